@@ -1,0 +1,1 @@
+"""FPGA boards: platforms, memory controllers, host links and bitstream builds."""

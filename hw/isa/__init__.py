@@ -1,0 +1,1 @@
+"""The VTA instruction set, said once as data; standard library only."""

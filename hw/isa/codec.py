@@ -1,0 +1,96 @@
+"""Single instructions and micro-ops: encode from named fields, decode to them, route to a stage."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
+from vtakit.hw.isa.errors import EncodingError, ProgramError, one_of
+from vtakit.hw.isa.formats import listing
+from vtakit.hw.isa.insns import BY_NAME, FORMATS, MEMORIES, OPCODE, UOP, AluOp, Feature, MemType, Opcode, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Insn:
+    """A decoded instruction: its opcode and the value of every field but the opcode."""
+
+    op: Opcode
+    fields: Mapping[str, int]
+
+    def __getitem__(self, name: str) -> int:
+        return self.fields[name]
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that runs it."""
+        if self.op is Opcode.STORE:
+            return Stage.STORE
+        if self.op is Opcode.LOAD:
+            return MEMORIES[MemType(self["memory_type"])].stage
+        return Stage.COMPUTE
+
+    @property
+    def features(self) -> Feature:
+        """The abilities beyond the smallest device that it needs."""
+        if self.op is Opcode.ALU and self["alu_opcode"] == AluOp.MUL:
+            return Feature.ALU_MUL
+        if self.op is Opcode.LOAD and self["memory_type"] == MemType.ACC_8BIT:
+            return Feature.ACC_8BIT
+        return Feature(0)
+
+
+def encode(cfg: VTAConfig, op: str, **values: int) -> int:
+    """The 128-bit word of instruction `op` ("load", "store", "gemm", "alu", "finish"); absent fields are 0.
+
+    Raises `EncodingError` for an unknown instruction or field, or a value that does not fit.
+    """
+    if op not in BY_NAME:
+        raise EncodingError(f"unknown instruction {op!r}; {one_of(BY_NAME, op)}")
+    opcode = BY_NAME[op]
+    fmt = FORMATS[opcode]
+    for field in fmt.fields:
+        if field.members is not None and field.name in values and values[field.name] not in list(field.members):
+            raise EncodingError(f"{op}.{field.name} is {values[field.name]}; known: {listing(field.members)}")
+    return fmt.pack(cfg, {"opcode": opcode, **values})
+
+
+def decode(cfg: VTAConfig, word: int) -> Insn:
+    """The instruction that a 128-bit word holds.
+
+    Raises `EncodingError` if the opcode or a listed value is unknown, or if a bit outside every field is set.
+    """
+    code = word & ((1 << OPCODE.width_in(cfg)) - 1)
+    if code not in list(Opcode):
+        raise EncodingError(f"opcode {code} is unknown; known: {listing(Opcode)}")
+    fmt = FORMATS[Opcode(code)]
+    if word >> fmt.bits:
+        raise EncodingError(f"{fmt.name} has {fmt.bits} bits, but 0x{word:x} has {word.bit_length()}")
+    if extra := word & fmt.reserved_bits(cfg):
+        raise EncodingError(f"{fmt.name} has reserved bits set: 0x{extra:032x}")
+    values = fmt.unpack(cfg, word)
+    for field in fmt.fields:
+        if field.members is not None and values[field.name] not in list(field.members):
+            raise EncodingError(f"{fmt.name}.{field.name} is {values[field.name]}; known: {listing(field.members)}")
+    del values["opcode"]
+    return Insn(Opcode(code), values)
+
+
+def encode_uop(cfg: VTAConfig, dst: int = 0, src: int = 0, wgt: int = 0) -> int:
+    """The 32-bit word of a micro-op."""
+    return UOP.pack(cfg, {"dst": dst, "src": src, "wgt": wgt})
+
+
+def decode_uop(cfg: VTAConfig, word: int) -> dict[str, int]:
+    """dst, src and wgt of a micro-op."""
+    return UOP.unpack(cfg, word)
+
+
+def to_bytes(words: tuple[int, ...] | list[int]) -> bytes:
+    """Instructions as they lie in DRAM, 16 bytes each, little-endian."""
+    return b"".join(word.to_bytes(INSN_BYTES, "little") for word in words)
+
+
+def from_bytes(data: bytes) -> tuple[int, ...]:
+    """Instructions from their bytes in DRAM."""
+    if len(data) % INSN_BYTES:
+        raise ProgramError(f"{len(data)} bytes are not a whole number of {INSN_BYTES}-byte instructions")
+    return tuple(int.from_bytes(data[at : at + INSN_BYTES], "little") for at in range(0, len(data), INSN_BYTES))

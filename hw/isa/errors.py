@@ -1,0 +1,32 @@
+"""The errors that a user's input can cause: one sentence each, never a traceback on the command line."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class VtakitError(Exception):
+    """Something the user asked for cannot be done; the message says what, where and what would work."""
+
+
+class ConfigError(VtakitError, ValueError):
+    """A hardware configuration that is illegal, unknown or unreadable."""
+
+
+class EncodingError(VtakitError, ValueError):
+    """An instruction or micro-op that the instruction set cannot express, or bits that are none."""
+
+
+class ProgramError(VtakitError, ValueError):
+    """A program or program file that is inconsistent, damaged or made for something else."""
+
+
+class AsmError(VtakitError, ValueError):
+    """Assembly text that cannot be read; the message starts with the line number."""
+
+
+def one_of(names: Iterable[str], given: str) -> str:
+    """The cure for an unknown name: the nearest known one, then all of them."""
+    known = sorted(names)
+    near = difflib.get_close_matches(given, known, n=1)
+    listing = ", ".join(known)
+    return f"did you mean {near[0]!r}? Known: {listing}" if near else f"known: {listing}"

@@ -1,0 +1,32 @@
+"""What can be wrong with a program, as data: one code for simulators, static checker and the hardware's error register."""
+
+from enum import IntEnum
+
+
+class Fault(IntEnum):
+    """A program error; the value is what the error register reads. `doc` says what the program did."""
+
+    doc: str
+
+    def __new__(cls, code: int, doc: str) -> "Fault":
+        fault = int.__new__(cls, code)
+        fault._value_ = code
+        fault.doc = doc
+        return fault
+
+    UNKNOWN_OPCODE = 1, "the opcode is none of the instruction set's"
+    UNKNOWN_MEMORY_TYPE = 2, "the memory type is unknown, not for this opcode, or absent from this configuration"
+    UNKNOWN_ALU_OPCODE = 3, "the ALU opcode is none of the instruction set's"
+    RESERVED_BITS = 4, "bits that belong to no field are set"
+    ILLEGAL_FLAG = 5, "a dependence flag points to a neighbour that the stage does not have"
+    STORE_PAD = 6, "a STORE has pads"
+    SRAM_RANGE = 7, "an index lies outside its scratchpad"
+    DRAM_RANGE = 8, "an address lies outside the DRAM window"
+    UOP_RANGE = 9, "the micro-op range ends outside the UOP scratchpad"
+    FINISH_NOT_LAST = 10, "instructions follow FINISH"
+    NO_FINISH = 11, "the program does not end with FINISH"
+    TOKEN_OVERFLOW = 12, "more tokens than a queue holds can wait in it"
+    TOKENS_LEFT = 13, "tokens are left when the program has ended"
+    DEADLOCK = 14, "the program waits for a token that nothing gives"
+    BUS_READ = 15, "the memory answered a read with an error"
+    BUS_WRITE = 16, "the memory answered a write with an error"

@@ -1,0 +1,157 @@
+"""The program file (.vta): magic, sizes, a JSON header, binary payload and a SHA-256 over all of it.
+
+    8 bytes  magic, made so that a text-mode transfer breaks it
+    u32      file version · u32 header bytes · u64 payload bytes      (little-endian)
+    header   JSON: isa, features, config, insns, uops, relocations (counts), buffers [{name, kind, size, data}]
+    payload  instructions, micro-ops, relocations (u32 instruction, u32 symbol; symbol 0 is the micro-ops, 1 the first
+             buffer …), then the data of each buffer whose `data` is true
+    32 bytes SHA-256 of everything before
+"""
+
+import hashlib
+import json
+import os
+import struct
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from vtakit.hw.isa.codec import from_bytes, to_bytes
+from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig
+from vtakit.hw.isa.errors import ProgramError, VtakitError
+from vtakit.hw.isa.insns import ALL_FEATURES, ISA_VERSION
+from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation
+
+MAGIC = b"\x89VTA\r\n\x1a\n"
+FILE_VERSION = 1
+_PREFIX = struct.Struct("<8sIIQ")
+_PAIR = struct.Struct("<II")
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+def dump(program: Program) -> bytes:
+    """The bytes of a program file."""
+    symbols = [UOPS, *(buffer.name for buffer in program.buffers)]
+    header = {
+        "isa": list(program.isa_version),
+        "features": int(program.features),
+        "config": program.config.to_dict(),
+        "insns": len(program.insns),
+        "uops": len(program.uops),
+        "relocations": len(program.relocations),
+        "buffers": [
+            {"name": b.name, "kind": b.kind.value, "size": b.size_bytes, "data": b.data is not None} for b in program.buffers
+        ],
+    }
+    head = json.dumps(header, separators=(",", ":")).encode()
+    payload = b"".join([
+        to_bytes(program.insns),
+        b"".join(uop.to_bytes(UOP_BYTES, "little") for uop in program.uops),
+        b"".join(_PAIR.pack(entry.insn, symbols.index(entry.symbol)) for entry in program.relocations),
+        *(buffer.data for buffer in program.buffers if buffer.data is not None),
+    ])
+    body = _PREFIX.pack(MAGIC, FILE_VERSION, len(head), len(payload)) + head + payload
+    return body + hashlib.sha256(body).digest()
+
+
+def parse(data: bytes, where: str = "program") -> Program:
+    """Read a program file's bytes.
+
+    Raises `ProgramError` for anything that `dump` does not write: other magic or version, truncation, damage.
+    """
+    if not data.startswith(MAGIC):
+        raise ProgramError(f"{where} is not a vtakit program file (its first bytes are {data[:8].hex() or 'missing'})")
+    if len(data) < _PREFIX.size:
+        raise ProgramError(f"{where} is truncated: it has {len(data)} bytes and its prefix alone has {_PREFIX.size}")
+    _, version, head_bytes, payload_bytes = _PREFIX.unpack_from(data)
+    if version != FILE_VERSION:
+        raise ProgramError(f"{where} has program file version {version}; this vtakit reads version {FILE_VERSION}")
+    size = _PREFIX.size + head_bytes + payload_bytes + _DIGEST_BYTES
+    if len(data) != size:
+        state = "truncated" if len(data) < size else "too long"
+        raise ProgramError(f"{where} is {state}: it has {len(data)} bytes and says that it has {size}")
+    body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    if hashlib.sha256(body).digest() != digest:
+        raise ProgramError(f"{where} is damaged: its SHA-256 does not match its contents")
+    try:
+        header = json.loads(body[_PREFIX.size : _PREFIX.size + head_bytes])
+        return _build(header, memoryview(body)[_PREFIX.size + head_bytes :])
+    except VtakitError as error:
+        raise ProgramError(f"{where} is inconsistent: {error}") from None
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError, struct.error) as error:
+        raise ProgramError(f"{where} is inconsistent: {type(error).__name__} in its header: {error}") from None
+
+
+def _build(header: dict[str, Any], payload: memoryview) -> Program:
+    at = 0
+
+    def take(size: int) -> bytes:
+        nonlocal at
+        if size < 0 or at + size > len(payload):
+            raise ProgramError(f"its header asks for {at + size} payload bytes of {len(payload)}")
+        at += size
+        return bytes(payload[at - size : at])
+
+    major, minor = map(int, header["isa"])
+    if major != ISA_VERSION[0] or minor > ISA_VERSION[1]:
+        raise ProgramError(f"it needs ISA version {major}.{minor}; this vtakit knows {ISA_VERSION[0]}.{ISA_VERSION[1]}")
+    if unknown := int(header["features"]) & ~int(ALL_FEATURES):
+        raise ProgramError(f"it needs features that this vtakit does not know (bits 0x{unknown:x})")
+    insns = from_bytes(take(int(header["insns"]) * INSN_BYTES))
+    uop_bytes = take(int(header["uops"]) * UOP_BYTES)
+    uops = tuple(int.from_bytes(uop_bytes[i : i + UOP_BYTES], "little") for i in range(0, len(uop_bytes), UOP_BYTES))
+    pairs = list(_PAIR.iter_unpack(take(int(header["relocations"]) * _PAIR.size)))
+    buffers = tuple(
+        Buffer(
+            name=str(b["name"]), kind=BufferKind(b["kind"]), size_bytes=int(b["size"]),
+            data=take(int(b["size"])) if b["data"] else None,
+        )
+        for b in header["buffers"]
+    )
+    if at != len(payload):
+        raise ProgramError(f"{len(payload) - at} payload bytes belong to nothing")
+    symbols = [UOPS, *(buffer.name for buffer in buffers)]
+    return Program(
+        config=VTAConfig.from_dict(header["config"]), insns=insns, uops=uops, buffers=buffers, isa_version=(major, minor),
+        relocations=tuple(Relocation(insn, symbols[symbol]) for insn, symbol in pairs),
+    )
+
+
+def read_bytes(path: str | Path, what: str) -> bytes:
+    """The bytes of a file; an unreadable one is a `ProgramError` that calls it `what`."""
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise ProgramError(f"cannot read {what} {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def write_bytes(path: str | Path, data: bytes | bytearray, what: str) -> None:
+    """Write a file whole or not at all; failure is a `ProgramError` that calls it `what`."""
+    target = Path(path)
+    try:
+        if target.exists() and not target.is_file():  # a device or pipe such as /dev/stdout: nothing to replace
+            target.write_bytes(data)
+            return
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+            umask = os.umask(0)
+            os.umask(umask)
+            Path(temporary).chmod(0o666 & ~umask)
+            Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:
+        raise ProgramError(f"cannot write {what} {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def load(path: str | Path) -> Program:
+    """Read a program file."""
+    return parse(read_bytes(path, "program file"), f"program file {str(path)!r}")
+
+
+def save(program: Program, path: str | Path) -> None:
+    """Write a program file, whole or not at all."""
+    write_bytes(path, dump(program), "program file")

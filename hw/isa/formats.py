@@ -1,0 +1,139 @@
+"""The machinery of instruction formats: fields as data, their places, packing and unpacking.
+
+A `Format` lists fields from bit 0 up; a width is a number of bits or the name of a `VTAConfig` property. Nothing
+else in the project holds a bit offset: encoder, decoder, assembler, RTL and reference page ask `Format.place`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from functools import lru_cache
+
+from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.isa.errors import EncodingError, one_of
+
+
+class Kind(Enum):
+    """How the bits of a field are read."""
+
+    UINT = "unsigned"
+    INT = "signed, two's complement"
+    FLAG = "flag"
+    ENUM = "one of a list"
+
+
+def listing(members: Iterable[IntEnum]) -> str:
+    """The members of a list as messages name them."""
+    return ", ".join(f"{member.name} {member.value}" for member in members)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A run of bits with a name; `members` lists the legal values of an ENUM."""
+
+    name: str
+    width: int | str
+    doc: str
+    kind: Kind = Kind.UINT
+    members: type[IntEnum] | None = None
+
+    def width_in(self, cfg: VTAConfig) -> int:
+        """The field's width in bits for `cfg`."""
+        return self.width if isinstance(self.width, int) else int(getattr(cfg, self.width))
+
+
+@dataclass(frozen=True, slots=True)
+class Align:
+    """A gap: the next field starts at a multiple of `to` bits."""
+
+    to: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A field with its place for one configuration."""
+
+    field: Field
+    offset: int
+    width: int
+
+    @property
+    def low(self) -> int:
+        """The smallest value that fits."""
+        return -(1 << (self.width - 1)) if self.field.kind is Kind.INT else 0
+
+    @property
+    def high(self) -> int:
+        """The largest value that fits."""
+        return (1 << (self.width - (self.field.kind is Kind.INT))) - 1
+
+    def read(self, word: int) -> int:
+        """The field's value in `word`."""
+        value = (word >> self.offset) & ((1 << self.width) - 1)
+        return value - (1 << self.width) if self.field.kind is Kind.INT and value > self.high else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """The layout of one kind of word; `bits` is its size."""
+
+    name: str
+    doc: str
+    bits: int
+    items: tuple[Field | Align, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields, lowest bits first."""
+        return tuple(item for item in self.items if isinstance(item, Field))
+
+    def place(self, cfg: VTAConfig) -> tuple[Placed, ...]:
+        """Every field with its offset and width in bits for `cfg`, lowest first."""
+        return _place(self, cfg)
+
+    def pack(self, cfg: VTAConfig, values: Mapping[str, int]) -> int:
+        """The word that holds `values`; absent fields are zero.
+
+        Raises `EncodingError` naming the field if a name is unknown or a value does not fit.
+        """
+        placed = self.place(cfg)
+        names = {p.field.name for p in placed}
+        for name in values:
+            if name not in names:
+                raise EncodingError(f"{self.name} has no field {name!r}; {one_of(names, name)}")
+        word = 0
+        for p in placed:
+            value = int(values.get(p.field.name, 0))
+            if not p.low <= value <= p.high:
+                raise EncodingError(
+                    f"{self.name}.{p.field.name} is {value} and must be from {p.low} to {p.high} ({p.width} bits)"
+                )
+            word |= (value & ((1 << p.width) - 1)) << p.offset
+        return word
+
+    def unpack(self, cfg: VTAConfig, word: int) -> dict[str, int]:
+        """Every field's value in `word`; bits outside the fields are not looked at (see `reserved_bits`)."""
+        return {p.field.name: p.read(word) for p in self.place(cfg)}
+
+    def reserved_bits(self, cfg: VTAConfig) -> int:
+        """Mask of the bits that belong to no field and must be zero."""
+        used = sum(((1 << p.width) - 1) << p.offset for p in self.place(cfg))
+        return ((1 << self.bits) - 1) & ~used
+
+
+@lru_cache(maxsize=1024)
+def _place(fmt: Format, cfg: VTAConfig) -> tuple[Placed, ...]:
+    placed, offset = [], 0
+    for item in fmt.items:
+        if isinstance(item, Align):
+            if offset > item.to:
+                raise EncodingError(f"{fmt.name}: the fields before bit {item.to} end at bit {offset} for {cfg}")
+            offset = item.to
+            continue
+        width = item.width_in(cfg)
+        placed.append(Placed(item, offset, width))
+        offset += width
+    if offset > fmt.bits:
+        last = placed[-1].field.name
+        raise EncodingError(f"{fmt.name}.{last} ends at bit {offset} but {fmt.name} has only {fmt.bits} bits for {cfg}")
+    return tuple(placed)

@@ -1,0 +1,200 @@
+"""The instruction set: opcodes, memories, stages and every instruction format, as data (ISA.md sections 1 to 4)."""
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+from vtakit.hw.isa.config import INSN_BITS, UOP_BITS, VTAConfig
+from vtakit.hw.isa.formats import Align, Field, Format, Kind
+
+ISA_VERSION = (1, 0)  # (major, minor): a device runs programs of its own major and at most its own minor
+
+
+class Feature(IntFlag):
+    """Abilities beyond the smallest device; a program states those it needs, a device those it has."""
+
+    ALU_MUL = 1 << 0
+    ACC_8BIT = 1 << 1
+
+
+ALL_FEATURES = Feature.ALU_MUL | Feature.ACC_8BIT
+
+
+class Opcode(IntEnum):
+    """The first three bits of every instruction."""
+
+    LOAD = 0
+    STORE = 1
+    GEMM = 2
+    FINISH = 3
+    ALU = 4
+
+
+class MemType(IntEnum):
+    """The memory that a LOAD fills or a STORE empties."""
+
+    UOP = 0
+    WGT = 1
+    INP = 2
+    ACC = 3
+    OUT = 4
+    ACC_8BIT = 5
+
+
+class AluOp(IntEnum):
+    """What an ALU instruction does with each lane."""
+
+    MIN = 0
+    MAX = 1
+    ADD = 2
+    SHR = 3
+    MUL = 4
+
+
+class Stage(IntEnum):
+    """The three stages, in the order in which data pass through them."""
+
+    LOAD = 0
+    COMPUTE = 1
+    STORE = 2
+
+
+class Queue(IntEnum):
+    """The four dependence-token queues, each from one stage to a neighbour."""
+
+    LOAD_TO_COMPUTE = 0
+    COMPUTE_TO_LOAD = 1
+    COMPUTE_TO_STORE = 2
+    STORE_TO_COMPUTE = 3
+
+
+# Every device has at least these; a program that needs more is refused (ISA reference, "Limits").
+TOKEN_QUEUE_DEPTH = 1023  # tokens that wait in one queue
+COMMAND_QUEUE_DEPTH = 512  # instructions that are fetched for a stage and not yet retired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """One memory type: the DRAM element it counts in, the scratchpad it fills and the stage that moves it."""
+
+    kind: MemType
+    element_bytes: str  # VTAConfig property
+    scratchpad: str  # "uop", "inp", "wgt" or "acc": prefix of the VTAConfig depth properties
+    stage: Stage
+    opcode: Opcode
+    doc: str
+
+    def bytes_in(self, cfg: VTAConfig) -> int:
+        """Bytes of one element in DRAM."""
+        return int(getattr(cfg, self.element_bytes))
+
+    def depth_in(self, cfg: VTAConfig) -> int:
+        """Elements that the scratchpad holds."""
+        return int(getattr(cfg, f"{self.scratchpad}_depth"))
+
+
+MEMORIES: dict[MemType, Memory] = {
+    memory.kind: memory
+    for memory in (
+        Memory(kind=MemType.UOP, element_bytes="uop_bytes", scratchpad="uop", stage=Stage.COMPUTE, opcode=Opcode.LOAD,
+               doc="micro-ops, 32 bits each"),
+        Memory(kind=MemType.WGT, element_bytes="wgt_bytes", scratchpad="wgt", stage=Stage.LOAD, opcode=Opcode.LOAD,
+               doc="weight tiles, block_out x block_in"),
+        Memory(kind=MemType.INP, element_bytes="inp_bytes", scratchpad="inp", stage=Stage.LOAD, opcode=Opcode.LOAD,
+               doc="input tiles, batch x block_in"),
+        Memory(kind=MemType.ACC, element_bytes="acc_bytes", scratchpad="acc", stage=Stage.COMPUTE, opcode=Opcode.LOAD,
+               doc="accumulator tiles, batch x block_out, little-endian"),
+        Memory(kind=MemType.OUT, element_bytes="out_bytes", scratchpad="acc", stage=Stage.STORE, opcode=Opcode.STORE,
+               doc="output tiles: the low output-width bits of each accumulator value"),
+        Memory(kind=MemType.ACC_8BIT, element_bytes="acc8_bytes", scratchpad="acc", stage=Stage.COMPUTE, opcode=Opcode.LOAD,
+               doc="accumulator tiles kept as int8 in DRAM and sign-extended"),
+    )
+}
+
+_HEADER = (
+    Field(name="opcode", width=3, kind=Kind.ENUM, members=Opcode, doc="which instruction this is"),
+    Field(name="pop_prev", width=1, kind=Kind.FLAG, doc="before running, wait for a token from the stage before"),
+    Field(name="pop_next", width=1, kind=Kind.FLAG, doc="before running, wait for a token from the stage after"),
+    Field(name="push_prev", width=1, kind=Kind.FLAG, doc="after the writes are done, give a token to the stage before"),
+    Field(name="push_next", width=1, kind=Kind.FLAG, doc="after the writes are done, give a token to the stage after"),
+)
+
+_TRANSFER = (
+    *_HEADER,
+    Field(name="memory_type", width=3, kind=Kind.ENUM, members=MemType, doc="the memory that is filled or emptied"),
+    Field(name="sram_base", width=16, doc="first scratchpad element"),
+    Field(name="dram_base", width=32, doc="first DRAM element: byte address = base register + dram_base x element bytes"),
+    Align(64),
+    Field(name="y_size", width=16, doc="rows"),
+    Field(name="x_size", width=16, doc="elements a row; 0: no data move, pads write nothing"),
+    Field(name="x_stride", width=16, doc="DRAM elements from the start of one row to the next"),
+    Field(name="y_pad_0", width=4, doc="zero rows before"),
+    Field(name="y_pad_1", width=4, doc="zero rows after"),
+    Field(name="x_pad_0", width=4, doc="zero elements before each row"),
+    Field(name="x_pad_1", width=4, doc="zero elements after each row"),
+)
+
+_LOOPS = (
+    Field(name="uop_bgn", width="uop_depth_log2", doc="first micro-op"),
+    Field(name="uop_end", width="uop_end_bits", doc="micro-op after the last"),
+    Field(name="iter_out", width=14, doc="extent of the outer loop"),
+    Field(name="iter_in", width=14, doc="extent of the inner loop"),
+    Align(64),
+    Field(name="dst_out", width="acc_depth_log2", doc="added to dst each outer iteration"),
+    Field(name="dst_in", width="acc_depth_log2", doc="added to dst each inner iteration"),
+)
+
+LOAD = Format(name="load", bits=INSN_BITS, items=_TRANSFER, doc=(
+    "Fill a scratchpad from DRAM, consecutively from sram_base: with X = x_pad_0 + x_size + x_pad_1, first y_pad_0 rows of "
+    "X zeros, then y_size rows of x_pad_0 zeros, x_size elements and x_pad_1 zeros, then y_pad_1 rows of X zeros."))
+STORE = Format(name="store", bits=INSN_BITS, items=_TRANSFER, doc=(
+    "Write y_size x x_size consecutive accumulator elements from sram_base to DRAM, the low output-width bits of each value, "
+    "rows x_stride elements apart. Pads must be 0."))
+GEMM = Format(name="gemm", bits=INSN_BITS, items=(
+    *_HEADER,
+    Field(name="reset", width=1, kind=Kind.FLAG, doc="set acc[dst] to 0 instead of multiplying"),
+    *_LOOPS,
+    Field(name="src_out", width="inp_depth_log2", doc="added to src each outer iteration"),
+    Field(name="src_in", width="inp_depth_log2", doc="added to src each inner iteration"),
+    Field(name="wgt_out", width="wgt_depth_log2", doc="added to wgt each outer iteration"),
+    Field(name="wgt_in", width="wgt_depth_log2", doc="added to wgt each inner iteration"),
+), doc=(
+    "For o < iter_out, i < iter_in, u in uop_bgn..uop_end: acc[dst] += inp[src] x transpose(wgt[wgt]), wrapping at the "
+    "accumulator width, where dst = uop[u].dst + o*dst_out + i*dst_in and src and wgt likewise."))
+ALU = Format(name="alu", bits=INSN_BITS, items=(
+    *_HEADER,
+    Align(8),
+    *_LOOPS,
+    Field(name="src_out", width="acc_depth_log2", doc="added to src each outer iteration"),
+    Field(name="src_in", width="acc_depth_log2", doc="added to src each inner iteration"),
+    Field(name="alu_opcode", width=3, kind=Kind.ENUM, members=AluOp, doc="the operation"),
+    Field(name="use_imm", width=1, kind=Kind.FLAG, doc="second operand is imm instead of acc[src]"),
+    Field(name="imm", width=16, kind=Kind.INT, doc="immediate operand"),
+), doc=(
+    "For o < iter_out, i < iter_in, u in uop_bgn..uop_end: acc[dst] = op(acc[dst], use_imm ? imm : acc[src]) on every lane. "
+    "MIN and MAX compare signed; ADD and MUL wrap; SHR shifts right arithmetically, left for negative amounts; right by the "
+    "accumulator width or more gives the sign, left by as much gives 0."))
+FINISH = Format(name="finish", bits=INSN_BITS, items=_HEADER, doc=(
+    "The last instruction: raise done once every stage is idle. Its dependence bits must be 0."))
+UOP = Format(name="uop", bits=UOP_BITS, doc="A micro-op: the indices of one step of a GEMM or ALU instruction.", items=(
+    Field(name="dst", width="acc_depth_log2", doc="accumulator element"),
+    Field(name="src", width="src_depth_log2", doc="input element for a GEMM, accumulator element for an ALU instruction"),
+    Field(name="wgt", width="wgt_depth_log2", doc="weight element; not used by ALU instructions"),
+))
+
+# Which token queue a dependence flag takes from or gives to; a pair that is absent is illegal.
+FLAG_QUEUES: dict[tuple[Stage, str], Queue] = {
+    (Stage.LOAD, "pop_next"): Queue.COMPUTE_TO_LOAD,
+    (Stage.LOAD, "push_next"): Queue.LOAD_TO_COMPUTE,
+    (Stage.COMPUTE, "pop_prev"): Queue.LOAD_TO_COMPUTE,
+    (Stage.COMPUTE, "pop_next"): Queue.STORE_TO_COMPUTE,
+    (Stage.COMPUTE, "push_prev"): Queue.COMPUTE_TO_LOAD,
+    (Stage.COMPUTE, "push_next"): Queue.COMPUTE_TO_STORE,
+    (Stage.STORE, "pop_prev"): Queue.COMPUTE_TO_STORE,
+    (Stage.STORE, "push_prev"): Queue.STORE_TO_COMPUTE,
+}
+
+FORMATS: dict[Opcode, Format] = {
+    Opcode.LOAD: LOAD, Opcode.STORE: STORE, Opcode.GEMM: GEMM, Opcode.FINISH: FINISH, Opcode.ALU: ALU,
+}
+BY_NAME: dict[str, Opcode] = {fmt.name: op for op, fmt in FORMATS.items()}
+OPCODE = _HEADER[0]

@@ -1,0 +1,188 @@
+"""A program for one configuration: instructions, micro-ops and the DRAM buffers they refer to.
+
+An instruction's `dram_base` is absolute unless a `Relocation` names it; then the word holds an offset in elements from
+the start of that buffer, and `link` adds the buffer's address.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import reduce
+from operator import or_
+
+from vtakit.hw.isa.codec import decode, encode, to_bytes
+from vtakit.hw.isa.config import INSN_BITS, INSN_BYTES, UOP_BITS, UOP_BYTES, VTAConfig
+from vtakit.hw.isa.errors import EncodingError, ProgramError, one_of
+from vtakit.hw.isa.insns import ALL_FEATURES, FORMATS, ISA_VERSION, MEMORIES, Feature, MemType, Opcode
+
+UOPS = "uops"  # the symbol of the program's own micro-ops
+DRAM_LIMIT_BYTES = 1 << 40  # a linked image larger than this is a mistake
+
+
+class BufferKind(StrEnum):
+    """Who fills a buffer: the caller, the program, the program file, or nobody."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    CONST = "const"
+    SCRATCH = "scratch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """A named range of DRAM; `data` are its first contents (CONST buffers have them, others may)."""
+
+    name: str
+    size_bytes: int
+    kind: BufferKind = BufferKind.INPUT
+    data: bytes | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier() or self.name == UOPS:
+            raise ProgramError(f"buffer name {self.name!r} must be an identifier other than {UOPS!r}")
+        if self.size_bytes < 0:
+            raise ProgramError(f"buffer {self.name!r} has a negative size, {self.size_bytes} bytes")
+        if self.kind is BufferKind.CONST and self.data is None:
+            raise ProgramError(f"constant buffer {self.name!r} has no data")
+        if self.data is not None and len(self.data) != self.size_bytes:
+            raise ProgramError(f"buffer {self.name!r} has {self.size_bytes} bytes but {len(self.data)} bytes of data")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Relocation:
+    """Instruction number `insn` has a dram_base that counts from the start of buffer `symbol`."""
+
+    insn: int
+    symbol: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """A linked program: DRAM before the run, and where its parts lie, in bytes."""
+
+    dram: bytearray
+    insn_addr: int
+    insn_count: int
+    addresses: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Instructions with everything needed to place them in memory; see `hw.isa.file` for its file format.
+
+    Raises `ProgramError` if a relocation names no LOAD, STORE or buffer, or if two buffers have one name.
+    """
+
+    config: VTAConfig
+    insns: tuple[int, ...]
+    uops: tuple[int, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+    relocations: tuple[Relocation, ...] = ()
+    isa_version: tuple[int, int] = ISA_VERSION
+
+    def __post_init__(self) -> None:
+        for what, words, bits in (("instruction", self.insns, INSN_BITS), ("micro-op", self.uops, UOP_BITS)):
+            for index, word in enumerate(words):
+                if not 0 <= word < 1 << bits:
+                    raise ProgramError(f"{what} {index} is {word:#x}, which is not a word of {bits} bits")
+        names: set[str] = set()
+        for buffer in self.buffers:
+            if buffer.name in names:
+                raise ProgramError(f"two buffers are named {buffer.name!r}")
+            names.add(buffer.name)
+        seen: set[int] = set()
+        for entry in self.relocations:
+            if not 0 <= entry.insn < len(self.insns):
+                raise ProgramError(f"relocation names instruction {entry.insn}, but the program has {len(self.insns)}")
+            if entry.symbol != UOPS and entry.symbol not in names:
+                known = one_of([UOPS, *names], entry.symbol)
+                raise ProgramError(f"relocation of instruction {entry.insn}: unknown buffer {entry.symbol!r}; {known}")
+            if entry.insn in seen:
+                raise ProgramError(f"instruction {entry.insn} is relocated twice")
+            seen.add(entry.insn)
+
+    @property
+    def features(self) -> Feature:
+        """The abilities beyond the smallest device that its instructions need; words that are none need nothing."""
+        return reduce(or_, map(self._features_of, self.insns), Feature(0))
+
+    def _features_of(self, word: int) -> Feature:
+        try:
+            return decode(self.config, word).features
+        except EncodingError:
+            return Feature(0)
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer called `name`."""
+        for buffer in self.buffers:
+            if buffer.name == name:
+                return buffer
+        raise ProgramError(f"the program has no buffer {name!r}; {one_of([b.name for b in self.buffers], name)}")
+
+    def require(self, config: VTAConfig, *, version: tuple[int, int] = ISA_VERSION, features: Feature = ALL_FEATURES) -> None:
+        """Refuse a device that cannot run the program: other configuration, older version or a missing feature."""
+        if config != self.config:
+            ours, theirs = self.config.to_dict(), config.to_dict()
+            differ = ", ".join(f"{key} {ours[key]} (device {theirs[key]})" for key in ours if ours[key] != theirs[key])
+            raise ProgramError(f"the program is for another configuration than the device: {differ}")
+        if self.isa_version[0] != version[0] or self.isa_version[1] > version[1]:
+            raise ProgramError(
+                f"the program needs ISA version {dotted(self.isa_version)} and the device has {dotted(version)}"
+            )
+        if missing := self.features & ~features:
+            raise ProgramError(f"the program needs {', '.join(f.name or '' for f in missing)}, which the device lacks")
+
+    def link(self, contents: Mapping[str, bytes] | None = None, *, base: int = 0) -> Image:
+        """Place everything in one DRAM image from byte address `base` up, fill buffers and relocate.
+
+        contents   bytes of INPUT (or any other) buffers by name; at most the buffer's size, the rest is zero
+        """
+        alignment = max(64, *(m.bytes_in(self.config) for m in MEMORIES.values()))
+        contents = contents or {}
+        for name, data in contents.items():
+            if len(data) > self.buffer(name).size_bytes:
+                raise ProgramError(f"buffer {name!r} holds {self.buffer(name).size_bytes} bytes, got {len(data)}")
+        sizes = {"": len(self.insns) * INSN_BYTES, UOPS: len(self.uops) * UOP_BYTES}
+        sizes.update((buffer.name, buffer.size_bytes) for buffer in self.buffers)
+        addresses, end = {}, base
+        for name, size in sizes.items():
+            addresses[name] = -(-end // alignment) * alignment
+            end = addresses[name] + size
+        if end > DRAM_LIMIT_BYTES:
+            raise ProgramError(f"the program needs {end} bytes of DRAM, more than {DRAM_LIMIT_BYTES}")
+        try:
+            dram = bytearray(end)
+        except MemoryError:
+            raise ProgramError(f"the program needs {end} bytes of DRAM, more than this machine has") from None
+        parts = {"": to_bytes(self._relocated(addresses)), UOPS: b"".join(u.to_bytes(UOP_BYTES, "little") for u in self.uops)}
+        parts.update((b.name, b.data) for b in self.buffers if b.data is not None)
+        parts.update((name, bytes(data)) for name, data in contents.items())
+        for name, data in parts.items():
+            dram[addresses[name] : addresses[name] + len(data)] = data
+        insn_addr = addresses.pop("")
+        return Image(dram=dram, insn_addr=insn_addr, insn_count=len(self.insns), addresses=addresses)
+
+    def _relocated(self, addresses: Mapping[str, int]) -> list[int]:
+        words = list(self.insns)
+        for entry in self.relocations:
+            try:
+                insn = decode(self.config, words[entry.insn])
+                if insn.op not in (Opcode.LOAD, Opcode.STORE):
+                    what = FORMATS[insn.op].name
+                    raise ProgramError(f"relocation names instruction {entry.insn}, a {what}, not a load or store")
+                fields = dict(insn.fields)
+                fields["dram_base"] += addresses[entry.symbol] // MEMORIES[MemType(insn["memory_type"])].bytes_in(self.config)
+                words[entry.insn] = encode(self.config, FORMATS[insn.op].name, **fields)
+            except EncodingError as error:
+                raise ProgramError(f"instruction {entry.insn} cannot be relocated to {entry.symbol!r}: {error}") from None
+        return words
+
+    def with_data(self, name: str, data: bytes) -> "Program":
+        """The same program with new first contents of one buffer."""
+        old = self.buffer(name)
+        return replace(self, buffers=tuple(replace(b, data=data) if b is old else b for b in self.buffers))
+
+
+def dotted(version: tuple[int, int]) -> str:
+    """A version as text."""
+    return f"{version[0]}.{version[1]}"

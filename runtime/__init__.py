@@ -1,0 +1,1 @@
+"""Devices, modules, the executor and the command line."""

@@ -1,0 +1,98 @@
+"""The one call of every simulator: a program and DRAM in, the same `Result` out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, SupportsBytes
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.hw.isa.config import VTAConfig, load_config
+from vtakit.hw.isa.errors import ProgramError, VtakitError, one_of
+from vtakit.hw.isa.program import Program
+
+ConfigLike = VTAConfig | str | Path | Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a run left behind.
+
+    dram      all of DRAM afterwards
+    acc       int32 [acc_depth, batch, block]: the whole accumulator
+    counters  bytes by memory, micro-op steps by GEMM and ALU, instructions; cycles where the device has them
+    buffers   contents of the program's buffers by name; empty after `run_image`
+    """
+
+    dram: bytes = field(repr=False)
+    acc: npt.NDArray[np.int32] = field(repr=False)
+    counters: dict[str, int]
+    buffers: dict[str, bytes] = field(default_factory=dict, repr=False)
+
+
+class Device(Protocol):
+    """What a simulator's module offers."""
+
+    def simulate(self, cfg: VTAConfig, dram: bytearray, insn_addr: int, insn_count: int, **options: Any) -> Result:
+        """Run the instructions at a byte address; `dram` is the simulator's to change."""
+
+
+DEVICES = {"fsim": "vtakit.sim.fsim"}
+
+
+def run_image(
+    dram: bytes | bytearray | memoryview,
+    insn_addr: int,
+    insn_count: int,
+    config: ConfigLike = "default",
+    device: str = "fsim",
+    **options: Any,
+) -> Result:
+    """Run the `insn_count` instructions at byte `insn_addr` of a DRAM image; the image given is not changed.
+
+    config   a VTAConfig, a name, a mapping of LOG_… keys or the path of a JSON file of them
+    device   "fsim"
+    options  of the device; for fsim see `vtakit.sim.fsim.simulate`
+
+    Raises `ProgramFault` for whatever the instruction set forbids, `VtakitError` for a wrong argument.
+    """
+    if device not in DEVICES:
+        raise VtakitError(f"unknown device {device!r}; {one_of(DEVICES, str(device))}")
+    cfg = load_config(config)
+    module: Device = import_module(DEVICES[device])
+    return module.simulate(cfg, bytearray(dram), insn_addr, insn_count, **options)
+
+
+def run(
+    program: Program,
+    buffers: Mapping[str, SupportsBytes | bytes | npt.NDArray[Any]] | None = None,
+    config: ConfigLike | None = None,
+    device: str = "fsim",
+    **options: Any,
+) -> Result:
+    """Link a program, fill its buffers by name, run it and return their contents too.
+
+    buffers  bytes or arrays (taken as their bytes in C order); absent ones keep the program's data or zeros
+    config   the device's configuration; the program is refused if it was made for another
+
+    Raises `ProgramError` if an input buffer is missing, too long or unknown, and what `run_image` raises.
+    """
+    if config is not None:
+        program.require(load_config(config))
+    contents = {name: _bytes(value) for name, value in (buffers or {}).items()}
+    missing = [b.name for b in program.buffers if b.kind == "input" and b.data is None and b.name not in contents]
+    if missing:
+        raise ProgramError(f"input buffer {missing[0]!r} ({program.buffer(missing[0]).size_bytes} bytes) is not given")
+    image = program.link(contents)
+    result = run_image(image.dram, image.insn_addr, image.insn_count, program.config, device, **options)
+    found = {
+        buffer.name: result.dram[image.addresses[buffer.name] : image.addresses[buffer.name] + buffer.size_bytes]
+        for buffer in program.buffers
+    }
+    return Result(dram=result.dram, acc=result.acc, counters=result.counters, buffers=found)
+
+
+def _bytes(value: Any) -> bytes:
+    return value.tobytes() if isinstance(value, np.ndarray) else bytes(value)

@@ -1,0 +1,224 @@
+"""A whole program's instructions decoded at once into columns, and every rule that needs no execution.
+
+The simulators and the static checker share this: what one refuses before running, all refuse, with one message.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
+from vtakit.hw.isa.faults import Fault
+from vtakit.hw.isa.formats import Kind, listing
+from vtakit.hw.isa.insns import FLAG_QUEUES, FORMATS, MEMORIES, AluOp, MemType, Opcode, Stage
+from vtakit.sim.faults import ProgramFault
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+# Column numbers of the table: every field name of every format once, in the order of `hw.isa.insns`.
+COLUMNS: dict[str, int] = {
+    name: at for at, name in enumerate(dict.fromkeys(f.name for fmt in FORMATS.values() for f in fmt.fields))
+}
+FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memories:
+    """Where a program's data lie: base registers in bytes, and the DRAM window that may be touched."""
+
+    bases: dict[MemType, int]
+    window: tuple[int, int]  # first byte, byte after the last
+
+
+class Decoded:
+    """Instructions as columns of int64: `decoded["x_size"]` has one value an instruction, 0 where a format lacks it."""
+
+    def __init__(self, cfg: VTAConfig, code: bytes | bytearray | memoryview) -> None:
+        words: npt.NDArray[np.uint64] = np.frombuffer(code, dtype="<u8").reshape(-1, 2)
+        self.cfg = cfg
+        self.count = len(words)
+        self._words = words
+        self.table: Ints = np.zeros((self.count, len(COLUMNS)), np.int64)
+        opcode_bits = np.uint64((1 << FORMATS[Opcode.LOAD].place(cfg)[0].width) - 1)
+        self.table[:, COLUMNS["opcode"]] = (words[:, 0] & opcode_bits).astype(np.int64)
+        self.reserved: Mask = np.zeros(self.count, np.bool_)
+        for opcode, fmt in FORMATS.items():
+            rows = np.flatnonzero(self["opcode"] == opcode)
+            mine = words[rows]
+            for p in fmt.place(cfg):
+                half, shift = divmod(p.offset, 64)
+                value = (mine[:, half] >> np.uint64(shift)) & np.uint64((1 << p.width) - 1)
+                column = value.astype(np.int64)
+                if p.field.kind is Kind.INT:
+                    column = np.where(column > p.high, column - (1 << p.width), column)
+                self.table[rows, COLUMNS[p.field.name]] = column
+            reserved = fmt.reserved_bits(cfg)
+            low, high = np.uint64(reserved & (2**64 - 1)), np.uint64(reserved >> 64)
+            self.reserved[rows] = ((mine[:, 0] & low) | (mine[:, 1] & high)) != 0
+        self.stage = self._stages()
+
+    def __getitem__(self, name: str) -> Ints:
+        return self.table[:, COLUMNS[name]]
+
+    def word(self, index: int) -> int:
+        """The 128 bits of an instruction."""
+        return int(self._words[index, 0]) | int(self._words[index, 1]) << 64
+
+    def is_op(self, *opcodes: Opcode) -> Mask:
+        """Which instructions have one of these opcodes."""
+        return np.isin(self["opcode"], opcodes)
+
+    def of_memory(self, kind: MemType) -> Mask:
+        """Which instructions move this memory type."""
+        mine: Mask = self.is_op(MEMORIES[kind].opcode) & (self["memory_type"] == kind)
+        return mine
+
+    def _stages(self) -> Ints:
+        stage = np.full(self.count, int(Stage.COMPUTE), np.int64)
+        stage[self.is_op(Opcode.STORE)] = Stage.STORE
+        for kind, memory in MEMORIES.items():
+            stage[self.is_op(Opcode.LOAD) & (self["memory_type"] == kind)] = memory.stage
+        return stage
+
+    @property
+    def row_elements(self) -> Ints:
+        """Scratchpad elements that one row of a transfer fills, pads included."""
+        return self["x_pad_0"] + self["x_size"] + self["x_pad_1"]
+
+    @property
+    def sram_elements(self) -> Ints:
+        """Scratchpad elements that a transfer touches from sram_base on; 0 where no data move."""
+        rows = self["y_pad_0"] + self["y_size"] + self["y_pad_1"]
+        return np.where(self["x_size"] > 0, rows * self.row_elements, 0)
+
+    def fault(self, fault: Fault, index: int, detail: str) -> ProgramFault:
+        """The exception for instruction `index`."""
+        return ProgramFault.at(self.cfg, fault, index, self.word(index), detail)
+
+    def dram_span(self, kind: MemType, base: int) -> tuple[Ints, Ints]:
+        """First byte and byte after the last that each instruction touches as a transfer of `kind`; empty spans are 0, 0."""
+        size = MEMORIES[kind].bytes_in(self.cfg)
+        touched = (self["x_size"] > 0) & (self["y_size"] > 0)
+        first = base + self["dram_base"] * size
+        last = first + ((self["y_size"] - 1) * self["x_stride"] + self["x_size"]) * size
+        return np.where(touched, first, 0), np.where(touched, last, 0)
+
+    def check(self, memories: Memories) -> None:
+        """Raise the `ProgramFault` of the first instruction that is wrong whatever the data."""
+        if not self.count:
+            raise ProgramFault(Fault.NO_FINISH, -1, "", "the program has no instructions; it must end with FINISH")
+        first: tuple[int, int] | None = None
+        rules = _rules(self, memories)
+        for number, (_, bad, _) in enumerate(rules):
+            hits = np.flatnonzero(bad)
+            if hits.size and (first is None or hits[0] < first[0]):
+                first = int(hits[0]), number
+        if first is not None:
+            fault, _, explain = rules[first[1]]
+            raise self.fault(fault, first[0], explain(first[0]))
+        if self["opcode"][-1] != Opcode.FINISH:
+            raise self.fault(Fault.NO_FINISH, self.count - 1, "the program ends here and must end with FINISH")
+
+    def transfer_counters(self) -> dict[str, int]:
+        """Bytes by memory, micro-op steps and instructions: what a run without a fault counts."""
+        moved = self["x_size"] * self["y_size"]
+        loops = self["iter_out"] * self["iter_in"] * np.maximum(self["uop_end"] - self["uop_bgn"], 0)
+
+        def transferred(*kinds: MemType) -> int:
+            return sum(int(moved[self.of_memory(kind)].sum()) * MEMORIES[kind].bytes_in(self.cfg) for kind in kinds)
+
+        gemm = self.is_op(Opcode.GEMM)
+        return {
+            "inp_load_nbytes": transferred(MemType.INP),
+            "wgt_load_nbytes": transferred(MemType.WGT),
+            "acc_load_nbytes": transferred(MemType.ACC, MemType.ACC_8BIT),
+            "uop_load_nbytes": transferred(MemType.UOP),
+            "out_store_nbytes": transferred(MemType.OUT),
+            "gemm_counter": int(loops[gemm & (self["reset"] == 0)].sum()),
+            "gemm_reset_counter": int(loops[gemm & (self["reset"] == 1)].sum()),
+            "alu_counter": int(loops[self.is_op(Opcode.ALU)].sum()),
+            "insn_counter": self.count,
+        }
+
+
+Rule = tuple[Fault, Mask, Callable[[int], str]]
+
+
+def _rules(d: Decoded, memories: Memories) -> list[Rule]:
+    """(fault, which instructions break it, what to say), the most basic first."""
+    transfer = d.is_op(Opcode.LOAD, Opcode.STORE)
+    known = np.zeros(d.count, np.bool_)
+    for kind in MEMORIES:
+        if kind is not MemType.ACC_8BIT or d.cfg.has_acc8:
+            known |= d.of_memory(kind)
+    rules: list[Rule] = [
+        (Fault.UNKNOWN_OPCODE, ~np.isin(d["opcode"], list(Opcode)),
+         lambda i: f"opcode {d['opcode'][i]} is unknown; known: {listing(Opcode)}"),
+        (Fault.RESERVED_BITS, d.reserved, lambda i: "bits that belong to no field are set; they must be 0"),
+        (Fault.UNKNOWN_MEMORY_TYPE, transfer & ~known, lambda i: _memory_type(d, i)),
+        (Fault.UNKNOWN_ALU_OPCODE, d.is_op(Opcode.ALU) & ~np.isin(d["alu_opcode"], list(AluOp)),
+         lambda i: f"alu_opcode {d['alu_opcode'][i]} is unknown; known: {listing(AluOp)}"),
+        (Fault.FINISH_NOT_LAST, d.is_op(Opcode.FINISH) & (np.arange(d.count) != d.count - 1),
+         lambda i: f"FINISH must be the last instruction, and {d.count - 1 - i} follow"),
+    ]
+    for flag in FLAGS:
+        illegal = np.zeros(d.count, np.bool_)
+        for stage in Stage:
+            if (stage, flag) not in FLAG_QUEUES:
+                illegal |= d.stage == stage
+        illegal = (illegal | d.is_op(Opcode.FINISH)) & (d[flag] == 1)
+        rules.append((Fault.ILLEGAL_FLAG, illegal, partial(_illegal_flag, d, flag)))
+    pads = d["y_pad_0"] | d["y_pad_1"] | d["x_pad_0"] | d["x_pad_1"]
+    rules.append((Fault.STORE_PAD, d.is_op(Opcode.STORE) & (pads != 0), lambda i: "the pads of a STORE must be 0"))
+    for kind, memory in MEMORIES.items():
+        rules += _range_rules(d, kind, memory.depth_in(d.cfg), memories)
+    loops = d.is_op(Opcode.GEMM, Opcode.ALU) & (d["iter_out"] * d["iter_in"] > 0) & (d["uop_end"] > d["uop_bgn"])
+    rules.append((Fault.UOP_RANGE, loops & (d["uop_end"] > d.cfg.uop_depth),
+                  lambda i: f"uop_end {d['uop_end'][i]} is beyond the {d.cfg.uop_depth} micro-ops of the scratchpad"))
+    return rules
+
+
+def _range_rules(d: Decoded, kind: MemType, depth: int, memories: Memories) -> list[Rule]:
+    mine = d.of_memory(kind)
+    end = d["sram_base"] + d.sram_elements
+    low, high = memories.window
+    first, last = d.dram_span(kind, memories.bases[kind])
+    scratchpad = MEMORIES[kind].scratchpad
+    return [
+        (Fault.SRAM_RANGE, mine & (d.sram_elements > 0) & (end > depth),
+         lambda i: f"sram_base {d['sram_base'][i]} + {d.sram_elements[i]} elements = {end[i]} exceeds the {depth} of the "
+                   f"{scratchpad} scratchpad"),
+        (Fault.DRAM_RANGE, mine & (last > first) & ((first < low) | (last > high)),
+         lambda i: f"dram_base {d['dram_base'][i]} reaches bytes {first[i]} to {last[i]}, outside the DRAM window "
+                   f"{low} to {high}"),
+    ]
+
+
+def _memory_type(d: Decoded, index: int) -> str:
+    opcode, kind = Opcode(int(d["opcode"][index])), int(d["memory_type"][index])
+    if opcode is Opcode.LOAD and kind == MemType.ACC_8BIT:
+        return "memory_type ACC_8BIT exists only for 8-bit inputs and 32-bit accumulators"
+    fits = ", ".join(f"{m.kind.name} {m.kind.value}" for m in MEMORIES.values() if m.opcode is opcode)
+    return f"memory_type {kind} is not one that {opcode.name} moves; known: {fits}"
+
+
+def _illegal_flag(d: Decoded, flag: str, index: int) -> str:
+    if d["opcode"][index] == Opcode.FINISH:
+        return f"{flag} is set, but the dependence flags of FINISH must be 0"
+    stage = Stage(int(d.stage[index])).name.lower()
+    return f"{flag} points to a neighbour that the {stage} stage does not have"
+
+
+def program_bytes(dram: bytes | bytearray | memoryview, insn_addr: int, insn_count: int) -> memoryview:
+    """The instructions' bytes in a DRAM image; raises `ProgramFault` if they lie outside it."""
+    end = insn_addr + insn_count * INSN_BYTES
+    if insn_addr < 0 or insn_count < 0 or end > len(dram):
+        raise ProgramFault(
+            Fault.DRAM_RANGE, -1, "",
+            f"{insn_count} instructions at byte {insn_addr} end at byte {end}, and the DRAM image has {len(dram)} bytes",
+        )
+    return memoryview(dram)[insn_addr:end]

@@ -1,0 +1,30 @@
+"""The exception that every simulator and checker raises for a program that is wrong."""
+
+from vtakit.hw.isa.asm import disasm
+from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.faults import Fault
+
+
+class ProgramFault(VtakitError):
+    """A program did something that the instruction set forbids.
+
+    fault    which of the instruction set's errors
+    index    number of the instruction, from 0; -1 if the program has none
+    """
+
+    def __init__(self, fault: Fault, index: int, text: str, detail: str) -> None:
+        self.fault = fault
+        self.index = index
+        self.disassembly = text
+        self.detail = detail
+        where = f"instruction {index} ({text}): " if index >= 0 else ""
+        super().__init__(f"{where}{detail} [{fault.name}]")
+
+    @classmethod
+    def at(cls, cfg: VTAConfig, fault: Fault, index: int, word: int, detail: str) -> "ProgramFault":
+        """The fault of instruction `index`, whose 128 bits are `word`."""
+        return cls(fault, index, disasm(word, cfg), detail)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (ProgramFault, (self.fault, self.index, self.disassembly, self.detail))

@@ -1,0 +1,83 @@
+"""The functional simulator: what a program does, without time.
+
+Two paths give the same bytes: the plain definition (`sim.plain`) and compiled code (`sim.compiled`), the default.
+"""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.isa.errors import VtakitError, one_of
+from vtakit.hw.isa.insns import MEMORIES, MemType
+from vtakit.sim import plain
+from vtakit.sim.api import Result
+from vtakit.sim.decode import Decoded, Memories, program_bytes
+from vtakit.sim.order import execution_order
+from vtakit.sim.values import Bytes, Ints
+
+PATHS = ("auto", "plain", "compiled")
+
+
+def simulate(
+    cfg: VTAConfig,
+    dram: bytearray,
+    insn_addr: int,
+    insn_count: int,
+    *,
+    order: str | int = "program",
+    path: str = "auto",
+    bases: Mapping[str, int] | None = None,
+    window: tuple[int, int] | None = None,
+) -> Result:
+    """Run the instructions at `insn_addr`.
+
+    order   how the three stages interleave: "program", "eager" (producers run ahead), "lazy" (consumers first), or the
+            seed of random choices; a program whose dependences are complete gives the same bytes in each
+    path    "auto" (compiled where numba is installed), "plain" or "compiled"
+    bases   base registers in bytes by memory type ("inp", "acc_8bit", …), added to every address; 0 if absent
+    window  the DRAM bytes (first, after the last) that instructions may touch; all of the image if absent
+    """
+    if path not in PATHS:
+        raise VtakitError(f"unknown path {path!r}; {one_of(PATHS, str(path))}")
+    memories = Memories(bases=_bases(bases or {}), window=_window(window, len(dram)))
+    decoded = Decoded(cfg, bytes(program_bytes(dram, insn_addr, insn_count)))
+    decoded.check(memories)
+    sequence = execution_order(decoded, order)
+    bytes_now = np.frombuffer(dram, np.uint8)
+    if path == "plain" or (path == "auto" and find_spec("numba") is None):
+        acc = plain.run(cfg, decoded, bytes_now, memories, sequence)
+    else:
+        acc = _compiled(cfg, decoded, bytes_now, memories, sequence)
+    return Result(dram=bytes(dram), acc=acc, counters=decoded.transfer_counters())
+
+
+def _compiled(cfg: VTAConfig, decoded: Decoded, dram: Bytes, memories: Memories, order: Ints) -> npt.NDArray[np.int32]:
+    try:
+        from vtakit.sim import compiled  # numba takes a third of a second to import: only when it is used
+    except ImportError:
+        raise VtakitError("the compiled path needs numba: pip install 'vtakit[sim]', or use path 'plain'") from None
+    return compiled.run(cfg, decoded, dram, memories, order)
+
+
+def _bases(given: Mapping[str, int]) -> dict[MemType, int]:
+    names = {kind.name.lower(): kind for kind in MEMORIES}
+    bases = dict.fromkeys(MEMORIES, 0)
+    for name, value in given.items():
+        if name not in names:
+            raise VtakitError(f"unknown memory {name!r} among the base registers; {one_of(names, name)}")
+        if not 0 <= value < 1 << 48:
+            raise VtakitError(f"base register {name!r} is {value} and must be from 0 to 2**48 - 1")
+        bases[names[name]] = int(value)
+    return bases
+
+
+def _window(given: tuple[int, int] | None, size: int) -> tuple[int, int]:
+    if given is None:
+        return 0, size
+    low, high = given
+    if not 0 <= low <= high <= size:
+        raise VtakitError(f"the DRAM window {low} to {high} does not lie in the image of {size} bytes")
+    return low, high

@@ -1,0 +1,169 @@
+"""The meaning of the instruction set: one function an instruction, in plain NumPy (ISA.md sections 3 to 5).
+
+Every other simulator, the RTL and the compiler are tested against this; it is written to be read, not to be fast.
+"""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.hw.isa.codec import Insn, decode, decode_uop
+from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
+from vtakit.hw.isa.faults import Fault
+from vtakit.hw.isa.insns import MEMORIES, AluOp, MemType, Opcode
+from vtakit.sim.decode import Decoded, Memories
+from vtakit.sim.values import Bytes, Ints, pack, unpack, wrap
+
+
+class Machine:
+    """The scratchpads, all zero at first, and DRAM.
+
+    uop   int64  [uop_depth]                   32-bit micro-op words
+    inp   int64  [inp_depth, batch, block]
+    wgt   int64  [wgt_depth, block, block]     [.., out, in]
+    acc   int64  [acc_depth, batch, block]
+    dram  uint8  [bytes]                       changed in place
+    """
+
+    def __init__(self, cfg: VTAConfig, dram: Bytes, memories: Memories) -> None:
+        self.cfg, self.dram, self.memories = cfg, dram, memories
+        self.uop: Ints = np.zeros(cfg.uop_depth, np.int64)
+        self.inp: Ints = np.zeros((cfg.inp_depth, cfg.batch, cfg.block), np.int64)
+        self.wgt: Ints = np.zeros((cfg.wgt_depth, cfg.block, cfg.block), np.int64)
+        self.acc: Ints = np.zeros((cfg.acc_depth, cfg.batch, cfg.block), np.int64)
+
+    def dram_at(self, insn: Insn, row: int) -> int:
+        """Byte address of the first element of a transfer's row."""
+        kind = MemType(insn["memory_type"])
+        element = insn["dram_base"] + row * insn["x_stride"]
+        return self.memories.bases[kind] + element * MEMORIES[kind].bytes_in(self.cfg)
+
+
+def run(cfg: VTAConfig, decoded: Decoded, dram: Bytes, memories: Memories, order: Iterable[int]) -> npt.NDArray[np.int32]:
+    """Run a checked program's instructions in `order`, changing `dram`; returns the accumulator [depth, batch, block]."""
+    machine = Machine(cfg, dram, memories)
+    for index in order:
+        insn = decode(cfg, decoded.word(int(index)))
+        if insn.op in (Opcode.GEMM, Opcode.ALU):
+            detail = index_fault(cfg, insn, machine.uop)
+            if detail is not None:
+                raise decoded.fault(Fault.SRAM_RANGE, int(index), detail)
+        STEPS[insn.op](machine, insn)
+    return machine.acc.astype(np.int32)
+
+
+def load(m: Machine, insn: Insn) -> None:
+    """Fill a scratchpad from DRAM, with zero rows and columns around what is read."""
+    if not insn["x_size"]:
+        return
+    kind = MemType(insn["memory_type"])
+    element_bytes = MEMORIES[kind].bytes_in(m.cfg)
+    scratchpad: Ints = getattr(m, MEMORIES[kind].scratchpad)
+    at, across = insn["sram_base"], insn["x_pad_0"] + insn["x_size"] + insn["x_pad_1"]
+
+    def zeros(count: int) -> None:
+        nonlocal at
+        scratchpad[at : at + count] = 0
+        at += count
+
+    zeros(insn["y_pad_0"] * across)
+    for row in range(insn["y_size"]):
+        zeros(insn["x_pad_0"])
+        start = m.dram_at(insn, row)
+        data = m.dram[start : start + insn["x_size"] * element_bytes]
+        scratchpad[at : at + insn["x_size"]] = _elements(m.cfg, kind, data).reshape(-1, *scratchpad.shape[1:])
+        at += insn["x_size"]
+        zeros(insn["x_pad_1"])
+    zeros(insn["y_pad_1"] * across)
+
+
+def _elements(cfg: VTAConfig, kind: MemType, data: Bytes) -> Ints:
+    if kind is MemType.UOP:
+        return data.view(f"<u{UOP_BYTES}").astype(np.int64)
+    bits = {MemType.INP: cfg.inp_bits, MemType.WGT: cfg.wgt_bits, MemType.ACC: cfg.acc_bits, MemType.ACC_8BIT: 8}
+    return unpack(data, bits[kind])
+
+
+def store(m: Machine, insn: Insn) -> None:
+    """Write the low output-width bits of consecutive accumulator elements to rows in DRAM."""
+    for row in range(insn["y_size"] if insn["x_size"] else 0):
+        first = insn["sram_base"] + row * insn["x_size"]
+        data = pack(m.acc[first : first + insn["x_size"]], m.cfg.out_bits)
+        start = m.dram_at(insn, row)
+        m.dram[start : start + data.size] = data
+
+
+def steps(m: Machine, insn: Insn) -> Iterable[tuple[int, int, int]]:
+    """The (dst, src, wgt) indices of a GEMM or ALU instruction, in order."""
+    for outer in range(insn["iter_out"]):
+        for inner in range(insn["iter_in"]):
+            for at in range(insn["uop_bgn"], insn["uop_end"]):
+                uop = decode_uop(m.cfg, int(m.uop[at]))
+                yield (
+                    uop["dst"] + outer * insn["dst_out"] + inner * insn["dst_in"],
+                    uop["src"] + outer * insn["src_out"] + inner * insn["src_in"],
+                    uop["wgt"] + outer * insn.fields.get("wgt_out", 0) + inner * insn.fields.get("wgt_in", 0),
+                )
+
+
+def gemm(m: Machine, insn: Insn) -> None:
+    """Multiply input tiles with transposed weight tiles into the accumulator, or reset it."""
+    for dst, src, wgt in steps(m, insn):
+        m.acc[dst] = 0 if insn["reset"] else wrap(m.acc[dst] + m.inp[src] @ m.wgt[wgt].T, m.cfg.acc_bits)
+
+
+def alu(m: Machine, insn: Insn) -> None:
+    """Combine accumulator elements lane by lane, with another element or the immediate."""
+    operation = ALU[AluOp(insn["alu_opcode"])]
+    for dst, src, _ in steps(m, insn):
+        operand = np.full_like(m.acc[dst], insn["imm"]) if insn["use_imm"] else m.acc[src]
+        m.acc[dst] = wrap(operation(m.acc[dst], operand, m.cfg.acc_bits), m.cfg.acc_bits)
+
+
+def shift_right(value: Ints, amount: Ints, bits: int) -> Ints:
+    """Arithmetic shift right, or left where `amount` is negative; every amount is defined."""
+    right = value >> np.clip(amount, 0, bits - 1)
+    left = np.where(amount <= -bits, 0, value << np.clip(-amount, 0, bits - 1))
+    return np.where(amount >= 0, right, left)
+
+
+ALU: dict[AluOp, Callable[[Ints, Ints, int], Ints]] = {
+    AluOp.MIN: lambda a, b, bits: np.minimum(a, b),
+    AluOp.MAX: lambda a, b, bits: np.maximum(a, b),
+    AluOp.ADD: lambda a, b, bits: a + b,
+    AluOp.SHR: shift_right,
+    AluOp.MUL: lambda a, b, bits: a * b,
+}
+
+
+def finish(m: Machine, insn: Insn) -> None:
+    """End the program; the order of execution already put it last."""
+
+
+STEPS: dict[Opcode, Callable[[Machine, Insn], None]] = {
+    Opcode.LOAD: load, Opcode.STORE: store, Opcode.GEMM: gemm, Opcode.ALU: alu, Opcode.FINISH: finish,
+}
+
+
+def index_fault(cfg: VTAConfig, insn: Insn, uop_words: Ints) -> str | None:
+    """Which index of a GEMM or ALU instruction leaves its scratchpad, or None.
+
+    Only indices that the instruction uses count: a reset has no src and wgt, an ALU operation with an immediate no src.
+    """
+    words = uop_words[insn["uop_bgn"] : insn["uop_end"]]
+    if not insn["iter_out"] * insn["iter_in"] or not len(words):
+        return None
+    used = {"dst": ("acc", cfg.acc_depth)}
+    if insn.op is Opcode.GEMM and not insn["reset"]:
+        used |= {"src": ("inp", cfg.inp_depth), "wgt": ("wgt", cfg.wgt_depth)}
+    if insn.op is Opcode.ALU and not insn["use_imm"]:
+        used |= {"src": ("acc", cfg.acc_depth)}
+    for name, (scratchpad, depth) in used.items():
+        largest = max(decode_uop(cfg, int(word))[name] for word in words)
+        reach = largest + (insn["iter_out"] - 1) * insn[f"{name}_out"] + (insn["iter_in"] - 1) * insn[f"{name}_in"]
+        if reach >= depth:
+            return f"its largest {name} index is {reach}, beyond the {depth} elements of the {scratchpad} scratchpad"
+    return None
+
+
