@@ -58,11 +58,16 @@ def run_image(
 
     Raises `ProgramFault` for whatever the instruction set forbids, `VtakitError` for a wrong argument.
     """
-    if device not in DEVICES:
-        raise VtakitError(f"unknown device {device!r}; {one_of(DEVICES, str(device))}")
-    cfg = load_config(config)
-    module: Device = import_module(DEVICES[device])
-    return module.simulate(cfg, bytearray(dram), insn_addr, insn_count, **options)
+    module = find_device(device)
+    return module.simulate(load_config(config), bytearray(dram), insn_addr, insn_count, **options)
+
+
+def find_device(name: str) -> Device:
+    """The simulator called `name`."""
+    if name not in DEVICES:
+        raise VtakitError(f"unknown device {name!r}; {one_of(DEVICES, str(name))}")
+    module: Device = import_module(DEVICES[name])
+    return module
 
 
 def run(

@@ -216,6 +216,8 @@ def _illegal_flag(d: Decoded, flag: str, index: int) -> str:
 def program_bytes(dram: bytes | bytearray | memoryview, insn_addr: int, insn_count: int) -> memoryview:
     """The instructions' bytes in a DRAM image; raises `ProgramFault` if they lie outside it."""
     end = insn_addr + insn_count * INSN_BYTES
+    if insn_addr % INSN_BYTES:
+        raise ProgramFault(Fault.DRAM_RANGE, -1, "", f"insn_addr {insn_addr} is not a multiple of {INSN_BYTES}")
     if insn_addr < 0 or insn_count < 0 or end > len(dram):
         raise ProgramFault(
             Fault.DRAM_RANGE, -1, "",

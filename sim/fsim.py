@@ -12,6 +12,7 @@ import numpy.typing as npt
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.hw.isa.insns import MEMORIES, MemType
+from vtakit.hw.isa.regs import BASE_ALIGN_BYTES
 from vtakit.sim import plain
 from vtakit.sim.api import Result
 from vtakit.sim.decode import Decoded, Memories, program_bytes
@@ -37,7 +38,7 @@ def simulate(
     order   how the three stages interleave: "program", "eager" (producers run ahead), "lazy" (consumers first), or the
             seed of random choices; a program whose dependences are complete gives the same bytes in each
     path    "auto" (compiled where numba is installed), "plain" or "compiled"
-    bases   base registers in bytes by memory type ("inp", "acc_8bit", …), added to every address; 0 if absent
+    bases   base registers in bytes by memory type ("inp", "acc_8bit", …), multiples of 64, added to every address; 0 if absent
     window  the DRAM bytes (first, after the last) that instructions may touch; all of the image if absent
     """
     if path not in PATHS:
@@ -68,8 +69,8 @@ def _bases(given: Mapping[str, int]) -> dict[MemType, int]:
     for name, value in given.items():
         if name not in names:
             raise VtakitError(f"unknown memory {name!r} among the base registers; {one_of(names, name)}")
-        if not 0 <= value < 1 << 48:
-            raise VtakitError(f"base register {name!r} is {value} and must be from 0 to 2**48 - 1")
+        if not 0 <= value < 1 << 48 or value % BASE_ALIGN_BYTES:
+            raise VtakitError(f"base register {name!r} is {value} and must be a multiple of {BASE_ALIGN_BYTES} below 2**48")
         bases[names[name]] = int(value)
     return bases
 

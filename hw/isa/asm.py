@@ -155,7 +155,8 @@ def disasm_program(program: Program, *, comments: bool = True) -> str:
         if buffer.data is not None:
             hexes = buffer.data.hex()
             step = 2 * _DATA_BYTES_A_LINE
-            lines += [f".data {buffer.name} {hexes[at : at + step]}" for at in range(0, len(hexes), step)] or [f".data {buffer.name}"]
+            parts = [hexes[at : at + step] for at in range(0, len(hexes), step)] or [""]
+            lines += [f".data {buffer.name} {part}".rstrip() for part in parts]
     for index, word in enumerate(program.uops):
         values = decode_uop(program.config, word)
         if encode_uop(program.config, **values) != word:

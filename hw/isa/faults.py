@@ -30,3 +30,7 @@ class Fault(IntEnum):
     DEADLOCK = 14, "the program waits for a token that nothing gives"
     BUS_READ = 15, "the memory answered a read with an error"
     BUS_WRITE = 16, "the memory answered a write with an error"
+
+    # From here on only the static checker can tell; hardware has no code for them.
+    RACE = 32, "two stages touch one element, at least one writes, and no token orders them"
+    CODE_WRITTEN = 33, "the program writes its own instructions, or loads micro-ops that are not given with it"

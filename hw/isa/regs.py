@@ -1,0 +1,133 @@
+"""The host's registers, as data: the RTL's register block, every driver and the reference page are derived from this.
+
+All registers are 32 bits wide on a bus of byte addresses. A 64-bit quantity takes two neighbours, low half first; reading the
+low half of a counter latches its high half.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
+from vtakit.hw.isa.faults import Fault
+from vtakit.hw.isa.insns import ALL_FEATURES, ISA_VERSION, MEMORIES, Feature, Stage
+
+REGISTER_BYTES = 4
+IDENTITY = int.from_bytes(b"VTA1", "big")
+BASE_ALIGN_BYTES = 64  # a base register is a multiple of this, so that an element never straddles bus beats needlessly
+
+
+class AccessMode(StrEnum):
+    """Who may write a register."""
+
+    READ_ONLY = "ro"
+    READ_WRITE = "rw"
+    WRITE_ONE = "w1"  # writing a 1 acts; reads as 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegField:
+    """Some bits of a register."""
+
+    name: str
+    width: int
+    doc: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Register:
+    """One 32-bit register, or two for a 64-bit quantity (`words` 2); fields fill from bit 0 up."""
+
+    name: str
+    mode: AccessMode
+    doc: str
+    fields: tuple[RegField, ...] = ()
+    words: int = 1
+
+
+# The order of the fields in CONFIG: the nine values of a VTAConfig.
+_CONFIG_FIELDS = tuple(VTAConfig.__dataclass_fields__)
+# What each stage's cycles are attributed to; every cycle of every stage is counted in exactly one.
+CYCLE_CAUSES = {
+    "busy": "moved data or ran a step",
+    "wait_prev": "waited for a token from the stage before",
+    "wait_next": "waited for a token from the stage after",
+    "wait_memory": "waited for DRAM",
+    "idle": "had no instruction",
+}
+
+REGISTERS: tuple[Register, ...] = (
+    Register(name="identity", mode=AccessMode.READ_ONLY, doc=f"0x{IDENTITY:08x}, the letters VTA1"),
+    Register(name="version", mode=AccessMode.READ_ONLY, doc="the instruction set's version", fields=(
+        RegField(name="minor", width=16, doc=f"{ISA_VERSION[1]} in this version"),
+        RegField(name="major", width=16, doc=f"{ISA_VERSION[0]} in this version"),
+    )),
+    Register(name="features", mode=AccessMode.READ_ONLY, doc="abilities beyond the smallest device", fields=tuple(
+        RegField(name=(feature.name or "").lower(), width=1, doc=f"bit {feature.bit_length() - 1}") for feature in Feature
+    )),
+    Register(name="config", mode=AccessMode.READ_ONLY, doc="the configuration's nine log2 values", words=2, fields=tuple(
+        RegField(name=name, width=6, doc=name.upper()) for name in _CONFIG_FIELDS
+    )),
+    Register(name="bus", mode=AccessMode.READ_ONLY, doc="the memory port", fields=(
+        RegField(name="log_data_bytes", width=8, doc="log2 of the bytes a beat moves"),
+        RegField(name="outstanding", width=8, doc="reads in flight at most"),
+        RegField(name="address_bits", width=8, doc="width of a DRAM address"),
+    )),
+    Register(name="control", mode=AccessMode.WRITE_ONE, doc="commands", fields=(
+        RegField(name="start", width=1, doc="run the program; refused while busy"),
+        RegField(name="reset", width=1, doc="stop and forget everything but the host's settings"),
+        RegField(name="clear_counters", width=1, doc="set all counters to 0"),
+    )),
+    Register(name="status", mode=AccessMode.READ_ONLY, doc="what the device is doing", fields=(
+        RegField(name="busy", width=1, doc="a program runs"),
+        RegField(name="done", width=1, doc="the last program ended with FINISH and all its writes are accepted"),
+        RegField(name="error", width=1, doc="the last program was stopped; see error"),
+    )),
+    Register(name="error", mode=AccessMode.READ_ONLY, doc="why the program was stopped; kept until start or reset", fields=(
+        RegField(name="fault", width=8, doc="the code of the fault, 0 for none"),
+        RegField(name="stage", width=8, doc="the stage that found it: " + ", ".join(f"{s.name} {s.value}" for s in Stage)),
+    )),
+    Register(name="error_insn", mode=AccessMode.READ_ONLY, doc="number of the instruction at fault, from 0"),
+    Register(name="insn_addr", mode=AccessMode.READ_WRITE, words=2,
+             doc=f"byte address of the first instruction, a multiple of {INSN_BYTES}"),
+    Register(name="insn_count", mode=AccessMode.READ_WRITE, doc="instructions to run"),
+    *(
+        Register(name=f"base_{kind.name.lower()}", mode=AccessMode.READ_WRITE, words=2,
+                 doc=f"base register of {kind.name}: a byte address, a multiple of {BASE_ALIGN_BYTES}, added to every transfer's")
+        for kind in MEMORIES
+    ),
+    Register(name="window_low", mode=AccessMode.READ_WRITE, words=2, doc="first DRAM byte that transfers may touch"),
+    Register(name="window_high", mode=AccessMode.READ_WRITE, words=2, doc="DRAM byte after the last that transfers may touch"),
+    Register(name="cycles", mode=AccessMode.READ_ONLY, words=2, doc="cycles from start to done"),
+    *(
+        Register(name=f"{stage.name.lower()}_{cause}", mode=AccessMode.READ_ONLY, words=2,
+                 doc=f"cycles in which the {stage.name.lower()} stage {what}")
+        for stage in Stage for cause, what in CYCLE_CAUSES.items()
+    ),
+)
+
+
+def offsets() -> Iterator[tuple[int, Register]]:
+    """Every register with its byte address."""
+    at = 0
+    for register in REGISTERS:
+        yield at, register
+        at += register.words * REGISTER_BYTES
+
+
+def pack_config(cfg: VTAConfig) -> int:
+    """What the two words of `config` read as one 64-bit number."""
+    width = {f.name: f.width for r in REGISTERS if r.name == "config" for f in r.fields}
+    value, at = 0, 0
+    for name in _CONFIG_FIELDS:
+        value |= getattr(cfg, name) << at
+        at += width[name]
+    return value
+
+
+def device_features(cfg: VTAConfig) -> Feature:
+    """The abilities that a device of this configuration has."""
+    return ALL_FEATURES if cfg.has_acc8 else ALL_FEATURES & ~Feature.ACC_8BIT
+
+
+HARDWARE_FAULTS = tuple(fault for fault in Fault if fault < Fault.RACE)

@@ -1,0 +1,67 @@
+"""Arguments that several commands take: a configuration, and a program as a file or as a raw DRAM image."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtakit.hw.isa.config import VTAConfig, load_config
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.file import MAGIC, parse, read_bytes
+from vtakit.hw.isa.program import Program
+
+
+def number(text: str) -> int:
+    """A number in decimal, or in hexadecimal after 0x; not negative."""
+    try:
+        value = int(text, 0) if len(text) < 32 else -1
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 0 up (decimal, or hexadecimal after 0x)")
+    return value
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """--config"""
+    parser.add_argument("--config", metavar="CFG", help="hardware configuration: a name or a JSON file (default: 'default')")
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """A program file, or --image with --insn-addr and --insn-count; and --config."""
+    parser.add_argument("program", nargs="?", type=Path, metavar="PROGRAM.vta", help="program file (see `vtakit asm`)")
+    parser.add_argument("--image", type=Path, metavar="DRAM.bin", help="raw DRAM image instead of a program file")
+    parser.add_argument("--insn-addr", type=number, metavar="A", help="with --image: byte address of the first instruction")
+    parser.add_argument("--insn-count", type=number, metavar="N", help="with --image: number of instructions")
+    add_config(parser)
+
+
+@dataclass(frozen=True, slots=True)
+class RawImage:
+    """A DRAM image with the place of its instructions."""
+
+    config: VTAConfig
+    dram: bytes
+    insn_addr: int
+    insn_count: int
+
+
+def read_program(args: argparse.Namespace) -> Program | RawImage:
+    """What the arguments of `add_program` name."""
+    if (args.program is None) == (args.image is None):
+        raise VtakitError("give either a program file or --image with --insn-addr and --insn-count")
+    if args.image is not None:
+        if args.insn_addr is None or args.insn_count is None:
+            raise VtakitError("--image needs --insn-addr and --insn-count, to say where its instructions are")
+        config = load_config(args.config or "default")
+        return RawImage(config, read_bytes(args.image, "DRAM image"), args.insn_addr, args.insn_count)
+    if args.insn_addr is not None or args.insn_count is not None:
+        raise VtakitError("--insn-addr and --insn-count go with --image; a program file says where its instructions are")
+    data = read_bytes(args.program, "program file")
+    if not data.startswith(MAGIC[:4]):
+        raise VtakitError(
+            f"{str(args.program)!r} is not a vtakit program file; for a raw DRAM image use --image, --insn-addr and --insn-count"
+        )
+    program = parse(data, f"program file {str(args.program)!r}")
+    if args.config is not None:
+        program.require(load_config(args.config))
+    return program

@@ -1,0 +1,24 @@
+"""Print the reference of the instruction set for a configuration, in Markdown."""
+
+import argparse
+import json
+
+from vtakit.hw.isa.config import NAMED, load_config
+from vtakit.hw.isa.docs import reference
+from vtakit.runtime.commands._arguments import add_config
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_config(parser)
+    parser.add_argument("--list", action="store_true", help="list the named configurations instead")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    if args.list:
+        for name, config in NAMED.items():
+            print(f"{name:12} {json.dumps(config.to_dict())}")
+        return 0
+    print(reference(load_config(args.config or "default")), end="")
+    return 0

@@ -1,0 +1,77 @@
+"""Run a program on a simulated accelerator.
+
+  vtakit sim PROGRAM.vta --input NAME=FILE --output NAME=FILE
+  vtakit sim --config CFG --image dram.bin --insn-addr A --insn-count N --out out.bin --json stats.json
+
+The first form takes a program file and its buffers, the second a raw DRAM image. Counters go to the terminal, and to
+--json with the CRC-32 of DRAM and of the accumulator (little-endian int32). A program that the instruction set forbids ends with
+a sentence that names the instruction, and exit status 2.
+"""
+
+import argparse
+import json
+import zlib
+from pathlib import Path
+
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.file import read_bytes, write_bytes
+from vtakit.hw.isa.program import Program
+from vtakit.runtime.commands._arguments import add_program, read_program
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_program(parser)
+    parser.add_argument("--device", default="fsim", help="fsim: functional simulator (default)")
+    parser.add_argument("--order", default="program", metavar="ORDER",
+                        help="interleaving of the stages: program (default), eager, lazy, or a number as the seed of random ones")
+    parser.add_argument("--path", default="auto", help="fsim: auto (default), compiled, or plain, the slow definition")
+    parser.add_argument("--input", action="append", default=[], metavar="NAME=FILE", help="bytes of a program's buffer")
+    parser.add_argument("--output", action="append", default=[], metavar="NAME=FILE", help="where to write a buffer afterwards")
+    parser.add_argument("--out", type=Path, metavar="OUT.bin", help="where to write all of DRAM afterwards")
+    parser.add_argument("--json", type=Path, metavar="STATS.json", help="where to write the counters")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    from vtakit import sim  # NumPy: only once the arguments are right
+
+    program = read_program(args)
+    order = int(args.order) if args.order.lstrip("-").isdecimal() else args.order
+    options = {"device": args.device, "order": order, "path": args.path}
+    outputs = _pairs(args.output, "--output")
+    if isinstance(program, Program):
+        for name in outputs:
+            program.buffer(name)
+        inputs = {name: read_bytes(path, f"input {name}") for name, path in _pairs(args.input, "--input").items()}
+        result = sim.run(program, inputs, **options)
+        config, count = program.config, len(program.insns)
+    else:
+        if args.input or args.output:
+            raise VtakitError("--input and --output name a program file's buffers; a raw image has --out")
+        result = sim.run_image(program.dram, program.insn_addr, program.insn_count, program.config, **options)
+        config, count = program.config, program.insn_count
+    stats = {
+        "device": args.device, "config": config.to_dict(), "insn_count": count, "counters": result.counters,
+        "dram_crc32": zlib.crc32(result.dram), "acc_crc32": zlib.crc32(result.acc.astype("<i4").tobytes()),
+    }
+    for name, path in outputs.items():
+        write_bytes(path, result.buffers[name], f"output {name}")
+    if args.out:
+        write_bytes(args.out, result.dram, "DRAM image")
+    if args.json:
+        write_bytes(args.json, (json.dumps(stats, indent=2) + "\n").encode(), "statistics")
+    width = max(map(len, result.counters))
+    for name, value in result.counters.items():
+        print(f"{name:{width}}  {value:>12,}")
+    return 0
+
+
+def _pairs(words: list[str], option: str) -> dict[str, str]:
+    pairs = {}
+    for word in words:
+        name, equals, path = word.partition("=")
+        if not equals or not name or not path:
+            raise VtakitError(f"{option} takes NAME=FILE, got {word!r}")
+        pairs[name] = path
+    return pairs

@@ -1,0 +1,135 @@
+"""Which elements of which memory an instruction touches, and which earlier accesses it must be ordered after.
+
+The static checker and the random-program generator share this. Accesses of one stage are in order, and each memory
+is written by one stage only (scratchpads inp and wgt by load, uop and acc by compute; DRAM by store), so for every element the
+last write and the last read of each other stage are all that can conflict (as in vector-clock race detectors).
+"""
+
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.hw.isa.codec import Insn
+from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.isa.insns import MEMORIES, UOP, MemType, Opcode, Stage
+from vtakit.sim.values import Ints
+
+DRAM = "dram"
+WRITER = {"uop": Stage.COMPUTE, "inp": Stage.LOAD, "wgt": Stage.LOAD, "acc": Stage.COMPUTE, DRAM: Stage.STORE}
+READERS = {
+    "uop": (Stage.COMPUTE,), "inp": (Stage.COMPUTE,), "wgt": (Stage.COMPUTE,), "acc": (Stage.COMPUTE, Stage.STORE),
+    DRAM: (Stage.LOAD, Stage.COMPUTE),
+}
+Clock = list[int]  # for each stage, the number of its last instruction that has certainly retired; -1 for none
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Elements of one memory (granules of DRAM), read or written."""
+
+    memory: str
+    elements: Ints | slice
+    write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """An earlier access to the same element by another stage."""
+
+    stage: Stage
+    index: int  # the last instruction of `stage` to be ordered after
+    memory: str
+    element: int
+    write: bool  # whether that earlier access wrote
+
+
+def granule_bytes(cfg: VTAConfig) -> int:
+    """The largest unit in which DRAM can be tracked: it divides every element's size and alignment."""
+    return gcd(64, *(memory.bytes_in(cfg) for memory in MEMORIES.values()))
+
+
+def transfer_accesses(cfg: VTAConfig, insn: Insn, base: int) -> list[Access]:
+    """What a LOAD or STORE touches; `base` is the base register of its memory type."""
+    if not insn["x_size"]:
+        return []
+    memory = MEMORIES[MemType(insn["memory_type"])]
+    across = insn["x_pad_0"] + insn["x_size"] + insn["x_pad_1"]
+    count = (insn["y_pad_0"] + insn["y_size"] + insn["y_pad_1"]) * across
+    store = insn.op is Opcode.STORE
+    found = [Access(memory.scratchpad, slice(insn["sram_base"], insn["sram_base"] + count), not store)] if count else []
+    if insn["y_size"]:
+        size, granule = memory.bytes_in(cfg), granule_bytes(cfg)
+        first = (base + insn["dram_base"] * size) // granule
+        rows = first + np.arange(insn["y_size"]) * (insn["x_stride"] * size // granule)
+        found.append(Access(DRAM, np.add.outer(rows, np.arange(insn["x_size"] * size // granule)).reshape(-1), store))
+    return found
+
+
+def loop_accesses(cfg: VTAConfig, insn: Insn, uops: Ints) -> list[Access]:
+    """What a GEMM or ALU instruction touches; `uops` are the words of its micro-op range. Indices must be in range."""
+    if not insn["iter_out"] * insn["iter_in"] or not len(uops):
+        return []
+    dst = _indices(cfg, insn, uops, "dst")
+    found = [Access("uop", slice(insn["uop_bgn"], insn["uop_end"]), False), Access("acc", dst, True)]
+    if insn.op is Opcode.ALU:
+        found.append(Access("acc", dst if insn["use_imm"] else _indices(cfg, insn, uops, "src"), False))
+    elif not insn["reset"]:
+        found += [Access("inp", _indices(cfg, insn, uops, "src"), False), Access("wgt", _indices(cfg, insn, uops, "wgt"), False)]
+    return found
+
+
+def _indices(cfg: VTAConfig, insn: Insn, uops: Ints, name: str) -> Ints:
+    """The distinct values of one index over both loops and all micro-ops."""
+    place = next(p for p in UOP.place(cfg) if p.field.name == name)
+    starts = np.unique((uops >> place.offset) & ((1 << place.width) - 1))
+    steps = [
+        np.arange(insn[f"iter_{loop}"]) * insn[f"{name}_{loop}"] if insn[f"{name}_{loop}"] else np.zeros(1, np.int64)
+        for loop in ("out", "in")
+    ]
+    return np.unique(np.add.outer(np.unique(np.add.outer(*steps)), starts))
+
+
+class Shadow:
+    """The last accesses to every element of every memory."""
+
+    def __init__(self, cfg: VTAConfig, dram_bytes: int) -> None:
+        sizes = {"uop": cfg.uop_depth, "inp": cfg.inp_depth, "wgt": cfg.wgt_depth, "acc": cfg.acc_depth}
+        sizes[DRAM] = -(-dram_bytes // granule_bytes(cfg))
+        self._written: dict[str, npt.NDArray[np.int32]] = {m: np.full(n, -1, np.int32) for m, n in sizes.items()}
+        self._read: dict[tuple[str, Stage], npt.NDArray[np.int32]] = {
+            (m, stage): np.full(n, -1, np.int32) for m, n in sizes.items() for stage in READERS[m] if stage is not WRITER[m]
+        }
+
+    def conflicts(self, stage: Stage, accesses: list[Access], clock: Clock) -> list[Conflict]:
+        """The accesses of other stages that an instruction of `stage` starting at `clock` is not ordered after."""
+        found = []
+        for access in accesses:
+            history = [(WRITER[access.memory], self._written[access.memory], True)]
+            if access.write:
+                history += [
+                    (reader, self._read[access.memory, reader], False)
+                    for reader in READERS[access.memory] if reader is not WRITER[access.memory]
+                ]
+            for other, last, wrote in history:
+                if other is stage:
+                    continue
+                seen = last[access.elements]
+                worst = int(seen.argmax())
+                if seen[worst] > clock[other]:
+                    at = access.elements.start + worst if isinstance(access.elements, slice) else access.elements[worst]
+                    found.append(Conflict(other, int(seen[worst]), access.memory, int(at), wrote))
+        return found
+
+    def record(self, index: int, stage: Stage, accesses: list[Access]) -> None:
+        """Instruction `index` of `stage` made these accesses."""
+        for access in accesses:
+            if access.write:
+                self._written[access.memory][access.elements] = index
+            elif stage is not WRITER[access.memory]:
+                self._read[access.memory, stage][access.elements] = index
+
+    def writers(self, access: Access) -> list[int]:
+        """The instructions that last wrote the access's elements, without -1 for none."""
+        return [int(i) for i in np.unique(self._written[access.memory][access.elements]) if i >= 0]

@@ -1,0 +1,197 @@
+"""The static checker: proves that every interleaving of a program's stages gives the same bytes, or says why not.
+
+It finds what the instruction set forbids, deadlock, tokens left over or too many in a queue, and races: two accesses to one
+element of a scratchpad or of DRAM by different stages, at least one a write, that no token orders. Micro-ops are taken
+from the DRAM image, so they must not be computed by the program itself.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vtakit.hw.isa.asm import disasm
+from vtakit.hw.isa.codec import Insn, decode
+from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig, load_config
+from vtakit.hw.isa.faults import Fault
+from vtakit.hw.isa.insns import FLAG_QUEUES, MEMORIES, TOKEN_QUEUE_DEPTH, MemType, Opcode, Queue, Stage
+from vtakit.hw.isa.program import UOPS, Image, Program
+from vtakit.sim.access import DRAM, Access, Clock, Conflict, Shadow, granule_bytes, loop_accesses, transfer_accesses
+from vtakit.sim.api import ConfigLike
+from vtakit.sim.decode import FLAGS, Decoded, Memories, program_bytes
+from vtakit.sim.faults import ProgramFault
+from vtakit.sim.order import execution_order, queue_name, token_queues
+from vtakit.sim.plain import index_fault
+from vtakit.sim.values import Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Byte ranges of DRAM whose contents are given, so that micro-ops may be read from them."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    def holds(self, first: int, last: int) -> bool:
+        """Whether all bytes from `first` up to `last` lie in one range."""
+        return any(low <= first and last <= high for low, high in self.ranges)
+
+
+def check_image(
+    dram: bytes | bytearray | memoryview,
+    insn_addr: int,
+    insn_count: int,
+    config: ConfigLike = "default",
+    *,
+    memories: Memories | None = None,
+    known: Known | None = None,
+) -> list[ProgramFault]:
+    """Everything wrong with the program in a DRAM image, in program order; empty if it is right.
+
+    memories  base registers and DRAM window; bases 0 and the whole image if absent
+    known     where micro-ops may come from; the whole image if absent
+    """
+    cfg = load_config(config)
+    memories = memories or Memories(bases=dict.fromkeys(MEMORIES, 0), window=(0, len(dram)))
+    known = known or Known(((0, len(dram)),))
+    try:
+        code = program_bytes(dram, insn_addr, insn_count)
+        decoded = Decoded(cfg, bytes(code))
+        decoded.check(memories)
+        order = execution_order(decoded)
+    except ProgramFault as fault:
+        return [fault]  # what follows would build on a program that does not decode or end
+    walk = _Walk(cfg, decoded, dram, memories, known, (insn_addr, insn_addr + insn_count * INSN_BYTES))
+    for index in order:
+        walk.step(int(index))
+    return sorted([*walk.found, *_overflows(decoded, walk.clocks)], key=lambda fault: fault.index)
+
+
+def check_program(program: Program) -> list[ProgramFault]:
+    """Everything wrong with a program whose input buffers are not yet known, in program order; empty if it is right."""
+    image = program.link()
+    sizes = {buffer.name: buffer.size_bytes for buffer in program.buffers} | {UOPS: len(program.uops) * UOP_BYTES}
+    given = [UOPS, *(buffer.name for buffer in program.buffers if buffer.data is not None)]
+    known = Known(tuple((image.addresses[name], image.addresses[name] + sizes[name]) for name in given))
+    faults = check_image(image.dram, image.insn_addr, image.insn_count, program.config, known=known)
+    return sorted([*faults, *_leave_buffer(program, image, sizes)], key=lambda fault: fault.index)
+
+
+def _leave_buffer(program: Program, image: Image, sizes: dict[str, int]) -> Iterable[ProgramFault]:
+    """Transfers that reach outside the buffer that they are relocated to."""
+    decoded = Decoded(program.config, bytes(program_bytes(image.dram, image.insn_addr, image.insn_count)))
+    spans = {kind: decoded.dram_span(kind, 0) for kind in MEMORIES}
+    for entry in program.relocations:
+        kind = MemType(int(decoded["memory_type"][entry.insn]))
+        first, last = (int(ends[entry.insn]) for ends in spans[kind])
+        low = image.addresses[entry.symbol]
+        if last > first and not low <= first <= last <= low + sizes[entry.symbol]:
+            text = disasm(program.insns[entry.insn], program.config, symbol=entry.symbol)
+            yield ProgramFault(
+                Fault.DRAM_RANGE, entry.insn, text,
+                f"it reaches bytes {first - low} to {last - low} of buffer {entry.symbol!r}, which has {sizes[entry.symbol]}",
+            )
+
+
+class _Walk:
+    """One pass over a program in an order that its tokens allow, with vector clocks."""
+
+    def __init__(
+        self, cfg: VTAConfig, decoded: Decoded, dram: bytes | bytearray | memoryview, memories: Memories, known: Known,
+        code: tuple[int, int],
+    ) -> None:
+        self.cfg, self.decoded, self.memories, self.known, self.code = cfg, decoded, memories, known, code
+        self.found: list[ProgramFault] = []
+        self.clocks: list[Clock] = [[] for _ in range(decoded.count)]  # what has retired when each instruction starts
+        self._dram = np.frombuffer(dram, np.uint8)
+        self._uop: Ints = np.zeros(cfg.uop_depth, np.int64)
+        self._shadow = Shadow(cfg, len(dram))
+        self._now: list[Clock] = [[-1, -1, -1] for _ in Stage]
+        self._tokens: list[deque[int]] = [deque() for _ in Queue]
+        self._pops, self._pushes = token_queues(decoded, FLAGS[:2]), token_queues(decoded, FLAGS[2:])
+
+    def step(self, index: int) -> None:
+        """Take the next instruction: merge its tokens' clocks, look for conflicts, record what it touches."""
+        insn = decode(self.cfg, self.decoded.word(index))
+        clock = self._now[insn.stage]
+        for queue in self._pops[index]:
+            giver = self._tokens[queue].popleft()
+            given = self.clocks[giver].copy()
+            given[self.decoded.stage[giver]] = giver
+            clock[:] = map(max, clock, given)
+        self.clocks[index] = clock.copy()
+        accesses = self._accesses(index, insn)
+        for conflict in self._shadow.conflicts(insn.stage, accesses, clock):
+            self._report(Fault.RACE, index, self._race(conflict, accesses))
+        self._shadow.record(index, insn.stage, accesses)
+        clock[insn.stage] = index
+        for queue in self._pushes[index]:
+            self._tokens[queue].append(index)
+
+    def _report(self, fault: Fault, index: int, detail: str) -> None:
+        self.found.append(self.decoded.fault(fault, index, detail))
+
+    def _accesses(self, index: int, insn: Insn) -> list[Access]:
+        if insn.op in (Opcode.GEMM, Opcode.ALU):
+            detail = index_fault(self.cfg, insn, self._uop)
+            if detail is not None:
+                self._report(Fault.SRAM_RANGE, index, detail)
+                return []
+            return loop_accesses(self.cfg, insn, self._uop[insn["uop_bgn"] : insn["uop_end"]])
+        if insn.op is Opcode.FINISH:
+            return []
+        kind = MemType(insn["memory_type"])
+        base = self.memories.bases[kind]
+        accesses = transfer_accesses(self.cfg, insn, base)
+        first, last = (int(ends[index]) for ends in self.decoded.dram_span(kind, base)) if accesses else (0, 0)
+        if insn.op is Opcode.STORE and first < self.code[1] and self.code[0] < last:
+            self._report(Fault.CODE_WRITTEN, index, f"it writes bytes {first} to {last}, where the program's instructions lie")
+        if kind is MemType.UOP and accesses:
+            self._load_uops(index, insn, accesses, (first, last))
+        return accesses
+
+    def _load_uops(self, index: int, insn: Insn, accesses: list[Access], span: tuple[int, int]) -> None:
+        for access in accesses:
+            if access.memory == DRAM:
+                writers = self._shadow.writers(access)
+                if writers:
+                    self._report(Fault.CODE_WRITTEN, index, f"it loads micro-ops that instruction {writers[0]} has written")
+                if not self.known.holds(*span):
+                    self._report(Fault.CODE_WRITTEN, index, "it loads micro-ops whose contents the program does not give")
+        across = insn["x_pad_0"] + insn["x_size"] + insn["x_pad_1"]
+        rows = np.zeros((insn["y_pad_0"] + insn["y_size"] + insn["y_pad_1"], across), np.int64)
+        base = self.memories.bases[MemType.UOP]
+        for row in range(insn["y_size"]):
+            start = base + (insn["dram_base"] + row * insn["x_stride"]) * UOP_BYTES
+            words = self._dram[start : start + insn["x_size"] * UOP_BYTES].view("<u4")
+            rows[insn["y_pad_0"] + row, insn["x_pad_0"] : insn["x_pad_0"] + insn["x_size"]] = words
+        self._uop[insn["sram_base"] : insn["sram_base"] + rows.size] = rows.reshape(-1)
+
+    def _race(self, conflict: Conflict, accesses: list[Access]) -> str:
+        if conflict.memory == DRAM:
+            granule = granule_bytes(self.cfg)
+            where = f"DRAM bytes {conflict.element * granule} to {(conflict.element + 1) * granule}"
+        else:
+            where = f"{conflict.memory}[{conflict.element}]"
+        writes = any(access.memory == conflict.memory and access.write for access in accesses)
+        other = disasm(self.decoded.word(conflict.index), self.cfg)
+        return (
+            f"it {'writes' if writes else 'reads'} {where}, which instruction {conflict.index} ({other}) of the "
+            f"{conflict.stage.name.lower()} stage {'writes' if conflict.write else 'reads'}, and no token orders the two"
+        )
+
+
+def _overflows(decoded: Decoded, clocks: list[Clock]) -> Iterable[ProgramFault]:
+    """The first push of each queue that some interleaving makes while the queue is full."""
+    pops, pushes = token_queues(decoded, FLAGS[:2]), token_queues(decoded, FLAGS[2:])
+    takers = {queue: stage for (stage, flag), queue in FLAG_QUEUES.items() if flag.startswith("pop")}
+    for queue in Queue:
+        taken = [index for index in range(decoded.count) if queue in pops[index]]
+        given = [index for index in range(decoded.count) if queue in pushes[index]]
+        for count, index in enumerate(given, 1):
+            waiting = count - bisect_right(taken, clocks[index][takers[queue]])
+            if waiting > TOKEN_QUEUE_DEPTH:
+                detail = f"{waiting} tokens can wait in the {queue_name(queue)} queue, which holds {TOKEN_QUEUE_DEPTH}"
+                yield decoded.fault(Fault.TOKEN_OVERFLOW, index, detail)
+                break

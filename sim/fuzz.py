@@ -1,0 +1,212 @@
+"""Long runs of random programs: a device against the plain definition, and what to do with a difference.
+
+A difference is reported as the first element that differs, the first instruction after which it does, a program shrunk by
+turning instructions into ones that only carry tokens, and the command that repeats it.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+
+import numpy as np
+
+from vtakit.hw.isa.asm import disasm
+from vtakit.hw.isa.codec import decode, encode, from_bytes, to_bytes
+from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig, load_config
+from vtakit.hw.isa.errors import ConfigError, VtakitError
+from vtakit.hw.isa.insns import FORMATS, Opcode
+from vtakit.sim.api import Result, run_image
+from vtakit.sim.checker import check_image
+from vtakit.sim.order import POLICIES
+from vtakit.sim.random_programs import RandomProgram, random_program
+
+ANY = "any"  # a configuration of its own for each program
+_CHUNK = 25  # programs a worker runs before it reports
+_ORDERS = (*POLICIES, None)  # None: the program's seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What repeats one random program."""
+
+    config: str  # a name, the path of a JSON file, or "any"
+    seed: int
+    length: int
+    device: str
+
+    def load(self) -> VTAConfig:
+        """The configuration meant."""
+        return random_config(self.seed) if self.config == ANY else load_config(self.config)
+
+    @property
+    def command(self) -> str:
+        """The command that repeats it."""
+        return f"vtakit fuzz --device {self.device} --config {self.config} --seed {self.seed} --length {self.length} --programs 1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A program on which a device and the definition, or the static checker, disagree."""
+
+    case: Case
+    difference: str
+    instruction: str  # the first after which the two differ; empty if that is not known
+    shrunk: tuple[str, ...]  # disassembly of what is left of the program
+
+    def __str__(self) -> str:
+        lines = [self.difference, *([f"first differs after {self.instruction}"] if self.instruction else [])]
+        return "\n".join([*lines, f"replay: {self.case.command}", "shrunk program:", *(f"  {line}" for line in self.shrunk)])
+
+
+def random_config(seed: int) -> VTAConfig:
+    """A legal configuration that a seed stands for, with scratchpads small enough to fill."""
+    numbers = random.Random(seed)
+    while True:
+        block, batch = numbers.randint(0, 6), numbers.randint(0, 3)
+        inp, wgt, acc = numbers.randint(0, 4), numbers.randint(0, 4), numbers.randint(3, 5)
+        depth = [numbers.randint(1, 11) for _ in range(4)]
+        try:
+            return VTAConfig(
+                log_inp_width=inp, log_wgt_width=wgt, log_acc_width=acc, log_batch=batch, log_block=block,
+                log_uop_buff_size=depth[0] + 2, log_inp_buff_size=max(0, depth[1] + batch + block + inp - 3),
+                log_wgt_buff_size=max(0, depth[2] + 2 * block + wgt - 3),
+                log_acc_buff_size=max(0, depth[3] + batch + block + acc - 3),
+            )
+        except ConfigError:
+            continue
+
+
+def run_case(case: Case) -> Failure | None:
+    """Run one random program on the definition and on a device, and check it statically."""
+    program = random_program(case.load(), case.seed, case.length)
+    found = check_image(program.dram, program.insn_addr, program.insn_count, program.config, memories=program.memories)
+    if found:
+        return Failure(case=case, difference=f"the static checker rejects a legal program: {found[0]}", instruction="", shrunk=())
+    difference = _difference(program, case)
+    if difference is None:
+        return None
+
+    def differs(kept: list[bool]) -> bool:
+        return _difference(_emptied(program, kept), case) is not None
+
+    def prefix(length: int) -> list[bool]:
+        return [i < length for i in range(program.insn_count)]
+
+    first = next(n for n in range(program.insn_count + 1) if n == program.insn_count or differs(prefix(n)))
+    lines = [f"{i} ({disasm(word, program.config)})" for i, word in enumerate(from_bytes(_code(program)))]
+    kept = shrink(prefix(first), differs)
+    return Failure(
+        case=case, difference=difference, instruction=f"instruction {lines[first - 1]}" if first else "",
+        shrunk=tuple(line for line, keep in zip(lines, kept, strict=True) if keep),
+    )
+
+
+def shrink(kept: list[bool], still_fails: Callable[[list[bool]], bool]) -> list[bool]:
+    """Drop instructions, in halves and then one by one, while the failure stays."""
+    step = max(1, len(kept) // 2)
+    while step:
+        for start in range(0, len(kept), step):
+            trial = [keep and not start <= i < start + step for i, keep in enumerate(kept)]
+            if trial != kept and still_fails(trial):
+                kept = trial
+        step //= 2
+    return kept
+
+
+def _difference(program: RandomProgram, case: Case) -> str | None:
+    want = _run(program, "fsim", path="plain")
+    order = _ORDERS[case.seed % len(_ORDERS)]
+    options = {"order": case.seed if order is None else order, "path": "compiled"} if case.device == "fsim" else {}
+    got = _run(program, case.device, **options)
+    if isinstance(want, str) or isinstance(got, str):
+        return None if want == got else f"{case.device} says {got!r:.200}, the definition says {want!r:.200}"
+    return first_difference(got, want)
+
+
+def _run(program: RandomProgram, device: str, **options: str | int) -> Result | str:
+    try:
+        return run_image(
+            program.dram, program.insn_addr, program.insn_count, program.config, device, bases=program.bases, **options
+        )
+    except VtakitError as error:
+        return str(error)
+
+
+def first_difference(got: Result, want: Result) -> str | None:
+    """The first element in which two results differ, accumulator first; None if they are equal."""
+    if not np.array_equal(got.acc, want.acc):
+        where = np.argwhere(got.acc != want.acc)
+        at = tuple(int(i) for i in where[0])
+        return (
+            f"acc[{at[0]}] row {at[1]} lane {at[2]}: got {got.acc[at]}, want {want.acc[at]}; "
+            f"{len(where)} of {want.acc.size} values differ"
+        )
+    if got.dram != want.dram:
+        a, b = np.frombuffer(got.dram, np.uint8), np.frombuffer(want.dram, np.uint8)
+        byte = np.flatnonzero(a != b)
+        return f"DRAM byte 0x{byte[0]:x}: got {a[byte[0]]}, want {b[byte[0]]}; {len(byte)} bytes differ"
+    for name, value in want.counters.items():
+        if got.counters.get(name) != value:
+            return f"counter {name}: got {got.counters.get(name)}, want {value}"
+    return None
+
+
+def _code(program: RandomProgram) -> bytes:
+    return program.dram[program.insn_addr : program.insn_addr + program.insn_count * INSN_BYTES]
+
+
+def _emptied(program: RandomProgram, kept: list[bool]) -> RandomProgram:
+    """The program with all but the kept instructions turned into ones that only carry their tokens."""
+    words = []
+    for word, keep in zip(from_bytes(_code(program)), kept, strict=True):
+        insn = decode(program.config, word)
+        if not keep and insn.op is not Opcode.FINISH:
+            empty = {"x_size": 0} if insn.op in (Opcode.LOAD, Opcode.STORE) else {"iter_out": 0}
+            word = encode(program.config, FORMATS[insn.op].name, **{**insn.fields, **empty})
+        words.append(word)
+    code = to_bytes(words)
+    return replace(program, dram=program.dram[: program.insn_addr] + code + program.dram[program.insn_addr + len(code) :])
+
+
+def cases(device: str, configs: list[str], seed: int, programs: int, length: int) -> Iterator[Case]:
+    """`programs` cases from `seed` on, the configurations in turn."""
+    for number in range(programs):
+        yield Case(config=configs[number % len(configs)], seed=seed + number, length=length, device=device)
+
+
+def fuzz(work: list[Case], jobs: int, done: Callable[[int], None]) -> list[Failure]:
+    """Run cases on `jobs` processes; `done` is told how many have been run each time some have.
+
+    Stops at the end of the round in which the first failure shows.
+    """
+    chunks = [work[at : at + _CHUNK] for at in range(0, len(work), _CHUNK)]
+    if jobs == 1:
+        for chunk in chunks:
+            failures = _run_chunk(chunk)
+            done(len(chunk))
+            if failures:
+                return failures
+        return []
+    found: list[Failure] = []
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            waiting = {pool.submit(_run_chunk, chunk): len(chunk) for chunk in chunks}
+            for future in as_completed(waiting):
+                found += future.result()
+                done(waiting[future])
+                if found:
+                    break
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+    return sorted(found, key=lambda failure: failure.case.seed)
+
+
+def _run_chunk(chunk: list[Case]) -> list[Failure]:
+    return [failure for failure in map(run_case, chunk) if failure is not None]
+
+
+def default_configs() -> list[str]:
+    """All named configurations, and "any"."""
+    return [*NAMED, ANY]

@@ -1,0 +1,301 @@
+"""Random legal programs for any configuration: every simulator, the RTL and the checker are tested with them.
+
+One generator serves long runs (`random_program`, from a seed) and Hypothesis (tests draw its choices, so that failures
+shrink): every choice is one call of `pick(low, high)`, and smaller choices make simpler programs. Programs are free of
+races by construction: each new instruction is ordered, by tokens, after whatever it conflicts with; besides, tokens
+are given and taken at random, so that queues hold several.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from vtakit.hw.isa.codec import Insn, encode, encode_uop, to_bytes
+from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
+from vtakit.hw.isa.insns import FLAG_QUEUES, FORMATS, MEMORIES, UOP, AluOp, MemType, Opcode, Queue, Stage
+from vtakit.sim.access import Access, Clock, Shadow, loop_accesses, transfer_accesses
+from vtakit.sim.decode import Memories
+from vtakit.sim.values import Ints
+
+Pick = Callable[[int, int], int]  # an integer from low to high, both included
+T = TypeVar("T")
+
+DATA_BYTES = 1 << 15  # the part of DRAM that programs read and write
+UOP_TABLE = 48  # micro-ops in DRAM, behind the data
+BASE_ALIGN = 64
+_GIVER = {queue: (stage, flag) for (stage, flag), queue in FLAG_QUEUES.items() if flag.startswith("push")}
+_TAKER = {queue: (stage, flag) for (stage, flag), queue in FLAG_QUEUES.items() if flag.startswith("pop")}
+_BETWEEN = {(_GIVER[queue][0], _TAKER[queue][0]): queue for queue in Queue}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomProgram:
+    """What `vtakit.sim.run_image` takes, base registers included."""
+
+    config: VTAConfig
+    dram: bytes
+    insn_addr: int
+    insn_count: int
+    bases: dict[str, int]
+
+    @property
+    def memories(self) -> Memories:
+        """Base registers and window as the static checker takes them."""
+        return Memories(bases={kind: self.bases[kind.name.lower()] for kind in MEMORIES}, window=(0, len(self.dram)))
+
+
+def random_program(cfg: VTAConfig, seed: int, length: int = 40) -> RandomProgram:
+    """The program of a seed: about `length` instructions and the tokens between them."""
+    return generate(cfg, random.Random(seed).randint, length)
+
+
+def generate(cfg: VTAConfig, pick: Pick, length: int = 40) -> RandomProgram:
+    """A program whose every choice is made by `pick`."""
+    return _Generator(cfg, pick).program(length)
+
+
+@dataclass(slots=True)
+class _Emitted:
+    op: Opcode
+    fields: dict[str, int]
+    stage: Stage
+    clock: Clock  # what has certainly retired when it retires, itself included
+
+
+class _Generator:
+    def __init__(self, cfg: VTAConfig, pick: Pick) -> None:
+        self.cfg, self.pick = cfg, pick
+        self.contexts = pick(1, 4)
+        highest = DATA_BYTES // 4 // BASE_ALIGN
+        self.bases = {kind: BASE_ALIGN * (pick(0, highest) if pick(0, 3) == 3 else 0) for kind in MEMORIES}
+        self.table = [self._uop_word() for _ in range(UOP_TABLE)]
+        self.uops: Ints = np.zeros(cfg.uop_depth, np.int64)  # what the UOP scratchpad holds
+        self.emitted: list[_Emitted] = []
+        self.shadow = Shadow(cfg, DATA_BYTES + UOP_TABLE * UOP_BYTES)
+        self.now: list[Clock] = [[-1, -1, -1] for _ in Stage]
+        self.pending: list[deque[int]] = [deque() for _ in Queue]  # who gave the tokens that nothing takes yet
+        self.ending = False
+
+    def program(self, length: int) -> RandomProgram:
+        makers: Sequence[Callable[[], None]] = (
+            self._gemm, self._load_tile, self._store, self._alu, self._load_uops, self._load_acc, self._token_only,
+        )
+        odds = (6, 5, 4, 5, 2, 3, 1)
+        wheel = [maker for maker, weight in zip(makers, odds, strict=True) for _ in range(weight)]
+        self._load_uops()
+        for _ in range(self.pick(0, length)):
+            self.choose(wheel)()
+        self.ending = True
+        for queue in Queue:
+            while self.pending[queue]:
+                self._emit_empty(_TAKER[queue][0], [queue])
+        self._emit(Opcode.FINISH, {}, [])
+        words = [encode(self.cfg, FORMATS[e.op].name, **e.fields) for e in self.emitted]
+        insn_addr = -(-(DATA_BYTES + UOP_TABLE * UOP_BYTES) // BASE_ALIGN) * BASE_ALIGN
+        table = b"".join(word.to_bytes(UOP_BYTES, "little") for word in self.table)
+        dram = (self._data() + table).ljust(insn_addr, b"\0") + to_bytes(words)
+        bases = {kind.name.lower(): base for kind, base in self.bases.items()}
+        return RandomProgram(config=self.cfg, dram=dram, insn_addr=insn_addr, insn_count=len(words), bases=bases)
+
+    # Choices
+
+    def choose(self, options: Sequence[T]) -> T:
+        return options[self.pick(0, len(options) - 1)]
+
+    def maybe(self, one_in: int) -> bool:
+        return self.pick(0, one_in - 1) == one_in - 1
+
+    def small(self, high: int) -> int:
+        """Mostly a small number, sometimes any up to `high`."""
+        return self.pick(0, high if self.maybe(4) else min(high, 4))
+
+    def _data(self) -> bytes:
+        numbers = np.random.default_rng(self.pick(0, 2**32 - 1))
+        alphabet = self.choose((range(4), range(256), (0x00, 0x01, 0x7F, 0x80, 0xFF)))
+        return numbers.choice(np.array(alphabet, np.uint8), DATA_BYTES).tobytes()
+
+    def _uop_word(self) -> int:
+        cfg = self.cfg
+        limits = {"dst": cfg.acc_depth, "src": min(cfg.acc_depth, cfg.inp_depth), "wgt": cfg.wgt_depth}
+        context = self.pick(0, self.contexts - 1)
+        values = {}
+        for name, depth in limits.items():
+            share = max(1, depth // self.contexts)
+            values[name] = min(depth - 1, context * share + self.small(share - 1))
+        if self.maybe(16):  # legal where src is not used, or used for the larger of inp and acc
+            values["src"] = (1 << cfg.src_depth_log2) - 1
+        return encode_uop(cfg, **values)
+
+    def _slice(self, depth: int) -> tuple[int, int]:
+        """The part of a scratchpad that belongs to one context, or all of it."""
+        if self.maybe(8):
+            return 0, depth
+        context, share = self.pick(0, self.contexts - 1), max(1, depth // self.contexts)
+        low = min(context * share, depth - 1)
+        return low, min(low + share, depth)
+
+    # Instructions
+
+    def _transfer(self, kind: MemType, *, pads: bool, first_byte: int, bytes_there: int) -> dict[str, int]:
+        """Fields of a LOAD or STORE that stays in a slice of its scratchpad and in a range of DRAM."""
+        memory = MEMORIES[kind]
+        low, high = self._slice(memory.depth_in(self.cfg))
+        size = memory.bytes_in(self.cfg)
+        start = max(0, -(-(first_byte - self.bases[kind]) // size))
+        available = (first_byte + bytes_there - self.bases[kind]) // size - start
+        f = {"memory_type": int(kind), "x_size": 0 if self.maybe(10) else 1 + self.small(11), "y_size": self.small(5)}
+        if pads and self.maybe(3):
+            limit = 15 if self.maybe(4) else 2
+            f |= {name: self.pick(0, limit) for name in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")}
+        if not f["x_size"]:  # nothing moves: every other field may be anything
+            return f | {"sram_base": self.small(65535), "dram_base": self.small(2**32 - 1), "x_stride": self.small(65535)}
+        f["x_size"] = min(f["x_size"], high - low, available)
+        while f["x_size"] + f.get("x_pad_0", 0) + f.get("x_pad_1", 0) > high - low:
+            del f["x_pad_0" if f.get("x_pad_0") else "x_pad_1"]
+        across = f["x_size"] + f.get("x_pad_0", 0) + f.get("x_pad_1", 0)
+        for name in ("y_pad_0", "y_pad_1", "y_size"):
+            others = sum(f.get(other, 0) for other in ("y_pad_0", "y_pad_1", "y_size") if other != name)
+            f[name] = max(0, min(f.get(name, 0), (high - low) // across - others))
+        rows = f["y_pad_0"] + f["y_pad_1"] + f["y_size"]
+        f["sram_base"] = self.pick(low, high - rows * across)
+        if not f["y_size"]:
+            return f | {"dram_base": self.small(2**32 - 1), "x_stride": self.small(65535)}
+        gaps = f["y_size"] - 1
+        most = min(65535, (available - f["x_size"]) // gaps) if gaps else 65535
+        f["x_stride"] = self.choose((min(f["x_size"], most), self.small(most)))
+        f["dram_base"] = start + self.pick(0, available - f["x_size"] - gaps * f["x_stride"])
+        return f
+
+    def _load(self, kind: MemType) -> None:
+        fields = self._transfer(kind, pads=True, first_byte=0, bytes_there=DATA_BYTES)
+        self._emit(Opcode.LOAD, fields, transfer_accesses(self.cfg, self._insn(Opcode.LOAD, fields), self.bases[kind]))
+
+    def _load_tile(self) -> None:
+        self._load(self.choose((MemType.INP, MemType.WGT)))
+
+    def _load_acc(self) -> None:
+        self._load(self.choose((MemType.ACC, MemType.ACC_8BIT)) if self.cfg.has_acc8 else MemType.ACC)
+
+    def _load_uops(self) -> None:
+        kind = MemType.UOP
+        f = self._transfer(kind, pads=True, first_byte=DATA_BYTES, bytes_there=UOP_TABLE * UOP_BYTES)
+        insn = self._insn(Opcode.LOAD, f)
+        self._emit(Opcode.LOAD, f, transfer_accesses(self.cfg, insn, self.bases[kind]))
+        if not f["x_size"]:
+            return
+        across = insn["x_pad_0"] + f["x_size"] + insn["x_pad_1"]
+        rows = np.zeros((insn["y_pad_0"] + f["y_size"] + insn["y_pad_1"], across), np.int64)
+        for row in range(f["y_size"]):
+            first = (self.bases[kind] - DATA_BYTES) // UOP_BYTES + f["dram_base"] + row * f["x_stride"]
+            at = insn["x_pad_0"]
+            rows[insn["y_pad_0"] + row, at : at + f["x_size"]] = self.table[first : first + f["x_size"]]
+        self.uops[f["sram_base"] : f["sram_base"] + rows.size] = rows.reshape(-1)
+
+    def _store(self) -> None:
+        kind = MemType.OUT
+        fields = self._transfer(kind, pads=False, first_byte=0, bytes_there=DATA_BYTES)
+        self._emit(Opcode.STORE, fields, transfer_accesses(self.cfg, self._insn(Opcode.STORE, fields), self.bases[kind]))
+
+    def _gemm(self) -> None:
+        reset = int(self.maybe(4))
+        used = {"dst": self.cfg.acc_depth}
+        if not reset:
+            used |= {"src": self.cfg.inp_depth, "wgt": self.cfg.wgt_depth}
+        self._loops(Opcode.GEMM, {"reset": reset}, used)
+
+    def _alu(self) -> None:
+        op = self.choose((AluOp.ADD, AluOp.SHR, AluOp.MIN, AluOp.MAX, AluOp.MUL))
+        fields = {"alu_opcode": int(op), "use_imm": self.pick(0, 1)}
+        if fields["use_imm"]:
+            fields["imm"] = self.pick(-32768, 32767) if self.maybe(3) else self.pick(-self.cfg.acc_bits, self.cfg.acc_bits)
+        used = {"dst": self.cfg.acc_depth} | ({} if fields["use_imm"] else {"src": self.cfg.acc_depth})
+        self._loops(Opcode.ALU, fields, used)
+
+    def _loops(self, op: Opcode, fields: dict[str, int], used: dict[str, int]) -> None:
+        """The two hardware loops of a GEMM or ALU instruction, with factors that keep every used index in range."""
+        begin = self.small(self.cfg.uop_depth - 1) if self.maybe(3) else self.pick(0, min(self.cfg.uop_depth - 1, 16))
+        end = min(begin + self.small(8), self.cfg.uop_depth)
+        f = fields | {"uop_bgn": begin, "uop_end": end, "iter_out": self.small(6), "iter_in": self.small(9)}
+        words = self.uops[begin:end]
+        for place in UOP.place(self.cfg):
+            name = place.field.name
+            largest = max((place.read(int(word)) for word in words), default=0)
+            if name in used and largest >= used[name]:
+                f |= {"uop_end": begin}  # these micro-ops do not fit this use: an instruction without steps instead
+                words = words[:0]
+            room = used.get(name, 1) - 1 - largest
+            for loop in ("out", "in"):
+                field = next((p for p in FORMATS[op].place(self.cfg) if p.field.name == f"{name}_{loop}"), None)
+                if field is None:
+                    continue
+                turns = f[f"iter_{loop}"] - 1
+                free = name not in used or turns < 1 or not len(words)
+                f[field.field.name] = self.small(field.high if free else min(field.high, room // turns))
+                if not free:
+                    room -= turns * f[field.field.name]
+        self._emit(op, f, loop_accesses(self.cfg, self._insn(op, f), words))
+
+    def _token_only(self) -> None:
+        self._emit_empty(self.choose((Stage.LOAD, Stage.COMPUTE, Stage.STORE)), [])
+
+    # Emission and order
+
+    def _insn(self, op: Opcode, fields: dict[str, int]) -> Insn:
+        absent = dict.fromkeys((f.name for f in FORMATS[op].fields if f.name != "opcode"), 0)
+        return Insn(op, absent | fields)
+
+    def _emit_empty(self, stage: Stage, takes: list[Queue]) -> None:
+        """An instruction of `stage` that only carries tokens."""
+        kind = {Stage.LOAD: MemType.INP, Stage.COMPUTE: MemType.UOP, Stage.STORE: MemType.OUT}[stage]
+        self._append(MEMORIES[kind].opcode, {"memory_type": int(kind)}, stage, [], takes)
+
+    def _emit(self, op: Opcode, fields: dict[str, int], accesses: list[Access]) -> None:
+        """Append an instruction, ordered after everything that it conflicts with."""
+        stage = self._insn(op, fields).stage
+        takes: list[Queue] = []
+        for conflict in self.shadow.conflicts(stage, accesses, self.now[stage]):
+            takes += self._order(stage, conflict.stage, conflict.index, takes)
+        for queue in Queue:
+            if _TAKER[queue][0] is stage and queue not in takes and self.pending[queue] and self.maybe(3):
+                takes.append(queue)
+        self._append(op, fields, stage, accesses, takes)
+
+    def _order(self, stage: Stage, after: Stage, index: int, takes: list[Queue]) -> list[Queue]:
+        """Order the next instruction of `stage` after instruction `index` of stage `after`.
+
+        Returns the queue that it must take a token from; further tokens are taken by instructions emitted here.
+        """
+        if self.now[stage][after] >= index:
+            return []
+        queue = _BETWEEN.get((after, stage))
+        if queue is None:  # load and store are no neighbours: through compute
+            self._emit_ordered_empty(Stage.COMPUTE, after, index)
+            return self._order(stage, Stage.COMPUTE, len(self.emitted) - 1, takes)
+        if not any(giver >= index for giver in self.pending[queue]):
+            last = max(i for i, e in enumerate(self.emitted) if e.stage is after)
+            self.emitted[last].fields[_GIVER[queue][1]] = 1
+            self.pending[queue].append(last)
+        while self.pending[queue][0] < index:
+            self._emit_empty(stage, [queue])
+        return [] if queue in takes else [queue]
+
+    def _emit_ordered_empty(self, stage: Stage, after: Stage, index: int) -> None:
+        self._emit_empty(stage, self._order(stage, after, index, []))
+
+    def _append(self, op: Opcode, fields: dict[str, int], stage: Stage, accesses: list[Access], takes: list[Queue]) -> None:
+        index, clock = len(self.emitted), self.now[stage]
+        for queue in takes:
+            giver = self.emitted[self.pending[queue].popleft()]
+            fields[_TAKER[queue][1]] = 1
+            clock[:] = map(max, clock, giver.clock)
+        clock[stage] = index
+        self.emitted.append(_Emitted(op, fields, stage, clock.copy()))
+        self.shadow.record(index, stage, accesses)
+        for queue in Queue:
+            if _GIVER[queue][0] is stage and not self.ending and self.maybe(6):
+                fields[_GIVER[queue][1]] = 1
+                self.pending[queue].append(index)
