@@ -7,18 +7,18 @@ are given and taken at random, so that queues hold several.
 """
 
 import random
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
-from vtakit.hw.isa.codec import Insn, encode, encode_uop, to_bytes
+from vtakit.hw.isa.codec import encode_uop, to_bytes
 from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
-from vtakit.hw.isa.insns import FLAG_QUEUES, FORMATS, MEMORIES, UOP, AluOp, MemType, Opcode, Queue, Stage
-from vtakit.sim.access import Access, Clock, Shadow, loop_accesses, transfer_accesses
+from vtakit.hw.isa.insns import FORMATS, MEMORIES, UOP, AluOp, MemType, Opcode, Stage
+from vtakit.sim.access import loop_accesses, transfer_accesses
 from vtakit.sim.decode import Memories
+from vtakit.sim.emitter import Emitter, complete
 from vtakit.sim.values import Ints
 
 Pick = Callable[[int, int], int]  # an integer from low to high, both included
@@ -27,9 +27,6 @@ T = TypeVar("T")
 DATA_BYTES = 1 << 15  # the part of DRAM that programs read and write
 UOP_TABLE = 48  # micro-ops in DRAM, behind the data
 BASE_ALIGN = 64
-_GIVER = {queue: (stage, flag) for (stage, flag), queue in FLAG_QUEUES.items() if flag.startswith("push")}
-_TAKER = {queue: (stage, flag) for (stage, flag), queue in FLAG_QUEUES.items() if flag.startswith("pop")}
-_BETWEEN = {(_GIVER[queue][0], _TAKER[queue][0]): queue for queue in Queue}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +55,6 @@ def generate(cfg: VTAConfig, pick: Pick, length: int = 40) -> RandomProgram:
     return _Generator(cfg, pick).program(length)
 
 
-@dataclass(slots=True)
-class _Emitted:
-    op: Opcode
-    fields: dict[str, int]
-    stage: Stage
-    clock: Clock  # what has certainly retired when it retires, itself included
-
-
 class _Generator:
     def __init__(self, cfg: VTAConfig, pick: Pick) -> None:
         self.cfg, self.pick = cfg, pick
@@ -74,11 +63,8 @@ class _Generator:
         self.bases = {kind: BASE_ALIGN * (pick(0, highest) if pick(0, 3) == 3 else 0) for kind in MEMORIES}
         self.table = [self._uop_word() for _ in range(UOP_TABLE)]
         self.uops: Ints = np.zeros(cfg.uop_depth, np.int64)  # what the UOP scratchpad holds
-        self.emitted: list[_Emitted] = []
-        self.shadow = Shadow(cfg, DATA_BYTES + UOP_TABLE * UOP_BYTES)
-        self.now: list[Clock] = [[-1, -1, -1] for _ in Stage]
-        self.pending: list[deque[int]] = [deque() for _ in Queue]  # who gave the tokens that nothing takes yet
-        self.ending = False
+        dram_bytes = DATA_BYTES + UOP_TABLE * UOP_BYTES
+        self.emitter = Emitter(cfg, dram_bytes, spare_give=lambda: self.maybe(6), spare_take=lambda: self.maybe(3))
 
     def program(self, length: int) -> RandomProgram:
         makers: Sequence[Callable[[], None]] = (
@@ -89,12 +75,7 @@ class _Generator:
         self._load_uops()
         for _ in range(self.pick(0, length)):
             self.choose(wheel)()
-        self.ending = True
-        for queue in Queue:
-            while self.pending[queue]:
-                self._emit_empty(_TAKER[queue][0], [queue])
-        self._emit(Opcode.FINISH, {}, [])
-        words = [encode(self.cfg, FORMATS[e.op].name, **e.fields) for e in self.emitted]
+        words = self.emitter.finish()
         insn_addr = -(-(DATA_BYTES + UOP_TABLE * UOP_BYTES) // BASE_ALIGN) * BASE_ALIGN
         table = b"".join(word.to_bytes(UOP_BYTES, "little") for word in self.table)
         dram = (self._data() + table).ljust(insn_addr, b"\0") + to_bytes(words)
@@ -172,7 +153,7 @@ class _Generator:
 
     def _load(self, kind: MemType) -> None:
         fields = self._transfer(kind, pads=True, first_byte=0, bytes_there=DATA_BYTES)
-        self._emit(Opcode.LOAD, fields, transfer_accesses(self.cfg, self._insn(Opcode.LOAD, fields), self.bases[kind]))
+        self.emitter.emit(Opcode.LOAD, fields, transfer_accesses(self.cfg, complete(Opcode.LOAD, fields), self.bases[kind]))
 
     def _load_tile(self) -> None:
         self._load(self.choose((MemType.INP, MemType.WGT)))
@@ -183,8 +164,8 @@ class _Generator:
     def _load_uops(self) -> None:
         kind = MemType.UOP
         f = self._transfer(kind, pads=True, first_byte=DATA_BYTES, bytes_there=UOP_TABLE * UOP_BYTES)
-        insn = self._insn(Opcode.LOAD, f)
-        self._emit(Opcode.LOAD, f, transfer_accesses(self.cfg, insn, self.bases[kind]))
+        insn = complete(Opcode.LOAD, f)
+        self.emitter.emit(Opcode.LOAD, f, transfer_accesses(self.cfg, insn, self.bases[kind]))
         if not f["x_size"]:
             return
         across = insn["x_pad_0"] + f["x_size"] + insn["x_pad_1"]
@@ -198,7 +179,7 @@ class _Generator:
     def _store(self) -> None:
         kind = MemType.OUT
         fields = self._transfer(kind, pads=False, first_byte=0, bytes_there=DATA_BYTES)
-        self._emit(Opcode.STORE, fields, transfer_accesses(self.cfg, self._insn(Opcode.STORE, fields), self.bases[kind]))
+        self.emitter.emit(Opcode.STORE, fields, transfer_accesses(self.cfg, complete(Opcode.STORE, fields), self.bases[kind]))
 
     def _gemm(self) -> None:
         reset = int(self.maybe(4))
@@ -237,65 +218,7 @@ class _Generator:
                 f[field.field.name] = self.small(field.high if free else min(field.high, room // turns))
                 if not free:
                     room -= turns * f[field.field.name]
-        self._emit(op, f, loop_accesses(self.cfg, self._insn(op, f), words))
+        self.emitter.emit(op, f, loop_accesses(self.cfg, complete(op, f), words))
 
     def _token_only(self) -> None:
-        self._emit_empty(self.choose((Stage.LOAD, Stage.COMPUTE, Stage.STORE)), [])
-
-    # Emission and order
-
-    def _insn(self, op: Opcode, fields: dict[str, int]) -> Insn:
-        absent = dict.fromkeys((f.name for f in FORMATS[op].fields if f.name != "opcode"), 0)
-        return Insn(op, absent | fields)
-
-    def _emit_empty(self, stage: Stage, takes: list[Queue]) -> None:
-        """An instruction of `stage` that only carries tokens."""
-        kind = {Stage.LOAD: MemType.INP, Stage.COMPUTE: MemType.UOP, Stage.STORE: MemType.OUT}[stage]
-        self._append(MEMORIES[kind].opcode, {"memory_type": int(kind)}, stage, [], takes)
-
-    def _emit(self, op: Opcode, fields: dict[str, int], accesses: list[Access]) -> None:
-        """Append an instruction, ordered after everything that it conflicts with."""
-        stage = self._insn(op, fields).stage
-        takes: list[Queue] = []
-        for conflict in self.shadow.conflicts(stage, accesses, self.now[stage]):
-            takes += self._order(stage, conflict.stage, conflict.index, takes)
-        for queue in Queue:
-            if _TAKER[queue][0] is stage and queue not in takes and self.pending[queue] and self.maybe(3):
-                takes.append(queue)
-        self._append(op, fields, stage, accesses, takes)
-
-    def _order(self, stage: Stage, after: Stage, index: int, takes: list[Queue]) -> list[Queue]:
-        """Order the next instruction of `stage` after instruction `index` of stage `after`.
-
-        Returns the queue that it must take a token from; further tokens are taken by instructions emitted here.
-        """
-        if self.now[stage][after] >= index:
-            return []
-        queue = _BETWEEN.get((after, stage))
-        if queue is None:  # load and store are no neighbours: through compute
-            self._emit_ordered_empty(Stage.COMPUTE, after, index)
-            return self._order(stage, Stage.COMPUTE, len(self.emitted) - 1, takes)
-        if not any(giver >= index for giver in self.pending[queue]):
-            last = max(i for i, e in enumerate(self.emitted) if e.stage is after)
-            self.emitted[last].fields[_GIVER[queue][1]] = 1
-            self.pending[queue].append(last)
-        while self.pending[queue][0] < index:
-            self._emit_empty(stage, [queue])
-        return [] if queue in takes else [queue]
-
-    def _emit_ordered_empty(self, stage: Stage, after: Stage, index: int) -> None:
-        self._emit_empty(stage, self._order(stage, after, index, []))
-
-    def _append(self, op: Opcode, fields: dict[str, int], stage: Stage, accesses: list[Access], takes: list[Queue]) -> None:
-        index, clock = len(self.emitted), self.now[stage]
-        for queue in takes:
-            giver = self.emitted[self.pending[queue].popleft()]
-            fields[_TAKER[queue][1]] = 1
-            clock[:] = map(max, clock, giver.clock)
-        clock[stage] = index
-        self.emitted.append(_Emitted(op, fields, stage, clock.copy()))
-        self.shadow.record(index, stage, accesses)
-        for queue in Queue:
-            if _GIVER[queue][0] is stage and not self.ending and self.maybe(6):
-                fields[_GIVER[queue][1]] = 1
-                self.pending[queue].append(index)
+        self.emitter.token_only(self.choose((Stage.LOAD, Stage.COMPUTE, Stage.STORE)))

@@ -60,7 +60,8 @@ def _configuration(cfg: VTAConfig) -> Iterator[str]:
 def _tokens() -> Iterator[str]:
     yield (
         "Each stage runs its own instructions in order. STORE runs on the store stage, LOAD of INP and WGT on load, "
-        "everything else on compute. A pop flag waits for a token before the instruction runs; a push flag gives one after its writes are done."
+        "everything else on compute. A pop flag waits for a token before the instruction runs; a push flag gives one after "
+        "its writes are done."
     )
     yield _table(("stage", "flag", "queue"), ((s.name.lower(), f, q.name.lower()) for (s, f), q in FLAG_QUEUES.items()))
     yield (

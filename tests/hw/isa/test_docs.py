@@ -1,0 +1,56 @@
+"""The reference page: fresh for the default, complete for every configuration."""
+
+from pathlib import Path
+
+import pytest
+
+from vtakit.hw.isa.config import DEFAULT, NAMED
+from vtakit.hw.isa.docs import reference
+from vtakit.hw.isa.faults import Fault
+from vtakit.hw.isa.formats import Format
+from vtakit.hw.isa.insns import FORMATS, UOP, Feature
+from vtakit.hw.isa.regs import REGISTERS, device_features, offsets, pack_config
+
+PAGE = Path(__file__).parents[3] / "docs" / "isa.md"
+
+
+def test_the_page_in_docs_is_fresh():
+    assert PAGE.read_text(encoding="utf-8") == reference(DEFAULT), "rewrite it: vtakit isa > docs/isa.md"
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_reference_names_everything(name):
+    text = reference(NAMED[name])
+    formats: list[Format] = [*FORMATS.values(), UOP]
+    for fmt in formats:
+        assert f"### {fmt.name}\n" in text
+        for placed in fmt.place(NAMED[name]):
+            top = placed.offset + placed.width - 1
+            bits = f"{top}:{placed.offset}" if placed.width > 1 else str(top)
+            assert f"| {bits} | {placed.field.name} |" in text
+    for fault in Fault:
+        assert f"{fault.name} | {fault.doc} |" in text
+    for register in REGISTERS:
+        assert f"| {register.name} |" in text
+    assert ("ACC_8BIT does not exist" in text) is not NAMED[name].has_acc8
+
+
+def test_registers_follow_each_other_without_a_gap():
+    places = list(offsets())
+    assert places[0][0] == 0
+    for (at, register), (following, _) in zip(places, places[1:], strict=False):
+        assert following == at + 4 * register.words
+    assert len({register.name for _, register in places}) == len(places)
+    for _, register in places:
+        assert sum(field.width for field in register.fields) <= 32 * register.words
+
+
+def test_the_config_register_tells_configurations_apart():
+    assert len({pack_config(config) for config in NAMED.values()}) == len(NAMED)
+    assert pack_config(DEFAULT) & 0x3F == DEFAULT.log_inp_width
+    assert pack_config(DEFAULT) >> 48 == DEFAULT.log_acc_buff_size
+
+
+def test_a_device_without_8_bit_accumulator_loads_says_so():
+    assert device_features(DEFAULT) == Feature.ALU_MUL | Feature.ACC_8BIT
+    assert device_features(NAMED["tiny_acc16"]) == Feature.ALU_MUL

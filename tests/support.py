@@ -1,0 +1,111 @@
+"""What several test files share: whole-message errors, and Hypothesis strategies over configurations and programs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import strategies as st
+
+from vtakit.hw.isa.codec import encode
+from vtakit.hw.isa.config import NAMED, VTAConfig
+from vtakit.hw.isa.formats import Field, Format, Kind, Placed
+from vtakit.hw.isa.insns import FORMATS, OPCODE, Opcode
+from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation
+
+
+@contextmanager
+def raises(error: type[Exception], message: str) -> Iterator[pytest.ExceptionInfo[Exception]]:
+    """The block raises exactly `error`, and its whole message is `message`."""
+    with pytest.raises(error) as caught:
+        yield caught
+    assert str(caught.value) == message
+    assert type(caught.value) is error
+
+
+def _shapes() -> list[tuple[int, int, int, int, int]]:
+    """Every (inp width, wgt width, acc width, batch, block) whose elements have 1 to 4096 bytes."""
+    return [
+        (inp, wgt, acc, batch, block)
+        for inp in range(5) for wgt in range(5) for acc in range(max(3, inp), 6) for batch in range(9) for block in range(8)
+        if all(3 <= bits <= 15 for bits in (batch + block + inp, 2 * block + wgt, batch + block + acc))
+    ]
+
+
+SHAPES = _shapes()
+
+
+@st.composite
+def random_configs(draw: st.DrawFn) -> VTAConfig:
+    """A legal configuration: any shape, and depths up to each of the bounds of ISA.md section 1."""
+    inp_width, wgt_width, acc_width, batch, block = draw(st.sampled_from(SHAPES))
+    uop = draw(st.integers(1, 13))
+    acc = draw(st.integers(1, 11))
+    inp = draw(st.integers(1, 16))
+    wgt = draw(st.integers(1, min(16, 32 - acc - max(acc, inp))))
+    return VTAConfig(
+        log_inp_width=inp_width, log_wgt_width=wgt_width, log_acc_width=acc_width, log_batch=batch, log_block=block,
+        log_uop_buff_size=uop + 2,
+        log_inp_buff_size=inp + batch + block + inp_width - 3,
+        log_wgt_buff_size=wgt + 2 * block + wgt_width - 3,
+        log_acc_buff_size=acc + batch + block + acc_width - 3,
+    )
+
+
+def configs() -> st.SearchStrategy[VTAConfig]:
+    """The named configurations and any other legal one."""
+    return st.sampled_from(list(NAMED.values())) | random_configs()
+
+
+def field_values(placed: Placed) -> st.SearchStrategy[int]:
+    """Every value that a field can hold, its extremes often; of a list, its members."""
+    if placed.field.members is not None:
+        return st.sampled_from([int(member) for member in placed.field.members])
+    return st.sampled_from([placed.low, placed.high]) | st.integers(placed.low, placed.high)
+
+
+@st.composite
+def fields_of(draw: st.DrawFn, fmt: Format, cfg: VTAConfig) -> dict[str, int]:
+    """A value for every field of a format but the opcode."""
+    return {p.field.name: draw(field_values(p)) for p in fmt.place(cfg) if p.field is not OPCODE}
+
+
+@st.composite
+def instructions(draw: st.DrawFn, cfg: VTAConfig | None = None) -> tuple[VTAConfig, Opcode, dict[str, int]]:
+    """(configuration, opcode, the value of every field but the opcode)."""
+    chosen = draw(configs()) if cfg is None else cfg
+    op = draw(st.sampled_from(Opcode))
+    return chosen, op, draw(fields_of(FORMATS[op], chosen))
+
+
+@st.composite
+def buffers(draw: st.DrawFn) -> Buffer:
+    """A buffer of any kind, with data or without."""
+    kind = draw(st.sampled_from(BufferKind))
+    data = draw(st.binary(max_size=100) if kind is BufferKind.CONST else st.none() | st.binary(max_size=100))
+    size = draw(st.integers(0, 1 << 50)) if data is None else len(data)
+    name = draw(st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,12}", fullmatch=True) | st.text(max_size=4).filter(str.isidentifier))
+    return Buffer(name=name if name != UOPS else "uops_", size_bytes=size, kind=kind, data=data)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    """Any legal program of a few instructions, some of them words that are none: it need not run."""
+    cfg = draw(configs())
+    some = draw(st.lists(buffers(), max_size=4, unique_by=lambda buffer: buffer.name))
+    insns: list[int] = []
+    relocations: list[Relocation] = []
+    for index in range(draw(st.integers(0, 6))):
+        if draw(st.integers(0, 9)) == 0:
+            insns.append(draw(st.integers(0, (1 << 128) - 1)))
+            continue
+        _, op, values = draw(instructions(cfg))
+        insns.append(encode(cfg, FORMATS[op].name, **values))
+        if op in (Opcode.LOAD, Opcode.STORE) and draw(st.booleans()):
+            relocations.append(Relocation(index, draw(st.sampled_from([UOPS, *(buffer.name for buffer in some)]))))
+    uops = draw(st.lists(st.integers(0, (1 << 32) - 1), max_size=4))
+    return Program(config=cfg, insns=tuple(insns), uops=tuple(uops), buffers=tuple(some), relocations=tuple(relocations))
+
+
+def flag_names(fields: tuple[Field, ...]) -> list[str]:
+    """The names of the one-bit fields that stand as bare words in assembly text."""
+    return [field.name for field in fields if field.kind is Kind.FLAG]

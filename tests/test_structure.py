@@ -1,0 +1,121 @@
+"""The shape of the tree: one import root, imports that point one way, no circles, files of readable size."""
+
+import ast
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PARTS = ("hw", "compiler", "runtime", "sim", "boards")
+
+# What each part may import, besides itself; the longest prefix decides (DESIGN.md section 2).
+ALLOWED = {
+    "vtakit.hw.isa": (),
+    "vtakit.hw": ("vtakit.hw.isa",),
+    "vtakit.compiler": ("vtakit.hw.isa",),
+    "vtakit.sim": ("vtakit.hw",),
+    "vtakit.runtime": ("vtakit.compiler", "vtakit.hw.isa", "vtakit.sim"),
+    "vtakit.boards": ("vtakit.hw",),
+    "vtakit": tuple(f"vtakit.{part}" for part in PARTS),
+}
+LINES_HABIT, LINES_CEILING = 300, 500
+# Files over the habit, each with the reason why it is one file.
+LONG = {
+    "hw/isa/config.py": "one class with its derived values and the constraints on them",
+}
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the package by its import name."""
+    paths = [path for part in PARTS for path in (ROOT / part).rglob("*.py")]
+    found = {"vtakit." + ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths}
+    return {name.removesuffix(".__init__"): path for name, path in found.items()} | {"vtakit": ROOT / "vtakit" / "__init__.py"}
+
+
+def imported(path: Path, *, everywhere: bool) -> set[str]:
+    """The names that a module imports: everywhere, or only when it is itself imported."""
+    tree = ast.parse(path.read_text())
+    nodes = ast.walk(tree) if everywhere else iter(tree.body)
+    names = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports name what they take in full"
+            assert "*" not in {alias.name for alias in node.names}, f"{path}:{node.lineno}: star import"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
+    return names
+
+
+def owner(name: str) -> str:
+    return max((part for part in ALLOWED if name == part or name.startswith(part + ".")), key=len)
+
+
+def test_the_package_is_its_links():
+    for part in PARTS:
+        link = ROOT / "vtakit" / part
+        assert link.is_symlink()
+        assert link.readlink() == Path("..") / part
+    assert (ROOT / "vtakit" / "py.typed").exists()
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_imports_point_one_way(name):
+    for target in imported(modules()[name], everywhere=True):
+        assert target.partition(".")[0] not in PARTS, f"{name} imports {target}: the import root is vtakit"
+        if target == "vtakit" or not target.startswith("vtakit."):
+            continue
+        part, own = owner(target), owner(name)
+        fine = any(part == a or part.startswith(a + ".") for a in ALLOWED[own]) or part in (own, "vtakit")
+        assert fine, f"{name} may not import {target}"
+
+
+def test_the_instruction_set_needs_only_the_standard_library():
+    for name, path in modules().items():
+        if name.startswith("vtakit.hw.isa"):
+            outside = {t.partition(".")[0] for t in imported(path, everywhere=True)} - set(sys.stdlib_module_names) - {"vtakit"}
+            assert not outside, f"{name} imports {outside}"
+
+
+def test_no_module_imports_itself_in_a_circle():
+    graph = {
+        name: {t for t in imported(path, everywhere=False) if t in modules() and t != name} for name, path in modules().items()
+    }
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, f"import circle: {' -> '.join((*path, name))}"
+        if name not in done:
+            for target in sorted(graph[name] - {"vtakit"}):
+                visit(target, (*path, name))
+            done.add(name)
+
+    for name in sorted(graph):
+        visit(name, ())
+
+
+def test_files_have_a_readable_size():
+    sizes = {
+        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
+        for folder in (*PARTS, "vtakit", "tests", "examples", "benchmarks") for path in (ROOT / folder).glob("**/*.py")
+    }
+    over = {name: lines for name, lines in sizes.items() if lines > LINES_HABIT}
+    assert set(over) == set(LONG)
+    assert {name: lines for name, lines in over.items() if lines > LINES_CEILING} == {}
+
+
+def test_importing_the_package_is_light():
+    """`import vtakit` and the command line load neither NumPy nor any simulator."""
+    heavy = {"numpy", "numba", "rich", "amaranth", "hypothesis"}
+    for module in ("vtakit", "vtakit.runtime.cli", "vtakit.hw.isa.asm"):
+        seen: set[str] = set()
+        todo = [module]
+        while todo:
+            name = todo.pop()
+            if name in modules() and name not in seen:
+                seen.add(name)
+                todo += [*imported(modules()[name], everywhere=False), name.rpartition(".")[0]]
+                assert not {t.partition(".")[0] for t in imported(modules()[name], everywhere=False)} & heavy, name
