@@ -86,7 +86,7 @@ def run(
     """
     if config is not None:
         program.require(load_config(config))
-    contents = {name: _bytes(value) for name, value in (buffers or {}).items()}
+    contents = {program.buffer(name).name: _bytes(value) for name, value in (buffers or {}).items()}
     missing = [b.name for b in program.buffers if b.kind == "input" and b.data is None and b.name not in contents]
     if missing:
         raise ProgramError(f"input buffer {missing[0]!r} ({program.buffer(missing[0]).size_bytes} bytes) is not given")

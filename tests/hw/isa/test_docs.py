@@ -1,5 +1,6 @@
 """The reference page: fresh for the default, complete for every configuration."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_the_reference_names_everything(name):
 def test_registers_follow_each_other_without_a_gap():
     places = list(offsets())
     assert places[0][0] == 0
-    for (at, register), (following, _) in zip(places, places[1:], strict=False):
+    for (at, register), (following, _) in pairwise(places):
         assert following == at + 4 * register.words
     assert len({register.name for _, register in places}) == len(places)
     for _, register in places:

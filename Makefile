@@ -1,0 +1,37 @@
+# Two commands matter: `make demo` runs the main job, `make test` passes the tests. Both make what they need in .venv.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test clean
+
+demo: $(VENV)/.demo
+	$(BIN)/python examples/conv2d.py
+
+test: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n auto
+
+$(VENV)/.demo: pyproject.toml
+	$(call install,.[sim],demo)
+
+$(VENV)/.test: pyproject.toml
+	$(call install,.[dev],test)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# $(call install,REQUIREMENT,MARK): an editable install, after saying in a sentence what is missing to make one.
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || { echo "make: vtakit needs Python 3.11 or newer, and '$(PYTHON)' is not: make $(2) PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || { echo "make: '$(PYTHON)' cannot make virtual environments: apt install python3-venv" >&2; exit 2; }
+	@command -v g++ >/dev/null || { echo "make: no C++ compiler: apt install g++" >&2; exit 2; }
+	@test -x $(BIN)/python || { echo "making the virtual environment $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "installing '$(1)' into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '$(1)'
+	@touch $@
+endef
