@@ -17,7 +17,7 @@ from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import MEMORIES, UOP, AluOp, MemType, Opcode
 from vtakit.sim.decode import COLUMNS, Decoded, Memories
 from vtakit.sim.plain import index_fault
-from vtakit.sim.tiles import multiply_tile
+from vtakit.sim.tiles import VECTOR_BLOCKS, multiply_any, multiply_tile
 from vtakit.sim.values import Bytes, Ints
 
 _OPCODE, _MEMORY, _SRAM, _DRAM = (COLUMNS[n] for n in ("opcode", "memory_type", "sram_base", "dram_base"))
@@ -161,8 +161,7 @@ def _load(insn: Any, dram: Any, layout: Any, shape: Any, uop: Any, inp: Any, wgt
             zero = padding or column < 0 or column >= insn[_X]
             from_byte = start + column * element
             if kind == _INP:
-                for n in range(size):
-                    inp[at * size + n] = 0 if zero else _value(dram, from_byte, n, bits)
+                _load_values(dram, from_byte, bits, zero, inp[at * size : (at + 1) * size])
             elif kind == _WGT:
                 if zero:
                     wgt[at * size : (at + 1) * size] = 0
@@ -171,9 +170,22 @@ def _load(insn: Any, dram: Any, layout: Any, shape: Any, uop: Any, inp: Any, wgt
             elif kind == _UOP:
                 uop[at] = 0 if zero else np.uint32(_value(dram, from_byte, 0, 32))
             else:
-                for n in range(size):
-                    acc[at * size + n] = 0 if zero else _value(dram, from_byte, n, bits)
+                _load_values(dram, from_byte, bits, zero, acc[at * size : (at + 1) * size])
             at += 1
+
+
+@njit(error_model="numpy")
+def _load_values(dram: Any, start: int, bits: int, zero: bool, into: Any) -> None:
+    """One INP or ACC element."""
+    if zero:
+        into[:] = 0
+    elif bits == 8:  # by far the most frequent width: a loop that LLVM turns into vector loads
+        values = dram[start : start + len(into)]
+        for n in range(len(into)):
+            into[n] = np.int8(values[n])
+    else:
+        for n in range(len(into)):
+            into[n] = _value(dram, start, n, bits)
 
 
 @njit(error_model="numpy")
@@ -213,23 +225,29 @@ def _store(insn: Any, dram: Any, layout: Any, shape: Any, acc: Any) -> None:
 
 @njit(error_model="numpy")
 def _gemm(insn: Any, shape: Any, uop: Any, inp: Any, wgt: Any, acc: Any) -> None:
-    batch, block = shape.batch, shape.block
-    size = batch * block
-    shift = 32 - shape.acc_bits
+    batch, block, reset = shape.batch, shape.block, insn[_RESET] == 1
+    size, weights, shift, vector = batch * block, block * block, 32 - shape.acc_bits, block in VECTOR_BLOCKS
+    acc_at, inp_at, wgt_at = acc.ctypes.data, inp.ctypes.data, wgt.ctypes.data  # once: taking an address costs more than a tile
+    dst_out, dst_in, src_out, src_in = insn[_DST_O], insn[_DST_I], insn[_SRC_O], insn[_SRC_I]
+    wgt_out, wgt_in, begin, end, turns = insn[_WGT_O], insn[_WGT_I], insn[_BGN], insn[_END], insn[_INNER]
+    words = uop[begin:end].astype(np.int64)
+    dsts = (words >> shape.dst_at) & ((1 << shape.dst_bits) - 1)
+    srcs = (words >> shape.src_at) & ((1 << shape.src_bits) - 1)
+    tiles = (words >> shape.wgt_at) & ((1 << shape.wgt_bits) - 1)
     for outer in range(insn[_OUTER]):
-        for inner in range(insn[_INNER]):
-            dst0 = outer * insn[_DST_O] + inner * insn[_DST_I]
-            src0 = outer * insn[_SRC_O] + inner * insn[_SRC_I]
-            wgt0 = outer * insn[_WGT_O] + inner * insn[_WGT_I]
-            for at in range(insn[_BGN], insn[_END]):
-                word = uop[at]
-                dst = dst0 + _field(word, shape.dst_at, shape.dst_bits)
-                if insn[_RESET] == 1:
+        for inner in range(turns):
+            for at in range(end - begin):
+                dst = dsts[at] + outer * dst_out + inner * dst_in
+                if reset:
                     acc[dst * size : (dst + 1) * size] = 0
                     continue
-                src = src0 + _field(word, shape.src_at, shape.src_bits)
-                tile = wgt0 + _field(word, shape.wgt_at, shape.wgt_bits)
-                multiply_tile(acc, dst, inp, src, wgt, tile, batch, block)
+                src = srcs[at] + outer * src_out + inner * src_in
+                tile = tiles[at] + outer * wgt_out + inner * wgt_in
+                if vector:
+                    multiply_tile(acc_at + 4 * size * dst, inp_at + 2 * size * src, wgt_at + 2 * weights * tile, batch, block)
+                else:
+                    sums, values = acc[dst * size : (dst + 1) * size], inp[src * size : (src + 1) * size]
+                    multiply_any(sums, values, wgt[tile * weights : (tile + 1) * weights], batch, block)
                 if shift:
                     for lane in range(dst * size, (dst + 1) * size):
                         acc[lane] = np.int32(np.int32(acc[lane] << shift) >> shift)

@@ -59,6 +59,9 @@ class Decoded:
             reserved = fmt.reserved_bits(cfg)
             low, high = np.uint64(reserved & (2**64 - 1)), np.uint64(reserved >> 64)
             self.reserved[rows] = ((mine[:, 0] & low) | (mine[:, 1] & high)) != 0
+        self._of_memory: dict[MemType, Mask] = {
+            kind: self.is_op(memory.opcode) & (self["memory_type"] == kind) for kind, memory in MEMORIES.items()
+        }
         self.stage = self._stages()
 
     def __getitem__(self, name: str) -> Ints:
@@ -70,18 +73,18 @@ class Decoded:
 
     def is_op(self, *opcodes: Opcode) -> Mask:
         """Which instructions have one of these opcodes."""
-        return np.isin(self["opcode"], opcodes)
+        mine: Mask = np.logical_or.reduce([self["opcode"] == opcode for opcode in opcodes])
+        return mine
 
     def of_memory(self, kind: MemType) -> Mask:
         """Which instructions move this memory type."""
-        mine: Mask = self.is_op(MEMORIES[kind].opcode) & (self["memory_type"] == kind)
-        return mine
+        return self._of_memory[kind]
 
     def _stages(self) -> Ints:
         stage = np.full(self.count, int(Stage.COMPUTE), np.int64)
         stage[self.is_op(Opcode.STORE)] = Stage.STORE
         for kind, memory in MEMORIES.items():
-            stage[self.is_op(Opcode.LOAD) & (self["memory_type"] == kind)] = memory.stage
+            stage[self.of_memory(kind)] = memory.stage
         return stage
 
     @property
@@ -156,7 +159,7 @@ def _rules(d: Decoded, memories: Memories) -> list[Rule]:
         if kind is not MemType.ACC_8BIT or d.cfg.has_acc8:
             known |= d.of_memory(kind)
     rules: list[Rule] = [
-        (Fault.UNKNOWN_OPCODE, ~np.isin(d["opcode"], list(Opcode)),
+        (Fault.UNKNOWN_OPCODE, ~d.is_op(*Opcode),
          lambda i: f"opcode {d['opcode'][i]} is unknown; known: {listing(Opcode)}"),
         (Fault.RESERVED_BITS, d.reserved, lambda i: "bits that belong to no field are set; they must be 0"),
         (Fault.UNKNOWN_MEMORY_TYPE, transfer & ~known, lambda i: _memory_type(d, i)),

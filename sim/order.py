@@ -35,17 +35,17 @@ def picker(order: str | int) -> Pick:
     return POLICIES[order]
 
 
+# Queues by stage and the bits of set flags, stage in the upper bits.
+_QUEUES_OF = [
+    tuple(int(FLAG_QUEUES[stage, flag]) for bit, flag in enumerate(FLAGS) if code >> bit & 1 and (stage, flag) in FLAG_QUEUES)
+    for stage in Stage for code in range(1 << len(FLAGS))
+]
+
+
 def token_queues(d: Decoded, flags: tuple[str, ...]) -> list[tuple[int, ...]]:
     """For each instruction the queues that its flags among `flags` name, in the order of `flags`."""
-    codes = sum((d[flag] << bit for bit, flag in enumerate(FLAGS) if flag in flags), np.zeros(d.count, np.int64))
-    table = {
-        (stage, code): tuple(
-            int(FLAG_QUEUES[stage, flag]) for bit, flag in enumerate(FLAGS) if code >> bit & 1 and (stage, flag) in FLAG_QUEUES
-        )
-        for stage in Stage
-        for code in range(1 << len(FLAGS))
-    }
-    return [table[Stage(stage), code] for stage, code in zip(d.stage.tolist(), codes.tolist(), strict=True)]
+    codes = sum((d[flag] << bit for bit, flag in enumerate(FLAGS) if flag in flags), d.stage << len(FLAGS))
+    return [_QUEUES_OF[code] for code in codes.tolist()]
 
 
 def execution_order(d: Decoded, order: str | int = "program") -> Ints:

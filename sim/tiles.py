@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-VECTOR_BLOCKS = (4, 8, 16, 32, 64)
+VECTOR_BLOCKS = (4, 8, 16, 32, 64)  # the sizes for which `multiply_tile` has code
 
 
 @intrinsic(prefer_literal=True)
@@ -43,30 +43,30 @@ def _tile(typing_context: Any, acc: Any, inp: Any, wgt: Any, block: Any) -> Any:
     return types.void(types.uintp, types.uintp, types.uintp, block), codegen
 
 
-@njit(inline="always", error_model="numpy")
-def multiply_tile(acc: Any, dst: int, inp: Any, src: int, wgt: Any, tile: int, batch: int, block: int) -> None:
-    """acc[dst] += inp[src] x transpose(wgt[tile]) on flat scratchpads, wrapping in 32 bits."""
-    size = block * block
-    if block == 4 or block == 8 or block == 16 or block == 32 or block == 64:
-        weights = np.uintp(wgt.ctypes.data + 2 * size * tile)
-        for row in range(batch):
-            sums = np.uintp(acc.ctypes.data + 4 * block * (dst * batch + row))
-            values = np.uintp(inp.ctypes.data + 2 * block * (src * batch + row))
-            if block == 16:
-                _tile(sums, values, weights, 16)
-            elif block == 8:
-                _tile(sums, values, weights, 8)
-            elif block == 32:
-                _tile(sums, values, weights, 32)
-            elif block == 4:
-                _tile(sums, values, weights, 4)
-            else:
-                _tile(sums, values, weights, 64)
-        return
+@njit(error_model="numpy")
+def multiply_tile(acc: Any, inp: Any, wgt: Any, batch: int, block: int) -> None:
+    """One element each at three addresses: acc += inp x transpose(wgt), wrapping in 32 bits; block is one of VECTOR_BLOCKS."""
+    for row in range(batch):
+        sums, values = np.uintp(acc + 4 * block * row), np.uintp(inp + 2 * block * row)
+        if block == 16:
+            _tile(sums, values, np.uintp(wgt), 16)
+        elif block == 8:
+            _tile(sums, values, np.uintp(wgt), 8)
+        elif block == 32:
+            _tile(sums, values, np.uintp(wgt), 32)
+        elif block == 4:
+            _tile(sums, values, np.uintp(wgt), 4)
+        else:
+            _tile(sums, values, np.uintp(wgt), 64)
+
+
+@njit(error_model="numpy")
+def multiply_any(acc: Any, inp: Any, wgt: Any, batch: int, block: int) -> None:
+    """The same for a block of any size, on slices of the scratchpads that hold one element each."""
     for row in range(batch):
         for out in range(block):
             total = np.int64(0)
             for at in range(block):
-                weight = wgt[tile * size + (at >> 1) * 2 * block + (min(block, 2) * out) + (at & 1)]
-                total += np.int64(inp[(src * batch + row) * block + at]) * np.int64(weight)
-            acc[(dst * batch + row) * block + out] += np.int32(total)
+                weight = wgt[(at >> 1) * 2 * block + min(block, 2) * out + (at & 1)]
+                total += np.int64(inp[row * block + at]) * np.int64(weight)
+            acc[row * block + out] += np.int32(total)

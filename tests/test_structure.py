@@ -21,7 +21,7 @@ ALLOWED = {
     "vtakit": tuple(f"vtakit.{part}" for part in PARTS),
 }
 LINES_HABIT, LINES_CEILING = 300, 500
-# Files over the habit, each with the reason why it is one file.
+# Files over the habit, each with the reason why it is one file; a table of test cases may be long.
 LONG = {
     "hw/isa/config.py": "one class with its derived values and the constraints on them",
 }
@@ -102,9 +102,8 @@ def test_files_have_a_readable_size():
         str(path.relative_to(ROOT)): len(path.read_text().splitlines())
         for folder in (*PARTS, "vtakit", "tests", "examples", "benchmarks") for path in (ROOT / folder).glob("**/*.py")
     }
-    over = {name: lines for name, lines in sizes.items() if lines > LINES_HABIT}
-    assert set(over) == set(LONG)
-    assert {name: lines for name, lines in over.items() if lines > LINES_CEILING} == {}
+    assert {name: lines for name, lines in sizes.items() if lines > LINES_CEILING} == {}
+    assert {name for name, lines in sizes.items() if lines > LINES_HABIT and not name.startswith("tests/")} == set(LONG)
 
 
 def test_importing_the_package_is_light():

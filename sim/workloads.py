@@ -1,0 +1,300 @@
+"""Programs made by hand, without the compiler: a blocked 2-D convolution for any configuration and shape.
+
+The work is cut twice. A *tile* is a part of the result that stays in the ACC scratchpad until it is stored. A *chunk* is a
+part of a tile's reduction: its inputs and weights are loaded together and one GEMM instruction multiplies them. ACC is cut
+into one slice a context, each for a tile; INP and WGT likewise, each for a chunk. Contexts take turns, and tokens keep a slice
+from being filled before its last reader is done, so loads, arithmetic and stores of different contexts overlap.
+
+A matrix product [rows, inner] x [inner, columns] is the convolution `Conv2d(height=1, width=rows, in_channels=inner,
+out_channels=columns, kernel=1, stride=1, pad=0)`, with cfg.batch row blocks as images.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import chain, product
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.hw.isa.codec import encode, encode_uop
+from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
+from vtakit.hw.isa.errors import ProgramError
+from vtakit.hw.isa.insns import AluOp, MemType
+from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation
+from vtakit.sim.values import Ints, pack, unpack, wrap
+
+AnyInts = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conv2d:
+    """A 2-D convolution with a square kernel, requantised: shifted right by `shift` bits, then clipped to the output's range.
+
+    height, width, kernel, stride   in pixels
+    pad                             pixels of zeros on every side
+
+    Raises `ProgramError` if a size is out of range or the kernel is larger than the padded image.
+    """
+
+    height: int
+    width: int
+    in_channels: int
+    out_channels: int
+    kernel: int
+    stride: int
+    pad: int
+    shift: int = 8
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            least = 0 if name in ("pad", "shift") else 1
+            if value < least:
+                raise ProgramError(f"convolution: {name} is {value} and must be at least {least}")
+        height, width = self.height + 2 * self.pad, self.width + 2 * self.pad
+        if self.kernel > min(height, width):
+            raise ProgramError(f"convolution: kernel {self.kernel} is larger than the padded image, {height} x {width} pixels")
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the result."""
+        return (self.height + 2 * self.pad - self.kernel) // self.stride + 1
+
+    @property
+    def out_width(self) -> int:
+        """Columns of the result."""
+        return (self.width + 2 * self.pad - self.kernel) // self.stride + 1
+
+    @property
+    def macs(self) -> int:
+        """Multiplications for one image, those with padding included."""
+        return self.out_height * self.out_width * self.out_channels * self.in_channels * self.kernel**2
+
+
+class _Box(NamedTuple):
+    """A part of the work: a range of every loop, channels in blocks. The first three make a tile, the others a chunk of it.
+
+    A tile is rows of full width or a part of one row. A chunk is channels with their whole kernels, whole rows of one
+    channel's kernel or a part of one such row, so that its weights for one output channel block lie together in DRAM.
+    """
+
+    co: range
+    rows: range
+    columns: range
+    ci: range
+    kernel_rows: range
+    kernel_columns: range
+
+    @property
+    def area(self) -> int:
+        """ACC elements of one output channel block."""
+        return len(self.rows) * len(self.columns)
+
+    @property
+    def run(self) -> int:
+        """WGT elements of one output channel block."""
+        return len(self.ci) * len(self.kernel_rows) * len(self.kernel_columns)
+
+    def pixels(self, shape: Conv2d) -> tuple[range, range]:
+        """The rows and columns that are read; those outside the image are padding."""
+        axes = (self.rows, self.kernel_rows), (self.columns, self.kernel_columns)
+        starts, ends = ([out[at] * shape.stride + taps[at] - shape.pad for out, taps in axes] for at in (0, -1))
+        return range(starts[0], ends[0] + 1), range(starts[1], ends[1] + 1)
+
+    def image_pixels(self, shape: Conv2d) -> tuple[range, range]:
+        """The rows and columns of the image that are read."""
+        y, x = self.pixels(shape)
+        return range(max(y.start, 0), min(y.stop, shape.height)), range(max(x.start, 0), min(x.stop, shape.width))
+
+
+def _whole(cfg: VTAConfig, shape: Conv2d) -> _Box:
+    co, ci = (-(-channels // cfg.block) for channels in (shape.out_channels, shape.in_channels))
+    return _Box._make(map(range, (co, shape.out_height, shape.out_width, ci, shape.kernel, shape.kernel)))
+
+
+def _even(whole: range) -> list[range]:
+    """The first of one, two, three … parts of nearly equal size that a loop can be cut into."""
+    return [range(size) for size in sorted({-(-len(whole) // parts) for parts in range(1, len(whole) + 1)})]
+
+
+def _choose_cut(cfg: VTAConfig, shape: Conv2d, contexts: int) -> _Box:
+    """The first box of the best cut: the one that fits the slices and loads the fewest bytes, instructions included."""
+    smallest = min(cfg.inp_depth, cfg.wgt_depth, cfg.acc_depth)
+    if not 1 <= contexts <= smallest:
+        raise ProgramError(f"contexts is {contexts} and must be from 1 to {smallest}, the elements of the smallest scratchpad")
+    whole, one, side = _whole(cfg, shape), range(1), range(shape.kernel)
+    areas = [(one, n) for n in _even(whole.columns)] + [(n, whole.columns) for n in _even(whole.rows)]
+    runs = [(one, one, n) for n in _even(side)] + [(one, n, side) for n in _even(side)]
+    runs += [(n, side, side) for n in _even(whole.ci)]
+
+    def inputs(cut: _Box) -> int:
+        y, x = cut.pixels(shape)
+        return len(cut.ci) * len(y) * len(x)
+
+    def fits(cut: _Box) -> bool:
+        return (len(cut.co) * cut.area <= cfg.acc_depth // contexts and inputs(cut) <= cfg.inp_depth // contexts
+                and len(cut.co) * cut.run <= min(cfg.wgt_depth // contexts, cfg.uop_depth))  # a micro-op for each weight
+
+    def loaded_bytes(cut: _Box) -> int:
+        counts = [-(-len(loop) // len(part)) for loop, part in zip(whole, cut, strict=True)]
+        tiles, chunks = counts[1] * counts[2], prod(counts[3:])  # of one range of output channels; of one tile
+        insns = counts[0] * tiles * (4 + len(cut.co) + chunks * (1 + len(cut.ci)))
+        # Weights stay in their slice from tile to tile if a chunk meets the same context in each.
+        weights = len(whole.co) * whole.run * (tiles if contexts % chunks else min(tiles, contexts // chunks))
+        return insns * INSN_BYTES + weights * cfg.wgt_bytes + prod(counts) * inputs(cut) * cfg.inp_bytes
+
+    return min(filter(fits, (_Box(co, *area, *run) for co, area, run in product(_even(whole.co), areas, runs))), key=loaded_bytes)
+
+
+def _tiles(cfg: VTAConfig, shape: Conv2d, contexts: int) -> Iterator[tuple[_Box, list[_Box]]]:
+    """Every tile with its chunks, less those that meet only padding."""
+    whole, cut = _whole(cfg, shape), _choose_cut(cfg, shape, contexts)
+    parts = [[loop[at : at + len(part)] for at in loop[:: len(part)]] for loop, part in zip(whole, cut, strict=True)]
+    for tile in product(*parts[:3]):
+        chunks = (_Box._make((*tile, *chunk)) for chunk in product(*parts[3:]))
+        yield _Box._make((*tile, *whole[3:])), [chunk for chunk in chunks if all(chunk.image_pixels(shape))]
+
+
+class _Writer:
+    """A convolution's instructions as they are written; micro-ops are loaded when the scratchpad does not hold them."""
+
+    def __init__(self, cfg: VTAConfig, shape: Conv2d, contexts: int) -> None:
+        self.cfg, self.shape, self.whole = cfg, shape, _whole(cfg, shape)
+        self.insns: list[int] = []
+        self.relocations: list[Relocation] = []
+        self.kernels: dict[tuple[int, ...], int] = {}  # micro-ops -> the first one's number in the program
+        self._resident: dict[tuple[int, ...], int] = {}  # and in the scratchpad
+        self._weights: list[tuple[range, ...]] = [()] * contexts  # the ranges of the weights in each context's slice
+
+    def insn(self, op: str, symbol: str = "", /, **fields: int) -> None:
+        """Any instruction; the dram_base of one with a symbol counts from that buffer."""
+        if symbol:
+            self.relocations.append(Relocation(len(self.insns), symbol))
+        self.insns.append(encode(self.cfg, op, **fields))
+
+    def kernel(self, *words: int) -> dict[str, int]:
+        """The fields uop_bgn and uop_end of micro-ops, loaded first if need be; a full scratchpad is filled anew."""
+        if words not in self._resident:
+            first = self.kernels.setdefault(words, sum(map(len, self.kernels)))
+            if sum(map(len, self._resident)) + len(words) > self.cfg.uop_depth:
+                self._resident.clear()
+            at = self._resident[words] = sum(map(len, self._resident))
+            self.insn("load", UOPS, memory_type=MemType.UOP, sram_base=at, dram_base=first, y_size=1, x_size=len(words))
+        return {"uop_bgn": self._resident[words], "uop_end": self._resident[words] + len(words)}
+
+    def on_tile(self, op: str, tile: _Box, acc: int, **fields: int) -> None:
+        """A GEMM or ALU instruction with one step for each ACC element of a tile."""
+        kernel = self.kernel(encode_uop(self.cfg, dst=acc))
+        self.insn(op, **kernel, iter_out=1, iter_in=len(tile.co) * tile.area, dst_in=1, **fields)
+
+    def add_chunk(self, box: _Box, acc: int, context: int, *, wait: bool, free: bool) -> None:
+        """Load a chunk (its weights only if the context does not hold them) and add it to its tile with one GEMM.
+
+        Before it, `wait` for the last reader of the context's slices; after it, `free` them for another chunk.
+        """
+        shape, side, whole, contexts = self.shape, self.shape.kernel, self.whole, len(self._weights)
+        inp, wgt = context * (self.cfg.inp_depth // contexts), context * (self.cfg.wgt_depth // contexts)
+        weights = box.co, box.ci, box.kernel_rows, box.kernel_columns
+        if self._weights[context] != weights:
+            self._weights[context] = weights
+            first = ((box.co[0] * len(whole.ci) + box.ci[0]) * side + box.kernel_rows[0]) * side + box.kernel_columns[0]
+            self.insn("load", "weights", memory_type=MemType.WGT, sram_base=wgt, dram_base=first,
+                      y_size=len(box.co), x_size=box.run, x_stride=whole.run, pop_next=wait)
+            wait = False
+        (y, x), (rows, columns) = box.pixels(shape), box.image_pixels(shape)
+        for number, ci in enumerate(box.ci):
+            self.insn("load", "data", memory_type=MemType.INP, sram_base=inp + number * len(y) * len(x),
+                      dram_base=(ci * shape.height + rows[0]) * shape.width + columns[0],
+                      y_size=len(rows), x_size=len(columns), x_stride=shape.width,
+                      y_pad_0=rows[0] - y[0], y_pad_1=y[-1] - rows[-1], x_pad_0=columns[0] - x[0], x_pad_1=x[-1] - columns[-1],
+                      pop_next=wait and number == 0, push_next=ci == box.ci[-1])
+        taps = product(range(len(box.ci)), range(len(box.kernel_rows)), range(len(box.kernel_columns)))
+        kernel = self.kernel(*(  # output channels innermost, so that neighbouring micro-ops add to different ACC elements
+            encode_uop(self.cfg, acc + co * box.area, inp + (ci * len(y) + ky) * len(x) + kx, wgt + co * box.run + tap)
+            for tap, (ci, ky, kx) in enumerate(taps) for co in range(len(box.co))
+        ))
+        down, across = len(box.rows) > 1, len(box.columns) > 1  # steps of a loop that runs once might not fit their fields
+        self.insn("gemm", **kernel, pop_prev=1, push_prev=free, iter_out=len(box.rows), dst_out=down * len(box.columns),
+                  src_out=down * shape.stride * len(x), iter_in=len(box.columns), dst_in=across, src_in=across * shape.stride)
+
+
+def conv2d_program(cfg: VTAConfig, shape: Conv2d, contexts: int = 2) -> Program:
+    """A convolution of cfg.batch images that keeps `contexts` tiles and chunks in the scratchpads at once.
+
+    data      INPUT   inp_bits  [in blocks, height, width, batch, block]
+    weights   INPUT   wgt_bits  [out blocks, in blocks, kernel, kernel, block of outputs, block of inputs]
+    result    OUTPUT  out_bits  [out blocks, out_height, out_width, batch, block]
+
+    Raises `ProgramError` if a scratchpad has fewer elements than there are contexts, and `EncodingError` naming the field if
+    a size leaves its instruction field: pads end at 15, row pitches (width and in blocks x kernel x kernel) at 65535.
+    """
+    tiles = list(_tiles(cfg, shape, contexts))
+    writer = _Writer(cfg, shape, contexts)
+    chunk_count, chunks_done = sum(len(chunks) for _, chunks in tiles), 0
+    largest = (1 << (cfg.out_bits - 1)) - 1
+    for number, (tile, chunks) in enumerate(tiles):
+        acc = number % contexts * (cfg.acc_depth // contexts)
+        writer.on_tile("gemm", tile, acc, reset=1, pop_next=number >= contexts)
+        for at, chunk in enumerate(chunks, chunks_done):
+            writer.add_chunk(chunk, acc, at % contexts, wait=at >= contexts, free=at + contexts < chunk_count)
+        chunks_done += len(chunks)
+        for op, imm in ((AluOp.SHR, shape.shift), (AluOp.MAX, -largest - 1), (AluOp.MIN, largest)):
+            writer.on_tile("alu", tile, acc, alu_opcode=op, use_imm=1, imm=imm, push_next=op is AluOp.MIN)
+        for at, co in enumerate(tile.co):
+            writer.insn("store", "result", memory_type=MemType.OUT, sram_base=acc + at * tile.area,
+                        dram_base=(co * shape.out_height + tile.rows[0]) * shape.out_width + tile.columns[0],
+                        y_size=len(tile.rows), x_size=len(tile.columns), x_stride=shape.out_width,
+                        pop_prev=co == tile.co[0], push_prev=co == tile.co[-1] and number + contexts < len(tiles))
+    writer.insn("finish")
+    buffers = (
+        Buffer(name="data", size_bytes=len(writer.whole.ci) * shape.height * shape.width * cfg.inp_bytes),
+        Buffer(name="weights", size_bytes=len(writer.whole.co) * writer.whole.run * cfg.wgt_bytes),
+        Buffer(name="result", size_bytes=len(writer.whole.co) * writer.whole.area * cfg.out_bytes, kind=BufferKind.OUTPUT),
+    )
+    return Program(config=cfg, insns=tuple(writer.insns), uops=tuple(chain.from_iterable(writer.kernels)), buffers=buffers,
+                   relocations=tuple(writer.relocations))
+
+
+def conv2d_reference(cfg: VTAConfig, shape: Conv2d, data: AnyInts, weights: AnyInts) -> Ints:
+    """The exact result, int64 [batch, out_channels, out_height, out_width]; sums wrap at acc_bits.
+
+    data      integers  [batch, in_channels, height, width]
+    weights   integers  [out_channels, in_channels, kernel, kernel]
+    """
+    padded = np.pad(data.astype(np.int64), ((0, 0), (0, 0), (shape.pad, shape.pad), (shape.pad, shape.pad)))
+    views = np.lib.stride_tricks.sliding_window_view(padded, weights.shape[2:], axis=(2, 3))
+    total = np.einsum("nchwyx,ocyx->nohw", views[:, :, :: shape.stride, :: shape.stride], weights.astype(np.int64), optimize=True)
+    shifted = wrap(total, cfg.acc_bits) >> min(shape.shift, cfg.acc_bits - 1)
+    half = 1 << (cfg.out_bits - 1)
+    return shifted.clip(-half, half - 1)
+
+
+def _in_blocks(values: AnyInts, axis: int, block: int) -> Ints:
+    """int64 values with `axis` padded with zeros to whole blocks and split into [blocks, block]."""
+    padded = np.pad(values.astype(np.int64), [(0, -size % block if at == axis else 0) for at, size in enumerate(values.shape)])
+    return padded.reshape(*values.shape[:axis], -1, block, *values.shape[axis + 1 :])
+
+
+def pack_conv2d_inputs(cfg: VTAConfig, shape: Conv2d, data: AnyInts, weights: AnyInts) -> dict[str, bytes]:
+    """The contents of `conv2d_program`'s input buffers.
+
+    data      integers of inp_bits  [batch, in_channels, height, width]
+    weights   integers of wgt_bits  [out_channels, in_channels, kernel, kernel]
+
+    Raises `ProgramError` for arrays of another shape.
+    """
+    images = cfg.batch, shape.in_channels, shape.height, shape.width
+    kernels = shape.out_channels, shape.in_channels, shape.kernel, shape.kernel
+    if data.shape != images or weights.shape != kernels:
+        raise ProgramError(f"data and weights must have shapes {images} and {kernels}, got {data.shape} and {weights.shape}")
+    tiles = _in_blocks(data, 1, cfg.block).transpose(1, 3, 4, 0, 2)
+    tiled_kernels = _in_blocks(_in_blocks(weights, 1, cfg.block), 0, cfg.block).transpose(0, 2, 4, 5, 1, 3)
+    return {"data": pack(tiles, cfg.inp_bits).tobytes(), "weights": pack(tiled_kernels, cfg.wgt_bits).tobytes()}
+
+
+def unpack_conv2d_result(cfg: VTAConfig, shape: Conv2d, result: bytes) -> Ints:
+    """The values in `conv2d_program`'s result buffer, int64 [batch, out_channels, out_height, out_width]."""
+    values = unpack(np.frombuffer(result, np.uint8), cfg.out_bits)
+    tiles = values.reshape(-1, shape.out_height, shape.out_width, cfg.batch, cfg.block).transpose(3, 0, 4, 1, 2)
+    return tiles.reshape(cfg.batch, -1, shape.out_height, shape.out_width)[:, : shape.out_channels]
