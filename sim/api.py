@@ -84,9 +84,8 @@ def run(
 
     Raises `ProgramError` if an input buffer is missing, too long or unknown, and what `run_image` raises.
     """
-    if config is not None:
-        program.require(load_config(config))
-    contents = {program.buffer(name).name: _bytes(value) for name, value in (buffers or {}).items()}
+    program.require(program.config if config is None else load_config(config))
+    contents = {program.buffer(name).name: _bytes(name, value) for name, value in (buffers or {}).items()}
     missing = [b.name for b in program.buffers if b.kind == "input" and b.data is None and b.name not in contents]
     if missing:
         raise ProgramError(f"input buffer {missing[0]!r} ({program.buffer(missing[0]).size_bytes} bytes) is not given")
@@ -99,5 +98,9 @@ def run(
     return Result(dram=result.dram, acc=result.acc, counters=result.counters, buffers=found)
 
 
-def _bytes(value: Any) -> bytes:
-    return value.tobytes() if isinstance(value, np.ndarray) else bytes(value)
+def _bytes(name: str, value: Any) -> bytes:
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    if isinstance(value, bytes | bytearray | memoryview) or hasattr(value, "__bytes__"):  # not bytes(4), which is four zeros
+        return bytes(value)
+    raise VtakitError(f"the contents of buffer {name!r} must be bytes or an array, not {type(value).__name__}")

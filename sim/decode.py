@@ -205,7 +205,8 @@ def _memory_type(d: Decoded, index: int) -> str:
     opcode, kind = Opcode(int(d["opcode"][index])), int(d["memory_type"][index])
     if opcode is Opcode.LOAD and kind == MemType.ACC_8BIT:
         return "memory_type ACC_8BIT exists only for 8-bit inputs and 32-bit accumulators"
-    fits = ", ".join(f"{m.kind.name} {m.kind.value}" for m in MEMORIES.values() if m.opcode is opcode)
+    kinds = (m.kind for m in MEMORIES.values() if m.opcode is opcode)
+    fits = listing(kind for kind in kinds if kind is not MemType.ACC_8BIT or d.cfg.has_acc8)
     return f"memory_type {kind} is not one that {opcode.name} moves; known: {fits}"
 
 

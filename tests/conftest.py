@@ -2,7 +2,14 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("vtakit", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("vtakit")
+
+
+@pytest.fixture(params=["plain", "compiled"])
+def path(request: pytest.FixtureRequest) -> str:
+    """Each path of the functional simulator."""
+    return str(request.param)

@@ -112,7 +112,7 @@ def _instruction(words: list[str], cfg: VTAConfig) -> tuple[int, str | None]:
     values, symbol = _operands(operands, name)
     listed = _listed(BY_NAME[name])
     if listed is None or listed.members is None:
-        if suffix:
+        if suffix or mnemonic != name:
             raise AsmError(f"{name} takes no suffix, got {mnemonic[:40]!r}")
     else:
         members = {m.name.lower(): m for m in listed.members}
@@ -228,7 +228,7 @@ class _Reader:
     def _isa_line(self, words: list[str], line: str) -> None:
         major, dot, minor = "".join(words).partition(".")
         self._isa = (_number(major, ".isa"), _number(minor, ".isa") if dot else 0)
-        if self._isa[0] != ISA_VERSION[0] or self._isa[1] > ISA_VERSION[1]:
+        if self._isa[0] != ISA_VERSION[0] or not 0 <= self._isa[1] <= ISA_VERSION[1]:
             raise AsmError(f"the text is for ISA {dotted(self._isa)}; this vtakit knows {dotted(ISA_VERSION)}")
 
     def _config_line(self, words: list[str], line: str) -> None:

@@ -47,6 +47,8 @@ def encode(cfg: VTAConfig, op: str, **values: int) -> int:
         raise EncodingError(f"unknown instruction {op!r}; {one_of(BY_NAME, op)}")
     opcode = BY_NAME[op]
     fmt = FORMATS[opcode]
+    if "opcode" in values:
+        raise EncodingError(f"{op}.opcode is given by the instruction's name")
     for field in fmt.fields:
         if field.members is not None and field.name in values and values[field.name] not in list(field.members):
             raise EncodingError(f"{op}.{field.name} is {values[field.name]}; known: {listing(field.members)}")

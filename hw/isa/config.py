@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeGuard
 
 from vtakit.hw.isa.errors import ConfigError, one_of
 
@@ -184,7 +184,7 @@ class VTAConfig:
                 continue
             if name not in chosen:
                 raise ConfigError(f"unknown configuration key {key!r}; {one_of([n.upper() for n in chosen], str(key).upper())}")
-            if isinstance(value, bool) or not isinstance(value, int):
+            if not _is_integer(value):
                 raise ConfigError(f"configuration key {key!r} must be an integer (a log2), got {value!r}")
             if given.setdefault(name, value) != value:
                 raise ConfigError(f"configuration gives {name.upper()} twice, as {given[name]} and as {value}")
@@ -199,7 +199,10 @@ class VTAConfig:
             raise ConfigError(f"{where} is not valid JSON: {error}") from None
         if not isinstance(values, dict):
             raise ConfigError(f"{where} must hold a JSON object of LOG_… keys, got {type(values).__name__}")
-        return cls.from_dict(values)
+        try:
+            return cls.from_dict(values)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
 
 
 # Older spellings of the original: one block for both sides, outputs as wide as inputs.
@@ -207,13 +210,17 @@ _ALIASES = {"log_block_in": "log_block", "log_block_out": "log_block", "log_out_
 _NOT_SHAPE = frozenset({"target", "hw_ver", "hw_freq", "hw_clk_target"})
 
 
+def _is_integer(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def problems(cfg: VTAConfig) -> list[str]:
     """Every reason why `cfg` is illegal, each naming the field to change; empty if it is legal."""
     wrong = [
-        f"{name.upper()} must be from {low} to {high}, got {value}"
+        f"{name.upper()} must be {'' if _is_integer(value) else 'an integer '}from {low} to {high}, got {value!r}"
         for name, value in asdict(cfg).items()
         for low, high in [_RANGES[name]]
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high
+        if not _is_integer(value) or not low <= value <= high
     ]
     if wrong:
         return wrong  # the derived values below would be meaningless
@@ -338,7 +345,9 @@ def load_config(what: "VTAConfig | str | Path | Mapping[str, object]") -> VTACon
         raise ConfigError(f"a configuration is a VTAConfig, a name, a mapping or a path, not {type(what).__name__}")
     try:
         text = Path(what).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+    except UnicodeDecodeError:
+        raise ConfigError(f"cannot read configuration file {str(what)!r}: it is not UTF-8 text") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"cannot read configuration file {str(what)!r}: {reason}") from None
     return VTAConfig.from_json(text, f"configuration file {str(what)!r}")

@@ -26,7 +26,7 @@ class AsmError(VtakitError, ValueError):
 
 def one_of(names: Iterable[str], given: str) -> str:
     """The cure for an unknown name: the nearest known one, then all of them."""
-    known = sorted(names)
+    known = sorted(str(name) for name in names)
     near = difflib.get_close_matches(given, known, n=1)
     listing = ", ".join(known)
     return f"did you mean {near[0]!r}? Known: {listing}" if near else f"known: {listing}"

@@ -78,7 +78,7 @@ def parse(data: bytes, where: str = "program") -> Program:
         return _build(header, memoryview(body)[_PREFIX.size + head_bytes :])
     except VtakitError as error:
         raise ProgramError(f"{where} is inconsistent: {error}") from None
-    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError, struct.error) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError, struct.error) as error:
         raise ProgramError(f"{where} is inconsistent: {type(error).__name__} in its header: {error}") from None
 
 
@@ -93,7 +93,7 @@ def _build(header: dict[str, Any], payload: memoryview) -> Program:
         return bytes(payload[at - size : at])
 
     major, minor = map(int, header["isa"])
-    if major != ISA_VERSION[0] or minor > ISA_VERSION[1]:
+    if major != ISA_VERSION[0] or not 0 <= minor <= ISA_VERSION[1]:
         raise ProgramError(f"it needs ISA version {major}.{minor}; this vtakit knows {ISA_VERSION[0]}.{ISA_VERSION[1]}")
     if unknown := int(header["features"]) & ~int(ALL_FEATURES):
         raise ProgramError(f"it needs features that this vtakit does not know (bits 0x{unknown:x})")
@@ -111,10 +111,14 @@ def _build(header: dict[str, Any], payload: memoryview) -> Program:
     if at != len(payload):
         raise ProgramError(f"{len(payload) - at} payload bytes belong to nothing")
     symbols = [UOPS, *(buffer.name for buffer in buffers)]
-    return Program(
+    program = Program(
         config=VTAConfig.from_dict(header["config"]), insns=insns, uops=uops, buffers=buffers, isa_version=(major, minor),
         relocations=tuple(Relocation(insn, symbols[symbol]) for insn, symbol in pairs),
     )
+    if int(header["features"]) != program.features:
+        stated, needed = int(header["features"]), int(program.features)
+        raise ProgramError(f"its header states features 0x{stated:x} and its instructions need 0x{needed:x}")
+    return program
 
 
 def read_bytes(path: str | Path, what: str) -> bytes:
@@ -132,7 +136,7 @@ def write_bytes(path: str | Path, data: bytes | bytearray, what: str) -> None:
         if target.exists() and not target.is_file():  # a device or pipe such as /dev/stdout: nothing to replace
             target.write_bytes(data)
             return
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".vtakit.")
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(data)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from functools import lru_cache
+from operator import index
 
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import EncodingError, one_of
@@ -103,7 +104,11 @@ class Format:
                 raise EncodingError(f"{self.name} has no field {name!r}; {one_of(names, name)}")
         word = 0
         for p in placed:
-            value = int(values.get(p.field.name, 0))
+            try:
+                value = index(values.get(p.field.name, 0))
+            except TypeError:
+                given = values[p.field.name]
+                raise EncodingError(f"{self.name}.{p.field.name} is {given!r} and must be an integer") from None
             if not p.low <= value <= p.high:
                 raise EncodingError(
                     f"{self.name}.{p.field.name} is {value} and must be from {p.low} to {p.high} ({p.width} bits)"

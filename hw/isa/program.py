@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import reduce
 from operator import or_
 
-from vtakit.hw.isa.codec import decode, encode, to_bytes
+from vtakit.hw.isa.codec import Insn, decode, encode, to_bytes
 from vtakit.hw.isa.config import INSN_BITS, INSN_BYTES, UOP_BITS, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.errors import EncodingError, ProgramError, one_of
 from vtakit.hw.isa.insns import ALL_FEATURES, FORMATS, ISA_VERSION, MEMORIES, Feature, MemType, Opcode
@@ -100,6 +100,8 @@ class Program:
             if entry.insn in seen:
                 raise ProgramError(f"instruction {entry.insn} is relocated twice")
             seen.add(entry.insn)
+            self._relocatable(entry)
+        object.__setattr__(self, "relocations", tuple(sorted(self.relocations)))
 
     @property
     def features(self) -> Feature:
@@ -129,7 +131,7 @@ class Program:
             raise ProgramError(
                 f"the program needs ISA version {dotted(self.isa_version)} and the device has {dotted(version)}"
             )
-        if missing := self.features & ~features:
+        if features != ALL_FEATURES and (missing := self.features & ~features):  # finding out decodes every instruction
             raise ProgramError(f"the program needs {', '.join(f.name or '' for f in missing)}, which the device lacks")
 
     def link(self, contents: Mapping[str, bytes] | None = None, *, base: int = 0) -> Image:
@@ -137,6 +139,8 @@ class Program:
 
         contents   bytes of INPUT (or any other) buffers by name; at most the buffer's size, the rest is zero
         """
+        if base < 0:
+            raise ProgramError(f"the base address of a link is {base} and must be at least 0")
         alignment = max(64, *(m.bytes_in(self.config) for m in MEMORIES.values()))
         contents = contents or {}
         for name, data in contents.items():
@@ -162,16 +166,24 @@ class Program:
         insn_addr = addresses.pop("")
         return Image(dram=dram, insn_addr=insn_addr, insn_count=len(self.insns), addresses=addresses)
 
+    def _relocatable(self, entry: Relocation) -> Insn:
+        """The LOAD or STORE that a relocation names."""
+        try:
+            insn = decode(self.config, self.insns[entry.insn])
+        except EncodingError as error:
+            raise ProgramError(f"instruction {entry.insn} cannot be relocated to {entry.symbol!r}: {error}") from None
+        if insn.op not in (Opcode.LOAD, Opcode.STORE):
+            what = FORMATS[insn.op].name
+            raise ProgramError(f"relocation names instruction {entry.insn}, a {what}, not a load or store")
+        return insn
+
     def _relocated(self, addresses: Mapping[str, int]) -> list[int]:
         words = list(self.insns)
         for entry in self.relocations:
+            insn = self._relocatable(entry)
+            element_bytes = MEMORIES[MemType(insn["memory_type"])].bytes_in(self.config)
+            fields = {**insn.fields, "dram_base": insn["dram_base"] + addresses[entry.symbol] // element_bytes}
             try:
-                insn = decode(self.config, words[entry.insn])
-                if insn.op not in (Opcode.LOAD, Opcode.STORE):
-                    what = FORMATS[insn.op].name
-                    raise ProgramError(f"relocation names instruction {entry.insn}, a {what}, not a load or store")
-                fields = dict(insn.fields)
-                fields["dram_base"] += addresses[entry.symbol] // MEMORIES[MemType(insn["memory_type"])].bytes_in(self.config)
                 words[entry.insn] = encode(self.config, FORMATS[insn.op].name, **fields)
             except EncodingError as error:
                 raise ProgramError(f"instruction {entry.insn} cannot be relocated to {entry.symbol!r}: {error}") from None

@@ -204,7 +204,7 @@ WRONG = {
         "tiny, tiny_acc16, tiny_b2, tiny_i16, tiny_i4w2, w2, w4, or the path of a .json file"
     ),
     ("sim", "--image", "x.bin", "--insn-addr", "0", "--insn-count", "1", "--config", "bad.json"): (
-        "vtakit sim: illegal configuration: LOG_BLOCK must be from 0 to 7, got 40"
+        "vtakit sim: configuration file 'bad.json': illegal configuration: LOG_BLOCK must be from 0 to 7, got 40"
     ),
     ("sim", "--image", "x.bin", "--insn-addr", "0", "--insn-count", "5"): (
         "vtakit sim: 5 instructions at byte 0 end at byte 80, and the DRAM image has 64 bytes [DRAM_RANGE]"
