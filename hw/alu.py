@@ -1,0 +1,62 @@
+"""The vector ALU: one operation on every lane of two accumulator elements, without a register."""
+
+from amaranth.hdl import Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.isa.insns import AluOp
+
+
+class Alu(wiring.Component):
+    """result = op(a, b) on each of batch x block lanes; MUL is not here, since it takes several cycles.
+
+    Members
+    -------
+    a, b : ``In(batch x block x acc_bits)``    operands; b is the shift amount of SHR
+    opcode : ``In(3)``                         an `AluOp`
+    result : ``Out(batch x block x acc_bits)``
+    """
+
+    def __init__(self, cfg: VTAConfig) -> None:
+        self._cfg = cfg
+        word = 8 * cfg.acc_bytes
+        super().__init__({"a": In(word), "b": In(word), "opcode": In(3), "result": Out(word)})
+
+    def elaborate(self, platform: object) -> Module:
+        m, bits = Module(), self._cfg.acc_bits
+        for lane in range(len(self.a) // bits):
+            a, b = Signal(signed(bits), name=f"a{lane}"), Signal(signed(bits), name=f"b{lane}")
+            result, smaller = Signal(bits, name=f"result{lane}"), Signal(name=f"smaller{lane}")
+            m.d.comb += [
+                a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, bits)), smaller.eq(a < b),
+                self.result.word_select(lane, bits).eq(result),
+            ]
+            with m.Switch(self.opcode):
+                with m.Case(AluOp.MIN):
+                    m.d.comb += result.eq(Mux(smaller, a, b))
+                with m.Case(AluOp.MAX):
+                    m.d.comb += result.eq(Mux(smaller, b, a))
+                with m.Case(AluOp.SHR):
+                    m.d.comb += result.eq(self._shifted(m, a, b, lane))
+                with m.Default():
+                    m.d.comb += result.eq(a + b)
+        return m
+
+    def _shifted(self, m: Module, a: Signal, b: Signal, lane: int) -> Value:
+        """a >> b, or a << -b for negative b; one shifter serves both, since a left shift is a right shift of the mirrored bits."""
+        bits = len(a)
+        log2 = bits.bit_length() - 1
+        left, amount, far = Signal(name=f"left{lane}"), Signal(log2 + 1, name=f"amount{lane}"), Signal(name=f"far{lane}")
+        fill, source = Signal(name=f"fill{lane}"), Signal(bits, name=f"source{lane}")
+        upper = b[log2:]
+        m.d.comb += [
+            left.eq(b[-1]), amount.eq(Mux(left, -b[:log2], b[:log2])),
+            far.eq(Mux(left, ~upper.all() | (b[:log2] == 0), upper.any())),  # by the width or more
+            fill.eq(~left & a[-1]), source.eq(Mux(left, a[::-1], a)),
+        ]
+        wide = Signal(signed(bits + 1), name=f"wide{lane}")
+        m.d.comb += wide.eq(source | fill << bits)
+        moved = Signal(bits, name=f"moved{lane}")
+        m.d.comb += moved.eq(Mux(far, fill.replicate(bits), wide >> amount[:log2]))
+        return Mux(left, moved[::-1], moved)

@@ -1,0 +1,56 @@
+"""What a core is built from: a configuration and the choices that programs do not see."""
+
+from dataclasses import dataclass
+
+from vtakit.hw.isa.config import DEFAULT, VTAConfig
+from vtakit.hw.isa.errors import ConfigError
+
+PAGE_BYTES = 4096  # no AXI burst crosses a multiple of this
+BUS_BITS = (64, 128, 256, 512)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreParams:
+    """A configuration with its memory port.
+
+    bus_bits        width of the AXI4 data bus: 64, 128, 256 or 512
+    address_bits    width of a DRAM byte address
+    outstanding     read bursts in flight at most; writes likewise
+    burst_beats     beats of the longest burst: short bursts share the bus fairly
+    buffer_beats    beats of read data that each reader has room for, at least two bursts
+
+    Raises `ConfigError` naming the field.
+    """
+
+    cfg: VTAConfig = DEFAULT
+    bus_bits: int = 64
+    address_bits: int = 40
+    outstanding: int = 16
+    burst_beats: int = 16
+    buffer_beats: int = 128
+
+    def __post_init__(self) -> None:
+        if self.bus_bits not in BUS_BITS:
+            raise ConfigError(f"bus_bits must be one of {BUS_BITS}, got {self.bus_bits}")
+        if not 32 <= self.address_bits <= 64:
+            raise ConfigError(f"address_bits must be from 32 to 64, got {self.address_bits}")
+        if not 1 <= self.outstanding <= 256:
+            raise ConfigError(f"outstanding must be from 1 to 256, got {self.outstanding}")
+        if self.burst_beats not in (2, 4, 8, 16, 32, 64) or self.burst_beats * self.bus_bytes > PAGE_BYTES:
+            raise ConfigError(f"burst_beats must be a power of two from 2 to 64 within {PAGE_BYTES} bytes, got {self.burst_beats}")
+        if self.buffer_beats < 2 * self.burst_beats or self.buffer_beats & (self.buffer_beats - 1):
+            raise ConfigError(f"buffer_beats must be a power of two of at least two bursts, got {self.buffer_beats}")
+
+    @property
+    def bus_bytes(self) -> int:
+        """Bytes a beat moves."""
+        return self.bus_bits // 8
+
+    @property
+    def bus_bytes_log2(self) -> int:
+        """log2 of the bytes a beat moves."""
+        return self.bus_bytes.bit_length() - 1
+
+    def lanes(self, element_bytes: int, depth: int) -> int:
+        """Elements of a scratchpad that one beat fills."""
+        return max(1, min(self.bus_bytes // element_bytes, depth))

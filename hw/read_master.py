@@ -1,0 +1,74 @@
+"""The AXI4 read port: bursts of several readers in turn, their data back in the same order."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import fifo, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from vtakit.hw.interfaces import axi_read, burst
+from vtakit.hw.params import CoreParams
+
+
+class ReadMaster(wiring.Component):
+    """Shares the read channels among `readers`, the lowest number first among those that did not have the last burst.
+
+    Members
+    -------
+    requests0 … : ``In(stream)``        bursts; the reader has room for all their beats
+    returned0 … : ``Out(stream)``       their beats
+    axi : ``Out(axi_read)``
+    stop : ``In(1)``                    start no further burst
+    idle : ``Out(1)``                   no burst is in flight
+    error : ``Out(1)``                  the memory answered with an error; that beat is passed on all the same
+    """
+
+    def __init__(self, params: CoreParams, readers: int) -> None:
+        self._params, self._readers = params, readers
+        members: dict[str, wiring.Member] = {"axi": Out(axi_read(params)), "stop": In(1), "idle": Out(1), "error": Out(1)}
+        for n in range(readers):
+            members[f"requests{n}"] = In(stream.Signature(burst(params)))
+            members[f"returned{n}"] = Out(stream.Signature(params.bus_bits, always_ready=True))
+        super().__init__(members)
+
+    def elaborate(self, platform: object) -> Module:
+        m, params, readers = Module(), self._params, self._readers
+        requests = [getattr(self, f"requests{n}") for n in range(readers)]
+        returned = [getattr(self, f"returned{n}") for n in range(readers)]
+        m.submodules.owners = owners = fifo.SyncFIFOBuffered(width=range(readers).stop.bit_length(), depth=params.outstanding)
+        in_flight = Signal(range(params.outstanding + 1))
+
+        # The address channel holds one burst, chosen among the readers when it is free.
+        ar, choice, latest = self.axi.ar, Signal(range(readers)), Signal(range(readers))
+        may_start, start, finished = Signal(), Signal(), Signal()
+        for n in reversed(range(readers)):  # lowest number wins, but the latest owner comes last
+            with m.If(requests[n].valid & (latest == n)):
+                m.d.comb += choice.eq(n)
+        for n in reversed(range(readers)):
+            with m.If(requests[n].valid & (latest != n)):
+                m.d.comb += choice.eq(n)
+        any_valid = Signal()
+        m.d.comb += [
+            any_valid.eq(sum((request.valid for request in requests), start=0) != 0),
+            may_start.eq((~ar.valid | ar.ready) & (in_flight != params.outstanding) & ~self.stop),
+            start.eq(may_start & any_valid),
+            owners.w_en.eq(start), owners.w_data.eq(choice),
+        ]
+        with m.If(ar.ready):
+            m.d.sync += ar.valid.eq(0)
+        for n, request in enumerate(requests):
+            with m.If(start & (choice == n)):
+                m.d.comb += request.ready.eq(1)
+                m.d.sync += [
+                    ar.valid.eq(1), ar.payload.addr.eq(request.payload.address), ar.payload.len.eq(request.payload.last), latest.eq(n),
+                ]
+
+        r = self.axi.r
+        m.d.comb += [
+            r.ready.eq(owners.r_rdy), finished.eq(r.valid & r.ready & r.payload.last), owners.r_en.eq(finished),
+            self.error.eq(r.valid & r.ready & r.payload.resp[1]), self.idle.eq(in_flight == 0),
+        ]
+        for n, stream_back in enumerate(returned):
+            m.d.comb += [
+                stream_back.valid.eq(r.valid & r.ready & (owners.r_data == n)), stream_back.payload.eq(r.payload.data),
+            ]
+        m.d.sync += in_flight.eq(in_flight + start - finished)
+        return m

@@ -1,0 +1,33 @@
+"""A dependence-token queue between two stages."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+
+class TokenQueue(wiring.Component):
+    """Dependence tokens between two stages, kept as a count because a token carries no data.
+
+    Members
+    -------
+    push : ``In(1)``                    the producing stage retired an instruction with its push flag set
+    pop : ``Out(stream.Signature(0))``  a token is available; taking it lets the consumer start
+    overflow : ``Out(1)``               a push found the queue full: the program is wrong
+    empty : ``Out(1)``                  no token waits
+    """
+
+    def __init__(self, depth: int) -> None:
+        if depth < 1:
+            raise ValueError(f"TokenQueue depth must be at least 1, got {depth}")
+        self._depth = depth
+        super().__init__({"push": In(1), "pop": Out(stream.Signature(0)), "overflow": Out(1), "empty": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m, count = Module(), Signal(range(self._depth + 1))
+        taken = self.pop.valid & self.pop.ready
+        m.d.comb += [
+            self.pop.valid.eq(count != 0), self.empty.eq(count == 0),
+            self.overflow.eq(self.push & ~taken & (count == self._depth)),
+        ]
+        m.d.sync += count.eq(count + (self.push & ~self.overflow) - taken)
+        return m
