@@ -17,6 +17,11 @@ def rows(params: CoreParams) -> data.StructLayout:
     })
 
 
+def burst_of_rows(params: CoreParams) -> data.StructLayout:
+    """A burst; `final` says that it is the last of its piece."""
+    return data.StructLayout({**burst(params).members, "final": 1})
+
+
 class BurstGenerator(wiring.Component):
     """Cuts each row into bursts that end at multiples of the longest burst, so none crosses 4 KiB.
 
@@ -31,7 +36,7 @@ class BurstGenerator(wiring.Component):
     def __init__(self, params: CoreParams) -> None:
         self._params = params
         super().__init__({
-            "rows": In(stream.Signature(rows(params))), "bursts": Out(stream.Signature(burst(params))),
+            "rows": In(stream.Signature(rows(params))), "bursts": Out(stream.Signature(burst_of_rows(params))),
             "window_low": In(params.address_bits), "window_high": In(params.address_bits + 1), "outside": Out(1),
         })
 
@@ -59,6 +64,7 @@ class BurstGenerator(wiring.Component):
         m.d.comb += [
             room.eq(params.burst_beats - beat[:beats_log2]), size.eq(Mux(beats_left > room, room, beats_left)),
             self.bursts.valid.eq(beats_left != 0), self.bursts.payload.last.eq(size - 1),
+            self.bursts.payload.final.eq((left == 0) & (beats_left <= room)),
             self.bursts.payload.address.eq(Cat(Const(0, low), beat)),
         ]
         done = Signal()

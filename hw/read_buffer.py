@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from vtakit.hw.bursts import burst_of_rows
 from vtakit.hw.interfaces import burst
 from vtakit.hw.params import CoreParams
 
@@ -24,7 +25,7 @@ class ReadBuffer(wiring.Component):
         self._params = params
         beat = params.bus_bits
         super().__init__({
-            "bursts": In(stream.Signature(burst(params))), "requests": Out(stream.Signature(burst(params))),
+            "bursts": In(stream.Signature(burst_of_rows(params))), "requests": Out(stream.Signature(burst(params))),
             "returned": In(stream.Signature(beat, always_ready=True)), "beats": Out(stream.Signature(beat)), "empty": Out(1),
         })
 
@@ -35,7 +36,8 @@ class ReadBuffer(wiring.Component):
         fits, asked, taken = Signal(), Signal(), Signal()
         m.d.comb += [
             fits.eq(room > self.bursts.payload.last),
-            self.requests.valid.eq(self.bursts.valid & fits), self.requests.payload.eq(self.bursts.payload),
+            self.requests.valid.eq(self.bursts.valid & fits), self.requests.payload.address.eq(self.bursts.payload.address),
+            self.requests.payload.last.eq(self.bursts.payload.last),
             self.bursts.ready.eq(self.requests.ready & fits),
             buffer.w_en.eq(self.returned.valid), buffer.w_data.eq(self.returned.payload),
             self.beats.valid.eq(buffer.r_rdy), self.beats.payload.eq(buffer.r_data), buffer.r_en.eq(self.beats.ready),

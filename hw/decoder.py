@@ -1,0 +1,77 @@
+"""What an instruction word says before anything runs: its stage, and whether it is one that the instruction set knows."""
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from vtakit.hw.interfaces import layout
+from vtakit.hw.isa.config import INSN_BITS, VTAConfig
+from vtakit.hw.isa.faults import Fault
+from vtakit.hw.isa.insns import FLAG_QUEUES, FORMATS, LOAD, MEMORIES, AluOp, MemType, Opcode, Stage
+
+FAULT_BITS = 8
+FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
+
+
+class Decoder(wiring.Component):
+    """The rules that need nothing but the word and its place in the program; without a register.
+
+    Members
+    -------
+    word : ``In(128)``
+    is_last : ``In(1)``      no instruction follows
+    stage : ``Out(2)``       who runs it
+    fault : ``Out(8)``       a `Fault`, or 0
+    """
+
+    def __init__(self, cfg: VTAConfig) -> None:
+        self._cfg = cfg
+        super().__init__({"word": In(INSN_BITS), "is_last": In(1), "stage": Out(2), "fault": Out(FAULT_BITS)})
+
+    def elaborate(self, platform: object) -> Module:
+        m, cfg = Module(), self._cfg
+        f = data.View(layout(LOAD, cfg), self.word)
+        a = data.View(layout(FORMATS[Opcode.ALU], cfg), self.word)
+        is_op = {op: f.opcode == op for op in Opcode}
+        transfer = is_op[Opcode.LOAD] | is_op[Opcode.STORE]
+
+        kinds = [kind for kind in MemType if kind is not MemType.ACC_8BIT or cfg.has_acc8]
+        of_kind = {kind: is_op[MEMORIES[kind].opcode] & (f.memory_type == kind) for kind in kinds}
+        on_load = _any(of_kind[kind] for kind in kinds if MEMORIES[kind].stage is Stage.LOAD)
+        m.d.comb += self.stage.eq(Mux(is_op[Opcode.STORE], Stage.STORE, Mux(on_load, Stage.LOAD, Stage.COMPUTE)))
+
+        reserved = _any(is_op[op] & (self.word & Const(fmt.reserved_bits(cfg), INSN_BITS)).any() for op, fmt in FORMATS.items())
+        missing = _any(
+            (self.stage == stage) & f[flag] for stage in Stage for flag in FLAGS if (stage, flag) not in FLAG_QUEUES
+        )
+        on_finish = is_op[Opcode.FINISH] & _any(f[flag] for flag in FLAGS)
+        pads = (f.y_pad_0 | f.y_pad_1 | f.x_pad_0 | f.x_pad_1).any()
+        broken = {  # the most basic first
+            Fault.UNKNOWN_OPCODE: ~_any(is_op.values()),
+            Fault.RESERVED_BITS: reserved,
+            Fault.UNKNOWN_MEMORY_TYPE: transfer & ~_any(of_kind.values()),
+            Fault.UNKNOWN_ALU_OPCODE: is_op[Opcode.ALU] & (a.alu_opcode > max(AluOp)),
+            Fault.FINISH_NOT_LAST: is_op[Opcode.FINISH] & ~self.is_last,
+            Fault.ILLEGAL_FLAG: missing | on_finish,
+            Fault.STORE_PAD: is_op[Opcode.STORE] & pads,
+            Fault.UOP_RANGE: (is_op[Opcode.GEMM] | is_op[Opcode.ALU]) & has_steps(self.word, cfg) & (a.uop_end > cfg.uop_depth),
+            Fault.NO_FINISH: self.is_last & ~is_op[Opcode.FINISH],
+        }
+        fault: Value = Const(0, FAULT_BITS)
+        for code, found in reversed(broken.items()):
+            fault = Mux(found, code, fault)
+        m.d.comb += self.fault.eq(fault)
+        return m
+
+
+def has_steps(word: Signal, cfg: VTAConfig) -> Value:
+    """Whether a GEMM or ALU instruction does anything."""
+    a = data.View(layout(FORMATS[Opcode.ALU], cfg), word)
+    return (a.iter_out != 0) & (a.iter_in != 0) & (a.uop_bgn < a.uop_end)
+
+
+def _any(bits: object) -> Value:
+    found: Value = Const(0, 1)
+    for bit in bits:  # type: ignore[attr-defined]
+        found = found | bit
+    return found

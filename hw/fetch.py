@@ -1,0 +1,104 @@
+"""Instruction fetch: streams the program from DRAM ahead of the stages and sorts it into their queues."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import fifo, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from vtakit.hw.bursts import BurstGenerator
+from vtakit.hw.decoder import FAULT_BITS, Decoder
+from vtakit.hw.interfaces import COMMAND, INDEX_BITS, burst
+from vtakit.hw.isa.config import INSN_BITS, INSN_BYTES
+from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, Stage
+from vtakit.hw.params import CoreParams
+from vtakit.hw.read_buffer import ReadBuffer
+
+COUNT_BITS = 24  # instructions of the longest program
+
+
+class Fetch(wiring.Component):
+    """Reads `count` instructions from byte `address` once `start` is given.
+
+    Members
+    -------
+    start, address, count : ``In``         where the program lies
+    stop : ``In(1)``                       hand out no further instruction
+    requests, returned : ``stream``        bursts and their beats
+    load, compute, store : ``Out(stream)`` each stage's instructions, in order
+    fault, fault_index : ``Out``           an instruction that the instruction set does not know
+    ended : ``Out(1)``                     every instruction is in a queue
+    blocked : ``Out(1)``                   the next instruction waits for room in its stage's queue
+    """
+
+    def __init__(self, params: CoreParams) -> None:
+        self._params = params
+        super().__init__({
+            "start": In(1), "address": In(params.address_bits), "count": In(COUNT_BITS), "stop": In(1),
+            "requests": Out(stream.Signature(burst(params))),
+            "returned": In(stream.Signature(params.bus_bits, always_ready=True)),
+            **{stage.name.lower(): Out(stream.Signature(COMMAND)) for stage in Stage},
+            "fault": Out(FAULT_BITS), "fault_index": Out(INDEX_BITS), "ended": Out(1), "blocked": Out(1),
+        })
+
+    def elaborate(self, platform: object) -> Module:
+        m, params = Module(), self._params
+        m.submodules.bursts = bursts = BurstGenerator(params)
+        m.submodules.buffer = buffer = ReadBuffer(params)
+        m.submodules.decoder = decoder = Decoder(params.cfg)
+        connect(m, bursts.bursts, buffer.bursts)
+        connect(m, buffer.requests, flipped(self.requests))
+        connect(m, flipped(self.returned), buffer.returned)
+        m.d.comb += [
+            bursts.window_high.eq(1 << params.address_bits), bursts.rows.valid.eq(self.start),
+            bursts.rows.payload.address.eq(self.address), bursts.rows.payload.count.eq(1),
+            bursts.rows.payload.row_bytes.eq(self.count * INSN_BYTES),
+        ]
+        valid, word, taken = self._instructions(m, buffer)
+
+        index, left = Signal(COUNT_BITS), Signal(COUNT_BITS)
+        with m.If(self.start):
+            m.d.sync += [index.eq(0), left.eq(self.count)]
+        m.d.comb += [decoder.word.eq(word), decoder.is_last.eq(left == 1), self.ended.eq(left == 0)]
+        sent = Signal()
+        with m.If(valid & (left != 0) & ~self.stop):
+            m.d.comb += [self.fault.eq(decoder.fault), self.fault_index.eq(index)]
+        for stage in Stage:
+            queue = fifo.SyncFIFOBuffered(width=COMMAND.size, depth=COMMAND_QUEUE_DEPTH)
+            m.submodules[f"{stage.name.lower()}_queue"] = queue
+            mine = (decoder.stage == stage) & valid & (left != 0) & (decoder.fault == 0)
+            out = getattr(self, stage.name.lower())
+            m.d.comb += [
+                queue.w_data.eq(Cat(word, index, Const(0, INDEX_BITS - COUNT_BITS))), queue.w_en.eq(mine & ~self.stop),
+                out.valid.eq(queue.r_rdy & ~self.stop), out.payload.eq(queue.r_data), queue.r_en.eq(out.ready & ~self.stop),
+            ]
+            with m.If(mine & ~self.stop):
+                m.d.comb += [sent.eq(queue.w_rdy), self.blocked.eq(~queue.w_rdy)]
+        m.d.comb += taken.eq(sent)
+        with m.If(sent):
+            m.d.sync += [index.eq(index + 1), left.eq(left - 1)]
+        return m
+
+    def _instructions(self, m: Module, buffer: ReadBuffer) -> tuple[Signal, Signal, Signal]:
+        """From beats to instructions: a valid flag, the word, and a signal to drive when the word is taken."""
+        bus = self._params.bus_bits
+        valid, word, taken = Signal(), Signal(INSN_BITS), Signal()
+        if bus < INSN_BITS:
+            pieces = INSN_BITS // bus
+            kept, held = Signal(INSN_BITS - bus), Signal(range(pieces))
+            whole = held == pieces - 1
+            m.d.comb += [
+                valid.eq(buffer.beats.valid & whole), word.eq(Cat(kept, buffer.beats.payload)), buffer.beats.ready.eq(~whole | taken),
+            ]
+            with m.If(buffer.beats.valid & buffer.beats.ready):
+                m.d.sync += [kept.eq(Cat(kept, buffer.beats.payload)[bus:]), held.eq(Mux(whole, 0, held + 1))]
+        else:
+            lanes = bus // INSN_BITS
+            lane = Signal(range(max(2, lanes)))
+            m.d.comb += [
+                valid.eq(buffer.beats.valid), word.eq(buffer.beats.payload.word_select(lane, INSN_BITS) if lanes > 1 else buffer.beats.payload),
+                buffer.beats.ready.eq(taken & (lane == lanes - 1)),
+            ]
+            with m.If(self.start):
+                m.d.sync += lane.eq(self.address[4:] & (lanes - 1))
+            with m.Elif(taken):
+                m.d.sync += lane.eq((lane + 1) & (lanes - 1))
+        return valid, word, taken

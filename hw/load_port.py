@@ -1,0 +1,91 @@
+"""One reader of DRAM for LOAD instructions: addresses on one side, scratchpad writes on the other, memory's delay between them."""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from vtakit.hw.bursts import BurstGenerator
+from vtakit.hw.interfaces import COMMAND, INDEX_BITS, burst, layout
+from vtakit.hw.isa.insns import LOAD
+from vtakit.hw.load_writer import COUNT_BITS, LoadWriter, Target, load_write, located_command
+from vtakit.hw.params import CoreParams
+from vtakit.hw.read_buffer import ReadBuffer
+
+AHEAD = 4  # LOADs whose addresses may be under way before their data are written
+
+
+class LoadPort(wiring.Component):
+    """Runs LOAD instructions that move something, in order; the reads of the next are under way while one is written.
+
+    Members
+    -------
+    commands : ``In(stream)``               LOAD instructions, with the base register of their memory type
+    may_write : ``In(1)``                   the oldest LOAD that is not begun may write to its scratchpad
+    requests, returned : ``stream``         bursts and their beats
+    write0 … : ``Out(stream)``              scratchpad writes, one stream for each target
+    window_low, window_high : ``In``        bytes of DRAM that may be read
+    next, end, begins, done, active, starved, outside, outside_index   of the writer
+    dram_outside, dram_outside_index : ``Out``   a row leaves the window; number of its LOAD
+    empty : ``Out(1)``                      nothing is under way
+    """
+
+    def __init__(self, params: CoreParams, targets: Sequence[Target]) -> None:
+        self._params, self._targets = params, tuple(targets)
+        super().__init__({
+            "commands": In(stream.Signature(data.StructLayout({"command": COMMAND, "base": params.address_bits}))),
+            "may_write": In(1),
+            "requests": Out(stream.Signature(burst(params))),
+            "returned": In(stream.Signature(params.bus_bits, always_ready=True)),
+            **{f"write{n}": Out(stream.Signature(load_write(params))) for n in range(len(self._targets))},
+            "window_low": In(params.address_bits), "window_high": In(params.address_bits + 1),
+            "next": Out(COUNT_BITS), "end": Out(COUNT_BITS), "begins": Out(1), "done": Out(1), "active": Out(1), "starved": Out(1),
+            "outside": Out(1), "outside_index": Out(INDEX_BITS),
+            "dram_outside": Out(1), "dram_outside_index": Out(INDEX_BITS), "empty": Out(1),
+        })
+
+    def elaborate(self, platform: object) -> Module:
+        m, params, targets = Module(), self._params, self._targets
+        m.submodules.bursts = bursts = BurstGenerator(params)
+        m.submodules.buffer = buffer = ReadBuffer(params)
+        m.submodules.writer = writer = LoadWriter(params, targets)
+        m.submodules.queue = queue = fifo.SyncFIFO(width=located_command(params).size, depth=AHEAD)
+        connect(m, bursts.bursts, buffer.bursts)
+        connect(m, buffer.requests, flipped(self.requests))
+        connect(m, flipped(self.returned), buffer.returned)
+        connect(m, buffer.beats, writer.beats)
+        for n in range(len(targets)):
+            connect(m, getattr(writer, f"write{n}"), flipped(getattr(self, f"write{n}")))
+
+        f = data.View(layout(LOAD, params.cfg), self.commands.payload.command.word)
+
+        def bytes_of(count: Value) -> Value:
+            """`count` elements of the memory type in bytes."""
+            found: Value = count << (targets[0].element_bytes.bit_length() - 1)
+            for target in targets[1:]:
+                found = Mux(f.memory_type == target.kind, count << (target.element_bytes.bit_length() - 1), found)
+            return found
+
+        address = Signal(params.address_bits)
+        waiting = Signal(located_command(params))
+        m.d.comb += [
+            address.eq(self.commands.payload.base + bytes_of(f.dram_base)),
+            self.commands.ready.eq(bursts.rows.ready & queue.w_rdy),
+            bursts.rows.valid.eq(self.commands.valid & queue.w_rdy),
+            bursts.rows.payload.address.eq(address), bursts.rows.payload.count.eq(f.y_size),
+            bursts.rows.payload.row_bytes.eq(bytes_of(f.x_size)), bursts.rows.payload.pitch_bytes.eq(bytes_of(f.x_stride)),
+            bursts.window_low.eq(self.window_low), bursts.window_high.eq(self.window_high),
+            queue.w_en.eq(self.commands.valid & bursts.rows.ready),
+            waiting.command.eq(self.commands.payload.command), waiting.offset.eq(address[: params.bus_bytes_log2]),
+            queue.w_data.eq(waiting),
+            writer.commands.valid.eq(queue.r_rdy & self.may_write), writer.commands.payload.eq(queue.r_data),
+            queue.r_en.eq(writer.commands.ready & self.may_write),
+            self.next.eq(writer.next), self.end.eq(writer.end), self.begins.eq(writer.begins), self.done.eq(writer.done),
+            self.active.eq(writer.active), self.starved.eq(writer.starved),
+            self.outside.eq(writer.outside), self.outside_index.eq(writer.outside_index), self.dram_outside.eq(bursts.outside),
+            self.empty.eq(~queue.r_rdy & ~writer.active & buffer.empty & bursts.rows.ready),
+        ]
+        with m.If(self.commands.valid & self.commands.ready):
+            m.d.sync += self.dram_outside_index.eq(self.commands.payload.command.index)
+        return m

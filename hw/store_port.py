@@ -1,0 +1,120 @@
+"""The data side of a STORE: accumulator elements in, beats out."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from vtakit.hw.bursts import BurstGenerator, burst_of_rows
+from vtakit.hw.interfaces import COMMAND, INDEX_BITS, layout, sram_read
+from vtakit.hw.isa.insns import STORE
+from vtakit.hw.params import CoreParams
+from vtakit.hw.write_master import write_beat
+
+
+class StorePort(wiring.Component):
+    """Runs STORE instructions that move something, in order.
+
+    Members
+    -------
+    commands : ``In(stream)``             STORE instructions, with the base register of OUT
+    read : ``Out(sram_read)``             the ACC scratchpad, data one cycle after the index
+    read_ready : ``In(1)``                the port is ours in this cycle
+    bursts, beats : ``Out(stream)``       for the write master
+    window_low, window_high : ``In``      bytes of DRAM that may be written
+    outside, dram_outside : ``Out(1)``    an element lies outside ACC, a row outside the window
+    index : ``Out``                       number of the STORE in hand
+    active : ``Out(1)``                   a STORE's elements are being read
+    """
+
+    def __init__(self, params: CoreParams) -> None:
+        self._params, cfg = params, params.cfg
+        super().__init__({
+            "commands": In(stream.Signature(data.StructLayout({"command": COMMAND, "base": params.address_bits}))),
+            "read": Out(sram_read(8 * cfg.acc_bytes, cfg.acc_depth_log2)), "read_ready": In(1),
+            "bursts": Out(stream.Signature(burst_of_rows(params))), "beats": Out(stream.Signature(write_beat(params))),
+            "window_low": In(params.address_bits), "window_high": In(params.address_bits + 1),
+            "outside": Out(1), "dram_outside": Out(1), "index": Out(INDEX_BITS), "active": Out(1),
+        })
+
+    def elaborate(self, platform: object) -> Module:
+        m, params, cfg = Module(), self._params, self._params.cfg
+        m.submodules.bursts = bursts = BurstGenerator(params)
+        connect(m, bursts.bursts, flipped(self.bursts))
+        size_log2 = cfg.out_bytes.bit_length() - 1
+        f = data.View(layout(STORE, cfg), self.commands.payload.command.word)
+        address = Signal(params.address_bits)
+        take = Signal()
+        m.d.comb += [
+            address.eq(self.commands.payload.base + (f.dram_base << size_log2)),
+            bursts.window_low.eq(self.window_low), bursts.window_high.eq(self.window_high),
+            self.commands.ready.eq(~self.active & bursts.rows.ready), take.eq(self.commands.valid & self.commands.ready),
+            bursts.rows.valid.eq(take), bursts.rows.payload.address.eq(address), bursts.rows.payload.count.eq(f.y_size),
+            bursts.rows.payload.row_bytes.eq(f.x_size << size_log2), bursts.rows.payload.pitch_bytes.eq(f.x_stride << size_log2),
+            self.dram_outside.eq(bursts.outside),
+        ]
+
+        # Which element, in which beat, at which place.
+        at, left, rows_left, width = Signal(17), Signal(16), Signal(16), Signal(16)
+        place, row_place, pitch = (Signal(max(1, params.bus_bytes_log2), name=n) for n in ("place", "row_place", "pitch"))
+        issue, room = Signal(), Signal()
+        m.d.comb += [
+            self.read.index.eq(at), self.outside.eq(self.active & (at >> cfg.acc_depth_log2).any()),
+            self.read.enable.eq(issue), issue.eq(self.active & self.read_ready & room & ~self.outside & ~self.dram_outside),
+        ]
+        row_ends = left == 1
+        with m.If(issue):
+            m.d.sync += [at.eq(at + 1), left.eq(Mux(row_ends, width, left - 1)), place.eq(place + cfg.out_bytes)]
+            with m.If(row_ends):
+                m.d.sync += [rows_left.eq(rows_left - 1), place.eq(row_place + pitch), row_place.eq(row_place + pitch)]
+                with m.If(rows_left == 1):
+                    m.d.sync += self.active.eq(0)
+        with m.If(take):
+            m.d.sync += [
+                self.active.eq(1), at.eq(f.sram_base), left.eq(f.x_size), width.eq(f.x_size), rows_left.eq(f.y_size),
+                place.eq(address), row_place.eq(address), pitch.eq(f.x_stride << size_log2),
+                self.index.eq(self.commands.payload.command.index),
+            ]
+
+        # The element comes a cycle later; it becomes beats, or joins one.
+        coming, ends, comes_at = Signal(), Signal(), Signal.like(place)
+        values = [self.read.data[n : n + cfg.out_bits] for n in range(0, 8 * cfg.acc_bytes, cfg.acc_bits)]
+        element, whole = Signal(8 * cfg.out_bytes), Cat(*values)
+        if cfg.out_bytes >= params.bus_bytes:
+            pieces = cfg.out_bytes // params.bus_bytes
+            held, busy, piece = Signal(8 * cfg.out_bytes), Signal(), Signal(range(max(2, pieces)))
+            sent = self.beats.valid & self.beats.ready
+            m.d.comb += [
+                element.eq(Mux(coming, whole, held)), self.beats.valid.eq(coming | busy),
+                self.beats.payload.strb.eq(~0),
+                self.beats.payload.data.eq(element.word_select(piece, params.bus_bits) if pieces > 1 else element),
+                room.eq(~(coming | busy) | (sent & (piece == pieces - 1))),
+            ]
+            with m.If(coming):
+                m.d.sync += held.eq(whole)
+            m.d.sync += [coming.eq(issue), busy.eq((coming | busy) & ~(sent & (piece == pieces - 1)))]
+            with m.If(sent):
+                m.d.sync += piece.eq(Mux(piece == pieces - 1, 0, piece + 1))
+        else:
+            lanes = params.bus_bytes // cfg.out_bytes
+            filled, strobes = Signal(params.bus_bits), Signal(params.bus_bytes)
+            lane = Signal(range(lanes))
+            new_data = [Mux(lane == n, whole, filled[8 * n * cfg.out_bytes : 8 * (n + 1) * cfg.out_bytes]) for n in range(lanes)]
+            ones = Const((1 << cfg.out_bytes) - 1, cfg.out_bytes)
+            new_strobes = [Mux(lane == n, ones, strobes[n * cfg.out_bytes : (n + 1) * cfg.out_bytes]) for n in range(lanes)]
+            full, pending = Signal(), Signal()
+            beat, mask = Signal(params.bus_bits), Signal(params.bus_bytes)
+            m.d.comb += [
+                lane.eq(comes_at >> size_log2), full.eq(coming & (ends | (lane == lanes - 1))),
+                self.beats.valid.eq(pending), self.beats.payload.data.eq(beat), self.beats.payload.strb.eq(mask),
+                room.eq(~full & (~pending | self.beats.ready)),
+            ]
+            m.d.sync += [coming.eq(issue), ends.eq(row_ends), comes_at.eq(place)]
+            with m.If(self.beats.ready):
+                m.d.sync += pending.eq(0)
+            with m.If(coming):
+                m.d.sync += [filled.eq(Cat(*new_data)), strobes.eq(Mux(full, 0, Cat(*new_strobes)))]
+            with m.If(full):
+                m.d.sync += [pending.eq(1), beat.eq(Cat(*new_data)), mask.eq(Cat(*new_strobes))]
+        return m
+
+
