@@ -5,7 +5,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import AluOp
+from vtakit.hw.isa.insns import ALU, AluOp
+
+IMM_BITS = next(field.width for field in ALU.fields if field.name == "imm")
+
+
+def operand_bits(cfg: VTAConfig) -> int:
+    """Bits of a second operand: an accumulator value or an immediate, which may be wider."""
+    return max(cfg.acc_bits, IMM_BITS)
 
 
 class Alu(wiring.Component):
@@ -13,23 +20,24 @@ class Alu(wiring.Component):
 
     Members
     -------
-    a, b : ``In(batch x block x acc_bits)``    operands; b is the shift amount of SHR
-    opcode : ``In(3)``                         an `AluOp`
+    a : ``In(batch x block x acc_bits)``        first operands
+    b : ``In(batch x block x operand_bits)``    second operands; the shift amounts of SHR
+    opcode : ``In(3)``                          an `AluOp`
     result : ``Out(batch x block x acc_bits)``
     """
 
     def __init__(self, cfg: VTAConfig) -> None:
         self._cfg = cfg
-        word = 8 * cfg.acc_bytes
-        super().__init__({"a": In(word), "b": In(word), "opcode": In(3), "result": Out(word)})
+        word, lanes = 8 * cfg.acc_bytes, cfg.batch * cfg.block
+        super().__init__({"a": In(word), "b": In(lanes * operand_bits(cfg)), "opcode": In(3), "result": Out(word)})
 
     def elaborate(self, platform: object) -> Module:
-        m, bits = Module(), self._cfg.acc_bits
+        m, bits, b_bits = Module(), self._cfg.acc_bits, operand_bits(self._cfg)
         for lane in range(len(self.a) // bits):
-            a, b = Signal(signed(bits), name=f"a{lane}"), Signal(signed(bits), name=f"b{lane}")
+            a, b = Signal(signed(bits), name=f"a{lane}"), Signal(signed(b_bits), name=f"b{lane}")
             result, smaller = Signal(bits, name=f"result{lane}"), Signal(name=f"smaller{lane}")
             m.d.comb += [
-                a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, bits)), smaller.eq(a < b),
+                a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, b_bits)), smaller.eq(a < b),
                 self.result.word_select(lane, bits).eq(result),
             ]
             with m.Switch(self.opcode):

@@ -18,7 +18,7 @@ from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from vtakit.hw.alu import Alu
+from vtakit.hw.alu import Alu, operand_bits
 from vtakit.hw.interfaces import INDEX_BITS, sram_read, sram_write
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import AluOp
@@ -101,13 +101,15 @@ class Arithmetic(wiring.Component):
         self._written = Signal(cfg.acc_depth_log2, name="written")
         a = self._operand(m, "a", "dst", at, writes, result, older, self.acc.data)
         b = self._operand(m, "b", "src", at, writes, result, older, self.src.data)
-        imm = Signal(signed(cfg.acc_bits))
-        total, second = Signal(word), Signal(word)
+        b_bits = operand_bits(cfg)
+        imm, second = Signal(signed(b_bits)), Signal(cfg.batch * cfg.block * b_bits)
+        total = Signal(word)
         m.d.sync += imm.eq(at[last - 1].imm)
         for lane in range(cfg.batch * cfg.block):
             part = slice(lane * cfg.acc_bits, (lane + 1) * cfg.acc_bits)
             m.d.comb += [
-                total[part].eq(a[part] + macs.sums[part]), second[part].eq(Mux(at[last].use_imm, imm, b[part])),
+                total[part].eq(a[part] + macs.sums[part]),
+                second.word_select(lane, b_bits).eq(Mux(at[last].use_imm, imm, b[part].as_signed())),
             ]
         m.d.comb += [alu.a.eq(a), alu.b.eq(second), alu.opcode.eq(at[last].alu_opcode)]
 
@@ -178,7 +180,7 @@ class Arithmetic(wiring.Component):
             m.d.sync += [left.eq(a), right.eq(b)]
         for lane in range(len(a) // bits):
             part = slice(lane * bits, (lane + 1) * bits)
-            m.d.sync += product[part].eq(left[part] * right[part])
+            m.d.sync += product[part].eq(left[part] * right.word_select(lane, operand_bits(self._cfg)))
         line: list[Value] = [runs]
         dsts: list[Value] = [dst]
         for n in range(MUL_STAGES):
