@@ -39,7 +39,7 @@ class Device(Protocol):
         """Run the instructions at a byte address; `dram` is the simulator's to change."""
 
 
-DEVICES = {"fsim": "vtakit.sim.fsim"}
+DEVICES = {"fsim": "vtakit.sim.fsim", "rtl": "vtakit.sim.rtl"}
 
 
 def run_image(

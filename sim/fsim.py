@@ -43,7 +43,7 @@ def simulate(
     """
     if path not in PATHS:
         raise VtakitError(f"unknown path {path!r}; {one_of(PATHS, str(path))}")
-    memories = Memories(bases=_bases(bases or {}), window=_window(window, len(dram)))
+    memories = Memories(bases=bases_of(bases or {}), window=window_of(window, len(dram)))
     decoded = Decoded(cfg, bytes(program_bytes(dram, insn_addr, insn_count)))
     decoded.check(memories)
     sequence = execution_order(decoded, order)
@@ -63,7 +63,7 @@ def _compiled(cfg: VTAConfig, decoded: Decoded, dram: Bytes, memories: Memories,
     return compiled.run(cfg, decoded, dram, memories, order)
 
 
-def _bases(given: Mapping[str, int]) -> dict[MemType, int]:
+def bases_of(given: Mapping[str, int]) -> dict[MemType, int]:
     names = {kind.name.lower(): kind for kind in MEMORIES}
     bases = dict.fromkeys(MEMORIES, 0)
     for name, value in given.items():
@@ -75,7 +75,7 @@ def _bases(given: Mapping[str, int]) -> dict[MemType, int]:
     return bases
 
 
-def _window(given: tuple[int, int] | None, size: int) -> tuple[int, int]:
+def window_of(given: tuple[int, int] | None, size: int) -> tuple[int, int]:
     if given is None:
         return 0, size
     low, high = given
