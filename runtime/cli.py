@@ -2,6 +2,7 @@
 
 import argparse
 import ast
+import io
 import os
 import pkgutil
 import sys
@@ -28,9 +29,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     name = words[0] if words and not words[0].startswith("-") else ""
     who = f"vtakit {name}".strip()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a letter gets its number
+            stream.reconfigure(errors="backslashreplace")
     try:
         status = _run(name, words)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is closed in `vtakit … >&-`
+            sys.stdout.flush()
         return status
     except VtakitError as error:
         print(f"{who}: {error}", file=sys.stderr)

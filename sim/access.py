@@ -83,12 +83,15 @@ def loop_accesses(cfg: VTAConfig, insn: Insn, uops: Ints) -> list[Access]:
 def _indices(cfg: VTAConfig, insn: Insn, uops: Ints, name: str) -> Ints:
     """The distinct values of one index over both loops and all micro-ops."""
     place = next(p for p in UOP.place(cfg) if p.field.name == name)
-    starts = np.unique((uops >> place.offset) & ((1 << place.width) - 1))
-    steps = [
-        np.arange(insn[f"iter_{loop}"]) * insn[f"{name}_{loop}"] if insn[f"{name}_{loop}"] else np.zeros(1, np.int64)
-        for loop in ("out", "in")
-    ]
-    return np.unique(np.add.outer(np.unique(np.add.outer(*steps)), starts))
+    reached = np.zeros(max(cfg.acc_depth, cfg.inp_depth, cfg.wgt_depth), np.bool_)
+    reached[(uops >> place.offset) & ((1 << place.width) - 1)] = True
+    for loop in ("out", "in"):
+        factor, done, turns = insn[f"{name}_{loop}"], 1, insn[f"iter_{loop}"]
+        while factor and done < turns:  # doubling: what k turns reach, shifted by k turns
+            more = min(done, turns - done)
+            reached[more * factor :] |= reached[: len(reached) - more * factor].copy()
+            done += more
+    return np.flatnonzero(reached)
 
 
 class Shadow:

@@ -7,7 +7,7 @@ from the DRAM image, so they must not be computed by the program itself.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,7 +47,9 @@ def check_image(
     memories: Memories | None = None,
     known: Known | None = None,
 ) -> list[ProgramFault]:
-    """Everything wrong with the program in a DRAM image, in program order; empty if it is right.
+    """What is wrong with the program in a DRAM image, in program order; empty if it is right.
+
+    A program that does not decode, end or come by its tokens gives that one fault, since nothing can be said of the rest.
 
     memories  base registers and DRAM window; bases 0 and the whole image if absent
     known     where micro-ops may come from; the whole image if absent
@@ -145,26 +147,32 @@ class _Walk:
         base = self.memories.bases[kind]
         accesses = transfer_accesses(self.cfg, insn, base)
         first, last = (int(ends[index]) for ends in self.decoded.dram_span(kind, base)) if accesses else (0, 0)
-        if insn.op is Opcode.STORE and first < self.code[1] and self.code[0] < last:
+        if insn.op is Opcode.STORE and any(low < self.code[1] and self.code[0] < high for low, high in self._rows(insn)):
             self._report(Fault.CODE_WRITTEN, index, f"it writes bytes {first} to {last}, where the program's instructions lie")
         if kind is MemType.UOP and accesses:
-            self._load_uops(index, insn, accesses, (first, last))
+            self._load_uops(index, insn, accesses)
         return accesses
 
-    def _load_uops(self, index: int, insn: Insn, accesses: list[Access], span: tuple[int, int]) -> None:
+    def _rows(self, insn: Insn) -> Iterator[tuple[int, int]]:
+        """The byte range of each row that a transfer moves."""
+        kind = MemType(insn["memory_type"])
+        size = MEMORIES[kind].bytes_in(self.cfg)
+        for row in range(insn["y_size"] if insn["x_size"] else 0):
+            start = self.memories.bases[kind] + (insn["dram_base"] + row * insn["x_stride"]) * size
+            yield start, start + insn["x_size"] * size
+
+    def _load_uops(self, index: int, insn: Insn, accesses: list[Access]) -> None:
         for access in accesses:
             if access.memory == DRAM:
                 writers = self._shadow.writers(access)
                 if writers:
                     self._report(Fault.CODE_WRITTEN, index, f"it loads micro-ops that instruction {writers[0]} has written")
-                if not self.known.holds(*span):
+                if not all(self.known.holds(low, high) for low, high in self._rows(insn)):
                     self._report(Fault.CODE_WRITTEN, index, "it loads micro-ops whose contents the program does not give")
         across = insn["x_pad_0"] + insn["x_size"] + insn["x_pad_1"]
         rows = np.zeros((insn["y_pad_0"] + insn["y_size"] + insn["y_pad_1"], across), np.int64)
-        base = self.memories.bases[MemType.UOP]
-        for row in range(insn["y_size"]):
-            start = base + (insn["dram_base"] + row * insn["x_stride"]) * UOP_BYTES
-            words = self._dram[start : start + insn["x_size"] * UOP_BYTES].view("<u4")
+        for row, (start, end) in enumerate(self._rows(insn)):
+            words = self._dram[start:end].view("<u4")
             rows[insn["y_pad_0"] + row, insn["x_pad_0"] : insn["x_pad_0"] + insn["x_size"]] = words
         self._uop[insn["sram_base"] : insn["sram_base"] + rows.size] = rows.reshape(-1)
 

@@ -5,8 +5,8 @@ turning instructions into ones that only carry tokens, and the command that repe
 """
 
 import random
+import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 
@@ -15,10 +15,11 @@ import numpy as np
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.codec import decode, encode, from_bytes, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig, load_config
-from vtakit.hw.isa.errors import ConfigError, VtakitError
+from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.insns import FORMATS, Opcode
 from vtakit.sim.api import Result, run_image
 from vtakit.sim.checker import check_image
+from vtakit.sim.faults import ProgramFault
 from vtakit.sim.order import POLICIES
 from vtakit.sim.random_programs import RandomProgram, random_program
 
@@ -130,8 +131,8 @@ def _run(program: RandomProgram, device: str, **options: str | int) -> Result | 
         return run_image(
             program.dram, program.insn_addr, program.insn_count, program.config, device, bases=program.bases, **options
         )
-    except VtakitError as error:
-        return str(error)
+    except ProgramFault as fault:  # any other error is not the program's: it ends the run
+        return str(fault)
 
 
 def first_difference(got: Result, want: Result) -> str | None:
@@ -189,18 +190,17 @@ def fuzz(work: list[Case], jobs: int, done: Callable[[int], None]) -> list[Failu
             if failures:
                 return failures
         return []
-    found: list[Failure] = []
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        try:
-            waiting = {pool.submit(_run_chunk, chunk): len(chunk) for chunk in chunks}
-            for future in as_completed(waiting):
-                found += future.result()
-                done(waiting[future])
-                if found:
-                    break
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-    return sorted(found, key=lambda failure: failure.case.seed)
+    with get_context("spawn").Pool(jobs, initializer=_leave_interrupts_to_the_parent) as pool:  # leaving ends the workers at once
+        for chunk, failures in zip(chunks, pool.imap(_run_chunk, chunks), strict=True):
+            done(len(chunk))
+            if failures:
+                return failures
+    return []
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    """In a worker: Ctrl-C reaches the whole process group, and only the parent has something to say about it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _run_chunk(chunk: list[Case]) -> list[Failure]:

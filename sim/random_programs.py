@@ -16,6 +16,7 @@ import numpy as np
 from vtakit.hw.isa.codec import encode_uop, to_bytes
 from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
 from vtakit.hw.isa.insns import FORMATS, MEMORIES, UOP, AluOp, MemType, Opcode, Stage
+from vtakit.hw.isa.regs import BASE_ALIGN_BYTES
 from vtakit.sim.access import loop_accesses, transfer_accesses
 from vtakit.sim.decode import Memories
 from vtakit.sim.emitter import Emitter, complete
@@ -26,7 +27,6 @@ T = TypeVar("T")
 
 DATA_BYTES = 1 << 15  # the part of DRAM that programs read and write
 UOP_TABLE = 48  # micro-ops in DRAM, behind the data
-BASE_ALIGN = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,8 @@ class _Generator:
     def __init__(self, cfg: VTAConfig, pick: Pick) -> None:
         self.cfg, self.pick = cfg, pick
         self.contexts = pick(1, 4)
-        highest = DATA_BYTES // 4 // BASE_ALIGN
-        self.bases = {kind: BASE_ALIGN * (pick(0, highest) if pick(0, 3) == 3 else 0) for kind in MEMORIES}
+        highest = DATA_BYTES // 4 // BASE_ALIGN_BYTES
+        self.bases = {kind: BASE_ALIGN_BYTES * (pick(0, highest) if pick(0, 3) == 3 else 0) for kind in MEMORIES}
         self.table = [self._uop_word() for _ in range(UOP_TABLE)]
         self.uops: Ints = np.zeros(cfg.uop_depth, np.int64)  # what the UOP scratchpad holds
         dram_bytes = DATA_BYTES + UOP_TABLE * UOP_BYTES
@@ -76,7 +76,7 @@ class _Generator:
         for _ in range(self.pick(0, length)):
             self.choose(wheel)()
         words = self.emitter.finish()
-        insn_addr = -(-(DATA_BYTES + UOP_TABLE * UOP_BYTES) // BASE_ALIGN) * BASE_ALIGN
+        insn_addr = -(-(DATA_BYTES + UOP_TABLE * UOP_BYTES) // BASE_ALIGN_BYTES) * BASE_ALIGN_BYTES
         table = b"".join(word.to_bytes(UOP_BYTES, "little") for word in self.table)
         dram = (self._data() + table).ljust(insn_addr, b"\0") + to_bytes(words)
         bases = {kind.name.lower(): base for kind, base in self.bases.items()}
@@ -142,7 +142,7 @@ class _Generator:
             others = sum(f.get(other, 0) for other in ("y_pad_0", "y_pad_1", "y_size") if other != name)
             f[name] = max(0, min(f.get(name, 0), (high - low) // across - others))
         rows = f["y_pad_0"] + f["y_pad_1"] + f["y_size"]
-        f["sram_base"] = self.pick(low, high - rows * across)
+        f["sram_base"] = low + self.small(high - rows * across - low)  # mostly where micro-ops look for it
         if not f["y_size"]:
             return f | {"dram_base": self.small(2**32 - 1), "x_stride": self.small(65535)}
         gaps = f["y_size"] - 1

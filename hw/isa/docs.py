@@ -65,8 +65,9 @@ def _tokens() -> Iterator[str]:
     )
     yield _table(("stage", "flag", "queue"), ((s.name.lower(), f, q.name.lower()) for (s, f), q in FLAG_QUEUES.items()))
     yield (
-        f"A token queue holds at least {TOKEN_QUEUE_DEPTH} tokens. Instructions are fetched in program order while fewer than "
-        f"{COMMAND_QUEUE_DEPTH} wait in the stage of the next one."
+        f"A token queue holds at least {TOKEN_QUEUE_DEPTH} tokens. Instructions are fetched in program order, and the next is "
+        f"fetched while fewer than {COMMAND_QUEUE_DEPTH} instructions of its stage have not retired; a device may fetch further "
+        f"ahead. A program that needs a longer queue of either kind on some device is wrong."
     )
 
 

@@ -172,7 +172,8 @@ ALU = Format(name="alu", bits=INSN_BITS, items=(
 ), doc=(
     "For o < iter_out, i < iter_in, u in uop_bgn..uop_end: acc[dst] = op(acc[dst], use_imm ? imm : acc[src]) on every lane. "
     "MIN and MAX compare signed; ADD and MUL wrap; SHR shifts right arithmetically, left for negative amounts; right by the "
-    "accumulator width or more gives the sign, left by as much gives 0."))
+    "accumulator width or more gives the sign, left by as much gives 0. An immediate is used whole, also where it is wider than "
+    "the accumulator; only the result wraps."))
 FINISH = Format(name="finish", bits=INSN_BITS, items=_HEADER, doc=(
     "The last instruction: raise done once every stage is idle. Its dependence bits must be 0."))
 UOP = Format(name="uop", bits=UOP_BITS, doc="A micro-op: the indices of one step of a GEMM or ALU instruction.", items=(

@@ -52,7 +52,7 @@ def read_program(args: argparse.Namespace) -> Program | RawImage:
     if args.image is not None:
         if args.insn_addr is None or args.insn_count is None:
             raise VtakitError("--image needs --insn-addr and --insn-count, to say where its instructions are")
-        config = load_config(args.config or "default")
+        config = load_config("default" if args.config is None else args.config)
         return RawImage(config, read_bytes(args.image, "DRAM image"), args.insn_addr, args.insn_count)
     if args.insn_addr is not None or args.insn_count is not None:
         raise VtakitError("--insn-addr and --insn-count go with --image; a program file says where its instructions are")

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if out == args.text:
         raise AsmError(f"the program file would replace its text {str(out)!r}; name another with -o")
     try:
-        program = asm_program(text, load_config(args.config) if args.config else None)
+        program = asm_program(text, None if args.config is None else load_config(args.config))
     except AsmError as error:
         raise AsmError(f"{args.text}: {error}") from None
     write_bytes(out, dump(program), "program file")

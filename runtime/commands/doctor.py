@@ -70,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
     for job in args.jobs:
         if job not in _JOBS:
             raise VtakitError(f"unknown job {job!r}; {one_of(_JOBS, job)}")
-    findings = list(findings_for(args.jobs or list(_JOBS)))
+    jobs = list(dict.fromkeys(args.jobs)) or list(_JOBS)
+    findings = list(findings_for(jobs))
     table = Table("job", "needs", "found", "how to get it", box=None, pad_edge=False)
     for finding in findings:
         mark = "[green]" if finding.ok else "[red]" if finding.found else "[yellow]"
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         table.add_row(finding.job, finding.need, found, "" if finding.ok else escape(finding.cure))
     console = Console()
     console.print(table)
-    for job in args.jobs or _JOBS:
+    for job in jobs:
         state = "ready" if all(f.ok for f in findings if f.job == job) else "not ready"
         console.print(f"{job}: {state} ({_JOBS[job]})", highlight=False)
     asked = args.jobs or ["core"]

@@ -38,8 +38,9 @@ def run(args: argparse.Namespace) -> int:
     for config in configs:
         if config != fuzz.ANY:
             load_config(config)
-    if not args.jobs:
-        raise VtakitError("--jobs must be at least 1")
+    for name in ("jobs", "programs"):
+        if not getattr(args, name):
+            raise VtakitError(f"--{name} must be at least 1")
     work = list(fuzz.cases(args.device, configs, args.seed, args.programs, args.length))
     columns = (TextColumn("random programs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:

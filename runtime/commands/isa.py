@@ -20,5 +20,5 @@ def run(args: argparse.Namespace) -> int:
         for name, config in NAMED.items():
             print(f"{name:12} {json.dumps(config.to_dict())}")
         return 0
-    print(reference(load_config(args.config or "default")), end="")
+    print(reference(load_config("default" if args.config is None else args.config)), end="")
     return 0

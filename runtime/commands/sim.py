@@ -37,8 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from vtakit import sim  # NumPy: only once the arguments are right
 
     program = read_program(args)
-    order = int(args.order) if args.order.lstrip("-").isdecimal() else args.order
-    options = {"device": args.device, "order": order, "path": args.path}
+    options = {"device": args.device, "order": _order(args.order), "path": args.path}
     outputs = _pairs(args.output, "--output")
     if isinstance(program, Program):
         for name in outputs:
@@ -73,5 +72,14 @@ def _pairs(words: list[str], option: str) -> dict[str, str]:
         name, equals, path = word.partition("=")
         if not equals or not name or not path:
             raise VtakitError(f"{option} takes NAME=FILE, got {word!r}")
+        if name in pairs:
+            raise VtakitError(f"{option} names {name!r} twice")
         pairs[name] = path
     return pairs
+
+
+def _order(text: str) -> int | str:
+    try:
+        return int(text)
+    except ValueError:
+        return text[:40]

@@ -1,11 +1,13 @@
 """The command line: what each command does, and one sentence with exit status 2 for whatever is wrong."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -281,10 +283,18 @@ def test_interrupt_is_a_sentence(monkeypatch, capsys):
 
 def test_a_real_interrupt_stops_a_long_run_at_once():
     call = [sys.executable, "-m", "vtakit.runtime", "fuzz", "--programs", "1000000", "--jobs", "2"]
-    process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    time.sleep(4)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    process = subprocess.Popen(
+        call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # whatever ours is: nohup ignores it
+    )
+    try:
+        time.sleep(4)  # well into its work, or still starting: both must end
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        out, err = process.communicate(timeout=20)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     assert process.returncode == 2
     assert "Traceback" not in out + err
     assert err.rstrip().endswith("vtakit fuzz: interrupted; nothing was left half-written")

@@ -8,9 +8,11 @@ import pytest
 
 from vtakit.hw.isa.asm import asm
 from vtakit.hw.isa.codec import decode
-from vtakit.hw.isa.config import NAMED, load_config
-from vtakit.hw.isa.insns import AluOp
+from vtakit.hw.isa.config import NAMED
+from vtakit.hw.isa.faults import Fault
+from vtakit.hw.isa.insns import AluOp, Opcode
 from vtakit.sim import api, fsim, plain
+from vtakit.sim.faults import ProgramFault
 from vtakit.sim.fuzz import Case, cases, fuzz, run_case, shrink
 
 BROKEN = "vtakit_test_broken_device"
@@ -26,9 +28,9 @@ def broken_device(monkeypatch):
             wrong = insn["alu_opcode"] == AluOp.MIN and insn["use_imm"]
             right_alu(machine, type(insn)(insn.op, {**insn.fields, "alu_opcode": AluOp.MAX}) if wrong else insn)
 
-        right_alu = plain.STEPS[4]
+        right_alu = plain.STEPS[Opcode.ALU]
         with monkeypatch.context() as patch:
-            patch.setitem(plain.STEPS, 4, alu)
+            patch.setitem(plain.STEPS, Opcode.ALU, alu)
             return fsim.simulate(cfg, dram, insn_addr, insn_count, path="plain", bases=bases)
 
     module.simulate = simulate
@@ -61,17 +63,13 @@ def test_a_device_that_refuses_a_legal_program_is_a_failure(monkeypatch):
     module = ModuleType(BROKEN)
 
     def simulate(cfg, dram, insn_addr, insn_count, **options):
-        raise load_error
+        raise ProgramFault(Fault.DEADLOCK, -1, "", "it waits for ever")
 
-    try:
-        load_config("no such")
-    except ValueError as error:
-        load_error = error
     module.simulate = simulate
     monkeypatch.setitem(sys.modules, BROKEN, module)
     monkeypatch.setitem(api.DEVICES, "broken", BROKEN)
     failure = run_case(Case(config="tiny", seed=3, length=10, device="broken"))
-    assert failure.difference.startswith("broken says \"unknown configuration 'no such'")
+    assert failure.difference.startswith("broken says 'it waits for ever [DEADLOCK]', the definition says Result(")
 
 
 def test_shrink_keeps_only_what_the_failure_needs():
