@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import Parameter, signature
+from operator import index
 from pathlib import Path
 from typing import Any, Protocol, SupportsBytes
 
@@ -59,12 +61,36 @@ def run_image(
     Raises `ProgramFault` for whatever the instruction set forbids, `VtakitError` for a wrong argument.
     """
     module = find_device(device)
-    return module.simulate(load_config(config), bytearray(dram), insn_addr, insn_count, **options)
+    known = [name for name, p in signature(module.simulate).parameters.items() if p.kind is Parameter.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            raise VtakitError(f"device {device!r} has no option {name!r}; {one_of(known, name)}")
+    return module.simulate(
+        load_config(config), bytearray(as_bytes("dram", dram)),
+        integer("insn_addr", insn_addr), integer("insn_count", insn_count), **options,
+    )
+
+
+def integer(name: str, value: object) -> int:
+    """An argument as a Python integer, whatever integer type it has."""
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise VtakitError(f"{name} must be an integer, not {value!r:.40}") from None
+
+
+def as_bytes(name: str, value: object) -> bytes:
+    """An argument as bytes: of an array, those in C order."""
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    if isinstance(value, bytes | bytearray | memoryview) or hasattr(value, "__bytes__"):  # not bytes(4), which is four zeros
+        return bytes(value)
+    raise VtakitError(f"{name} must be bytes or an array, not {type(value).__name__}")
 
 
 def find_device(name: str) -> Device:
     """The simulator called `name`."""
-    if name not in DEVICES:
+    if not isinstance(name, str) or name not in DEVICES:
         raise VtakitError(f"unknown device {name!r}; {one_of(DEVICES, str(name))}")
     module: Device = import_module(DEVICES[name])
     return module
@@ -84,8 +110,12 @@ def run(
 
     Raises `ProgramError` if an input buffer is missing, too long or unknown, and what `run_image` raises.
     """
+    if not isinstance(program, Program):
+        raise ProgramError(f"run takes a Program (vtakit.hw.isa.file.load reads one), not {type(program).__name__}")
     program.require(program.config if config is None else load_config(config))
-    contents = {program.buffer(name).name: _bytes(name, value) for name, value in (buffers or {}).items()}
+    contents = {
+        program.buffer(name).name: as_bytes(f"the contents of buffer {name!r}", value) for name, value in (buffers or {}).items()
+    }
     missing = [b.name for b in program.buffers if b.kind == "input" and b.data is None and b.name not in contents]
     if missing:
         raise ProgramError(f"input buffer {missing[0]!r} ({program.buffer(missing[0]).size_bytes} bytes) is not given")
@@ -96,11 +126,3 @@ def run(
         for buffer in program.buffers
     }
     return Result(dram=result.dram, acc=result.acc, counters=result.counters, buffers=found)
-
-
-def _bytes(name: str, value: Any) -> bytes:
-    if isinstance(value, np.ndarray):
-        return value.tobytes()
-    if isinstance(value, bytes | bytearray | memoryview) or hasattr(value, "__bytes__"):  # not bytes(4), which is four zeros
-        return bytes(value)
-    raise VtakitError(f"the contents of buffer {name!r} must be bytes or an array, not {type(value).__name__}")

@@ -14,7 +14,7 @@ from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.hw.isa.insns import MEMORIES, MemType
 from vtakit.hw.isa.regs import BASE_ALIGN_BYTES
 from vtakit.sim import plain
-from vtakit.sim.api import Result
+from vtakit.sim.api import Result, integer
 from vtakit.sim.decode import Decoded, Memories, program_bytes
 from vtakit.sim.order import execution_order
 from vtakit.sim.values import Bytes, Ints
@@ -66,19 +66,24 @@ def _compiled(cfg: VTAConfig, decoded: Decoded, dram: Bytes, memories: Memories,
 def bases_of(given: Mapping[str, int]) -> dict[MemType, int]:
     names = {kind.name.lower(): kind for kind in MEMORIES}
     bases = dict.fromkeys(MEMORIES, 0)
-    for name, value in given.items():
+    if not isinstance(given, Mapping):
+        raise VtakitError(f"bases must map memory types to byte addresses, not {given!r:.40}")
+    for name, base in given.items():
         if name not in names:
-            raise VtakitError(f"unknown memory {name!r} among the base registers; {one_of(names, name)}")
+            raise VtakitError(f"unknown memory {name!r} among the base registers; {one_of(names, str(name))}")
+        value = integer(f"base register {name!r}", base)
         if not 0 <= value < 1 << 48 or value % BASE_ALIGN_BYTES:
             raise VtakitError(f"base register {name!r} is {value} and must be a multiple of {BASE_ALIGN_BYTES} below 2**48")
-        bases[names[name]] = int(value)
+        bases[names[name]] = value
     return bases
 
 
 def window_of(given: tuple[int, int] | None, size: int) -> tuple[int, int]:
     if given is None:
         return 0, size
-    low, high = given
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise VtakitError(f"window must be (first byte, byte after the last), not {given!r:.40}")
+    low, high = (integer("window", end) for end in given)
     if not 0 <= low <= high <= size:
         raise VtakitError(f"the DRAM window {low} to {high} does not lie in the image of {size} bytes")
     return low, high

@@ -8,6 +8,8 @@ dependence breaks does.
 import random
 from collections import deque
 from collections.abc import Callable
+from operator import index
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -26,11 +28,11 @@ POLICIES: dict[str, Pick] = {
 }
 
 
-def picker(order: str | int) -> Pick:
+def picker(order: str | SupportsIndex) -> Pick:
     """The choice that an `order` option means: a policy's name, or the seed of random choices."""
-    if isinstance(order, int) and not isinstance(order, bool):
-        return random.Random(order).choice
-    if order not in POLICIES:
+    if isinstance(order, SupportsIndex) and not isinstance(order, bool):
+        return random.Random(index(order)).choice
+    if not isinstance(order, str) or order not in POLICIES:
         raise VtakitError(f"unknown order {order!r}; {one_of(POLICIES, str(order))}, or an integer seed")
     return POLICIES[order]
 

@@ -73,6 +73,10 @@ class _Generator:
         odds = (6, 5, 4, 5, 2, 3, 1)
         wheel = [maker for maker, weight in zip(makers, odds, strict=True) for _ in range(weight)]
         self._load_uops()
+        for context in range(self.contexts):
+            for kind in (MemType.INP, MemType.WGT):
+                if not self.maybe(8):
+                    self._prime(kind, context)
         for _ in range(self.pick(0, length)):
             self.choose(wheel)()
         words = self.emitter.finish()
@@ -154,6 +158,17 @@ class _Generator:
     def _load(self, kind: MemType) -> None:
         fields = self._transfer(kind, pads=True, first_byte=0, bytes_there=DATA_BYTES)
         self.emitter.emit(Opcode.LOAD, fields, transfer_accesses(self.cfg, complete(Opcode.LOAD, fields), self.bases[kind]))
+
+    def _prime(self, kind: MemType, context: int) -> None:
+        """Fill the first elements of a context, where most micro-ops look for their operands: few products are then zero."""
+        memory, base = MEMORIES[kind], self.bases[kind]
+        size, depth = memory.bytes_in(self.cfg), memory.depth_in(self.cfg)
+        share = max(1, depth // self.contexts)
+        available = (DATA_BYTES - base) // size
+        low = min(context * share, depth - 1)
+        f = {"memory_type": int(kind), "y_size": 1, "x_size": min(8, share, available, depth - low), "sram_base": low}
+        f["dram_base"] = self.pick(0, available - f["x_size"])
+        self.emitter.emit(Opcode.LOAD, f, transfer_accesses(self.cfg, complete(Opcode.LOAD, f), base))
 
     def _load_tile(self) -> None:
         self._load(self.choose((MemType.INP, MemType.WGT)))

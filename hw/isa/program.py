@@ -40,6 +40,9 @@ class Buffer:
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or self.name == UOPS:
             raise ProgramError(f"buffer name {self.name!r} must be an identifier other than {UOPS!r}")
+        if self.kind not in list(BufferKind):
+            raise ProgramError(f"buffer {self.name!r} has unknown kind {self.kind!r}; {one_of(BufferKind, str(self.kind))}")
+        object.__setattr__(self, "kind", BufferKind(self.kind))
         if self.size_bytes < 0:
             raise ProgramError(f"buffer {self.name!r} has a negative size, {self.size_bytes} bytes")
         if self.kind is BufferKind.CONST and self.data is None:
@@ -81,6 +84,8 @@ class Program:
     isa_version: tuple[int, int] = ISA_VERSION
 
     def __post_init__(self) -> None:
+        for name in ("insns", "uops", "buffers", "relocations"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         for what, words, bits in (("instruction", self.insns, INSN_BITS), ("micro-op", self.uops, UOP_BITS)):
             for index, word in enumerate(words):
                 if not 0 <= word < 1 << bits:

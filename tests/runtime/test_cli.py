@@ -227,11 +227,20 @@ WRONG = {
     ("sim", "add.vta", "--input", "x=x.bin", "--json", "/dev/full"): (
         "vtakit sim: cannot write statistics '/dev/full': No space left on device"
     ),
+    ("sim", "add.vta", "--input", "x=x.bin", "--input", "x=y.bin"): "vtakit sim: --input names 'x' twice",
+    ("sim", "--image", "x.bin", "--insn-addr", "0", "--insn-count", "1", "--config", ""): (
+        "vtakit sim: unknown configuration ''; known: b2x16, b4x8, blk32, blk8, default, i4w4, "
+        "tiny, tiny_acc16, tiny_b2, tiny_i16, tiny_i4w2, w2, w4, or the path of a .json file"
+    ),
+    ("sim", "add.vta", "--input", "x=x.bin", "--order", "9" * 5000): (
+        f"vtakit sim: unknown order '{'9' * 40}'; known: eager, lazy, program, or an integer seed"
+    ),
     ("asm", "bad.vtas"): (
         "vtakit asm: bad.vtas: line 2: unknown instruction 'laod'; did you mean 'load'? Known: alu, finish, gemm, load, store"
     ),
     ("asm", "x.bin", "-o", "x.bin"): "vtakit asm: the program file would replace its text 'x.bin'; name another with -o",
     ("asm", "latin.vtas"): "vtakit asm: 'latin.vtas' is not UTF-8 text: byte 2 is 0xe9",
+    ("fuzz", "--programs", "0"): "vtakit fuzz: --programs must be at least 1",
     ("fuzz", "--jobs", "0"): "vtakit fuzz: --jobs must be at least 1",
     ("fuzz", "--device", "rlt"): "vtakit fuzz: unknown device 'rlt'; known: fsim",
     ("fuzz", "--config", "nope.json"): (
@@ -241,7 +250,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+@pytest.mark.parametrize("words", WRONG, ids=lambda words: " ".join(words)[:80])
 def test_wrong_input_is_one_sentence(files, capsys, words):
     good = Path("add.vta").read_bytes()
     Path("cut.vta").write_bytes(good[:300])
@@ -314,6 +323,40 @@ def test_a_reader_that_leaves_early_is_no_error():
     )
     assert done.stdout == "<!-- Written by `vtakit isa`; do not edit. -->\n"
     assert done.stderr == ""
+
+
+def test_closed_standard_output_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -m vtakit.runtime isa >&-", shell=True, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_terminal_without_unicode_gets_numbers():
+    done = subprocess.run(
+        [sys.executable, "-m", "vtakit.runtime", "asm", "--help"], env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True, timeout=60, check=False,
+    )
+    assert done.returncode == 0
+    assert b"\\u2026" in done.stdout
+
+
+def test_code_that_cannot_be_kept_is_compiled_anew(files, tmp_path):
+    """A cache folder that cannot be written, and one whose files are damaged."""
+    cache = tmp_path / "cache"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)}
+    call = [sys.executable, "-m", "vtakit.runtime", "sim", "add.vta", "--input", "x=x.bin", "--path", "compiled"]
+    for damage in (False, True):
+        if damage:
+            for index in cache.rglob("*.nbi"):
+                index.write_bytes(b"nonsense")
+        done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert list(cache.rglob("*.nbi"))
+    (tmp_path / "file").write_text("")
+    environment["NUMBA_CACHE_DIR"] = str(tmp_path / "file")
+    done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_command_runs_as_a_module():

@@ -50,11 +50,33 @@ KNOWN_MEMORIES = "acc, acc_8bit, inp, out, uop, wgt"
     ({"dram": b""}, ProgramFault, "1 instructions at byte 0 end at byte 16, and the DRAM image has 0 bytes [DRAM_RANGE]"),
     ({"dram": b"", "insn_count": 0}, ProgramFault, "the program has no instructions; it must end with FINISH [NO_FINISH]"),
     ({"config": {"LOG_BLOCK": 8}}, ConfigError, "illegal configuration: LOG_BLOCK must be from 0 to 7, got 8"),
+    ({"dram": None}, VtakitError, "dram must be bytes or an array, not NoneType"),
+    ({"dram": 3}, VtakitError, "dram must be bytes or an array, not int"),
+    ({"insn_addr": "0"}, VtakitError, "insn_addr must be an integer, not '0'"),
+    ({"insn_count": 1.0}, VtakitError, "insn_count must be an integer, not 1.0"),
+    ({"device": []}, VtakitError, f"unknown device []; known: {', '.join(sorted(DEVICES))}"),
+    ({"ordre": "lazy"}, VtakitError,
+     "device 'fsim' has no option 'ordre'; did you mean 'order'? Known: bases, order, path, window"),
+    ({"bases": 3}, VtakitError, "bases must map memory types to byte addresses, not 3"),
+    ({"bases": {"inp": None}}, VtakitError, "base register 'inp' must be an integer, not None"),
+    ({"window": 3}, VtakitError, "window must be (first byte, byte after the last), not 3"),
+    ({"window": (0,)}, VtakitError, "window must be (first byte, byte after the last), not (0,)"),
+    ({"window": ("a", 4)}, VtakitError, "window must be an integer, not 'a'"),
     ({"config": 8}, ConfigError, "a configuration is a VTAConfig, a name, a mapping or a path, not int"),
 ])
 def test_a_wrong_argument_of_run_image_is_refused(changes, error, message):
     with raises(error, message):
         run_image(**{"dram": CODE, "insn_addr": 0, "insn_count": 1} | changes)
+
+
+def test_numpy_integers_and_arrays_are_taken(path):
+    image = np.frombuffer(CODE, np.uint32)
+    assert run_image(image, np.int64(0), np.uint8(1), order=np.int64(3), path=path).dram == CODE
+
+
+def test_run_wants_a_program():
+    with raises(ProgramError, "run takes a Program (vtakit.hw.isa.file.load reads one), not str"):
+        run("program.vta")
 
 
 def test_the_window_may_be_all_or_nothing(path):

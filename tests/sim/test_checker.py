@@ -1,11 +1,13 @@
 """The static checker finds each planted defect, and is right about random programs from which a dependence is removed."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vtakit.hw.isa.codec import decode, encode, encode_uop, from_bytes, to_bytes
-from vtakit.hw.isa.config import DEFAULT, INSN_BYTES, NAMED
+from vtakit.hw.isa.config import DEFAULT, INSN_BYTES, NAMED, VTAConfig
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, FORMATS, TOKEN_QUEUE_DEPTH, MemType
 from vtakit.hw.isa.program import Buffer, BufferKind, Program, Relocation
@@ -138,6 +140,16 @@ def test_huge_loops_that_stay_in_place_are_quick():
     assert check(insn("gemm", uop_bgn=0, uop_end=8192, iter_out=16383, iter_in=16383), FINISH) == []
 
 
+def test_every_index_of_a_deep_scratchpad_is_quick():
+    cfg = VTAConfig(log_inp_buff_size=20, log_acc_buff_size=12, log_wgt_buff_size=14)
+    words = [
+        encode(cfg, "gemm", uop_bgn=0, uop_end=8192, iter_out=16383, iter_in=16383, src_out=1, src_in=1), encode(cfg, "finish"),
+    ]
+    start = time.perf_counter()
+    assert check_image(to_bytes(words), 0, 2, cfg) == []
+    assert time.perf_counter() - start < 60  # a bound against enumeration, which would take hours: not a benchmark
+
+
 def test_index_out_of_range():
     fault, index, detail = one(insn("gemm", uop_bgn=0, uop_end=1, iter_out=3, iter_in=1, dst_out=1024), FINISH)
     assert (fault, index) == (Fault.SRAM_RANGE, 0)
@@ -187,6 +199,13 @@ def test_encodings_bounds_and_finish_are_found():
 def test_a_program_may_not_write_its_own_instructions():
     assert one(move("store", MemType.OUT, dram=CODE_AT // 16), FINISH)[:2] == (Fault.CODE_WRITTEN, 0)
     assert check(move("store", MemType.OUT, dram=CODE_AT // 16 - 1), FINISH) == []
+
+
+def test_a_strided_store_may_step_over_the_instructions():
+    rows = insn("store", memory_type=MemType.OUT, y_size=2, x_size=1, x_stride=512)
+    assert check(rows, FINISH, image=bytes(4096 - 64)) != []  # its second row lies outside the image
+    dram = bytes(4096) + to_bytes([rows, FINISH]) + bytes(8192)
+    assert check_image(dram, 4096, 2, DEFAULT) == []
 
 
 def test_micro_ops_may_not_be_computed():

@@ -1,17 +1,26 @@
 """Random programs: both paths of the functional simulator agree on them in every interleaving, and they reach what matters."""
 
+import os
+import shutil
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vtakit.hw.isa.codec import decode, from_bytes
+from vtakit.hw.isa.codec import Insn, decode, from_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig
 from vtakit.hw.isa.insns import AluOp, MemType, Opcode
-from vtakit.sim import run_image
+from vtakit.sim import plain, run_image
 from vtakit.sim.fuzz import Case, fuzz, random_config
 from vtakit.sim.random_programs import RandomProgram, generate, random_program
+
+ROOT = Path(__file__).parents[2]
 
 
 @st.composite
@@ -52,6 +61,69 @@ def test_random_configurations_cover_the_legal_space():
     configs = [random_config(seed) for seed in range(300)]
     for name, count in {"log_inp_width": 5, "log_wgt_width": 5, "log_acc_width": 3, "log_batch": 4, "log_block": 7}.items():
         assert len({getattr(cfg, name) for cfg in configs}) == count, name
+
+
+# What could be wrong in a simulator and must show: each mutant is a change to the fields of GEMM instructions.
+MUTANTS = {
+    "src_in ignored": {"src_in": 0}, "src_out ignored": {"src_out": 0}, "wgt_in ignored": {"wgt_in": 0},
+    "wgt_out ignored": {"wgt_out": 0}, "dst_in ignored": {"dst_in": 0}, "dst_out ignored": {"dst_out": 0},
+}
+
+
+@pytest.mark.parametrize("config", NAMED)
+def test_the_stream_computes_with_real_numbers(config, monkeypatch):
+    """In each configuration: products are not zero, results reach DRAM, and a wrong index changes them."""
+    cfg, right = NAMED[config], plain.STEPS[Opcode.GEMM]
+    seen: Counter[str] = Counter()
+
+    def counting(machine: plain.Machine, insn: Insn) -> None:
+        for _, src, wgt in [] if insn["reset"] else plain.steps(machine, insn):
+            seen["products"] += 1
+            seen["products that are not zero"] += bool((machine.inp[src] @ machine.wgt[wgt].T).any())
+        right(machine, insn)
+
+    for seed in range(80):
+        p = random_program(cfg, seed)
+
+        def run(gemm: Callable[[plain.Machine, Insn], None], p: RandomProgram = p) -> tuple[bytes, bytes]:
+            monkeypatch.setitem(plain.STEPS, Opcode.GEMM, gemm)
+            result = run_image(p.dram, p.insn_addr, p.insn_count, config, path="plain", bases=p.bases)
+            return result.dram, result.acc.tobytes()
+
+        want = run(counting)
+        seen["programs that change DRAM"] += want[0] != p.dram
+        for name, fields in MUTANTS.items():
+            got = run(lambda machine, insn, fields=fields: right(machine, Insn(insn.op, {**insn.fields, **fields})))
+            seen[name] += got != want
+    assert seen["products that are not zero"] > 0.1 * seen["products"] > 100
+    assert seen["programs that change DRAM"] > 40
+    assert {name: seen[name] for name in MUTANTS if seen[name] < 2} == {}
+
+
+def test_machine_code_of_other_sources_is_not_used(tmp_path):
+    """A changed operation in another file than the compiled one shows at once, in a process that could find old code."""
+    copy = tmp_path / "copy"
+    for part in ("hw", "sim", "runtime", "compiler", "boards"):
+        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "vtakit", copy / "vtakit", symlinks=True)
+    code = (
+        "from vtakit.sim import run_image; from vtakit.hw.isa.config import DEFAULT\n"
+        "from vtakit.hw.isa.codec import encode, to_bytes\n"
+        "add = encode(DEFAULT, 'alu', alu_opcode=1, use_imm=1, imm=-3, uop_end=1, iter_out=1, iter_in=1)\n"
+        "print(run_image(to_bytes([add, encode(DEFAULT, 'finish')]), 0, 2, path='compiled').acc[0, 0, 0])"
+    )
+
+    def result() -> str:
+        environment = os.environ | {
+            "PYTHONPATH": str(copy), "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        call = [sys.executable, "-c", code]
+        return subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert result() == "0\n"  # MAX(0, -3)
+    insns = copy / "hw" / "isa" / "insns.py"
+    insns.write_text(insns.read_text().replace("MIN = 0\n    MAX = 1", "MAX = 0\n    MIN = 1"))
+    assert result() == "-3\n"
 
 
 def test_the_stream_reaches_every_instruction_and_situation():
