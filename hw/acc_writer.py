@@ -36,7 +36,10 @@ class AccWriter(wiring.Component):
         if cfg.has_acc8:
             sources.append((self.acc8, 4 * self._params.bus_bits))
         valid = Signal()
-        m.d.comb += [self.write.count.eq(1), self.write.mask.eq(1), self.blocked.eq(valid & self.busy), self.write.valid.eq(valid & ~self.busy)]
+        m.d.comb += [
+            self.write.count.eq(1), self.write.mask.eq(1), self.blocked.eq(valid & self.busy),
+            self.write.valid.eq(valid & ~self.busy),
+        ]
         for source, piece_bits in sources:
             write = source.payload
             piece: Value = write.data

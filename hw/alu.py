@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import ALU, AluOp
 
-IMM_BITS = next(field.width for field in ALU.fields if field.name == "imm")
+IMM_BITS = next(int(field.width) for field in ALU.fields if field.name == "imm")
 
 
 def operand_bits(cfg: VTAConfig) -> int:
@@ -52,7 +52,7 @@ class Alu(wiring.Component):
         return m
 
     def _shifted(self, m: Module, a: Signal, b: Signal, lane: int) -> Value:
-        """a >> b, or a << -b for negative b; one shifter serves both, since a left shift is a right shift of the mirrored bits."""
+        """a >> b, or a << -b for negative b; one shifter serves both: a left shift is a right shift of the mirrored bits."""
         bits = len(a)
         log2 = bits.bit_length() - 1
         left, amount, far = Signal(name=f"left{lane}"), Signal(log2 + 1, name=f"amount{lane}"), Signal(name=f"far{lane}")

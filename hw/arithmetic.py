@@ -9,10 +9,12 @@ Stages count cycles from the acceptance of a step; `last` depends on the depth o
     last         the product sum is there: add, or do the ALU operation
     last + 1     the result is written
 
-So a result is on its way for four steps before a read finds it in ACC. At the ends of the stages last - 2 and last - 1, and in the stage
-last, an operand is exchanged for a newer result of the same element, and neighbouring steps on one element need no pause. Only MUL, which
-takes longer, makes steps wait.
+So a result is on its way for four steps before a read finds it in ACC. At the ends of the stages last - 2 and last - 1, and in
+the stage last, an operand is exchanged for a newer result of the same element, and neighbouring steps on one element need no
+pause. Only MUL, which takes longer, makes steps wait.
 """
+
+from itertools import pairwise
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
@@ -84,7 +86,7 @@ class Arithmetic(wiring.Component):
             *(at[0][name].eq(now[name]) for name in ("dst", "src", "is_alu", "reset", "alu_opcode", "use_imm", "imm", "last")),
         ]
         for line in (at, writes, multiplies, ends):
-            m.d.sync += [after.eq(before) for before, after in zip(line, line[1:], strict=False)]
+            m.d.sync += [after.eq(before) for before, after in pairwise(line)]
         # An instruction without MUL could retire earlier; retiring all at one stage keeps them in order.
         m.d.sync += self.retired.eq(ends[-1])
         m.d.comb += hazard.eq(self._unwritten(now) | self._mul_hazard(m, now, is_mul, multiplies[0]))
@@ -124,7 +126,9 @@ class Arithmetic(wiring.Component):
         m.d.sync += [
             self.result.valid.eq(writes[last] | product_runs), self._written.eq(Mux(product_runs, product_dst, at[last].dst)),
         ]
-        m.d.comb += [self.result.index.eq(self._written), self.result.count.eq(1), self.result.mask.eq(1), self.result.data[0].eq(result)]
+        m.d.comb += [
+            self.result.index.eq(self._written), self.result.count.eq(1), self.result.mask.eq(1), self.result.data[0].eq(result),
+        ]
         return m
 
     def _unwritten(self, now: data.View) -> Value:
@@ -148,7 +152,8 @@ class Arithmetic(wiring.Component):
         return waits
 
     def _operand(
-        self, m: Module, name: str, index: str, at: list[data.View], writes: list[Signal], result: Signal, older: Signal, read: Value
+        self, m: Module, name: str, index: str, at: list[data.View], writes: list[Signal],
+        result: Signal, older: Signal, read: Value,
     ) -> Value:
         """An operand at the stage `last`, whatever was written to its element since it was read.
 

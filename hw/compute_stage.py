@@ -2,9 +2,10 @@
 
 Instructions are started in order. Loads and arithmetic then run side by side, on two rules:
 
-- arithmetic starts once every older load has begun to write, and a step waits for the element that the load in hand has not yet written;
-- a load begins to write once older arithmetic has read its last micro-op (UOP) or written its last result (ACC); its reads of
-  DRAM are under way long before.
+- arithmetic starts once every older load has begun to write, and a step waits for the element that the load in hand has not
+  yet written;
+- a load begins to write once older arithmetic has read its last micro-op (UOP) or written its last result (ACC); its reads
+  of DRAM are under way long before.
 
 They retire in order, and only then give their tokens.
 """
@@ -69,7 +70,8 @@ class ComputeStage(wiring.Component):
         m, params, cfg = Module(), self._params, self._params.cfg
         to_uop = target(params, MemType.UOP)
         targets = [to_uop] + [
-            Target(kind=kind, element_bytes=MEMORIES[kind].bytes_in(cfg), lanes=1, depth=cfg.acc_depth) for kind in self._kinds[1:]
+            Target(kind=kind, element_bytes=MEMORIES[kind].bytes_in(cfg), lanes=1, depth=cfg.acc_depth)
+            for kind in self._kinds[1:]
         ]
         m.submodules.port = port = LoadPort(params, targets)
         m.submodules.acc_writer = acc_writer = AccWriter(params)

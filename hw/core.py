@@ -1,6 +1,8 @@
 """The accelerator: fetch, load, compute and store, their queues and scratchpads, behind one AXI4 port."""
 
-from amaranth.hdl import Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -45,13 +47,13 @@ class Core(wiring.Component):
         })
 
     def elaborate(self, platform: object) -> Module:
-        m, params, cfg = Module(), self._params, self._params.cfg
+        m, params = Module(), self._params
         m.submodules.fetch = fetch = Fetch(params)
         m.submodules.load = load = LoadStage(params)
         m.submodules.compute = compute = ComputeStage(params)
         m.submodules.store = store = StoreStage(params)
         m.submodules.reader = reader = ReadMaster(params, 3)
-        stages = {Stage.LOAD: load, Stage.COMPUTE: compute, Stage.STORE: store}
+        stages: dict[Stage, Any] = {Stage.LOAD: load, Stage.COMPUTE: compute, Stage.STORE: store}
         connect(m, fetch.requests, reader.requests0)
         connect(m, reader.returned0, fetch.returned)
         connect(m, compute.requests, reader.requests1)
@@ -112,13 +114,9 @@ class Core(wiring.Component):
             & (fetch.ended | fetch.blocked) & ~ended
         )
         m.d.sync += quiet.eq(Mux(stuck, Mux(quiet == QUIET_CYCLES, quiet, quiet + 1), 0))
-        waiting_index, waiting_stage = Signal(INDEX_BITS), Signal(2)
-        m.d.comb += [waiting_index.eq(~0)]
-        oldest = waiting_index
-        for stage, block in stages.items():
-            better = Signal(INDEX_BITS, name=f"oldest_{stage.name.lower()}")
-            m.d.comb += better.eq(Mux(block.waits & (block.index < oldest) if stage is not Stage.LOAD else block.waits, block.index, ~0 if stage is Stage.LOAD else oldest))
-            oldest = better
+        oldest: Value = Const((1 << INDEX_BITS) - 1)  # number of the earliest instruction that waits
+        for block in stages.values():
+            oldest = Mux(block.waits & (block.index < oldest), block.index, oldest)
         causes = [
             (overflow, Fault.TOKEN_OVERFLOW, compute.index, Stage.COMPUTE),
             *((block.fault != 0, block.fault, block.fault_index, stage) for stage, block in stages.items()),

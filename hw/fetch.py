@@ -86,7 +86,8 @@ class Fetch(wiring.Component):
             kept, held = Signal(INSN_BITS - bus), Signal(range(pieces))
             whole = held == pieces - 1
             m.d.comb += [
-                valid.eq(buffer.beats.valid & whole), word.eq(Cat(kept, buffer.beats.payload)), buffer.beats.ready.eq(~whole | taken),
+                valid.eq(buffer.beats.valid & whole), word.eq(Cat(kept, buffer.beats.payload)),
+                buffer.beats.ready.eq(~whole | taken),
             ]
             with m.If(buffer.beats.valid & buffer.beats.ready):
                 m.d.sync += [kept.eq(Cat(kept, buffer.beats.payload)[bus:]), held.eq(Mux(whole, 0, held + 1))]
@@ -94,7 +95,7 @@ class Fetch(wiring.Component):
             lanes = bus // INSN_BITS
             lane = Signal(range(max(2, lanes)))
             m.d.comb += [
-                valid.eq(buffer.beats.valid), word.eq(buffer.beats.payload.word_select(lane, INSN_BITS) if lanes > 1 else buffer.beats.payload),
+                valid.eq(buffer.beats.valid), word.eq(buffer.beats.payload.word_select(lane, INSN_BITS)),
                 buffer.beats.ready.eq(taken & (lane == lanes - 1)),
             ]
             with m.If(self.start):

@@ -1,4 +1,4 @@
-"""One reader of DRAM for LOAD instructions: addresses on one side, scratchpad writes on the other, memory's delay between them."""
+"""One reader of DRAM for LOADs: addresses on one side, scratchpad writes on the other, memory's delay between them."""
 
 from collections.abc import Sequence
 
@@ -40,8 +40,8 @@ class LoadPort(wiring.Component):
             "returned": In(stream.Signature(params.bus_bits, always_ready=True)),
             **{f"write{n}": Out(stream.Signature(load_write(params))) for n in range(len(self._targets))},
             "window_low": In(params.address_bits), "window_high": In(params.address_bits + 1),
-            "next": Out(COUNT_BITS), "end": Out(COUNT_BITS), "begins": Out(1), "done": Out(1), "active": Out(1), "starved": Out(1),
-            "outside": Out(1), "outside_index": Out(INDEX_BITS),
+            "next": Out(COUNT_BITS), "end": Out(COUNT_BITS), "begins": Out(1), "done": Out(1),
+            "active": Out(1), "starved": Out(1), "outside": Out(1), "outside_index": Out(INDEX_BITS),
             "dram_outside": Out(1), "dram_outside_index": Out(INDEX_BITS), "empty": Out(1),
         })
 

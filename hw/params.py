@@ -37,7 +37,8 @@ class CoreParams:
         if not 1 <= self.outstanding <= 256:
             raise ConfigError(f"outstanding must be from 1 to 256, got {self.outstanding}")
         if self.burst_beats not in (2, 4, 8, 16, 32, 64) or self.burst_beats * self.bus_bytes > PAGE_BYTES:
-            raise ConfigError(f"burst_beats must be a power of two from 2 to 64 within {PAGE_BYTES} bytes, got {self.burst_beats}")
+            bounds = f"a power of two from 2 to 64 within {PAGE_BYTES} bytes"
+            raise ConfigError(f"burst_beats must be {bounds}, got {self.burst_beats}")
         if self.buffer_beats < 2 * self.burst_beats or self.buffer_beats & (self.buffer_beats - 1):
             raise ConfigError(f"buffer_beats must be a power of two of at least two bursts, got {self.buffer_beats}")
 

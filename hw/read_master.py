@@ -58,7 +58,8 @@ class ReadMaster(wiring.Component):
             with m.If(start & (choice == n)):
                 m.d.comb += request.ready.eq(1)
                 m.d.sync += [
-                    ar.valid.eq(1), ar.payload.addr.eq(request.payload.address), ar.payload.len.eq(request.payload.last), latest.eq(n),
+                    ar.valid.eq(1), ar.payload.addr.eq(request.payload.address), ar.payload.len.eq(request.payload.last),
+                    latest.eq(n),
                 ]
 
         r = self.axi.r

@@ -29,7 +29,9 @@ def token_members(stage: Stage) -> dict[str, wiring.Member]:
     }
 
 
-def tokens_there(m: Module, block: wiring.Component, stage: Stage, cfg: VTAConfig, word: Value, taken: Signal) -> dict[str, Value]:
+def tokens_there(
+    m: Module, block: wiring.Component, stage: Stage, cfg: VTAConfig, word: Value, taken: Signal
+) -> dict[str, Value]:
     """Drive the stage's token streams: all tokens of the instruction `word` are taken in the cycle `taken`.
 
     Returns for each pop flag whether its token is missing.

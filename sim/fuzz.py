@@ -118,12 +118,24 @@ def shrink(kept: list[bool], still_fails: Callable[[list[bool]], bool]) -> list[
 
 def _difference(program: RandomProgram, case: Case) -> str | None:
     want = _run(program, "fsim", path="plain")
-    order = _ORDERS[case.seed % len(_ORDERS)]
-    options = {"order": case.seed if order is None else order, "path": "compiled"} if case.device == "fsim" else {}
-    got = _run(program, case.device, **options)
+    got = _run(program, case.device, **_options(case))
     if isinstance(want, str) or isinstance(got, str):
         return None if want == got else f"{case.device} says {got!r:.200}, the definition says {want!r:.200}"
     return first_difference(got, want)
+
+
+def _options(case: Case) -> dict[str, str | int]:
+    """What the seed varies on a device: the interleaving in fsim; in hardware, the memory's latency and stalls."""
+    if case.device == "fsim":
+        order = _ORDERS[case.seed % len(_ORDERS)]
+        return {"order": case.seed if order is None else order, "path": "compiled"}
+    if case.device == "rtl":
+        numbers = random.Random(case.seed)
+        return {
+            "latency": numbers.choice((1, 7, 40, 200)), "stall": numbers.choice((0, 10, 50, 80)), "seed": case.seed,
+            "outstanding": numbers.choice((1, 4, 16)), "bus_bits": 64,
+        }
+    return {}
 
 
 def _run(program: RandomProgram, device: str, **options: str | int) -> Result | str:

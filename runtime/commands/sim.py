@@ -16,16 +16,22 @@ from pathlib import Path
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import read_bytes, write_bytes
 from vtakit.hw.isa.program import Program
-from vtakit.runtime.commands._arguments import add_program, read_program
+from vtakit.runtime.commands._arguments import add_program, number, read_program
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_program(parser)
-    parser.add_argument("--device", default="fsim", help="fsim: functional simulator (default)")
-    parser.add_argument("--order", default="program", metavar="ORDER",
-                        help="interleaving of the stages: program (default), eager, lazy, or a number as the seed of random ones")
-    parser.add_argument("--path", default="auto", help="fsim: auto (default), compiled, or plain, the slow definition")
+    parser.add_argument("--device", default="fsim", help="fsim: functional simulator (default); rtl: the hardware in Verilator")
+    parser.add_argument("--order", type=_order, metavar="ORDER",
+                        help="fsim: interleaving of the stages: program (default), eager, lazy, or a number as a seed")
+    parser.add_argument("--path", help="fsim: auto (default), compiled, or plain, the slow definition")
+    for name, what in {
+        "bus-bits": "width of the AXI bus (64)", "latency": "cycles of memory latency (40)",
+        "outstanding": "bursts in flight (16)", "stall": "percent of cycles in which a channel stalls (0)",
+        "seed": "of the stalls (0)",
+    }.items():
+        parser.add_argument(f"--{name}", type=number, metavar="N", help=f"rtl: {what}")
     parser.add_argument("--input", action="append", default=[], metavar="NAME=FILE", help="bytes of a program's buffer")
     parser.add_argument("--output", action="append", default=[], metavar="NAME=FILE", help="where to write a buffer afterwards")
     parser.add_argument("--out", type=Path, metavar="OUT.bin", help="where to write all of DRAM afterwards")
@@ -37,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
     from vtakit import sim  # NumPy: only once the arguments are right
 
     program = read_program(args)
-    options = {"device": args.device, "order": _order(args.order), "path": args.path}
+    names = ("order", "path", "bus_bits", "latency", "outstanding", "stall", "seed")
+    options = {name: getattr(args, name) for name in names if getattr(args, name) is not None} | {"device": args.device}
     outputs = _pairs(args.output, "--output")
     if isinstance(program, Program):
         for name in outputs:

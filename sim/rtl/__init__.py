@@ -18,7 +18,9 @@ from vtakit.sim.faults import ProgramFault
 from vtakit.sim.fsim import bases_of, window_of
 from vtakit.sim.rtl.build import library
 
-_ENDINGS = ("", "", "an AXI burst crosses 4 KiB", "write data come before their address", "WLAST is wrong", "a write leaves the memory")
+_ENDINGS = (
+    "", "", "an AXI burst crosses 4 KiB", "write data come before their address", "WLAST is wrong", "a write leaves the memory",
+)
 _TIMEOUT = 1
 
 
@@ -92,7 +94,7 @@ def simulate(
     if report.fault:
         index = int(report.fault_index)
         word = int.from_bytes(code[index * INSN_BYTES : (index + 1) * INSN_BYTES], "little")
-        fault = Fault(report.fault)
+        fault = next(fault for fault in Fault if fault == report.fault)
         raise ProgramFault.at(cfg, fault, index, word, f"the hardware stopped in cycle {report.cycles}: {fault.doc}")
     counters = Decoded(cfg, code).transfer_counters() | {
         "cycles": int(report.cycles), "read_beats": int(report.read_beats), "write_beats": int(report.write_beats),

@@ -54,7 +54,8 @@ def library(params: CoreParams) -> Path:
             if not ready.exists():
                 _build(params, folder)
     except Timeout:
-        raise VtakitError(f"another process has been building the RTL model {folder.name} for {LOCK_SECONDS} s; remove {folder}.lock") from None
+        what = f"another process has built this RTL model for {LOCK_SECONDS} s"
+        raise VtakitError(f"{what}: see what holds {folder}.lock") from None
     except OSError as error:
         raise VtakitError(f"cannot keep the RTL model in {folder}: {error.strerror or error}") from None
     return ready
@@ -112,7 +113,9 @@ def _build(params: CoreParams, folder: Path) -> None:
 def _call(command: list[str], work: Path, environment: dict[str, str], folder: Path) -> None:
     tool = Path(command[0]).name
     try:
-        done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=TOOL_SECONDS, check=False)
+        done = subprocess.run(
+            command, cwd=work, env=environment, capture_output=True, text=True, timeout=TOOL_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
         raise VtakitError(f"{tool} has not built the RTL model within {TOOL_SECONDS} s") from None
     if done.returncode:

@@ -191,7 +191,7 @@ WRONG = {
     ("sim", "add.vta", "--input", "z=x.bin"): "vtakit sim: the program has no buffer 'z'; known: x, y",
     ("sim", "add.vta", "--input", "x=add.vtas"): "vtakit sim: buffer 'x' holds 64 bytes, got 314",
     ("sim", "add.vta", "--output", "q=q.bin"): "vtakit sim: the program has no buffer 'q'; known: x, y",
-    ("sim", "add.vta", "--input", "x=x.bin", "--device", "fpga"): "vtakit sim: unknown device 'fpga'; known: fsim",
+    ("sim", "add.vta", "--input", "x=x.bin", "--device", "fpga"): "vtakit sim: unknown device 'fpga'; known: fsim, rtl",
     ("sim", "add.vta", "--input", "x=x.bin", "--order", "fast"): (
         "vtakit sim: unknown order 'fast'; known: eager, lazy, program, or an integer seed"
     ),
@@ -242,7 +242,7 @@ WRONG = {
     ("asm", "latin.vtas"): "vtakit asm: 'latin.vtas' is not UTF-8 text: byte 2 is 0xe9",
     ("fuzz", "--programs", "0"): "vtakit fuzz: --programs must be at least 1",
     ("fuzz", "--jobs", "0"): "vtakit fuzz: --jobs must be at least 1",
-    ("fuzz", "--device", "rlt"): "vtakit fuzz: unknown device 'rlt'; known: fsim",
+    ("fuzz", "--device", "rlt"): "vtakit fuzz: unknown device 'rlt'; did you mean 'rtl'? Known: fsim, rtl",
     ("fuzz", "--config", "nope.json"): (
         "vtakit fuzz: cannot read configuration file 'nope.json': No such file or directory"
     ),

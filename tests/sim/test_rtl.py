@@ -1,0 +1,91 @@
+"""The RTL in Verilator gives the functional simulator's bytes: random programs, the original's programs, and faults."""
+
+import numpy as np
+import pytest
+from sim_support import CODE_AT, FINISH, TINY
+from support import raises
+from test_faults import STATIC
+
+from vtakit.hw.isa.codec import encode, to_bytes
+from vtakit.hw.isa.config import DEFAULT, NAMED
+from vtakit.hw.isa.errors import ConfigError, VtakitError
+from vtakit.hw.isa.faults import Fault
+from vtakit.hw.isa.insns import MemType, Stage
+from vtakit.hw.isa.regs import CYCLE_CAUSES
+from vtakit.sim import run_image
+from vtakit.sim.faults import ProgramFault
+from vtakit.sim.fuzz import cases, fuzz
+from vtakit.sim.random_programs import random_program
+from vtakit.sim.workloads import Conv2d, conv2d_program, conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
+
+pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
+
+
+@pytest.mark.parametrize("config", ["tiny", "tiny_i4w2"])
+def test_random_programs_give_the_definitions_results(config):
+    """With memory latency and stalls on every channel by seed. The long run is `vtakit fuzz --device rtl`."""
+    assert [str(failure) for failure in fuzz(list(cases("rtl", [config], 0, 300, 40)), 1, lambda count: None)] == []
+
+
+@pytest.mark.parametrize("bus_bits", [512])
+def test_a_wide_bus_gives_the_same_results(bus_bits):
+    for seed in range(150):
+        p = random_program(TINY, seed)
+        want = run_image(p.dram, p.insn_addr, p.insn_count, TINY, bases=p.bases)
+        got = run_image(
+            p.dram, p.insn_addr, p.insn_count, TINY, "rtl", bases=p.bases, bus_bits=bus_bits, stall=30 * (seed % 3), seed=seed
+        )
+        assert got.dram == want.dram, seed
+        assert np.array_equal(got.acc, want.acc), seed
+
+
+def test_a_convolution_keeps_the_matrix_core_busy():
+    """Every cycle of the compute stage but the start and the end is a step: nothing is lost between instructions."""
+    shape = Conv2d(height=28, width=28, in_channels=64, out_channels=64, kernel=3, stride=1, pad=1)
+    rng = np.random.default_rng(1)
+    data, weights = rng.integers(-128, 128, (1, 64, 28, 28)), rng.integers(-128, 128, (64, 64, 3, 3))
+    program = conv2d_program(DEFAULT, shape)
+    image = program.link(pack_conv2d_inputs(DEFAULT, shape, data, weights))
+    result = run_image(image.dram, image.insn_addr, image.insn_count, DEFAULT, "rtl")
+    at, size = image.addresses["result"], program.buffer("result").size_bytes
+    got = unpack_conv2d_result(DEFAULT, shape, result.dram[at : at + size])
+    np.testing.assert_array_equal(got, conv2d_reference(DEFAULT, shape, data, weights))
+    steps = sum(result.counters[name] for name in ("gemm_counter", "gemm_reset_counter", "alu_counter"))
+    assert steps < result.counters["cycles"] < 1.1 * steps
+
+
+def test_every_cycle_of_every_stage_has_one_cause():
+    p = random_program(TINY, 11)
+    counters = run_image(p.dram, p.insn_addr, p.insn_count, TINY, "rtl", bases=p.bases).counters
+    for stage in Stage:
+        assert sum(counters[f"{stage.name.lower()}_{cause}"] for cause in CYCLE_CAUSES) == counters["cycles"]
+
+
+# Both errors of this one hold at once; hardware meets the address first.
+MEETS_ANOTHER_FIRST = {"the largest transfer"}
+
+
+@pytest.mark.parametrize("case", sorted(set(STATIC) - MEETS_ANOTHER_FIRST))
+def test_a_wrong_instruction_stops_the_hardware(case):
+    words, fault, index, *_ = STATIC[case]
+    image = bytes(CODE_AT) + to_bytes(words)
+    with pytest.raises(ProgramFault) as stopped:
+        run_image(image, CODE_AT, len(words), TINY, "rtl", max_cycles=100_000)
+    assert (stopped.value.fault, stopped.value.index) == (fault, index)
+
+
+def test_a_deadlock_stops_the_hardware():
+    words = (encode(TINY, "load", memory_type=MemType.INP, pop_next=1), FINISH)
+    with pytest.raises(ProgramFault) as stopped:
+        run_image(to_bytes(words), 0, 2, TINY, "rtl", max_cycles=100_000)
+    assert (stopped.value.fault, stopped.value.index) == (Fault.DEADLOCK, 0)
+
+
+def test_wrong_options_are_refused():
+    code = to_bytes([FINISH])
+    with raises(VtakitError, "stall is 100 and must be from 0 to 99"):
+        run_image(code, 0, 1, TINY, "rtl", stall=100)
+    with raises(ConfigError, "bus_bits must be one of (64, 128, 256, 512), got 32"):
+        run_image(code, 0, 1, TINY, "rtl", bus_bits=32)
+    with raises(VtakitError, "the RTL has not finished within 3 cycles"):
+        run_image(code, 0, 1, NAMED["tiny"], "rtl", max_cycles=3)
