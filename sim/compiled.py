@@ -6,6 +6,8 @@ kept as int16, so every width up to 16 bits runs the same code; accumulators are
 
 import functools
 import hashlib
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from vtakit.sim.plain import index_fault
 from vtakit.sim.values import Bytes, Ints
 
 _STEPS_A_SLICE = 1 << 25
+_PATIENCE_SECONDS = 2  # machine code that was kept is there in a tenth, and a slice takes about one
 _ALL = 1 << 14  # more outer iterations than an instruction can have
 
 
@@ -67,10 +70,15 @@ def _slices(decoded: Decoded, order: Ints) -> Iterator[tuple[Ints, int, int]]:
 
 def _call(*args: Any) -> int:
     """Run machine code: kept from an earlier process if that can be, else made now."""
+    notice = threading.Timer(_PATIENCE_SECONDS, print, ["compiling the simulator (a few seconds, once) …"], {"file": sys.stderr})
+    if sys.stderr is not None and sys.stderr.isatty():
+        notice.start()
     try:
         return int(_machine_code(cache=True)(*args))
     except Exception:  # whatever is wrong with numba's files (no folder, full disk, damage), nothing has run yet
         return int(_machine_code(cache=False)(*args))
+    finally:
+        notice.cancel()
 
 
 def _fingerprint() -> int:

@@ -4,10 +4,10 @@ Two paths give the same bytes: the plain definition (`sim.plain`) and compiled c
 """
 
 from collections.abc import Mapping
-from importlib.util import find_spec
+from importlib import import_module
+from types import ModuleType
 
 import numpy as np
-import numpy.typing as npt
 
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import VtakitError, one_of
@@ -17,7 +17,6 @@ from vtakit.sim import plain
 from vtakit.sim.api import Result, integer
 from vtakit.sim.decode import Decoded, Memories, program_bytes
 from vtakit.sim.order import execution_order
-from vtakit.sim.values import Bytes, Ints
 
 PATHS = ("auto", "plain", "compiled")
 
@@ -48,19 +47,20 @@ def simulate(
     decoded.check(memories)
     sequence = execution_order(decoded, order)
     bytes_now = np.frombuffer(dram, np.uint8)
-    if path == "plain" or (path == "auto" and find_spec("numba") is None):
-        acc = plain.run(cfg, decoded, bytes_now, memories, sequence)
-    else:
-        acc = _compiled(cfg, decoded, bytes_now, memories, sequence)
+    machine_code = None if path == "plain" else _machine_code(required=path == "compiled")
+    acc = (machine_code or plain).run(cfg, decoded, bytes_now, memories, sequence)
     return Result(dram=bytes(dram), acc=acc, counters=decoded.transfer_counters())
 
 
-def _compiled(cfg: VTAConfig, decoded: Decoded, dram: Bytes, memories: Memories, order: Ints) -> npt.NDArray[np.int32]:
-    try:
-        from vtakit.sim import compiled  # numba takes a third of a second to import: only when it is used
-    except ImportError:
-        raise VtakitError("the compiled path needs numba: pip install 'vtakit[sim]', or use path 'plain'") from None
-    return compiled.run(cfg, decoded, dram, memories, order)
+def _machine_code(*, required: bool) -> ModuleType | None:
+    """The compiled path, or None where numba is missing or broken and the path is not `required`."""
+    try:  # here, since numba takes a third of a second to import and may be absent
+        return import_module("vtakit.sim.compiled")
+    except ImportError as error:
+        if required:
+            cure = "pip install 'vtakit[sim]', or use path 'plain'"
+            raise VtakitError(f"the compiled path needs numba ({cure}): {error}") from None
+        return None
 
 
 def bases_of(given: Mapping[str, int]) -> dict[MemType, int]:

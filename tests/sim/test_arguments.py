@@ -1,5 +1,6 @@
 """Wrong arguments of `run_image` and `run`, each with its whole message; what `run` does with right ones."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -72,6 +73,14 @@ def test_a_wrong_argument_of_run_image_is_refused(changes, error, message):
 def test_numpy_integers_and_arrays_are_taken(path):
     image = np.frombuffer(CODE, np.uint32)
     assert run_image(image, np.int64(0), np.uint8(1), order=np.int64(3), path=path).dram == CODE
+
+
+def test_without_numba_the_definition_runs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "vtakit.sim.compiled", None)
+    assert run_image(CODE, 0, 1).dram == CODE
+    with raises(VtakitError, "the compiled path needs numba (pip install 'vtakit[sim]', or use path 'plain'): "
+                             "import of vtakit.sim.compiled halted; None in sys.modules"):
+        run_image(CODE, 0, 1, path="compiled")
 
 
 def test_run_wants_a_program():

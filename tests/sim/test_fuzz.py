@@ -62,7 +62,7 @@ def test_a_planted_bug_is_found_and_pinned_to_its_instruction(broken_device):
 def test_a_device_that_refuses_a_legal_program_is_a_failure(monkeypatch):
     module = ModuleType(BROKEN)
 
-    def simulate(cfg, dram, insn_addr, insn_count, **options):
+    def simulate(cfg, dram, insn_addr, insn_count, *, bases):
         raise ProgramFault(Fault.DEADLOCK, -1, "", "it waits for ever")
 
     module.simulate = simulate
