@@ -1,5 +1,7 @@
 """What an instruction word says before anything runs: its stage, and whether it is one that the instruction set knows."""
 
+from collections.abc import Iterable
+
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -70,8 +72,8 @@ def has_steps(word: Signal, cfg: VTAConfig) -> Value:
     return (a.iter_out != 0) & (a.iter_in != 0) & (a.uop_bgn < a.uop_end)
 
 
-def _any(bits: object) -> Value:
+def _any(bits: Iterable[Value]) -> Value:
     found: Value = Const(0, 1)
-    for bit in bits:  # type: ignore[attr-defined]
+    for bit in bits:
         found = found | bit
     return found

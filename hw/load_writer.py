@@ -1,6 +1,6 @@
 """The scratchpad side of a LOAD: which elements are zeros and which come from DRAM, in the order in which they are written."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from amaranth.hdl import Array, Module, Mux, Signal, Value
@@ -11,6 +11,7 @@ from vtakit.hw.interfaces import COMMAND, INDEX_BITS, layout
 from vtakit.hw.isa.insns import LOAD, MemType
 from vtakit.hw.params import CoreParams
 
+OfKind = Callable[[Sequence[Value | int]], Value]  # of one value for each target, that of the memory type in hand
 COUNT_BITS = 18  # elements of a LOAD that fits a scratchpad, and more
 
 
@@ -84,7 +85,7 @@ class LoadWriter(wiring.Component):
         writes = [getattr(self, f"write{n}") for n in range(len(targets))]
         mine = [f.memory_type == target.kind for target in targets]
 
-        def of_kind(values: Sequence[int]) -> Value:
+        def of_kind(values: Sequence[Value | int]) -> Value:
             """The value of the memory type in hand."""
             chosen: Value | int = values[0]
             for hit, value in list(zip(mine, values, strict=True))[1:]:
@@ -174,11 +175,11 @@ class LoadWriter(wiring.Component):
         return Mux(available < fewer, available, fewer)
 
 
-def of_kind_shift(offset: Signal, sizes: list[int], params: CoreParams, of_kind: object) -> Value:
+def of_kind_shift(offset: Signal, sizes: list[int], params: CoreParams, of_kind: OfKind) -> Value:
     """The number of the element, in its beat, that starts at byte `offset`."""
-    return of_kind([offset >> (size.bit_length() - 1) if size < params.bus_bytes else 0 for size in sizes])  # type: ignore[operator]
+    return of_kind([offset >> (size.bit_length() - 1) if size < params.bus_bytes else 0 for size in sizes])
 
 
-def of_kind_pitch(stride: Value, sizes: list[int], params: CoreParams, of_kind: object) -> Value:
+def of_kind_pitch(stride: Value, sizes: list[int], params: CoreParams, of_kind: OfKind) -> Value:
     """The low bits, in bytes, of a row pitch of `stride` elements."""
-    return of_kind([(stride * size)[: params.bus_bytes_log2] if size < params.bus_bytes else 0 for size in sizes])  # type: ignore[operator]
+    return of_kind([(stride * size)[: params.bus_bytes_log2] if size < params.bus_bytes else 0 for size in sizes])

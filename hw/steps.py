@@ -12,7 +12,7 @@ LOAD_COUNT_BITS = 4  # loads of the compute stage are numbered modulo this; fewe
 
 
 def guard(index_bits: int) -> wiring.Signature:
-    """What an unfinished load has yet to write: elements from `next` up to `end`, while `pending` (both exclusive ends fit)."""
+    """What an unfinished load has yet to write: elements from `next` up to `end`; and how many loads are done."""
     return wiring.Signature({
         "loads_done": Out(LOAD_COUNT_BITS), "next": Out(index_bits + 1), "end": Out(index_bits + 1),
     })

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from vtakit.hw.isa.config import VTAConfig, load_config
 from vtakit.hw.isa.errors import ProgramError, VtakitError, one_of
 from vtakit.hw.isa.program import Program
+from vtakit.hw.isa.regs import device_features
 
 ConfigLike = VTAConfig | str | Path | Mapping[str, object]
 
@@ -71,10 +72,10 @@ def run_image(
     )
 
 
-def integer(name: str, value: object) -> int:
+def integer(name: str, value: Any) -> int:
     """An argument as a Python integer, whatever integer type it has."""
     try:
-        return index(value)  # type: ignore[arg-type]
+        return index(value)
     except TypeError:
         raise VtakitError(f"{name} must be an integer, not {value!r:.40}") from None
 
@@ -112,7 +113,8 @@ def run(
     """
     if not isinstance(program, Program):
         raise ProgramError(f"run takes a Program (vtakit.hw.isa.file.load reads one), not {type(program).__name__}")
-    program.require(program.config if config is None else load_config(config))
+    cfg = program.config if config is None else load_config(config)
+    program.require(cfg, features=device_features(cfg))
     contents = {
         program.buffer(name).name: as_bytes(f"the contents of buffer {name!r}", value) for name, value in (buffers or {}).items()
     }

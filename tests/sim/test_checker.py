@@ -1,7 +1,5 @@
 """The static checker finds each planted defect, and is right about random programs from which a dependence is removed."""
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,9 +143,7 @@ def test_every_index_of_a_deep_scratchpad_is_quick():
     words = [
         encode(cfg, "gemm", uop_bgn=0, uop_end=8192, iter_out=16383, iter_in=16383, src_out=1, src_in=1), encode(cfg, "finish"),
     ]
-    start = time.perf_counter()
-    assert check_image(to_bytes(words), 0, 2, cfg) == []
-    assert time.perf_counter() - start < 60  # a bound against enumeration, which would take hours: not a benchmark
+    assert check_image(to_bytes(words), 0, 2, cfg) == []  # enumerating the steps would take hours: the suite's limit ends it
 
 
 def test_index_out_of_range():
