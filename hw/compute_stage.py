@@ -10,28 +10,28 @@ Instructions are started in order. Loads and arithmetic then run side by side, o
 They retire in order, and only then give their tokens.
 """
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.acc_writer import AccWriter
 from vtakit.hw.arithmetic import Arithmetic
-from vtakit.hw.decoder import FAULT_BITS, has_steps
-from vtakit.hw.interfaces import COMMAND, INDEX_BITS, burst, layout, sram_read
+from vtakit.hw.decoder import has_steps
+from vtakit.hw.interfaces import COMMAND, burst, layout, read_beat, sram_read
 from vtakit.hw.isa.config import UOP_BITS
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import LOAD, MEMORIES, MemType, Opcode, Stage
+from vtakit.hw.issue import Issue
 from vtakit.hw.load_port import AHEAD, LoadPort
 from vtakit.hw.load_stage import connect_write, moves, target
 from vtakit.hw.load_writer import Target
 from vtakit.hw.params import CoreParams
-from vtakit.hw.retire import Retire
 from vtakit.hw.scratchpad import Scratchpad
-from vtakit.hw.stage import Cause, token_members, tokens_there
+from vtakit.hw.stage import Cause, attribute, status, token_members
 from vtakit.hw.steps import LOAD_COUNT_BITS, StepGenerator, ordered_command
 
 ARITHMETIC_AHEAD = 4  # GEMM and ALU instructions that wait behind the one that runs
-LOADS, ARITHMETIC = 1, 2  # units, as retirement numbers them
+LOADS, ARITHMETIC = 1, 2  # units
 
 
 class ComputeStage(wiring.Component):
@@ -46,7 +46,7 @@ class ComputeStage(wiring.Component):
     pop_prev, pop_next, push_prev, push_next tokens from and to load (prev) and store (next)
     finished : ``Out(1)``                    FINISH retires
     stop : ``In(1)``                         start nothing
-    fault, fault_index, cause, waits, index, empty    as in the load stage
+    status : ``Out(status)``
     """
 
     def __init__(self, params: CoreParams) -> None:
@@ -57,13 +57,11 @@ class ComputeStage(wiring.Component):
             **{f"base_{kind.name.lower()}": In(params.address_bits) for kind in self._kinds},
             "window_low": In(params.address_bits), "window_high": In(params.address_bits + 1),
             "requests": Out(stream.Signature(burst(params))),
-            "returned": In(stream.Signature(params.bus_bits, always_ready=True)),
+            "returned": In(stream.Signature(read_beat(params), always_ready=True)),
             "inp": Out(sram_read(8 * cfg.inp_bytes, cfg.inp_depth_log2)),
             "wgt": Out(sram_read(8 * cfg.wgt_bytes, cfg.wgt_depth_log2)),
             "store": In(sram_read(8 * cfg.acc_bytes, cfg.acc_depth_log2)), "store_ready": Out(1),
-            **token_members(Stage.COMPUTE), "finished": Out(1), "stop": In(1),
-            "fault": Out(FAULT_BITS), "fault_index": Out(INDEX_BITS), "cause": Out(3), "waits": Out(1), "index": Out(INDEX_BITS),
-            "empty": Out(1),
+            **token_members(Stage.COMPUTE), "finished": Out(1), "stop": In(1), "status": Out(status()),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -77,7 +75,7 @@ class ComputeStage(wiring.Component):
         m.submodules.acc_writer = acc_writer = AccWriter(params)
         m.submodules.steps = steps = StepGenerator(cfg)
         m.submodules.arithmetic = arithmetic = Arithmetic(cfg)
-        m.submodules.retire = retire = Retire(2)
+        m.submodules.issue = issue = Issue(cfg, Stage.COMPUTE, 2)
         m.submodules.uop = uop = Scratchpad(
             element_bits=UOP_BITS, depth_log2=cfg.uop_depth_log2, lanes=to_uop.lanes, registered=False,
         )
@@ -86,6 +84,10 @@ class ComputeStage(wiring.Component):
         )
         connect(m, port.requests, flipped(self.requests))
         connect(m, flipped(self.returned), port.returned)
+        connect(m, flipped(self.commands), issue.commands)
+        connect(m, flipped(self.pop_prev), issue.pop_prev)
+        connect(m, flipped(self.pop_next), issue.pop_next)
+        issue.tell(m, self.status)
         connect(m, steps.steps, arithmetic.steps)
         connect(m, steps.uop, uop.read0)
         connect(m, arithmetic.acc, acc.read0)
@@ -140,58 +142,40 @@ class ComputeStage(wiring.Component):
             port.window_low.eq(self.window_low), port.window_high.eq(self.window_high),
         ]
 
-        # Start.
+        # Issue.
         command = self.commands.payload
         f = data.View(layout(LOAD, cfg), command.word)
-        is_load, is_math, loading, reckoning = (Signal(name=name) for name in ("is_load", "is_math", "loading", "reckoning"))
-        free, start = Signal(), Signal()
-        missing = tokens_there(m, self, Stage.COMPUTE, cfg, command.word, start)
+        is_math = (f.opcode == Opcode.GEMM) | (f.opcode == Opcode.ALU)
         base = self.base_uop
         for kind in self._kinds[1:]:
             base = Mux(f.memory_type == kind, getattr(self, f"base_{kind.name.lower()}"), base)
-        tokens = self.commands.valid & ~missing["pop_prev"] & ~missing["pop_next"] & retire.started.ready & ~self.stop
-        ordered = Signal(ordered_command())
-        queued = Signal(waiting)
+        loading, reckoning = Signal(), Signal()
+        ordered, queued = Signal(ordered_command()), Signal(waiting)
         m.d.comb += [
-            is_load.eq(f.opcode == Opcode.LOAD), is_math.eq((f.opcode == Opcode.GEMM) | (f.opcode == Opcode.ALU)),
-            loading.eq(is_load & moves(command.word, cfg)), reckoning.eq(is_math & has_steps(command.word, cfg)),
-            free.eq(Mux(loading, port.commands.ready & load_queue.w_rdy, ~reckoning | math_queue.w_rdy)),
-            start.eq(tokens & free), self.commands.ready.eq(start),
-            port.commands.valid.eq(tokens & loading & load_queue.w_rdy),
+            loading.eq((f.opcode == Opcode.LOAD) & moves(command.word, cfg)),
+            reckoning.eq(is_math & has_steps(command.word, cfg)),
+            issue.unit.eq(Mux(loading, LOADS, Mux(reckoning, ARITHMETIC, 0))), issue.stop.eq(self.stop),
+            issue.takes.eq(Cat(port.commands.ready & load_queue.w_rdy, math_queue.w_rdy)),
+            issue.done.eq(Cat(port.done, arithmetic.retired)),
+            port.commands.valid.eq(issue.offers[LOADS - 1] & load_queue.w_rdy),
             port.commands.payload.command.eq(command), port.commands.payload.base.eq(base),
             queued.maths_before.eq(maths), queued.is_uop.eq(f.memory_type == MemType.UOP),
-            load_queue.w_en.eq(start & loading), load_queue.w_data.eq(queued),
+            load_queue.w_en.eq(issue.starts & loading), load_queue.w_data.eq(queued),
             ordered.command.eq(command), ordered.loads_before.eq(loads),
-            math_queue.w_en.eq(start & reckoning), math_queue.w_data.eq(ordered),
-            retire.started.valid.eq(start), retire.started.payload.unit.eq(Mux(loading, LOADS, Mux(reckoning, ARITHMETIC, 0))),
-            retire.started.payload.push_prev.eq(f.push_prev), retire.started.payload.push_next.eq(f.push_next),
-            retire.started.payload.finish.eq(f.opcode == Opcode.FINISH),
-            retire.done[LOADS - 1].eq(port.done), retire.done[ARITHMETIC - 1].eq(arithmetic.retired),
-            self.push_prev.eq(retire.push_prev), self.push_next.eq(retire.push_next), self.finished.eq(retire.finish),
-            self.empty.eq(retire.empty & ~self.commands.valid),
-            self.waits.eq(self.commands.valid & (missing["pop_prev"] | missing["pop_next"]) & retire.empty),
-            self.index.eq(command.index),
+            math_queue.w_en.eq(issue.starts & reckoning), math_queue.w_data.eq(ordered),
+            self.push_prev.eq(issue.push_prev), self.push_next.eq(issue.push_next), self.finished.eq(issue.finished),
         ]
-        m.d.sync += [loads.eq(loads + (start & loading)), maths.eq(maths + (start & reckoning))]
+        m.d.sync += [loads.eq(loads + (issue.starts & loading)), maths.eq(maths + (issue.starts & reckoning))]
 
         with m.If(arithmetic.fault):
-            m.d.comb += [self.fault.eq(Fault.SRAM_RANGE), self.fault_index.eq(arithmetic.fault_index)]
-        with m.Elif(port.outside):
-            m.d.comb += [self.fault.eq(Fault.SRAM_RANGE), self.fault_index.eq(port.outside_index)]
-        with m.Elif(port.dram_outside):
-            m.d.comb += [self.fault.eq(Fault.DRAM_RANGE), self.fault_index.eq(port.dram_outside_index)]
-        with m.If(arithmetic.accepts | (port.active & ~port.starved)):
-            m.d.comb += self.cause.eq(Cause.BUSY)
-        with m.Elif(port.starved | ~port.empty):
-            m.d.comb += self.cause.eq(Cause.WAIT_MEMORY)
-        with m.Elif(~retire.empty):
-            m.d.comb += self.cause.eq(Cause.BUSY)
-        with m.Elif(self.commands.valid & missing["pop_prev"]):
-            m.d.comb += self.cause.eq(Cause.WAIT_PREV)
-        with m.Elif(self.commands.valid & missing["pop_next"]):
-            m.d.comb += self.cause.eq(Cause.WAIT_NEXT)
-        with m.Elif(self.commands.valid):
-            m.d.comb += self.cause.eq(Cause.BUSY)
+            m.d.comb += [self.status.fault.eq(Fault.SRAM_RANGE), self.status.fault_index.eq(arithmetic.fault_index)]
         with m.Else():
-            m.d.comb += self.cause.eq(Cause.IDLE)
+            m.d.comb += [self.status.fault.eq(port.fault), self.status.fault_index.eq(port.fault_index)]
+        moving = port.active & ~port.starved
+        attribute(m, self.status.activity.cause, {
+            Cause.BUSY: arithmetic.accepts | moving | issue.starts | (~issue.none_started & ~port.starved & port.empty),
+            Cause.WAIT_MEMORY: ~issue.none_started,
+            Cause.WAIT_PREV: issue.lacks_prev,
+            Cause.WAIT_NEXT: issue.lacks_next,
+        })
         return m

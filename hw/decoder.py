@@ -6,13 +6,10 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from vtakit.hw.interfaces import layout
+from vtakit.hw.interfaces import FAULT_BITS, layout
 from vtakit.hw.isa.config import INSN_BITS, VTAConfig
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import FLAG_QUEUES, FORMATS, LOAD, MEMORIES, AluOp, MemType, Opcode, Stage
-
-FAULT_BITS = 8
-FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
+from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, LOAD, MEMORIES, AluOp, MemType, Opcode, Stage
 
 
 class Decoder(wiring.Component):

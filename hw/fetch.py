@@ -1,18 +1,17 @@
 """Instruction fetch: streams the program from DRAM ahead of the stages and sorts it into their queues."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.bursts import BurstGenerator
-from vtakit.hw.decoder import FAULT_BITS, Decoder
-from vtakit.hw.interfaces import COMMAND, INDEX_BITS, burst
+from vtakit.hw.decoder import Decoder
+from vtakit.hw.interfaces import COMMAND, FAULT_BITS, INDEX_BITS, burst, read_beat
 from vtakit.hw.isa.config import INSN_BITS, INSN_BYTES
+from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, Stage
 from vtakit.hw.params import CoreParams
 from vtakit.hw.read_buffer import ReadBuffer
-
-COUNT_BITS = 24  # instructions of the longest program
 
 
 class Fetch(wiring.Component):
@@ -24,7 +23,7 @@ class Fetch(wiring.Component):
     stop : ``In(1)``                       hand out no further instruction
     requests, returned : ``stream``        bursts and their beats
     load, compute, store : ``Out(stream)`` each stage's instructions, in order
-    fault, fault_index : ``Out``           an instruction that the instruction set does not know
+    fault, fault_index : ``Out``           an instruction that the instruction set does not know, or that cannot be read
     ended : ``Out(1)``                     every instruction is in a queue
     blocked : ``Out(1)``                   the next instruction waits for room in its stage's queue
     """
@@ -32,9 +31,9 @@ class Fetch(wiring.Component):
     def __init__(self, params: CoreParams) -> None:
         self._params = params
         super().__init__({
-            "start": In(1), "address": In(params.address_bits), "count": In(COUNT_BITS), "stop": In(1),
+            "start": In(1), "address": In(params.address_bits), "count": In(INDEX_BITS), "stop": In(1),
             "requests": Out(stream.Signature(burst(params))),
-            "returned": In(stream.Signature(params.bus_bits, always_ready=True)),
+            "returned": In(stream.Signature(read_beat(params), always_ready=True)),
             **{stage.name.lower(): Out(stream.Signature(COMMAND)) for stage in Stage},
             "fault": Out(FAULT_BITS), "fault_index": Out(INDEX_BITS), "ended": Out(1), "blocked": Out(1),
         })
@@ -52,22 +51,22 @@ class Fetch(wiring.Component):
             bursts.rows.payload.address.eq(self.address), bursts.rows.payload.count.eq(1),
             bursts.rows.payload.row_bytes.eq(self.count * INSN_BYTES),
         ]
-        valid, word, taken = self._instructions(m, buffer)
+        valid, word, error, taken = self._instructions(m, buffer)
 
-        index, left = Signal(COUNT_BITS), Signal(COUNT_BITS)
+        index, left = Signal(INDEX_BITS), Signal(INDEX_BITS)
         with m.If(self.start):
             m.d.sync += [index.eq(0), left.eq(self.count)]
         m.d.comb += [decoder.word.eq(word), decoder.is_last.eq(left == 1), self.ended.eq(left == 0)]
         sent = Signal()
         with m.If(valid & (left != 0) & ~self.stop):
-            m.d.comb += [self.fault.eq(decoder.fault), self.fault_index.eq(index)]
+            m.d.comb += [self.fault.eq(Mux(error, Fault.BUS_READ, decoder.fault)), self.fault_index.eq(index)]
         for stage in Stage:
             queue = fifo.SyncFIFOBuffered(width=COMMAND.size, depth=COMMAND_QUEUE_DEPTH)
             m.submodules[f"{stage.name.lower()}_queue"] = queue
-            mine = (decoder.stage == stage) & valid & (left != 0) & (decoder.fault == 0)
+            mine = (decoder.stage == stage) & valid & (left != 0) & (decoder.fault == 0) & ~error
             out = getattr(self, stage.name.lower())
             m.d.comb += [
-                queue.w_data.eq(Cat(word, index, Const(0, INDEX_BITS - COUNT_BITS))), queue.w_en.eq(mine & ~self.stop),
+                queue.w_data.eq(Cat(word, index)), queue.w_en.eq(mine & ~self.stop),
                 out.valid.eq(queue.r_rdy & ~self.stop), out.payload.eq(queue.r_data), queue.r_en.eq(out.ready & ~self.stop),
             ]
             with m.If(mine & ~self.stop):
@@ -77,29 +76,34 @@ class Fetch(wiring.Component):
             m.d.sync += [index.eq(index + 1), left.eq(left - 1)]
         return m
 
-    def _instructions(self, m: Module, buffer: ReadBuffer) -> tuple[Signal, Signal, Signal]:
-        """From beats to instructions: a valid flag, the word, and a signal to drive when the word is taken."""
+    def _instructions(self, m: Module, buffer: ReadBuffer) -> tuple[Signal, Signal, Signal, Signal]:
+        """From beats to instructions: a valid flag, the word, whether it is an error, and a signal to drive when it is taken."""
         bus = self._params.bus_bits
-        valid, word, taken = Signal(), Signal(INSN_BITS), Signal()
+        valid, word, error, taken = Signal(), Signal(INSN_BITS), Signal(), Signal()
+        beat = buffer.beats.payload
         if bus < INSN_BITS:
             pieces = INSN_BITS // bus
-            kept, held = Signal(INSN_BITS - bus), Signal(range(pieces))
+            kept, held, broken = Signal(INSN_BITS - bus), Signal(range(pieces)), Signal()
             whole = held == pieces - 1
             m.d.comb += [
-                valid.eq(buffer.beats.valid & whole), word.eq(Cat(kept, buffer.beats.payload)),
+                valid.eq(buffer.beats.valid & whole), word.eq(Cat(kept, beat.data)),
+                error.eq(broken | beat.error),
                 buffer.beats.ready.eq(~whole | taken),
             ]
             with m.If(buffer.beats.valid & buffer.beats.ready):
-                m.d.sync += [kept.eq(Cat(kept, buffer.beats.payload)[bus:]), held.eq(Mux(whole, 0, held + 1))]
+                m.d.sync += [
+                    kept.eq(Cat(kept, beat.data)[bus:]), held.eq(Mux(whole, 0, held + 1)),
+                    broken.eq(~whole & (broken | beat.error)),
+                ]
         else:
             lanes = bus // INSN_BITS
             lane = Signal(range(max(2, lanes)))
             m.d.comb += [
-                valid.eq(buffer.beats.valid), word.eq(buffer.beats.payload.word_select(lane, INSN_BITS)),
+                valid.eq(buffer.beats.valid), word.eq(beat.data.word_select(lane, INSN_BITS)), error.eq(beat.error),
                 buffer.beats.ready.eq(taken & (lane == lanes - 1)),
             ]
             with m.If(self.start):
                 m.d.sync += lane.eq(self.address[4:] & (lanes - 1))
             with m.Elif(taken):
                 m.d.sync += lane.eq((lane + 1) & (lanes - 1))
-        return valid, word, taken
+        return valid, word, error, taken

@@ -1,4 +1,4 @@
-"""The signals between blocks: commands, scratchpad ports, bursts and the AXI4 channels."""
+"""The signals between blocks: commands, scratchpad ports, bursts, and the AXI4 and AXI4-Lite channels."""
 
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, stream, wiring
@@ -8,7 +8,8 @@ from vtakit.hw.isa.config import INSN_BITS, VTAConfig
 from vtakit.hw.isa.formats import Format, Kind
 from vtakit.hw.params import CoreParams
 
-INDEX_BITS = 32  # number of an instruction in its program
+INDEX_BITS = 24  # number of an instruction in its program
+FAULT_BITS = 8
 
 
 def layout(fmt: Format, cfg: VTAConfig) -> data.Layout:
@@ -41,6 +42,11 @@ def burst(params: CoreParams) -> data.StructLayout:
     return data.StructLayout({"address": params.address_bits, "last": range(params.burst_beats)})
 
 
+def read_beat(params: CoreParams) -> data.StructLayout:
+    """A beat that was read, and whether the memory answered with an error instead."""
+    return data.StructLayout({"data": params.bus_bits, "error": 1})
+
+
 def axi_read(params: CoreParams) -> wiring.Signature:
     """The read channels of an AXI4 manager with one ID; constant signals (size, burst type) are added at the top."""
     return wiring.Signature({
@@ -55,4 +61,15 @@ def axi_write(params: CoreParams) -> wiring.Signature:
         "aw": Out(stream.Signature(data.StructLayout({"addr": params.address_bits, "len": 8}))),
         "w": Out(stream.Signature(data.StructLayout({"data": params.bus_bits, "strb": params.bus_bytes, "last": 1}))),
         "b": In(stream.Signature(data.StructLayout({"resp": 2}))),
+    })
+
+
+def axi_lite(address_bits: int) -> wiring.Signature:
+    """The channels of an AXI4-Lite manager of 32 bits."""
+    return wiring.Signature({
+        "aw": Out(stream.Signature(data.StructLayout({"addr": address_bits}))),
+        "w": Out(stream.Signature(data.StructLayout({"data": 32, "strb": 4}))),
+        "b": In(stream.Signature(data.StructLayout({"resp": 2}))),
+        "ar": Out(stream.Signature(data.StructLayout({"addr": address_bits}))),
+        "r": In(stream.Signature(data.StructLayout({"data": 32, "resp": 2}))),
     })

@@ -7,7 +7,8 @@ from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.bursts import BurstGenerator
-from vtakit.hw.interfaces import COMMAND, INDEX_BITS, burst, layout
+from vtakit.hw.interfaces import COMMAND, FAULT_BITS, INDEX_BITS, burst, layout, read_beat
+from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import LOAD
 from vtakit.hw.load_writer import COUNT_BITS, LoadWriter, Target, load_write, located_command
 from vtakit.hw.params import CoreParams
@@ -26,8 +27,8 @@ class LoadPort(wiring.Component):
     requests, returned : ``stream``         bursts and their beats
     write0 … : ``Out(stream)``              scratchpad writes, one stream for each target
     window_low, window_high : ``In``        bytes of DRAM that may be read
-    next, end, begins, done, active, starved, outside, outside_index   of the writer
-    dram_outside, dram_outside_index : ``Out``   a row leaves the window; number of its LOAD
+    next, end, begins, done, active, starved   of the writer
+    fault, fault_index : ``Out``            of the writer, or a row leaves the window; number of its LOAD
     empty : ``Out(1)``                      nothing is under way
     """
 
@@ -37,12 +38,11 @@ class LoadPort(wiring.Component):
             "commands": In(stream.Signature(data.StructLayout({"command": COMMAND, "base": params.address_bits}))),
             "may_write": In(1),
             "requests": Out(stream.Signature(burst(params))),
-            "returned": In(stream.Signature(params.bus_bits, always_ready=True)),
+            "returned": In(stream.Signature(read_beat(params), always_ready=True)),
             **{f"write{n}": Out(stream.Signature(load_write(params))) for n in range(len(self._targets))},
             "window_low": In(params.address_bits), "window_high": In(params.address_bits + 1),
             "next": Out(COUNT_BITS), "end": Out(COUNT_BITS), "begins": Out(1), "done": Out(1),
-            "active": Out(1), "starved": Out(1), "outside": Out(1), "outside_index": Out(INDEX_BITS),
-            "dram_outside": Out(1), "dram_outside_index": Out(INDEX_BITS), "empty": Out(1),
+            "active": Out(1), "starved": Out(1), "fault": Out(FAULT_BITS), "fault_index": Out(INDEX_BITS), "empty": Out(1),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -83,9 +83,13 @@ class LoadPort(wiring.Component):
             queue.r_en.eq(writer.commands.ready & self.may_write),
             self.next.eq(writer.next), self.end.eq(writer.end), self.begins.eq(writer.begins), self.done.eq(writer.done),
             self.active.eq(writer.active), self.starved.eq(writer.starved),
-            self.outside.eq(writer.outside), self.outside_index.eq(writer.outside_index), self.dram_outside.eq(bursts.outside),
             self.empty.eq(~queue.r_rdy & ~writer.active & buffer.empty & bursts.rows.ready),
         ]
+        located = Signal(INDEX_BITS)  # number of the LOAD whose addresses are being made
         with m.If(self.commands.valid & self.commands.ready):
-            m.d.sync += self.dram_outside_index.eq(self.commands.payload.command.index)
+            m.d.sync += located.eq(self.commands.payload.command.index)
+        with m.If(writer.fault):
+            m.d.comb += [self.fault.eq(writer.fault), self.fault_index.eq(writer.fault_index)]
+        with m.Elif(bursts.outside):
+            m.d.comb += [self.fault.eq(Fault.DRAM_RANGE), self.fault_index.eq(located)]
         return m

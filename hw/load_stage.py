@@ -4,16 +4,14 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from vtakit.hw.decoder import FAULT_BITS
-from vtakit.hw.interfaces import COMMAND, INDEX_BITS, burst, layout, sram_write
+from vtakit.hw.interfaces import COMMAND, burst, layout, read_beat, sram_write
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import LOAD, MEMORIES, MemType, Stage
+from vtakit.hw.issue import Issue
 from vtakit.hw.load_port import LoadPort
 from vtakit.hw.load_writer import Target
 from vtakit.hw.params import CoreParams
-from vtakit.hw.retire import Retire
-from vtakit.hw.stage import Cause, token_members, tokens_there
+from vtakit.hw.stage import Cause, attribute, status, token_members
 
 KINDS = (MemType.INP, MemType.WGT)
 
@@ -60,10 +58,8 @@ class LoadStage(wiring.Component):
     requests, returned : ``stream``          read bursts and their beats
     inp, wgt : ``Out(sram_write)``           the scratchpads
     pop_next, push_next                      tokens from and to compute
-    fault, fault_index : ``Out``             a `Fault` and the number of its instruction
-    cause : ``Out(3)``                       what the cycle was spent on
-    waits : ``Out(1)``, index : ``Out``      an instruction waits for a token; its number
-    empty : ``Out(1)``                       nothing is under way
+    stop : ``In(1)``                         start nothing
+    status : ``Out(status)``
     """
 
     def __init__(self, params: CoreParams) -> None:
@@ -73,54 +69,37 @@ class LoadStage(wiring.Component):
             **{f"base_{kind.name.lower()}": In(params.address_bits) for kind in KINDS},
             "window_low": In(params.address_bits), "window_high": In(params.address_bits + 1),
             "requests": Out(stream.Signature(burst(params))),
-            "returned": In(stream.Signature(params.bus_bits, always_ready=True)),
+            "returned": In(stream.Signature(read_beat(params), always_ready=True)),
             **{kind.name.lower(): Out(sram_port(params, kind)) for kind in KINDS},
-            **token_members(Stage.LOAD),
-            "fault": Out(FAULT_BITS), "fault_index": Out(INDEX_BITS), "cause": Out(3), "waits": Out(1), "index": Out(INDEX_BITS),
-            "empty": Out(1),
+            **token_members(Stage.LOAD), "stop": In(1), "status": Out(status()),
         })
 
     def elaborate(self, platform: object) -> Module:
         m, params = Module(), self._params
         targets = [target(params, kind) for kind in KINDS]
         m.submodules.port = port = LoadPort(params, targets)
-        m.submodules.retire = retire = Retire(1)
+        m.submodules.issue = issue = Issue(params.cfg, Stage.LOAD, 1)
         connect(m, port.requests, flipped(self.requests))
         connect(m, flipped(self.returned), port.returned)
         for n, (kind, to) in enumerate(zip(KINDS, targets, strict=True)):
             connect_write(m, params, to, getattr(port, f"write{n}"), getattr(self, kind.name.lower()))
+        connect(m, flipped(self.commands), issue.commands)
+        connect(m, flipped(self.pop_next), issue.pop_next)
+        issue.tell(m, self.status)
 
         command = self.commands.payload
         f = data.View(layout(LOAD, params.cfg), command.word)
-        moving, start = Signal(), Signal()
-        missing = tokens_there(m, self, Stage.LOAD, params.cfg, command.word, start)["pop_next"]
         m.d.comb += [
-            moving.eq(moves(command.word, params.cfg)),
-            start.eq(self.commands.valid & ~missing & retire.started.ready & (~moving | port.commands.ready)),
-            self.commands.ready.eq(start),
-            port.commands.valid.eq(self.commands.valid & ~missing & retire.started.ready & moving),
-            port.commands.payload.command.eq(command),
+            issue.unit.eq(moves(command.word, params.cfg)), issue.takes.eq(port.commands.ready), issue.done.eq(port.done),
+            issue.stop.eq(self.stop), self.push_next.eq(issue.push_next),
+            port.commands.valid.eq(issue.offers), port.commands.payload.command.eq(command),
             port.commands.payload.base.eq(Mux(f.memory_type == MemType.INP, self.base_inp, self.base_wgt)),
             port.may_write.eq(1), port.window_low.eq(self.window_low), port.window_high.eq(self.window_high),
-            retire.started.valid.eq(start), retire.started.payload.unit.eq(moving),
-            retire.started.payload.push_next.eq(f.push_next), retire.done.eq(port.done),
-            self.push_next.eq(retire.push_next), self.empty.eq(retire.empty & ~self.commands.valid),
-            self.waits.eq(self.commands.valid & missing & retire.empty), self.index.eq(command.index),
+            self.status.fault.eq(port.fault), self.status.fault_index.eq(port.fault_index),
         ]
-        with m.If(port.outside):
-            m.d.comb += [self.fault.eq(Fault.SRAM_RANGE), self.fault_index.eq(port.outside_index)]
-        with m.Elif(port.dram_outside):
-            m.d.comb += [self.fault.eq(Fault.DRAM_RANGE), self.fault_index.eq(port.dram_outside_index)]
-        with m.If(port.active & ~port.starved):
-            m.d.comb += self.cause.eq(Cause.BUSY)
-        with m.Elif(~retire.empty):
-            m.d.comb += self.cause.eq(Cause.WAIT_MEMORY)
-        with m.Elif(self.commands.valid & missing):
-            m.d.comb += self.cause.eq(Cause.WAIT_NEXT)
-        with m.Elif(self.commands.valid):
-            m.d.comb += self.cause.eq(Cause.BUSY)
-        with m.Else():
-            m.d.comb += self.cause.eq(Cause.IDLE)
+        attribute(m, self.status.activity.cause, {
+            Cause.BUSY: (port.active & ~port.starved) | issue.starts,
+            Cause.WAIT_MEMORY: ~issue.none_started,
+            Cause.WAIT_NEXT: issue.lacks_next,
+        })
         return m
-
-

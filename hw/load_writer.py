@@ -7,7 +7,8 @@ from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from vtakit.hw.interfaces import COMMAND, INDEX_BITS, layout
+from vtakit.hw.interfaces import COMMAND, FAULT_BITS, INDEX_BITS, layout, read_beat
+from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import LOAD, MemType
 from vtakit.hw.params import CoreParams
 
@@ -66,16 +67,17 @@ class LoadWriter(wiring.Component):
     begins, done : ``Out(1)``           a LOAD is taken up; all of it is written
     active : ``Out(1)``                 a LOAD is in hand
     starved : ``Out(1)``                it waits for a beat
-    outside, outside_index : ``Out``    an element lies outside its scratchpad: it is not written, ever; number of the LOAD
+    fault, fault_index : ``Out``        the next element lies outside its scratchpad, or its data are an error: it is not
+                                        written, ever; number of the LOAD
     """
 
     def __init__(self, params: CoreParams, targets: Sequence[Target]) -> None:
         self._params, self._targets = params, tuple(targets)
         super().__init__({
-            "commands": In(stream.Signature(located_command(params))), "beats": In(stream.Signature(params.bus_bits)),
+            "commands": In(stream.Signature(located_command(params))), "beats": In(stream.Signature(read_beat(params))),
             **{f"write{n}": Out(stream.Signature(load_write(params))) for n in range(len(self._targets))},
             "next": Out(COUNT_BITS), "end": Out(COUNT_BITS), "begins": Out(1), "done": Out(1), "active": Out(1),
-            "starved": Out(1), "outside": Out(1), "outside_index": Out(INDEX_BITS),
+            "starved": Out(1), "fault": Out(FAULT_BITS), "fault_index": Out(INDEX_BITS),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -101,7 +103,8 @@ class LoadWriter(wiring.Component):
         zero, wide, beat = Signal(), Signal(), Signal(9)
         count, step, available, at = Signal(7), Signal(7), Signal(7), Signal(6)
         fires, run_done, row_done, data_row, next_row = Signal(), Signal(), Signal(), Signal(), Signal(17)
-        fits, offset, ready = Signal(), Signal(max(1, params.bus_bytes_log2)), Signal()
+        fits, legal, offset, ready = Signal(), Signal(), Signal(max(1, params.bus_bytes_log2)), Signal()
+        error = ~zero & self.beats.valid & self.beats.payload.error
         lanes = of_kind([target.lanes for target in targets])
         a_beat = of_kind([target.a_beat(params) for target in targets])
         last_beat = of_kind([target.beats(params) - 1 for target in targets])
@@ -113,22 +116,26 @@ class LoadWriter(wiring.Component):
             step.eq(Mux(zero | ~wide | (beat == last_beat), count, 0)),
             fits.eq(self.next + count <= of_kind([target.depth for target in targets])),
             ready.eq(sum((hit & write.ready for hit, write in zip(mine, writes, strict=True)), start=0) != 0),
-            fires.eq(self.active & ~setup & fits & ready & (zero | self.beats.valid)),
+            legal.eq(self.active & ~setup & fits & ~error), fires.eq(legal & ready & (zero | self.beats.valid)),
             run_done.eq(fires & (left == step)), next_row.eq(row + 1),
             row_done.eq(run_done & (trailing | (leading & ~data_row) | (~zero & (f.x_pad_1 == 0)))),
             self.beats.ready.eq(fires & ~zero & (wide | (available == count) | (left == count))),
             self.done.eq(row_done & (next_row == row_end)),
             self.starved.eq(self.active & ~setup & ~zero & ~self.beats.valid),
-            self.outside.eq(self.active & ~setup & ~fits), self.outside_index.eq(current.command.index),
+            self.fault_index.eq(current.command.index),
         ]
+        with m.If(self.active & ~setup & ~fits):
+            m.d.comb += self.fault.eq(Fault.SRAM_RANGE)
+        with m.Elif(self.active & ~setup & error):
+            m.d.comb += self.fault.eq(Fault.BUS_READ)
         for hit, write, target in zip(mine, writes, targets, strict=True):
             # Elements that share a beat come to its low end.
-            moved = self.beats.payload
+            moved = self.beats.payload.data
             if target.a_beat(params) > 1:
                 bits = 8 * target.element_bytes
                 moved = Array(moved[n * bits :] for n in range(target.a_beat(params)))[at]
             m.d.comb += [
-                write.valid.eq(self.active & ~setup & fits & hit & (zero | self.beats.valid)),
+                write.valid.eq(legal & hit & (zero | self.beats.valid)),
                 write.payload.index.eq(self.next), write.payload.count.eq(count), write.payload.zero.eq(zero),
                 write.payload.beat.eq(beat), write.payload.last.eq(zero | (beat == last_beat)), write.payload.data.eq(moved),
             ]

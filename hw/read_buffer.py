@@ -5,7 +5,7 @@ from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.bursts import burst_of_rows
-from vtakit.hw.interfaces import burst
+from vtakit.hw.interfaces import burst, read_beat
 from vtakit.hw.params import CoreParams
 
 
@@ -23,7 +23,7 @@ class ReadBuffer(wiring.Component):
 
     def __init__(self, params: CoreParams) -> None:
         self._params = params
-        beat = params.bus_bits
+        beat = read_beat(params)
         super().__init__({
             "bursts": In(stream.Signature(burst_of_rows(params))), "requests": Out(stream.Signature(burst(params))),
             "returned": In(stream.Signature(beat, always_ready=True)), "beats": Out(stream.Signature(beat)), "empty": Out(1),
@@ -31,7 +31,7 @@ class ReadBuffer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m, params = Module(), self._params
-        m.submodules.fifo = buffer = fifo.SyncFIFOBuffered(width=params.bus_bits, depth=params.buffer_beats)
+        m.submodules.fifo = buffer = fifo.SyncFIFOBuffered(width=read_beat(params).size, depth=params.buffer_beats)
         room = Signal(range(params.buffer_beats + 1), init=params.buffer_beats)
         fits, asked, taken = Signal(), Signal(), Signal()
         m.d.comb += [

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from vtakit.hw.interfaces import axi_read, burst
+from vtakit.hw.interfaces import axi_read, burst, read_beat
 from vtakit.hw.params import CoreParams
 
 
@@ -14,19 +14,18 @@ class ReadMaster(wiring.Component):
     Members
     -------
     requests0 … : ``In(stream)``        bursts; the reader has room for all their beats
-    returned0 … : ``Out(stream)``       their beats
+    returned0 … : ``Out(stream)``       their beats, those that the memory answered with an error marked
     axi : ``Out(axi_read)``
     stop : ``In(1)``                    start no further burst
     idle : ``Out(1)``                   no burst is in flight
-    error : ``Out(1)``                  the memory answered with an error; that beat is passed on all the same
     """
 
     def __init__(self, params: CoreParams, readers: int) -> None:
         self._params, self._readers = params, readers
-        members: dict[str, wiring.Member] = {"axi": Out(axi_read(params)), "stop": In(1), "idle": Out(1), "error": Out(1)}
+        members: dict[str, wiring.Member] = {"axi": Out(axi_read(params)), "stop": In(1), "idle": Out(1)}
         for n in range(readers):
             members[f"requests{n}"] = In(stream.Signature(burst(params)))
-            members[f"returned{n}"] = Out(stream.Signature(params.bus_bits, always_ready=True))
+            members[f"returned{n}"] = Out(stream.Signature(read_beat(params), always_ready=True))
         super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
@@ -65,11 +64,12 @@ class ReadMaster(wiring.Component):
         r = self.axi.r
         m.d.comb += [
             r.ready.eq(owners.r_rdy), finished.eq(r.valid & r.ready & r.payload.last), owners.r_en.eq(finished),
-            self.error.eq(r.valid & r.ready & r.payload.resp[1]), self.idle.eq(in_flight == 0),
+            self.idle.eq(in_flight == 0),
         ]
         for n, stream_back in enumerate(returned):
             m.d.comb += [
-                stream_back.valid.eq(r.valid & r.ready & (owners.r_data == n)), stream_back.payload.eq(r.payload.data),
+                stream_back.valid.eq(r.valid & r.ready & (owners.r_data == n)), stream_back.payload.data.eq(r.payload.data),
+                stream_back.payload.error.eq(r.payload.resp[1]),
             ]
         m.d.sync += in_flight.eq(in_flight + start - finished)
         return m

@@ -4,12 +4,14 @@ from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from vtakit.hw.interfaces import INDEX_BITS
+
 ENTRIES = 7  # instructions of a stage under way; counters modulo 16 tell any two of them apart
 
 
 def entry(units: int) -> data.StructLayout:
-    """An instruction that was started: the unit that does it (0: nothing is to be done), and the tokens that it gives."""
-    return data.StructLayout({"unit": range(units + 1), "push_prev": 1, "push_next": 1, "finish": 1})
+    """An instruction that was started: its number, the unit that does it (0: nothing is to be done), the tokens that it gives."""
+    return data.StructLayout({"unit": range(units + 1), "push_prev": 1, "push_next": 1, "finish": 1, "index": INDEX_BITS})
 
 
 class Retire(wiring.Component):
@@ -18,6 +20,7 @@ class Retire(wiring.Component):
     started : ``In(stream)``                   instructions, as they are started
     done : ``In(units)``                       bit n: unit n + 1 has finished its oldest instruction
     push_prev, push_next, finish : ``Out(1)``  the oldest instruction retires and gives a token; or it is FINISH
+    retires : ``Out(1)``, index : ``Out``      the oldest instruction retires; its number
     empty : ``Out(1)``                         none is under way
     """
 
@@ -26,6 +29,7 @@ class Retire(wiring.Component):
         super().__init__({
             "started": In(stream.Signature(entry(units))), "done": In(units),
             "push_prev": Out(1), "push_next": Out(1), "finish": Out(1), "empty": Out(1),
+            "retires": Out(1), "index": Out(INDEX_BITS),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -34,13 +38,13 @@ class Retire(wiring.Component):
         oldest = data.View(entry(self._units), queue.r_data)
         finished = [Signal(range(ENTRIES + 1), name=f"finished{n}") for n in range(self._units)]
         ready = Array([Signal(init=1, name="nothing"), *(count != 0 for count in finished)])[oldest.unit]
-        retires = Signal()
         m.d.comb += [
             queue.w_en.eq(self.started.valid), queue.w_data.eq(self.started.payload), self.started.ready.eq(queue.w_rdy),
-            retires.eq(queue.r_rdy & ready), queue.r_en.eq(retires), self.empty.eq(~queue.r_rdy),
-            self.push_prev.eq(retires & oldest.push_prev), self.push_next.eq(retires & oldest.push_next),
-            self.finish.eq(retires & oldest.finish),
+            self.retires.eq(queue.r_rdy & ready), queue.r_en.eq(self.retires), self.empty.eq(~queue.r_rdy),
+            self.index.eq(oldest.index),
+            self.push_prev.eq(self.retires & oldest.push_prev), self.push_next.eq(self.retires & oldest.push_next),
+            self.finish.eq(self.retires & oldest.finish),
         ]
         for n, count in enumerate(finished):
-            m.d.sync += count.eq(count + self.done[n] - (retires & (oldest.unit == n + 1)))
+            m.d.sync += count.eq(count + self.done[n] - (self.retires & (oldest.unit == n + 1)))
         return m

@@ -1,14 +1,13 @@
-"""What the three stages share: taking an instruction's tokens at once, and what a stage's cycle was spent on."""
+"""What the three stages share: their tokens' members, what they tell about themselves, and what a cycle was spent on."""
 
 from enum import IntEnum
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Mux, Value
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
 
-from vtakit.hw.decoder import FLAGS
-from vtakit.hw.interfaces import layout
-from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import FLAG_QUEUES, LOAD, Stage
+from vtakit.hw.interfaces import FAULT_BITS, INDEX_BITS
+from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, Stage
 
 
 class Cause(IntEnum):
@@ -21,26 +20,38 @@ class Cause(IntEnum):
     IDLE = 4
 
 
+def activity() -> data.StructLayout:
+    """What a stage did in this cycle: a `Cause`, and the instructions that it started and retired, if any."""
+    return data.StructLayout({
+        "cause": 3, "starts": 1, "retires": 1, "start_index": INDEX_BITS, "retire_index": INDEX_BITS,
+    })
+
+
+def status() -> wiring.Signature:
+    """What a stage tells.
+
+    fault, fault_index   a `Fault` and the number of its instruction
+    activity             what the cycle was spent on
+    waits, index         an instruction waits for a token, and nothing else is under way; its number
+    empty                nothing is under way
+    """
+    return wiring.Signature({
+        "fault": Out(FAULT_BITS), "fault_index": Out(INDEX_BITS), "activity": Out(activity()), "waits": Out(1),
+        "index": Out(INDEX_BITS), "empty": Out(1),
+    })
+
+
 def token_members(stage: Stage) -> dict[str, wiring.Member]:
     """Streams of the queues that the stage takes tokens from, and pulses for those that it gives to, by flag."""
     return {
-        flag: wiring.In(stream.Signature(0)) if flag.startswith("pop") else wiring.Out(1)
+        flag: In(stream.Signature(0)) if flag.startswith("pop") else Out(1)
         for flag in FLAGS if (stage, flag) in FLAG_QUEUES
     }
 
 
-def tokens_there(
-    m: Module, block: wiring.Component, stage: Stage, cfg: VTAConfig, word: Value, taken: Signal
-) -> dict[str, Value]:
-    """Drive the stage's token streams: all tokens of the instruction `word` are taken in the cycle `taken`.
-
-    Returns for each pop flag whether its token is missing.
-    """
-    fields = data.View(layout(LOAD, cfg), word)
-    missing = {}
-    for flag in ("pop_prev", "pop_next"):
-        if (stage, flag) in FLAG_QUEUES:
-            tokens = getattr(block, flag)
-            m.d.comb += tokens.ready.eq(taken & fields[flag])
-            missing[flag] = fields[flag] & ~tokens.valid
-    return missing
+def attribute(m: Module, cause: Value, reasons: dict[Cause, Value]) -> None:
+    """Drive `cause`: the first that holds, or idle."""
+    chosen: Value | Cause = Cause.IDLE
+    for reason, holds in reversed(reasons.items()):
+        chosen = Mux(holds, reason, chosen)
+    m.d.comb += cause.eq(chosen)

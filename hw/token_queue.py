@@ -4,6 +4,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from vtakit.hw.interfaces import INDEX_BITS
+
 
 class TokenQueue(wiring.Component):
     """Dependence tokens between two stages, kept as a count because a token carries no data.
@@ -14,13 +16,15 @@ class TokenQueue(wiring.Component):
     pop : ``Out(stream.Signature(0))``  a token is available; taking it lets the consumer start
     overflow : ``Out(1)``               a push found the queue full: the program is wrong
     empty : ``Out(1)``                  no token waits
+    index : ``In``, giver : ``Out``     number of the instruction that pushes; of the last one that did
     """
 
     def __init__(self, depth: int) -> None:
         if depth < 1:
             raise ValueError(f"TokenQueue depth must be at least 1, got {depth}")
         self._depth = depth
-        super().__init__({"push": In(1), "pop": Out(stream.Signature(0)), "overflow": Out(1), "empty": Out(1)})
+        super().__init__({"push": In(1), "pop": Out(stream.Signature(0)), "overflow": Out(1), "empty": Out(1),
+                          "index": In(INDEX_BITS), "giver": Out(INDEX_BITS)})
 
     def elaborate(self, platform: object) -> Module:
         m, count = Module(), Signal(range(self._depth + 1))
@@ -30,4 +34,6 @@ class TokenQueue(wiring.Component):
             self.overflow.eq(self.push & ~taken & (count == self._depth)),
         ]
         m.d.sync += count.eq(count + (self.push & ~self.overflow) - taken)
+        with m.If(self.push):
+            m.d.sync += self.giver.eq(self.index)
         return m

@@ -1,65 +1,100 @@
-"""The accelerator with plain pins: what Verilator, cocotb and a board's own wrapper connect to."""
+"""The accelerator as a block for a system: an AXI4-Lite port for the host's registers, an AXI4 port for memory."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Const, Module, ResetInserter, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.core import Core
-from vtakit.hw.decoder import FAULT_BITS
-from vtakit.hw.fetch import COUNT_BITS
-from vtakit.hw.interfaces import INDEX_BITS
-from vtakit.hw.isa.insns import MEMORIES, Stage
+from vtakit.hw.counters import Counters
+from vtakit.hw.interfaces import INDEX_BITS, axi_lite, axi_read, axi_write
+from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES, Stage
+from vtakit.hw.isa.regs import ADDRESS_BITS, CYCLE_CAUSES, IDENTITY, device_features, pack_config
 from vtakit.hw.params import CoreParams
+from vtakit.hw.registers import Registers
+from vtakit.hw.supervisor import Supervisor
 
 TOP_NAME = "vta"
+_INCREMENTING = 1
+_NORMAL_MEMORY = 0b0011  # AxCACHE: modifiable, bufferable
+CONSTANT_PINS = {  # AXI4 signals that never change, by name without the channel: width and value
+    "id": (1, 0), "burst": (2, _INCREMENTING), "lock": (1, 0), "cache": (4, _NORMAL_MEMORY), "prot": (3, 0), "qos": (4, 0),
+}
 
 
 class Top(wiring.Component):
-    """`Core` with the AXI4 signals under their standard names, and its settings and state as pins.
+    """Registers, supervisor, counters and core.
 
     Members
     -------
-    start, insn_addr, insn_count, window_low, window_high, base_…   as in `Core`
-    ar…, r…, aw…, w…, b…      the AXI4 channels; bursts are incrementing, of whole beats, with one ID
-    busy, done, fault, fault_index, fault_stage, cause_…            as in `Core`
+    s_axil_…    an AXI4-Lite subordinate: the registers of `hw.isa.regs`
+    m_axi_…     an AXI4 manager: incrementing bursts of whole beats, one ID
     """
 
     def __init__(self, params: CoreParams) -> None:
         self._params = params
-        address = params.address_bits
-        self._settings = {
-            "start": In(1), "insn_addr": In(address), "insn_count": In(COUNT_BITS),
-            "window_low": In(address), "window_high": In(address + 1),
-            **{f"base_{kind.name.lower()}": In(address) for kind in MEMORIES},
-        }
-        self._state = {
-            "busy": Out(1), "done": Out(1), "fault": Out(FAULT_BITS), "fault_index": Out(INDEX_BITS), "fault_stage": Out(2),
-            **{f"cause_{stage.name.lower()}": Out(3) for stage in Stage},
-        }
-        super().__init__({
-            **self._settings, **self._state,
-            "araddr": Out(address), "arlen": Out(8), "arvalid": Out(1), "arready": In(1),
-            "rdata": In(params.bus_bits), "rresp": In(2), "rlast": In(1), "rvalid": In(1), "rready": Out(1),
-            "awaddr": Out(address), "awlen": Out(8), "awvalid": Out(1), "awready": In(1),
-            "wdata": Out(params.bus_bits), "wstrb": Out(params.bus_bytes), "wlast": Out(1), "wvalid": Out(1), "wready": In(1),
-            "bresp": In(2), "bvalid": In(1), "bready": Out(1),
-        })
+        members: dict[str, wiring.Member] = {}
+        for prefix, signature, flow in (
+            ("s_axil_", axi_lite(ADDRESS_BITS), In), ("m_axi_", axi_read(params), Out), ("m_axi_", axi_write(params), Out),
+        ):
+            for channel, member in signature.members.items():
+                outward = (flow is Out) == (member.flow is Out)
+                to, back = (Out, In) if outward else (In, Out)
+                pins = {name: field.width for name, field in member.signature.members["payload"].shape}
+                members |= {f"{prefix}{channel}{name}": to(width) for name, width in pins.items()}
+                members |= {f"{prefix}{channel}valid": to(1), f"{prefix}{channel}ready": back(1)}
+        members |= {"s_axil_awprot": In(3), "s_axil_arprot": In(3), "m_axi_rid": In(1), "m_axi_bid": In(1)}
+        for channel in ("ar", "aw"):
+            members |= {f"m_axi_{channel}{name}": Out(width) for name, (width, _) in CONSTANT_PINS.items()}
+            members |= {f"m_axi_{channel}size": Out(3)}
+        super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
-        m.submodules.core = core = Core(self._params)
-        m.d.comb += [getattr(core, name).eq(getattr(self, name)) for name in self._settings]
-        m.d.comb += [getattr(self, name).eq(getattr(core, name)) for name in self._state]
-        for channel, port, outward in (
-            ("ar", core.read.ar, True), ("r", core.read.r, False),
-            ("aw", core.write.aw, True), ("w", core.write.w, True), ("b", core.write.b, False),
-        ):
-            pins = {name: getattr(self, f"{channel}{name}") for name in port.payload.shape().members}
-            valid, ready = getattr(self, f"{channel}valid"), getattr(self, f"{channel}ready")
-            if outward:
-                m.d.comb += [valid.eq(port.valid), port.ready.eq(ready)]
-                m.d.comb += [pin.eq(port.payload[name]) for name, pin in pins.items()]
-            else:
-                m.d.comb += [port.valid.eq(valid), ready.eq(port.ready)]
-                m.d.comb += [port.payload[name].eq(pin) for name, pin in pins.items()]
+        m, params = Module(), self._params
+        settings = {
+            "insn_addr": params.address_bits, "insn_count": INDEX_BITS,
+            **{f"base_{kind.name.lower()}": params.address_bits for kind in MEMORIES},
+            "window_low": params.address_bits, "window_high": params.address_bits + 1,
+        }
+        m.submodules.registers = registers = Registers(settings)
+        m.submodules.supervisor = supervisor = Supervisor()
+        m.submodules.counters = counters = Counters()
+        core = Core(params)
+        m.submodules.core = ResetInserter(supervisor.clear)(core)
+        self._pins(m, "s_axil_", registers.axil, axi_lite(ADDRESS_BITS))
+        self._pins(m, "m_axi_", core.read, axi_read(params).flip())
+        self._pins(m, "m_axi_", core.write, axi_write(params).flip())
+        for channel in ("ar", "aw"):
+            m.d.comb += [getattr(self, f"m_axi_{channel}{name}").eq(value) for name, (_, value) in CONSTANT_PINS.items()]
+            m.d.comb += getattr(self, f"m_axi_{channel}size").eq(params.bus_bytes_log2)
+
+        m.d.comb += [getattr(core, name).eq(getattr(registers, name)) for name in settings]
+        m.d.comb += [
+            registers.busy.eq(supervisor.busy), supervisor.start.eq(registers.start), supervisor.reset.eq(registers.reset),
+            core.start.eq(supervisor.go), core.stop.eq(supervisor.stop),
+            *(getattr(supervisor, n).eq(getattr(core, n)) for n in ("ended", "drained", "fault", "fault_index", "fault_stage")),
+            counters.enable.eq(supervisor.busy), counters.clear.eq(registers.clear_counters | registers.reset),
+            *(getattr(counters, f"cause_{s.name.lower()}").eq(getattr(core, f"activity_{s.name.lower()}").cause) for s in Stage),
+        ]
+        byte = {"log_data_bytes": params.bus_bytes_log2, "outstanding": params.outstanding, "address_bits": params.address_bits}
+        values: dict[str, Value] = {
+            "identity": Const(IDENTITY, 32), "version": Cat(Const(ISA_VERSION[1], 16), Const(ISA_VERSION[0], 16)),
+            "features": Const(device_features(params.cfg), 32), "config": Const(pack_config(params.cfg), 64),
+            "bus": Cat(Const(value, 8) for value in byte.values()),
+            "status": Cat(supervisor.busy, supervisor.done, supervisor.error != 0),
+            "error": Cat(supervisor.error, supervisor.error_stage), "error_insn": supervisor.error_index,
+            "cycles": counters.cycles,
+            **{name: getattr(counters, name) for s in Stage for name in (f"{s.name.lower()}_{cause}" for cause in CYCLE_CAUSES)},
+        }
+        m.d.comb += [getattr(registers, name).eq(value) for name, value in values.items()]
         return m
+
+    def _pins(self, m: Module, prefix: str, port: wiring.PureInterface, signature: wiring.Signature) -> None:
+        """Join a port's streams to the pins; `signature` is as seen from the pins' driver."""
+        for channel, member in signature.members.items():
+            stream = getattr(port, channel)
+            pins = [(getattr(self, f"{prefix}{channel}{name}"), stream.payload[name]) for name in stream.payload.shape().members]
+            valid, ready = getattr(self, f"{prefix}{channel}valid"), getattr(self, f"{prefix}{channel}ready")
+            if member.flow is Out:  # into the port
+                m.d.comb += [stream.valid.eq(valid), ready.eq(stream.ready), *(value.eq(pin) for pin, value in pins)]
+            else:
+                m.d.comb += [valid.eq(stream.valid), stream.ready.eq(ready), *(pin.eq(value) for pin, value in pins)]

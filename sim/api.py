@@ -1,7 +1,7 @@
 """The one call of every simulator: a program and DRAM in, the same `Result` out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from inspect import Parameter, signature
 from operator import index
@@ -15,6 +15,7 @@ from vtakit.hw.isa.config import VTAConfig, load_config
 from vtakit.hw.isa.errors import ProgramError, VtakitError, one_of
 from vtakit.hw.isa.program import Program
 from vtakit.hw.isa.regs import device_features
+from vtakit.sim.trace import Trace
 
 ConfigLike = VTAConfig | str | Path | Mapping[str, object]
 
@@ -27,12 +28,14 @@ class Result:
     acc       int32 [acc_depth, batch, block]: the whole accumulator
     counters  bytes by memory, micro-op steps by GEMM and ALU, instructions; cycles where the device has them
     buffers   contents of the program's buffers by name; empty after `run_image`
+    trace     what each stage did in every cycle, if the device was asked for it
     """
 
     dram: bytes = field(repr=False)
     acc: npt.NDArray[np.int32] = field(repr=False)
     counters: dict[str, int]
     buffers: dict[str, bytes] = field(default_factory=dict, repr=False)
+    trace: Trace | None = field(default=None, repr=False)
 
 
 class Device(Protocol):
@@ -56,8 +59,8 @@ def run_image(
     """Run the `insn_count` instructions at byte `insn_addr` of a DRAM image; the image given is not changed.
 
     config   a VTAConfig, a name, a mapping of LOG_… keys or the path of a JSON file of them
-    device   "fsim"
-    options  of the device; for fsim see `vtakit.sim.fsim.simulate`
+    device   "fsim", or "rtl", the hardware in Verilator
+    options  of the device: see `vtakit.sim.fsim.simulate` and `vtakit.sim.rtl.simulate`
 
     Raises `ProgramFault` for whatever the instruction set forbids, `VtakitError` for a wrong argument.
     """
@@ -127,4 +130,4 @@ def run(
         buffer.name: result.dram[image.addresses[buffer.name] : image.addresses[buffer.name] + buffer.size_bytes]
         for buffer in program.buffers
     }
-    return Result(dram=result.dram, acc=result.acc, counters=result.counters, buffers=found)
+    return replace(result, buffers=found)

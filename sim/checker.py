@@ -16,11 +16,11 @@ from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.codec import Insn, decode
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig, load_config
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import FLAG_QUEUES, MEMORIES, TOKEN_QUEUE_DEPTH, MemType, Opcode, Queue, Stage
+from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TOKEN_QUEUE_DEPTH, MemType, Opcode, Queue, Stage
 from vtakit.hw.isa.program import UOPS, Image, Program
 from vtakit.sim.access import DRAM, Access, Clock, Conflict, Shadow, granule_bytes, loop_accesses, transfer_accesses
 from vtakit.sim.api import ConfigLike
-from vtakit.sim.decode import FLAGS, Decoded, Memories, program_bytes
+from vtakit.sim.decode import Decoded, Memories, program_bytes
 from vtakit.sim.faults import ProgramFault
 from vtakit.sim.order import execution_order, queue_name, token_queues
 from vtakit.sim.plain import index_fault

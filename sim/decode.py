@@ -13,7 +13,7 @@ import numpy.typing as npt
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.formats import Kind, listing
-from vtakit.hw.isa.insns import FLAG_QUEUES, FORMATS, MEMORIES, AluOp, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, MEMORIES, AluOp, MemType, Opcode, Stage
 from vtakit.sim.faults import ProgramFault
 
 Ints = npt.NDArray[np.int64]
@@ -23,7 +23,6 @@ Mask = npt.NDArray[np.bool_]
 COLUMNS: dict[str, int] = {
     name: at for at, name in enumerate(dict.fromkeys(f.name for fmt in FORMATS.values() for f in fmt.fields))
 }
-FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

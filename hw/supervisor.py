@@ -1,0 +1,68 @@
+"""Starting, stopping and ending: what happens to the core when the host asks, when a program ends, and when it is wrong."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from vtakit.hw.interfaces import FAULT_BITS, INDEX_BITS
+
+
+class Supervisor(wiring.Component):
+    """Empties the core, runs it, and stops it: after its last burst, so that the memory port is always left in order.
+
+    Members
+    -------
+    start : ``In(1)``                       the host wants the program run; ignored while busy
+    reset : ``In(1)``                       the host wants it stopped and the state forgotten, at any time
+    ended, drained, fault, fault_index, fault_stage : ``In``   of the core
+    clear : ``Out(1)``                      reset the core
+    go, stop : ``Out(1)``                   start and stop of the core
+    busy : ``Out(1)``                       from start to the end, draining included
+    done : ``Out(1)``                       the last program ended with FINISH, all its writes accepted
+    error, error_index, error_stage : ``Out``   the `Fault` that stopped it; kept until start or reset
+    """
+
+    def __init__(self) -> None:
+        super().__init__({
+            "start": In(1), "reset": In(1), "ended": In(1), "drained": In(1), "fault": In(FAULT_BITS),
+            "fault_index": In(INDEX_BITS), "fault_stage": In(2), "clear": Out(1), "go": Out(1), "stop": Out(1), "busy": Out(1),
+            "done": Out(1), "error": Out(FAULT_BITS), "error_index": Out(INDEX_BITS), "error_stage": Out(2),
+        })
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        resetting, ended, fault = Signal(), Signal(), Signal.like(self.fault)
+        index, stage = Signal.like(self.fault_index), Signal.like(self.fault_stage)
+        # A cycle late, to keep the core's long paths out of the state's.
+        m.d.sync += [ended.eq(self.ended), fault.eq(self.fault), index.eq(self.fault_index), stage.eq(self.fault_stage)]
+        m.d.comb += self.busy.eq(1)
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += [self.busy.eq(0), self.clear.eq(self.start | self.reset)]
+                with m.If(self.start | self.reset):
+                    m.d.sync += [self.done.eq(0), self.error.eq(0), self.error_index.eq(0), self.error_stage.eq(0)]
+                with m.If(self.start & ~self.reset):
+                    m.next = "START"
+            with m.State("START"):
+                m.d.comb += self.go.eq(1)
+                m.d.sync += [ended.eq(0), fault.eq(0), resetting.eq(self.reset)]
+                m.next = "RUN"
+            with m.State("RUN"):
+                m.d.sync += resetting.eq(resetting | self.reset)
+                with m.If(resetting | self.reset):
+                    m.next = "DRAIN"
+                with m.Elif(fault != 0):
+                    m.d.sync += [self.error.eq(fault), self.error_index.eq(index), self.error_stage.eq(stage)]
+                    m.next = "DRAIN"
+                with m.Elif(ended):
+                    m.d.sync += self.done.eq(1)
+                    m.next = "IDLE"
+            with m.State("DRAIN"):
+                m.d.comb += self.stop.eq(1)
+                m.d.sync += resetting.eq(resetting | self.reset)
+                with m.If(self.drained):
+                    m.d.comb += self.clear.eq(resetting | self.reset)
+                    with m.If(resetting | self.reset):
+                        m.d.sync += [self.error.eq(0), self.error_index.eq(0), self.error_stage.eq(0)]
+                    m.next = "IDLE"
+        return m

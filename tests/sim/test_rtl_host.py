@@ -1,0 +1,254 @@
+"""The accelerator as its host sees it: registers, soft reset, bus errors, traces and waveforms."""
+
+import json
+
+import pytest
+from sim_support import FINISH, TINY
+
+from vtakit.hw.isa.codec import encode, to_bytes
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.faults import Fault
+from vtakit.hw.isa.insns import ALL_FEATURES, ISA_VERSION, TOKEN_QUEUE_DEPTH, MemType, Stage
+from vtakit.hw.isa.regs import IDENTITY, REGISTERS, AccessMode, mask_of, offset_of, pack_config
+from vtakit.hw.params import CoreParams
+from vtakit.sim import run_image
+from vtakit.sim.decode import Memories
+from vtakit.sim.faults import ProgramFault
+from vtakit.sim.fuzz import first_difference
+from vtakit.sim.random_programs import random_program
+from vtakit.sim.rtl.host import (
+    Kind,
+    Op,
+    Surroundings,
+    command,
+    program_settings,
+    read_register,
+    session,
+    until_idle,
+    write_register,
+)
+
+pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
+
+PARAMS = CoreParams(cfg=TINY)
+OKAY, SLVERR = 0, 2
+ENOUGH = Surroundings(max_cycles=200_000)
+
+
+def talk(ops, dram=b"", around=ENOUGH):
+    return session(PARAMS, bytearray(dram), list(ops), around)
+
+
+def start(program):
+    """The accesses that start a random program."""
+    memories = Memories(bases=dict(program.memories.bases), window=program.memories.window)
+    yield from program_settings(program.insn_addr, program.insn_count, memories.bases, memories.window)
+    yield command("start")
+
+
+def test_identity_and_configuration_registers():
+    names = ("identity", "version", "features", "config", "bus", "status", "error", "error_insn", "cycles")
+    found = talk(op for name in names for op in read_register(name)).registers()
+    assert found == {
+        "identity": IDENTITY, "version": ISA_VERSION[0] << 16 | ISA_VERSION[1], "features": int(ALL_FEATURES),
+        "config": pack_config(TINY), "bus": 3 | PARAMS.outstanding << 8 | PARAMS.address_bits << 16, "status": 0, "error": 0,
+        "error_insn": 0, "cycles": 0,
+    }
+
+
+def test_every_setting_is_kept_as_far_as_its_bits_exist():
+    writable = [r for r in REGISTERS if r.mode is AccessMode.READ_WRITE]
+    ones = [op for r in writable for op in (*write_register(r.name, 2**64 - 1), *read_register(r.name))]
+    bits = {"insn_count": 24, "window_high": PARAMS.address_bits + 1}
+    want = {r.name: (1 << bits.get(r.name, PARAMS.address_bits)) - r.align for r in writable}
+    assert talk(ones).registers() == want
+    values = {r.name: 0x1234_5678_9ABC * (n + 3) for n, r in enumerate(writable)}
+    ops = [op for name, value in values.items() for op in write_register(name, value)]
+    done = talk([*ops, *(op for name in values for op in read_register(name))], around=Surroundings(stall=60, seed=4))
+    assert done.registers() == {name: value & want[name] for name, value in values.items()}
+
+
+def test_what_no_register_allows_is_answered_with_an_error():
+    end = max(offset_of(r.name) + 4 * r.words for r in REGISTERS)
+    ops = [
+        Op(kind=Kind.READ, address=end), Op(kind=Kind.WRITE, address=end, value=1), *write_register("identity", 1),
+        Op(kind=Kind.READ, address=0xFFC), *read_register("identity"), *read_register("control"),
+    ]
+    assert [op.response for op in talk(ops).answers] == [SLVERR, SLVERR, SLVERR, SLVERR, OKAY, OKAY]
+
+
+def test_start_and_settings_are_refused_while_busy_and_the_run_is_not_disturbed():
+    p = random_program(TINY, 7)
+    want = run_image(p.dram, p.insn_addr, p.insn_count, TINY, bases=p.bases)
+    dram = bytearray(p.dram)
+    ops = [*start(p), command("start"), *write_register("base_inp", 64), *write_register("insn_count", 1), until_idle(),
+           *read_register("base_inp"), *read_register("status")]
+    done = session(PARAMS, dram, ops, Surroundings(latency=300))
+    begun = len(list(start(p)))
+    assert [op.response for op in done.answers[begun : begun + 4]] == [SLVERR] * 4
+    assert done.registers() == {"base_inp": p.memories.bases[MemType.INP], "status": mask_of("status", "done")}
+    assert dram == want.dram
+
+
+@pytest.mark.parametrize("after_cycles", [1, 40, 90, 150, 260, 500])
+@pytest.mark.parametrize("stall", [0, 50])
+def test_a_soft_reset_stops_a_program_and_the_next_runs_as_if_it_were_the_first(after_cycles, stall):
+    first, second = random_program(TINY, 5), random_program(TINY, 6)
+    want = run_image(second.dram, second.insn_addr, second.insn_count, TINY, bases=second.bases)
+    around = Surroundings(latency=100, stall=stall, seed=after_cycles)
+    halted = [
+        *start(first), Op(kind=Kind.WAIT, value=after_cycles), command("reset"), until_idle(),
+        *(op for name in ("status", "error") for op in read_register(name)),
+    ]
+    # The second program lies behind the first, and is told so by its settings.
+    base = -(-len(first.dram) // 64) * 64
+    dram = bytearray(first.dram.ljust(base, b"\0") + second.dram)
+    low, high = second.memories.window
+    moved = {kind: address + base for kind, address in second.memories.bases.items()}
+    ops = [
+        *halted,
+        *program_settings(second.insn_addr + base, second.insn_count, moved, (low + base, high + base)), command("start"),
+        until_idle(), *read_register("status"),
+    ]
+    done = session(PARAMS, dram, ops, around)
+    assert [op.value for op in done.answers if op.kind is Kind.READ] == [0, 0, mask_of("status", "done")]
+    assert bytes(dram[base:]) == want.dram
+
+
+def test_a_start_after_a_fault_needs_no_reset():
+    good, bad = to_bytes([FINISH]), to_bytes([encode(TINY, "load", memory_type=MemType.INP, pop_next=1), FINISH])
+    states = [*read_register("status"), *read_register("error")]
+    ops = [
+        *program_settings(0, 2, dict.fromkeys(MemType, 0), (0, 64)), command("start"), until_idle(), *states,
+        *write_register("insn_addr", 32), *write_register("insn_count", 1), command("start"), until_idle(), *states,
+    ]
+    values = [op.value for op in talk(ops, bad + good).answers if op.kind is Kind.READ]
+    assert values == [mask_of("status", "error"), Fault.DEADLOCK | Stage.COMPUTE << 8, mask_of("status", "done"), 0]
+
+
+def test_counters_run_on_until_they_are_cleared():
+    settings = [*program_settings(0, 1, dict.fromkeys(MemType, 0), (0, 64))]
+    run = [command("start"), until_idle(), *read_register("cycles")]
+    done = talk([*settings, *run, *run, command("clear_counters"), *read_register("cycles")], to_bytes([FINISH]))
+    once, twice, cleared = (op.value for op in done.answers if op.kind is Kind.READ and op.address == offset_of("cycles"))
+    assert once > 40  # one read of memory
+    assert (twice, cleared) == (2 * once, 0)
+
+
+LOAD = {"memory_type": MemType.INP, "x_size": 4, "y_size": 3, "x_stride": 8}
+
+
+@pytest.mark.parametrize("stall", [0, 40])
+def test_a_read_error_names_the_instruction_that_needs_the_data(stall):
+    code = [encode(TINY, "load", dram_base=n * 64, **LOAD) for n in range(3)]
+    image = to_bytes([*code, FINISH]).ljust(4096, b"\0")
+    with pytest.raises(ProgramFault) as stopped:
+        run_image(image, 0, 4, TINY, "rtl", read_error=64 * TINY.inp_bytes + 8 * TINY.inp_bytes, stall=stall, max_cycles=100_000)
+    assert (stopped.value.fault, stopped.value.index) == (Fault.BUS_READ, 1)
+
+
+@pytest.mark.parametrize("index", [0, 1, 3])
+def test_a_read_error_in_the_program_names_the_instruction(index):
+    code = to_bytes([encode(TINY, "load", memory_type=MemType.INP)] * 3 + [FINISH])
+    for half in (0, 8):
+        with pytest.raises(ProgramFault) as stopped:
+            run_image(code, 0, 4, TINY, "rtl", read_error=16 * index + half, max_cycles=100_000)
+        assert (stopped.value.fault, stopped.value.index) == (Fault.BUS_READ, index)
+
+
+def test_an_error_beside_what_is_needed_is_none():
+    code = to_bytes([encode(TINY, "load", dram_base=64, **LOAD), FINISH]).ljust(4096, b"\0")
+    run_image(code, 0, 2, TINY, "rtl", read_error=64 * TINY.inp_bytes + 4 * TINY.inp_bytes, max_cycles=100_000)
+
+
+@pytest.mark.parametrize("stall", [0, 40])
+def test_a_write_error_names_the_store(stall):
+    store = {"memory_type": MemType.OUT, "x_size": 4, "y_size": 3, "x_stride": 8}
+    image = to_bytes([encode(TINY, "store", dram_base=64 * (n + 1), **store) for n in range(3)] + [FINISH]).ljust(4096, b"\0")
+    with pytest.raises(ProgramFault) as stopped:
+        run_image(image, 0, 4, TINY, "rtl", write_error=(128 + 16) * TINY.out_bytes, stall=stall, max_cycles=100_000)
+    assert (stopped.value.fault, stopped.value.index) == (Fault.BUS_WRITE, 1)
+
+
+COMPUTE = {"memory_type": MemType.UOP}
+GIVERS = {
+    "load": {"memory_type": MemType.INP, "push_next": 1}, "compute-prev": {**COMPUTE, "push_prev": 1},
+    "compute-next": {**COMPUTE, "push_next": 1},
+}
+
+
+@pytest.mark.parametrize("giver", GIVERS)
+def test_tokens_that_are_left_and_overflow_are_named_as_by_the_functional_simulator(giver):
+    give = encode(TINY, "load", **GIVERS[giver])
+    for count in (3, TOKEN_QUEUE_DEPTH + 2):
+        faults = []
+        for device in ("fsim", "rtl"):
+            with pytest.raises(ProgramFault) as stopped:
+                run_image(to_bytes([give] * count + [FINISH]), 0, count + 1, TINY, device)
+            faults.append((stopped.value.fault, stopped.value.index))
+        assert faults[0] == faults[1]
+
+
+def test_a_trace_accounts_for_every_cycle_as_the_counters_do():
+    for seed in range(20):
+        p = random_program(TINY, seed)
+        result = run_image(p.dram, p.insn_addr, p.insn_count, TINY, "rtl", bases=p.bases, stall=20 * (seed % 3), trace=True)
+        trace = result.trace
+        assert trace.cycles == result.counters["cycles"]
+        assert trace.totals() == {name: result.counters[name] for name in trace.totals()}
+        for stage in Stage:
+            edges = [(s.start, s.end) for s in trace.causes if s.stage is stage]
+            assert edges[0][0] == 0
+            assert edges[-1][1] == trace.cycles
+            assert all(end == begin for (_, end), (begin, _) in zip(edges, edges[1:], strict=False))
+        assert sorted(s.index for s in trace.instructions) == list(range(p.insn_count))
+
+
+def test_a_trace_in_perfettos_format():
+    p = random_program(TINY, 3)
+    trace = run_image(p.dram, p.insn_addr, p.insn_count, TINY, "rtl", bases=p.bases, trace=True).trace
+    events = json.loads(trace.to_perfetto([f"insn{n} text" for n in range(p.insn_count)]))["traceEvents"]
+    spans = [e for e in events if e["ph"] == "X"]
+    assert len(spans) == len(trace.instructions) + len(trace.causes)
+    assert {e["args"]["index"] for e in spans if e["cat"] == "instruction"} == set(range(p.insn_count))
+    tracks: dict[int, int] = {}
+    for e in sorted(spans, key=lambda e: e["ts"]):  # spans of one track follow each other
+        assert tracks.get(e["tid"], 0) <= e["ts"]
+        tracks[e["tid"]] = e["ts"] + e["dur"]
+
+
+def test_a_waveform_holds_the_clock_of_the_whole_run(tmp_path):
+    path = tmp_path / "run.vcd"
+    result = run_image(to_bytes([FINISH]), 0, 1, TINY, "rtl", wave=path)
+    text = path.read_text()
+    assert "insn_addr" in text
+    assert text.count("\n#") > 2 * result.counters["cycles"]
+
+
+def test_bandwidth_limits_what_the_memory_moves():
+    row = {"memory_type": MemType.INP, "x_size": 32, "y_size": 1, "x_stride": 32}
+    image = to_bytes([encode(TINY, "load", **row)] * 30 + [FINISH]).ljust(4096, b"\0")
+    cycles = [run_image(image, 0, 31, TINY, "rtl", latency=0, bandwidth=b).counters["cycles"] for b in (100, 50, 25)]
+    beats = 30 * 32 * TINY.inp_bytes // 8 + 62
+    assert 2 * beats <= cycles[1] < 2.2 * beats
+    assert 4 * beats <= cycles[2] < 4.2 * beats
+    assert cycles[0] < cycles[1]
+
+
+def test_random_programs_under_bad_memory_give_the_same_results():
+    for seed in range(40):
+        p = random_program(TINY, seed)
+        want = run_image(p.dram, p.insn_addr, p.insn_count, TINY, bases=p.bases)
+        got = run_image(p.dram, p.insn_addr, p.insn_count, TINY, "rtl", bases=p.bases, bandwidth=7, outstanding=1, latency=99)
+        assert first_difference(got, want) is None
+
+
+@pytest.mark.parametrize(("option", "message"), [
+    ({"wave": "x.txt"}, "wave must be the name of a .vcd or .fst file, got 'x.txt'"),
+    ({"wave": "/nowhere/x.vcd"}, "cannot write the waveform '/nowhere/x.vcd': No such file or directory"),
+    ({"bandwidth": 0}, "bandwidth is 0 and must be from 1 to 100"),
+])
+def test_wrong_options_are_refused(option, message):
+    with pytest.raises(VtakitError) as refused:
+        run_image(to_bytes([FINISH]), 0, 1, TINY, "rtl", **option)
+    assert str(refused.value) == message
