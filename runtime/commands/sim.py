@@ -21,10 +21,9 @@ from vtakit.hw.isa.file import read_bytes, write_bytes
 from vtakit.hw.isa.program import Program
 from vtakit.runtime.commands._arguments import add_program, number, read_program
 
-
 _OPTIONS = (  # of the devices
-    "order", "path", "bus_bits", "latency", "outstanding", "bandwidth", "stall", "seed", "read_error", "write_error", "max_cycles",
-    "wave",
+    "order", "path", "bus_bits", "latency", "outstanding", "bandwidth", "stall", "seed", "read_error", "write_error",
+    "max_cycles", "wave",
 )
 
 

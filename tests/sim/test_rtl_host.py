@@ -1,6 +1,7 @@
 """The accelerator as its host sees it: registers, soft reset, bus errors, traces and waveforms."""
 
 import json
+from itertools import pairwise
 
 import pytest
 from sim_support import FINISH, TINY
@@ -200,7 +201,7 @@ def test_a_trace_accounts_for_every_cycle_as_the_counters_do():
             edges = [(s.start, s.end) for s in trace.causes if s.stage is stage]
             assert edges[0][0] == 0
             assert edges[-1][1] == trace.cycles
-            assert all(end == begin for (_, end), (begin, _) in zip(edges, edges[1:], strict=False))
+            assert all(end == begin for (_, end), (begin, _) in pairwise(edges))
         assert sorted(s.index for s in trace.instructions) == list(range(p.insn_count))
 
 
