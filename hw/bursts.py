@@ -8,13 +8,16 @@ from vtakit.hw.interfaces import burst
 from vtakit.hw.params import CoreParams
 
 ROW_BYTES_BITS = 16 + 12  # 65,535 elements of at most 4,096 bytes
+OFFSET_BITS = 32 + 12  # dram_base of such elements
 
 
 def rows(params: CoreParams) -> data.StructLayout:
-    """A two-dimensional piece of DRAM, in bytes: `count` rows of `row_bytes`, `pitch_bytes` apart, from `address` on."""
-    return data.StructLayout({
-        "address": params.address_bits, "count": 16, "row_bytes": ROW_BYTES_BITS, "pitch_bytes": ROW_BYTES_BITS,
-    })
+    """A two-dimensional piece of DRAM, in bytes: `count` rows of `row_bytes`, `pitch_bytes` apart, from `address` on.
+
+    The address has room for any base and any instruction's offset, so that what lies beyond DRAM never wraps into it.
+    """
+    address_bits = max(params.address_bits, OFFSET_BITS) + 1
+    return data.StructLayout({"address": address_bits, "count": 16, "row_bytes": ROW_BYTES_BITS, "pitch_bytes": ROW_BYTES_BITS})
 
 
 def burst_of_rows(params: CoreParams) -> data.StructLayout:
@@ -48,7 +51,7 @@ class BurstGenerator(wiring.Component):
         piece = Signal(rows(params))
         left = Signal(16)  # rows not yet begun
         beat, beats_left = Signal(beat_bits), Signal(ROW_BYTES_BITS - low + 1)  # of the row begun; beats_left 0: none is
-        row_end = Signal(params.address_bits + 1)
+        row_end = Signal(len(piece.address) + 1)
         inside, next_row = Signal(), Signal()
         m.d.comb += [
             row_end.eq(piece.address + piece.row_bytes),
@@ -76,7 +79,8 @@ class BurstGenerator(wiring.Component):
             m.d.sync += [beat.eq(beat + size), beats_left.eq(beats_left - size)]
         with m.If(next_row):
             m.d.sync += [
-                beat.eq(piece.address[low:]), left.eq(left - 1), piece.address.eq(piece.address + piece.pitch_bytes),
+                beat.eq(piece.address[low : params.address_bits]), left.eq(left - 1),
+                piece.address.eq(piece.address + piece.pitch_bytes),
                 beats_left.eq((piece.address[:low] + piece.row_bytes + params.bus_bytes - 1) >> low),
             ]
         return m

@@ -67,7 +67,7 @@ class LoadPort(wiring.Component):
                 found = Mux(f.memory_type == target.kind, count << (target.element_bytes.bit_length() - 1), found)
             return found
 
-        address = Signal(params.address_bits)
+        address = Signal.like(bursts.rows.payload.address)
         waiting = Signal(located_command(params))
         m.d.comb += [
             address.eq(self.commands.payload.base + bytes_of(f.dram_base)),

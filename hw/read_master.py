@@ -32,7 +32,10 @@ class ReadMaster(wiring.Component):
         m, params, readers = Module(), self._params, self._readers
         requests = [getattr(self, f"requests{n}") for n in range(readers)]
         returned = [getattr(self, f"returned{n}") for n in range(readers)]
-        m.submodules.owners = owners = fifo.SyncFIFOBuffered(width=range(readers).stop.bit_length(), depth=params.outstanding)
+        # One entry more: a queue of two refuses the second of two bursts in a row.
+        m.submodules.owners = owners = fifo.SyncFIFOBuffered(
+            width=range(readers).stop.bit_length(), depth=params.outstanding + 1,
+        )
         in_flight = Signal(range(params.outstanding + 1))
 
         # The address channel holds one burst, chosen among the readers when it is free.

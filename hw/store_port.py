@@ -42,7 +42,7 @@ class StorePort(wiring.Component):
         connect(m, bursts.bursts, flipped(self.bursts))
         size_log2 = cfg.out_bytes.bit_length() - 1
         f = data.View(layout(STORE, cfg), self.commands.payload.command.word)
-        address = Signal(params.address_bits)
+        address = Signal.like(bursts.rows.payload.address)
         take = Signal()
         m.d.comb += [
             address.eq(self.commands.payload.base + (f.dram_base << size_log2)),

@@ -13,3 +13,8 @@ settings.load_profile("vtakit")
 def path(request: pytest.FixtureRequest) -> str:
     """Each path of the functional simulator."""
     return str(request.param)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of this project's tests."""
+    parser.addoption("--deep-proofs", action="store_true", help="also run the formal proofs that take minutes")

@@ -1,0 +1,67 @@
+"""Planted defects: copies of a block with one thing wrong, which its checker must notice."""
+
+import importlib
+import types
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defect:
+    """In the source of `block`, `right` becomes `wrong`; `proof` is the one that must fail.
+
+    users    modules that use the block, each by its class `name`
+    """
+
+    proof: str
+    block: str
+    name: str
+    users: tuple[str, ...]
+    right: str
+    wrong: str
+
+
+def defect(proof: str, block: str, name: str, right: str, wrong: str, *users: str) -> Defect:
+    """A defect, written in one line."""
+    return Defect(proof=proof, block=f"vtakit.hw.{block}", name=name, users=users, right=right, wrong=wrong)
+
+
+def planted(wanted: Defect) -> type:
+    """The block's class with the defect in it."""
+    module = importlib.import_module(wanted.block)
+    source = Path(str(module.__file__)).read_text()
+    assert source.count(wanted.right) == 1, f"{wanted.block} has {wanted.right!r} {source.count(wanted.right)} times"
+    copy = types.ModuleType(wanted.block)
+    exec(compile(source.replace(wanted.right, wanted.wrong), str(module.__file__), "exec"), copy.__dict__)
+    block = copy.__dict__[wanted.name]
+    assert isinstance(block, type)
+    return block
+
+
+QUEUE = ("tokens, depth 3", "token_queue", "TokenQueue")
+BURSTS = ("bursts, 3 rows of 7 bytes", "bursts", "BurstGenerator")
+READS = ("reads, 2 outstanding", "read_master", "ReadMaster")
+WRITES = ("writes, 2 outstanding", "write_master", "WriteMaster")
+
+DEFECTS = (
+    defect(*QUEUE, "(count == self._depth)", "(count + 1 == self._depth)", "formal.tokens"),
+    defect(*QUEUE, "self.push & ~taken & (count", "self.push & (count", "formal.tokens"),
+    defect(*QUEUE, "(self.push & ~self.overflow) - taken", "self.push - taken", "formal.tokens"),
+    defect(*BURSTS, "(row_end <= self.window_high)", "(row_end < self.window_high + 2)", "formal.bursts"),
+    defect(*BURSTS, "params.burst_beats - beat[:beats_log2]", "params.burst_beats", "formal.bursts"),
+    defect(*BURSTS, "(left == 0) & (beats_left <= room)", "(left == 0) & (beats_left < room)", "formal.bursts"),
+    defect(*BURSTS, "+ piece.row_bytes + params.bus_bytes - 1", "+ piece.row_bytes", "formal.bursts"),
+    defect(*BURSTS, "len(piece.address) + 1", "params.address_bits", "formal.bursts"),
+    defect(*READS, "depth=params.outstanding + 1", "depth=params.outstanding", "formal.reads"),
+    defect(*READS, "(in_flight != params.outstanding)", "(in_flight <= params.outstanding)", "formal.reads"),
+    defect(*READS, "(~ar.valid | ar.ready)", "1", "formal.reads"),
+    defect(*READS, " & ~self.stop", "", "formal.reads"),
+    defect(*READS, "owners.r_en.eq(finished)", "owners.r_en.eq(r.valid & r.ready)", "formal.reads"),
+    defect(*WRITES, "(here > wanted.last)", "(here >= wanted.last)", "formal.writes"),
+    defect(*WRITES, "lengths.w_en.eq(aw.valid & aw.ready)", "lengths.w_en.eq(start)", "formal.writes"),
+    defect(*WRITES, "sent == lengths.r_data", "sent >= 1", "formal.writes"),
+    defect(*WRITES, "m.d.sync += sent.eq(0)", "m.d.sync += sent.eq(1)", "formal.writes"),
+    defect(*WRITES, "finals.w_data.eq(wanted.final)", "finals.w_data.eq(1)", "formal.writes"),
+    defect(*WRITES, "(in_flight != params.outstanding) & ~self.stop", "~self.stop", "formal.writes"),
+    defect(*WRITES, "self.idle.eq(in_flight == 0)", "self.idle.eq(~aw.valid & ~w.valid)", "formal.writes"),
+)

@@ -1,0 +1,200 @@
+"""Proofs about a checker with open tools: Amaranth writes RTLIL, yosys an and-inverter graph, ABC decides.
+
+ABC first merges signals that it proves equal (`scorr`), then runs property-directed reachability (`pdr`), which ends with an
+invariant for all time or a counterexample. A counterexample is run again in Amaranth's own simulator, which shares nothing with
+yosys and ABC, and printed cycle by cycle.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import pyosys
+from amaranth.back import rtlil
+from amaranth.hdl import Assert, Assume, Fragment, Value
+from amaranth.sim import Simulator, SimulatorContext
+
+from formal.checker import Checker
+
+ABC = Path(pyosys.__file__).parent / "yosys-abc"
+TO_GRAPH = """
+read_rtlil {folder}/design.il
+hierarchy -top top
+proc
+flatten
+chformal -lower
+opt_clean
+memory -nomap
+memory_map
+opt -nodffe -nosdff -keepdc
+techmap
+opt -fast -nodffe -nosdff -keepdc
+dffunmap
+simplemap
+setundef -undriven -anyseq
+setundef -anyseq
+aigmap
+opt_clean
+write_aiger -I -B -zinit -map {folder}/design.map {folder}/design.aig
+"""
+RUN_YOSYS = "import sys; from pyosys import libyosys as ys; d = ys.Design(); [ys.run_pass(s.strip(), d) for s in sys.stdin if s.strip()]"
+MERGE = "scleanup; dc2; scorr; dc2; scleanup"
+
+
+class Verdict(Enum):
+    """How an attempt ended."""
+
+    PROVED = "proved for all time"
+    BOUNDED = "no counterexample up to the depth"
+    REFUTED = "counterexample"
+    UNKNOWN = "not decided in time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What was found out about a checker.
+
+    depth      cycles of the counterexample, or within which there is none; 0 if proved
+    broken     the assertion that the counterexample breaks
+    trace      the counterexample as a table, one cycle a line
+    """
+
+    verdict: Verdict
+    seconds: float
+    depth: int = 0
+    broken: str = ""
+    trace: str = ""
+
+    def __str__(self) -> str:
+        at = f" ({self.depth} cycles)" if self.depth else ""
+        return f"{self.verdict.value}{at} after {self.seconds:.1f} s" + (f": {self.broken}\n{self.trace}" if self.broken else "")
+
+
+class ProofError(Exception):
+    """The tools disagree or said what this module does not understand: never a statement about the design."""
+
+
+def prove(checker: Checker, *, seconds: int) -> Outcome:
+    """Decide the checker's assertions for all time."""
+    return _decide(checker, f"pdr -T {seconds}", seconds)
+
+
+def bound(checker: Checker, *, cycles: int, seconds: int) -> Outcome:
+    """Look for a counterexample among all runs of at most `cycles` cycles."""
+    return _decide(checker, f"bmc3 -F {cycles} -T {seconds}", seconds)
+
+
+def unreached(checker: Checker, *, cycles: int, seconds: int) -> list[str]:
+    """The checker's covers that no run of at most `cycles` cycles was found to make true; none is the good answer."""
+    Fragment.get(checker.module(), None)  # fills `covers`
+    runs = {cover: _decide(checker, f"bmc3 -F {cycles} -T {seconds}", seconds, denied=cover) for cover in list(checker.covers)}
+    return [cover for cover, outcome in runs.items() if outcome.verdict is not Verdict.REFUTED]
+
+
+def _decide(checker: Checker, engine: str, seconds: int, denied: str = "") -> Outcome:
+    """Decide the checker's assertions, or, of its cover `denied`, that it is never true."""
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _to_graph(checker, folder, denied)
+        said = _abc(folder, f"{MERGE}; {engine}; write_cex -n {folder}/cex", seconds)
+        if "network is combinational" in said:
+            # Merging left no register: either nothing is left to prove, or the search starts from the unmerged graph.
+            said = _abc(folder, f"{MERGE}; orpos; iprove", seconds)
+            if not re.search(r"\bUNSATISFIABLE", said):
+                said = _abc(folder, f"{engine}; write_cex -n {folder}/cex", seconds)
+        spent = time.monotonic() - begin
+        if "Property proved" in said or re.search(r"\bUNSATISFIABLE", said):
+            return Outcome(verdict=Verdict.PROVED, seconds=spent)
+        if (folder / "cex").exists():
+            broken, trace, cycles = _replay(checker, folder, denied)
+            return Outcome(verdict=Verdict.REFUTED, seconds=spent, depth=cycles, broken=broken, trace=trace)
+        if frames := re.search(r"No output asserted in (\d+) frames", said):
+            return Outcome(verdict=Verdict.BOUNDED, seconds=spent, depth=int(frames[1]))
+        return Outcome(verdict=Verdict.UNKNOWN, seconds=spent, trace=said)
+
+
+def _claims(checker: Checker, denied: str) -> dict[str, Value]:
+    """What is to hold in every cycle."""
+    return {denied: ~checker.covers[denied]} if denied else dict(checker.assertions)
+
+
+def _to_graph(checker: Checker, folder: Path, denied: str) -> None:
+    """Write the claims under the checker's assumptions as `design.aig`, and the places of its inputs as `design.map`."""
+    module = checker.module()
+    for claim in _claims(checker, denied).values():
+        module.d.comb += Assert(claim)
+    for signal in checker.assumptions.values():
+        module.d.comb += Assume(signal)
+    ports = [checker.domain.clk, *(Value.cast(value) for value in checker.inputs.values())]
+    (folder / "design.il").write_text(rtlil.convert(module, ports=ports, emit_src=False))
+    run = subprocess.run(
+        [sys.executable, "-c", RUN_YOSYS], input=TO_GRAPH.format(folder=folder), check=False, text=True, capture_output=True,
+        timeout=300,
+    )
+    if run.returncode or not (folder / "design.aig").exists():
+        raise ProofError(f"yosys stopped with status {run.returncode}:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+
+
+def _abc(folder: Path, commands: str, seconds: int) -> str:
+    """What ABC says to these commands on the graph, its assumptions folded in."""
+    script = f"read_aiger {folder}/design.aig; fold; strash; {commands}"
+    try:
+        run = subprocess.run([ABC, "-c", script], check=False, capture_output=True, text=True, timeout=seconds + 60)
+    except subprocess.TimeoutExpired:
+        return f"ABC did not end within {seconds + 60} s"
+    return run.stdout + run.stderr
+
+
+def _replay(checker: Checker, folder: Path, denied: str) -> tuple[str, str, int]:
+    """Run ABC's counterexample in Amaranth's simulator: the assertion that breaks, the table, the number of cycles."""
+    found = re.findall(r"^input (\d+) (\d+) (\S+)$", (folder / "design.map").read_text(), re.MULTILINE)
+    places = {int(number): (name, int(bit)) for number, bit, name in found}
+    cycles: list[dict[str, int]] = []
+    for number, cycle, value in re.findall(r"pi(\d+)@(\d+)=([01])", (folder / "cex").read_text()):
+        while len(cycles) <= int(cycle):
+            cycles.append(dict.fromkeys(checker.inputs, 0))
+        name, bit = places.get(int(number), ("clk", 0))  # the others are start values of memories' outputs
+        if name != "clk":
+            cycles[int(cycle)][name] |= int(value) << bit
+    module = checker.module()
+    columns = {name: Value.cast(value) for name, value in (checker.inputs | checker.watched).items()}
+    rows: list[list[int]] = []
+    broken: list[str] = []
+    claims = _claims(checker, denied)
+
+    async def play(ctx: SimulatorContext) -> None:
+        for values in cycles:
+            for name, value in values.items():
+                ctx.set(Value.cast(checker.inputs[name]), value)
+            rows.append([ctx.get(value) for value in columns.values()])
+            for meaning, signal in checker.assumptions.items():
+                if not ctx.get(signal):
+                    raise ProofError(f"the counterexample breaks the assumption {meaning!r} in cycle {len(rows) - 1}")
+            broken.extend(meaning for meaning, claim in claims.items() if not ctx.get(claim))
+            if broken:
+                return
+            await ctx.tick()
+
+    simulator = Simulator(module)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(play)
+    simulator.run()
+    if not broken:
+        raise ProofError(f"the simulator finds nothing wrong with the counterexample:\n{_table(list(columns), rows)}")
+    return "; ".join(broken), _table(list(columns), rows), len(rows)
+
+
+def _table(names: list[str], rows: list[list[int]]) -> str:
+    """One line a signal, one column a cycle, numbers in hexadecimal."""
+    lines = [("cycle", [str(n) for n in range(len(rows))])]
+    lines += [(name, [f"{row[n]:x}" for row in rows]) for n, name in enumerate(names)]
+    widths = [max(len(cells[n]) for _, cells in lines) for n in range(len(rows))]
+    first = max(len(name) for name, _ in lines)
+    return "\n".join(f"{name:>{first}}  " + " ".join(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True))
+                     for name, cells in lines)

@@ -1,0 +1,42 @@
+"""The blocks' properties, proved; and planted defects, found. `docs/formal.md` says what each proof covers."""
+
+import pytest
+
+from formal import prover
+from formal.defects import DEFECTS, Defect, planted
+from formal.proofs import PROOFS, Proof
+
+BY_NAME = {proof.name: proof for proof in PROOFS}
+
+
+@pytest.fixture(autouse=True)
+def _slow_ones_only_on_demand(request: pytest.FixtureRequest) -> None:
+    proof = request.node.callspec.params.get("proof") if hasattr(request.node, "callspec") else None
+    if proof is not None and proof.deep and not request.config.getoption("--deep-proofs"):
+        pytest.skip("takes minutes; runs with --deep-proofs")
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+def test_the_block_keeps_its_properties(proof: Proof):
+    if proof.cycles is None:
+        outcome = prover.prove(proof.checker(), seconds=proof.seconds)
+        assert outcome.verdict is prover.Verdict.PROVED, f"{proof.name}: {outcome}"
+    else:
+        outcome = prover.bound(proof.checker(), cycles=proof.cycles, seconds=proof.seconds)
+        enough = outcome.verdict is prover.Verdict.PROVED or (
+            outcome.verdict is prover.Verdict.BOUNDED and outcome.depth >= proof.cycles
+        )
+        assert enough, f"{proof.name}: {outcome}"
+
+
+@pytest.mark.parametrize("proof", [proof for proof in PROOFS if proof.cover_cycles], ids=lambda proof: proof.name)
+def test_the_proofs_are_about_something(proof: Proof):
+    assert prover.unreached(proof.checker(), cycles=proof.cover_cycles, seconds=proof.seconds) == []
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: f"{defect.block.rpartition('.')[2]}: {defect.wrong or 'without'}")
+def test_a_planted_defect_is_found(defect: Defect, monkeypatch: pytest.MonkeyPatch):
+    for user in defect.users:
+        monkeypatch.setattr(f"{user}.{defect.name}", planted(defect))
+    outcome = prover.bound(BY_NAME[defect.proof].checker(), cycles=30, seconds=30)
+    assert outcome.verdict is prover.Verdict.REFUTED, f"{defect}: {outcome}"

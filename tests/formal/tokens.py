@@ -1,0 +1,35 @@
+"""Token queues: no token is lost or invented."""
+
+from amaranth.hdl import Module, Signal
+
+from formal.checker import Checker
+from vtakit.hw.token_queue import TokenQueue
+
+
+class TokensAreKept(Checker):
+    """The count of tokens pushed, less those taken, less those that `overflow` reports as lost, is what the queue holds.
+
+    The count starts at 0, changes by each event as it happens and by nothing else, and is proved to stay from 0 to `depth`:
+    so none is taken that was not pushed before, and none that was pushed and not reported is gone.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+        super().__init__()
+
+    def properties(self, m: Module) -> None:
+        m.submodules.queue = queue = TokenQueue(self._depth)
+        push, ready = self.free("push"), self.free("pop_ready")
+        taken, inside = Signal(), Signal(range(2 * self._depth + 2))
+        m.d.comb += [queue.push.eq(push), queue.pop.ready.eq(ready), taken.eq(queue.pop.valid & ready)]
+        m.d.sync += inside.eq(inside + push - taken - queue.overflow)
+        self.watch(pop_valid=queue.pop.valid, overflow=queue.overflow, empty=queue.empty, inside=inside)
+        self.prove(m, "never more tokens than the depth, never fewer than none", inside <= self._depth)
+        self.prove(m, "a token can be taken exactly when one is there", queue.pop.valid == (inside != 0))
+        self.prove(m, "empty says that none is there", queue.empty == (inside == 0))
+        self.prove(
+            m, "a token is lost exactly when it is pushed into a full queue that gives none away",
+            queue.overflow == (push & (inside == self._depth) & ~taken),
+        )
+        self.reach(m, "push and take in one cycle, full", push & taken & (inside == self._depth))
+        self.reach(m, "overflow", queue.overflow)
