@@ -28,12 +28,15 @@ def burst_of_rows(params: CoreParams) -> data.StructLayout:
 class BurstGenerator(wiring.Component):
     """Cuts each row into bursts that end at multiples of the longest burst, so none crosses 4 KiB.
 
+    Three stages, each with its registers: rows are checked against the window and become beats, beats are cut into bursts, and
+    the burst is offered.
+
     Members
     -------
     rows : ``In(stream)``               what to move; a count or a row of 0 moves nothing
     bursts : ``Out(stream)``            the bursts, in order
     window_low, window_high : ``In``    first byte that may be touched, and the byte after the last
-    outside : ``Out(1)``                the row in hand leaves the window: no burst is made of it, ever
+    outside : ``Out(1)``                a row leaves the window: no burst is made of it, ever
     """
 
     def __init__(self, params: CoreParams) -> None:
@@ -46,41 +49,53 @@ class BurstGenerator(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m, params = Module(), self._params
         low = params.bus_bytes_log2
-        beats_log2 = params.burst_beats.bit_length() - 1
-        beat_bits = params.address_bits - low
-        piece = Signal(rows(params))
-        left = Signal(16)  # rows not yet begun
-        beat, beats_left = Signal(beat_bits), Signal(ROW_BYTES_BITS - low + 1)  # of the row begun; beats_left 0: none is
-        row_end = Signal(len(piece.address) + 1)
-        inside, next_row = Signal(), Signal()
-        m.d.comb += [
-            row_end.eq(piece.address + piece.row_bytes),
-            inside.eq((piece.address >= self.window_low) & (row_end <= self.window_high)),
-            self.outside.eq((left != 0) & (piece.row_bytes != 0) & ~inside),
-            self.rows.ready.eq((left == 0) & (beats_left == 0)),
-        ]
-        with m.If(self.rows.valid & self.rows.ready):
-            m.d.sync += [piece.eq(self.rows.payload), left.eq(Mux(self.rows.payload.row_bytes == 0, 0, self.rows.payload.count))]
+        row = Signal(data.StructLayout({
+            "beat": params.address_bits - low, "beats": ROW_BYTES_BITS - low + 1, "is_last": 1,
+        }))
+        has_row, takes_row = Signal(), Signal()
+        self._check(m, row, has_row, takes_row)
 
-        # The burst at hand ends where its beats end, or at the next multiple of the longest burst.
-        room, size = Signal(beats_log2 + 1), Signal(beats_log2 + 1)
+        # The burst at hand ends where the row ends, or at the next multiple of the longest burst.
+        now, room = Signal.like(row), Signal(range(params.burst_beats + 1))
+        moves, ends, size = Signal(), Signal(), Signal.like(room)
+        burst = self.bursts.payload
         m.d.comb += [
-            room.eq(params.burst_beats - beat[:beats_log2]), size.eq(Mux(beats_left > room, room, beats_left)),
-            self.bursts.valid.eq(beats_left != 0), self.bursts.payload.last.eq(size - 1),
-            self.bursts.payload.final.eq((left == 0) & (beats_left <= room)),
-            self.bursts.payload.address.eq(Cat(Const(0, low), beat)),
+            room.eq(params.burst_beats - now.beat[: params.burst_beats.bit_length() - 1]),
+            ends.eq(now.beats <= room), size.eq(Mux(ends, now.beats, room)),
+            moves.eq(~self.bursts.valid | self.bursts.ready), takes_row.eq((now.beats == 0) | (moves & ends)),
         ]
-        done = Signal()
-        m.d.comb += [
-            done.eq((beats_left == 0) | (self.bursts.ready & (beats_left <= room))),
-            next_row.eq(done & (left != 0) & inside),
-        ]
-        with m.If(self.bursts.valid & self.bursts.ready):
-            m.d.sync += [beat.eq(beat + size), beats_left.eq(beats_left - size)]
-        with m.If(next_row):
+        with m.If(moves):
             m.d.sync += [
-                beat.eq(piece.address[low : params.address_bits]), left.eq(left - 1),
-                piece.address.eq(piece.address + piece.pitch_bytes),
-                beats_left.eq((piece.address[:low] + piece.row_bytes + params.bus_bytes - 1) >> low),
+                self.bursts.valid.eq(now.beats != 0), burst.address.eq(Cat(Const(0, low), now.beat)), burst.last.eq(size - 1),
+                burst.final.eq(now.is_last & ends), now.beat.eq(now.beat + size), now.beats.eq(now.beats - size),
             ]
+        with m.If(takes_row):
+            m.d.sync += [now.eq(row), now.beats.eq(Mux(has_row, row.beats, 0))]
         return m
+
+    def _check(self, m: Module, row: data.View, has_row: Signal, takes_row: Signal) -> None:
+        """One row of the piece in hand after the other, as beats."""
+        params, low = self._params, self._params.bus_bytes_log2
+        piece, left = Signal(rows(params)), Signal(16)  # rows not yet begun
+        row_end, knows_end = Signal(len(piece.address) + 1), Signal()
+        inside, begins = Signal(), Signal()
+        m.d.comb += [
+            inside.eq((piece.address >= self.window_low) & (row_end <= self.window_high)),
+            begins.eq((left != 0) & knows_end & inside & (~has_row | takes_row)), self.rows.ready.eq(left == 0),
+        ]
+        m.d.sync += [knows_end.eq(1), self.outside.eq((left != 0) & knows_end & ~inside)]
+        with m.If(~knows_end):
+            m.d.sync += row_end.eq(piece.address + piece.row_bytes)
+        with m.If(takes_row):
+            m.d.sync += has_row.eq(0)
+        with m.If(begins):
+            m.d.sync += [
+                has_row.eq(1), row.is_last.eq(left == 1), row.beat.eq(piece.address[low : params.address_bits]),
+                row.beats.eq((piece.address[:low] + piece.row_bytes + params.bus_bytes - 1) >> low),
+                left.eq(left - 1), piece.address.eq(piece.address + piece.pitch_bytes), row_end.eq(row_end + piece.pitch_bytes),
+            ]
+        with m.If(self.rows.valid & self.rows.ready):
+            m.d.sync += [
+                piece.eq(self.rows.payload), left.eq(Mux(self.rows.payload.row_bytes == 0, 0, self.rows.payload.count)),
+                knows_end.eq(0),
+            ]

@@ -1,7 +1,7 @@
 """Instruction fetch: streams the program from DRAM ahead of the stages and sorts it into their queues."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import fifo, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.bursts import BurstGenerator
@@ -11,6 +11,7 @@ from vtakit.hw.isa.config import INSN_BITS, INSN_BYTES
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, Stage
 from vtakit.hw.params import CoreParams
+from vtakit.hw.pipeline import Queue
 from vtakit.hw.read_buffer import ReadBuffer
 
 
@@ -53,27 +54,38 @@ class Fetch(wiring.Component):
         ]
         valid, word, error, taken = self._instructions(m, buffer)
 
+        # Instructions pass two registers: before they are decoded, and before they go to their queue.
         index, left = Signal(INDEX_BITS), Signal(INDEX_BITS)
+        fetched = Signal(data.StructLayout({"command": COMMAND, "error": 1, "is_last": 1}))
+        decoded = Signal(data.StructLayout({"command": COMMAND, "stage": 2, "fault": FAULT_BITS}))
+        has_fetched, has_decoded, sent = Signal(), Signal(), Signal()
+        m.d.comb += [
+            taken.eq(valid & (left != 0) & (~has_fetched | ~has_decoded | sent)),
+            decoder.word.eq(fetched.command.word), decoder.is_last.eq(fetched.is_last),
+            self.ended.eq((left == 0) & ~has_fetched & ~has_decoded), self.blocked.eq(has_decoded & ~sent),
+        ]
+        with m.If(~has_decoded | sent):
+            m.d.sync += [
+                has_decoded.eq(has_fetched), decoded.command.eq(fetched.command), decoded.stage.eq(decoder.stage),
+                decoded.fault.eq(Mux(fetched.error, Fault.BUS_READ, decoder.fault)), has_fetched.eq(0),
+            ]
+        with m.If(taken):
+            m.d.sync += [
+                has_fetched.eq(1), fetched.command.word.eq(word), fetched.command.index.eq(index), fetched.error.eq(error),
+                fetched.is_last.eq(left == 1), index.eq(index + 1), left.eq(left - 1),
+            ]
         with m.If(self.start):
             m.d.sync += [index.eq(0), left.eq(self.count)]
-        m.d.comb += [decoder.word.eq(word), decoder.is_last.eq(left == 1), self.ended.eq(left == 0)]
-        sent = Signal()
-        with m.If(valid & (left != 0) & ~self.stop):
-            m.d.comb += [self.fault.eq(Mux(error, Fault.BUS_READ, decoder.fault)), self.fault_index.eq(index)]
+        with m.If(has_decoded & ~self.stop):
+            m.d.comb += [self.fault.eq(decoded.fault), self.fault_index.eq(decoded.command.index)]
         for stage in Stage:
-            queue = fifo.SyncFIFOBuffered(width=COMMAND.size, depth=COMMAND_QUEUE_DEPTH)
-            m.submodules[f"{stage.name.lower()}_queue"] = queue
-            mine = (decoder.stage == stage) & valid & (left != 0) & (decoder.fault == 0) & ~error
-            out = getattr(self, stage.name.lower())
-            m.d.comb += [
-                queue.w_data.eq(Cat(word, index)), queue.w_en.eq(mine & ~self.stop),
-                out.valid.eq(queue.r_rdy & ~self.stop), out.payload.eq(queue.r_data), queue.r_en.eq(out.ready & ~self.stop),
-            ]
-            with m.If(mine & ~self.stop):
-                m.d.comb += [sent.eq(queue.w_rdy), self.blocked.eq(~queue.w_rdy)]
-        m.d.comb += taken.eq(sent)
-        with m.If(sent):
-            m.d.sync += [index.eq(index + 1), left.eq(left - 1)]
+            name = stage.name.lower()
+            m.submodules[f"{name}_queue"] = queue = Queue(COMMAND, COMMAND_QUEUE_DEPTH - 1)
+            mine = has_decoded & (decoded.stage == stage) & (decoded.fault == 0) & ~self.stop
+            m.d.comb += [queue.i.valid.eq(mine), queue.i.payload.eq(decoded.command)]
+            connect(m, queue.o, flipped(getattr(self, name)))
+            with m.If(mine):
+                m.d.comb += sent.eq(queue.i.ready)
         return m
 
     def _instructions(self, m: Module, buffer: ReadBuffer) -> tuple[Signal, Signal, Signal, Signal]:

@@ -1,12 +1,13 @@
 """Room for the data of one reader's bursts: a burst is asked for only when all its beats will fit."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import fifo, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.bursts import burst_of_rows
 from vtakit.hw.interfaces import burst, read_beat
 from vtakit.hw.params import CoreParams
+from vtakit.hw.pipeline import Queue
 
 
 class ReadBuffer(wiring.Component):
@@ -31,22 +32,26 @@ class ReadBuffer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m, params = Module(), self._params
-        m.submodules.fifo = buffer = fifo.SyncFIFOBuffered(width=read_beat(params).size, depth=params.buffer_beats)
+        m.submodules.queue = queue = Queue(read_beat(params), params.buffer_beats)
+        connect(m, queue.o, flipped(self.beats))
         room = Signal(range(params.buffer_beats + 1), init=params.buffer_beats)
-        fits, asked, taken = Signal(), Signal(), Signal()
+        wanted, asked, taken = self.bursts.payload, Signal(), Signal()
         m.d.comb += [
-            fits.eq(room > self.bursts.payload.last),
-            self.requests.valid.eq(self.bursts.valid & fits), self.requests.payload.address.eq(self.bursts.payload.address),
-            self.requests.payload.last.eq(self.bursts.payload.last),
-            self.bursts.ready.eq(self.requests.ready & fits),
-            buffer.w_en.eq(self.returned.valid), buffer.w_data.eq(self.returned.payload),
-            self.beats.valid.eq(buffer.r_rdy), self.beats.payload.eq(buffer.r_data), buffer.r_en.eq(self.beats.ready),
+            queue.i.valid.eq(self.returned.valid), queue.i.payload.eq(self.returned.payload),
+            self.bursts.ready.eq((~self.requests.valid | self.requests.ready) & (room > wanted.last)),
             asked.eq(self.bursts.valid & self.bursts.ready), taken.eq(self.beats.valid & self.beats.ready),
             self.empty.eq(room == params.buffer_beats),
         ]
+        with m.If(self.requests.ready):
+            m.d.sync += self.requests.valid.eq(0)
+        with m.If(asked):
+            m.d.sync += [
+                self.requests.valid.eq(1), self.requests.payload.address.eq(wanted.address),
+                self.requests.payload.last.eq(wanted.last),
+            ]
         change = Signal(range(-params.burst_beats, 2))
         with m.If(asked):
-            m.d.comb += change.eq(taken - self.bursts.payload.last - 1)
+            m.d.comb += change.eq(taken - wanted.last - 1)
         with m.Else():
             m.d.comb += change.eq(taken)
         m.d.sync += room.eq(room + change)

@@ -2,11 +2,12 @@
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, fifo, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.bursts import burst_of_rows
 from vtakit.hw.interfaces import axi_write
 from vtakit.hw.params import CoreParams
+from vtakit.hw.pipeline import Queue
 
 
 def write_beat(params: CoreParams) -> data.StructLayout:
@@ -35,7 +36,8 @@ class WriteMaster(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m, params = Module(), self._params
-        m.submodules.data = buffer = fifo.SyncFIFOBuffered(width=write_beat(params).size, depth=4 * params.burst_beats)
+        m.submodules.data = buffer = Queue(write_beat(params), 4 * params.burst_beats)
+        connect(m, flipped(self.beats), buffer.i)
         m.submodules.lengths = lengths = fifo.SyncFIFO(width=8, depth=params.outstanding)
         m.submodules.finals = finals = fifo.SyncFIFO(width=1, depth=params.outstanding)
         aw, w, b, wanted = self.axi.aw, self.axi.w, self.axi.b, self.bursts.payload
@@ -43,7 +45,6 @@ class WriteMaster(wiring.Component):
         in_flight = Signal(range(params.outstanding + 1))
         start, arrives, finished = Signal(), Signal(), Signal()
         m.d.comb += [
-            buffer.w_en.eq(self.beats.valid), buffer.w_data.eq(self.beats.payload), self.beats.ready.eq(buffer.w_rdy),
             arrives.eq(self.beats.valid & self.beats.ready),
             start.eq(
                 self.bursts.valid & (~aw.valid | aw.ready) & (here > wanted.last) & (in_flight != params.outstanding) & ~self.stop
@@ -61,11 +62,10 @@ class WriteMaster(wiring.Component):
         with m.If(start):
             m.d.sync += [aw.valid.eq(1), aw.payload.addr.eq(wanted.address), aw.payload.len.eq(wanted.last)]
 
-        sent = Signal(8)  # beats of the oldest burst that are sent
-        beat = data.View(write_beat(params), buffer.r_data)
+        sent, beat = Signal(8), buffer.o.payload  # beats of the oldest burst that are sent; the next
         m.d.comb += [
-            w.valid.eq(lengths.r_rdy & buffer.r_rdy), w.payload.data.eq(beat.data), w.payload.strb.eq(beat.strb),
-            w.payload.last.eq(sent == lengths.r_data), buffer.r_en.eq(w.valid & w.ready),
+            w.valid.eq(lengths.r_rdy & buffer.o.valid), w.payload.data.eq(beat.data), w.payload.strb.eq(beat.strb),
+            w.payload.last.eq(sent == lengths.r_data), buffer.o.ready.eq(lengths.r_rdy & w.ready),
             lengths.r_en.eq(w.valid & w.ready & w.payload.last),
         ]
         with m.If(w.valid & w.ready):
