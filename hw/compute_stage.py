@@ -22,9 +22,9 @@ from vtakit.hw.isa.config import UOP_BITS
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import LOAD, MEMORIES, MemType, Opcode, Stage
 from vtakit.hw.issue import Issue
+from vtakit.hw.load_planner import Target
 from vtakit.hw.load_port import AHEAD, LoadPort
 from vtakit.hw.load_stage import connect_write, moves, target
-from vtakit.hw.load_writer import Target
 from vtakit.hw.params import CoreParams
 from vtakit.hw.scratchpad import Scratchpad
 from vtakit.hw.stage import Cause, attribute, status, token_members

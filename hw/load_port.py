@@ -10,7 +10,8 @@ from vtakit.hw.bursts import BurstGenerator
 from vtakit.hw.interfaces import COMMAND, FAULT_BITS, INDEX_BITS, burst, layout, read_beat
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import LOAD
-from vtakit.hw.load_writer import COUNT_BITS, LoadWriter, Target, load_write, located_command
+from vtakit.hw.load_planner import COUNT_BITS, Target
+from vtakit.hw.load_writer import LoadWriter, load_write
 from vtakit.hw.params import CoreParams
 from vtakit.hw.read_buffer import ReadBuffer
 
@@ -50,7 +51,7 @@ class LoadPort(wiring.Component):
         m.submodules.bursts = bursts = BurstGenerator(params)
         m.submodules.buffer = buffer = ReadBuffer(params)
         m.submodules.writer = writer = LoadWriter(params, targets)
-        m.submodules.queue = queue = fifo.SyncFIFO(width=located_command(params).size, depth=AHEAD)
+        m.submodules.queue = queue = fifo.SyncFIFO(width=COMMAND.size, depth=AHEAD)
         connect(m, bursts.bursts, buffer.bursts)
         connect(m, buffer.requests, flipped(self.requests))
         connect(m, flipped(self.returned), buffer.returned)
@@ -68,7 +69,6 @@ class LoadPort(wiring.Component):
             return found
 
         address = Signal.like(bursts.rows.payload.address)
-        waiting = Signal(located_command(params))
         m.d.comb += [
             address.eq(self.commands.payload.base + bytes_of(f.dram_base)),
             self.commands.ready.eq(bursts.rows.ready & queue.w_rdy),
@@ -76,14 +76,12 @@ class LoadPort(wiring.Component):
             bursts.rows.payload.address.eq(address), bursts.rows.payload.count.eq(f.y_size),
             bursts.rows.payload.row_bytes.eq(bytes_of(f.x_size)), bursts.rows.payload.pitch_bytes.eq(bytes_of(f.x_stride)),
             bursts.window_low.eq(self.window_low), bursts.window_high.eq(self.window_high),
-            queue.w_en.eq(self.commands.valid & bursts.rows.ready),
-            waiting.command.eq(self.commands.payload.command), waiting.offset.eq(address[: params.bus_bytes_log2]),
-            queue.w_data.eq(waiting),
-            writer.commands.valid.eq(queue.r_rdy & self.may_write), writer.commands.payload.eq(queue.r_data),
-            queue.r_en.eq(writer.commands.ready & self.may_write),
+            queue.w_en.eq(self.commands.valid & bursts.rows.ready), queue.w_data.eq(self.commands.payload.command),
+            writer.commands.valid.eq(queue.r_rdy), writer.commands.payload.eq(queue.r_data),
+            queue.r_en.eq(writer.commands.ready), writer.may_write.eq(self.may_write),
             self.next.eq(writer.next), self.end.eq(writer.end), self.begins.eq(writer.begins), self.done.eq(writer.done),
             self.active.eq(writer.active), self.starved.eq(writer.starved),
-            self.empty.eq(~queue.r_rdy & ~writer.active & buffer.empty & bursts.rows.ready),
+            self.empty.eq(~queue.r_rdy & writer.empty & buffer.empty & bursts.rows.ready),
         ]
         located = Signal(INDEX_BITS)  # number of the LOAD whose addresses are being made
         with m.If(self.commands.valid & self.commands.ready):

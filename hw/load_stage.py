@@ -8,8 +8,8 @@ from vtakit.hw.interfaces import COMMAND, burst, layout, read_beat, sram_write
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import LOAD, MEMORIES, MemType, Stage
 from vtakit.hw.issue import Issue
+from vtakit.hw.load_planner import Target
 from vtakit.hw.load_port import LoadPort
-from vtakit.hw.load_writer import Target
 from vtakit.hw.params import CoreParams
 from vtakit.hw.stage import Cause, attribute, status, token_members
 

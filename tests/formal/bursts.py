@@ -1,8 +1,8 @@
 """The burst generator: exactly the beats of the rows, in order, in bursts that AXI allows."""
 
 from amaranth.hdl import Module, Mux, Signal
-
 from formal.checker import Checker, held
+
 from vtakit.hw.bursts import BurstGenerator
 from vtakit.hw.params import CoreParams
 

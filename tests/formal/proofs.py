@@ -8,6 +8,7 @@ from formal.checker import Checker, SmallParams
 from formal.reads import ReadsComeBackInOrder
 from formal.tokens import TokensAreKept
 from formal.writes import WritesAreWhole
+
 from vtakit.hw.isa.insns import TOKEN_QUEUE_DEPTH
 
 

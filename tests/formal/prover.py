@@ -18,7 +18,6 @@ import pyosys
 from amaranth.back import rtlil
 from amaranth.hdl import Assert, Assume, Fragment, Value
 from amaranth.sim import Simulator, SimulatorContext
-
 from formal.checker import Checker
 
 ABC = Path(pyosys.__file__).parent / "yosys-abc"

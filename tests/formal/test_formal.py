@@ -1,7 +1,6 @@
 """The blocks' properties, proved; and planted defects, found. `docs/formal.md` says what each proof covers."""
 
 import pytest
-
 from formal import prover
 from formal.defects import DEFECTS, Defect, planted
 from formal.proofs import PROOFS, Proof

@@ -1,8 +1,8 @@
 """Token queues: no token is lost or invented."""
 
 from amaranth.hdl import Module, Signal
-
 from formal.checker import Checker
+
 from vtakit.hw.token_queue import TokenQueue
 
 

@@ -1,10 +1,10 @@
 """The AXI4 write master: handshake rules, data that are here before their burst, and answers counted."""
 
 from amaranth.hdl import Module, Mux, Signal
-
 from formal.checker import Checker, Scoreboard, held
+
 from vtakit.hw.params import CoreParams
-from vtakit.hw.write_master import WriteMaster, write_beat
+from vtakit.hw.write_master import WriteMaster
 
 
 class WritesAreWhole(Checker):
