@@ -1,4 +1,4 @@
-"""The vector ALU: one operation on every lane of two accumulator elements, without a register."""
+"""The vector ALU: one operation on every lane of two accumulator elements."""
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -16,39 +16,50 @@ def operand_bits(cfg: VTAConfig) -> int:
 
 
 class Alu(wiring.Component):
-    """result = op(a, b) on each of batch x block lanes; MUL is not here, since it takes several cycles.
+    """result = op(a, b) on each of batch x block lanes, one cycle later.
 
     Members
     -------
     a : ``In(batch x block x acc_bits)``        first operands
     b : ``In(batch x block x operand_bits)``    second operands; the shift amounts of SHR
     opcode : ``In(3)``                          an `AluOp`
+    runs : ``In(1)``                            the operands are to be worked on; otherwise the result stays
     result : ``Out(batch x block x acc_bits)``
     """
 
     def __init__(self, cfg: VTAConfig) -> None:
         self._cfg = cfg
         word, lanes = 8 * cfg.acc_bytes, cfg.batch * cfg.block
-        super().__init__({"a": In(word), "b": In(lanes * operand_bits(cfg)), "opcode": In(3), "result": Out(word)})
+        super().__init__({
+            "a": In(word), "b": In(lanes * operand_bits(cfg)), "opcode": In(3), "runs": In(1),
+            "result": Out(word),
+        })
 
     def elaborate(self, platform: object) -> Module:
         m, bits, b_bits = Module(), self._cfg.acc_bits, operand_bits(self._cfg)
+        # A product has a register of its own, which a DSP block contains; what it is chosen by is a cycle late too.
+        is_product = Signal()
+        with m.If(self.runs):
+            m.d.sync += is_product.eq(self.opcode == AluOp.MUL)
         for lane in range(len(self.a) // bits):
             a, b = Signal(signed(bits), name=f"a{lane}"), Signal(signed(b_bits), name=f"b{lane}")
-            result, smaller = Signal(bits, name=f"result{lane}"), Signal(name=f"smaller{lane}")
+            found, smaller = Signal(bits, name=f"found{lane}"), Signal(name=f"smaller{lane}")
+            kept, product = Signal(bits, name=f"kept{lane}"), Signal(bits, name=f"product{lane}")
             m.d.comb += [
                 a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, b_bits)), smaller.eq(a < b),
-                self.result.word_select(lane, bits).eq(result),
+                self.result.word_select(lane, bits).eq(Mux(is_product, product, kept)),
             ]
             with m.Switch(self.opcode):
                 with m.Case(AluOp.MIN):
-                    m.d.comb += result.eq(Mux(smaller, a, b))
+                    m.d.comb += found.eq(Mux(smaller, a, b))
                 with m.Case(AluOp.MAX):
-                    m.d.comb += result.eq(Mux(smaller, b, a))
+                    m.d.comb += found.eq(Mux(smaller, b, a))
                 with m.Case(AluOp.SHR):
-                    m.d.comb += result.eq(self._shifted(m, a, b, lane))
+                    m.d.comb += found.eq(self._shifted(m, a, b, lane))
                 with m.Default():
-                    m.d.comb += result.eq(a + b)
+                    m.d.comb += found.eq(a + b)
+            with m.If(self.runs):
+                m.d.sync += [kept.eq(found), product.eq(a * b)]
         return m
 
     def _shifted(self, m: Module, a: Signal, b: Signal, lane: int) -> Value:

@@ -6,29 +6,28 @@ Stages count cycles from the acceptance of a step; `last` depends on the depth o
     2            tiles out of the scratchpads' registers, into the multipliers
     last - 3     indices to ACC
     last - 2     elements out of ACC
-    last         the product sum is there: add, or do the ALU operation
-    last + 1     the result is written
+    last         the product sum is there: GEMM adds; the ALU takes its operands
+    last + 1     GEMM: the result is written; ALU: the operation
+    last + 3     ALU: the result is written
 
-So a result is on its way for four steps before a read finds it in ACC. At the ends of the stages last - 2 and last - 1, and in
-the stage last, an operand is exchanged for a newer result of the same element, and neighbouring steps on one element need no
-pause. Only MUL, which takes longer, makes steps wait.
+A result is on its way for some steps before a read finds it in ACC. At the ends of the stages last - 2 and last - 1, and in
+the stage last, an operand is exchanged for a newer result of the same element, so neighbouring GEMM steps on one element need
+no pause. After an ALU step, one that needs its result, and any GEMM step, waits two cycles.
 """
 
 from itertools import pairwise
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed
+from amaranth.hdl import Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.alu import Alu, operand_bits
 from vtakit.hw.interfaces import INDEX_BITS, sram_read, sram_write
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import AluOp
-from vtakit.hw.mac_array import MacArray
+from vtakit.hw.mac_array import MacArray, mac_latency
 from vtakit.hw.steps import guard, step
 
-MUL_STAGES = 2  # stages that a multiplication takes beyond the others
-MUL_WAIT_CYCLES = 4 + MUL_STAGES  # after a MUL is accepted, reads of its element would be too early
+ALU_STAGES = 2  # stages that an ALU step takes beyond a GEMM step
 
 
 class Arithmetic(wiring.Component):
@@ -48,8 +47,8 @@ class Arithmetic(wiring.Component):
     """
 
     def __init__(self, cfg: VTAConfig) -> None:
-        self._cfg = cfg
-        acc = 8 * cfg.acc_bytes
+        self._cfg, acc = cfg, 8 * cfg.acc_bytes
+        self.latency = mac_latency(cfg) + 4 + ALU_STAGES  # cycles after which a step has been written, whatever it is
         super().__init__({
             "steps": In(stream.Signature(step(cfg))), "pending": In(guard(cfg.acc_depth_log2)), "hold": In(1),
             "inp": Out(sram_read(8 * cfg.inp_bytes, cfg.inp_depth_log2)),
@@ -63,72 +62,79 @@ class Arithmetic(wiring.Component):
         m, cfg = Module(), self._cfg
         m.submodules.macs = macs = MacArray(cfg)
         m.submodules.alu = alu = Alu(cfg)
-        last, word = 2 + macs.latency, 8 * cfg.acc_bytes
+        last, word = 2 + mac_latency(cfg), 8 * cfg.acc_bytes
 
-        # The step at each stage, and whether it is one that writes at the usual time, or multiplies.
+        # The step at each stage, and whether it is a GEMM or ALU step that is to be done.
         control = data.StructLayout({
-            "dst": cfg.acc_depth_log2, "src": cfg.acc_depth_log2, "is_alu": 1, "reset": 1, "alu_opcode": 3, "use_imm": 1,
-            "imm": signed(16), "last": 1,
+            "dst": cfg.acc_depth_log2, "src": cfg.acc_depth_log2, "reset": 1, "alu_opcode": 3, "use_imm": 1, "imm": signed(16),
         })
         now = self.steps.payload
-        is_mul = now.is_alu & (now.alu_opcode == AluOp.MUL)
-        at = [Signal(control, name=f"stage{n}") for n in range(last + 1)]
-        writes, multiplies, ends = (
+        at = [Signal(control, name=f"stage{n}") for n in range(last + ALU_STAGES + 1)]
+        gemms, alus, ends = (
             [Signal(name=f"{name}{n}") for n in range(last + extra + 1)]
-            for name, extra in (("writes", 1), ("multiplies", 0), ("ends", 1 + MUL_STAGES))
+            for name, extra in (("gemm", 0), ("alu", ALU_STAGES), ("ends", 1 + ALU_STAGES))
         )
-        hazard = Signal()
         m.d.comb += [
-            self.steps.ready.eq(~hazard & ~self.hold), self.accepts.eq(self.steps.valid & self.steps.ready),
+            self.steps.ready.eq(~self._unwritten(now) & ~self._hazard(m, now, alus, at) & ~self.hold),
+            self.accepts.eq(self.steps.valid & self.steps.ready),
             self.fault.eq(self.accepts & now.fault), self.fault_index.eq(now.index),
-            writes[0].eq(self.accepts & ~now.fault & ~is_mul), multiplies[0].eq(self.accepts & ~now.fault & is_mul),
+            gemms[0].eq(self.accepts & ~now.fault & ~now.is_alu), alus[0].eq(self.accepts & ~now.fault & now.is_alu),
             ends[0].eq(self.accepts & now.last),
-            *(at[0][name].eq(now[name]) for name in ("dst", "src", "is_alu", "reset", "alu_opcode", "use_imm", "imm", "last")),
+            *(at[0][name].eq(now[name]) for name in control.members),
         ]
-        for line in (at, writes, multiplies, ends):
+        for line in (at, gemms, alus, ends):
             m.d.sync += [after.eq(before) for before, after in pairwise(line)]
-        # An instruction without MUL could retire earlier; retiring all at one stage keeps them in order.
+        # A GEMM instruction could retire earlier; retiring all at one stage keeps them in order.
         m.d.sync += self.retired.eq(ends[-1])
-        m.d.comb += hazard.eq(self._unwritten(now) | self._mul_hazard(m, now, is_mul, multiplies[0]))
         m.d.comb += [
             self.inp.index.eq(now.src), self.inp.enable.eq(1), self.wgt.index.eq(now.wgt), self.wgt.enable.eq(1),
             macs.inp.eq(self.inp.data), macs.wgt.eq(self.wgt.data),
-            self.acc.index.eq(at[last - 3].dst), self.acc.enable.eq(writes[last - 3] | multiplies[last - 3]),
-            self.src.index.eq(at[last - 3].src),
-            self.src.enable.eq(self.acc.enable & at[last - 3].is_alu & ~at[last - 3].use_imm),
+            self.acc.index.eq(at[last - 3].dst), self.acc.enable.eq(gemms[last - 3] | alus[last - 3]),
+            self.src.index.eq(at[last - 3].src), self.src.enable.eq(alus[last - 3] & ~at[last - 3].use_imm),
         ]
+
+        # What is written in the next cycle: the GEMM step at the stage last, or the ALU step two stages on. Never both: a GEMM
+        # step waits for the ALU steps before it.
+        write, written = Signal(), Signal(cfg.acc_depth_log2)
+        m.d.comb += [
+            write.eq(gemms[last] | alus[last + ALU_STAGES]),
+            written.eq(Mux(alus[last + ALU_STAGES], at[last + ALU_STAGES].dst, at[last].dst)),
+        ]
+        m.d.sync += [self.result.valid.eq(write), self.result.index.eq(written)]
 
         # Operands: what the scratchpad holds, unless a result on its way to it is newer.
         result, older = Signal(word), Signal(word)  # written in this cycle, and in the one before
-        self._written = Signal(cfg.acc_depth_log2, name="written")
-        a = self._operand(m, "a", "dst", at, writes, result, older, self.acc.data)
-        b = self._operand(m, "b", "src", at, writes, result, older, self.src.data)
-        b_bits = operand_bits(cfg)
-        imm, second = Signal(signed(b_bits)), Signal(cfg.batch * cfg.block * b_bits)
+        m.d.sync += older.eq(result)
+
+        def operand(name: str, read: Value) -> Value:
+            """dst or src of the step at the stage `last`, whatever was written to its element since it was read.
+
+            Which result meets which step is decided a cycle ahead, by comparing indices one stage earlier.
+            """
+            def meets(stage: int, valid: Value, index: Value) -> Signal:
+                """In the next cycle: is what `valid` and `index` write now the operand of the step that is now at `stage`?"""
+                flag = Signal(name=f"{name}_{stage}_meets_{'next' if valid is write else 'this'}")
+                m.d.sync += flag.eq(valid & (at[stage][name] == index))
+                return flag
+
+            newest, newer = meets(last - 3, write, written), meets(last - 3, self.result.valid, self.result.index)
+            first, second = Signal(word, name=f"{name}_first"), Signal(word, name=f"{name}_second")
+            m.d.sync += first.eq(Mux(newest, result, Mux(newer, older, read)))
+            m.d.sync += second.eq(Mux(meets(last - 2, write, written), result, first))
+            return Mux(meets(last - 1, write, written), result, second)
+
+        a, b = operand("dst", self.acc.data), operand("src", self.src.data)
+        self._alu_operands(m, alu, a, b, at[last], alus[last])
+        m.d.comb += alu.runs.eq(alus[last + 1])
         total = Signal(word)
-        m.d.sync += imm.eq(at[last - 1].imm)
         for lane in range(cfg.batch * cfg.block):
             part = slice(lane * cfg.acc_bits, (lane + 1) * cfg.acc_bits)
-            m.d.comb += [
-                total[part].eq(a[part] + macs.sums[part]),
-                second.word_select(lane, b_bits).eq(Mux(at[last].use_imm, imm, b[part].as_signed())),
-            ]
-        m.d.comb += [alu.a.eq(a), alu.b.eq(second), alu.opcode.eq(at[last].alu_opcode)]
-
-        product, product_dst, product_runs = self._multiplier(m, a, second, at[last].dst, multiplies[last])
-        m.d.sync += older.eq(result)
-        with m.If(product_runs):
-            m.d.sync += result.eq(product)
-        with m.Elif(at[last].is_alu):
+            m.d.comb += total[part].eq(a[part] + macs.sums[part])
+        with m.If(alus[last + ALU_STAGES]):
             m.d.sync += result.eq(alu.result)
         with m.Else():
             m.d.sync += result.eq(Mux(at[last].reset, 0, total))
-        m.d.sync += [
-            self.result.valid.eq(writes[last] | product_runs), self._written.eq(Mux(product_runs, product_dst, at[last].dst)),
-        ]
-        m.d.comb += [
-            self.result.index.eq(self._written), self.result.count.eq(1), self.result.mask.eq(1), self.result.data[0].eq(result),
-        ]
+        m.d.comb += [self.result.count.eq(1), self.result.mask.eq(1), self.result.data[0].eq(result)]
         return m
 
     def _unwritten(self, now: data.View) -> Value:
@@ -140,56 +146,23 @@ class Arithmetic(wiring.Component):
         older = now.loads_before != self.pending.loads_done
         return older & (within(now.dst) | (reads_src & within(now.src)))
 
-    def _mul_hazard(self, m: Module, now: data.View, is_mul: Value, accepted: Signal) -> Value:
-        """Whether the step comes too soon after a MUL: any but a MUL waits until all are written, a MUL only for its elements."""
-        recent = [Signal(name=f"recent_mul{n}") for n in range(MUL_WAIT_CYCLES)]
-        dsts = [Signal.like(now.dst, name=f"recent_dst{n}") for n in range(MUL_WAIT_CYCLES)]
-        m.d.sync += [recent[0].eq(accepted), dsts[0].eq(now.dst)]
-        waits: Value = recent[0] & (~is_mul | (dsts[0] == now.dst) | (~now.use_imm & (dsts[0] == now.src)))
-        for n in range(1, MUL_WAIT_CYCLES):
-            m.d.sync += [recent[n].eq(recent[n - 1]), dsts[n].eq(dsts[n - 1])]
-            waits |= recent[n] & (~is_mul | (dsts[n] == now.dst) | (~now.use_imm & (dsts[n] == now.src)))
+    def _hazard(self, m: Module, now: data.View, alus: list[Signal], at: list[data.View]) -> Value:
+        """Whether an ALU step of the last cycles must be further ahead before this step is accepted.
+
+        Its result is ALU_STAGES later than a GEMM step's, so a step must keep so many cycles behind it that the exchange of
+        operands finds the result, and that a GEMM step is not written before it.
+        """
+        waits: Value = Const(0, 1)
+        for n in range(1, ALU_STAGES + 1):
+            needs = (at[n].dst == now.dst) | (~now.use_imm & (at[n].dst == now.src))
+            waits |= alus[n] & (~now.is_alu | needs)
         return waits
 
-    def _operand(
-        self, m: Module, name: str, index: str, at: list[data.View], writes: list[Signal],
-        result: Signal, older: Signal, read: Value,
-    ) -> Value:
-        """An operand at the stage `last`, whatever was written to its element since it was read.
-
-        Results come out one stage later, so the step at stage `last + n` is the one whose result is n - 1 cycles old. Which of
-        them meets which operand is decided a cycle ahead, by comparing indices one stage earlier.
-        """
-        last = len(at) - 1
-
-        def meets(stage: int, writer: int) -> Signal:
-            """In the cycle after this one: is what `writer` writes the operand of the step now at `stage`?"""
-            flag = Signal(name=f"{name}_{stage}_meets_{writer}")
-            dst = at[writer].dst if writer <= last else self._written
-            m.d.sync += flag.eq(writes[writer] & (at[stage][index] == dst))
-            return flag
-
-        from_three_ago, from_four_ago = meets(last - 3, last), meets(last - 3, last + 1)
-        from_two_ago, from_last = meets(last - 2, last), meets(last - 1, last)
-        first, second = Signal.like(result, name=f"{name}_first"), Signal.like(result, name=f"{name}_second")
-        m.d.sync += first.eq(Mux(from_three_ago, result, Mux(from_four_ago, older, read)))
-        m.d.sync += second.eq(Mux(from_two_ago, result, first))
-        return Mux(from_last, result, second)
-
-    def _multiplier(self, m: Module, a: Value, b: Value, dst: Value, runs: Signal) -> tuple[Signal, Signal, Signal]:
-        """Low bits of the lanes' products `MUL_STAGES` cycles later, with their index and whether there are any."""
-        bits = self._cfg.acc_bits
-        left, right, product = Signal.like(a), Signal.like(b), Signal.like(a)
-        # Operands are held still while no MUL runs: the multipliers then neither switch nor cost simulation time.
+    def _alu_operands(self, m: Module, alu: Alu, a: Value, b: Value, step: data.View, runs: Value) -> None:
+        """Registers before the ALU; they hold still while no ALU step runs, and then neither switch nor cost simulation time."""
+        bits, b_bits = self._cfg.acc_bits, operand_bits(self._cfg)
         with m.If(runs):
-            m.d.sync += [left.eq(a), right.eq(b)]
-        for lane in range(len(a) // bits):
-            part = slice(lane * bits, (lane + 1) * bits)
-            m.d.sync += product[part].eq(left[part] * right.word_select(lane, operand_bits(self._cfg)))
-        line: list[Value] = [runs]
-        dsts: list[Value] = [dst]
-        for n in range(MUL_STAGES):
-            line.append(Signal(name=f"product_runs{n}"))
-            dsts.append(Signal.like(dst, name=f"product_dst{n}"))
-            m.d.sync += [line[-1].eq(line[-2]), dsts[-1].eq(dsts[-2])]
-        return product, dsts[-1], line[-1]
+            m.d.sync += [alu.a.eq(a), alu.opcode.eq(step.alu_opcode)]
+            for lane in range(len(a) // bits):
+                value = b[lane * bits : (lane + 1) * bits].as_signed()
+                m.d.sync += alu.b.word_select(lane, b_bits).eq(Mux(step.use_imm, step.imm, value))

@@ -26,9 +26,10 @@ from vtakit.hw.load_planner import Target
 from vtakit.hw.load_port import AHEAD, LoadPort
 from vtakit.hw.load_stage import connect_write, moves, target
 from vtakit.hw.params import CoreParams
+from vtakit.hw.pipeline import Slice
 from vtakit.hw.scratchpad import Scratchpad
 from vtakit.hw.stage import Cause, attribute, status, token_members
-from vtakit.hw.steps import LOAD_COUNT_BITS, StepGenerator, ordered_command
+from vtakit.hw.steps import LOAD_COUNT_BITS, StepGenerator, ordered_command, step
 
 ARITHMETIC_AHEAD = 4  # GEMM and ALU instructions that wait behind the one that runs
 LOADS, ARITHMETIC = 1, 2  # units
@@ -74,6 +75,7 @@ class ComputeStage(wiring.Component):
         m.submodules.port = port = LoadPort(params, targets)
         m.submodules.acc_writer = acc_writer = AccWriter(params)
         m.submodules.steps = steps = StepGenerator(cfg)
+        m.submodules.between = between = Slice(step(cfg))
         m.submodules.arithmetic = arithmetic = Arithmetic(cfg)
         m.submodules.issue = issue = Issue(cfg, Stage.COMPUTE, 2)
         m.submodules.uop = uop = Scratchpad(
@@ -88,7 +90,8 @@ class ComputeStage(wiring.Component):
         connect(m, flipped(self.pop_prev), issue.pop_prev)
         connect(m, flipped(self.pop_next), issue.pop_next)
         issue.tell(m, self.status)
-        connect(m, steps.steps, arithmetic.steps)
+        connect(m, steps.steps, between.i)
+        connect(m, between.o, arithmetic.steps)
         connect(m, steps.uop, uop.read0)
         connect(m, arithmetic.acc, acc.read0)
         connect(m, arithmetic.inp, flipped(self.inp))
@@ -99,9 +102,9 @@ class ComputeStage(wiring.Component):
             connect(m, port.write2, acc_writer.acc8)
 
         # ACC: arithmetic writes first, its src reads first; a load that is kept waiting has one step left out for it.
-        bubbles = Signal(8)
+        bubbles, asks = Signal(arithmetic.latency), Signal()  # steps left out that are under way; one more is wanted
         m.d.comb += [
-            acc_writer.busy.eq(arithmetic.result.valid), arithmetic.hold.eq(self.stop | (acc_writer.blocked & (bubbles == 0))),
+            acc_writer.busy.eq(arithmetic.result.valid), asks.eq(acc_writer.blocked & (bubbles == 0)),
             acc.write.valid.eq(arithmetic.result.valid | acc_writer.write.valid), acc.write.count.eq(1), acc.write.mask.eq(1),
             acc.write.index.eq(Mux(arithmetic.result.valid, arithmetic.result.index, acc_writer.write.index)),
             acc.write.data[0].eq(Mux(arithmetic.result.valid, arithmetic.result.data[0], acc_writer.write.data[0])),
@@ -110,7 +113,7 @@ class ComputeStage(wiring.Component):
             acc.read1.index.eq(Mux(arithmetic.src.enable, arithmetic.src.index, self.store.index)),
             arithmetic.src.data.eq(acc.read1.data), self.store.data.eq(acc.read1.data),
         ]
-        m.d.sync += bubbles.eq((bubbles << 1) | (acc_writer.blocked & (bubbles == 0)))
+        m.d.sync += [arithmetic.hold.eq(self.stop | asks), bubbles.eq(Cat(asks, bubbles))]
 
         # Order between loads and arithmetic, by counting both.
         loads, begun, written = (Signal(LOAD_COUNT_BITS, name=f"loads_{name}") for name in ("started", "begun", "written"))

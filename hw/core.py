@@ -121,9 +121,11 @@ class Core(wiring.Component):
             finished.eq(finished | compute.finished), started.eq(started | self.start),
             quiet.eq(Mux(stuck, Mux(quiet == QUIET_CYCLES, quiet, quiet + 1), 0)),
         ]
-        oldest: Value = Const((1 << INDEX_BITS) - 1, INDEX_BITS)  # number of the earliest instruction that waits
+        earliest: Value = Const((1 << INDEX_BITS) - 1, INDEX_BITS)  # number of the earliest instruction that waits
         for s in told.values():
-            oldest = Mux(s.waits & (s.index < oldest), s.index, oldest)
+            earliest = Mux(s.waits & (s.index < earliest), s.index, earliest)
+        oldest = Signal(INDEX_BITS)
+        m.d.sync += oldest.eq(earliest)
         causes = [
             *((queues[q].overflow, Fault.TOKEN_OVERFLOW, queues[q].index, givers[q]) for q in Queue),
             *((s.fault != 0, s.fault, s.fault_index, stage) for stage, s in told.items()),

@@ -9,8 +9,13 @@ from vtakit.hw.isa.config import VTAConfig
 LEVELS_A_STAGE = 2  # adder levels between two registers
 
 
+def mac_latency(cfg: VTAConfig) -> int:
+    """Cycles from tiles to sums: products, then the tree."""
+    return 1 + -(-cfg.log_block // LEVELS_A_STAGE)
+
+
 class MacArray(wiring.Component):
-    """sums[b, o] = sum over i of inp[b, i] * wgt[o, i], `latency` cycles after the tiles.
+    """sums[b, o] = sum over i of inp[b, i] * wgt[o, i], `mac_latency` cycles after the tiles.
 
     Members
     -------
@@ -21,8 +26,6 @@ class MacArray(wiring.Component):
 
     def __init__(self, cfg: VTAConfig) -> None:
         self._cfg = cfg
-        levels = cfg.log_block
-        self.latency = 1 + -(-levels // LEVELS_A_STAGE)  # products, then the tree
         super().__init__({
             "inp": In(8 * cfg.inp_bytes), "wgt": In(8 * cfg.wgt_bytes), "sums": Out(8 * cfg.acc_bytes),
         })

@@ -108,10 +108,20 @@ class StepGenerator(wiring.Component):
                 *(held[name].eq(offset) for name, offset in offsets.items()),
             ]
 
-        # The micro-op has been read: add.
-        uop = data.View(layout(UOP, cfg), self.uop.data)
+        # The micro-op has come; block RAM is slow, so it is kept for a cycle.
+        has_come, coming = Signal(), control
+        control = Signal.like(coming, name="kept_control")
+        kept = {name: Signal.like(offset, name=f"{name}_kept") for name, offset in held.items()}
+        uop = data.View(layout(UOP, cfg), Signal(UOP_BITS, name="kept_uop"))
+        with m.If(advance):
+            m.d.sync += [
+                has_come.eq(reading), control.eq(coming), uop.as_value().eq(self.uop.data),
+                *(kept[name].eq(offset) for name, offset in held.items()),
+            ]
+
+        # Add.
         sums = {}
-        for name, offset in held.items():
+        for name, offset in kept.items():
             bits = len(offset) - 1
             total = Signal(bits + 2, name=f"{name}_sum")
             m.d.comb += total.eq(offset[:bits] + uop[name] + (offset[bits] << bits))
@@ -124,7 +134,7 @@ class StepGenerator(wiring.Component):
         )
         with m.If(advance):
             m.d.sync += [
-                self.steps.valid.eq(reading), self.steps.payload.eq(control), self.steps.payload.fault.eq(fault),
+                self.steps.valid.eq(has_come), self.steps.payload.eq(control), self.steps.payload.fault.eq(fault),
                 *(self.steps.payload[name].eq(total) for name, total in sums.items()),
             ]
         return m
