@@ -61,7 +61,7 @@ class Supervisor(wiring.Component):
                 m.d.comb += self.stop.eq(1)
                 m.d.sync += resetting.eq(resetting | self.reset)
                 with m.If(self.drained):
-                    m.d.comb += self.clear.eq(resetting | self.reset)
+                    m.d.comb += self.clear.eq(1)  # or what is left of the program would go on once `stop` is 0
                     with m.If(resetting | self.reset):
                         m.d.sync += [self.error.eq(0), self.error_index.eq(0), self.error_stage.eq(0)]
                     m.next = "IDLE"
