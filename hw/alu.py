@@ -1,6 +1,6 @@
 """The vector ALU: one operation on every lane of two accumulator elements."""
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -63,19 +63,17 @@ class Alu(wiring.Component):
         return m
 
     def _shifted(self, m: Module, a: Signal, b: Signal, lane: int) -> Value:
-        """a >> b, or a << -b for negative b; one shifter serves both: a left shift is a right shift of the mirrored bits."""
+        """a >> b, or a << -b for negative b, by one shifter to the right.
+
+        A left shift by n takes the low half of (a, 0) >> (width - n), and the low bits of b = -n are just width - n.
+        """
         bits = len(a)
         log2 = bits.bit_length() - 1
-        left, amount, far = Signal(name=f"left{lane}"), Signal(log2 + 1, name=f"amount{lane}"), Signal(name=f"far{lane}")
-        fill, source = Signal(name=f"fill{lane}"), Signal(bits, name=f"source{lane}")
-        upper = b[log2:]
+        left, far, fill = (Signal(name=f"{name}{lane}") for name in ("left", "far", "fill"))
+        high, wide = Signal(bits, name=f"high{lane}"), Signal(2 * bits, name=f"wide{lane}")
+        upper, ones = b[log2:], Const((1 << bits) - 1, bits)
         m.d.comb += [
-            left.eq(b[-1]), amount.eq(Mux(left, -b[:log2], b[:log2])),
-            far.eq(Mux(left, ~upper.all() | (b[:log2] == 0), upper.any())),  # by the width or more
-            fill.eq(~left & a[-1]), source.eq(Mux(left, a[::-1], a)),
+            left.eq(b[-1]), fill.eq(~left & a[-1]), far.eq(Mux(left, ~upper.all(), upper.any())),  # far: by the width or more
+            high.eq(Mux(left, a, Mux(fill, ones, 0))), wide.eq(Cat(Mux(left, 0, a), high)),
         ]
-        wide = Signal(signed(bits + 1), name=f"wide{lane}")
-        m.d.comb += wide.eq(source | fill << bits)
-        moved = Signal(bits, name=f"moved{lane}")
-        m.d.comb += moved.eq(Mux(far, fill.replicate(bits), wide >> amount[:log2]))
-        return Mux(left, moved[::-1], moved)
+        return Mux(far, Mux(fill, ones, 0), (wide >> b[:log2])[:bits])

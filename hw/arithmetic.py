@@ -68,15 +68,14 @@ class Arithmetic(wiring.Component):
         control = data.StructLayout({
             "dst": cfg.acc_depth_log2, "src": cfg.acc_depth_log2, "reset": 1, "alu_opcode": 3, "use_imm": 1, "imm": signed(16),
         })
-        now = self.steps.payload
+        now, has, unwritten = self._check(m)
         at = [Signal(control, name=f"stage{n}") for n in range(last + ALU_STAGES + 1)]
         gemms, alus, ends = (
             [Signal(name=f"{name}{n}") for n in range(last + extra + 1)]
             for name, extra in (("gemm", 0), ("alu", ALU_STAGES), ("ends", 1 + ALU_STAGES))
         )
         m.d.comb += [
-            self.steps.ready.eq(~self._unwritten(now) & ~self._hazard(m, now, alus, at) & ~self.hold),
-            self.accepts.eq(self.steps.valid & self.steps.ready),
+            self.accepts.eq(has & ~unwritten & ~self._hazard(now, alus, at) & ~self.hold),
             self.fault.eq(self.accepts & now.fault), self.fault_index.eq(now.index),
             gemms[0].eq(self.accepts & ~now.fault & ~now.is_alu), alus[0].eq(self.accepts & ~now.fault & now.is_alu),
             ends[0].eq(self.accepts & now.last),
@@ -103,7 +102,7 @@ class Arithmetic(wiring.Component):
         m.d.sync += [self.result.valid.eq(write), self.result.index.eq(written)]
 
         # Operands: what the scratchpad holds, unless a result on its way to it is newer.
-        result, older = Signal(word), Signal(word)  # written in this cycle, and in the one before
+        result, older = (Signal(word, name=n, reset_less=True) for n in ("result", "older"))  # of this cycle, and of the last
         m.d.sync += older.eq(result)
 
         def operand(name: str, read: Value) -> Value:
@@ -137,6 +136,19 @@ class Arithmetic(wiring.Component):
         m.d.comb += [self.result.count.eq(1), self.result.mask.eq(1), self.result.data[0].eq(result)]
         return m
 
+    def _check(self, m: Module) -> tuple[data.View, Signal, Signal]:
+        """A register before the pipeline: the step in it, whether there is one, and whether it must wait for an older load.
+
+        The last is as of the cycle before, and may err only towards waiting: loads write upwards, and a step is here only when
+        the last load before it has begun.
+        """
+        now, has, waits = Signal(step(self._cfg)), Signal(), Signal()
+        m.d.comb += self.steps.ready.eq(~has | self.accepts)
+        m.d.sync += waits.eq(Mux(self.steps.ready, self._unwritten(self.steps.payload), self._unwritten(now)))
+        with m.If(self.steps.ready):
+            m.d.sync += [now.eq(self.steps.payload), has.eq(self.steps.valid)]
+        return now, has, waits
+
     def _unwritten(self, now: data.View) -> Value:
         """Whether the step needs an element that an older load has yet to write."""
         def within(index: Value) -> Value:
@@ -146,7 +158,7 @@ class Arithmetic(wiring.Component):
         older = now.loads_before != self.pending.loads_done
         return older & (within(now.dst) | (reads_src & within(now.src)))
 
-    def _hazard(self, m: Module, now: data.View, alus: list[Signal], at: list[data.View]) -> Value:
+    def _hazard(self, now: data.View, alus: list[Signal], at: list[data.View]) -> Value:
         """Whether an ALU step of the last cycles must be further ahead before this step is accepted.
 
         Its result is ALU_STAGES later than a GEMM step's, so a step must keep so many cycles behind it that the exchange of

@@ -122,8 +122,10 @@ class Core(wiring.Component):
             quiet.eq(Mux(stuck, Mux(quiet == QUIET_CYCLES, quiet, quiet + 1), 0)),
         ]
         earliest: Value = Const((1 << INDEX_BITS) - 1, INDEX_BITS)  # number of the earliest instruction that waits
-        for s in told.values():
-            earliest = Mux(s.waits & (s.index < earliest), s.index, earliest)
+        for stage, s in told.items():
+            waits, index = (Signal.like(value, name=f"{stage.name.lower()}_{n}") for n, value in (("waits", s.waits), ("index", s.index)))
+            m.d.sync += [waits.eq(s.waits), index.eq(s.index)]
+            earliest = Mux(waits & (index < earliest), index, earliest)
         oldest = Signal(INDEX_BITS)
         m.d.sync += oldest.eq(earliest)
         causes = [

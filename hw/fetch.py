@@ -80,7 +80,7 @@ class Fetch(wiring.Component):
             m.d.comb += [self.fault.eq(decoded.fault), self.fault_index.eq(decoded.command.index)]
         for stage in Stage:
             name = stage.name.lower()
-            m.submodules[f"{name}_queue"] = queue = Queue(COMMAND, COMMAND_QUEUE_DEPTH - 1)
+            m.submodules[f"{name}_queue"] = queue = Queue(COMMAND, COMMAND_QUEUE_DEPTH - 2)
             mine = has_decoded & (decoded.stage == stage) & (decoded.fault == 0) & ~self.stop
             m.d.comb += [queue.i.valid.eq(mine), queue.i.payload.eq(decoded.command)]
             connect(m, queue.o, flipped(getattr(self, name)))

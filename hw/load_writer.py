@@ -10,6 +10,7 @@ from vtakit.hw.interfaces import COMMAND, FAULT_BITS, INDEX_BITS, read_beat
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.load_planner import COUNT_BITS, LoadPlanner, Target, load_piece, of_target
 from vtakit.hw.params import CoreParams
+from vtakit.hw.pipeline import Slice
 
 
 def load_write(params: CoreParams) -> data.StructLayout:
@@ -55,18 +56,20 @@ class LoadWriter(wiring.Component):
         m.submodules.planner = planner = LoadPlanner(params, targets)
         connect(m, flipped(self.commands), planner.commands)
         writes = [getattr(self, f"write{n}") for n in range(len(targets))]
-        coming, piece, has = planner.pieces.payload, Signal(load_piece(targets)), Signal()
+        m.submodules.between = between = Slice(load_piece(targets))
+        connect(m, planner.pieces, between.i)
+        coming, piece, has = between.o.payload, Signal(load_piece(targets)), Signal()
         moves, legal, fires, ready, missing, error = (
             Signal(name=name) for name in ("moves", "legal", "fires", "ready", "missing", "error")
         )
         m.d.comb += [
-            planner.pieces.ready.eq((~has | fires) & (~coming.begins | self.may_write)),
-            moves.eq(planner.pieces.valid & planner.pieces.ready), self.begins.eq(moves & coming.begins),
+            between.o.ready.eq((~has | fires) & (~coming.begins | self.may_write)),
+            moves.eq(between.o.valid & between.o.ready), self.begins.eq(moves & coming.begins),
             missing.eq(~piece.zero & ~self.beats.valid), error.eq(~piece.zero & self.beats.valid & self.beats.payload.error),
             legal.eq(has & ~piece.outside & ~missing & ~error), fires.eq(legal & ready),
             ready.eq(of_target(piece.target, [write.ready for write in writes])),
             self.beats.ready.eq(fires & ~piece.zero & piece.ends_beat), self.done.eq(fires & piece.ends),
-            self.starved.eq(has & missing), self.fault_index.eq(piece.index), self.empty.eq(planner.empty & ~self.active),
+            self.starved.eq(has & missing), self.fault_index.eq(piece.index), self.empty.eq(planner.empty & ~between.o.valid & ~self.active),
         ]
         with m.If(has & piece.outside):
             m.d.comb += self.fault.eq(Fault.SRAM_RANGE)

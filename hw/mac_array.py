@@ -1,6 +1,6 @@
 """The matrix core: one input tile times one weight tile a cycle."""
 
-from amaranth.hdl import Module, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -37,22 +37,35 @@ class MacArray(wiring.Component):
         product_bits = cfg.inp_bits + cfg.wgt_bits
         for row in range(cfg.batch):
             for out in range(cfg.block):
-                terms: list[Value] = []
+                terms: list[Signal] = []
                 for into in range(cfg.block):
-                    product = Signal(signed(product_bits), name=f"product_{row}_{out}_{into}")
+                    product = Signal(signed(product_bits), name=f"product_{row}_{out}_{into}", reset_less=True)
                     m.d.sync += product.eq(inp[row * cfg.block + into] * wgt[out * cfg.block + into])
                     terms.append(product)
                 total = self._tree(m, terms, f"sum_{row}_{out}")
                 m.d.comb += self.sums.word_select(row * cfg.block + out, cfg.acc_bits).eq(total)
         return m
 
-    def _tree(self, m: Module, terms: list[Value], name: str) -> Value:
-        level = 0
+    def _tree(self, m: Module, terms: list[Signal], name: str) -> Signal:
+        fan_in, level = 1 << LEVELS_A_STAGE, 0
         while len(terms) > 1:
-            terms = [left + right for left, right in zip(terms[::2], terms[1::2], strict=True)]
-            level += 1
-            if level % LEVELS_A_STAGE == 0 or len(terms) == 1:
-                kept = [Signal(term.shape(), name=f"{name}_level{level}_{at}") for at, term in enumerate(terms)]
-                m.d.sync += [register.eq(term) for register, term in zip(kept, terms, strict=True)]
-                terms = list(kept)
+            groups = [terms[at : at + fan_in] for at in range(0, len(terms), fan_in)]
+            level += LEVELS_A_STAGE
+            terms = [self._stage(m, group, f"{name}_level{level}_{at}") for at, group in enumerate(groups)]
         return terms[0]
+
+    def _stage(self, m: Module, terms: list[Signal], name: str) -> Signal:
+        """A register for the sum of terms of one width.
+
+        Only the first adders extend a sign; the others drop their carries, since the sum fits. So simulators, too, extend
+        nothing twice.
+        """
+        bits = len(terms[0]) + (len(terms) - 1).bit_length()
+        parts = [Cat(term, term[-1].replicate(bits - 1 - len(term))).as_signed() for term in terms]
+        sums: list[Value] = [left + right for left, right in zip(parts[::2], parts[1::2], strict=True)]
+        while len(sums) > 1:
+            pairs = zip(sums[::2], sums[1::2], strict=True)
+            sums = [(left.as_unsigned() + right.as_unsigned())[:bits] for left, right in pairs]
+        register = Signal(signed(bits), name=name, reset_less=True)
+        m.d.sync += register.eq(sums[0])
+        return register

@@ -66,6 +66,8 @@ class Scratchpad(wiring.Component):
                 m.d.sync += lane.eq(read.index[:lane_bits])
             found = Array(outputs)[lane]
         if self._registered:
-            m.d.sync += read.data.eq(found)
+            data = Signal(self._element_bits, name="data", reset_less=True)
+            m.d.sync += data.eq(found)
+            m.d.comb += read.data.eq(data)
         else:
             m.d.comb += read.data.eq(found)

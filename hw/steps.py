@@ -67,27 +67,31 @@ class StepGenerator(wiring.Component):
 
         advance, issue, turn, row, end = (Signal(name=name) for name in ("advance", "issue", "turn", "row", "end"))
         at, inner, outer = Signal(cfg.uop_depth_log2), Signal(14), Signal(14)
+        # Whether this is the last micro-op of its turn, the last turn of the inner loop, the last of the outer; known a cycle ahead.
+        last_uop, last_turn, last_row = Signal(), Signal(), Signal()
+        one_uop, one_turn = Signal(), Signal()
         unwritten = (current.loads_before != self.pending.loads_done) & (at >= self.pending.next) & (at < self.pending.end)
         m.d.comb += [
             advance.eq(~self.steps.valid | self.steps.ready),
             issue.eq(active & advance & ~unwritten),
-            turn.eq(at + 1 == gemm.uop_end),  # the last micro-op of a turn of the inner loop
-            row.eq(turn & (inner + 1 == gemm.iter_in)),
-            end.eq(row & (outer + 1 == gemm.iter_out)),
+            turn.eq(last_uop), row.eq(turn & last_turn), end.eq(row & last_row),
             self.issued.eq(issue & end),
             self.commands.ready.eq(~active | (issue & end)),
             self.uop.enable.eq(advance), self.uop.index.eq(at),
         ]
         with m.If(issue):
-            m.d.sync += at.eq(Mux(turn, gemm.uop_bgn, at + 1))
+            m.d.sync += [at.eq(Mux(turn, gemm.uop_bgn, at + 1)), last_uop.eq(Mux(turn, one_uop, at + 2 == gemm.uop_end))]
             with m.If(turn):
-                m.d.sync += inner.eq(Mux(row, 0, inner + 1))
+                m.d.sync += [inner.eq(Mux(row, 0, inner + 1)), last_turn.eq(Mux(row, one_turn, inner + 2 == gemm.iter_in))]
             with m.If(row):
-                m.d.sync += outer.eq(outer + 1)
+                m.d.sync += [outer.eq(outer + 1), last_row.eq(outer + 2 == gemm.iter_out)]
         with m.If(self.commands.ready):
             first = data.View(layout(GEMM, cfg), self.commands.payload.command.word)
             m.d.sync += [
-                active.eq(self.commands.valid), current.eq(self.commands.payload), at.eq(first.uop_bgn), inner.eq(0), outer.eq(0)
+                active.eq(self.commands.valid), current.eq(self.commands.payload), at.eq(first.uop_bgn), inner.eq(0), outer.eq(0),
+                last_row.eq(first.iter_out == 1),
+                *(flag.eq(first.iter_in == 1) for flag in (one_turn, last_turn)),
+                *(flag.eq(first.uop_bgn + 1 == first.uop_end) for flag in (one_uop, last_uop)),
             ]
 
         offsets = {

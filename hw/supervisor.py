@@ -35,33 +35,39 @@ class Supervisor(wiring.Component):
         index, stage = Signal.like(self.fault_index), Signal.like(self.fault_stage)
         # A cycle late, to keep the core's long paths out of the state's.
         m.d.sync += [ended.eq(self.ended), fault.eq(self.fault), index.eq(self.fault_index), stage.eq(self.fault_stage)]
+        # `clear`, `go` and `stop` reach every corner of the core: they come from registers of their own.
         m.d.comb += self.busy.eq(1)
+        m.d.sync += [self.clear.eq(0), self.go.eq(0)]
         with m.FSM():
             with m.State("IDLE"):
-                m.d.comb += [self.busy.eq(0), self.clear.eq(self.start | self.reset)]
+                m.d.comb += self.busy.eq(0)
                 with m.If(self.start | self.reset):
                     m.d.sync += [self.done.eq(0), self.error.eq(0), self.error_index.eq(0), self.error_stage.eq(0)]
+                    m.d.sync += self.clear.eq(1)
                 with m.If(self.start & ~self.reset):
                     m.next = "START"
-            with m.State("START"):
-                m.d.comb += self.go.eq(1)
-                m.d.sync += [ended.eq(0), fault.eq(0), resetting.eq(self.reset)]
+            with m.State("START"):  # the core is being cleared
+                m.d.sync += [self.go.eq(1), ended.eq(0), fault.eq(0), resetting.eq(self.reset)]
+                m.next = "BEGIN"
+            with m.State("BEGIN"):  # what is left of the run before has not come back as an end
+                m.d.sync += [ended.eq(0), fault.eq(0), resetting.eq(resetting | self.reset)]
                 m.next = "RUN"
             with m.State("RUN"):
                 m.d.sync += resetting.eq(resetting | self.reset)
                 with m.If(resetting | self.reset):
+                    m.d.sync += self.stop.eq(1)
                     m.next = "DRAIN"
                 with m.Elif(fault != 0):
-                    m.d.sync += [self.error.eq(fault), self.error_index.eq(index), self.error_stage.eq(stage)]
+                    m.d.sync += [self.error.eq(fault), self.error_index.eq(index), self.error_stage.eq(stage), self.stop.eq(1)]
                     m.next = "DRAIN"
                 with m.Elif(ended):
                     m.d.sync += self.done.eq(1)
                     m.next = "IDLE"
-            with m.State("DRAIN"):
-                m.d.comb += self.stop.eq(1)
+            with m.State("DRAIN"):  # `stop` holds from its first cycle on, so what is drained stays so
                 m.d.sync += resetting.eq(resetting | self.reset)
                 with m.If(self.drained):
-                    m.d.comb += self.clear.eq(1)  # or what is left of the program would go on once `stop` is 0
+                    # Or what is left of the program would go on once `stop` is 0.
+                    m.d.sync += [self.clear.eq(1), self.stop.eq(0)]
                     with m.If(resetting | self.reset):
                         m.d.sync += [self.error.eq(0), self.error_index.eq(0), self.error_stage.eq(0)]
                     m.next = "IDLE"
