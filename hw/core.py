@@ -123,7 +123,8 @@ class Core(wiring.Component):
         ]
         earliest: Value = Const((1 << INDEX_BITS) - 1, INDEX_BITS)  # number of the earliest instruction that waits
         for stage, s in told.items():
-            waits, index = (Signal.like(value, name=f"{stage.name.lower()}_{n}") for n, value in (("waits", s.waits), ("index", s.index)))
+            waits = Signal(name=f"{stage.name.lower()}_waits")
+            index = Signal(INDEX_BITS, name=f"{stage.name.lower()}_index")
             m.d.sync += [waits.eq(s.waits), index.eq(s.index)]
             earliest = Mux(waits & (index < earliest), index, earliest)
         oldest = Signal(INDEX_BITS)

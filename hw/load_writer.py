@@ -69,7 +69,8 @@ class LoadWriter(wiring.Component):
             legal.eq(has & ~piece.outside & ~missing & ~error), fires.eq(legal & ready),
             ready.eq(of_target(piece.target, [write.ready for write in writes])),
             self.beats.ready.eq(fires & ~piece.zero & piece.ends_beat), self.done.eq(fires & piece.ends),
-            self.starved.eq(has & missing), self.fault_index.eq(piece.index), self.empty.eq(planner.empty & ~between.o.valid & ~self.active),
+            self.starved.eq(has & missing), self.fault_index.eq(piece.index),
+            self.empty.eq(planner.empty & ~between.o.valid & ~self.active),
         ]
         with m.If(has & piece.outside):
             m.d.comb += self.fault.eq(Fault.SRAM_RANGE)

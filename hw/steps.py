@@ -67,7 +67,7 @@ class StepGenerator(wiring.Component):
 
         advance, issue, turn, row, end = (Signal(name=name) for name in ("advance", "issue", "turn", "row", "end"))
         at, inner, outer = Signal(cfg.uop_depth_log2), Signal(14), Signal(14)
-        # Whether this is the last micro-op of its turn, the last turn of the inner loop, the last of the outer; known a cycle ahead.
+        # Known a cycle ahead: is this the last micro-op of its turn, the last turn of the inner loop, the last of the outer?
         last_uop, last_turn, last_row = Signal(), Signal(), Signal()
         one_uop, one_turn = Signal(), Signal()
         unwritten = (current.loads_before != self.pending.loads_done) & (at >= self.pending.next) & (at < self.pending.end)
