@@ -17,7 +17,7 @@ no pause. After an ALU step, one that needs its result, and any GEMM step, waits
 
 from itertools import pairwise
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -68,14 +68,14 @@ class Arithmetic(wiring.Component):
         control = data.StructLayout({
             "dst": cfg.acc_depth_log2, "src": cfg.acc_depth_log2, "reset": 1, "alu_opcode": 3, "use_imm": 1, "imm": signed(16),
         })
-        now, has, unwritten = self._check(m)
         at = [Signal(control, name=f"stage{n}") for n in range(last + ALU_STAGES + 1)]
         gemms, alus, ends = (
             [Signal(name=f"{name}{n}") for n in range(last + extra + 1)]
             for name, extra in (("gemm", 0), ("alu", ALU_STAGES), ("ends", 1 + ALU_STAGES))
         )
+        now, has, unwritten, delay = self._check(m, at[1], alus[1])
         m.d.comb += [
-            self.accepts.eq(has & ~unwritten & ~self._hazard(now, alus, at) & ~self.hold),
+            self.accepts.eq(has & ~unwritten & (delay == 0) & ~self.hold),
             self.fault.eq(self.accepts & now.fault), self.fault_index.eq(now.index),
             gemms[0].eq(self.accepts & ~now.fault & ~now.is_alu), alus[0].eq(self.accepts & ~now.fault & now.is_alu),
             ends[0].eq(self.accepts & now.last),
@@ -136,18 +136,31 @@ class Arithmetic(wiring.Component):
         m.d.comb += [self.result.count.eq(1), self.result.mask.eq(1), self.result.data[0].eq(result)]
         return m
 
-    def _check(self, m: Module) -> tuple[data.View, Signal, Signal]:
-        """A register before the pipeline: the step in it, whether there is one, and whether it must wait for an older load.
+    def _check(self, m: Module, before: data.View, before_is_alu: Signal) -> tuple[data.View, Signal, Signal, Signal]:
+        """A register before the pipeline: the step in it, whether there is one, and why it must wait.
 
-        The last is as of the cycle before, and may err only towards waiting: loads write upwards, and a step is here only when
-        the last load before it has begun.
+        unwritten   for an older load. As of the cycle before, and it may err only towards waiting: loads write upwards, and a
+                    step is here only when the last load before it has begun
+        delay       so many cycles for one of the two steps before it: an ALU step's result comes ALU_STAGES later than a GEMM
+                    step's, so that a step which needs it, and any GEMM step, must keep further behind
         """
-        now, has, waits = Signal(step(self._cfg)), Signal(), Signal()
+        now, has, unwritten, delay = Signal(step(self._cfg)), Signal(), Signal(), Signal(range(ALU_STAGES + 1))
+        new = self.steps.payload
+
+        def behind(older: data.View) -> Value:
+            return ~new.is_alu | (older.dst == new.dst) | (~new.use_imm & (older.dst == new.src))
+
         m.d.comb += self.steps.ready.eq(~has | self.accepts)
-        m.d.sync += waits.eq(Mux(self.steps.ready, self._unwritten(self.steps.payload), self._unwritten(now)))
+        m.d.sync += unwritten.eq(Mux(self.steps.ready, self._unwritten(new), self._unwritten(now)))
         with m.If(self.steps.ready):
-            m.d.sync += [now.eq(self.steps.payload), has.eq(self.steps.valid)]
-        return now, has, waits
+            m.d.sync += [now.eq(new), has.eq(self.steps.valid)]
+            with m.If(has & now.is_alu & behind(now)):
+                m.d.sync += delay.eq(ALU_STAGES)
+            with m.Else():
+                m.d.sync += delay.eq(before_is_alu & behind(before))
+        with m.Elif(delay != 0):
+            m.d.sync += delay.eq(delay - 1)
+        return now, has, unwritten, delay
 
     def _unwritten(self, now: data.View) -> Value:
         """Whether the step needs an element that an older load has yet to write."""
@@ -157,18 +170,6 @@ class Arithmetic(wiring.Component):
         reads_src = now.is_alu & ~now.use_imm
         older = now.loads_before != self.pending.loads_done
         return older & (within(now.dst) | (reads_src & within(now.src)))
-
-    def _hazard(self, now: data.View, alus: list[Signal], at: list[data.View]) -> Value:
-        """Whether an ALU step of the last cycles must be further ahead before this step is accepted.
-
-        Its result is ALU_STAGES later than a GEMM step's, so a step must keep so many cycles behind it that the exchange of
-        operands finds the result, and that a GEMM step is not written before it.
-        """
-        waits: Value = Const(0, 1)
-        for n in range(1, ALU_STAGES + 1):
-            needs = (at[n].dst == now.dst) | (~now.use_imm & (at[n].dst == now.src))
-            waits |= alus[n] & (~now.is_alu | needs)
-        return waits
 
     def _alu_operands(self, m: Module, alu: Alu, a: Value, b: Value, step: data.View, runs: Value) -> None:
         """Registers before the ALU; they hold still while no ALU step runs, and then neither switch nor cost simulation time."""

@@ -2,10 +2,11 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.interfaces import burst
 from vtakit.hw.params import CoreParams
+from vtakit.hw.pipeline import Slice
 
 ROW_BYTES_BITS = 16 + 12  # 65,535 elements of at most 4,096 bytes
 OFFSET_BITS = 32 + 12  # dram_base of such elements
@@ -58,17 +59,18 @@ class BurstGenerator(wiring.Component):
         # The burst at hand ends where the row ends, or at the next multiple of the longest burst.
         now, room = Signal.like(row), Signal(range(params.burst_beats + 1))
         moves, ends, size = Signal(), Signal(), Signal.like(room)
-        burst = self.bursts.payload
+        m.submodules.out = out = Slice(burst_of_rows(params))
+        connect(m, out.o, flipped(self.bursts))
+        burst = out.i.payload
         m.d.comb += [
             room.eq(params.burst_beats - now.beat[: params.burst_beats.bit_length() - 1]),
             ends.eq(now.beats <= room), size.eq(Mux(ends, now.beats, room)),
-            moves.eq(~self.bursts.valid | self.bursts.ready), takes_row.eq((now.beats == 0) | (moves & ends)),
+            moves.eq(out.i.valid & out.i.ready), takes_row.eq((now.beats == 0) | (moves & ends)),
+            out.i.valid.eq(now.beats != 0), burst.address.eq(Cat(Const(0, low), now.beat)), burst.last.eq(size - 1),
+            burst.final.eq(now.is_last & ends),
         ]
         with m.If(moves):
-            m.d.sync += [
-                self.bursts.valid.eq(now.beats != 0), burst.address.eq(Cat(Const(0, low), now.beat)), burst.last.eq(size - 1),
-                burst.final.eq(now.is_last & ends), now.beat.eq(now.beat + size), now.beats.eq(now.beats - size),
-            ]
+            m.d.sync += [now.beat.eq(now.beat + size), now.beats.eq(now.beats - size)]
         with m.If(takes_row):
             m.d.sync += [now.eq(row), now.beats.eq(Mux(has_row, row.beats, 0))]
         return m

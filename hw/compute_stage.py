@@ -26,10 +26,9 @@ from vtakit.hw.load_planner import Target
 from vtakit.hw.load_port import AHEAD, LoadPort
 from vtakit.hw.load_stage import connect_write, moves, target
 from vtakit.hw.params import CoreParams
-from vtakit.hw.pipeline import Slice
 from vtakit.hw.scratchpad import Scratchpad
 from vtakit.hw.stage import Cause, attribute, status, token_members
-from vtakit.hw.steps import LOAD_COUNT_BITS, StepGenerator, ordered_command, step
+from vtakit.hw.steps import LOAD_COUNT_BITS, StepGenerator, ordered_command
 
 ARITHMETIC_AHEAD = 4  # GEMM and ALU instructions that wait behind the one that runs
 LOADS, ARITHMETIC = 1, 2  # units
@@ -75,7 +74,6 @@ class ComputeStage(wiring.Component):
         m.submodules.port = port = LoadPort(params, targets)
         m.submodules.acc_writer = acc_writer = AccWriter(params)
         m.submodules.steps = steps = StepGenerator(cfg)
-        m.submodules.between = between = Slice(step(cfg))
         m.submodules.arithmetic = arithmetic = Arithmetic(cfg)
         m.submodules.issue = issue = Issue(cfg, Stage.COMPUTE, 2)
         m.submodules.uop = uop = Scratchpad(
@@ -90,8 +88,7 @@ class ComputeStage(wiring.Component):
         connect(m, flipped(self.pop_prev), issue.pop_prev)
         connect(m, flipped(self.pop_next), issue.pop_next)
         issue.tell(m, self.status)
-        connect(m, steps.steps, between.i)
-        connect(m, between.o, arithmetic.steps)
+        connect(m, steps.steps, arithmetic.steps)
         connect(m, steps.uop, uop.read0)
         connect(m, arithmetic.acc, acc.read0)
         connect(m, arithmetic.inp, flipped(self.inp))

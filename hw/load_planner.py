@@ -146,7 +146,7 @@ class LoadPlanner(wiring.Component):
             moves.eq(active & (~self.pieces.valid | self.pieces.ready)), past.eq(place + most),
             ends_run.eq(whole & (left <= most)),
             ends_row.eq(ends_run & (trailing | (leading & ~data_row) | (~zero & (f.x_pad_1 == 0)))),
-            ends.eq(ends_row & (next_row == now.rows)), takes.eq(planned & (~active | (moves & ends))),
+            ends.eq(ends_row & (next_row == now.rows)), takes.eq(planned & ~active),
         ]
         with m.If(self.pieces.ready):
             m.d.sync += self.pieces.valid.eq(0)

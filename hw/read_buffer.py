@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from vtakit.hw.bursts import burst_of_rows
 from vtakit.hw.interfaces import burst, read_beat
 from vtakit.hw.params import CoreParams
-from vtakit.hw.pipeline import Queue
+from vtakit.hw.pipeline import Queue, Slice
 
 
 class ReadBuffer(wiring.Component):
@@ -35,20 +35,16 @@ class ReadBuffer(wiring.Component):
         m.submodules.queue = queue = Queue(read_beat(params), params.buffer_beats)
         connect(m, queue.o, flipped(self.beats))
         room = Signal(range(params.buffer_beats + 1), init=params.buffer_beats)
-        wanted, asked, taken = self.bursts.payload, Signal(), Signal()
+        m.submodules.out = out = Slice(burst(params))
+        connect(m, out.o, flipped(self.requests))
+        wanted, fits, asked, taken = self.bursts.payload, Signal(), Signal(), Signal()
         m.d.comb += [
             queue.i.valid.eq(self.returned.valid), queue.i.payload.eq(self.returned.payload),
-            self.bursts.ready.eq((~self.requests.valid | self.requests.ready) & (room > wanted.last)),
+            fits.eq(room > wanted.last), self.bursts.ready.eq(out.i.ready & fits), out.i.valid.eq(self.bursts.valid & fits),
+            out.i.payload.address.eq(wanted.address), out.i.payload.last.eq(wanted.last),
             asked.eq(self.bursts.valid & self.bursts.ready), taken.eq(self.beats.valid & self.beats.ready),
             self.empty.eq(room == params.buffer_beats),
         ]
-        with m.If(self.requests.ready):
-            m.d.sync += self.requests.valid.eq(0)
-        with m.If(asked):
-            m.d.sync += [
-                self.requests.valid.eq(1), self.requests.payload.address.eq(wanted.address),
-                self.requests.payload.last.eq(wanted.last),
-            ]
         change = Signal(range(-params.burst_beats, 2))
         with m.If(asked):
             m.d.comb += change.eq(taken - wanted.last - 1)

@@ -1,13 +1,14 @@
 """From GEMM and ALU instructions to steps: two hardware loops around a range of micro-ops, one step a cycle."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.interfaces import COMMAND, layout, sram_read
 from vtakit.hw.isa.config import UOP_BITS, VTAConfig
 from vtakit.hw.isa.insns import ALU, GEMM, UOP, Opcode
 
+STEPS_AHEAD = 8  # steps between the loops and the arithmetic; at least as many as their way takes cycles
 LOAD_COUNT_BITS = 4  # loads of the compute stage are numbered modulo this; fewer are ever in flight
 
 
@@ -44,7 +45,7 @@ class StepGenerator(wiring.Component):
     commands : ``In(stream)``      GEMM and ALU instructions that have at least one step
     uop : ``Out(sram_read)``       the UOP scratchpad, data one cycle after the index
     pending : ``In(guard)``        micro-ops that an older load has yet to write: the loops wait for them
-    steps : ``Out(stream)``        what to do, one a cycle
+    steps : ``Out(stream)``        what to do, one a cycle; behind a short queue, so that nothing here has to stand still
     issued : ``Out(1)``            the last micro-op of an instruction has been read
     """
 
@@ -60,24 +61,25 @@ class StepGenerator(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m, cfg = Module(), self._cfg
+        m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=step(cfg).size, depth=STEPS_AHEAD)
+        room = Signal(range(STEPS_AHEAD + 1), init=STEPS_AHEAD)  # in the queue, for steps that are not yet issued
         current, active = Signal(ordered_command()), Signal()
         gemm, alu = (data.View(layout(fmt, cfg), current.command.word) for fmt in (GEMM, ALU))
         is_alu = Signal()
         m.d.comb += is_alu.eq(gemm.opcode == Opcode.ALU)
 
-        advance, issue, turn, row, end = (Signal(name=name) for name in ("advance", "issue", "turn", "row", "end"))
+        issue, turn, row, end = (Signal(name=name) for name in ("issue", "turn", "row", "end"))
         at, inner, outer = Signal(cfg.uop_depth_log2), Signal(14), Signal(14)
         # Known a cycle ahead: is this the last micro-op of its turn, the last turn of the inner loop, the last of the outer?
         last_uop, last_turn, last_row = Signal(), Signal(), Signal()
         one_uop, one_turn = Signal(), Signal()
         unwritten = (current.loads_before != self.pending.loads_done) & (at >= self.pending.next) & (at < self.pending.end)
         m.d.comb += [
-            advance.eq(~self.steps.valid | self.steps.ready),
-            issue.eq(active & advance & ~unwritten),
+            issue.eq(active & (room != 0) & ~unwritten),
             turn.eq(last_uop), row.eq(turn & last_turn), end.eq(row & last_row),
             self.issued.eq(issue & end),
             self.commands.ready.eq(~active | (issue & end)),
-            self.uop.enable.eq(advance), self.uop.index.eq(at),
+            self.uop.enable.eq(1), self.uop.index.eq(at),
         ]
         with m.If(issue):
             m.d.sync += [at.eq(Mux(turn, gemm.uop_bgn, at + 1)), last_uop.eq(Mux(turn, one_uop, at + 2 == gemm.uop_end))]
@@ -94,36 +96,29 @@ class StepGenerator(wiring.Component):
                 *(flag.eq(first.uop_bgn + 1 == first.uop_end) for flag in (one_uop, last_uop)),
             ]
 
-        offsets = {
-            "dst": self._offset(m, "dst", cfg.acc_depth_log2, gemm.dst_in, gemm.dst_out, issue, turn, row),
-            "src": self._offset(m, "src", cfg.src_depth_log2, Mux(is_alu, alu.src_in, gemm.src_in),
-                                Mux(is_alu, alu.src_out, gemm.src_out), issue, turn, row),
-            "wgt": self._offset(m, "wgt", cfg.wgt_depth_log2, gemm.wgt_in, gemm.wgt_out, issue, turn, row),
+        # The micro-op is being read: keep what it will be added to, and go on to what the next one will be.
+        reading, turned, rowed, ended = (Signal(name=name) for name in ("reading", "turned", "rowed", "ended"))
+        coming, control = Signal(step(cfg)), Signal(step(cfg))
+        m.d.sync += [
+            reading.eq(issue), turned.eq(issue & turn), rowed.eq(issue & row), ended.eq(issue & end),
+            coming.is_alu.eq(is_alu), coming.last.eq(end), coming.reset.eq(gemm.reset & ~is_alu),
+            coming.alu_opcode.eq(alu.alu_opcode), coming.use_imm.eq(alu.use_imm), coming.imm.eq(alu.imm),
+            coming.index.eq(current.command.index), coming.loads_before.eq(current.loads_before),
+        ]
+        factors = {
+            "dst": (cfg.acc_depth_log2, gemm.dst_in, gemm.dst_out),
+            "src": (cfg.src_depth_log2, Mux(is_alu, alu.src_in, gemm.src_in), Mux(is_alu, alu.src_out, gemm.src_out)),
+            "wgt": (cfg.wgt_depth_log2, gemm.wgt_in, gemm.wgt_out),
         }
+        kept = {}
+        for name, (bits, inner_factor, outer_factor) in factors.items():
+            offset = self._offset(m, name, bits, inner_factor, outer_factor, turned, rowed, ended)
+            kept[name] = Signal.like(offset, name=f"{name}_kept")
+            m.d.sync += kept[name].eq(offset)
 
-        # The micro-op is being read: keep what it will be added to.
-        reading, control = Signal(), Signal(step(cfg))
-        held = {name: Signal.like(offset, name=f"{name}_held") for name, offset in offsets.items()}
-        with m.If(advance):
-            m.d.sync += [
-                reading.eq(issue), control.is_alu.eq(is_alu), control.last.eq(end), control.reset.eq(gemm.reset & ~is_alu),
-                control.alu_opcode.eq(alu.alu_opcode), control.use_imm.eq(alu.use_imm), control.imm.eq(alu.imm),
-                control.index.eq(current.command.index), control.loads_before.eq(current.loads_before),
-                *(held[name].eq(offset) for name, offset in offsets.items()),
-            ]
-
-        # The micro-op has come; block RAM is slow, so it is kept for a cycle.
-        has_come, coming = Signal(), control
-        control = Signal.like(coming, name="kept_control")
-        kept = {name: Signal.like(offset, name=f"{name}_kept") for name, offset in held.items()}
-        uop = data.View(layout(UOP, cfg), Signal(UOP_BITS, name="kept_uop"))
-        with m.If(advance):
-            m.d.sync += [
-                has_come.eq(reading), control.eq(coming), uop.as_value().eq(self.uop.data),
-                *(kept[name].eq(offset) for name, offset in held.items()),
-            ]
-
-        # Add.
+        # The micro-op has come: add.
+        uop, has_come = Signal(layout(UOP, cfg), name="kept_uop"), Signal()
+        m.d.sync += [has_come.eq(reading), control.eq(coming), uop.as_value().eq(self.uop.data)]
         sums = {}
         for name, offset in kept.items():
             bits = len(offset) - 1
@@ -136,15 +131,22 @@ class StepGenerator(wiring.Component):
             (sums["dst"] >> cfg.acc_depth_log2).any() | (uses_src & src_out)
             | (~control.is_alu & ~control.reset & (sums["wgt"] >> cfg.wgt_depth_log2).any())
         )
-        with m.If(advance):
-            m.d.sync += [
-                self.steps.valid.eq(has_come), self.steps.payload.eq(control), self.steps.payload.fault.eq(fault),
-                *(self.steps.payload[name].eq(total) for name, total in sums.items()),
-            ]
+        found = Signal(step(cfg))
+        m.d.sync += [
+            queue.w_en.eq(has_come), found.eq(control), found.fault.eq(fault),
+            *(found[name].eq(total) for name, total in sums.items()),
+        ]
+
+        taken = Signal()
+        m.d.comb += [
+            queue.w_data.eq(found), self.steps.valid.eq(queue.r_rdy), self.steps.payload.eq(queue.r_data),
+            queue.r_en.eq(self.steps.ready), taken.eq(self.steps.valid & self.steps.ready),
+        ]
+        m.d.sync += room.eq(room + taken - issue)
         return m
 
     def _offset(
-        self, m: Module, name: str, bits: int, inner: Value, outer: Value, issue: Signal, turn: Signal, row: Signal
+        self, m: Module, name: str, bits: int, inner: Value, outer: Value, turned: Signal, rowed: Signal, ended: Signal
     ) -> Signal:
         """What the loops have added to an index so far; bit `bits` says that it no longer fits, and stays."""
         offset, start = Signal(bits + 1, name=f"{name}_offset"), Signal(bits + 1, name=f"{name}_row")
@@ -153,10 +155,10 @@ class StepGenerator(wiring.Component):
             total = value[:bits] + factor
             return Cat(total[:bits], total[bits] | value[bits])
 
-        with m.If(issue & turn):
-            m.d.sync += offset.eq(Mux(row, plus(start, outer), plus(offset, inner)))
-        with m.If(issue & row):
-            m.d.sync += start.eq(plus(start, outer))
-        with m.If(self.commands.ready):
+        with m.If(ended):
             m.d.sync += [offset.eq(0), start.eq(0)]
+        with m.Elif(rowed):
+            m.d.sync += [offset.eq(plus(start, outer)), start.eq(plus(start, outer))]
+        with m.Elif(turned):
+            m.d.sync += offset.eq(plus(offset, inner))
         return offset

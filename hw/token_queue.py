@@ -1,6 +1,6 @@
 """A dependence-token queue between two stages."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -27,12 +27,13 @@ class TokenQueue(wiring.Component):
                           "index": In(INDEX_BITS), "giver": Out(INDEX_BITS)})
 
     def elaborate(self, platform: object) -> Module:
-        m, count = Module(), Signal(range(self._depth + 1))
+        m, count, any_there = Module(), Signal(range(self._depth + 1)), Signal()  # any_there: count is not 0
         taken = self.pop.valid & self.pop.ready
         m.d.comb += [
-            self.pop.valid.eq(count != 0), self.empty.eq(count == 0),
+            self.pop.valid.eq(any_there), self.empty.eq(~any_there),
             self.overflow.eq(self.push & ~taken & (count == self._depth)),
         ]
+        m.d.sync += any_there.eq(self.push | Mux(taken, count > 1, any_there))
         m.d.sync += count.eq(count + (self.push & ~self.overflow) - taken)
         with m.If(self.push):
             m.d.sync += self.giver.eq(self.index)
