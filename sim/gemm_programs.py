@@ -2,8 +2,8 @@
 
 As in `sim.workloads`, a *tile* is a part of the result that stays in ACC until it is stored, a *chunk* a part of a tile's
 reduction, and contexts take turns on slices of ACC (tiles) and of INP and WGT (chunks). Two things differ. The micro-ops of
-a chunk run along the reduction, so that neighbouring steps add to one element. And no step is spent on zeros: a LOAD of nothing but
-padding clears the next tile's slice while the present tile is multiplied.
+a chunk run along the reduction, so that neighbouring steps add to one element. And no step is spent on zeros: a LOAD of
+nothing but padding clears the next tile's slice while the present tile is multiplied.
 """
 
 from collections.abc import Iterator
@@ -20,12 +20,10 @@ from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.insns import AluOp, MemType
 from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation
-from vtakit.hw.params import CoreParams
+from vtakit.sim.blocking import BUS_BYTES, START_CYCLES, even_sizes, part_count, parts
 from vtakit.sim.values import Ints, pack, unpack, wrap
 
 AnyInts = npt.NDArray[np.integer[Any]]
-# Times on the reference system from which the blocking is chosen.
-START_CYCLES = 64  # from a token to a LOAD's first element in its scratchpad
 CLEAR_CYCLES = 9  # for each element that a LOAD clears while every step writes to ACC
 
 
@@ -80,18 +78,8 @@ class _Box(NamedTuple):
 
     def load_beats(self, cfg: VTAConfig) -> int:
         """Beats of the reference bus that a chunk's LOADs take, with one between rows."""
-        bus = CoreParams().bus_bytes
         rows = (len(self.rows), cfg.inp_bytes), (len(self.columns), cfg.wgt_bytes)
-        return sum(count * (-(-len(self.inner) * size // bus) + 1) for count, size in rows)
-
-
-def _parts(whole: range, size: int) -> list[range]:
-    return [whole[at : at + size] for at in whole[::size]]
-
-
-def _sizes(whole: range) -> list[int]:
-    """The sizes of the largest of one, two, three … nearly equal parts."""
-    return sorted({-(-len(whole) // parts) for parts in range(1, len(whole) + 1)})
+        return sum(count * (-(-len(self.inner) * size // BUS_BYTES) + 1) for count, size in rows)
 
 
 def _choose_cut(cfg: VTAConfig, whole: _Box, contexts: int) -> _Box:
@@ -108,12 +96,12 @@ def _choose_cut(cfg: VTAConfig, whole: _Box, contexts: int) -> _Box:
                 and len(cut.inner) * contexts**2 <= cfg.uop_depth)
 
     def cycles(cut: _Box) -> int:
-        counts = [-(-len(loop) // len(part)) for loop, part in zip(whole, cut, strict=True)]
-        loads, stores = cut.load_beats(cfg), cut.area * cfg.out_bytes // CoreParams().bus_bytes
+        counts = [part_count(loop, part) for loop, part in zip(whole, cut, strict=True)]
+        loads, stores = cut.load_beats(cfg), cut.area * cfg.out_bytes // BUS_BYTES
         late = max(0, CLEAR_CYCLES - contexts * len(cut.inner)) * cut.area  # chunks behind a clearing LOAD retire after it
         return prod(counts) * max(cut.area * len(cut.inner), loads + START_CYCLES) + counts[0] * counts[1] * late + loads + stores
 
-    cuts = (_Box._make(map(range, sizes)) for sizes in product(*map(_sizes, whole)))
+    cuts = (_Box._make(map(range, sizes)) for sizes in product(*map(even_sizes, whole)))
     return min(filter(fits, cuts), key=cycles)
 
 
@@ -201,8 +189,8 @@ def matmul_program(cfg: VTAConfig, shape: MatMul, contexts: int = 2) -> Program:
     writer = _Writer(cfg, shape, contexts)
     whole, cut, passes = writer.whole, writer.cut, list(_passes(cfg, shape))
     uops = writer.uops()
-    tiles = [_Box(*pair, whole.inner) for pair in product(_parts(whole.rows, len(cut.rows)), _parts(whole.columns, len(cut.columns)))]
-    depths = _parts(whole.inner, len(cut.inner))
+    rows, columns, depths = (parts(loop, len(part)) for loop, part in zip(whole, cut, strict=True))
+    tiles = [_Box(*pair, whole.inner) for pair in product(rows, columns)]
     chunk_count, done = len(tiles) * len(depths), 0
     writer.insn("load", UOPS, memory_type=MemType.UOP, y_size=1, x_size=len(uops))
     writer.clear(tiles[0], 0)
