@@ -44,8 +44,5 @@ def alu_program(cfg: VTAConfig, count: int, *, use_imm: bool) -> Program:
 
 
 def short_gemms_program(cfg: VTAConfig, count: int) -> Program:
-    """`count` GEMM instructions of one step each, on one accumulator element after the other."""
-    insns = [
-        encode(cfg, "gemm", uop_end=1, iter_out=1, iter_in=1),
-    ] * count
-    return _with_one_uop(cfg, encode_uop(cfg, 0, 0, 0), insns)
+    """`count` GEMM instructions of one step each, all on one accumulator element."""
+    return _with_one_uop(cfg, encode_uop(cfg, 0, 0, 0), [encode(cfg, "gemm", uop_end=1, iter_out=1, iter_in=1)] * count)
