@@ -23,6 +23,7 @@ from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.insns import AluOp, MemType
 from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation
+from vtakit.sim.blocking import BUS_BYTES, START_CYCLES, even_sizes, part_count, parts
 from vtakit.sim.values import Ints, pack, unpack, wrap
 
 AnyInts = npt.NDArray[np.integer[Any]]
@@ -97,15 +98,16 @@ class _Box(NamedTuple):
         return len(self.ci) * len(self.kernel_rows) * len(self.kernel_columns)
 
     def pixels(self, shape: Conv2d) -> tuple[range, range]:
-        """The rows and columns that are read; those outside the image are padding."""
+        """The rows and columns that are read, rows between the taps of a 1x1 kernel left out; outside the image is padding."""
         axes = (self.rows, self.kernel_rows), (self.columns, self.kernel_columns)
         starts, ends = ([out[at] * shape.stride + taps[at] - shape.pad for out, taps in axes] for at in (0, -1))
-        return range(starts[0], ends[0] + 1), range(starts[1], ends[1] + 1)
+        skip = shape.stride if shape.kernel == 1 and not shape.pad else 1
+        return range(starts[0], ends[0] + 1, skip), range(starts[1], ends[1] + 1)
 
     def image_pixels(self, shape: Conv2d) -> tuple[range, range]:
         """The rows and columns of the image that are read."""
         y, x = self.pixels(shape)
-        return range(max(y.start, 0), min(y.stop, shape.height)), range(max(x.start, 0), min(x.stop, shape.width))
+        return range(max(y.start, 0), min(y.stop, shape.height), y.step), range(max(x.start, 0), min(x.stop, shape.width))
 
 
 def _whole(cfg: VTAConfig, shape: Conv2d) -> _Box:
@@ -113,46 +115,43 @@ def _whole(cfg: VTAConfig, shape: Conv2d) -> _Box:
     return _Box._make(map(range, (co, shape.out_height, shape.out_width, ci, shape.kernel, shape.kernel)))
 
 
-def _even(whole: range) -> list[range]:
-    """The first of one, two, three … parts of nearly equal size that a loop can be cut into."""
-    return [range(size) for size in sorted({-(-len(whole) // parts) for parts in range(1, len(whole) + 1)})]
-
-
 def _choose_cut(cfg: VTAConfig, shape: Conv2d, contexts: int) -> _Box:
-    """The first box of the best cut: the one that fits the slices and loads the fewest bytes, instructions included."""
+    """The first box of the cut that fits the slices and should take least time, with the loads and stores that nothing hides."""
     smallest = min(cfg.inp_depth, cfg.wgt_depth, cfg.acc_depth)
     if not 1 <= contexts <= smallest:
         raise ProgramError(f"contexts is {contexts} and must be from 1 to {smallest}, the elements of the smallest scratchpad")
     whole, one, side = _whole(cfg, shape), range(1), range(shape.kernel)
-    areas = [(one, n) for n in _even(whole.columns)] + [(n, whole.columns) for n in _even(whole.rows)]
-    runs = [(one, one, n) for n in _even(side)] + [(one, n, side) for n in _even(side)]
-    runs += [(n, side, side) for n in _even(whole.ci)]
+    areas = [(one, range(n)) for n in even_sizes(whole.columns)] + [(range(n), whole.columns) for n in even_sizes(whole.rows)]
+    runs = [(one, one, range(n)) for n in even_sizes(side)] + [(one, range(n), side) for n in even_sizes(side)]
+    runs += [(range(n), side, side) for n in even_sizes(whole.ci)]
 
     def inputs(cut: _Box) -> int:
-        y, x = cut.pixels(shape)
-        return len(cut.ci) * len(y) * len(x)
+        return len(cut.ci) * prod(map(len, cut.pixels(shape)))
 
     def fits(cut: _Box) -> bool:
         return (len(cut.co) * cut.area <= cfg.acc_depth // contexts and inputs(cut) <= cfg.inp_depth // contexts
                 and len(cut.co) * cut.run <= min(cfg.wgt_depth // contexts, cfg.uop_depth))  # a micro-op for each weight
 
-    def loaded_bytes(cut: _Box) -> int:
-        counts = [-(-len(loop) // len(part)) for loop, part in zip(whole, cut, strict=True)]
-        tiles, chunks = counts[1] * counts[2], prod(counts[3:])  # of one range of output channels; of one tile
-        insns = counts[0] * tiles * (4 + len(cut.co) + chunks * (1 + len(cut.ci)))
-        # Weights stay in their slice from tile to tile if a chunk meets the same context in each.
-        weights = len(whole.co) * whole.run * (tiles if contexts % chunks else min(tiles, contexts // chunks))
-        return insns * INSN_BYTES + weights * cfg.wgt_bytes + prod(counts) * inputs(cut) * cfg.inp_bytes
+    def cycles(cut: _Box) -> int:
+        counts = [part_count(loop, part) for loop, part in zip(whole, cut, strict=True)]
+        chunks = prod(counts[3:])  # of one tile
+        stay = contexts % chunks == 0  # weights stay in their slice from tile to tile if a chunk meets the same context in each
+        weights, outputs = len(cut.co) * cut.run * cfg.wgt_bytes // BUS_BYTES, len(cut.co) * cut.area
+        data = inputs(cut) * cfg.inp_bytes // BUS_BYTES + (2 + len(cut.ci)) * INSN_BYTES // BUS_BYTES
+        steps, loads = outputs * cut.run, data + START_CYCLES + weights * (not stay)
+        ends = (contexts * counts[0] if stay else 1) * weights + data + outputs * cfg.out_bytes // BUS_BYTES  # nothing hides them
+        return prod(counts[:3]) * (chunks * (max(steps, loads) + loads // 8) + 4 * outputs) + ends
 
-    return min(filter(fits, (_Box(co, *area, *run) for co, area, run in product(_even(whole.co), areas, runs))), key=loaded_bytes)
+    cuts = (_Box(co, *area, *run) for co, area, run in product(map(range, even_sizes(whole.co)), areas, runs))
+    return min(filter(fits, cuts), key=cycles)
 
 
 def _tiles(cfg: VTAConfig, shape: Conv2d, contexts: int) -> Iterator[tuple[_Box, list[_Box]]]:
     """Every tile with its chunks, less those that meet only padding."""
     whole, cut = _whole(cfg, shape), _choose_cut(cfg, shape, contexts)
-    parts = [[loop[at : at + len(part)] for at in loop[:: len(part)]] for loop, part in zip(whole, cut, strict=True)]
-    for tile in product(*parts[:3]):
-        chunks = (_Box._make((*tile, *chunk)) for chunk in product(*parts[3:]))
+    cuts = [parts(loop, len(part)) for loop, part in zip(whole, cut, strict=True)]
+    for tile in product(*cuts[:3]):
+        chunks = (_Box._make((*tile, *chunk)) for chunk in product(*cuts[3:]))
         yield _Box._make((*tile, *whole[3:])), [chunk for chunk in chunks if all(chunk.image_pixels(shape))]
 
 
@@ -206,7 +205,7 @@ class _Writer:
         for number, ci in enumerate(box.ci):
             self.insn("load", "data", memory_type=MemType.INP, sram_base=inp + number * len(y) * len(x),
                       dram_base=(ci * shape.height + rows[0]) * shape.width + columns[0],
-                      y_size=len(rows), x_size=len(columns), x_stride=shape.width,
+                      y_size=len(rows), x_size=len(columns), x_stride=rows.step * shape.width,
                       y_pad_0=rows[0] - y[0], y_pad_1=y[-1] - rows[-1], x_pad_0=columns[0] - x[0], x_pad_1=x[-1] - columns[-1],
                       pop_next=wait and number == 0, push_next=ci == box.ci[-1])
         taps = product(range(len(box.ci)), range(len(box.kernel_rows)), range(len(box.kernel_columns)))
@@ -215,8 +214,9 @@ class _Writer:
             for tap, (ci, ky, kx) in enumerate(taps) for co in range(len(box.co))
         ))
         down, across = len(box.rows) > 1, len(box.columns) > 1  # steps of a loop that runs once might not fit their fields
+        src_out, src_in = down * shape.stride // y.step * len(x), across * shape.stride
         self.insn("gemm", **kernel, pop_prev=1, push_prev=free, iter_out=len(box.rows), dst_out=down * len(box.columns),
-                  src_out=down * shape.stride * len(x), iter_in=len(box.columns), dst_in=across, src_in=across * shape.stride)
+                  src_out=src_out, iter_in=len(box.columns), dst_in=across, src_in=src_in)
 
 
 def conv2d_program(cfg: VTAConfig, shape: Conv2d, contexts: int = 2) -> Program:

@@ -40,7 +40,7 @@ def test_a_wide_bus_gives_the_same_results(bus_bits):
 
 
 def test_a_convolution_keeps_the_matrix_core_busy():
-    """One step a cycle but for 3.5 %, the first loads, the last store and waits for tokens: exact, on the reference system."""
+    """One step a cycle but for 2.0 %, the first loads, the last store and waits for tokens: exact, on the reference system."""
     shape = Conv2d(height=28, width=28, in_channels=64, out_channels=64, kernel=3, stride=1, pad=1)
     rng = np.random.default_rng(1)
     data, weights = rng.integers(-128, 128, (1, 64, 28, 28)), rng.integers(-128, 128, (64, 64, 3, 3))
@@ -51,7 +51,7 @@ def test_a_convolution_keeps_the_matrix_core_busy():
     got = unpack_conv2d_result(DEFAULT, shape, result.dram[at : at + size])
     np.testing.assert_array_equal(got, conv2d_reference(DEFAULT, shape, data, weights))
     steps = sum(result.counters[name] for name in ("gemm_counter", "gemm_reset_counter", "alu_counter"))
-    assert (result.counters["cycles"], steps) == (129_830, 125_440)  # if this is intended, say so in the commit
+    assert (result.counters["cycles"], steps) == (128_013, 125_440)  # if this is intended, say so in the commit
 
 
 def test_every_cycle_of_every_stage_has_one_cause():
