@@ -2,7 +2,7 @@
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,22 +12,30 @@ from vtakit.sim.bench.ports import Pins, Port
 
 
 class ScratchpadReads:
-    """The read side of a scratchpad: `contents` at an index, `latency` cycles after it; before that, and unasked, noise."""
+    """The read side of a scratchpad: `contents` at an index, `latency` cycles after it.
 
-    def __init__(self, pins: Pins, contents: Any, latency: int, bits: int, numbers: random.Random, always: bool = False) -> None:
-        self._pins, self._contents, self._bits, self._random, self._always = pins, contents, bits, numbers, always
+    kept     data stay while nothing is asked for, as in `hw.scratchpad`; otherwise noise follows, as where the port is shared
+    """
+
+    def __init__(
+        self, pins: Pins, contents: Sequence[int], latency: int, bits: int, numbers: random.Random, *, kept: bool = True,
+    ) -> None:
+        self._pins, self._contents, self._bits, self._random, self._kept = pins, contents, bits, numbers, kept
         self._line: deque[int | None] = deque([None] * latency)
-        self.ready: Callable[[], bool] = lambda: True  # whether a read is served in this cycle
+        self._data = 0
+        self.served: Callable[[], bool] = lambda: True  # whether the port is the block's in this cycle
 
     def drive(self) -> None:
         """Show what was asked for `latency` cycles ago."""
         value = self._line.popleft()
-        self._pins.set("data", self._random.getrandbits(self._bits) if value is None else value)
+        if value is not None or not self._kept:
+            self._data = self._random.getrandbits(self._bits) if value is None else value
+        self._pins.set("data", self._data)
 
     def sample(self) -> None:
         """See what is asked for."""
-        asked = self._always or (self._pins.get("enable") and self.ready())
-        self._line.append(int(self._contents[self._pins.get("index")]) if asked else None)
+        asked = self._pins.get("enable") and self.served()
+        self._line.append(self._contents[self._pins.get("index")] if asked else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +75,19 @@ class AxiMemory:
         self._reads_due: deque[int] = deque()  # cycle from which each beat may be given
         self._writes: deque[_Burst] = deque()
         self._answers_due: deque[int] = deque()
-        self._open_reads = 0
+        self.open_reads = 0  # bursts whose last beat is not given
         self._agents: list[Any] = []
 
     def reads(self, ar: Port, r: Port) -> None:
         """Connect the read channels."""
         def given(item: dict[str, int]) -> None:
             self._reads_due.popleft()
-            self._open_reads -= item["last"]
+            self.open_reads -= item["last"]
 
         self._r = Source(r, self._timing.stall, self._random, given)
         self._r.gate = lambda: self._reads_due[0] <= self._cycle
         taker = Sink("ar", ar, self._timing.stall, self._random, self._read)
-        taker.open = lambda: self._open_reads < self._timing.outstanding
+        taker.open = lambda: self.open_reads < self._timing.outstanding
         self._agents += [self._r, taker]
 
     def writes(self, aw: Port, w: Port, b: Port) -> None:
@@ -111,7 +119,7 @@ class AxiMemory:
         address, beats = item["addr"], item["len"] + 1
         check_burst(address, beats, self._bytes, len(self.dram))
         self.read_bursts.append((address, beats))
-        self._open_reads += 1
+        self.open_reads += 1
         for n in range(beats):
             at = address + n * self._bytes
             value = int.from_bytes(self.dram[at : at + self._bytes], "little")
