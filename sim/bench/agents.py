@@ -61,13 +61,17 @@ class Source:
 
 
 class Sink:
-    """Takes items into `items`, and checks that what is offered neither changes nor goes before it is taken."""
+    """Takes items into `items`, and checks that what is offered neither changes nor goes before it is taken.
+
+    `means` may replace what has no meaning in an item, which then may change.
+    """
 
     def __init__(
         self, name: str, port: Port, stall: int, numbers: random.Random, take: Callable[[Item], None] = lambda item: None
     ) -> None:
         self._name, self._port, self._stall, self._random, self._take = name, port, stall, numbers, take
         self.items: list[Item] = []
+        self.means: Callable[[Item], Item] = lambda item: item
         self._ready, self._held = False, None
         self.open: Callable[[], bool] = lambda: True  # whether anything may be taken now
 
@@ -81,7 +85,7 @@ class Sink:
         if not self._port.get("valid"):
             assert self._held is None, f"{self._name} withdrew {self._held} before it was taken"
             return
-        item = self._port.payload()
+        item = self.means(self._port.payload())
         assert self._held is None or item == self._held, f"{self._name} changed {self._held} to {item} before it was taken"
         self._held = None if self._ready else item
         if self._ready:
