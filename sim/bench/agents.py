@@ -31,12 +31,12 @@ class Agent(Protocol):
 
 
 class Source:
-    """Gives the items of `queue`, in order; an item that is offered stays until it is taken, and then `gave` is called with it."""
+    """Gives the items of `queue`, in order; an item that is offered stays until it is taken; then `gave` is called with it."""
 
     def __init__(
-        self, port: Port, stall: int, numbers: random.Random, gave: Callable[[Item], None] = lambda item: None
+        self, port: Port, stall: int, numbers: random.Random, gave: Callable[[Item], object] = lambda item: None
     ) -> None:
-        self._port, self._stall, self._random, self._gave = port, stall, numbers, gave
+        self._port, self._stall, self._random, self.gave = port, stall, numbers, gave
         self.queue: deque[Item] = deque()
         self.gate: Callable[[], bool] = lambda: True  # whether the first item may be offered now
         self.taken = 0
@@ -57,7 +57,7 @@ class Source:
         if self._offers and self._port.get("ready"):
             self._offers = False
             self.taken += 1
-            self._gave(self.queue.popleft())
+            self.gave(self.queue.popleft())
 
 
 class Sink:
@@ -67,7 +67,7 @@ class Sink:
     """
 
     def __init__(
-        self, name: str, port: Port, stall: int, numbers: random.Random, take: Callable[[Item], None] = lambda item: None
+        self, name: str, port: Port, stall: int, numbers: random.Random, take: Callable[[Item], object] = lambda item: None
     ) -> None:
         self._name, self._port, self._stall, self._random, self._take = name, port, stall, numbers, take
         self.items: list[Item] = []
@@ -96,7 +96,7 @@ class Sink:
 class Watch:
     """Keeps what some pins are when a cycle has settled; `see` is called with it."""
 
-    def __init__(self, pins: Pins, names: Iterable[str], see: Callable[[dict[str, int]], None] = lambda now: None) -> None:
+    def __init__(self, pins: Pins, names: Iterable[str], see: Callable[[dict[str, int]], object] = lambda now: None) -> None:
         self._pins, self._names, self._see = pins, tuple(names), see
         self.now: dict[str, int] = {}
 
@@ -173,7 +173,7 @@ class Bench:
         source.queue.extend(items)
         return source
 
-    def sink(self, name: str, stall: int = 0, take: Callable[[Item], None] = lambda item: None) -> Sink:
+    def sink(self, name: str, stall: int = 0, take: Callable[[Item], object] = lambda item: None) -> Sink:
         """A sink on the block's stream `name`; `take` is called with each item in the cycle in which it is transferred."""
         sink: Sink = self.add(Sink(name, self.port(name), stall, self.random, take))
         return sink
@@ -188,7 +188,7 @@ class Bench:
         self.cycle += 1
         await FallingEdge(self.dut.clk)
 
-    def watch(self, *names: str, see: Callable[[dict[str, int]], None] = lambda now: None) -> Watch:
+    def watch(self, *names: str, see: Callable[[dict[str, int]], object] = lambda now: None) -> Watch:
         """Keep what pins are in each cycle."""
         watch: Watch = self.add(Watch(self.pins, names, see))
         return watch

@@ -1,4 +1,4 @@
-"""Memories for benches: scratchpads behind their ports, and DRAM behind bursts or AXI4, with latency, stalls and error answers."""
+"""Memories for benches: scratchpads behind ports, and DRAM behind bursts or AXI4, with latency, stalls and error answers."""
 
 import random
 from collections import deque

@@ -23,7 +23,7 @@ def loop_steps(cfg: VTAConfig, op: Opcode, f: Mapping[str, int], uops: list[int]
         for i in range(f["iter_in"]):
             for u in range(f["uop_bgn"], f["uop_end"]):
                 uop = decode_uop(cfg, uops[u])
-                at = {name: uop[name] + o * f.get(f"{name}_out", 0) + i * f.get(f"{name}_in", 0) for name in ("dst", "src", "wgt")}
+                at = {name: value + o * f.get(f"{name}_out", 0) + i * f.get(f"{name}_in", 0) for name, value in uop.items()}
                 last = (o, i, u) == (f["iter_out"] - 1, f["iter_in"] - 1, f["uop_end"] - 1)
                 yield at | {"fault": int(any(at[name] >= depth for name, depth in uses.items())), "last": int(last)}
 

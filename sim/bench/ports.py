@@ -1,7 +1,7 @@
-"""How a bench sees a block's pins: by name, and streams as items of named integers, whether their payload is one vector or many pins."""
+"""How a bench sees pins: by name; and streams as items of named integers, whether their payload is one vector or many pins."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from amaranth.hdl import Shape
 from amaranth.lib import data
@@ -41,7 +41,7 @@ class Layout:
 class Pins:
     """The pins of the top whose names begin with a prefix."""
 
-    driven: dict[int, Any] = {}  # every handle that a test of this simulation has driven  # noqa: RUF012
+    driven: ClassVar[dict[int, Any]] = {}  # every handle that a test of this simulation has driven
 
     def __init__(self, dut: Any, prefix: str) -> None:
         self._dut, self._prefix = dut, prefix

@@ -15,7 +15,10 @@ sys.path.insert(0, str(BENCHES))  # cocotb imports the benches by name, and they
 
 from board import board, params_of  # noqa: E402
 
-pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
+pytestmark = [
+    pytest.mark.xdist_group("rtl"),  # one process builds each model
+    pytest.mark.timeout(900),  # the first test of a model builds it
+]
 
 NAMES = sorted(path.stem.removeprefix("bench_") for path in BENCHES.glob("bench_*.py"))
 MODELS = [("tiny", 64), ("tiny_i4w2", 512)]

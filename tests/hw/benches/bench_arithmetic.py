@@ -71,7 +71,8 @@ def random_step(cfg, pick, dsts, mul):
     ops = [AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR]
     op = AluOp.MUL if pick.randrange(100) < mul else pick.choice(ops)
     imm = pick.choice((pick.randint(-40, 40), pick.randint(-32768, 32767)))
-    return step | {"is_alu": 1, "alu_opcode": int(op), "use_imm": pick.randrange(2), "imm": imm, "src": pick.choice(dsts), "wgt": 0}
+    alu = {"is_alu": 1, "alu_opcode": int(op), "use_imm": pick.randrange(2), "imm": imm}
+    return step | alu | {"src": pick.choice(dsts), "wgt": 0}
 
 
 @cocotb.test()
@@ -98,7 +99,7 @@ async def a_hazard_of_each_distance(dut, distance, operand, writer, reader):
     plain = {"is_alu": 0, "reset": 0, "alu_opcode": 0, "use_imm": 0, "imm": 0, "src": 1, "wgt": 1, "fault": 0, "last": 0}
     kinds = {"gemm": plain, "add": plain | {"is_alu": 1, "alu_opcode": int(AluOp.ADD)},
              "mul": plain | {"is_alu": 1, "alu_opcode": int(AluOp.MUL)}}
-    between = [plain | {"dst": 10 + n, "src": n, "wgt": 0} for n in range(distance - 1)]
+    between = [plain | {"dst": 9 + n, "src": n, "wgt": 0} for n in range(distance - 1)]
     read = kinds[reader] | ({"dst": 3, "src": 5} if operand == "dst" or reader == "gemm" else {"dst": 6, "src": 3})
     steps = [kinds[writer] | {"dst": 3}, *between, read, plain | {"dst": 8}, read]
     source = bench.source("steps", 0, steps)
@@ -113,7 +114,8 @@ async def a_hazard_of_each_distance(dut, distance, operand, writer, reader):
 @cocotb.test()
 async def a_step_waits_for_an_element_that_a_load_has_yet_to_write(dut):
     cfg = params().cfg
-    bench = await Bench.start(dut, "arithmetic", blocks()["arithmetic"], seed=0, pending__loads_done=2, pending__next=4, pending__end=9)
+    pending = {"pending__loads_done": 2, "pending__next": 4, "pending__end": 9}
+    bench = await Bench.start(dut, "arithmetic", blocks()["arithmetic"], seed=0, **pending)
     state = State(bench, cfg)
     step = {"is_alu": 1, "reset": 0, "alu_opcode": int(AluOp.ADD), "use_imm": 0, "imm": 0, "wgt": 0, "fault": 0, "last": 0}
     steps = [step | {"dst": 3, "src": 9, "loads_before": 3}, step | {"dst": 5, "src": 3, "loads_before": 2},

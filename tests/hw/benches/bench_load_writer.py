@@ -77,7 +77,8 @@ async def walks_rows_and_pads(dut, stall, withheld, small):
 @cocotb.test()
 async def pads_do_not_wait_for_memory(dut):
     p, bench, pads, dram, state, _ = await started(dut, 0, 0)
-    f = {"sram_base": 0, "dram_base": 0, "x_size": 2, "y_size": 1, "x_stride": 2, "y_pad_0": 3, "y_pad_1": 0, "x_pad_0": 1, "x_pad_1": 0}
+    f = dict.fromkeys(("sram_base", "dram_base", "y_pad_1", "x_pad_1"), 0)
+    f |= {"x_size": 2, "y_size": 1, "x_stride": 2, "y_pad_0": 3, "x_pad_0": 1}
     command, data = given(p, pads, 0, 0, f, dram)
     beats = bench.source("beats", 0, data)
     beats.gate = lambda: bench.cycle > 60

@@ -1,5 +1,7 @@
 """read_master against lists: several readers, each gets its own beats in order, nobody starves, the limit holds, errors show."""
 
+from itertools import pairwise
+
 import cocotb
 from board import READERS, blocks, params
 
@@ -26,12 +28,10 @@ async def started(dut, seed, timing, stall, longest):
     bench.add(memory)
     work = [list(work_of(p, bench.random, longest)) for _ in range(READERS)]
     sources = [bench.source(f"requests{n}", stall, work[n]) for n in range(READERS)]
-    back = [bench.sink(f"returned{n}") for n in range(READERS)] if bench.pins.find("returned0__ready") else []
     items = [[] for _ in range(READERS)]
     for n in range(READERS):
         names = (f"returned{n}__valid", f"returned{n}__payload")
         bench.watch(*names, see=lambda now, n=n, names=names: now[names[0]] and items[n].append(now[names[1]]))
-    assert not back
     return p, bench, memory, work, sources, items
 
 
@@ -60,20 +60,18 @@ async def each_reader_gets_its_beats(dut, stall, withheld, longest, latency):
 @cocotb.test()
 async def readers_take_turns(dut):
     """With all readers asking always, none gets two bursts in a row."""
-    _, bench, memory, work, sources, _ = await started(dut, 7, Timing(), 0, 1)
+    _, bench, _, _, sources, _ = await started(dut, 7, Timing(), 0, 1)
     owners = []
     for n, source in enumerate(sources):
-        source._gave = lambda item, n=n: owners.append(n)
-    await bench.run(lambda: len(memory.read_bursts) >= 2 * BURSTS, 2000, "most bursts")
-    assert all(a != b for a, b in zip(owners[: 2 * BURSTS], owners[1 : 2 * BURSTS], strict=False))
-    assert {len([o for o in owners if o == n]) for n in range(READERS)} != {0}
-    assert len(work) == READERS
+        source.gave = lambda item, n=n: owners.append(n)
+    await bench.run(lambda: len(owners) >= BURSTS, 2000, "bursts")
+    assert all(a != b for a, b in pairwise(owners)), owners
 
 
 @cocotb.test()
 @cocotb.parametrize(stall=[0, 50])
 async def an_error_answer_shows_and_stop_lets_what_is_in_flight_end(dut, stall):
-    p, bench, memory, work, _, items = await started(dut, 3 + stall, Timing(latency=10, stall=stall), 0, 8)
+    _, bench, memory, work, _, items = await started(dut, 3 + stall, Timing(latency=10, stall=stall), 0, 8)
     bad = work[1][2]["address"]
     memory.bad = frozenset([bad])
     errors = []
@@ -86,4 +84,3 @@ async def an_error_answer_shows_and_stop_lets_what_is_in_flight_end(dut, stall):
     await bench.rest(30)
     assert len(memory.read_bursts) <= asked + 1
     assert sum(len(i) for i in items) == sum(beats for _, beats in memory.read_bursts), "every burst ends"
-    assert p.outstanding

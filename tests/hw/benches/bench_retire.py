@@ -27,11 +27,11 @@ async def retires_in_order(dut, stall, slow):
             running[item["unit"]] += 1
 
     items = [
-        {"unit": pick.randint(0, UNITS), "push_prev": pick.randrange(2), "push_next": pick.randrange(2), "finish": pick.randrange(2)}
+        {"unit": pick.randint(0, UNITS)} | {name: pick.randrange(2) for name in ("push_prev", "push_next", "finish")}
         for _ in range(COUNT)
     ]
     source = bench.source("started", stall, items)
-    source._gave = started
+    source.gave = started
     pulses = bench.watch("push_prev", "push_next", "finish", "empty")
     retired = 0
     most = 0

@@ -49,8 +49,8 @@ async def walks_the_loops(dut, stall, withheld, wide):
         op, f = random_loops(cfg, bench.random, wide)
         commands.queue.append({"command": encode(cfg, FORMATS[op].name, **f) | index << 128, "loads_before": 0})
         is_alu = int(op is Opcode.ALU)
-        for step in loop_steps(cfg, op, f, uops):
-            wanted.append(step | {"index": index, "is_alu": is_alu, "reset": f.get("reset", 0), "use_imm": f.get("use_imm")})
+        more = {"index": index, "is_alu": is_alu, "reset": f.get("reset", 0), "use_imm": f.get("use_imm")}
+        wanted.extend(step | more for step in loop_steps(cfg, op, f, uops))
     start = bench.cycle
     await bench.run(lambda: len(steps.items) == len(wanted), 20 * len(wanted) + 200, f"{len(wanted)} steps")
     if not stall and not withheld:

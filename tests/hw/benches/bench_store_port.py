@@ -19,6 +19,7 @@ def random_store(p, pick, small):
     cfg = p.cfg
     base = 64 * pick.randrange(8)
     f = {"x_size": pick.randint(1, 3 if small else 10), "y_size": pick.randint(1, 3)}
+    f["x_size"] = min(f["x_size"], cfg.acc_depth // f["y_size"])
     count = f["x_size"] * f["y_size"]
     f["sram_base"] = pick.choice((0, cfg.acc_depth - count, pick.randint(0, cfg.acc_depth - count)))
     f["x_stride"] = pick.choice((f["x_size"], f["x_size"] + pick.randint(1, 40)))
@@ -29,7 +30,8 @@ def random_store(p, pick, small):
 
 async def started(dut, seed, stall, free, **inputs):
     p, cfg = params(), params().cfg
-    bench = await Bench.start(dut, "store_port", blocks()["store_port"], seed, **{"window_high": MEMORY, "read_ready": 1} | inputs)
+    inputs = {"window_high": MEMORY, "read_ready": 1} | inputs
+    bench = await Bench.start(dut, "store_port", blocks()["store_port"], seed, **inputs)
     half = 1 << (cfg.acc_bits - 1)
     acc = np.random.default_rng(seed).integers(-half, half, (cfg.acc_depth, cfg.batch * cfg.block))
     held = [int.from_bytes(pack(tile, cfg.acc_bits).tobytes(), "little") for tile in acc]

@@ -1,4 +1,4 @@
-"""write_master against a byte image: bursts and beats that come at any pace, data complete before their burst starts, guard bytes."""
+"""write_master against a byte image: bursts and beats at any pace, data complete before their burst starts, guard bytes."""
 
 import cocotb
 from board import blocks, params

@@ -1,4 +1,4 @@
-"""What the benches of load_port and load_writer share: random LOADs of every memory type, and a scratchpad that takes the writes."""
+"""What the benches of load_port and load_writer share: random LOADs of every memory type, and scratchpads for their writes."""
 
 from board import load_targets
 
@@ -56,6 +56,11 @@ class Scratchpads:
                                      f"got 0x{got[byte]:02x}, want 0x{want[byte]:02x}")
 
 
+def elements(f):
+    """Scratchpad elements that a LOAD writes."""
+    return (f["y_pad_0"] + f["y_size"] + f["y_pad_1"]) * (f["x_pad_0"] + f["x_size"] + f["x_pad_1"])
+
+
 def random_load(p, pick, targets, small):
     """(target, base, fields) of a LOAD that fits its scratchpad and DRAM, often around a page's end."""
     number = pick.randrange(len(targets))
@@ -63,11 +68,11 @@ def random_load(p, pick, targets, small):
     base = 64 * pick.randrange(8)
     f = {name: pick.choice((0, 0, 1, 2, 3, 15)) for name in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")}
     f |= {"x_size": pick.randint(1, 3 if small else 12), "y_size": pick.choice((0, 1, 1, 2, 3))}
-    while (rows := f["y_pad_0"] + f["y_size"] + f["y_pad_1"]) * (f["x_pad_0"] + f["x_size"] + f["x_pad_1"]) > to.depth or not rows:
-        name = max(f, key=lambda n: f[n]) if rows else "y_size"
-        f[name] = f[name] // 2 if rows else 1
-        f["x_size"] = max(f["x_size"], 1)
-    count = rows * (f["x_pad_0"] + f["x_size"] + f["x_pad_1"])
+    if not f["y_pad_0"] + f["y_pad_1"]:
+        f["y_size"] = max(1, f["y_size"])
+    while (count := elements(f)) > to.depth:
+        name = max(f, key=lambda n: f[n])
+        f[name] = max(f[name] // 2, int(name in ("x_size", "y_size")))
     f["sram_base"] = pick.choice((0, to.depth - count, pick.randint(0, to.depth - count)))
     f["x_stride"] = pick.choice((f["x_size"], 0, f["x_size"] + pick.randint(1, 40), 1))
     room = MEMORY // 2 - base
