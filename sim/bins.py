@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from vtakit.hw.isa.config import NAMED
-from vtakit.hw.isa.insns import FLAG_QUEUES, AluOp, MemType, Stage
+from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, AluOp, MemType, Stage
 from vtakit.hw.params import BUS_BITS
 
 Bin = tuple[str, ...]
@@ -52,7 +52,7 @@ class Group:
 
 def _flags(stage: Stage) -> tuple[str, ...]:
     """Every set of flags that the stage has queues for, as text."""
-    names = [flag for flag in ("pop_prev", "pop_next", "push_prev", "push_next") if (stage, flag) in FLAG_QUEUES]
+    names = [flag for flag in FLAGS if (stage, flag) in FLAG_QUEUES]
     chosen = product((False, True), repeat=len(names))
     return tuple(flag_text(name for name, on in zip(names, each, strict=True) if on) for each in chosen)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from vtakit.hw.isa.codec import Insn, decode, from_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, UOP_BYTES, VTAConfig
-from vtakit.hw.isa.insns import FLAG_QUEUES, MEMORIES, UOP, AluOp, MemType, Opcode
+from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, UOP, AluOp, MemType, Opcode
 from vtakit.hw.params import BUS_BITS, PAGE_BYTES
 from vtakit.sim.bins import COMPUTE_LOADS, GROUPS, NEAR, OTHER, TOKENS_ONLY, Bin, flag_text
 from vtakit.sim.random_programs import RandomProgram
@@ -105,7 +105,7 @@ class _Reader:
 
     def _flags(self, insn: Insn, works: bool) -> None:
         names = [flag for (stage, flag) in FLAG_QUEUES if stage is insn.stage]
-        text = flag_text(flag for flag in ("pop_prev", "pop_next", "push_prev", "push_next") if flag in names and insn[flag])
+        text = flag_text(flag for flag in FLAGS if flag in names and insn[flag])
         name = self._name(insn) if works else TOKENS_ONLY
         self.counts[f"{insn.stage.name.lower()} flags"][name, text] += 1
         if works:

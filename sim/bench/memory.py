@@ -150,7 +150,10 @@ class AxiMemory:
 
 
 class BurstMemory:
-    """DRAM behind a block's `requests` and `returned` streams: bursts of (address, last), beats back in order."""
+    """DRAM behind a block's `requests` and `returned` streams: bursts of (address, last), beats back in order.
+
+    bad   byte addresses whose beats come back marked as errors
+    """
 
     def __init__(
         self, dram: bytes | bytearray, bus_bytes: int, timing: Timing, requests: Port, returned: Port, numbers: random.Random
@@ -161,6 +164,7 @@ class BurstMemory:
         self._requests = Sink("requests", requests, timing.stall, numbers, self._read)
         self._returned = Source(returned, timing.stall, numbers, lambda item: self._due.popleft())
         self._returned.gate = lambda: self._due[0] <= self._cycle
+        self.bad: frozenset[int] = frozenset()
         self.bursts: list[tuple[int, int]] = []  # address and beats, as they came
 
     def drive(self) -> None:
@@ -184,7 +188,8 @@ class BurstMemory:
         check_burst(address, beats, self._bytes, len(self._dram))
         self.bursts.append((address, beats))
         for at in range(address, address + beats * self._bytes, self._bytes):
-            self._returned.queue.append(int.from_bytes(self._dram[at : at + self._bytes], "little"))
+            value = int.from_bytes(self._dram[at : at + self._bytes], "little")
+            self._returned.queue.append({"data": value, "error": int(at in self.bad)})
             self._due.append(self._cycle + self._latency)
 
 

@@ -64,13 +64,16 @@ async def sorts_instructions(dut, stall, slow, count, latency):
 
 
 @cocotb.test()
-async def runs_a_second_program_after_the_first(dut):
+async def runs_a_second_program_after_a_reset(dut):
     p = params()
     pick = random.Random(5)
     given = list(program(p.cfg, pick, 7))
     bench, _ = await started(dut, 5, Timing(), [word for _, word in given], 0x100)
     sinks = {stage: bench.sink(stage.name.lower()) for stage in Stage}
     for turn in (1, 2, 3):
+        dut.rst.value = 1  # as the supervisor does before each program
+        await bench.step()
+        dut.rst.value = 0
         bench.pins.set("address", 0x100 if turn < 3 else 0x110)  # the third begins at the second instruction
         bench.pins.set("count", 7 if turn < 3 else 6)
         await start(bench)
@@ -95,6 +98,24 @@ async def stops_at_the_first_wrong_instruction(dut, slow):
     await bench.rest(100)
     assert state.now == {"ended": 0, "fault": int(Fault.UNKNOWN_OPCODE), "fault_index": 11}
     assert sum(len(s.items) for s in sinks.values()) == 11
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=STALLS)
+async def an_instruction_that_cannot_be_read_stops_it(dut, slow):
+    p = params()
+    pick = random.Random(slow)
+    given = list(program(p.cfg, pick, 40))
+    bench, memory = await started(dut, slow, Timing(stall=slow), [word for _, word in given], 0)
+    bad = 16 * 13 // p.bus_bytes * p.bus_bytes  # the beat with the first bytes of instruction 13, or with all of it
+    memory.bad = frozenset([bad])
+    sinks = {stage: bench.sink(stage.name.lower(), slow) for stage in Stage}
+    state = bench.watch("fault", "fault_index")
+    await start(bench)
+    await bench.run(lambda: bool(state.now["fault"]), 3000, "a fault")
+    await bench.rest(100)
+    assert state.now == {"fault": int(Fault.BUS_READ), "fault_index": bad // INSN_BYTES}
+    assert sum(len(s.items) for s in sinks.values()) == bad // INSN_BYTES
 
 
 @cocotb.test()

@@ -2,9 +2,10 @@
 
 import cocotb
 from board import blocks, load_targets, params
-from loads import MEMORY, Scratchpads, random_load, without_noise
+from loads import GUARD, MEMORY, Scratchpads, random_load, without_noise
 
 from vtakit.hw.isa.codec import encode
+from vtakit.hw.isa.faults import Fault
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.memory import BurstMemory, Timing
 
@@ -41,7 +42,7 @@ async def fills_scratchpads(dut, stall, slow, small, latency):
 
     bench.watch("begins", "done", see=see)
     bench.chance("may_write", 70)
-    state = bench.watch("active", "starved", "outside", "dram_outside", "empty")
+    state = bench.watch("active", "starved", "fault", "empty")
     for index in range(LOADS):
         number, base, f = random_load(p, bench.random, pads.targets, small)
         commands.queue.append(command(p, pads.targets, number, base, f, index))
@@ -50,7 +51,7 @@ async def fills_scratchpads(dut, stall, slow, small, latency):
     await bench.rest()
     pads.check()
     assert counts == {"begins": LOADS, "done": LOADS}
-    assert state.now == {"active": 0, "starved": 0, "outside": 0, "dram_outside": 0, "empty": 1}
+    assert state.now == {"active": 0, "starved": 0, "fault": 0, "empty": 1}
     assert memory.idle
 
 
@@ -78,11 +79,11 @@ async def nothing_is_written_outside_the_scratchpad(dut, stall):
     p, bench, dram, _, pads = await started(dut, stall, Timing(stall=stall), stall)
     f = dict.fromkeys(("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1", "dram_base"), 0)
     f |= {"x_size": 5, "y_size": 1, "x_stride": 5, "sram_base": pads.targets[0].depth - 3}
-    state = bench.watch("outside", "outside_index", "done")
+    state = bench.watch("fault", "fault_index", "done")
     bench.source("commands", 0, [command(p, pads.targets, 0, 0, f, 9)])
-    await bench.run(lambda: bool(state.now.get("outside")), 500, "outside")
+    await bench.run(lambda: bool(state.now.get("fault")), 500, "a fault")
     await bench.rest(50)
-    assert state.now == {"outside": 1, "outside_index": 9, "done": 0}
+    assert state.now == {"fault": int(Fault.SRAM_RANGE), "fault_index": 9, "done": 0}
     size = pads.targets[0].element_bytes
     pads.load(0, f | {"x_size": 3}, dram, 0)
     start = f["sram_base"] * size
@@ -97,14 +98,34 @@ async def a_row_outside_the_window_is_not_read(dut, side):
     f = dict.fromkeys(("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1", "sram_base"), 0) | {"x_size": 2, "y_size": 2}
     first = 0x1000 // size - 1 if side == "low" else 0x2000 // size - 3
     f |= {"dram_base": first, "x_stride": 2}
-    state = bench.watch("dram_outside", "dram_outside_index")
+    state = bench.watch("fault", "fault_index")
     bench.source("commands", 0, [command(p, pads.targets, 0, 0, f, 4)])
-    await bench.run(lambda: bool(state.now.get("dram_outside")), 500, "dram_outside")
+    await bench.run(lambda: bool(state.now.get("fault")), 500, "a fault")
     await bench.rest(30)
-    assert state.now == {"dram_outside": 1, "dram_outside_index": 4}
+    assert state.now == {"fault": int(Fault.DRAM_RANGE), "fault_index": 4}
     beats = p.bus_bytes
     assert all(address >= 0x1000 and address + n * beats <= 0x2000 for address, n in memory.bursts)
     assert len(memory.bursts) == (0 if side == "low" else 1)
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=STALLS, number=[0, 1, 3])
+async def an_error_is_not_written(dut, stall, number):
+    """The beat that the memory answered with an error stops the port, with the number of its LOAD."""
+    p, bench, dram, memory, pads = await started(dut, stall, Timing(stall=stall), stall)
+    f = dict.fromkeys(("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1", "sram_base", "dram_base"), 0)
+    size = pads.targets[number].element_bytes
+    f |= {"x_size": min(pads.targets[number].depth, 2 * p.bus_bytes // size + 4), "y_size": 1}
+    bad = p.bus_bytes * 1
+    memory.bad = frozenset([bad])
+    state = bench.watch("fault", "fault_index", "done")
+    bench.source("commands", 0, [command(p, pads.targets, number, 0, f, 6)])
+    await bench.run(lambda: bool(state.now.get("fault")), 1000, "a fault")
+    await bench.rest(50)
+    assert state.now == {"fault": int(Fault.BUS_READ), "fault_index": 6, "done": 0}
+    for byte in range(p.bus_bytes):
+        assert pads.images[number][byte] == dram[byte]
+    assert set(pads.images[number][bad:]) == {GUARD}
 
 
 @cocotb.test()

@@ -16,7 +16,7 @@ async def started(dut, seed, stall):
     bench = await Bench.start(dut, "load_writer", blocks()["load_writer"], seed)
     pads = Scratchpads(p)
     dram = bench.random.randbytes(MEMORY)
-    state = bench.watch("next", "end", "active", "starved", "begins", "done", "outside")
+    state = bench.watch("next", "end", "active", "starved", "begins", "done", "fault")
 
     def written(number, item):
         pads.write(number, item)
@@ -33,7 +33,7 @@ def given(p, pads, number, base, f, dram):
     size = pads.targets[number].element_bytes
     address = base + f["dram_base"] * size
     piece = {"address": address, "count": f["y_size"], "row_bytes": f["x_size"] * size, "pitch_bytes": f["x_stride"] * size}
-    beats = [int.from_bytes(dram[at : at + p.bus_bytes], "little") for row in row_beats(p, piece) for at in row]
+    beats = [{"data": int.from_bytes(dram[at : at + p.bus_bytes], "little")} for row in row_beats(p, piece) for at in row]
     word = encode(p.cfg, "load", memory_type=pads.targets[number].kind, **f)
     return {"command": word, "offset": address % p.bus_bytes}, beats
 

@@ -25,6 +25,7 @@ async def asks_only_for_what_fits(dut, stall, slow, longest):
         beats = pick.randint(1, longest)
         address = n * group % (1 << 14) + p.bus_bytes * pick.randint(0, p.burst_beats - beats)
         work.append({"address": address, "last": beats - 1, "final": n & 1})
+    memory.bad = frozenset(burst["address"] for burst in work[::7])
     bursts = bench.source("bursts", stall, work)
     beats = bench.sink("beats", slow)
     room = []
@@ -35,7 +36,7 @@ async def asks_only_for_what_fits(dut, stall, slow, longest):
     assert bursts.taken == BURSTS
     assert empty.now["empty"] == 1
     assert max(room) <= p.buffer_beats, "more beats on their way than there is room for"
-    wanted = [int.from_bytes(dram[at : at + p.bus_bytes], "little")
+    wanted = [{"data": int.from_bytes(dram[at : at + p.bus_bytes], "little"), "error": int(at in memory.bad)}
               for b in work for at in range(b["address"], b["address"] + (b["last"] + 1) * p.bus_bytes, p.bus_bytes)]
     assert beats.items == wanted
 

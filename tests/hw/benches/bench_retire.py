@@ -27,12 +27,12 @@ async def retires_in_order(dut, stall, slow):
             running[item["unit"]] += 1
 
     items = [
-        {"unit": pick.randint(0, UNITS)} | {name: pick.randrange(2) for name in ("push_prev", "push_next", "finish")}
-        for _ in range(COUNT)
+        {"unit": pick.randint(0, UNITS)} | {name: pick.randrange(2) for name in ("push_prev", "push_next", "finish")} | {"index": n}
+        for n in range(COUNT)
     ]
     source = bench.source("started", stall, items)
     source.gave = started
-    pulses = bench.watch("push_prev", "push_next", "finish", "empty")
+    pulses = bench.watch("push_prev", "push_next", "finish", "empty", "retires", "index")
     retired = 0
     most = 0
     for _ in range(COUNT * 40):
@@ -47,7 +47,8 @@ async def retires_in_order(dut, stall, slow):
         assert pulses.now["empty"] == (before == 0)
         head = order[0] if before else None
         ready = head is not None and (head["unit"] == 0 or finished[head["unit"]] > 0)
-        want = {name: head[name] if ready else 0 for name in ("push_prev", "push_next", "finish")}
+        want = {name: head[name] if ready else 0 for name in ("push_prev", "push_next", "finish")} | {"retires": int(ready)}
+        want |= {"index": head["index"]} if ready else {}
         assert {name: pulses.now[name] for name in want} == want, f"cycle {bench.cycle}, instruction {retired}"
         if ready:
             order.popleft()

@@ -16,8 +16,12 @@ async def counts_tokens(dut, push, stall):
     pushes = bench.chance("push", push)
     pops = bench.chance("pop__ready", 100 - stall)
     seen = bench.watch("pop__valid", "empty", "overflow")
-    for _ in range(CYCLES):
+    giver = 0
+    for number in range(CYCLES):
+        bench.pins.set("index", number)
         await bench.step()
+        giver = number if pushes.now else giver
+        assert bench.pins.get("giver") == giver
         taken = count > 0 and pops.now
         full = count == TOKENS and not taken
         assert seen.now == {"pop__valid": count > 0, "empty": count == 0, "overflow": pushes.now and full}, bench.cycle
