@@ -71,7 +71,7 @@ class _Reader:
     def __init__(self, counts: dict[str, Counter[Bin]], program: RandomProgram) -> None:
         self.counts, self.program, self.cfg = counts, program, program.config
         self.uops: Ints = np.zeros(self.cfg.uop_depth, np.int64)
-        self.steps: list[tuple[Ints, Ints, Ints, str]] = []  # dst, src, and the name of what they do
+        self.steps: list[tuple[Ints, Ints, int]] = []  # dst, src or -1, and the number of what they do
         self.config = next((name for name, cfg in NAMED.items() if cfg == self.cfg), OTHER)
         self.places = {p.field.name: p for p in UOP.place(self.cfg)}
 
@@ -168,7 +168,8 @@ class _Reader:
         if works:
             dst = self._indices(insn, "dst")
             reads = insn.op is Opcode.ALU and not insn["use_imm"]
-            self.steps.append((dst, self._indices(insn, "src") if reads else np.full(len(dst), -1), does))
+            src = self._indices(insn, "src") if reads else -np.ones_like(dst)
+            self.steps.append((dst, src, _KINDS.index(does)))
 
     def _touched(self, insn: Insn) -> Ints:
         """Accumulator elements, or micro-ops as negative numbers, that an instruction of the compute stage touches."""
@@ -192,9 +193,9 @@ class _Reader:
         """Distances between the last writing step and each using step, over all steps of the program in order."""
         if not self.steps:
             return
-        dst, src = (np.concatenate([each[n] for each in self.steps]) for n in (0, 1))
-        kinds = list(_KINDS)
-        kind = np.concatenate([np.full(len(each[0]), kinds.index(each[2])) for each in self.steps])
+        dst, src = np.concatenate([each[0] for each in self.steps]), np.concatenate([each[1] for each in self.steps])
+        kinds = _KINDS
+        kind = np.concatenate([np.full(len(each[0]), each[2]) for each in self.steps])
         for operand, used in (("dst", dst), ("src", src)):
             found = np.zeros(len(used), np.bool_)
             found |= used < 0

@@ -129,14 +129,14 @@ class Bench:
     """One block of the top, its clock and its agents."""
 
     def __init__(self, dut: Any, name: str, block: wiring.Component, seed: int) -> None:
-        self.dut, self.pins, self.block = dut, Pins(dut, f"{name}__"), block
+        self.dut, self.pins, self.block = dut, Pins(dut, f"{name}__" if name else ""), block
         self.random = random.Random(seed)
         self.cycle = 0
         self._agents: list[Any] = []
 
     @classmethod
     async def start(cls, dut: Any, name: str, block: wiring.Component, seed: int, **inputs: int) -> "Bench":
-        """The bench of block `name` with a running clock, after reset.
+        """The bench of block `name`, or of the top itself if that is empty, with a running clock, after reset.
 
         inputs   pins that no agent drives, with their values from reset on; every other input is 0
         """
