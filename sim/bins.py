@@ -1,4 +1,4 @@
-"""What verification must reach, declared as data: groups of bins, each a cross product, and the bins that cannot be, with a reason.
+"""What verification must reach, as data: groups of bins, each a cross product, and the bins that cannot be, with the reason.
 
 `sim.coverage` counts which of them a set of programs reaches.
 """
@@ -77,7 +77,7 @@ GROUPS: tuple[Group, ...] = (
     ),
     *(
         Group(
-            name=f"{stage.name.lower()} flags", doc=f"sets of dependence flags of each instruction of the {stage.name.lower()} stage",
+            name=f"{stage.name.lower()} flags", doc="sets of dependence flags of each of the stage's instructions",
             axes=(("instruction", (*instructions, TOKENS_ONLY)), ("flags", _flags(stage))),
         )
         for stage, instructions in STAGES.items()
@@ -111,7 +111,8 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         name="overlap", doc="LOADs of the compute stage beside arithmetic: do they touch the same micro-ops or elements?",
-        axes=(("instruction", COMPUTE_LOADS), ("arithmetic", ("just before", "just after")), ("elements", ("the same", "others"))),
+        axes=(("instruction", COMPUTE_LOADS), ("arithmetic", ("just before", "just after")),
+              ("elements", ("the same", "others"))),
     ),
     Group(
         name="page", doc="rows of transfers and 4 KiB pages",
@@ -119,8 +120,8 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         name="beats", doc="rows of transfers on each width of bus: from a beat's begin, to its end, and how many beats",
-        axes=(("instruction", TRANSFERS), ("bus", tuple(str(bits) for bits in BUS_BITS)), ("first byte", ("begins a beat", "inside")),
-              ("beats", ("1", "2 to 15", "16 or more"))),
+        axes=(("instruction", TRANSFERS), ("bus", tuple(str(bits) for bits in BUS_BITS)),
+              ("first byte", ("begins a beat", "inside")), ("beats", ("1", "2 to 15", "16 or more"))),
     ),
     Group(
         name="memory", doc="the memory system of a run on the RTL",

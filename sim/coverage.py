@@ -1,4 +1,4 @@
-"""Counts which of the declared bins a set of programs reaches: from the instructions and micro-ops alone, without running them."""
+"""Counts which of the declared bins a set of programs reaches, from instructions and micro-ops alone, without running them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -13,7 +13,7 @@ LOADS = 30
 
 async def started(dut, seed, stall):
     p = params()
-    bench = await Bench.start(dut, "load_writer", blocks()["load_writer"], seed)
+    bench = await Bench.start(dut, "load_writer", blocks()["load_writer"], seed, may_write=1)
     pads = Scratchpads(p)
     dram = bench.random.randbytes(MEMORY)
     state = bench.watch("next", "end", "active", "starved", "begins", "done", "fault")
@@ -35,7 +35,7 @@ def given(p, pads, number, base, f, dram):
     piece = {"address": address, "count": f["y_size"], "row_bytes": f["x_size"] * size, "pitch_bytes": f["x_stride"] * size}
     beats = [{"data": int.from_bytes(dram[at : at + p.bus_bytes], "little")} for row in row_beats(p, piece) for at in row]
     word = encode(p.cfg, "load", memory_type=pads.targets[number].kind, **f)
-    return {"command": word, "offset": address % p.bus_bytes}, beats
+    return {"word": word}, beats
 
 
 @cocotb.test()

@@ -27,7 +27,7 @@ async def retires_in_order(dut, stall, slow):
             running[item["unit"]] += 1
 
     items = [
-        {"unit": pick.randint(0, UNITS)} | {name: pick.randrange(2) for name in ("push_prev", "push_next", "finish")} | {"index": n}
+        {"unit": pick.randint(0, UNITS), "index": n, **{name: pick.randrange(2) for name in ("push_prev", "push_next", "finish")}}
         for n in range(COUNT)
     ]
     source = bench.source("started", stall, items)

@@ -13,9 +13,10 @@ from vtakit.hw.decoder import Decoder
 from vtakit.hw.fetch import Fetch
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.insns import MEMORIES, MemType
+from vtakit.hw.load_planner import Target
 from vtakit.hw.load_port import LoadPort
 from vtakit.hw.load_stage import target
-from vtakit.hw.load_writer import LoadWriter, Target
+from vtakit.hw.load_writer import LoadWriter
 from vtakit.hw.mac_array import MacArray
 from vtakit.hw.params import CoreParams
 from vtakit.hw.read_buffer import ReadBuffer

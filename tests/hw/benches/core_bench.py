@@ -12,7 +12,16 @@ from vtakit.hw.isa.config import INSN_BYTES, NAMED
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES, MemType, Stage
 from vtakit.hw.isa.regs import (
-    CYCLE_CAUSES, IDENTITY, REGISTER_BYTES, REGISTERS, AccessMode, device_features, mask_of, offset_of, offsets, pack_config,
+    CYCLE_CAUSES,
+    IDENTITY,
+    REGISTER_BYTES,
+    REGISTERS,
+    AccessMode,
+    device_features,
+    mask_of,
+    offset_of,
+    offsets,
+    pack_config,
 )
 from vtakit.hw.params import CoreParams
 from vtakit.sim import run_image
@@ -126,7 +135,7 @@ async def settings_keep_what_is_written_byte_by_byte(dut, stall):
 @cocotb.test()
 @cocotb.parametrize(stall=[0, 50])
 async def a_start_while_busy_is_refused_and_changes_nothing(dut, stall):
-    bench, memory, host = await started(dut, stall, Timing(latency=60, stall=stall))
+    _, memory, host = await started(dut, stall, Timing(latency=60, stall=stall))
     program = random_program(CFG, 31)
     await start(host, memory, program)
     assert await host.read("status") == mask_of("status", "busy")
