@@ -118,13 +118,13 @@ def shrink(kept: list[bool], still_fails: Callable[[list[bool]], bool]) -> list[
 
 def _difference(program: RandomProgram, case: Case) -> str | None:
     want = _run(program, "fsim", path="plain")
-    got = _run(program, case.device, **_options(case))
+    got = _run(program, case.device, **options(case))
     if isinstance(want, str) or isinstance(got, str):
         return None if want == got else f"{case.device} says {got!r:.200}, the definition says {want!r:.200}"
     return first_difference(got, want)
 
 
-def _options(case: Case) -> dict[str, str | int]:
+def options(case: Case) -> dict[str, str | int]:
     """What the seed varies on a device: the interleaving in fsim; in hardware, the memory's latency and stalls."""
     if case.device == "fsim":
         order = _ORDERS[case.seed % len(_ORDERS)]

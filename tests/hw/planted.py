@@ -1,0 +1,92 @@
+"""Plants one defect after the other in a copy of hw/ and tells whether the block's bench, or the core's, catches it.
+
+  python tests/hw/planted.py [NAME …]      all defects, or those of the benches named; minutes: each is a model of its own
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DEFECTS = [  # bench, file, what is there, what is put there instead
+    ("token_queue", "token_queue.py", "(self.push & ~self.overflow)", "self.push"),
+    ("scratchpad", "scratchpad.py", "first_row + (lane < first_lane)", "first_row"),
+    ("mac_array", "mac_array.py", "wgt[out * cfg.block + into]", "wgt[into * cfg.block + out]"),
+    ("alu", "alu.py", "~upper.all() | (b[:log2] == 0), upper.any()", "~upper.all(), upper.any()"),
+    ("steps", "steps.py", "offset.eq(Mux(row, plus(start, outer), plus(offset, inner)))", "offset.eq(plus(offset, inner))"),
+    ("steps", "steps.py", "(at < self.pending.end)", "(at + 1 < self.pending.end)"),
+    ("arithmetic", "arithmetic.py", "second.eq(Mux(from_two_ago, result, first))", "second.eq(first)"),
+    ("arithmetic", "arithmetic.py", "MUL_WAIT_CYCLES = 4 + MUL_STAGES", "MUL_WAIT_CYCLES = 3 + MUL_STAGES"),
+    ("arithmetic", "arithmetic.py", "from_four_ago, older, read", "from_four_ago, result, read"),
+    ("bursts", "bursts.py", "params.burst_beats - now.beat[: params.burst_beats.bit_length() - 1]", "params.burst_beats"),
+    ("bursts", "bursts.py", "(row_end <= self.window_high)", "(row_end < self.window_high)"),
+    ("read_buffer", "read_buffer.py", "(room > wanted.last)", "(room != 0)"),
+    ("read_master", "read_master.py", "(owners.r_data == n)", "(owners.r_data >= n)"),
+    ("read_master", "read_master.py", "(in_flight != params.outstanding) & ~self.stop", "(in_flight != params.outstanding)"),
+    ("write_master", "write_master.py", "(here > wanted.last)", "(here != 0)"),
+    ("write_master", "write_master.py", "self.done.eq(finished & finals.r_data)", "self.done.eq(finished)"),
+    ("load_writer", "load_planner.py", "most.eq(Mux(pads, lanes, most_at_row))", "most.eq(lanes)"),
+    ("load_port", "load_planner.py", "in_beat(row_place + f.x_stride, a_beat)", "in_beat(row_place + f.x_size, a_beat)"),
+    ("load_port", "load_planner.py", "plan.outside.eq(bound > depth)", "plan.outside.eq(bound > depth + 1)"),
+    ("acc_writer", "acc_writer.py", "source.ready.eq(~write.last | ~self.busy)", "source.ready.eq(1)"),
+    ("store_port", "store_port.py", "strobes.eq(Mux(full, 0, Cat(*new_strobes)))", "strobes.eq(Cat(*new_strobes))"),
+    ("decoder", "decoder.py", "(f.y_pad_0 | f.y_pad_1 | f.x_pad_0 | f.x_pad_1).any()", "(f.y_pad_0 | f.y_pad_1 | f.x_pad_0).any()"),
+    ("fetch", "fetch.py", "has_decoded.eq(has_fetched), decoded", "has_decoded.eq(has_fetched & ~sent), decoded"),
+    ("retire", "retire.py", "(self.retires & (oldest.unit == n + 1))", "self.retires"),
+    ("core", "supervisor.py", "self.clear.eq(1)  # or", "self.clear.eq(resetting | self.reset)  # or"),
+    ("core", "registers.py", "with m.If(hit & ~self.busy):", "with m.If(hit):"),
+    ("core", "compute_stage.py", "self.store_ready.eq(~arithmetic.src.enable)", "self.store_ready.eq(1)"),
+]
+RUN = """
+import sys
+from pathlib import Path
+from vtakit.sim.bench.model import Blocks, build, simulate
+name, folder = sys.argv[1], Path(sys.argv[2])
+if name == "core":
+    from vtakit.hw.isa.config import NAMED
+    from vtakit.hw.params import CoreParams
+    from vtakit.hw.top import Top
+    model, bench = build(Top(CoreParams(cfg=NAMED["tiny"], bus_bits=64))), "core_bench"
+else:
+    from board import board, params_of
+    blocks = {n: b for n, b in board(params_of("tiny", 64)).items() if n.startswith(name)}
+    model, bench = build(Blocks(blocks)), f"bench_{name}"
+failures = [f"{n}: {m}" for n, m in simulate(model, [bench], folder, {"config": "tiny", "bus_bits": 64}).items() if m]
+print(len(failures), failures[0].splitlines()[0][:150] if failures else "")
+"""
+
+
+def main() -> None:
+    """Plant, run and print one line for each."""
+    wanted = sys.argv[1:]
+    missed = 0
+    for bench, file, old, new in DEFECTS:
+        if wanted and bench not in wanted:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            tree = Path(folder)
+            shutil.copytree(ROOT / "hw", tree / "hw")
+            shutil.copytree(ROOT / "vtakit", tree / "vtakit", symlinks=True)
+            for part in ("sim", "compiler", "runtime", "boards"):
+                (tree / part).symlink_to(ROOT / part)
+            path = tree / "hw" / file
+            text = path.read_text()
+            assert text.count(old) == 1, f"{file} holds {text.count(old)} times {old!r}"
+            path.write_text(text.replace(old, new))
+            command = [sys.executable, "-c", RUN, bench, str(tree / "run")]
+            benches = ROOT / "tests" / "hw" / "benches"
+            environment = os.environ | {"PYTHONPATH": f"{tree}{os.pathsep}{benches}"}
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+            if done.returncode:
+                sys.exit(f"{bench} with {new!r} could not be run:\n{done.stderr}")
+            failures = done.stdout.strip().splitlines()[-1]
+            missed += failures.startswith("0")
+            print(f"{'MISSED' if failures.startswith('0') else 'caught'}  {bench:13} {old[:50]!r}: {failures}", flush=True)
+    sys.exit(missed > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Every block in cocotb against a plain model: `benches/` holds one file a block; here they are built and run.
+
+One model holds all blocks of a configuration. A failure names the cocotb test, whose parameters are its stalls and seeds.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from vtakit.sim.bench.model import Blocks, build, simulate
+
+BENCHES = Path(__file__).parent / "benches"
+sys.path.insert(0, str(BENCHES))  # cocotb imports the benches by name, and they import `board`
+
+from board import board, params_of  # noqa: E402
+
+pytestmark = [
+    pytest.mark.xdist_group("rtl"),  # one process builds each model
+    pytest.mark.timeout(900),  # the first test of a model builds it
+]
+
+NAMES = sorted(path.stem.removeprefix("bench_") for path in BENCHES.glob("bench_*.py"))
+MODELS = [("tiny", 64), ("tiny_i4w2", 512)]
+
+
+@pytest.fixture(scope="module", params=MODELS, ids=lambda model: f"{model[0]}-{model[1]}")
+def model(request):
+    """(configuration, bus width, folder of the model)."""
+    return *request.param, build(Blocks(board(params_of(*request.param))))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_block(model, name, tmp_path):
+    config, bus_bits, folder = model
+    found = simulate(folder, [f"bench_{name}"], tmp_path, {"config": config, "bus_bits": bus_bits})
+    assert {test: failure for test, failure in found.items() if failure} == {}, f"see {tmp_path / 'simulation.log'}"
+    assert found

@@ -1,0 +1,26 @@
+"""The whole core in cocotb: `benches/core_bench.py`, built and run for several configurations and bus widths."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from vtakit.hw.isa.config import NAMED
+from vtakit.hw.params import CoreParams
+from vtakit.hw.top import Top
+from vtakit.sim.bench.model import build, simulate
+
+sys.path.insert(0, str(Path(__file__).parent / "benches"))  # cocotb imports the bench by name
+
+pytestmark = [
+    pytest.mark.xdist_group("rtl"),  # one process builds each model
+    pytest.mark.timeout(900),  # the first run builds it
+]
+
+
+@pytest.mark.parametrize(("config", "bus_bits"), [("tiny", 64), ("tiny_i4w2", 256)])
+def test_core(config, bus_bits, tmp_path):
+    model = build(Top(CoreParams(cfg=NAMED[config], bus_bits=bus_bits)))
+    found = simulate(model, ["core_bench"], tmp_path, {"config": config, "bus_bits": bus_bits})
+    assert {test: failure for test, failure in found.items() if failure} == {}, f"see {tmp_path / 'simulation.log'}"
+    assert found
