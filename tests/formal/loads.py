@@ -22,8 +22,8 @@ class LoadsFollowTheDefinition(Checker):
     fields are free within `bits`; those not named are 0.
     """
 
-    def __init__(self, params: CoreParams, target: Target, bits: dict[str, int]) -> None:
-        self._params, self._target, self._bits = params, target, bits
+    def __init__(self, params: CoreParams, target: Target, bits: dict[str, int], *, stalls: bool, alike: bool) -> None:
+        self._params, self._target, self._bits, self._stalls, self._alike = params, target, bits, stalls, alike
         super().__init__()
 
     def properties(self, m: Module) -> None:
@@ -32,12 +32,18 @@ class LoadsFollowTheDefinition(Checker):
         word = Signal(data.View(layout(LOAD, params.cfg), Signal(LOAD.bits)).shape())
         for name, width in self._bits.items():
             m.d.comb += word[name].eq(self.free(name, width))
+        self._base = word.sram_base
         offset = self.free("offset", range(bus))
         payload = dut.commands.payload
         m.d.comb += [
-            word.opcode.eq(Opcode.LOAD), word.memory_type.eq(target.kind), dut.commands.valid.eq(self.free("command_valid")),
+            word.opcode.eq(Opcode.LOAD), word.memory_type.eq(target.kind), dut.commands.valid.eq(self.free("command_valid") if self._stalls else 1),
             payload.command.word.eq(word), payload.offset.eq(offset),
         ]
+        if self._alike:
+            fields = Cat(*(self.inputs[name] for name in self._bits), offset)
+            before, begun = Signal(len(fields)), Signal()
+            m.d.sync += [before.eq(fields), begun.eq(1)]
+            self.assume(m, "all LOADs are alike", ~begun | (fields == before))
         self.assume(m, "the LOAD moves something", (word.x_size != 0) & (Cat(word.y_size, word.y_pad_0, word.y_pad_1) != 0))
         self.assume(m, "an element begins at a multiple of its size", (offset & (target.element_bytes - 1)) == 0)
 
@@ -59,7 +65,7 @@ class LoadsFollowTheDefinition(Checker):
         m.d.comb += [
             first.eq(row_start >> bus_log2),
             beyond.eq((row_start + f["x_size"] * size + bus - 1) >> bus_log2),
-            due.eq(row != f["y_size"]), dut.beats.valid.eq(self.free("beat_valid")), goes.eq(dut.beats.valid & dut.beats.ready),
+            due.eq(row != f["y_size"]), dut.beats.valid.eq(self.free("beat_valid") if self._stalls else 1), goes.eq(dut.beats.valid & dut.beats.ready),
             dut.beats.payload.data.eq(Mux(due, Cat((((first + beat) << bus_log2) + n)[:8] for n in range(bus)), 0)),
         ]
         self.watch(beat_ready=dut.beats.ready, beat=dut.beats.payload.data)
@@ -79,7 +85,7 @@ class LoadsFollowTheDefinition(Checker):
     ) -> None:
         target, write = self._target, dut.write0
         lanes, slices, size = target.lanes, target.beats(self._params), target.element_bytes
-        m.d.comb += write.ready.eq(self.free("write_ready"))
+        m.d.comb += write.ready.eq(self.free("write_ready") if self._stalls else 1)
         # The element that is due: its place, its index, where its row lies in DRAM, and which part of it is due.
         row, column, index, part, active = Signal(4), Signal(4), Signal(8), Signal(range(slices + 1)), Signal()
         row_start = Signal(8)
@@ -116,7 +122,7 @@ class LoadsFollowTheDefinition(Checker):
         self.prove(m, "a write offered stays", held(m, write.valid, write.ready, write.payload))
         with m.If(taken):
             m.d.sync += [
-                row.eq(0), column.eq(0), part.eq(0), index.eq(self.inputs["sram_base"]), row_start.eq(dut.commands.payload.offset),
+                row.eq(0), column.eq(0), part.eq(0), index.eq(self._base), row_start.eq(dut.commands.payload.offset),
             ]
         with m.Elif(goes & ~write.payload.last):
             m.d.sync += part.eq(part + 1)
