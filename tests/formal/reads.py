@@ -71,12 +71,12 @@ class ReadsComeBackInOrder(Checker):
         m.d.sync += waited.eq(r.valid & ~r.ready)
         self.prove(m, "no beat waits for more than one cycle", ~(waited & r.valid & ~r.ready))
         self.prove(m, "R is ready only while a burst is in flight", ~r.ready | (owed.count != 0))
-        self.prove(m, "an error is reported when a beat says so", dut.error == (goes & r.payload.resp[1]))
         self.prove(m, "stop: no burst is taken", ~(dut.stop & taken))
         for n in range(self._readers):
             back = getattr(dut, f"returned{n}")
             self.prove(m, f"reader {n} gets a beat exactly when one of its own comes", back.valid == (goes & (owed.oldest.reader == n)))
-            self.prove(m, f"reader {n} gets the beat that came", ~back.valid | (back.payload == r.payload.data))
+            self.prove(m, f"reader {n} gets the beat that came", 
+                       ~back.valid | ((back.payload.data == r.payload.data) & (back.payload.error == r.payload.resp[1])))
         self.reach(m, "the limit, with AR free", (owed.count == params.outstanding) & (asked.count == 0))
         self.reach(m, "a new burst with the last beat of another", taken & answers)
         self.reach(m, "the second beat of the last reader", r.valid & (beat == 1) & (owed.oldest.reader == self._readers - 1))

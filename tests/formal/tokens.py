@@ -31,5 +31,10 @@ class TokensAreKept(Checker):
             m, "a token is lost exactly when it is pushed into a full queue that gives none away",
             queue.overflow == (push & (inside == self._depth) & ~taken),
         )
+        index, giver = self.free("index", 1), Signal()
+        m.d.comb += queue.index.eq(index)
+        with m.If(push):
+            m.d.sync += giver.eq(index)
+        self.prove(m, "the giver is the last that pushed", queue.giver == giver)
         self.reach(m, "push and take in one cycle, full", push & taken & (inside == self._depth))
         self.reach(m, "overflow", queue.overflow)

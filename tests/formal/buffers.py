@@ -1,0 +1,57 @@
+"""The read buffer: every beat that was asked for has its place."""
+
+from amaranth.hdl import Module, Mux, Signal
+
+from formal.checker import Checker, Scoreboard, held
+from vtakit.hw.params import CoreParams
+from vtakit.hw.read_buffer import ReadBuffer
+
+
+class BeatsHaveRoom(Checker):
+    """The read buffer with any bursts and any reader behind it; memory returns any of the beats asked for, whenever it likes.
+
+    Nothing can hold back a beat that returns, so a full buffer would lose it: the beats must come out as they came in. One bit of
+    a beat's data is free, its error mark is the opposite.
+    """
+
+    def __init__(self, params: CoreParams) -> None:
+        self._params = params
+        super().__init__()
+
+    def properties(self, m: Module) -> None:
+        params = self._params
+        m.submodules.buffer = dut = ReadBuffer(params)
+        burst, bit = self.free("burst", dut.bursts.payload.shape()), self.free("beat")
+        m.d.comb += [
+            dut.bursts.valid.eq(self.free("burst_valid")), dut.bursts.payload.eq(burst), dut.requests.ready.eq(self.free("request_ready")),
+            dut.returned.valid.eq(self.free("returned")), dut.returned.payload.data.eq(bit), dut.returned.payload.error.eq(~bit),
+            dut.beats.ready.eq(self.free("beat_ready")),
+        ]
+        self.assume(m, "a burst offered stays", held(m, dut.bursts.valid, dut.bursts.ready, burst))
+        asked, taken = Signal(), Signal()
+        m.d.comb += [asked.eq(dut.requests.valid & dut.requests.ready), taken.eq(dut.beats.valid & dut.beats.ready)]
+        owed = Signal(range(2 * params.buffer_beats + 1))  # beats asked for that have not returned
+        m.d.sync += owed.eq(owed + Mux(asked, dut.requests.payload.last + 1, 0) - dut.returned.valid)
+        self.assume(m, "memory returns only what was asked for", ~dut.returned.valid | (owed != 0))
+        kept = Scoreboard(m, "kept", 1, params.buffer_beats + 1)
+        kept.update(dut.returned.valid, bit, taken)
+        self.watch(asked=asked, owed=owed, kept=kept.count, beats_valid=dut.beats.valid, empty=dut.empty)
+
+        request = dut.requests.payload
+        self.prove(m, "a request waits with the same burst until it is taken", held(m, dut.requests.valid, dut.requests.ready, request))
+        self.prove(m, "a request is the burst offered", ~dut.requests.valid | (
+            dut.bursts.valid & (request.address == burst.address) & (request.last == burst.last)))
+        self.prove(m, "a burst is taken exactly when its request is", (dut.bursts.valid & dut.bursts.ready) == asked)
+        self.prove(m, "what is asked for and what is kept fit the buffer", owed + kept.count <= params.buffer_beats)
+        with m.If(dut.beats.valid):
+            self.prove(m, "the beats come out as they came in", (kept.count != 0) & (dut.beats.payload.data == kept.oldest)
+                       & (dut.beats.payload.error == ~kept.oldest))
+        waits = Signal(range(3))
+        m.d.sync += waits.eq(Mux((kept.count != 0) & ~dut.beats.valid, waits + 1, 0))
+        self.prove(m, "a beat is offered at most two cycles after it came", waits < 2)
+        self.prove(m, "empty: nothing is kept or expected", dut.empty == (owed + kept.count == 0))
+        with m.If(dut.bursts.valid & ~dut.requests.valid):
+            self.prove(m, "a burst waits only while it does not fit", owed + kept.count + burst.last + 1 > params.buffer_beats)
+        self.reach(m, "full of beats", kept.count == params.buffer_beats)
+        self.reach(m, "a burst is asked for, a beat returns and one leaves at once", asked & dut.returned.valid & taken)
+        self.reach(m, "empty again", dut.empty & (burst.address != 0))
