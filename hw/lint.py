@@ -12,11 +12,13 @@ class Waiver:
     match: str = ""
 
 
-# What would be a defect stays on, among it LATCH, UNDRIVEN, MULTIDRIVEN, UNOPTFLAT, PINMISSING, SELRANGE and BLKSEQ.
+# What would be a defect stays on, among it LATCH, UNDRIVEN, PINMISSING, SELRANGE and BLKSEQ; yosys looks for loops and for
+# signals with two drivers (tests/hw/test_verilog.py).
 WAIVERS = (
     Waiver("ASCRANGE", "a token is a stream element without data; its wire of no bits prints as [-1:0]", "*[-1:0]*"),
     Waiver("CASEINCOMPLETE", "Amaranth assigns every signal before its `case`; LATCH would tell if one were missed"),
     Waiver("CMPCONST", "of several lanes the last compares with the highest number there is"),
+    Waiver("DECLFILENAME", "all modules are in one file"),
     Waiver("PROCASSINIT", "Amaranth gives every register its reset value as its initial value too"),
     Waiver("UNSIGNED", "blocks are general: instructions may be fetched from any address on, `address >= 0`"),
     Waiver("UNUSEDSIGNAL", "every block declares whole interfaces, and yosys names each intermediate value"),

@@ -8,7 +8,9 @@ from typing import Any, Self
 
 from vtakit.boards.synth.devices import RESOURCES, Device
 
-_GENERATED = re.compile(r"[_\[ .$]")  # what yosys puts between a name of ours and its own additions
+_ADDED = re.compile(r"_(?=[A-Z])")  # yosys adds cell and port names, in capitals; ours are in small letters
+_MEMORY_PIECE = re.compile(r"(\.\d+)+$")  # a memory is spread over several cells
+_BOUNDARY = re.compile(r"[_\[ .]")
 _ARRIVAL = re.compile(r"^\s*(\d+)\s+(\S+(?: \[\d+\])?) \((.*)\)$")
 
 
@@ -86,22 +88,32 @@ def usage_of(device: Device, stat: str, module: str) -> dict[str, Usage]:
 
 
 class Names:
-    """From the names of a netlist's nets back to signals of the source."""
+    """From the names of a netlist's nets and cells back to signals and memories of the source."""
 
     def __init__(self, netlist: str, module: str) -> None:
-        nets = json.loads(netlist)["modules"][module]["netnames"]
-        self._sources = {
-            name: source for name, net in nets.items() if (source := source_of(net["attributes"].get("src", "")))
+        found = json.loads(netlist)["modules"][module]
+        self._signals = {
+            name: source for name, net in found["netnames"].items()
+            if not _ADDED.search(name) and (source := source_of(net["attributes"].get("src", "")))
+        }
+        self._blocks = {  # where a block was made part of another
+            name: source_of(cell["attributes"].get("cell_src", ""))
+            for name, cell in found["cells"].items() if cell["type"] == "$scopeinfo"
         }
 
-    def find(self, net: str) -> tuple[str, str]:
-        """The signal that a net is, or is named after, and where it is declared; the net's own name if it comes from none."""
-        net = net.removeprefix("\\")
-        cuts = [len(net), *(match.start() for match in reversed(list(_GENERATED.finditer(net))))]
+    def find(self, name: str) -> tuple[str, str]:
+        """The signal or memory that a net or cell is, or is named after, and where it is declared.
+
+        What is declared nowhere, as memories are, has the place of the block around it.
+        """
+        ours = _MEMORY_PIECE.sub("", _ADDED.split(name.removeprefix("\\"), maxsplit=1)[0])
+        cuts = [len(ours), *(match.start() for match in reversed(list(_BOUNDARY.finditer(ours))))]
         for cut in cuts:
-            if net[:cut] in self._sources:
-                return net[:cut], self._sources[net[:cut]]
-        return net, ""
+            if ours[:cut] in self._signals:
+                return ours[:cut], self._signals[ours[:cut]]
+            if ours[:cut] in self._blocks:
+                return ours, self._blocks[ours[:cut]]
+        return ours, ""
 
 
 def source_of(attribute: str) -> str:
