@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
         raise VtakitError(f"synthesis needs the package {error.name}: pip install 'vtakit[fpga]'") from None
 
     device = find_device(args.device)
+    speed = device.speed(args.speed)
     params = CoreParams(cfg=load_config("default" if args.config is None else args.config), bus_bits=args.bus_bits)
     if not args.limit:
         raise VtakitError("--limit must be at least 1 second")
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("start")
         report = synthesise(
-            params, device, speed=args.speed, seed=args.seed, place=not args.yosys_only, limit_seconds=args.limit,
+            params, device, speed=speed, seed=args.seed, place=not args.yosys_only, limit_seconds=args.limit,
             say=lambda step: progress.update(task, description=f"{device.name}: {step}"),
         )
     if args.json:
