@@ -57,9 +57,9 @@ def test_every_waiver_is_needed(tmp_path):
 
 
 @pytest.mark.parametrize(("defect", "rule"), [
-    ("  reg held;\n  always @* if (arready) held = rvalid;\n  assign busy_again = held;\n", "LATCH"),
+    ("  reg held;\n  always @* if (clk) held = rst;\n  assign busy_again = held;\n", "LATCH"),
     ("  wire nothing;\n  assign busy_again = nothing;\n", "UNDRIVEN"),
-    ("  reg late;\n  always @(posedge clk) late = arready;\n  assign busy_again = late;\n", "BLKSEQ"),
+    ("  reg late;\n  always @(posedge clk) late = rst;\n  assign busy_again = late;\n", "BLKSEQ"),
 ])
 def test_a_planted_defect_is_found(defect, rule, tmp_path):
     text = text_of("tiny", 64)
