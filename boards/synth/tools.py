@@ -5,7 +5,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -37,7 +39,8 @@ def tool_version(package: str) -> str:
 def run_tool(command: Sequence[str], work: Path, log: str, limit_seconds: float) -> None:
     """Run a command in the folder `work`; its output goes to the file `log` there.
 
-    However this ends, the command and what it started have ended too. Raises `VtakitError` if it fails or takes longer.
+    However this ends, be it by Ctrl-C or a polite kill, the command and what it started have ended too. Raises `VtakitError` if
+    it fails or takes longer.
     """
     name = Path(command[0]).name
     with (work / log).open("wb") as output:
@@ -49,7 +52,8 @@ def run_tool(command: Sequence[str], work: Path, log: str, limit_seconds: float)
         except OSError as error:
             raise VtakitError(f"cannot run {command[0]}: {error.strerror or error}") from None
         try:
-            status = child.wait(limit_seconds)
+            with _terminable():
+                status = child.wait(limit_seconds)
         except subprocess.TimeoutExpired:
             raise VtakitError(f"{name} has not ended within {limit_seconds:.0f} s; --limit gives it longer") from None
         finally:
@@ -58,6 +62,23 @@ def run_tool(command: Sequence[str], work: Path, log: str, limit_seconds: float)
         lines = [line.strip() for line in (work / log).read_text(errors="replace").splitlines() if line.strip()]
         said = [line for line in lines if line.startswith("ERROR")] or lines[-LOG_LINES:]
         raise VtakitError(f"{name} failed with status {status}: {' / '.join(said[:LOG_LINES]) or 'it said nothing'}")
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM is as Ctrl-C here, so that what must be ended is; only the main thread can arrange that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -9,7 +9,6 @@ of the Amaranth source. A core that does not fit is a result, not an error. The 
 """
 
 import argparse
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +51,6 @@ def run(args: argparse.Namespace) -> int:
         raise VtakitError("--limit must be at least 1 second")
     if args.json and not args.json.parent.is_dir():  # known before minutes are spent
         raise VtakitError(f"cannot write report {str(args.json)!r}: there is no folder {str(args.json.parent)!r}")
-    signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C: the tools end with us
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("start")
@@ -64,10 +62,6 @@ def run(args: argparse.Namespace) -> int:
         write_bytes(args.json, report.to_json().encode(), "report")
     _show(report)
     return 0
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _show(report: "Report") -> None:

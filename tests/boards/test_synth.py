@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -161,6 +162,24 @@ def test_a_tool_that_hangs_is_ended_with_its_children(tmp_path):
         time.sleep(0.1)
     os.kill(child, 9)
     pytest.fail("the tool's child still runs")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_no_tool_behind(tmp_path, number):
+    caller = (
+        "import sys; from pathlib import Path; from vtakit.boards.synth.tools import run_tool;"
+        "child = 'import os, time; print(os.getpid(), flush=True); time.sleep(600)';"
+        "run_tool([sys.executable, '-c', child], Path.cwd(), 'log', 600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", caller], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    log = tmp_path / "log"
+    for _ in range(600):
+        if log.exists() and log.read_text().endswith("\n"):
+            break
+        time.sleep(0.1)
+    process.send_signal(number)
+    assert process.wait(30) != 0
+    assert not _runs(int(log.read_text()))
 
 
 def _runs(pid: int) -> bool:
