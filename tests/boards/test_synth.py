@@ -247,8 +247,8 @@ def test_the_page_shows_the_kept_results():
     spec.loader.exec_module(benchmark)
     results = json.loads((ROOT / "benchmarks" / "synthesis.json").read_text())
     page = (ROOT / "docs" / "synthesis.md").read_text(encoding="utf-8")
-    assert set(results) == set(benchmark.RUNS)
+    assert set(results) <= set(benchmark.RUNS)
     assert page == benchmark.filled(page, results)
     changed = json.loads(json.dumps(results))
-    changed["tiny:ecp5-85k:6"]["report"]["usage"]["ff"]["used"] += 1
+    changed[next(iter(changed))]["report"]["usage"]["ff"]["used"] += 1
     assert page != benchmark.filled(page, changed)
