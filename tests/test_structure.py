@@ -16,7 +16,7 @@ ALLOWED = {
     "vtakit.hw": ("vtakit.hw.isa",),
     "vtakit.compiler": ("vtakit.hw.isa",),
     "vtakit.sim": ("vtakit.hw",),
-    "vtakit.runtime": ("vtakit.compiler", "vtakit.hw.isa", "vtakit.sim"),
+    "vtakit.runtime": ("vtakit.boards", "vtakit.compiler", "vtakit.hw", "vtakit.sim"),
     "vtakit.boards": ("vtakit.hw",),
     "vtakit": tuple(f"vtakit.{part}" for part in PARTS),
 }

