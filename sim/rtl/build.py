@@ -21,6 +21,7 @@ from vtakit.hw.top import TOP_NAME
 from vtakit.hw.verilog import source_hash, to_verilog
 
 HARNESS = Path(__file__).with_name("harness.cpp")
+FAST = Path(__file__).with_name("verilated_fast.h")
 LIBRARY = "libvta.so"
 LOCK_SECONDS = 1800  # another process that builds the same model is waited for; it takes minutes at most
 TOOL_SECONDS = 1200
@@ -71,7 +72,8 @@ def library(params: CoreParams, wave: str = "") -> Path:
 
 def model_hash(params: CoreParams, wave: str) -> str:
     """Hash of the RTL's source, the harness, the flags and the tools' versions."""
-    parts = (source_hash(params), wave, HARNESS.read_text(), _CONFIG, *_VERILATE, *_COMPILE, _verilator_version(), _compiler())
+    sources = (source_hash(params), wave, HARNESS.read_text(), FAST.read_text())
+    parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, _verilator_version(), _compiler())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -124,7 +126,8 @@ def _build(params: CoreParams, wave: str, folder: Path) -> None:
             f"-DACTIVITY(stage)={_signal('core.activity_')}##stage", f"-DBUSY={_signal('supervisor.busy')}",
             *([f"-D{define}", "-DWAVE"] if wave else []),
         ]
-        flags = [*_COMPILE, *defines, *(f"-I{path}" for path in (work / "model", include, include / "vltstd"))]
+        folders = [f"-I{path}" for path in (work / "model", include, include / "vltstd")]
+        flags = [*_COMPILE, *defines, *folders, "-include", str(FAST)]
         sources = [HARNESS, *sorted((work / "model").glob("*.cpp"))]
         sources += [include / name for name in ("verilated.cpp", "verilated_threads.cpp", *wave_sources)]
         objects = [f"{source.stem}.o" for source in sources]
