@@ -17,7 +17,7 @@ class AccWriter(wiring.Component):
     acc : ``In(stream)``         writes of memory type ACC
     acc8 : ``In(stream)``        writes of memory type ACC_8BIT; only where the configuration has it
     write : ``Out(sram_write)``  one element
-    busy : ``In(1)``             the scratchpad's write port is taken in this cycle
+    busy : ``In(1)``             the element that is offered cannot be written in this cycle
     blocked : ``Out(1)``         an element is complete, and waits because of `busy`
     """
 
@@ -37,8 +37,8 @@ class AccWriter(wiring.Component):
             sources.append((self.acc8, 4 * self._params.bus_bits))
         valid = Signal()
         m.d.comb += [
-            self.write.count.eq(1), self.write.mask.eq(1), self.blocked.eq(valid & self.busy),
-            self.write.valid.eq(valid & ~self.busy),
+            self.write.count.eq(1), self.write.mask.eq(1), self.write.valid.eq(valid & ~self.busy),
+            self.blocked.eq(valid & self.busy),
         ]
         for source, piece_bits in sources:
             write = source.payload

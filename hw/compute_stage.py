@@ -14,6 +14,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from vtakit.hw.acc_memory import AccMemory
 from vtakit.hw.acc_writer import AccWriter
 from vtakit.hw.arithmetic import Arithmetic
 from vtakit.hw.decoder import has_steps
@@ -79,9 +80,7 @@ class ComputeStage(wiring.Component):
         m.submodules.uop = uop = Scratchpad(
             element_bits=UOP_BITS, depth_log2=cfg.uop_depth_log2, lanes=to_uop.lanes, registered=False,
         )
-        m.submodules.acc = acc = Scratchpad(
-            element_bits=8 * cfg.acc_bytes, depth_log2=cfg.acc_depth_log2, readers=2, registered=False,
-        )
+        m.submodules.acc = acc = AccMemory(cfg)
         connect(m, port.requests, flipped(self.requests))
         connect(m, flipped(self.returned), port.returned)
         connect(m, flipped(self.commands), issue.commands)
@@ -100,11 +99,10 @@ class ComputeStage(wiring.Component):
 
         # ACC: arithmetic writes first, its src reads first; a load that is kept waiting has one step left out for it.
         bubbles, asks = Signal(arithmetic.latency), Signal()  # steps left out that are under way; one more is wanted
+        connect(m, arithmetic.result, acc.result)
+        connect(m, acc_writer.write, acc.load)
         m.d.comb += [
-            acc_writer.busy.eq(arithmetic.result.valid), asks.eq(acc_writer.blocked & (bubbles == 0)),
-            acc.write.valid.eq(arithmetic.result.valid | acc_writer.write.valid), acc.write.count.eq(1), acc.write.mask.eq(1),
-            acc.write.index.eq(Mux(arithmetic.result.valid, arithmetic.result.index, acc_writer.write.index)),
-            acc.write.data[0].eq(Mux(arithmetic.result.valid, arithmetic.result.data[0], acc_writer.write.data[0])),
+            acc_writer.busy.eq(acc.load_busy), asks.eq(acc_writer.blocked & (bubbles == 0)),
             self.store_ready.eq(~arithmetic.src.enable),
             acc.read1.enable.eq(arithmetic.src.enable | self.store.enable),
             acc.read1.index.eq(Mux(arithmetic.src.enable, arithmetic.src.index, self.store.index)),

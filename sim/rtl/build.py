@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 from rich.console import Console
 
+from vtakit.hw.acc_memory import acc_banks
 from vtakit.hw.interfaces import INDEX_BITS
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.params import CoreParams
@@ -27,7 +28,7 @@ LOCK_SECONDS = 1800  # another process that builds the same model is waited for;
 TOOL_SECONDS = 1200
 _CONFIG = f"""`verilator_config
 // The harness reads the accumulator at the end of a run, and for a trace what each stage does.
-public_flat_rd -module "{TOP_NAME}.core.compute.acc" -var "bank0"
+public_flat_rd -module "{TOP_NAME}.core.compute.acc.bank*" -var "bank0"
 public_flat_rd -module "{TOP_NAME}.core" -var "activity_*"
 public_flat_rd -module "{TOP_NAME}.supervisor" -var "busy"
 """
@@ -122,7 +123,9 @@ def _build(params: CoreParams, wave: str, folder: Path) -> None:
         status.update(f"building the {what}: compiling")
         include = root / "include"
         defines = [
-            f"-DBUS_BYTES={params.bus_bytes}", f"-DINDEX_BITS={INDEX_BITS}", f"-DACC_MEMORY={_signal('core.compute.acc.bank0')}",
+            f"-DBUS_BYTES={params.bus_bytes}", f"-DINDEX_BITS={INDEX_BITS}", f"-DACC_BYTES={params.cfg.acc_bytes}",
+            f"-DACC_BANKS={acc_banks(params.cfg)}", f"-DACC_FIRST_BANK={_signal('core.compute.acc.bank0.bank0')}",
+            f"-DACC_LAST_BANK={_signal(f'core.compute.acc.bank{acc_banks(params.cfg) - 1}.bank0')}",
             f"-DACTIVITY(stage)={_signal('core.activity_')}##stage", f"-DBUSY={_signal('supervisor.busy')}",
             *([f"-D{define}", "-DWAVE"] if wave else []),
         ]

@@ -364,7 +364,11 @@ uint64_t vta_advance(Model* model, uint64_t cycles) { return model->advance(cycl
 
 // The accumulator, and how many cycles were simulated and beats moved.
 void vta_report(Model* model, uint8_t* acc, uint64_t acc_size, uint64_t* counts) {
-    std::memcpy(acc, &model->top.rootp->ACC_MEMORY[0], acc_size);
+    const auto& root = *model->top.rootp;
+    for (uint64_t i = 0, elements = acc_size / ACC_BYTES; i < elements; i++) {
+        const uint64_t row = i / ACC_BANKS;
+        std::memcpy(acc + i * ACC_BYTES, i % ACC_BANKS ? &root.ACC_LAST_BANK[row] : &root.ACC_FIRST_BANK[row], ACC_BYTES);
+    }
     counts[0] = model->cycle, counts[1] = model->memory.read_beats, counts[2] = model->memory.write_beats;
 }
 

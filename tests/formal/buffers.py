@@ -1,8 +1,8 @@
 """The read buffer: every beat that was asked for has its place."""
 
 from amaranth.hdl import Module, Mux, Signal
-
 from formal.checker import Checker, Scoreboard, held
+
 from vtakit.hw.params import CoreParams
 from vtakit.hw.read_buffer import ReadBuffer
 

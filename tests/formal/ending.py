@@ -5,8 +5,8 @@ from unittest.mock import patch
 from amaranth.hdl import Const, Fragment, Module, ResetInserter, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
-
 from formal.checker import Checker
+
 from vtakit.hw import core
 from vtakit.hw.core import Core
 from vtakit.hw.isa.insns import Stage

@@ -2,8 +2,8 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
-
 from formal.checker import Checker, held
+
 from vtakit.hw.interfaces import layout
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import LOAD, Opcode

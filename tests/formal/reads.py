@@ -75,7 +75,7 @@ class ReadsComeBackInOrder(Checker):
         for n in range(self._readers):
             back = getattr(dut, f"returned{n}")
             self.prove(m, f"reader {n} gets a beat exactly when one of its own comes", back.valid == (goes & (owed.oldest.reader == n)))
-            self.prove(m, f"reader {n} gets the beat that came", 
+            self.prove(m, f"reader {n} gets the beat that came",
                        ~back.valid | ((back.payload.data == r.payload.data) & (back.payload.error == r.payload.resp[1])))
         self.reach(m, "the limit, with AR free", (owed.count == params.outstanding) & (asked.count == 0))
         self.reach(m, "a new burst with the last beat of another", taken & answers)

@@ -4,8 +4,8 @@ from unittest.mock import patch
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data
-
 from formal.checker import Checker, Scoreboard
+
 from vtakit.hw.retire import Retire
 
 

@@ -1,8 +1,8 @@
 """The store stage: a STORE retires, and the stage is empty, only when the memory has accepted all that was to be written."""
 
 from amaranth.hdl import Module, Mux, Signal
-
 from formal.checker import Checker, Scoreboard
+
 from vtakit.hw.interfaces import layout
 from vtakit.hw.isa.insns import STORE, MemType, Opcode
 from vtakit.hw.params import CoreParams
