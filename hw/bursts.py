@@ -29,8 +29,7 @@ def burst_of_rows(params: CoreParams) -> data.StructLayout:
 class BurstGenerator(wiring.Component):
     """Cuts each row into bursts that end at multiples of the longest burst, so none crosses 4 KiB.
 
-    Three stages, each with its registers: rows are checked against the window and become beats, beats are cut into bursts, and
-    the burst is offered.
+    Four stages, each with its registers: rows are found, checked against the window and made beats, cut into bursts, offered.
 
     Members
     -------
@@ -76,25 +75,33 @@ class BurstGenerator(wiring.Component):
         return m
 
     def _check(self, m: Module, row: data.View, has_row: Signal, takes_row: Signal) -> None:
-        """One row of the piece in hand after the other, as beats."""
+        """One row of the piece in hand after the other: where it lies, and then, if it lies in the window, as beats."""
         params, low = self._params, self._params.bus_bytes_log2
         piece, left = Signal(rows(params)), Signal(16)  # rows not yet begun
         row_end, knows_end = Signal(len(piece.address) + 1), Signal()
-        inside, begins = Signal(), Signal()
+        found = Signal(data.StructLayout({"address": len(piece.address), "end": len(row_end), "is_last": 1}))
+        has_found, inside, begins, passes = (Signal(name=name) for name in ("has_found", "inside", "begins", "passes"))
         m.d.comb += [
-            inside.eq((piece.address >= self.window_low) & (row_end <= self.window_high)),
-            begins.eq((left != 0) & knows_end & inside & (~has_row | takes_row)), self.rows.ready.eq(left == 0),
+            self.rows.ready.eq((left == 0) & ~has_found), begins.eq((left != 0) & knows_end & (~has_found | passes)),
+            inside.eq((found.address >= self.window_low) & (found.end <= self.window_high)),
+            passes.eq(has_found & inside & (~has_row | takes_row)),
         ]
-        m.d.sync += [knows_end.eq(1), self.outside.eq((left != 0) & knows_end & ~inside)]
+        m.d.sync += [knows_end.eq(1), self.outside.eq(has_found & ~inside)]
         with m.If(~knows_end):
             m.d.sync += row_end.eq(piece.address + piece.row_bytes)
-        with m.If(takes_row):
-            m.d.sync += has_row.eq(0)
+        with m.If(passes):
+            m.d.sync += has_found.eq(0)
         with m.If(begins):
             m.d.sync += [
-                has_row.eq(1), row.is_last.eq(left == 1), row.beat.eq(piece.address[low : params.address_bits]),
-                row.beats.eq((piece.address[:low] + piece.row_bytes + params.bus_bytes - 1) >> low),
+                has_found.eq(1), found.address.eq(piece.address), found.end.eq(row_end), found.is_last.eq(left == 1),
                 left.eq(left - 1), piece.address.eq(piece.address + piece.pitch_bytes), row_end.eq(row_end + piece.pitch_bytes),
+            ]
+        with m.If(takes_row):
+            m.d.sync += has_row.eq(0)
+        with m.If(passes):
+            m.d.sync += [
+                has_row.eq(1), row.is_last.eq(found.is_last), row.beat.eq(found.address[low : params.address_bits]),
+                row.beats.eq((found.address[:low] + piece.row_bytes + params.bus_bytes - 1) >> low),
             ]
         with m.If(self.rows.valid & self.rows.ready):
             m.d.sync += [

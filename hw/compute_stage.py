@@ -17,7 +17,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from vtakit.hw.acc_memory import AccMemory
 from vtakit.hw.acc_writer import AccWriter
 from vtakit.hw.arithmetic import Arithmetic
-from vtakit.hw.decoder import has_steps
 from vtakit.hw.interfaces import COMMAND, burst, layout, read_beat, sram_read
 from vtakit.hw.isa.config import UOP_BITS
 from vtakit.hw.isa.faults import Fault
@@ -25,7 +24,7 @@ from vtakit.hw.isa.insns import LOAD, MEMORIES, MemType, Opcode, Stage
 from vtakit.hw.issue import Issue
 from vtakit.hw.load_planner import Target
 from vtakit.hw.load_port import AHEAD, LoadPort
-from vtakit.hw.load_stage import connect_write, moves, target
+from vtakit.hw.load_stage import connect_write, target
 from vtakit.hw.params import CoreParams
 from vtakit.hw.scratchpad import Scratchpad
 from vtakit.hw.stage import Cause, attribute, status, token_members
@@ -143,15 +142,14 @@ class ComputeStage(wiring.Component):
         # Issue.
         command = self.commands.payload
         f = data.View(layout(LOAD, cfg), command.word)
-        is_math = (f.opcode == Opcode.GEMM) | (f.opcode == Opcode.ALU)
         base = self.base_uop
         for kind in self._kinds[1:]:
             base = Mux(f.memory_type == kind, getattr(self, f"base_{kind.name.lower()}"), base)
         loading, reckoning = Signal(), Signal()
         ordered, queued = Signal(ordered_command()), Signal(waiting)
         m.d.comb += [
-            loading.eq((f.opcode == Opcode.LOAD) & moves(command.word, cfg)),
-            reckoning.eq(is_math & has_steps(command.word, cfg)),
+            loading.eq((f.opcode == Opcode.LOAD) & command.works),
+            reckoning.eq((f.opcode != Opcode.LOAD) & command.works),
             issue.unit.eq(Mux(loading, LOADS, Mux(reckoning, ARITHMETIC, 0))), issue.stop.eq(self.stop),
             issue.takes.eq(Cat(port.commands.ready & load_queue.w_rdy, math_queue.w_rdy)),
             issue.done.eq(Cat(port.done, arithmetic.retired)),

@@ -130,7 +130,7 @@ class Core(wiring.Component):
         oldest = Signal(INDEX_BITS)
         m.d.sync += oldest.eq(earliest)
         causes = [
-            *((queues[q].overflow, Fault.TOKEN_OVERFLOW, queues[q].index, givers[q]) for q in Queue),
+            *((queues[q].overflow, Fault.TOKEN_OVERFLOW, queues[q].giver, givers[q]) for q in Queue),
             *((s.fault != 0, s.fault, s.fault_index, stage) for stage, s in told.items()),
             (fetch.fault != 0, fetch.fault, fetch.fault_index, Stage.COMPUTE),
             *((self.ended & ~queues[q].empty, Fault.TOKENS_LEFT, queues[q].giver, givers[q]) for q in Queue),

@@ -20,12 +20,13 @@ class Decoder(wiring.Component):
     word : ``In(128)``
     is_last : ``In(1)``      no instruction follows
     stage : ``Out(2)``       who runs it
+    works : ``Out(1)``       it moves or computes something
     fault : ``Out(8)``       a `Fault`, or 0
     """
 
     def __init__(self, cfg: VTAConfig) -> None:
         self._cfg = cfg
-        super().__init__({"word": In(INSN_BITS), "is_last": In(1), "stage": Out(2), "fault": Out(FAULT_BITS)})
+        super().__init__({"word": In(INSN_BITS), "is_last": In(1), "stage": Out(2), "works": Out(1), "fault": Out(FAULT_BITS)})
 
     def elaborate(self, platform: object) -> Module:
         m, cfg = Module(), self._cfg
@@ -45,6 +46,13 @@ class Decoder(wiring.Component):
         )
         on_finish = is_op[Opcode.FINISH] & _any(f[flag] for flag in FLAGS)
         pads = (f.y_pad_0 | f.y_pad_1 | f.x_pad_0 | f.x_pad_1).any()
+        steps = (a.iter_out != 0) & (a.iter_in != 0) & (a.uop_bgn < a.uop_end)
+        computes, reads, writes = Signal(), Signal(), Signal()
+        m.d.comb += [
+            computes.eq((is_op[Opcode.GEMM] | is_op[Opcode.ALU]) & steps),
+            reads.eq(is_op[Opcode.LOAD] & (f.x_size != 0) & ((f.y_size | f.y_pad_0 | f.y_pad_1) != 0)),
+            writes.eq(is_op[Opcode.STORE] & (f.x_size != 0) & (f.y_size != 0)), self.works.eq(computes | reads | writes),
+        ]
         broken = {  # the most basic first
             Fault.UNKNOWN_OPCODE: ~_any(is_op.values()),
             Fault.RESERVED_BITS: reserved,
@@ -53,7 +61,7 @@ class Decoder(wiring.Component):
             Fault.FINISH_NOT_LAST: is_op[Opcode.FINISH] & ~self.is_last,
             Fault.ILLEGAL_FLAG: missing | on_finish,
             Fault.STORE_PAD: is_op[Opcode.STORE] & pads,
-            Fault.UOP_RANGE: (is_op[Opcode.GEMM] | is_op[Opcode.ALU]) & has_steps(self.word, cfg) & (a.uop_end > cfg.uop_depth),
+            Fault.UOP_RANGE: computes & (a.uop_end > cfg.uop_depth),
             Fault.NO_FINISH: self.is_last & ~is_op[Opcode.FINISH],
         }
         fault: Value = Const(0, FAULT_BITS)
@@ -61,12 +69,6 @@ class Decoder(wiring.Component):
             fault = Mux(found, code, fault)
         m.d.comb += self.fault.eq(fault)
         return m
-
-
-def has_steps(word: Signal, cfg: VTAConfig) -> Value:
-    """Whether a GEMM or ALU instruction does anything."""
-    a = data.View(layout(FORMATS[Opcode.ALU], cfg), word)
-    return (a.iter_out != 0) & (a.iter_in != 0) & (a.uop_bgn < a.uop_end)
 
 
 def _any(bits: Iterable[Value]) -> Value:

@@ -11,7 +11,7 @@ from vtakit.hw.isa.config import INSN_BITS, INSN_BYTES
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, Stage
 from vtakit.hw.params import CoreParams
-from vtakit.hw.pipeline import Queue
+from vtakit.hw.pipeline import Queue, Slice
 from vtakit.hw.read_buffer import ReadBuffer
 
 
@@ -56,24 +56,25 @@ class Fetch(wiring.Component):
 
         # Instructions pass two registers: before they are decoded, and before they go to their queue.
         index, left = Signal(INDEX_BITS), Signal(INDEX_BITS)
-        fetched = Signal(data.StructLayout({"command": COMMAND, "error": 1, "is_last": 1}))
+        fetched = data.StructLayout({"word": INSN_BITS, "index": INDEX_BITS, "error": 1, "is_last": 1})
+        m.submodules.fetched = between = Slice(fetched)
+        coming, now = between.i.payload, between.o.payload
         decoded = Signal(data.StructLayout({"command": COMMAND, "stage": 2, "fault": FAULT_BITS}))
-        has_fetched, has_decoded, sent = Signal(), Signal(), Signal()
+        has_decoded, sent = Signal(), Signal()
         m.d.comb += [
-            taken.eq(valid & (left != 0) & (~has_fetched | ~has_decoded | sent)),
-            decoder.word.eq(fetched.command.word), decoder.is_last.eq(fetched.is_last),
-            self.ended.eq((left == 0) & ~has_fetched & ~has_decoded), self.blocked.eq(has_decoded & ~sent),
+            between.i.valid.eq(valid & (left != 0)), taken.eq(between.i.valid & between.i.ready), coming.word.eq(word),
+            coming.index.eq(index), coming.error.eq(error), coming.is_last.eq(left == 1),
+            decoder.word.eq(now.word), decoder.is_last.eq(now.is_last), between.o.ready.eq(~has_decoded | sent),
+            self.ended.eq((left == 0) & ~between.o.valid & ~has_decoded), self.blocked.eq(has_decoded & ~sent),
         ]
-        with m.If(~has_decoded | sent):
+        with m.If(between.o.ready):
             m.d.sync += [
-                has_decoded.eq(has_fetched), decoded.command.eq(fetched.command), decoded.stage.eq(decoder.stage),
-                decoded.fault.eq(Mux(fetched.error, Fault.BUS_READ, decoder.fault)), has_fetched.eq(0),
+                has_decoded.eq(between.o.valid), decoded.command.word.eq(now.word), decoded.command.index.eq(now.index),
+                decoded.command.works.eq(decoder.works), decoded.stage.eq(decoder.stage),
+                decoded.fault.eq(Mux(now.error, Fault.BUS_READ, decoder.fault)),
             ]
         with m.If(taken):
-            m.d.sync += [
-                has_fetched.eq(1), fetched.command.word.eq(word), fetched.command.index.eq(index), fetched.error.eq(error),
-                fetched.is_last.eq(left == 1), index.eq(index + 1), left.eq(left - 1),
-            ]
+            m.d.sync += [index.eq(index + 1), left.eq(left - 1)]
         with m.If(self.start):
             m.d.sync += [index.eq(0), left.eq(self.count)]
         with m.If(has_decoded & ~self.stop):

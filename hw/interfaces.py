@@ -18,7 +18,8 @@ def layout(fmt: Format, cfg: VTAConfig) -> data.Layout:
     return data.FlexibleLayout(fmt.bits, {p.field.name: data.Field(shapes[p.field.name], p.offset) for p in fmt.place(cfg)})
 
 
-COMMAND = data.StructLayout({"word": INSN_BITS, "index": INDEX_BITS})  # an instruction and its number
+# An instruction, its number, and whether it moves or computes anything.
+COMMAND = data.StructLayout({"word": INSN_BITS, "index": INDEX_BITS, "works": 1})
 
 
 def sram_write(element_bits: int, depth_log2: int, *, lanes: int = 1, slices: int = 1) -> wiring.Signature:

@@ -1,11 +1,10 @@
 """The load stage: LOADs of INP and WGT."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.interfaces import COMMAND, burst, layout, read_beat, sram_write
-from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import LOAD, MEMORIES, MemType, Stage
 from vtakit.hw.issue import Issue
 from vtakit.hw.load_planner import Target
@@ -41,12 +40,6 @@ def connect_write(m: Module, params: CoreParams, to: Target, writes: stream.Inte
     for lane in range(to.lanes):
         bits = 8 * to.element_bytes
         m.d.comb += port.data[lane].eq(value.replicate(beats) if beats > 1 else value[lane * bits : (lane + 1) * bits])
-
-
-def moves(word: Signal, cfg: VTAConfig) -> object:
-    """Whether a LOAD writes anything."""
-    f = data.View(layout(LOAD, cfg), word)
-    return (f.x_size != 0) & ((f.y_size | f.y_pad_0 | f.y_pad_1) != 0)
 
 
 class LoadStage(wiring.Component):
@@ -90,7 +83,7 @@ class LoadStage(wiring.Component):
         command = self.commands.payload
         f = data.View(layout(LOAD, params.cfg), command.word)
         m.d.comb += [
-            issue.unit.eq(moves(command.word, params.cfg)), issue.takes.eq(port.commands.ready), issue.done.eq(port.done),
+            issue.unit.eq(command.works), issue.takes.eq(port.commands.ready), issue.done.eq(port.done),
             issue.stop.eq(self.stop), self.push_next.eq(issue.push_next),
             port.commands.valid.eq(issue.offers), port.commands.payload.command.eq(command),
             port.commands.payload.base.eq(Mux(f.memory_type == MemType.INP, self.base_inp, self.base_wgt)),

@@ -2,10 +2,11 @@
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import fifo, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.interfaces import axi_read, burst, read_beat
 from vtakit.hw.params import CoreParams
+from vtakit.hw.pipeline import Slice
 
 
 class ReadMaster(wiring.Component):
@@ -16,8 +17,8 @@ class ReadMaster(wiring.Component):
     requests0 … : ``In(stream)``        bursts; the reader has room for all their beats
     returned0 … : ``Out(stream)``       their beats, those that the memory answered with an error marked
     axi : ``Out(axi_read)``
-    stop : ``In(1)``                    start no further burst
-    idle : ``Out(1)``                   no burst is in flight
+    stop : ``In(1)``                    start no further burst, from the next cycle on
+    idle : ``Out(1)``                   stopped, and no burst is in flight
     """
 
     def __init__(self, params: CoreParams, readers: int) -> None:
@@ -38,9 +39,11 @@ class ReadMaster(wiring.Component):
         )
         in_flight = Signal(range(params.outstanding + 1))
 
-        # The address channel holds one burst, chosen among the readers when it is free.
-        ar, choice, latest = self.axi.ar, Signal(range(readers)), Signal(range(readers))
-        may_start, start, finished = Signal(), Signal(), Signal()
+        # A burst is chosen among the readers when the slice before the address channel has room.
+        m.submodules.address = address = Slice(self.axi.ar.payload.shape())
+        connect(m, address.o, flipped(self.axi.ar))
+        choice, latest = Signal(range(readers)), Signal(range(readers))
+        is_open, start, finished = Signal(), Signal(), Signal()
         for n in reversed(range(readers)):  # lowest number wins, but the latest owner comes last
             with m.If(requests[n].valid & (latest == n)):
                 m.d.comb += choice.eq(n)
@@ -50,24 +53,23 @@ class ReadMaster(wiring.Component):
         any_valid = Signal()
         m.d.comb += [
             any_valid.eq(sum((request.valid for request in requests), start=0) != 0),
-            may_start.eq((~ar.valid | ar.ready) & (in_flight != params.outstanding) & ~self.stop),
-            start.eq(may_start & any_valid),
+            start.eq(is_open & address.i.ready & any_valid), address.i.valid.eq(start),
             owners.w_en.eq(start), owners.w_data.eq(choice),
         ]
-        with m.If(ar.ready):
-            m.d.sync += ar.valid.eq(0)
+        m.d.sync += is_open.eq(~self.stop & (in_flight + start < params.outstanding))
         for n, request in enumerate(requests):
-            with m.If(start & (choice == n)):
-                m.d.comb += request.ready.eq(1)
-                m.d.sync += [
-                    ar.valid.eq(1), ar.payload.addr.eq(request.payload.address), ar.payload.len.eq(request.payload.last),
-                    latest.eq(n),
+            with m.If(choice == n):
+                m.d.comb += [
+                    request.ready.eq(is_open & address.i.ready), address.i.payload.addr.eq(request.payload.address),
+                    address.i.payload.len.eq(request.payload.last),
                 ]
+            with m.If(start & (choice == n)):
+                m.d.sync += latest.eq(n)
 
         r = self.axi.r
         m.d.comb += [
             r.ready.eq(owners.r_rdy), finished.eq(r.valid & r.ready & r.payload.last), owners.r_en.eq(finished),
-            self.idle.eq(in_flight == 0),
+            self.idle.eq((in_flight == 0) & ~is_open),
         ]
         for n, stream_back in enumerate(returned):
             m.d.comb += [

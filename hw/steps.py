@@ -73,9 +73,16 @@ class StepGenerator(wiring.Component):
         # Known a cycle ahead: is this the last micro-op of its turn, the last turn of the inner loop, the last of the outer?
         last_uop, last_turn, last_row = Signal(), Signal(), Signal()
         one_uop, one_turn = Signal(), Signal()
-        unwritten = (current.loads_before != self.pending.loads_done) & (at >= self.pending.next) & (at < self.pending.end)
+        ready, older = Signal(), current.loads_before != self.pending.loads_done
+        bgn = gemm.uop_bgn
+
+        def written(index: Value) -> Value:
+            return ~older | (index < self.pending.next) | (index >= self.pending.end)
+
+        # Whether the micro-op at `at` is written, as of the cycle before: loads write upwards, so that errs only towards waiting.
+        m.d.sync += ready.eq(Mux(issue, Mux(turn, written(bgn), written(at + 1)), written(at)))
         m.d.comb += [
-            issue.eq(active & (room != 0) & ~unwritten),
+            issue.eq(active & (room != 0) & ready),
             turn.eq(last_uop), row.eq(turn & last_turn), end.eq(row & last_row),
             self.issued.eq(issue & end),
             self.commands.ready.eq(~active | (issue & end)),
@@ -91,7 +98,7 @@ class StepGenerator(wiring.Component):
             first = data.View(layout(GEMM, cfg), self.commands.payload.command.word)
             m.d.sync += [
                 active.eq(self.commands.valid), current.eq(self.commands.payload), at.eq(first.uop_bgn), inner.eq(0), outer.eq(0),
-                last_row.eq(first.iter_out == 1),
+                last_row.eq(first.iter_out == 1), ready.eq(self.commands.payload.loads_before == self.pending.loads_done),
                 *(flag.eq(first.iter_in == 1) for flag in (one_turn, last_turn)),
                 *(flag.eq(first.uop_bgn + 1 == first.uop_end) for flag in (one_uop, last_uop)),
             ]

@@ -1,12 +1,12 @@
 """The store stage: STOREs, from the accumulator to DRAM."""
 
 from amaranth.hdl import Module
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from vtakit.hw.interfaces import COMMAND, axi_write, layout, sram_read
+from vtakit.hw.interfaces import COMMAND, axi_write, sram_read
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import STORE, Stage
+from vtakit.hw.isa.insns import Stage
 from vtakit.hw.issue import Issue
 from vtakit.hw.params import CoreParams
 from vtakit.hw.stage import Cause, attribute, status, token_members
@@ -51,9 +51,8 @@ class StoreStage(wiring.Component):
         issue.tell(m, self.status)
 
         command = self.commands.payload
-        f = data.View(layout(STORE, params.cfg), command.word)
         m.d.comb += [
-            issue.unit.eq((f.x_size != 0) & (f.y_size != 0)), issue.takes.eq(port.commands.ready), issue.done.eq(master.done),
+            issue.unit.eq(command.works), issue.takes.eq(port.commands.ready), issue.done.eq(master.done),
             issue.stop.eq(self.stop), self.push_prev.eq(issue.push_prev),
             port.commands.valid.eq(issue.offers), port.commands.payload.command.eq(command),
             port.commands.payload.base.eq(self.base_out),

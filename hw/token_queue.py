@@ -14,7 +14,7 @@ class TokenQueue(wiring.Component):
     -------
     push : ``In(1)``                    the producing stage retired an instruction with its push flag set
     pop : ``Out(stream.Signature(0))``  a token is available; taking it lets the consumer start
-    overflow : ``Out(1)``               a push found the queue full: the program is wrong
+    overflow : ``Out(1)``               in the cycle before, a push found the queue full: the program is wrong
     empty : ``Out(1)``                  no token waits
     index : ``In``, giver : ``Out``     number of the instruction that pushes; of the last one that did
     """
@@ -28,13 +28,12 @@ class TokenQueue(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m, count, any_there = Module(), Signal(range(self._depth + 1)), Signal()  # any_there: count is not 0
-        taken = self.pop.valid & self.pop.ready
+        taken, loses = self.pop.valid & self.pop.ready, Signal()
         m.d.comb += [
-            self.pop.valid.eq(any_there), self.empty.eq(~any_there),
-            self.overflow.eq(self.push & ~taken & (count == self._depth)),
+            self.pop.valid.eq(any_there), self.empty.eq(~any_there), loses.eq(self.push & ~taken & (count == self._depth)),
         ]
-        m.d.sync += any_there.eq(self.push | Mux(taken, count > 1, any_there))
-        m.d.sync += count.eq(count + (self.push & ~self.overflow) - taken)
+        m.d.sync += [any_there.eq(self.push | Mux(taken, count > 1, any_there)), self.overflow.eq(loses)]
+        m.d.sync += count.eq(count + (self.push & ~loses) - taken)
         with m.If(self.push):
             m.d.sync += self.giver.eq(self.index)
         return m
