@@ -49,14 +49,14 @@ class BurstGenerator(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m, params = Module(), self._params
         low = params.bus_bytes_log2
-        row = Signal(data.StructLayout({
+        row = data.StructLayout({
             "beat": params.address_bits - low, "beats": ROW_BYTES_BITS - low + 1, "is_last": 1,
-        }))
-        has_row, takes_row = Signal(), Signal()
-        self._check(m, row, has_row, takes_row)
+        })
+        m.submodules.rows_checked = checked = Slice(row)
+        self._check(m, checked.i)
 
         # The burst at hand ends where the row ends, or at the next multiple of the longest burst.
-        now, room = Signal.like(row), Signal(range(params.burst_beats + 1))
+        now, room = Signal(row), Signal(range(params.burst_beats + 1))
         moves, ends, size = Signal(), Signal(), Signal.like(room)
         m.submodules.out = out = Slice(burst_of_rows(params))
         connect(m, out.o, flipped(self.bursts))
@@ -64,27 +64,29 @@ class BurstGenerator(wiring.Component):
         m.d.comb += [
             room.eq(params.burst_beats - now.beat[: params.burst_beats.bit_length() - 1]),
             ends.eq(now.beats <= room), size.eq(Mux(ends, now.beats, room)),
-            moves.eq(out.i.valid & out.i.ready), takes_row.eq((now.beats == 0) | (moves & ends)),
+            moves.eq(out.i.valid & out.i.ready), checked.o.ready.eq((now.beats == 0) | (moves & ends)),
             out.i.valid.eq(now.beats != 0), burst.address.eq(Cat(Const(0, low), now.beat)), burst.last.eq(size - 1),
             burst.final.eq(now.is_last & ends),
         ]
         with m.If(moves):
             m.d.sync += [now.beat.eq(now.beat + size), now.beats.eq(now.beats - size)]
-        with m.If(takes_row):
-            m.d.sync += [now.eq(row), now.beats.eq(Mux(has_row, row.beats, 0))]
+        with m.If(checked.o.ready):
+            m.d.sync += [now.eq(checked.o.payload), now.beats.eq(Mux(checked.o.valid, checked.o.payload.beats, 0))]
         return m
 
-    def _check(self, m: Module, row: data.View, has_row: Signal, takes_row: Signal) -> None:
+    def _check(self, m: Module, checked: stream.Interface) -> None:
         """One row of the piece in hand after the other: where it lies, and then, if it lies in the window, as beats."""
         params, low = self._params, self._params.bus_bytes_log2
-        piece, left = Signal(rows(params)), Signal(16)  # rows not yet begun
+        piece, left, any_left = Signal(rows(params)), Signal(16), Signal()  # rows not yet begun; any_left: there are some
         row_end, knows_end = Signal(len(piece.address) + 1), Signal()
         found = Signal(data.StructLayout({"address": len(piece.address), "end": len(row_end), "is_last": 1}))
         has_found, inside, begins, passes = (Signal(name=name) for name in ("has_found", "inside", "begins", "passes"))
         m.d.comb += [
-            self.rows.ready.eq((left == 0) & ~has_found), begins.eq((left != 0) & knows_end & (~has_found | passes)),
+            self.rows.ready.eq(~any_left & ~has_found), begins.eq(any_left & knows_end & (~has_found | passes)),
             inside.eq((found.address >= self.window_low) & (found.end <= self.window_high)),
-            passes.eq(has_found & inside & (~has_row | takes_row)),
+            checked.valid.eq(has_found & inside), passes.eq(checked.valid & checked.ready),
+            checked.payload.is_last.eq(found.is_last), checked.payload.beat.eq(found.address[low : params.address_bits]),
+            checked.payload.beats.eq((found.address[:low] + piece.row_bytes + params.bus_bytes - 1) >> low),
         ]
         m.d.sync += [knows_end.eq(1), self.outside.eq(has_found & ~inside)]
         with m.If(~knows_end):
@@ -94,17 +96,11 @@ class BurstGenerator(wiring.Component):
         with m.If(begins):
             m.d.sync += [
                 has_found.eq(1), found.address.eq(piece.address), found.end.eq(row_end), found.is_last.eq(left == 1),
-                left.eq(left - 1), piece.address.eq(piece.address + piece.pitch_bytes), row_end.eq(row_end + piece.pitch_bytes),
-            ]
-        with m.If(takes_row):
-            m.d.sync += has_row.eq(0)
-        with m.If(passes):
-            m.d.sync += [
-                has_row.eq(1), row.is_last.eq(found.is_last), row.beat.eq(found.address[low : params.address_bits]),
-                row.beats.eq((found.address[:low] + piece.row_bytes + params.bus_bytes - 1) >> low),
+                left.eq(left - 1), any_left.eq(left != 1), piece.address.eq(piece.address + piece.pitch_bytes),
+                row_end.eq(row_end + piece.pitch_bytes),
             ]
         with m.If(self.rows.valid & self.rows.ready):
+            new = self.rows.payload
             m.d.sync += [
-                piece.eq(self.rows.payload), left.eq(Mux(self.rows.payload.row_bytes == 0, 0, self.rows.payload.count)),
-                knows_end.eq(0),
+                piece.eq(new), left.eq(new.count), any_left.eq((new.row_bytes != 0) & (new.count != 0)), knows_end.eq(0),
             ]

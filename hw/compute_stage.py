@@ -26,11 +26,12 @@ from vtakit.hw.load_planner import Target
 from vtakit.hw.load_port import AHEAD, LoadPort
 from vtakit.hw.load_stage import connect_write, target
 from vtakit.hw.params import CoreParams
+from vtakit.hw.pipeline import Slice
 from vtakit.hw.scratchpad import Scratchpad
 from vtakit.hw.stage import Cause, attribute, status, token_members
 from vtakit.hw.steps import LOAD_COUNT_BITS, StepGenerator, ordered_command
 
-ARITHMETIC_AHEAD = 4  # GEMM and ALU instructions that wait behind the one that runs
+ARITHMETIC_AHEAD = 8  # GEMM and ALU instructions that wait behind the one that runs
 LOADS, ARITHMETIC = 1, 2  # units
 
 
@@ -113,7 +114,9 @@ class ComputeStage(wiring.Component):
         loads, begun, written = (Signal(LOAD_COUNT_BITS, name=f"loads_{name}") for name in ("started", "begun", "written"))
         maths, issued, retired = (Signal(LOAD_COUNT_BITS, name=f"maths_{name}") for name in ("started", "issued", "retired"))
         waiting = data.StructLayout({"maths_before": LOAD_COUNT_BITS, "is_uop": 1})
-        m.submodules.loads = load_queue = fifo.SyncFIFO(width=waiting.size, depth=AHEAD + 4)
+        m.submodules.loads = load_queue = fifo.SyncFIFO(width=waiting.size, depth=2 * AHEAD)
+        m.submodules.begin = begin = Slice(ordered_command())
+        connect(m, begin.o, steps.commands)
         m.submodules.maths = math_queue = fifo.SyncFIFO(width=ordered_command().size, depth=ARITHMETIC_AHEAD)
         next_load, next_math = data.View(waiting, load_queue.r_data), data.View(ordered_command(), math_queue.r_data)
 
@@ -130,8 +133,8 @@ class ComputeStage(wiring.Component):
             load_queue.r_en.eq(port.begins),
             port.may_write.eq(load_queue.r_rdy & reached(Mux(next_load.is_uop, issued, retired), next_load.maths_before)),
             may_start.eq(reached(begun, next_math.loads_before)),
-            steps.commands.valid.eq(math_queue.r_rdy & may_start), steps.commands.payload.eq(next_math),
-            math_queue.r_en.eq(steps.commands.ready & may_start),
+            begin.i.valid.eq(math_queue.r_rdy & may_start), begin.i.payload.eq(next_math),
+            math_queue.r_en.eq(begin.i.ready & may_start),
             steps.pending.loads_done.eq(written), steps.pending.next.eq(port.next),
             steps.pending.end.eq(Mux(uop_in_hand, port.end, 0)),
             arithmetic.pending.loads_done.eq(written), arithmetic.pending.next.eq(port.next),

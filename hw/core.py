@@ -104,7 +104,7 @@ class Core(wiring.Component):
 
         m.d.comb += [
             fetch.start.eq(self.start), fetch.address.eq(self.insn_addr), fetch.count.eq(self.insn_count),
-            *(block.stop.eq(self.stop) for block in (fetch, reader, *stages.values())), self.drained.eq(reader.idle & store.idle),
+            *(block.stop.eq(self.stop) for block in (reader, *stages.values())), self.drained.eq(reader.idle & store.idle),
         ]
 
         # Ending: FINISH has retired and nothing is under way; or nothing can move, since each stage is empty or waits for a

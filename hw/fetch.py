@@ -21,7 +21,6 @@ class Fetch(wiring.Component):
     Members
     -------
     start, address, count : ``In``         where the program lies
-    stop : ``In(1)``                       hand out no further instruction
     requests, returned : ``stream``        bursts and their beats
     load, compute, store : ``Out(stream)`` each stage's instructions, in order
     fault, fault_index : ``Out``           an instruction that the instruction set does not know, or that cannot be read
@@ -32,7 +31,7 @@ class Fetch(wiring.Component):
     def __init__(self, params: CoreParams) -> None:
         self._params = params
         super().__init__({
-            "start": In(1), "address": In(params.address_bits), "count": In(INDEX_BITS), "stop": In(1),
+            "start": In(1), "address": In(params.address_bits), "count": In(INDEX_BITS),
             "requests": Out(stream.Signature(burst(params))),
             "returned": In(stream.Signature(read_beat(params), always_ready=True)),
             **{stage.name.lower(): Out(stream.Signature(COMMAND)) for stage in Stage},
@@ -55,17 +54,17 @@ class Fetch(wiring.Component):
         valid, word, error, taken = self._instructions(m, buffer)
 
         # Instructions pass two registers: before they are decoded, and before they go to their queue.
-        index, left = Signal(INDEX_BITS), Signal(INDEX_BITS)
+        index, left, any_left = Signal(INDEX_BITS), Signal(INDEX_BITS), Signal()  # any_left: left is not 0
         fetched = data.StructLayout({"word": INSN_BITS, "index": INDEX_BITS, "error": 1, "is_last": 1})
         m.submodules.fetched = between = Slice(fetched)
         coming, now = between.i.payload, between.o.payload
         decoded = Signal(data.StructLayout({"command": COMMAND, "stage": 2, "fault": FAULT_BITS}))
         has_decoded, sent = Signal(), Signal()
         m.d.comb += [
-            between.i.valid.eq(valid & (left != 0)), taken.eq(between.i.valid & between.i.ready), coming.word.eq(word),
+            between.i.valid.eq(valid & any_left), taken.eq(between.i.valid & between.i.ready), coming.word.eq(word),
             coming.index.eq(index), coming.error.eq(error), coming.is_last.eq(left == 1),
             decoder.word.eq(now.word), decoder.is_last.eq(now.is_last), between.o.ready.eq(~has_decoded | sent),
-            self.ended.eq((left == 0) & ~between.o.valid & ~has_decoded), self.blocked.eq(has_decoded & ~sent),
+            self.ended.eq(~any_left & ~between.o.valid & ~has_decoded), self.blocked.eq(has_decoded & ~sent),
         ]
         with m.If(between.o.ready):
             m.d.sync += [
@@ -74,15 +73,15 @@ class Fetch(wiring.Component):
                 decoded.fault.eq(Mux(now.error, Fault.BUS_READ, decoder.fault)),
             ]
         with m.If(taken):
-            m.d.sync += [index.eq(index + 1), left.eq(left - 1)]
+            m.d.sync += [index.eq(index + 1), left.eq(left - 1), any_left.eq(left != 1)]
         with m.If(self.start):
-            m.d.sync += [index.eq(0), left.eq(self.count)]
-        with m.If(has_decoded & ~self.stop):
+            m.d.sync += [index.eq(0), left.eq(self.count), any_left.eq(self.count != 0)]
+        with m.If(has_decoded):
             m.d.comb += [self.fault.eq(decoded.fault), self.fault_index.eq(decoded.command.index)]
         for stage in Stage:
             name = stage.name.lower()
             m.submodules[f"{name}_queue"] = queue = Queue(COMMAND, COMMAND_QUEUE_DEPTH - 2)
-            mine = has_decoded & (decoded.stage == stage) & (decoded.fault == 0) & ~self.stop
+            mine = has_decoded & (decoded.stage == stage) & (decoded.fault == 0)
             m.d.comb += [queue.i.valid.eq(mine), queue.i.payload.eq(decoded.command)]
             connect(m, queue.o, flipped(getattr(self, name)))
             with m.If(mine):

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.interfaces import INDEX_BITS
 
-ENTRIES = 7  # instructions of a stage under way; counters modulo 16 tell any two of them apart
+ENTRIES = 15  # instructions of a stage under way; counters modulo 32 tell any two of them apart
 
 
 def entry(units: int) -> data.StructLayout:

@@ -9,7 +9,7 @@ from vtakit.hw.isa.config import UOP_BITS, VTAConfig
 from vtakit.hw.isa.insns import ALU, GEMM, UOP, Opcode
 
 STEPS_AHEAD = 8  # steps between the loops and the arithmetic; at least as many as their way takes cycles
-LOAD_COUNT_BITS = 4  # loads of the compute stage are numbered modulo this; fewer are ever in flight
+LOAD_COUNT_BITS = 5  # loads of the compute stage are numbered modulo this; fewer are ever in flight
 
 
 def guard(index_bits: int) -> wiring.Signature:
@@ -63,6 +63,7 @@ class StepGenerator(wiring.Component):
         m, cfg = Module(), self._cfg
         m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=step(cfg).size, depth=STEPS_AHEAD)
         room = Signal(range(STEPS_AHEAD + 1), init=STEPS_AHEAD)  # in the queue, for steps that are not yet issued
+        new_room, has_room = Signal.like(room), Signal(init=1)
         current, active = Signal(ordered_command()), Signal()
         gemm, alu = (data.View(layout(fmt, cfg), current.command.word) for fmt in (GEMM, ALU))
         is_alu = Signal()
@@ -82,7 +83,7 @@ class StepGenerator(wiring.Component):
         # Whether the micro-op at `at` is written, as of the cycle before: loads write upwards, so that errs only towards waiting.
         m.d.sync += ready.eq(Mux(issue, Mux(turn, written(bgn), written(at + 1)), written(at)))
         m.d.comb += [
-            issue.eq(active & (room != 0) & ready),
+            issue.eq(active & has_room & ready),
             turn.eq(last_uop), row.eq(turn & last_turn), end.eq(row & last_row),
             self.issued.eq(issue & end),
             self.commands.ready.eq(~active | (issue & end)),
@@ -149,7 +150,8 @@ class StepGenerator(wiring.Component):
             queue.w_data.eq(found), self.steps.valid.eq(queue.r_rdy), self.steps.payload.eq(queue.r_data),
             queue.r_en.eq(self.steps.ready), taken.eq(self.steps.valid & self.steps.ready),
         ]
-        m.d.sync += room.eq(room + taken - issue)
+        m.d.comb += new_room.eq(room + taken - issue)
+        m.d.sync += [room.eq(new_room), has_room.eq(new_room != 0)]
         return m
 
     def _offset(

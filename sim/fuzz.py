@@ -17,13 +17,16 @@ from vtakit.hw.isa.codec import decode, encode, from_bytes, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig, load_config
 from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.insns import FORMATS, Opcode
+from vtakit.hw.params import BUS_BITS
 from vtakit.sim.api import Result, run_image
 from vtakit.sim.checker import check_image
 from vtakit.sim.faults import ProgramFault
 from vtakit.sim.order import POLICIES
 from vtakit.sim.random_programs import RandomProgram, random_program
 
-ANY = "any"  # a configuration of its own for each program
+ANY = "any"  # a configuration of its own for each program; for the RTL, whose models take a minute to build, for some in a row
+_PROGRAMS_A_MODEL = 250
+_MOST_MACS = 512  # of a random RTL model: larger ones take minutes
 _CHUNK = 25  # programs a worker runs before it reports
 _ORDERS = (*POLICIES, None)  # None: the program's seed
 
@@ -39,7 +42,11 @@ class Case:
 
     def load(self) -> VTAConfig:
         """The configuration meant."""
-        return random_config(self.seed) if self.config == ANY else load_config(self.config)
+        if self.config != ANY:
+            return load_config(self.config)
+        if self.device == "rtl":
+            return random_config(self.seed // _PROGRAMS_A_MODEL, _MOST_MACS)
+        return random_config(self.seed)
 
     @property
     def command(self) -> str:
@@ -61,11 +68,13 @@ class Failure:
         return "\n".join([*lines, f"replay: {self.case.command}", "shrunk program:", *(f"  {line}" for line in self.shrunk)])
 
 
-def random_config(seed: int) -> VTAConfig:
-    """A legal configuration that a seed stands for, with scratchpads small enough to fill."""
+def random_config(seed: int, most_macs: int | None = None) -> VTAConfig:
+    """A legal configuration that a seed stands for, with scratchpads small enough to fill and at most so many MACs."""
     numbers = random.Random(seed)
     while True:
         block, batch = numbers.randint(0, 6), numbers.randint(0, 3)
+        if most_macs is not None and 1 << (2 * block + batch) > most_macs:
+            continue
         inp, wgt, acc = numbers.randint(0, 4), numbers.randint(0, 4), numbers.randint(3, 5)
         depth = [numbers.randint(1, 11) for _ in range(4)]
         try:
@@ -131,9 +140,10 @@ def options(case: Case) -> dict[str, str | int]:
         return {"order": case.seed if order is None else order, "path": "compiled"}
     if case.device == "rtl":
         numbers = random.Random(case.seed)
+        bus_bits = random.Random(case.seed // _PROGRAMS_A_MODEL).choice(BUS_BITS) if case.config == ANY else 64
         return {
-            "latency": numbers.choice((1, 7, 40, 200)), "stall": numbers.choice((0, 10, 50, 80)), "seed": case.seed,
-            "outstanding": numbers.choice((1, 4, 16)), "bus_bits": 64,
+            "latency": numbers.choice((0, 1, 7, 40, 200)), "stall": numbers.choice((0, 10, 50, 80)), "seed": case.seed,
+            "outstanding": numbers.choice((1, 2, 4, 16)), "bandwidth": numbers.choice((100, 100, 30)), "bus_bits": bus_bits,
         }
     return {}
 

@@ -3,6 +3,8 @@
   vtakit fuzz --programs 100000 --seed 1                        all named configurations in turn, and random ones
   vtakit fuzz --config default --config any --programs 1000     only these; `any` is a random configuration for each program
 
+  vtakit fuzz --device rtl --config tiny --programs 20000        the hardware in Verilator, memory's latency and stalls by seed
+
 Each program is also checked statically: it is free of races by construction, so the checker must find nothing. A difference
 is printed with the first element, the first instruction, a shrunk program and the command that repeats it; exit status 1.
 """
