@@ -74,7 +74,8 @@ class ReadsComeBackInOrder(Checker):
         self.prove(m, "stop: no burst is taken", ~(dut.stop & taken))
         for n in range(self._readers):
             back = getattr(dut, f"returned{n}")
-            self.prove(m, f"reader {n} gets a beat exactly when one of its own comes", back.valid == (goes & (owed.oldest.reader == n)))
+            self.prove(m, f"reader {n} gets a beat exactly when one of its own comes",
+                       back.valid == (goes & (owed.oldest.reader == n)))
             self.prove(m, f"reader {n} gets the beat that came",
                        ~back.valid | ((back.payload.data == r.payload.data) & (back.payload.error == r.payload.resp[1])))
         self.reach(m, "the limit, with AR free", (owed.count == params.outstanding) & (asked.count == 0))

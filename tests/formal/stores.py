@@ -93,5 +93,6 @@ class StoresRetireWhenWritten(Checker):
         stopped = Signal()
         m.d.sync += stopped.eq(dut.idle & dut.stop)
         self.prove(m, "idle and stopped: it stays idle", ~stopped | dut.idle)
-        self.reach(m, "a STORE of two rows retires while another is under way", (bound > 2) & watching & retires & (under_way == 2))
+        self.reach(m, "a STORE of two rows retires while another is under way",
+                   (bound > 2) & watching & retires & (under_way == 2))
         self.reach(m, "empty after a STORE", dut.status.empty & (due != 0))
