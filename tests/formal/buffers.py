@@ -34,7 +34,7 @@ class BeatsHaveRoom(Checker):
             took.eq(dut.bursts.valid & dut.bursts.ready), asked.eq(dut.requests.valid & dut.requests.ready),
             taken.eq(dut.beats.valid & dut.beats.ready),
         ]
-        promised = Scoreboard(m, "promised", burst.shape(), 2)  # bursts taken that memory has not been asked for
+        promised = Scoreboard(m, "promised", burst.shape(), 4)  # bursts taken that memory has not been asked for
         promised.update(took, burst, asked)
         due = Signal(range(2 * params.buffer_beats + 1))  # beats of the bursts taken that have not returned
         m.d.sync += due.eq(due + Mux(took, burst.last + 1, 0) - dut.returned.valid)
@@ -62,7 +62,7 @@ class BeatsHaveRoom(Checker):
         self.prove(m, "empty: nothing is kept or expected", dut.empty == (due + kept.count == 0))
         with m.If(dut.bursts.valid & ~dut.bursts.ready):
             self.prove(m, "a burst waits only while it does not fit or the one before it waits",
-                       (due + kept.count + burst.last + 1 > params.buffer_beats) | (dut.requests.valid & ~dut.requests.ready))
+                       (due + kept.count + burst.last + 1 > params.buffer_beats) | (promised.count != 0))
         self.reach(m, "full of beats", kept.count == params.buffer_beats)
         self.reach(m, "a burst is asked for, a beat returns and one leaves at once", took & dut.returned.valid & taken)
         self.reach(m, "empty again", dut.empty & (burst.address != 0))

@@ -7,7 +7,7 @@ from formal.checker import Checker, Scoreboard, held
 from vtakit.hw.bursts import BurstGenerator
 from vtakit.hw.params import CoreParams
 
-PENDING = 4  # pieces that the generator may have taken and not yet done with
+PENDING = 6  # pieces that the generator may have taken and not yet done with
 
 
 class BurstsCoverRows(Checker):
