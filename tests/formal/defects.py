@@ -71,7 +71,7 @@ DEFECTS = (
     defect(*WRITES, "self.idle.eq(in_flight == 0)", "self.idle.eq(~aw.valid & ~w.valid)", "formal.writes"),
     defect(*BUFFER, "(room > wanted.last)", "(room >= wanted.last)", "formal.buffers"),
     defect(*BUFFER, "room.eq(room + change)", "room.eq(room + change + (asked & taken))", "formal.buffers"),
-    defect(*LOADS, "(last_beat != 0) | ends_run | (past == a_beat)", "(last_beat != 0) | (past == a_beat)",
+    defect("loads, single", *LOADS[1:], "(last_beat != 0) | ends_run | (past == a_beat)", "(last_beat != 0) | (past == a_beat)",
            "vtakit.hw.load_writer"),
     defect(*LOADS, "(trailing | (leading & ~data_row)", "(trailing | leading", "vtakit.hw.load_writer"),
     defect(*RETIRE, "ready = Array([Signal(init=1", "ready = Array([Signal(init=1), Signal(init=1", "formal.retirement"),
