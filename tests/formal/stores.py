@@ -57,6 +57,7 @@ class StoresRetireWhenWritten(Checker):
         before, begun = Signal(params.address_bits), Signal()
         m.d.sync += [before.eq(dut.window_high), begun.eq(1)]
         self.assume(m, "the window does not change", ~begun | (before == dut.window_high))
+        m.d.comb += dut.commands.payload.works.eq((word.x_size != 0) & (word.y_size != 0))
         written = WriteCounter(m, self, params, dut.axi)
 
         # `due`: bytes that the STOREs started so far are to write; `bound`: those up to the STORE that is watched.
