@@ -37,6 +37,14 @@ class Checker:
             self.inputs[name] = Signal(shape, name=name)
         return self.inputs[name]
 
+    def constant(self, m: Module, name: str, shape: Shape | ShapeCastable | int) -> Value:
+        """An input that may have any value, and keeps it."""
+        value = self.free(name, shape)
+        before, begun = Signal(len(Value.cast(value)), name=f"{name}_before"), Signal(name=f"{name}_begun")
+        m.d.sync += [before.eq(value), begun.eq(1)]
+        self.assume(m, f"{name} does not change", ~begun | (Value.cast(value) == before))
+        return value
+
     def watch(self, **values: Value) -> None:
         """Show these values in the trace of a counterexample, after the inputs."""
         self.watched |= values

@@ -41,21 +41,27 @@ def planted(wanted: Defect) -> type:
 QUEUE = ("tokens, depth 3", "token_queue", "TokenQueue")
 BURSTS = ("bursts, 3 rows of 7 bytes", "bursts", "BurstGenerator")
 READS = ("reads, 2 outstanding", "read_master", "ReadMaster")
+BUFFER = ("buffer, 4 beats", "read_buffer", "ReadBuffer")
+LOADS = ("loads, a narrow row", "load_planner", "LoadPlanner")
+RETIRE = ("retirement, 3 entries", "retire", "Retire")
+END = ("end of a program", "supervisor", "Supervisor")
 WRITES = ("writes, 2 outstanding", "write_master", "WriteMaster")
 
 DEFECTS = (
     defect(*QUEUE, "(count == self._depth)", "(count + 1 == self._depth)", "formal.tokens"),
     defect(*QUEUE, "self.push & ~taken & (count", "self.push & (count", "formal.tokens"),
-    defect(*QUEUE, "(self.push & ~self.overflow) - taken", "self.push - taken", "formal.tokens"),
-    defect(*BURSTS, "(row_end <= self.window_high)", "(row_end < self.window_high + 2)", "formal.bursts"),
-    defect(*BURSTS, "params.burst_beats - beat[:beats_log2]", "params.burst_beats", "formal.bursts"),
-    defect(*BURSTS, "(left == 0) & (beats_left <= room)", "(left == 0) & (beats_left < room)", "formal.bursts"),
+    defect(*QUEUE, "(self.push & ~loses) - taken", "self.push - taken", "formal.tokens"),
+    defect(*BURSTS, "(found.end <= self.window_high)", "(found.end < self.window_high + 2)", "formal.bursts"),
+    defect(*BURSTS, "params.burst_beats - now.beat[: params.burst_beats.bit_length() - 1]", "params.burst_beats",
+           "formal.bursts"),
+    defect(*BURSTS, "now.is_last & ends", "now.is_last", "formal.bursts"),
     defect(*BURSTS, "+ piece.row_bytes + params.bus_bytes - 1", "+ piece.row_bytes", "formal.bursts"),
-    defect(*BURSTS, "len(piece.address) + 1", "params.address_bits", "formal.bursts"),
+    defect(*BURSTS, "row_end.eq(row_end + piece.pitch_bytes)", "row_end.eq(row_end)", "formal.bursts"),
     defect(*READS, "depth=params.outstanding + 1", "depth=params.outstanding", "formal.reads"),
-    defect(*READS, "(in_flight != params.outstanding)", "(in_flight <= params.outstanding)", "formal.reads"),
-    defect(*READS, "(~ar.valid | ar.ready)", "1", "formal.reads"),
-    defect(*READS, " & ~self.stop", "", "formal.reads"),
+    defect(*READS, "(in_flight + start < params.outstanding)", "(in_flight < params.outstanding)", "formal.reads"),
+    defect("reads, 3 outstanding", *READS[1:], "start.eq(is_open & address.i.ready & any_valid)",
+           "start.eq(is_open & any_valid)", "formal.reads"),
+    defect(*READS, "~self.stop & (in_flight", "(in_flight", "formal.reads"),
     defect(*READS, "owners.r_en.eq(finished)", "owners.r_en.eq(r.valid & r.ready)", "formal.reads"),
     defect(*WRITES, "(here > wanted.last)", "(here >= wanted.last)", "formal.writes"),
     defect(*WRITES, "lengths.w_en.eq(aw.valid & aw.ready)", "lengths.w_en.eq(start)", "formal.writes"),
@@ -64,4 +70,18 @@ DEFECTS = (
     defect(*WRITES, "finals.w_data.eq(wanted.final)", "finals.w_data.eq(1)", "formal.writes"),
     defect(*WRITES, "(in_flight != params.outstanding) & ~self.stop", "~self.stop", "formal.writes"),
     defect(*WRITES, "self.idle.eq(in_flight == 0)", "self.idle.eq(~aw.valid & ~w.valid)", "formal.writes"),
+    defect(*BUFFER, "(room > wanted.last)", "(room >= wanted.last)", "formal.buffers"),
+    defect(*BUFFER, "room.eq(room + change)", "room.eq(room + change + (asked & taken))", "formal.buffers"),
+    defect("loads, single", *LOADS[1:], "(last_beat != 0) | ends_run | (past == a_beat)", "(last_beat != 0) | (past == a_beat)",
+           "vtakit.hw.load_writer"),
+    defect(*LOADS, "(trailing | (leading & ~data_row)", "(trailing | leading", "vtakit.hw.load_writer"),
+    defect(*RETIRE, "ready = Array([Signal(init=1", "ready = Array([Signal(init=1), Signal(init=1", "formal.retirement"),
+    defect(*RETIRE, "(self.retires & (oldest.unit == n + 1))", "self.retires", "formal.retirement"),
+    defect("stores", "write_master", "WriteMaster", "finals.w_data.eq(wanted.final)", "finals.w_data.eq(1)",
+           "vtakit.hw.store_stage"),
+    defect("stores", "write_master", "WriteMaster", "self.done.eq(finished", "self.done.eq(w.valid & w.ready",
+           "vtakit.hw.store_stage"),
+    defect(*END, "self.clear.eq(1), self.stop.eq(0)", "self.stop.eq(0)", "formal.ending"),
+    defect("end of a program", "core", "Core", "self.ended.eq(finished & empty)", "self.ended.eq(finished)", "formal.ending"),
+    defect("end of a program", "core", "Core", "reader.idle & store.idle", "reader.idle", "formal.ending"),
 )

@@ -36,7 +36,7 @@ class DoneAfterAllWrites(Checker):
 
         class AbstractCore(Core):
             def elaborate(self, platform: object) -> Module:
-                with patch.multiple(core, TOKEN_QUEUE_DEPTH=1, **freed):
+                with patch.dict(Core.elaborate.__globals__, TOKEN_QUEUE_DEPTH=1, **freed):
                     return super().elaborate(platform)
 
         top = AbstractCore(self._params)
@@ -47,7 +47,7 @@ class DoneAfterAllWrites(Checker):
             top.stop.eq(supervisor.stop),
             *(getattr(supervisor, n).eq(getattr(top, n)) for n in ("ended", "drained", "fault", "fault_index", "fault_stage")),
         ]
-        fetch, store, reader = made["Fetch"], made["StoreStage"], made["ReadMaster"]
+        fetch, store = made["Fetch"], made["StoreStage"]
         stages = [made[f"{stage.name.capitalize()}Stage"] for stage in Stage]
         # Bursts that the memory has not answered: free, but none while the stage is empty or idle, as `formal.stores` proves.
         unanswered = self.free("unanswered")

@@ -1,13 +1,13 @@
 """The padding and address generator of LOAD: exactly the elements of the instruction set's definition, in order."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data
 from formal.checker import Checker, held
 
 from vtakit.hw.interfaces import layout
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import LOAD, Opcode
-from vtakit.hw.load_writer import LoadWriter, Target
+from vtakit.hw.load_planner import Target
+from vtakit.hw.load_writer import LoadWriter
 from vtakit.hw.params import CoreParams
 
 FIELDS = ("sram_base", "x_size", "y_size", "x_stride", "y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
@@ -18,76 +18,72 @@ class LoadsFollowTheDefinition(Checker):
     pad, and else the element at `(row - y_pad_0) * x_stride + column - x_pad_0` of the DRAM piece.
 
     Every byte of DRAM holds its own distance from the first element's beat, so a wrong lane or beat shows in the data. Beats come
-    row by row, each row from the beat that holds its first element; any of them, and any write, may be kept waiting. A LOAD's
-    fields are free within `bits`; those not named are 0.
+    row by row, each row from the beat that holds its first element. One LOAD, whose fields are free within `bits` and 0 where not
+    named, is given again and again. With `stalls`, LOADs, beats, permission and writes may be kept waiting in any cycle.
     """
 
-    def __init__(self, params: CoreParams, target: Target, bits: dict[str, int], *, stalls: bool, alike: bool) -> None:
-        self._params, self._target, self._bits, self._stalls, self._alike = params, target, bits, stalls, alike
+    def __init__(self, params: CoreParams, target: Target, bits: dict[str, int], *, stalls: bool) -> None:
+        self._params, self._target, self._bits, self._stalls = params, target, bits, stalls
         super().__init__()
 
     def properties(self, m: Module) -> None:
-        params, target, bus = self._params, self._target, self._params.bus_bytes
+        params, target = self._params, self._target
         m.submodules.writer = dut = LoadWriter(params, [target])
-        word = Signal(data.View(layout(LOAD, params.cfg), Signal(LOAD.bits)).shape())
+        word = Signal(layout(LOAD, params.cfg))
         for name, width in self._bits.items():
-            m.d.comb += word[name].eq(self.free(name, width))
-        self._base = word.sram_base
-        offset = self.free("offset", range(bus))
-        payload = dut.commands.payload
+            m.d.comb += word[name].eq(self.constant(m, name, width))
         m.d.comb += [
-            word.opcode.eq(Opcode.LOAD), word.memory_type.eq(target.kind), dut.commands.valid.eq(self.free("command_valid") if self._stalls else 1),
-            payload.command.word.eq(word), payload.offset.eq(offset),
+            word.opcode.eq(Opcode.LOAD), word.memory_type.eq(target.kind), dut.commands.payload.word.eq(word),
+            dut.commands.valid.eq(self._maybe("command_valid")), dut.may_write.eq(self._maybe("may_write")),
         ]
-        if self._alike:
-            fields = Cat(*(self.inputs[name] for name in self._bits), offset)
-            before, begun = Signal(len(fields)), Signal()
-            m.d.sync += [before.eq(fields), begun.eq(1)]
-            self.assume(m, "all LOADs are alike", ~begun | (fields == before))
         self.assume(m, "the LOAD moves something", (word.x_size != 0) & (Cat(word.y_size, word.y_pad_0, word.y_pad_1) != 0))
-        self.assume(m, "an element begins at a multiple of its size", (offset & (target.element_bytes - 1)) == 0)
+        f = {name: word[name][: max(1, self._bits.get(name, 0))] for name in FIELDS}
+        start = Signal(range(params.bus_bytes))
+        m.d.comb += start.eq(word.dram_base * target.element_bytes)
+        # Whether a LOAD is in hand, as `begins` and `done` tell.
+        active = Signal()
+        m.d.sync += active.eq((active & ~dut.done) | dut.begins)
+        self.prove(m, "LOADs follow each other: one begins when none is in hand, or the one in hand is done",
+                   ~dut.begins | ~active | dut.done)
+        self.prove(m, "a LOAD begins only when it may", ~dut.begins | dut.may_write)
+        self.prove(m, "active: a LOAD is in hand", dut.active == active)
+        self._beats(m, dut, f, start, active)
+        self._writes(m, dut, f, start, active)
 
-        # The LOAD in hand.
-        f = {name: Signal(max(1, self._bits.get(name, 0)), name=f"now_{name}") for name in FIELDS}
-        start, taken, first = Signal.like(offset), Signal(), Signal()
-        m.d.comb += taken.eq(dut.commands.valid & dut.commands.ready)
-        m.d.sync += first.eq(taken)
-        with m.If(taken):
-            m.d.sync += [start.eq(offset), *(now.eq(word[name]) for name, now in f.items())]
-        self._beats(m, dut, f, start, taken)
-        self._writes(m, dut, f, start, taken, first)
+    def _maybe(self, name: str) -> Value:
+        return self.free(name) if self._stalls else Const(1, 1)
 
-    def _beats(self, m: Module, dut: LoadWriter, f: dict[str, Signal], start: Value, taken: Value) -> None:
+    def _beats(self, m: Module, dut: LoadWriter, f: dict[str, Value], start: Value, active: Value) -> None:
         """The data of the rows, as the load port delivers them."""
         size, bus, bus_log2 = self._target.element_bytes, self._params.bus_bytes, self._params.bus_bytes_log2
-        row, beat, row_start = Signal(len(f["y_size"])), Signal(4), Signal(8)
+        row, beat, row_start, passed = Signal(len(f["y_size"])), Signal(4), Signal(8), Signal(8)
         first, beyond, goes, due = Signal(8), Signal(8), Signal(), Signal()
         m.d.comb += [
-            first.eq(row_start >> bus_log2),
+            row_start.eq(start + passed), first.eq(row_start >> bus_log2),
             beyond.eq((row_start + f["x_size"] * size + bus - 1) >> bus_log2),
-            due.eq(row != f["y_size"]), dut.beats.valid.eq(self.free("beat_valid") if self._stalls else 1), goes.eq(dut.beats.valid & dut.beats.ready),
-            dut.beats.payload.data.eq(Mux(due, Cat((((first + beat) << bus_log2) + n)[:8] for n in range(bus)), 0)),
+            due.eq(f["y_size"] != 0), dut.beats.valid.eq(self._maybe("beat_valid")), goes.eq(dut.beats.valid & dut.beats.ready),
+            dut.beats.payload.data.eq(Cat((((first + beat) << bus_log2) + n)[:8] for n in range(bus))),
         ]
         self.watch(beat_ready=dut.beats.ready, beat=dut.beats.payload.data)
         self.assume(m, "a beat offered stays", held(m, dut.beats.valid, dut.beats.ready, Const(0, 1)))
         row_ends = first + beat + 1 == beyond
-        with m.If(taken):
-            m.d.sync += [row.eq(0), beat.eq(0), row_start.eq(dut.commands.payload.offset)]
-        with m.Elif(goes & due):
+        with m.If(goes & due):
             m.d.sync += beat.eq(beat + 1)
             with m.If(row_ends):
-                m.d.sync += [row.eq(row + 1), beat.eq(0), row_start.eq(row_start + f["x_stride"] * size)]
-        self.prove(m, "no beat is taken that is not this LOAD's", ~(goes & ~due))
-        self.prove(m, "a LOAD takes all its beats", ~dut.done | ~due | (goes & row_ends & (row + 1 == f["y_size"])))
+                m.d.sync += [row.eq(row + 1), beat.eq(0), passed.eq(passed + f["x_stride"] * size)]
+                with m.If(row + 1 == f["y_size"]):
+                    m.d.sync += [row.eq(0), passed.eq(0)]
+        self.prove(m, "a beat is taken only if the LOAD in hand has data", ~goes | (active & due))
+        at_end = Mux(goes, row_ends & (row + 1 == f["y_size"]), (row == 0) & (beat == 0))
+        self.prove(m, "a LOAD takes all its beats and no other", ~dut.done | at_end)
 
-    def _writes(
-        self, m: Module, dut: LoadWriter, f: dict[str, Signal], start: Value, taken: Value, first: Value,
-    ) -> None:
+    def _writes(self, m: Module, dut: LoadWriter, f: dict[str, Value], start: Value, active: Value) -> None:
+        """The writes, element by element."""
         target, write = self._target, dut.write0
         lanes, slices, size = target.lanes, target.beats(self._params), target.element_bytes
-        m.d.comb += write.ready.eq(self.free("write_ready") if self._stalls else 1)
+        m.d.comb += write.ready.eq(self._maybe("write_ready"))
         # The element that is due: its place, its index, where its row lies in DRAM, and which part of it is due.
-        row, column, index, part, active = Signal(4), Signal(4), Signal(8), Signal(range(slices + 1)), Signal()
+        row, column, index, part = Signal(4), Signal(4), Signal(8), Signal(range(slices + 1))
         row_start = Signal(8)
         across, rows, total, goes = Signal(4), Signal(4), Signal(8), Signal()
         data_row, behind = Signal(), Signal(5)
@@ -103,7 +99,7 @@ class LoadsFollowTheDefinition(Checker):
         bus = self._params.bus_bytes
         bits = 8 * min(size, bus)
         with m.If(write.valid):
-            self.prove(m, "a row of the LOAD is due", row < rows)
+            self.prove(m, "a LOAD is in hand, and a row of it is due", active & (row < rows))
             self.prove(m, "a write ends with its row at the latest", behind <= across)
             for n in range(lanes):
                 with m.If(n < write.payload.count):
@@ -120,33 +116,36 @@ class LoadsFollowTheDefinition(Checker):
             self.prove(m, "last: the element is complete", write.payload.last == (write.payload.zero | (part == slices - 1)))
             self.prove(m, "end is the index behind the LOAD's last", dut.end == f["sram_base"] + total)
         self.prove(m, "a write offered stays", held(m, write.valid, write.ready, write.payload))
-        with m.If(taken):
-            m.d.sync += [
-                row.eq(0), column.eq(0), part.eq(0), index.eq(self._base), row_start.eq(dut.commands.payload.offset),
-            ]
+        with m.If(dut.begins):
+            m.d.sync += [row.eq(0), column.eq(0), part.eq(0), index.eq(f["sram_base"]), row_start.eq(start)]
         with m.Elif(goes & ~write.payload.last):
             m.d.sync += part.eq(part + 1)
         with m.Elif(goes):
             m.d.sync += [column.eq(behind), index.eq(index + write.payload.count), part.eq(0)]
             with m.If(behind == across):
                 m.d.sync += [row.eq(row + 1), column.eq(0), row_start.eq(row_start + Mux(data_row, f["x_stride"] * size, 0))]
-        with m.If(taken):
-            m.d.sync += active.eq(1)
-        with m.Elif(dut.done):
-            m.d.sync += active.eq(0)
         ends = goes & write.payload.last & (index + write.payload.count == f["sram_base"] + total)
         self.prove(m, "done: the last element is written", dut.done == ends)
-        self.prove(m, "the next LOAD is taken up when this one is done, and not before",
-                   dut.commands.ready == (~active | dut.done))
+        waits = Signal(range(4))
         starved = is_data(column) & ~dut.beats.valid
-        self.prove(m, "no cycle is lost", ~active | first | write.valid | (dut.fault != 0) | starved)
+        m.d.sync += waits.eq(Mux(~active | write.valid | starved | (dut.fault != 0), 0, waits + 1))
+        self.prove(m, "a LOAD in hand never pauses", waits == 0)
+        too_long = f["sram_base"] + total > target.depth
         self.prove(m, "a fault is told only of a LOAD that does not fit the scratchpad",
-                   (dut.fault == 0) | ((dut.fault == Fault.SRAM_RANGE) & (f["sram_base"] + total > target.depth)))
+                   (dut.fault == 0) | ((dut.fault == Fault.SRAM_RANGE) & too_long))
+        self.prove(m, "nothing is written of a LOAD that does not fit the scratchpad", ~write.valid | ~too_long)
         self.watch(
             command_ready=dut.commands.ready, valid=write.valid, index=write.payload.index, count=write.payload.count,
             zero=write.payload.zero, data=write.payload.data, last=write.payload.last, done=dut.done, row=row, column=column,
         )
-        self.reach(m, "a second LOAD with pads and two rows is done", dut.done & (f["y_size"] == 2) & (f["x_pad_0"] != 0) & (index > total))
+        self.reach(m, "a second LOAD with pads and two rows is done",
+                   dut.done & (f["y_size"] == 2) & (f["x_pad_0"] != 0) & self._before(m, dut.done))
         self.reach(m, "outside the scratchpad", dut.fault != 0)
         if lanes > 1:
             self.reach(m, "several elements at once, of data", goes & ~write.payload.zero & (write.payload.count == lanes))
+
+    @staticmethod
+    def _before(m: Module, condition: Value) -> Value:
+        seen = Signal()
+        m.d.sync += seen.eq(seen | condition)
+        return seen

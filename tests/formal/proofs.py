@@ -3,13 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from formal.buffers import BeatsHaveRoom
 from formal.bursts import BurstsCoverRows
 from formal.checker import Checker, SmallParams
+from formal.ending import DoneAfterAllWrites
+from formal.loads import LoadsFollowTheDefinition
 from formal.reads import ReadsComeBackInOrder
+from formal.retirement import InstructionsRetireInOrder
+from formal.stores import StoresRetireWhenWritten
 from formal.tokens import TokensAreKept
 from formal.writes import WritesAreWhole
 
-from vtakit.hw.isa.insns import TOKEN_QUEUE_DEPTH
+from vtakit.hw.isa.config import NAMED, VTAConfig
+from vtakit.hw.isa.insns import TOKEN_QUEUE_DEPTH, MemType
+from vtakit.hw.load_planner import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,25 +36,72 @@ class Proof:
     deep: bool = False
 
 
-def small(*, outstanding: int = 2, address_bits: int = 2, bus_bits: int = 8, burst_beats: int = 2) -> SmallParams:
+def small(
+    *, outstanding: int = 2, address_bits: int = 2, bus_bits: int = 8, burst_beats: int = 2, cfg: VTAConfig = NAMED["tiny"],
+) -> SmallParams:
     """A memory port of a few bits."""
     return SmallParams(
-        bus_bits=bus_bits, address_bits=address_bits, outstanding=outstanding, burst_beats=burst_beats,
+        cfg=cfg, bus_bits=bus_bits, address_bits=address_bits, outstanding=outstanding, burst_beats=burst_beats,
         buffer_beats=2 * burst_beats,
     )
+
+
+TINY = VTAConfig(  # one 8-bit element a tile, four entries of ACC
+    log_block=0, log_acc_width=3, log_uop_buff_size=3, log_inp_buff_size=1, log_wgt_buff_size=1, log_acc_buff_size=2,
+)
+NARROW = Target(kind=MemType.INP, element_bytes=1, lanes=2, depth=16)  # two elements a beat, both written at once
+SINGLE = Target(kind=MemType.INP, element_bytes=1, lanes=1, depth=16)  # two elements a beat, one written at a time
+WIDE = Target(kind=MemType.INP, element_bytes=4, lanes=1, depth=16)  # two beats an element
+PADS = {"y_pad_0": 1, "y_pad_1": 1, "x_pad_0": 1, "x_pad_1": 1}
+ROWS = {"sram_base": 2, "dram_base": 1, "x_size": 2, "y_size": 2, "x_stride": 2}  # bits that are free
+ROW = {"dram_base": 1, "x_size": 2, "y_size": 1, "x_pad_0": 1}
+STORES = {"x_size": 2, "y_size": 1, "push_prev": 1, "pop_prev": 1}
+
+
+def bursts(*, count_bits: int, bytes_bits: int, address_bits: int, kinds: int) -> Callable[[], Checker]:
+    """Burst generators of these sizes."""
+    params = small(bus_bits=16, address_bits=address_bits)
+    return lambda: BurstsCoverRows(params, count_bits=count_bits, bytes_bits=bytes_bits, kinds=kinds)
+
+
+def loads(target: Target, bits: dict[str, int], *, stalls: bool) -> Callable[[], Checker]:
+    """Load writers of one target."""
+    return lambda: LoadsFollowTheDefinition(small(bus_bits=16, address_bits=8), target, bits, stalls=stalls)
 
 
 PROOFS = (
     *(Proof(name=f"tokens, depth {depth}", checker=lambda depth=depth: TokensAreKept(depth), cover_cycles=min(depth, 10) + 2)
       for depth in (1, 3)),
     Proof(name=f"tokens, depth {TOKEN_QUEUE_DEPTH}", checker=lambda: TokensAreKept(TOKEN_QUEUE_DEPTH)),
-    Proof(
-        name="bursts, 3 rows of 7 bytes", cover_cycles=20,
-        checker=lambda: BurstsCoverRows(small(bus_bits=16, address_bits=5), count_bits=2, bytes_bits=3),
-    ),
+    Proof(name="bursts, 1 row of 3 bytes", checker=bursts(count_bits=1, bytes_bits=2, address_bits=3, kinds=1)),
+    Proof(name="bursts, 1 row of 7 bytes", checker=bursts(count_bits=1, bytes_bits=3, address_bits=4, kinds=1), seconds=300,
+          deep=True),
+    Proof(name="bursts, 3 rows of 7 bytes", checker=bursts(count_bits=2, bytes_bits=3, address_bits=5, kinds=2), cycles=9,
+          cover_cycles=16),
+    Proof(name="bursts, 3 rows of 7 bytes, longer", checker=bursts(count_bits=2, bytes_bits=3, address_bits=5, kinds=2),
+          cycles=13, seconds=600, deep=True),
     *(Proof(name=f"reads, {count} outstanding", checker=lambda count=count: ReadsComeBackInOrder(small(outstanding=count), 2),
             cover_cycles=cover_cycles) for count, cover_cycles in ((1, 0), (2, 15), (3, 0))),
     Proof(name="reads, three readers", checker=lambda: ReadsComeBackInOrder(small(), 3)),
     Proof(name="reads, bursts of 4", checker=lambda: ReadsComeBackInOrder(small(burst_beats=4), 2)),
-    Proof(name="writes, 2 outstanding", checker=lambda: WritesAreWhole(small()), cover_cycles=20),
+    Proof(name="buffer, 4 beats", checker=lambda: BeatsHaveRoom(small()), cover_cycles=20),
+    Proof(name="writes, 1 outstanding, beats alike", seconds=120,
+          checker=lambda: WritesAreWhole(small(outstanding=1), contents=False)),
+    Proof(name="writes, 2 outstanding", checker=lambda: WritesAreWhole(small()), cycles=10, cover_cycles=20),
+    Proof(name="writes, 2 outstanding, longer", checker=lambda: WritesAreWhole(small()), cycles=14, seconds=600, deep=True),
+    Proof(name="loads, narrow", checker=loads(NARROW, ROWS | PADS, stalls=False), cycles=26, seconds=240, deep=True),
+    Proof(name="loads, single", checker=loads(SINGLE, ROWS | PADS | {"y_size": 1, "x_stride": 1}, stalls=False), cycles=26,
+          seconds=240, deep=True),
+    Proof(name="loads, wide", checker=loads(WIDE, ROWS | PADS | {"y_size": 1, "x_stride": 1}, stalls=False),
+          cycles=26, seconds=240, deep=True),
+    Proof(name="loads, a narrow row", checker=loads(NARROW, ROW | PADS, stalls=False), cycles=18),
+    Proof(name="loads, a wide row", checker=loads(WIDE, ROW | PADS, stalls=False), cycles=18),
+    Proof(name="loads, a narrow row, any stalls", checker=loads(NARROW, ROW, stalls=True)),
+    Proof(name="loads with stalls", checker=loads(NARROW, ROWS | PADS, stalls=True), cycles=8, cover_cycles=34),
+    Proof(name="retirement, 3 entries", checker=lambda: InstructionsRetireInOrder(3), cover_cycles=12),
+    Proof(name="stores", checker=lambda: StoresRetireWhenWritten(small(address_bits=4, cfg=TINY), STORES),
+          cycles=12, cover_cycles=18),
+    Proof(name="stores, longer", checker=lambda: StoresRetireWhenWritten(small(address_bits=4, cfg=TINY), STORES), cycles=16,
+          seconds=600, deep=True),
+    Proof(name="end of a program", checker=lambda: DoneAfterAllWrites(small(address_bits=4, cfg=TINY)), cover_cycles=15),
 )

@@ -41,7 +41,10 @@ aigmap
 opt_clean
 write_aiger -I -B -zinit -map {folder}/design.map {folder}/design.aig
 """
-RUN_YOSYS = "import sys; from pyosys import libyosys as ys; d = ys.Design(); [ys.run_pass(s.strip(), d) for s in sys.stdin if s.strip()]"
+RUN_YOSYS = (
+    "import sys; from pyosys import libyosys as ys; d = ys.Design(); "
+    "[ys.run_pass(s.strip(), d) for s in sys.stdin if s.strip()]"
+)
 MERGE = "scleanup; dc2; scorr; dc2; scleanup"
 
 

@@ -65,16 +65,20 @@ class ReadsComeBackInOrder(Checker):
                        & (ar.payload.len == asked.oldest.last))
         self.prove(m, "a burst taken is on AR at once", ar.valid == (asked.count != 0))
         self.prove(m, "no more bursts in flight than allowed", owed.count <= params.outstanding)
-        self.prove(m, "idle: nothing is in flight", dut.idle == (owed.count == 0))
+        self.prove(m, "idle: nothing is in flight", ~dut.idle | (owed.count == 0))
         waited, goes = Signal(), Signal()
         m.d.comb += goes.eq(r.valid & r.ready)
         m.d.sync += waited.eq(r.valid & ~r.ready)
         self.prove(m, "no beat waits for more than one cycle", ~(waited & r.valid & ~r.ready))
         self.prove(m, "R is ready only while a burst is in flight", ~r.ready | (owed.count != 0))
-        self.prove(m, "stop: no burst is taken", ~(dut.stop & taken))
+        stopped, rested = Signal(), Signal()
+        m.d.sync += [stopped.eq(dut.stop), rested.eq(dut.idle & dut.stop)]
+        self.prove(m, "stop: no burst is taken from the next cycle on", ~(stopped & taken))
+        self.prove(m, "idle and stopped: it stays idle", ~rested | dut.idle)
         for n in range(self._readers):
             back = getattr(dut, f"returned{n}")
-            self.prove(m, f"reader {n} gets a beat exactly when one of its own comes", back.valid == (goes & (owed.oldest.reader == n)))
+            self.prove(m, f"reader {n} gets a beat exactly when one of its own comes",
+                       back.valid == (goes & (owed.oldest.reader == n)))
             self.prove(m, f"reader {n} gets the beat that came",
                        ~back.valid | ((back.payload.data == r.payload.data) & (back.payload.error == r.payload.resp[1])))
         self.reach(m, "the limit, with AR free", (owed.count == params.outstanding) & (asked.count == 0))

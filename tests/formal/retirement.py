@@ -31,7 +31,8 @@ class InstructionsRetireInOrder(Checker):
         entry = data.StructLayout({"unit": 2, "push_prev": 1, "push_next": 1, "finish": 1, "index": 1})
         started, given = self.free("started", entry), Signal()
         m.d.comb += [
-            dut.started.valid.eq(self.free("valid")), dut.done.eq(self.free("done", 2)), given.eq(dut.started.valid & dut.started.ready),
+            dut.started.valid.eq(self.free("valid")), dut.done.eq(self.free("done", 2)),
+            given.eq(dut.started.valid & dut.started.ready),
             *(dut.started.payload[name].eq(started[name]) for name in entry.members),
         ]
         self.assume(m, "there are two units", started.unit <= 2)
@@ -46,7 +47,8 @@ class InstructionsRetireInOrder(Checker):
             self.assume(m, f"unit {n + 1} finishes only what it was given", ~dut.done[n] | (busy != 0))
             self.prove(m, f"an instruction of unit {n + 1} retires only after it is done", ~retires | (finished != 0))
             with m.If((waiting.count != 0) & (oldest.unit == n + 1)):
-                self.prove(m, f"an instruction of unit {n + 1} that is done and the oldest retires", dut.retires == (finished != 0))
+                self.prove(m, f"an instruction of unit {n + 1} that is done and the oldest retires",
+                           dut.retires == (finished != 0))
         self.watch(retires=dut.retires, waiting=waiting.count, unit=oldest.unit)
         self.prove(m, "what retires was started", ~dut.retires | (waiting.count != 0))
         self.prove(m, "empty: nothing is under way", dut.empty == (waiting.count == 0))

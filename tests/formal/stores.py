@@ -57,6 +57,7 @@ class StoresRetireWhenWritten(Checker):
         before, begun = Signal(params.address_bits), Signal()
         m.d.sync += [before.eq(dut.window_high), begun.eq(1)]
         self.assume(m, "the window does not change", ~begun | (before == dut.window_high))
+        m.d.comb += dut.commands.payload.works.eq((word.x_size != 0) & (word.y_size != 0))
         written = WriteCounter(m, self, params, dut.axi)
 
         # `due`: bytes that the STOREs started so far are to write; `bound`: those up to the STORE that is watched.
@@ -93,5 +94,6 @@ class StoresRetireWhenWritten(Checker):
         stopped = Signal()
         m.d.sync += stopped.eq(dut.idle & dut.stop)
         self.prove(m, "idle and stopped: it stays idle", ~stopped | dut.idle)
-        self.reach(m, "a STORE of two rows retires while another is under way", (bound > 2) & watching & retires & (under_way == 2))
+        self.reach(m, "a STORE of two rows retires while another is under way",
+                   (bound > 2) & watching & retires & (under_way == 2))
         self.reach(m, "empty after a STORE", dut.status.empty & (due != 0))

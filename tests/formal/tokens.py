@@ -20,17 +20,18 @@ class TokensAreKept(Checker):
     def properties(self, m: Module) -> None:
         m.submodules.queue = queue = TokenQueue(self._depth)
         push, ready = self.free("push"), self.free("pop_ready")
-        taken, inside = Signal(), Signal(range(2 * self._depth + 2))
-        m.d.comb += [queue.push.eq(push), queue.pop.ready.eq(ready), taken.eq(queue.pop.valid & ready)]
-        m.d.sync += inside.eq(inside + push - taken - queue.overflow)
+        taken, loses, lost, inside = Signal(), Signal(), Signal(), Signal(range(2 * self._depth + 2))
+        m.d.comb += [
+            queue.push.eq(push), queue.pop.ready.eq(ready), taken.eq(queue.pop.valid & ready),
+            loses.eq(push & ~taken & (inside == self._depth)),
+        ]
+        m.d.sync += [inside.eq(inside + push - taken - loses), lost.eq(loses)]
         self.watch(pop_valid=queue.pop.valid, overflow=queue.overflow, empty=queue.empty, inside=inside)
         self.prove(m, "never more tokens than the depth, never fewer than none", inside <= self._depth)
         self.prove(m, "a token can be taken exactly when one is there", queue.pop.valid == (inside != 0))
         self.prove(m, "empty says that none is there", queue.empty == (inside == 0))
-        self.prove(
-            m, "a token is lost exactly when it is pushed into a full queue that gives none away",
-            queue.overflow == (push & (inside == self._depth) & ~taken),
-        )
+        self.prove(m, "overflow says, a cycle late, that a token was pushed into a full queue that gave none away: it is lost",
+                   queue.overflow == lost)
         index, giver = self.free("index", 1), Signal()
         m.d.comb += queue.index.eq(index)
         with m.If(push):

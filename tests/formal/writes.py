@@ -1,6 +1,6 @@
 """The AXI4 write master: handshake rules, data that are here before their burst, and answers counted."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from formal.checker import Checker, Scoreboard, held
 
 from vtakit.hw.params import CoreParams
@@ -11,11 +11,12 @@ class WritesAreWhole(Checker):
     """The write master with any bursts and beats and any AXI4 memory.
 
     The memory answers a burst once it has accepted the burst and its last beat, the bursts in order; bursts and beats that are
-    offered stay until they are taken. Of a beat's data one bit is free, its strobes are the opposite of it, the others are 0.
+    offered stay until they are taken. Of a beat's data one bit is free, its strobes are the opposite of it, the others are 0;
+    without `contents`, all beats are alike, so only their number is checked.
     """
 
-    def __init__(self, params: CoreParams) -> None:
-        self._params = params
+    def __init__(self, params: CoreParams, *, contents: bool = True) -> None:
+        self._params, self._contents = params, contents
         super().__init__()
 
     def properties(self, m: Module) -> None:
@@ -23,12 +24,13 @@ class WritesAreWhole(Checker):
         m.submodules.master = dut = WriteMaster(params)
         aw, w, b, wanted = dut.axi.aw, dut.axi.w, dut.axi.b, dut.bursts.payload
         burst = self.free("burst", wanted.shape())
+        bit = self.free("beat") if self._contents else Const(0, 1)
         m.d.comb += [
             dut.stop.eq(self.free("stop")), aw.ready.eq(self.free("aw_ready")), w.ready.eq(self.free("w_ready")),
             b.valid.eq(self.free("b_valid")), b.payload.resp.eq(self.free("b_resp", 2)),
             dut.bursts.valid.eq(self.free("burst_valid")), wanted.eq(burst),
-            dut.beats.valid.eq(self.free("beat_valid")), dut.beats.payload.data.eq(self.free("beat")),
-            dut.beats.payload.strb.eq(~self.free("beat")),
+            dut.beats.valid.eq(self.free("beat_valid")), dut.beats.payload.data.eq(bit),
+            dut.beats.payload.strb.eq(~bit),
         ]
         self.assume(m, "a burst offered stays", held(m, dut.bursts.valid, dut.bursts.ready, wanted))
         self.assume(m, "a beat offered stays", held(m, dut.beats.valid, dut.beats.ready, dut.beats.payload))
@@ -42,7 +44,7 @@ class WritesAreWhole(Checker):
         asked = Scoreboard(m, "asked", burst.shape(), limit)  # taken, not yet accepted by the memory
         unsent = Scoreboard(m, "unsent", range(params.burst_beats), limit)  # accepted, beats not yet all sent
         open_ = Scoreboard(m, "open", 1, limit)  # taken, not yet answered
-        kept = Scoreboard(m, "kept", 1, 4 * params.burst_beats + 1)  # beats here and not sent
+        kept = Scoreboard(m, "kept", 1, 4 * params.burst_beats + 3)  # beats here and not sent
         asked.update(started, burst, asks)
         unsent.update(asks, asked.oldest.last, ends)
         open_.update(started, burst.final, answered)
@@ -53,8 +55,9 @@ class WritesAreWhole(Checker):
         m.d.sync += whole.eq(whole + ends - answered)  # sent and not yet answered
         self.assume(m, "the memory answers only what it has whole", ~b.valid | (whole != 0))
         self.watch(
-            start=started, aw_valid=aw.valid, aw_addr=aw.payload.addr, aw_len=aw.payload.len, w_valid=w.valid, w_last=w.payload.last,
-            done=dut.done, idle=dut.idle, asked=asked.count, unsent=unsent.count, unanswered=open_.count, kept=kept.count,
+            start=started, aw_valid=aw.valid, aw_addr=aw.payload.addr, aw_len=aw.payload.len, w_valid=w.valid,
+            w_last=w.payload.last, done=dut.done, idle=dut.idle, asked=asked.count, unsent=unsent.count,
+            unanswered=open_.count, kept=kept.count,
         )
         due = Signal(range(limit * params.burst_beats + 1))  # beats of the bursts taken that are not sent
         m.d.sync += due.eq(due + Mux(started, burst.last + 1, 0) - sends)
@@ -68,7 +71,8 @@ class WritesAreWhole(Checker):
         with m.If(w.valid):
             self.prove(m, "no data before their address is accepted", unsent.count != 0)
             self.prove(m, "last is on the last beat", w.payload.last == (beat == unsent.oldest))
-            self.prove(m, "the beats go out in order, none twice", (kept.count != 0) & (w.payload.data == kept.oldest) & (w.payload.strb == ~kept.oldest))
+            self.prove(m, "the beats go out in order, none twice",
+                       (kept.count != 0) & (w.payload.data == kept.oldest) & (w.payload.strb == ~kept.oldest))
         self.prove(m, "a burst taken has all its data here", due <= kept.count)
         waits = Signal(range(3))
         with m.If((unsent.count != 0) & ~w.valid):
