@@ -46,8 +46,10 @@ DEFECTS = [  # bench, file, what is there, what is put there instead
 RUN = """
 import sys
 from pathlib import Path
+import vtakit.hw
 from vtakit.sim.bench.model import Blocks, build, simulate
 name, folder = sys.argv[1], Path(sys.argv[2])
+assert Path(vtakit.hw.__file__).resolve().parent == Path.cwd() / "hw", "the copy with the defect is not what is tested"
 if name == "core":
     from vtakit.hw.isa.config import NAMED
     from vtakit.hw.params import CoreParams
@@ -82,7 +84,10 @@ def main() -> None:
             command = [sys.executable, "-c", RUN, bench, str(tree / "run")]
             benches = ROOT / "tests" / "hw" / "benches"
             environment = os.environ | {"PYTHONPATH": f"{tree}{os.pathsep}{benches}"}
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+            # The copy is the working folder: what python -c finds there comes before PYTHONPATH.
+            done = subprocess.run(
+                command, cwd=tree, env=environment, capture_output=True, text=True, timeout=900, check=False
+            )
             if done.returncode:
                 sys.exit(f"{bench} with {new!r} could not be run:\n{done.stderr}")
             failures = done.stdout.strip().splitlines()[-1]
