@@ -143,6 +143,9 @@ def test_a_tool_that_fails_is_quoted(tmp_path):
     name = Path(sys.executable).name
     with raises(VtakitError, f"{name} failed with status 3: ERROR: no such bel"):
         run_tool([sys.executable, "-c", program], tmp_path, "log", 60)
+    (tmp_path / "own").write_text("as usual\nERROR: not to be written\n")
+    with raises(VtakitError, f"{name} failed with status 5: ERROR: not to be written"):
+        run_tool([sys.executable, "-c", "raise SystemExit(5)"], tmp_path, "log", 60, "own")
     with raises(VtakitError, f"{name} failed with status 4: it said nothing"):
         run_tool([sys.executable, "-c", "raise SystemExit(4)"], tmp_path, "log", 60)
     with raises(VtakitError, "cannot run /nowhere/tool: No such file or directory"):
