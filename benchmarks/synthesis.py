@@ -42,16 +42,16 @@ def tables(results: Results) -> dict[str, str]:
     """The page's tables by name, from the kept results."""
     rows, paths, tools = [], [], set()
     for run in RUNS:
-        config, device, *_ = run.split(":")
+        config, device, *grade = run.split(":")
+        where = ", speed ".join([device, *grade])
         if run not in results:
-            rows.append([config, device, *["-"] * 8, "not measured yet"])
+            rows.append([config, where, *["-"] * 8, "not measured yet"])
             continue
         report = Report.from_dict(results[run]["report"])
-        grade = f", speed {report.speed}" if report.speed else ""
         used = [_share(report.usage[name].used, report.usage[name].available) for name in RESOURCES]
         fmax = f"{report.fmax_mhz:.1f}" if report.fmax_mhz is not None else "-"
         bound = f"{report.bound_mhz:.0f}" if report.bound_mhz is not None else "-"
-        rows.append([config, device + grade, *used, fmax, bound, f"{sum(report.seconds.values()) / 60:.0f}",
+        rows.append([config, where, *used, fmax, bound, f"{sum(report.seconds.values()) / 60:.0f}",
                      results[run]["date"], report.fmax_note])
         tools |= set(report.versions.items())
         paths += _path(run, report)

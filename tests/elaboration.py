@@ -6,7 +6,6 @@
 
 import argparse
 import time
-from collections.abc import Iterator
 from itertools import combinations, product
 
 from amaranth.back import rtlil
@@ -40,21 +39,20 @@ def macs_of(choice: Choice) -> int:
     return 1 << choice[1] + 2 * choice[0]
 
 
-def covering_sample(max_macs: int) -> list[CoreParams]:
-    """Few configurations with at most `max_macs` multipliers; every pair of values that a legal one has is in the sample."""
+def covering_sample(max_macs: int, together: int) -> list[CoreParams]:
+    """Few configurations with at most `max_macs` multipliers.
+
+    Any `together` values that a legal configuration has at once, one of them has too: 1 for each value, 2 for each pair.
+    """
     legal = {choice: params for choice in product(*RANGES) if macs_of(choice) <= max_macs and (params := params_of(choice))}
-    pairs = {choice: frozenset(_pairs(choice)) for choice in legal}
-    missing = set().union(*pairs.values())
+    groups = {choice: frozenset(combinations(enumerate(choice), together)) for choice in legal}
+    missing = set().union(*groups.values())
     sample = []
     while missing:
-        best = max(pairs, key=lambda choice: (len(pairs[choice] & missing), -macs_of(choice)))
-        missing -= pairs[best]
+        best = max(groups, key=lambda choice: (len(groups[choice] & missing), -macs_of(choice)))
+        missing -= groups[best]
         sample.append(legal[best])
     return sample
-
-
-def _pairs(choice: Choice) -> Iterator[tuple[tuple[int, int], ...]]:
-    return combinations(enumerate(choice), 2)
 
 
 def elaborate(params: CoreParams) -> str:
@@ -66,7 +64,7 @@ def main() -> None:
     """Elaborate the sample and say what each took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--max-macs", type=int, default=1 << 15)
-    sample = sorted(covering_sample(parser.parse_args().max_macs), key=lambda p: p.cfg.batch * p.cfg.block**2)
+    sample = sorted(covering_sample(parser.parse_args().max_macs, 2), key=lambda p: p.cfg.batch * p.cfg.block**2)
     begin = time.monotonic()
     for n, params in enumerate(sample):
         cfg, start = params.cfg, time.monotonic()

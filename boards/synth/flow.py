@@ -31,7 +31,7 @@ opt_clean
 {{timing}}
 write_json netlist.json
 """
-_STA = "tee -q -o sta.txt sta"
+_STA = "tee -q -o sta.txt sta\nblackbox =A:whitebox"  # cells with insides could not be written
 
 
 def synthesise(
@@ -60,7 +60,8 @@ def synthesise(
 
         step("elaborate", lambda: _write(work / "design.il", to_rtlil(params)))
         _write(work / "script.ys", _SCRIPT.format(synthesis=device.synthesis, timing="" if device.place else _STA))
-        step("yosys", lambda: run_tool([yosys, "-q", "script.ys"], work, "yosys.log", limit_seconds))
+        command = [yosys, "-q", "-l", "yosys.log", "script.ys"]
+        step("yosys", lambda: run_tool(command, work, "yosys.out", limit_seconds, "yosys.log"))
         usage = usage_of(device, (work / "stat.json").read_text(), CORE_MODULE)
         names = Names((work / "netlist.json").read_text(), PINS_NAME)
         fmax: float | None = None
@@ -75,9 +76,9 @@ def synthesise(
         elif not place:
             note = "not placed: only yosys was asked for"
         else:
-            command = [nextpnr, *device.place[1:], *(["--speed", speed] if speed else []), "--freq", str(TARGET_MHZ)]
-            command += ["--timing-allow-fail", "--seed", str(seed), "--json", "netlist.json", "--top", PINS_NAME]
-            step("nextpnr", lambda: run_tool([*command, "-q", "--report", "report.json"], work, "nextpnr.log", limit_seconds))
+            placing = [nextpnr, *device.place[1:], *(["--speed", speed] if speed else []), "--freq", str(TARGET_MHZ)]
+            placing += ["--timing-allow-fail", "--seed", str(seed), "--json", "netlist.json", "--top", PINS_NAME]
+            step("nextpnr", lambda: run_tool([*placing, "-q", "--report", "report.json"], work, "nextpnr.log", limit_seconds))
             fmax, path = read_placed((work / "report.json").read_text(), names)
             note = "after place and route"
     return Report(

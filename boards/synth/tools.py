@@ -36,8 +36,8 @@ def tool_version(package: str) -> str:
         return "unknown"
 
 
-def run_tool(command: Sequence[str], work: Path, log: str, limit_seconds: float) -> None:
-    """Run a command in the folder `work`; its output goes to the file `log` there.
+def run_tool(command: Sequence[str], work: Path, log: str, limit_seconds: float, own_log: str = "") -> None:
+    """Run a command in the folder `work`; its output goes to the file `log` there. A failure quotes it, or the tool's own log.
 
     However this ends, be it by Ctrl-C or a polite kill, the command and what it started have ended too. Raises `VtakitError` if
     it fails or takes longer.
@@ -59,7 +59,8 @@ def run_tool(command: Sequence[str], work: Path, log: str, limit_seconds: float)
         finally:
             _end(child)
     if status:
-        lines = [line.strip() for line in (work / log).read_text(errors="replace").splitlines() if line.strip()]
+        told = [(work / name).read_text(errors="replace") for name in (own_log, log) if name and (work / name).exists()]
+        lines = [line.strip() for line in "\n".join(told).splitlines() if line.strip()]
         said = [line for line in lines if line.startswith("ERROR")] or lines[-LOG_LINES:]
         raise VtakitError(f"{name} failed with status {status}: {' / '.join(said[:LOG_LINES]) or 'it said nothing'}")
 

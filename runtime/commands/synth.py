@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(report: "Report") -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from vtakit.boards.synth.devices import RESOURCES
 
@@ -82,7 +82,8 @@ def _show(report: "Report") -> None:
     if report.bound_mhz is not None:
         console.print(f"bound: {report.bound_mhz:.1f} MHz", highlight=False)
     if report.path:
-        path = Table("at ns", "cell", "wire", "signal", "source", title="slowest path", title_justify="left")
+        columns = ("at ns", "cell", "wire", Column("signal", overflow="fold"), "source")
+        path = Table(*columns, title="slowest path", title_justify="left")
         at = 0.0
         for hop in report.path:
             at += hop.cell_ns + hop.wire_ns

@@ -143,6 +143,9 @@ def test_a_tool_that_fails_is_quoted(tmp_path):
     name = Path(sys.executable).name
     with raises(VtakitError, f"{name} failed with status 3: ERROR: no such bel"):
         run_tool([sys.executable, "-c", program], tmp_path, "log", 60)
+    (tmp_path / "own").write_text("as usual\nERROR: not to be written\n")
+    with raises(VtakitError, f"{name} failed with status 5: ERROR: not to be written"):
+        run_tool([sys.executable, "-c", "raise SystemExit(5)"], tmp_path, "log", 60, "own")
     with raises(VtakitError, f"{name} failed with status 4: it said nothing"):
         run_tool([sys.executable, "-c", "raise SystemExit(4)"], tmp_path, "log", 60)
     with raises(VtakitError, "cannot run /nowhere/tool: No such file or directory"):
@@ -190,20 +193,16 @@ def _runs(pid: int) -> bool:
 
 
 @needs_yosys
-@pytest.mark.parametrize("device", ["ecp5-85k", "ice40"])
-def test_the_tiny_core_is_counted(device):
-    report = synthesise(CoreParams(cfg=NAMED["tiny"]), DEVICES[device], place=False)
-    macs = NAMED["tiny"].block ** 2
+@pytest.mark.timeout(900)
+def test_the_tiny_core_is_counted():
+    """Products are in DSPs, memories in block RAMs, and it fits."""
+    report = synthesise(CoreParams(cfg=NAMED["tiny"]), ECP5, place=False)
     assert report.fmax_mhz is None
     assert report.path == ()
-    if device == "ecp5-85k":  # products are in DSPs, memories in block RAMs, and it fits
-        assert report.usage["dsp"].used >= macs
-        assert report.usage["ram"].used >= 4
-        assert report.fmax_note == "not placed: only yosys was asked for"
-    else:  # the command queues alone are larger than its memories
-        assert not report.usage["ram"].fits
-        assert report.fmax_note.startswith("does not fit: ")
-    assert all(usage.used > 0 for usage in report.usage.values() if usage.available)
+    assert report.usage["dsp"].used >= NAMED["tiny"].block ** 2
+    assert report.usage["ram"].used >= 4
+    assert all(usage.used > 0 and usage.fits for usage in report.usage.values())
+    assert report.fmax_note == "not placed: only yosys was asked for"
 
 
 @pytest.mark.parametrize(("words", "message"), [
@@ -222,11 +221,12 @@ def test_bad_arguments_get_one_sentence(words, message, capsys):
 
 
 @needs_yosys
+@pytest.mark.timeout(900)
 def test_the_command_prints_a_table_and_writes_its_report(tmp_path):
     path = tmp_path / "report.json"
     done = subprocess.run(
         [sys.executable, "-m", "vtakit.runtime", "synth", "--config", "tiny", "--device", "xc7", "--json", str(path)],
-        capture_output=True, text=True, timeout=280, check=False,
+        capture_output=True, text=True, timeout=800, check=False,
     )
     assert done.returncode == 0, done.stderr
     report = Report.from_dict(json.loads(path.read_text()))
