@@ -49,12 +49,14 @@ def cache_folder() -> Path:
     return user_cache_path("vtakit") / "rtl"
 
 
-def library(params: CoreParams, wave: str = "") -> Path:
+def library(params: CoreParams, wave: str = "", threads: int = 1) -> Path:
     """The shared library for `params`, built now if no process has before; `wave` is "", "vcd" or "fst".
+
+    `threads` is how many the model runs on; benchmarks/rtl_speed.py measures what that brings.
 
     Raises `VtakitError` naming the missing tool, or the step that failed and where its output is.
     """
-    folder = cache_folder() / model_hash(params, wave)[:32]
+    folder = cache_folder() / model_hash(params, wave, threads)[:32]
     ready = folder / LIBRARY
     if ready.exists():
         return ready
@@ -62,7 +64,7 @@ def library(params: CoreParams, wave: str = "") -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{folder}.lock", timeout=LOCK_SECONDS):
             if not ready.exists():
-                _build(params, wave, folder)
+                _build(params, wave, threads, folder)
     except Timeout:
         what = f"another process has built this RTL model for {LOCK_SECONDS} s"
         raise VtakitError(f"{what}: see what holds {folder}.lock") from None
@@ -71,9 +73,9 @@ def library(params: CoreParams, wave: str = "") -> Path:
     return ready
 
 
-def model_hash(params: CoreParams, wave: str) -> str:
+def model_hash(params: CoreParams, wave: str, threads: int) -> str:
     """Hash of the RTL's source, the harness, the flags and the tools' versions."""
-    sources = (source_hash(params), wave, HARNESS.read_text(), FAST.read_text())
+    sources = (source_hash(params), wave, str(threads), HARNESS.read_text(), FAST.read_text())
     parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, _verilator_version(), _compiler())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -99,7 +101,7 @@ def _compiler() -> str:
     return path
 
 
-def _build(params: CoreParams, wave: str, folder: Path) -> None:
+def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
     compiler = _compiler()
     steps = Console(stderr=True)
     what = f"RTL model of block {params.cfg.block}, batch {params.cfg.batch}, {params.bus_bits}-bit bus (once, a minute or two)"
@@ -118,7 +120,7 @@ def _build(params: CoreParams, wave: str, folder: Path) -> None:
         environment["PATH"] = f"{root / 'bin'}{os.pathsep}{environment['PATH']}"
         option, define, wave_sources, libraries = WAVES[wave] if wave else ("", "", (), ())
         status.update(f"building the {what}: Verilog to C++")
-        verilate = [str(root / "bin" / "verilator"), *_VERILATE, *([option] if wave else [])]
+        verilate = [str(root / "bin" / "verilator"), *_VERILATE, "--threads", str(threads), *([option] if wave else [])]
         _call([*verilate, "--Mdir", "model", "vta.vlt", "vta.v"], work, environment, folder)
         status.update(f"building the {what}: compiling")
         include = root / "include"
