@@ -1,6 +1,6 @@
 """From rows of bytes to bursts: aligned pieces that never cross a page."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -55,23 +55,29 @@ class BurstGenerator(wiring.Component):
         m.submodules.rows_checked = checked = Slice(row)
         self._check(m, checked.i)
 
+        def room_from(beat: Value) -> Value:
+            """Beats up to the next multiple of the longest burst."""
+            return params.burst_beats - beat[: params.burst_beats.bit_length() - 1]
+
         # The burst at hand ends where the row ends, or at the next multiple of the longest burst.
-        now, room = Signal(row), Signal(range(params.burst_beats + 1))
-        moves, ends, size = Signal(), Signal(), Signal.like(room)
+        now, busy, ends = Signal(row), Signal(), Signal()  # the row in hand; whether there is one; it ends with this burst
+        moves, room, size = Signal(), Signal(range(params.burst_beats + 1)), Signal(range(params.burst_beats + 1))
         m.submodules.out = out = Slice(burst_of_rows(params))
         connect(m, out.o, flipped(self.bursts))
         burst = out.i.payload
         m.d.comb += [
-            room.eq(params.burst_beats - now.beat[: params.burst_beats.bit_length() - 1]),
-            ends.eq(now.beats <= room), size.eq(Mux(ends, now.beats, room)),
-            moves.eq(out.i.valid & out.i.ready), checked.o.ready.eq((now.beats == 0) | (moves & ends)),
-            out.i.valid.eq(now.beats != 0), burst.address.eq(Cat(Const(0, low), now.beat)), burst.last.eq(size - 1),
+            room.eq(room_from(now.beat)), size.eq(Mux(ends, now.beats, room)),
+            moves.eq(busy & out.i.ready), checked.o.ready.eq(~busy | (moves & ends)), out.i.valid.eq(busy),
+            burst.address.eq(Cat(Const(0, low), now.beat)), burst.last.eq(size - 1),
             burst.final.eq(now.is_last & ends),
         ]
         with m.If(moves):
-            m.d.sync += [now.beat.eq(now.beat + size), now.beats.eq(now.beats - size)]
+            m.d.sync += [
+                now.beat.eq(now.beat + size), now.beats.eq(now.beats - size), ends.eq(now.beats <= room + params.burst_beats),
+            ]
         with m.If(checked.o.ready):
-            m.d.sync += [now.eq(checked.o.payload), now.beats.eq(Mux(checked.o.valid, checked.o.payload.beats, 0))]
+            new = checked.o.payload
+            m.d.sync += [now.eq(new), busy.eq(checked.o.valid), ends.eq(new.beats <= room_from(new.beat))]
         return m
 
     def _check(self, m: Module, checked: stream.Interface) -> None:

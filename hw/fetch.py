@@ -58,7 +58,7 @@ class Fetch(wiring.Component):
         fetched = data.StructLayout({"word": INSN_BITS, "index": INDEX_BITS, "error": 1, "is_last": 1})
         m.submodules.fetched = between = Slice(fetched)
         coming, now = between.i.payload, between.o.payload
-        decoded = Signal(data.StructLayout({"command": COMMAND, "stage": 2, "fault": FAULT_BITS}))
+        decoded = Signal(data.StructLayout({"command": COMMAND, "stage": 2, "fault": FAULT_BITS, "legal": 1}))
         has_decoded, sent = Signal(), Signal()
         m.d.comb += [
             between.i.valid.eq(valid & any_left), taken.eq(between.i.valid & between.i.ready), coming.word.eq(word),
@@ -71,6 +71,7 @@ class Fetch(wiring.Component):
                 has_decoded.eq(between.o.valid), decoded.command.word.eq(now.word), decoded.command.index.eq(now.index),
                 decoded.command.works.eq(decoder.works), decoded.stage.eq(decoder.stage),
                 decoded.fault.eq(Mux(now.error, Fault.BUS_READ, decoder.fault)),
+                decoded.legal.eq(~now.error & (decoder.fault == 0)),
             ]
         with m.If(taken):
             m.d.sync += [index.eq(index + 1), left.eq(left - 1), any_left.eq(left != 1)]
@@ -81,7 +82,7 @@ class Fetch(wiring.Component):
         for stage in Stage:
             name = stage.name.lower()
             m.submodules[f"{name}_queue"] = queue = Queue(COMMAND, COMMAND_QUEUE_DEPTH - 2)
-            mine = has_decoded & (decoded.stage == stage) & (decoded.fault == 0)
+            mine = has_decoded & (decoded.stage == stage) & decoded.legal
             m.d.comb += [queue.i.valid.eq(mine), queue.i.payload.eq(decoded.command)]
             connect(m, queue.o, flipped(getattr(self, name)))
             with m.If(mine):

@@ -15,7 +15,7 @@ class Supervisor(wiring.Component):
     start : ``In(1)``                       the host wants the program run; ignored while busy
     reset : ``In(1)``                       the host wants it stopped and the state forgotten, at any time
     ended, drained, fault, fault_index, fault_stage : ``In``   of the core
-    clear : ``Out(1)``                      reset the core
+    clear : ``Out(1)``                      reset the core in the next cycle
     go, stop : ``Out(1)``                   start and stop of the core
     busy : ``Out(1)``                       from start to the end, draining included
     done : ``Out(1)``                       the last program ended with FINISH, all its writes accepted
@@ -46,10 +46,13 @@ class Supervisor(wiring.Component):
                     m.d.sync += self.clear.eq(1)
                 with m.If(self.start & ~self.reset):
                     m.next = "START"
-            with m.State("START"):  # the core is being cleared
-                m.d.sync += [self.go.eq(1), ended.eq(0), fault.eq(0), resetting.eq(self.reset)]
+            with m.State("START"):  # `clear` is given, and then the core is in reset
+                m.d.sync += resetting.eq(self.reset)
+                m.next = "CLEAR"
+            with m.State("CLEAR"):
+                m.d.sync += [self.go.eq(1), resetting.eq(resetting | self.reset)]
                 m.next = "BEGIN"
-            with m.State("BEGIN"):  # what is left of the run before has not come back as an end
+            with m.State("BEGIN"):  # what the run before has left on its way here is forgotten
                 m.d.sync += [ended.eq(0), fault.eq(0), resetting.eq(resetting | self.reset)]
                 m.next = "RUN"
             with m.State("RUN"):
@@ -66,8 +69,12 @@ class Supervisor(wiring.Component):
             with m.State("DRAIN"):  # `stop` holds from its first cycle on, so what is drained stays so
                 m.d.sync += resetting.eq(resetting | self.reset)
                 with m.If(self.drained):
-                    # Or what is left of the program would go on once `stop` is 0.
-                    m.d.sync += [self.clear.eq(1), self.stop.eq(0)]
+                    m.d.sync += self.clear.eq(1)
+                    m.next = "FORGET"
+            with m.State("FORGET"):  # or what is left of the program would go on once `stop` is 0
+                m.d.sync += resetting.eq(resetting | self.reset)
+                with m.If(~self.clear):
+                    m.d.sync += self.stop.eq(0)
                     with m.If(resetting | self.reset):
                         m.d.sync += [self.error.eq(0), self.error_index.eq(0), self.error_stage.eq(0)]
                     m.next = "IDLE"

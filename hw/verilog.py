@@ -1,5 +1,6 @@
 """Verilog of the accelerator, the same text for the same parameters and source."""
 
+import gc
 import hashlib
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +13,14 @@ from vtakit.hw.top import TOP_NAME, Top
 
 def to_verilog(params: CoreParams) -> str:
     """The whole accelerator as one Verilog text; its top module is `TOP_NAME`."""
-    return str(verilog.convert(Top(params), name=TOP_NAME, emit_src=False))
+    # Millions of small objects live until the end, and looking among them for garbage would take half of the time.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return str(verilog.convert(Top(params), name=TOP_NAME, emit_src=False))
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def source_hash(params: CoreParams) -> str:

@@ -39,23 +39,25 @@ _VERILATE = (
 _COMPILE = ("-std=c++20", "-O2", "-fPIC", "-pthread")
 
 
-def library(params: CoreParams, wave: str = "") -> Path:
+def library(params: CoreParams, wave: str = "", threads: int = 1) -> Path:
     """The shared library for `params`, built now if no process has before; `wave` is "", "vcd" or "fst".
+
+    `threads` is how many the model runs on; benchmarks/rtl_speed.py measures what that brings.
 
     Raises `VtakitError` naming the missing tool, or the step that failed and where its output is.
     """
-    folder = cache_folder("rtl") / model_hash(params, wave)[:32]
-    return built_once(folder, LIBRARY, lambda: _build(params, wave, folder))
+    folder = cache_folder("rtl") / model_hash(params, wave, threads)[:32]
+    return built_once(folder, LIBRARY, lambda: _build(params, wave, threads, folder))
 
 
-def model_hash(params: CoreParams, wave: str) -> str:
+def model_hash(params: CoreParams, wave: str, threads: int) -> str:
     """Hash of the RTL's source, the harness, the flags and the tools' versions."""
-    sources = (source_hash(params), wave, HARNESS.read_text(), FAST.read_text())
+    sources = (source_hash(params), wave, str(threads), HARNESS.read_text(), FAST.read_text())
     parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, verilator_version(), compiler())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _build(params: CoreParams, wave: str, folder: Path) -> None:
+def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
     steps = Console(stderr=True)
     what = f"RTL model of block {params.cfg.block}, batch {params.cfg.batch}, {params.bus_bits}-bit bus (once, a minute or two)"
     with (
@@ -70,7 +72,7 @@ def _build(params: CoreParams, wave: str, folder: Path) -> None:
         root = verilator_root()
         option, define, wave_sources, libraries = WAVES[wave] if wave else ("", "", (), ())
         status.update(f"building the {what}: Verilog to C++")
-        verilate = [str(root / "bin" / "verilator"), *_VERILATE, *([option] if wave else [])]
+        verilate = [str(root / "bin" / "verilator"), *_VERILATE, "--threads", str(threads), *([option] if wave else [])]
         _call([*verilate, "--Mdir", "model", "vta.vlt", "vta.v"], work, folder)
         status.update(f"building the {what}: compiling")
         include = root / "include"
@@ -87,7 +89,10 @@ def _build(params: CoreParams, wave: str, folder: Path) -> None:
         sources += [include / name for name in ("verilated.cpp", "verilated_threads.cpp", *wave_sources)]
         objects = [f"{source.stem}.o" for source in sources]
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            commands = [[compiler(), *flags, "-c", str(s), "-o", o] for s, o in zip(sources, objects, strict=True)]
+            commands = [
+                [compiler(), *flags, *(["-O0"] if "Slow" in source.stem else []), "-c", str(source), "-o", name]  # runs once
+                for source, name in zip(sources, objects, strict=True)
+            ]
             list(pool.map(lambda command: _call(command, work, folder), commands))
         _call([compiler(), "-shared", "-pthread", *objects, *libraries, "-o", LIBRARY], work, folder)
         folder.mkdir(exist_ok=True)
