@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DEFECTS = [  # bench, file, what is there, what is put there instead
-    ("token_queue", "token_queue.py", "(self.push & ~self.overflow)", "self.push"),
+    ("token_queue", "token_queue.py", "(self.push & ~loses)", "self.push"),
     ("scratchpad", "scratchpad.py", "first_row + (lane < first_lane)", "first_row"),
     ("mac_array", "mac_array.py", "wgt[out * cfg.block + into]", "wgt[into * cfg.block + out]"),
     ("alu", "alu.py", "far.eq(Mux(left, ~upper.all(), upper.any()))", "far.eq(upper.any())"),
@@ -25,7 +25,7 @@ DEFECTS = [  # bench, file, what is there, what is put there instead
     ("arithmetic", "arithmetic.py", "Mux(newer, older, read)", "Mux(newer, result, read)"),
     ("arithmetic", "arithmetic.py", "| (older.dst == new.dst) |", "|"),
     ("bursts", "bursts.py", "params.burst_beats - now.beat[: params.burst_beats.bit_length() - 1]", "params.burst_beats"),
-    ("bursts", "bursts.py", "(row_end <= self.window_high)", "(row_end < self.window_high)"),
+    ("bursts", "bursts.py", "(found.end <= self.window_high)", "(found.end < self.window_high)"),
     ("read_buffer", "read_buffer.py", "(room > wanted.last)", "(room != 0)"),
     ("read_master", "read_master.py", "(owners.r_data == n)", "(owners.r_data >= n)"),
     ("read_master", "read_master.py", "(in_flight != params.outstanding) & ~self.stop", "(in_flight != params.outstanding)"),
@@ -37,7 +37,7 @@ DEFECTS = [  # bench, file, what is there, what is put there instead
     ("acc_writer", "acc_writer.py", "source.ready.eq(~write.last | ~self.busy)", "source.ready.eq(1)"),
     ("store_port", "store_port.py", "strobes.eq(Mux(full, 0, Cat(*new_strobes)))", "strobes.eq(Cat(*new_strobes))"),
     ("decoder", "decoder.py", "(f.y_pad_0 | f.y_pad_1 | f.x_pad_0 | f.x_pad_1)", "(f.y_pad_0 | f.y_pad_1 | f.x_pad_0)"),
-    ("fetch", "fetch.py", "has_decoded.eq(has_fetched), decoded", "has_decoded.eq(has_fetched & ~sent), decoded"),
+    ("fetch", "fetch.py", "has_decoded.eq(between.o.valid), decoded", "has_decoded.eq(between.o.valid & ~sent), decoded"),
     ("retire", "retire.py", "(self.retires & (oldest.unit == n + 1))", "self.retires"),
     ("core", "supervisor.py", "[self.clear.eq(1), self.stop.eq(0)]", "[self.clear.eq(resetting), self.stop.eq(0)]"),
     ("core", "registers.py", "with m.If(hit & ~self.busy):", "with m.If(hit):"),
