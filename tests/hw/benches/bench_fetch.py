@@ -22,7 +22,8 @@ def program(cfg, pick, count):
         stage = pick.choice(list(Stage))
         kind = {Stage.LOAD: pick.choice((MemType.INP, MemType.WGT)), Stage.COMPUTE: MemType.UOP, Stage.STORE: MemType.OUT}[stage]
         works = pick.randrange(2)
-        fields = {"memory_type": kind, "x_size": works, "y_size": works, "sram_base": pick.getrandbits(16), "dram_base": pick.getrandbits(32)}
+        fields = {"memory_type": kind, "x_size": works, "y_size": works}
+        fields |= {"sram_base": pick.getrandbits(16), "dram_base": pick.getrandbits(32)}
         yield stage, encode(cfg, "store" if stage is Stage.STORE else "load", **fields)
     yield Stage.COMPUTE, encode(cfg, "finish")
 
@@ -63,7 +64,8 @@ async def sorts_instructions(dut, stall, slow, count, latency):
     await bench.run(lambda: sum(len(s.items) for s in sinks.values()) == count, 100 * count + 400, f"{count} instructions")
     await bench.rest()
     for stage in Stage:
-        want = [{"word": word, "index": index, "works": int(does_something(p.cfg, word))} for index, (mine, word) in enumerate(given) if mine is stage]
+        want = [{"word": word, "index": index, "works": int(does_something(p.cfg, word))}
+                for index, (mine, word) in enumerate(given) if mine is stage]
         assert sinks[stage].items == want, stage.name
     assert state.now == {"ended": 1, "fault": 0, "blocked": 0}
     first, last = address // p.bus_bytes, (address + count * INSN_BYTES - 1) // p.bus_bytes
