@@ -3,7 +3,7 @@
 import cocotb
 from board import blocks, params
 
-from vtakit.hw.isa.codec import encode
+from vtakit.hw.isa.codec import decode, encode
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import FORMATS, MEMORIES, Opcode
 from vtakit.sim.bench.agents import Bench
@@ -27,6 +27,16 @@ def wanted(cfg, word, is_last):
         if found.fault in ELSEWHERE and is_last:
             return int(decoded.stage[0]), int(Fault.NO_FINISH)
     return int(decoded.stage[0]), 0
+
+
+def does_something(cfg, word):
+    """Whether a legal instruction moves or computes anything."""
+    insn = decode(cfg, word)
+    if insn.op is Opcode.FINISH:
+        return False
+    if insn.op in (Opcode.GEMM, Opcode.ALU):
+        return bool(insn["iter_out"] and insn["iter_in"] and insn["uop_bgn"] < insn["uop_end"])
+    return bool(insn["x_size"] and (insn["y_size"] or insn["y_pad_0"] or insn["y_pad_1"]))
 
 
 def legal_words(cfg, pick):
@@ -78,6 +88,8 @@ async def agrees_with_the_simulators(dut, seed):
         if want[1] in (Fault.UNKNOWN_OPCODE, Fault.UNKNOWN_MEMORY_TYPE):  # no stage is meant
             got, want = got[1:], want[1:]
         assert got == want, f"word {word:032x} last {is_last}: got {got}, want {want}"
+        if not want[-1]:
+            assert bench.pins.get("works") == does_something(cfg, word), f"word {word:032x}"
         seen.add(Fault(want[-1]) if want[-1] else None)
     assert seen >= {None, Fault.UNKNOWN_OPCODE, Fault.RESERVED_BITS, Fault.UNKNOWN_MEMORY_TYPE, Fault.UNKNOWN_ALU_OPCODE,
                     Fault.FINISH_NOT_LAST, Fault.ILLEGAL_FLAG, Fault.STORE_PAD, Fault.UOP_RANGE, Fault.NO_FINISH}

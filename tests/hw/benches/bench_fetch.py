@@ -5,10 +5,10 @@ import random
 import cocotb
 from board import blocks, params
 
-from vtakit.hw.isa.codec import encode
+from vtakit.hw.isa.codec import decode, encode
 from vtakit.hw.isa.config import INSN_BYTES
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, MemType, Stage
+from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, MemType, Opcode, Stage
 from vtakit.hw.params import PAGE_BYTES
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.memory import BurstMemory, Timing
@@ -21,9 +21,17 @@ def program(cfg, pick, count):
     for _ in range(count - 1):
         stage = pick.choice(list(Stage))
         kind = {Stage.LOAD: pick.choice((MemType.INP, MemType.WGT)), Stage.COMPUTE: MemType.UOP, Stage.STORE: MemType.OUT}[stage]
-        fields = {"memory_type": kind, "sram_base": pick.getrandbits(16), "dram_base": pick.getrandbits(32)}
+        works = pick.randrange(2)
+        fields = {"memory_type": kind, "x_size": works, "y_size": works}
+        fields |= {"sram_base": pick.getrandbits(16), "dram_base": pick.getrandbits(32)}
         yield stage, encode(cfg, "store" if stage is Stage.STORE else "load", **fields)
     yield Stage.COMPUTE, encode(cfg, "finish")
+
+
+def does_something(cfg, word):
+    """Whether an instruction of `program` moves anything."""
+    insn = decode(cfg, word)
+    return insn.op is not Opcode.FINISH and insn["x_size"] > 0
 
 
 async def started(dut, seed, timing, words, address):
@@ -56,7 +64,8 @@ async def sorts_instructions(dut, stall, slow, count, latency):
     await bench.run(lambda: sum(len(s.items) for s in sinks.values()) == count, 100 * count + 400, f"{count} instructions")
     await bench.rest()
     for stage in Stage:
-        want = [{"word": word, "index": index} for index, (mine, word) in enumerate(given) if mine is stage]
+        want = [{"word": word, "index": index, "works": int(does_something(p.cfg, word))}
+                for index, (mine, word) in enumerate(given) if mine is stage]
         assert sinks[stage].items == want, stage.name
     assert state.now == {"ended": 1, "fault": 0, "blocked": 0}
     first, last = address // p.bus_bytes, (address + count * INSN_BYTES - 1) // p.bus_bytes
