@@ -37,7 +37,7 @@ class AccMemory(wiring.Component):
         bank_bits = acc_banks(cfg) - 1  # low bits of an index that name the bank: 1 or 0
         banks = []
         for number in range(acc_banks(cfg)):
-            m.submodules[f"bank{number}"] = bank = Scratchpad(
+            m.submodules[f"half{number}"] = bank = Scratchpad(
                 element_bits=8 * cfg.acc_bytes, depth_log2=cfg.acc_depth_log2 - bank_bits, readers=2, registered=False,
             )
             banks.append(bank)

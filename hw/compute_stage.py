@@ -97,18 +97,20 @@ class ComputeStage(wiring.Component):
         if cfg.has_acc8:
             connect(m, port.write2, acc_writer.acc8)
 
-        # ACC: arithmetic writes first, its src reads first; a load that is kept waiting has one step left out for it.
+        # ACC: arithmetic writes first, its src reads first; a load that is kept waiting for two cycles, which steps that take the
+        # banks in turn do not cause, has one step left out for it.
         bubbles, asks = Signal(arithmetic.latency), Signal()  # steps left out that are under way; one more is wanted
+        waited = Signal()
         connect(m, arithmetic.result, acc.result)
         connect(m, acc_writer.write, acc.load)
         m.d.comb += [
-            acc_writer.busy.eq(acc.load_busy), asks.eq(acc_writer.blocked & (bubbles == 0)),
+            acc_writer.busy.eq(acc.load_busy), asks.eq(acc_writer.blocked & waited & (bubbles == 0)),
             self.store_ready.eq(~arithmetic.src.enable),
             acc.read1.enable.eq(arithmetic.src.enable | self.store.enable),
             acc.read1.index.eq(Mux(arithmetic.src.enable, arithmetic.src.index, self.store.index)),
             arithmetic.src.data.eq(acc.read1.data), self.store.data.eq(acc.read1.data),
         ]
-        m.d.sync += [arithmetic.hold.eq(self.stop | asks), bubbles.eq(Cat(asks, bubbles))]
+        m.d.sync += [arithmetic.hold.eq(self.stop | asks), bubbles.eq(Cat(asks, bubbles)), waited.eq(acc_writer.blocked)]
 
         # Order between loads and arithmetic, by counting both.
         loads, begun, written = (Signal(LOAD_COUNT_BITS, name=f"loads_{name}") for name in ("started", "begun", "written"))

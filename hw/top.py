@@ -57,9 +57,10 @@ class Top(wiring.Component):
         }
         m.submodules.registers = registers = Registers(settings)
         m.submodules.supervisor = supervisor = Supervisor()
-        counters, core = Counters(), Core(params)
+        m.submodules.counters = counters = Counters()
+        core = Core(params)
         self._reset_by(m, supervisor.clear)
-        m.submodules.counters, m.submodules.core = DomainRenamer("core")(counters), DomainRenamer("core")(core)
+        m.submodules.core = DomainRenamer("core")(core)
         self._pins(m, "s_axil_", registers.axil, axi_lite(ADDRESS_BITS))
         self._pins(m, "m_axi_", core.read, axi_read(params).flip())
         self._pins(m, "m_axi_", core.write, axi_write(params).flip())

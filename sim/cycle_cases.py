@@ -67,7 +67,7 @@ def cases() -> Iterator[Case]:
     """Every case; names are unique."""
     cfg = DEFAULT
     for how, shape, least in (
-        ("low bits stored", MatMul(rows=512, inner=512, columns=512), dict.fromkeys(SYSTEMS, 0.95)),
+        ("low bits stored", MatMul(rows=512, inner=512, columns=512), {"reference": 0.95, "ideal": 0.98}),
         ("shifted", MatMul(rows=512, inner=512, columns=512, shift=16), {}),
         ("shifted and clipped", MatMul(rows=512, inner=512, columns=512, shift=11, clip=True), {}),
     ):

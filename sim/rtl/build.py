@@ -23,7 +23,7 @@ LIBRARY = "libvta.so"
 TOOL_SECONDS = 1200
 _CONFIG = f"""`verilator_config
 // The harness reads the accumulator at the end of a run, and for a trace what each stage does.
-public_flat_rd -module "{TOP_NAME}.core.compute.acc.bank*" -var "bank0"
+public_flat_rd -module "{TOP_NAME}.core.compute.acc.half*" -var "bank0"
 public_flat_rd -module "{TOP_NAME}.core" -var "activity_*"
 public_flat_rd -module "{TOP_NAME}.supervisor" -var "busy"
 """
@@ -78,8 +78,8 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
         include = root / "include"
         defines = [
             f"-DBUS_BYTES={params.bus_bytes}", f"-DINDEX_BITS={INDEX_BITS}", f"-DACC_BYTES={params.cfg.acc_bytes}",
-            f"-DACC_BANKS={acc_banks(params.cfg)}", f"-DACC_FIRST_BANK={_signal('core.compute.acc.bank0.bank0')}",
-            f"-DACC_LAST_BANK={_signal(f'core.compute.acc.bank{acc_banks(params.cfg) - 1}.bank0')}",
+            f"-DACC_BANKS={acc_banks(params.cfg)}", f"-DACC_FIRST_BANK={_signal('core.compute.acc.half0.bank0')}",
+            f"-DACC_LAST_BANK={_signal(f'core.compute.acc.half{acc_banks(params.cfg) - 1}.bank0')}",
             f"-DACTIVITY(stage)={_signal('core.activity_')}##stage", f"-DBUSY={_signal('supervisor.busy')}",
             *([f"-D{define}", "-DWAVE"] if wave else []),
         ]

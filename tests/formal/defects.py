@@ -52,7 +52,7 @@ DEFECTS = (
     defect(*QUEUE, "self.push & ~taken & (count", "self.push & (count", "formal.tokens"),
     defect(*QUEUE, "(self.push & ~loses) - taken", "self.push - taken", "formal.tokens"),
     defect(*BURSTS, "(found.end <= self.window_high)", "(found.end < self.window_high + 2)", "formal.bursts"),
-    defect(*BURSTS, "params.burst_beats - now.beat[: params.burst_beats.bit_length() - 1]", "params.burst_beats",
+    defect(*BURSTS, "params.burst_beats - beat[: params.burst_beats.bit_length() - 1]", "params.burst_beats",
            "formal.bursts"),
     defect(*BURSTS, "now.is_last & ends", "now.is_last", "formal.bursts"),
     defect(*BURSTS, "+ piece.row_bytes + params.bus_bytes - 1", "+ piece.row_bytes", "formal.bursts"),
@@ -81,7 +81,7 @@ DEFECTS = (
            "vtakit.hw.store_stage"),
     defect("stores", "write_master", "WriteMaster", "self.done.eq(finished", "self.done.eq(w.valid & w.ready",
            "vtakit.hw.store_stage"),
-    defect(*END, "self.clear.eq(1), self.stop.eq(0)", "self.stop.eq(0)", "formal.ending"),
+    defect(*END, 'm.d.sync += self.clear.eq(1)\n                    m.next = "FORGET"', 'm.next = "FORGET"', "formal.ending"),
     defect("end of a program", "core", "Core", "self.ended.eq(finished & empty)", "self.ended.eq(finished)", "formal.ending"),
     defect("end of a program", "core", "Core", "reader.idle & store.idle", "reader.idle", "formal.ending"),
 )

@@ -41,7 +41,9 @@ class DoneAfterAllWrites(Checker):
 
         top = AbstractCore(self._params)
         m.submodules.supervisor = supervisor = Supervisor()
-        m.submodules.core = ResetInserter(supervisor.clear)(Fragment.get(top, None))  # made at once, for `made`
+        cleared = Signal()  # as in `hw.top`, a cycle after `clear`
+        m.submodules.core = ResetInserter(cleared)(Fragment.get(top, None))  # made at once, for `made`
+        m.d.sync += cleared.eq(supervisor.clear)
         m.d.comb += [
             supervisor.start.eq(self.free("start")), supervisor.reset.eq(self.free("reset")), top.start.eq(supervisor.go),
             top.stop.eq(supervisor.stop),

@@ -103,5 +103,5 @@ PROOFS = (
           cycles=12, cover_cycles=18),
     Proof(name="stores, longer", checker=lambda: StoresRetireWhenWritten(small(address_bits=4, cfg=TINY), STORES), cycles=16,
           seconds=600, deep=True),
-    Proof(name="end of a program", checker=lambda: DoneAfterAllWrites(small(address_bits=4, cfg=TINY)), cover_cycles=15),
+    Proof(name="end of a program", checker=lambda: DoneAfterAllWrites(small(address_bits=4, cfg=TINY)), cover_cycles=20),
 )

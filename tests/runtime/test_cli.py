@@ -69,7 +69,7 @@ def test_help_lists_every_command_with_its_first_line(capsys):
     for name, summary in cli.summaries().items():
         assert f"  {name:6}  {summary}\n" in text
         assert summary.endswith(".")
-    assert list(cli.summaries()) == ["asm", "check", "disasm", "doctor", "fuzz", "isa", "sim"]
+    assert list(cli.summaries()) == ["asm", "check", "disasm", "doctor", "fuzz", "isa", "sim", "synth"]
 
 
 @pytest.mark.parametrize("name", cli.summaries())
@@ -175,7 +175,7 @@ def test_doctor_knows_what_is_here(capsys):
 
 
 WRONG = {
-    ("smi",): "vtakit smi: unknown command 'smi'; did you mean 'sim'? Known: asm, check, disasm, doctor, fuzz, isa, sim",
+    ("smi",): "vtakit smi: unknown command 'smi'; did you mean 'sim'? Known: asm, check, disasm, doctor, fuzz, isa, sim, synth",
     ("sim",): "vtakit sim: give either a program file or --image with --insn-addr and --insn-count",
     ("sim", "none.vta"): "vtakit sim: cannot read program file 'none.vta': No such file or directory",
     ("sim", "."): "vtakit sim: cannot read program file '.': Is a directory",

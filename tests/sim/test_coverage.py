@@ -121,12 +121,12 @@ def test_every_count_is_a_declared_bin(group, random_coverage):
 
 @pytest.fixture(scope="module")
 def random_coverage():
-    work = cases("rtl", [*NAMED, "any"], 0, 800, 40)
+    work = cases("fsim", [*NAMED, "any"], 0, 800, 40)  # "fsim": a random configuration for each
     return cover(random_program(case.load(), case.seed) for case in work)
 
 
 def test_random_programs_reach_nearly_all(random_coverage):
-    """The long run is benchmarks/coverage.py: 5,000 programs reach every bin."""
+    """The long run is benchmarks/program_coverage.py: 5,000 programs reach every bin."""
     groups = {name: g for name, g in random_coverage.as_json()["groups"].items() if name != "memory"}
     full = {"pads", "load flags", "store flags", "configuration", "gemm", "immediate", "overlap", "page"}
     assert {name: groups[name]["holes"] for name in full if groups[name]["holes"]} == {}

@@ -3,6 +3,7 @@
 import json
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from sim_support import FINISH, TINY
 
@@ -28,6 +29,7 @@ from vtakit.sim.rtl.host import (
     until_idle,
     write_register,
 )
+from vtakit.sim.workloads import Conv2d, conv2d_program, pack_conv2d_inputs
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
 
@@ -94,8 +96,12 @@ def test_start_and_settings_are_refused_while_busy_and_the_run_is_not_disturbed(
 @pytest.mark.parametrize("after_cycles", [1, 40, 90, 150, 260, 500])
 @pytest.mark.parametrize("stall", [0, 50])
 def test_a_soft_reset_stops_a_program_and_the_next_runs_as_if_it_were_the_first(after_cycles, stall):
-    first, second = random_program(TINY, 5), random_program(TINY, 6)
-    want = run_image(second.dram, second.insn_addr, second.insn_count, TINY, bases=second.bases)
+    first = random_program(TINY, 5)
+    shape = Conv2d(height=5, width=5, in_channels=4, out_channels=8, kernel=3, stride=1, pad=1)
+    rng = np.random.default_rng(after_cycles)
+    data, weights = rng.integers(-128, 128, (1, 4, 5, 5)), rng.integers(-128, 128, (8, 4, 3, 3))
+    second = conv2d_program(TINY, shape).link(pack_conv2d_inputs(TINY, shape, data, weights))
+    want = run_image(second.dram, second.insn_addr, second.insn_count, TINY)
     around = Surroundings(latency=100, stall=stall, seed=after_cycles)
     halted = [
         *start(first), Op(kind=Kind.WAIT, value=after_cycles), command("reset"), until_idle(),
@@ -104,12 +110,10 @@ def test_a_soft_reset_stops_a_program_and_the_next_runs_as_if_it_were_the_first(
     # The second program lies behind the first, and is told so by its settings.
     base = -(-len(first.dram) // 64) * 64
     dram = bytearray(first.dram.ljust(base, b"\0") + second.dram)
-    low, high = second.memories.window
-    moved = {kind: address + base for kind, address in second.memories.bases.items()}
     ops = [
         *halted,
-        *program_settings(second.insn_addr + base, second.insn_count, moved, (low + base, high + base)), command("start"),
-        until_idle(), *read_register("status"),
+        *program_settings(second.insn_addr + base, second.insn_count, dict.fromkeys(MemType, base), (base, len(dram))),
+        command("start"), until_idle(), *read_register("status"),
     ]
     done = session(PARAMS, dram, ops, around)
     assert [op.value for op in done.answers if op.kind is Kind.READ] == [0, 0, mask_of("status", "done")]

@@ -148,19 +148,3 @@ async def a_full_queue_blocks_and_loses_nothing(dut):
     await bench.rest(COMMAND_QUEUE_DEPTH + 20)
     assert [item["index"] for item in sink.items] == list(range(count - 1))
     assert [item["index"] for item in compute.items] == [count - 1]
-
-
-@cocotb.test()
-async def hands_out_nothing_after_stop(dut):
-    p = params()
-    pick = random.Random(9)
-    given = list(program(p.cfg, pick, 100))
-    bench, _ = await started(dut, 9, Timing(), [word for _, word in given], 0)
-    sinks = {stage: bench.sink(stage.name.lower()) for stage in Stage}
-    await start(bench)
-    await bench.run(lambda: sum(len(s.items) for s in sinks.values()) > 20, 2000, "20 instructions")
-    bench.pins.set("stop", 1)
-    await bench.rest(20)  # what its queues hold may still go
-    before = sum(len(s.items) for s in sinks.values())
-    await bench.rest(300)
-    assert sum(len(s.items) for s in sinks.values()) == before < 100

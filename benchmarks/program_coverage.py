@@ -1,6 +1,6 @@
 """Functional coverage of the original's programs and of random ones: a table of the groups, the holes, and all counts as JSON.
 
-  python benchmarks/coverage.py --programs 5000 --json coverage.json
+  python benchmarks/program_coverage.py --programs 5000 --json coverage.json
 """
 
 import argparse
