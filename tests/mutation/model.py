@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from amaranth.back import verilog
 from amaranth.hdl import Fragment
-from mutation import schemata, sites
+from mutation import schemata
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME, Top
@@ -32,9 +32,13 @@ def elaborate() -> None:
     Fragment.get(Top(PARAMS), None)
 
 
-def library() -> Path:
-    """The shared library, built now or before."""
-    with patch.multiple(build, to_verilog=_to_verilog, source_hash=_source_hash, HARNESS=HARNESS, _COMPILE=_OPTIONS):
+def library(rewritten: str) -> Path:
+    """The shared library, built now or before; `rewritten` is all source that is not the files'."""
+    def hashed(params: CoreParams) -> str:
+        parts = (source_hash(params), _PRODUCT_HARNESS.read_text(), rewritten, Path(schemata.__file__).read_text())
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    with patch.multiple(build, to_verilog=_to_verilog, source_hash=hashed, HARNESS=HARNESS, _COMPILE=_OPTIONS):
         return build.library(PARAMS)
 
 
@@ -62,8 +66,3 @@ def _to_verilog(params: CoreParams) -> str:
     top = Top(params)
     pins = [value for _, _, value in top.signature.flatten(top)]
     return str(verilog.convert(top, name=TOP_NAME, emit_src=False, ports=[*pins, schemata.MUTANT]))
-
-
-def _source_hash(params: CoreParams) -> str:
-    parts = [source_hash(params), _PRODUCT_HARNESS.read_text(), *(Path(str(m.__file__)).read_text() for m in (schemata, sites))]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

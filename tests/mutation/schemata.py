@@ -3,6 +3,7 @@
 A site whose operands are plain Python numbers during elaboration stays what it is; `APPLIED` has the others.
 """
 
+import ast
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -95,10 +96,12 @@ class Finder(importlib.abc.MetaPathFinder):
 
     def __init__(self, modules: Mapping[str, Path]) -> None:
         self.sites: list[sites.Site] = []
+        self.text = ""  # of all modules as they are rewritten
         self._loaders: dict[str, _Loader] = {}
         for name, path in sorted(modules.items()):
             tree, found = sites.rewrite(path.read_text(), path.name, len(self.sites) + 1)
             self.sites += found
+            self.text += ast.unparse(tree)
             self._loaders[name] = _Loader(name, str(path), compile(tree, str(path), "exec"))
         assert len(self.sites) < 1 << PIN_BITS
 

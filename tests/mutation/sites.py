@@ -13,6 +13,7 @@ SWAPS = {
     "+": "-", "-": "+", "*": "+", "&": "|", "|": "&", "^": "|", "<<": ">>", ">>": "<<",
     "==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">",
 }
+_KINDS = {sign: kind for kind, sign in OPERATORS.items()}
 REDUCTIONS = {"any": "all", "all": "any"}
 
 
@@ -88,13 +89,12 @@ class _Rewriter(ast.NodeTransformer):
         if sign is None:
             self.generic_visit(node)
             return node
-        texts = ast.unparse(left), ast.unparse(right)
-        numbers = [self._site(node, "operator", _spaced(*texts, sign), _spaced(*texts, SWAPS[sign]))]
-        for side, operand in enumerate((left, right)):
+        text = ast.unparse(node)
+        numbers = [self._site(node, "operator", text, _text(node, _KINDS[SWAPS[sign]](), left, right))]
+        for operand in (left, right):
             if is_number(operand):
-                other = [*texts]
-                other[side] = str(other_number(operand.value))  # type: ignore[attr-defined]
-                numbers.append(self._site(node, "constant", _spaced(*texts, sign), _spaced(*other, sign)))
+                sides = [ast.Constant(other_number(side.value)) if side is operand else side for side in (left, right)]
+                numbers.append(self._site(node, "constant", text, _text(node, op, *sides)))
             else:
                 numbers.append(0)
         return _call("binary", ast.Constant(sign), self.visit(left), self.visit(right), *map(ast.Constant, numbers))
@@ -126,8 +126,8 @@ class _Rewriter(ast.NodeTransformer):
                 ]
                 arguments.append(_call("condition", self.visit(argument), *map(ast.Constant, numbers)))
             elif is_number(argument) and (is_mux or method == "eq"):
-                other_value = str(other_number(argument.value))  # type: ignore[attr-defined]
-                changed = [other_value if at == n else text for at, text in enumerate(texts)]
+                other = str(other_number(argument.value))
+                changed = [other if at == n else text for at, text in enumerate(texts)]
                 number = self._site(node, "constant", _call_text(what, texts), _call_text(what, changed))
                 arguments.append(_call("constant", argument, ast.Constant(number)))
             else:
@@ -143,8 +143,9 @@ class _Rewriter(ast.NodeTransformer):
         return number
 
 
-def _spaced(left: str, right: str, sign: str) -> str:
-    return f"{left} {sign} {right}"
+def _text(node: ast.BinOp | ast.Compare, op: ast.AST, left: ast.expr, right: ast.expr) -> str:
+    """The node with another operator or operands, as it is written."""
+    return ast.unparse(ast.BinOp(left, op, right) if isinstance(node, ast.BinOp) else ast.Compare(left, [op], [right]))
 
 
 def _call_text(what: str, arguments: Sequence[str]) -> str:

@@ -2,20 +2,25 @@
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
+import pytest
 import test_random_cycles
 import test_rtl
 import test_rtl_host
 from vtakit.sim import fuzz
+from vtakit.sim.api import Result
+from vtakit.sim.random_programs import RandomProgram
 
 MODULES = (test_rtl, test_rtl_host, test_random_cycles)
-RANDOM = "test_random_programs_give_the_definitions_results"  # shrinks what fails; `_programs` does not
-PROGRAMS, CHUNK = 150, 25  # as many as the test runs of this configuration
+RANDOM = "test_random_programs_give_the_definitions_results"  # it shrinks what fails; `_programs` runs the same ones
+PROGRAMS, CHUNK = 150, 25
+FAILURES = (Exception, pytest.fail.Exception)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,47 +31,75 @@ class Check:
     run: Callable[[], object]
 
 
-def checks() -> list[Check]:
-    """Every check, in the tests' order."""
-    found = [
-        Check(f"random programs {first} to {first + CHUNK - 1}", lambda first=first: _programs(first))
-        for first in range(0, PROGRAMS, CHUNK)
-    ]
+def passed_by_the_original(other_model: type[Exception]) -> tuple[list[Check], str]:
+    """The checks that this model can run, the fastest first; and which one fails, if one does.
+
+    A check that raises `other_model` wants another one.
+    """
+    usable = []
+    for check in _checks():
+        began = time.monotonic()
+        try:
+            check.run()
+        except other_model:
+            continue
+        except FAILURES as error:
+            return [], f"{check.name}: {_said(error)}"
+        usable.append((time.monotonic() - began, check))
+    return [check for _, check in sorted(usable, key=lambda timed: timed[0])], ""
+
+
+def first_failure(checks: Sequence[Check]) -> tuple[str, str]:
+    """The first check that fails, and what it says; ("", "") if all pass."""
+    for check in checks:
+        try:
+            check.run()
+        except FAILURES as error:
+            return check.name, _said(error)
+    return "", ""
+
+
+def _said(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:200]
+
+
+def _checks() -> Iterator[Check]:
+    for first in range(0, PROGRAMS, CHUNK):
+        yield Check(f"random programs {first} to {first + CHUNK - 1}", partial(_programs, first))
     for module in MODULES:
         for name, function in vars(module).items():
-            if name.startswith("test_") and name != RANDOM and function.__module__ == module.__name__:
-                found += _calls(module, name, function)
-    return found
+            if name.startswith("test_") and name != RANDOM and getattr(function, "__module__", "") == module.__name__:
+                yield from _calls(name, function)
 
 
-def _calls(module: ModuleType, name: str, function: Callable[..., object]) -> Iterator[Check]:
+def _calls(name: str, function: Callable[..., object]) -> Iterator[Check]:
     """A call for each combination of the parameters; none if the test wants a fixture."""
     axes: list[list[dict[str, Any]]] = []
     for mark in getattr(function, "pytestmark", []):
         if mark.name == "parametrize":
             names, values = mark.args[0], list(mark.args[1])
             axes.append([{names: v} if isinstance(names, str) else dict(zip(names, v, strict=True)) for v in values])
-    combinations = [{k: v for part in parts for k, v in part.items()} for parts in itertools.product(*axes)]
-    if set(inspect.signature(function).parameters) != set(combinations[0]):
-        return
-    for arguments in combinations:
-        told = ", ".join(str(value) for value in arguments.values())
-        yield Check(f"{name}[{told}]" if told else name, lambda arguments=arguments: function(**arguments))
+    for parts in itertools.product(*axes):
+        arguments = {key: value for part in parts for key, value in part.items()}
+        if set(inspect.signature(function).parameters) == set(arguments):
+            told = ", ".join(map(str, arguments.values()))
+            yield Check(f"{name}[{told}]" if told else name, partial(function, **arguments))
 
 
 @cache
-def _wanted(seed: int) -> tuple[Any, Any]:
+def _wanted(seed: int) -> tuple[fuzz.Case, RandomProgram, Result | str]:
     case = fuzz.Case(config="tiny", seed=seed, length=40, device="rtl")
     program = fuzz.random_program(case.load(), seed, case.length)
-    return program, fuzz._run(program, "fsim", path="compiled")
+    return case, program, fuzz._run(program, "fsim", path="compiled")
 
 
 def _programs(first: int) -> None:
     """Random programs with the memory's latency and stalls by seed, on the mutant and the functional simulator."""
     for seed in range(first, first + CHUNK):
-        program, want = _wanted(seed)
-        case = fuzz.Case(config="tiny", seed=seed, length=40, device="rtl")
+        case, program, want = _wanted(seed)
         got = fuzz._run(program, "rtl", **fuzz._options(case))
+        assert not isinstance(want, str), want
         assert not isinstance(got, str), got
         difference = fuzz.first_difference(got, want)
         assert difference is None, difference
