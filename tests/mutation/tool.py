@@ -48,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             model.select(path, number)
             return suite.first_failure(checks)
 
+        console.print(f"the original passes {len(checks)} checks")
         began = time.monotonic()
         verdicts = list(verdicts_on(chosen, killer, jobs=options.jobs, end=began + 60 * options.minutes, console=console))
     result = {
