@@ -22,14 +22,17 @@ KINDS = {
 
 
 def show(console: Console, result: Mapping[str, Any]) -> None:
-    """A table by file, the survivors, and the rate."""
+    """A table by file, and the rate."""
     table = Table("file", "mutants", "killed", "alive")
     for file, (mutants, killed) in by_file(result).items():
         table.add_row(file, str(mutants), str(killed), str(mutants - killed))
     console.print(table)
-    for site in survivors(result):
-        console.print(f"alive {site.file}:{site.line}  {site.before}  ->  {site.after}", markup=False, soft_wrap=True)
     console.print(summary(result))
+
+
+def tell(console: Console, site: Site) -> None:
+    """One survivor."""
+    console.print(f"alive {site.number} {site.file}:{site.line}  {site.before}  ->  {site.after}", markup=False, soft_wrap=True)
 
 
 def summary(result: Mapping[str, Any]) -> str:

@@ -50,7 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         console.print(f"the original passes {len(checks)} checks")
         began = time.monotonic()
-        verdicts = list(verdicts_on(chosen, killer, jobs=options.jobs, end=began + 60 * options.minutes, console=console))
+        verdicts = []
+        for verdict in verdicts_on(chosen, killer, jobs=options.jobs, end=began + 60 * options.minutes, console=console):
+            verdicts.append(verdict)
+            if not verdict.killer:
+                report.tell(console, verdict.site)
     result = {
         "date": datetime.now(UTC).date().isoformat(), "commit": _commit(), "command": " ".join(["python", *sys.argv]),
         "seconds": round(time.monotonic() - began), "sites": len(finder.sites), "applied": len(applied), "checks": len(checks),
