@@ -10,6 +10,7 @@ from unittest.mock import patch
 from amaranth.back import verilog
 from amaranth.hdl import Fragment
 from mutation import schemata
+
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME, Top

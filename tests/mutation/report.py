@@ -63,9 +63,10 @@ def page(result: Mapping[str, Any], reasons: Mapping[str, Mapping[str, str]]) ->
     lines = [
         "# Mutation check of the RTL's tests", "",
         f"{summary(result)}.", "",
-        f"Date {result['date']}, commit {result['commit']}, configuration `tiny`, 64-bit bus. {result['sites']} places in hw/*.py can",
-        f"change; at {result['applied']} of them an operand is a signal, so that there is a mutant. {result['checks']} checks: the",
-        "tests of the RTL that this configuration can run (tests/mutation/suite.py), fastest first, up to the first that fails.", "",
+        f"Date {result['date']}, commit {result['commit']}, configuration `tiny`, 64-bit bus. hw/*.py has {result['sites']}",
+        f"changes to make; {result['applied']} of them change hardware in this configuration, the others numbers of Python.",
+        f"Each mutant meets {result['checks']} checks, the fastest first, up to the first that fails: the tests of the RTL that",
+        "this configuration can run (tests/mutation/suite.py).", "",
         f"    {result['command']}", "    python tests/mutation/run.py --page FILE   # writes this page from those results", "",
         "| file | mutants | killed | alive |", "|---|---:|---:|---:|",
         *(f"| {file} | {n} | {killed} | {n - killed} |" for file, (n, killed) in by_file(result).items()), "",

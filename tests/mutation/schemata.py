@@ -35,7 +35,7 @@ def choose(original: Value, mutants: Mapping[int, Value]) -> Value:
     chosen = original
     for number, mutant in mutants.items():
         APPLIED.add(number)
-        chosen = Mux(MUTANT == number, mutant, chosen)[: shape.width]
+        chosen = Mux(number == MUTANT, mutant, chosen)[: shape.width]
         if shape.signed:
             chosen = chosen.as_signed()
     return chosen

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 HELPER = "__mutate__"  # what `mutation.schemata` is called in a rewritten module
 OPERATORS = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
+    ast.LShift: "<<", ast.RShift: ">>",
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
 }
 SWAPS = {
@@ -111,8 +112,8 @@ class _Rewriter(ast.NodeTransformer):
         method = node.func.attr if isinstance(node.func, ast.Attribute) else None
         if method in REDUCTIONS and not node.args:
             assert isinstance(node.func, ast.Attribute)
-            other = f"{ast.unparse(node.func.value)}.{REDUCTIONS[method]}()"
-            number = self._site(node, "operator", ast.unparse(node), other)
+            other = ast.Call(ast.Attribute(node.func.value, REDUCTIONS[method], ast.Load()), [], [])
+            number = self._site(node, "operator", ast.unparse(node), ast.unparse(other))
             return _call("reduction", ast.Constant(method), self.visit(node.func.value), ast.Constant(number))
         is_mux = isinstance(node.func, ast.Name) and node.func.id == "Mux"
         texts = [ast.unparse(argument) for argument in node.args]

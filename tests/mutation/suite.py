@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from types import ModuleType
 from typing import Any
 
 import pytest
 import test_random_cycles
 import test_rtl
 import test_rtl_host
+
 from vtakit.sim import Result, fuzz, run_image
 from vtakit.sim.random_programs import RandomProgram, random_program
 
