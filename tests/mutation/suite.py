@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import test_random_cycles
 import test_rtl
+import test_rtl_faults
 import test_rtl_host
 
 from vtakit.sim import Result, fuzz, run_image
 from vtakit.sim.random_programs import RandomProgram, random_program
 
-MODULES = (test_rtl, test_rtl_host, test_random_cycles)
+MODULES = (test_rtl, test_rtl_faults, test_rtl_host, test_random_cycles)
 RANDOM = "test_random_programs_give_the_definitions_results"  # it shrinks what fails; `_programs` runs the same ones
 PROGRAMS, CHUNK = 300, 25
 FAILURES = (Exception, pytest.fail.Exception)
