@@ -1,6 +1,7 @@
 """Mutation sites of the RTL's source: each operator, constant and condition becomes a call that can put another in its place."""
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,11 +21,16 @@ REDUCTIONS = {"any": "all", "all": "any"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """One mutant: at this place of a file, `before` becomes `after`. `number` selects it."""
+    """One mutant: at this place of a file, `before` becomes `after`.
+
+    number  selects it
+    nth     of the places of the file with this change: 1, 2, …
+    """
 
     number: int
     file: str
     line: int
+    nth: int
     kind: str
     before: str
     after: str
@@ -32,7 +38,8 @@ class Site:
     @property
     def key(self) -> str:
         """What names it even when lines move."""
-        return f"{self.file}: {self.before}  ->  {self.after}"
+        again = f" ({self.nth})" if self.nth > 1 else ""
+        return f"{self.file}: {self.before}  ->  {self.after}{again}"
 
 
 def rewrite(source: str, file: str, first: int) -> tuple[ast.Module, list[Site]]:
@@ -57,6 +64,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def __init__(self, file: str, first: int) -> None:
         self.file, self.next, self.sites = file, first, list[Site]()
+        self.seen = Counter[tuple[str, str]]()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         node.body = [self.visit(statement) for statement in node.body]  # no defaults, decorators and annotations
@@ -140,7 +148,11 @@ class _Rewriter(ast.NodeTransformer):
 
     def _site(self, node: ast.expr, kind: str, before: str, after: str) -> int:
         number, self.next = self.next, self.next + 1
-        self.sites.append(Site(number=number, file=self.file, line=node.lineno, kind=kind, before=before, after=after))
+        self.seen[before, after] += 1
+        nth = self.seen[before, after]
+        self.sites.append(
+            Site(number=number, file=self.file, line=node.lineno, nth=nth, kind=kind, before=before, after=after)
+        )
         return number
 
 

@@ -93,7 +93,7 @@ def test_all_mutants_but_those_without_effect_differ():
 
 
 def test_a_page_wants_a_reason_for_every_survivor():
-    site = {"number": 7, "file": "toy.py", "line": 6, "kind": "operator", "before": "a | b", "after": "a & b"}
+    site = {"number": 7, "file": "toy.py", "line": 6, "nth": 1, "kind": "operator", "before": "a | b", "after": "a & b"}
     result = {
         "date": "2026-01-01", "commit": "abc", "command": "python run.py", "seconds": 3, "sites": 9, "applied": 2, "checks": 5,
         "verdicts": [{"site": site, "killer": "", "said": ""}, {"site": {**site, "number": 8}, "killer": "some", "said": "x"}],

@@ -6,8 +6,8 @@ All mutants are in one Verilated model of the configuration `tiny`; a pin select
 import argparse
 import json
 import random
+import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.page:
         report.write(options.page)
         return 0
-    console = Console()
+    console, commit = Console(), _commit()
     finder = schemata.Finder({f"vtakit.hw.{path.stem}": path for path in (ROOT / "hw").glob("*.py") if path.stem != "__init__"})
     finder.install()
     from mutation import model, suite  # they import the RTL, which is rewritten from here on
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not verdict.killer:
                 report.tell(console, verdict.site)
     result = {
-        "date": datetime.now(UTC).date().isoformat(), "commit": _commit(), "command": " ".join(["python", *sys.argv]),
+        "date": datetime.now(UTC).date().isoformat(), "commit": commit, "command": _command(options),
         "seconds": round(time.monotonic() - began), "sites": len(finder.sites), "applied": len(applied), "checks": len(checks),
         "verdicts": [asdict(verdict) for verdict in sorted(verdicts, key=lambda verdict: verdict.site.number)],
     }
@@ -81,6 +81,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.json and not options.json.resolve().parent.is_dir():
         parser.error(f"--json: there is no folder {options.json.resolve().parent}")
     return options
+
+
+def _command(options: argparse.Namespace) -> str:
+    """What repeats the run, without its files and processes."""
+    given = {"--mutants": options.mutants, "--seed": options.seed, "--minutes": options.minutes, "--only": options.only}
+    usual = {"--mutants": 0, "--seed": 0, "--minutes": float("inf"), "--only": ""}
+    parts = [f"{name} {shlex.quote(str(value))}" for name, value in given.items() if value != usual[name]]
+    return " ".join(["python tests/mutation/run.py", *parts, "--json FILE"])
 
 
 def _commit() -> str:
