@@ -16,9 +16,9 @@ KINDS = {
     "equivalent": "nothing that a program, a host or the bus can see differs, on any configuration",
     "speed": "only time or area differs, and no cycle count that is kept shows it",
     "configuration": "differs only on a configuration or bus other than the mutated one",
-    "host": "the simulated host or memory never does what would show it",
+    "elsewhere": "killed by a test that this tool does not run",
     "depth": "differs only after more cycles or instructions, or in a rarer coincidence, than the suite has",
-    "hole": "a test is missing",
+    "hole": "a test was missing; it has been added since",
 }
 
 

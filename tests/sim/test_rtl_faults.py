@@ -6,7 +6,7 @@ from test_faults import INDEX, INDEX_UOPS, INSIDE, LOAD_UOPS
 
 from vtakit.hw.isa.codec import to_bytes
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import MEMORIES, MemType, Stage
+from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, MEMORIES, MemType, Stage
 from vtakit.hw.isa.regs import mask_of
 from vtakit.hw.params import CoreParams
 from vtakit.sim import run_image
@@ -54,6 +54,11 @@ def test_an_address_outside_the_window_names_its_instruction_among_others(kind, 
     window = (64, CODE_AT)
     assert run((lowest, highest, highest, lowest, FINISH), window=window).counters["insn_counter"] == 5
     assert stopped_by((lowest, highest, bad, highest, lowest, lowest, FINISH), window=window) == (Fault.DRAM_RANGE, 2)
+
+
+def test_a_deadlock_behind_a_full_instruction_queue_is_found():
+    words = (load(INP, pop_next=1), *[load(INP)] * (COMMAND_QUEUE_DEPTH + 88), FINISH)
+    assert stopped_by(words) == (Fault.DEADLOCK, 0)
 
 
 @pytest.mark.parametrize("kind", [INP, ACC])
