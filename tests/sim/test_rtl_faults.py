@@ -85,3 +85,13 @@ def test_a_reset_while_a_fault_waits_for_the_last_burst_forgets_the_fault():
     assert values([draining]) == [busy | error, *fault]
     assert values([until_idle()]) == [error, *fault]
     assert values([draining, command("reset"), until_idle()]) == [0, 0, 0]
+
+
+def test_loads_that_wait_for_arithmetic_lose_no_beat():
+    """More beats are asked for than a reader has room for."""
+    data = bytes(n * 37 % 251 for n in range(1024))
+    words = (
+        LOAD_UOPS, steps(reset=1, iter_out=32, iter_in=32),
+        *(load(ACC, x_size=32, dram_base=n) for n in range(6)), FINISH,
+    )
+    assert first_difference(run(words, data), execute(words, "plain", dram=data)) is None

@@ -76,7 +76,9 @@ def test_what_no_register_allows_is_answered_with_an_error():
         Op(kind=Kind.READ, address=end), Op(kind=Kind.WRITE, address=end, value=1), *write_register("identity", 1),
         Op(kind=Kind.READ, address=0xFFC), *read_register("identity"), *read_register("control"),
     ]
-    assert [op.response for op in talk(ops).answers] == [SLVERR, SLVERR, SLVERR, SLVERR, OKAY, OKAY]
+    answers = talk(ops).answers
+    assert [op.response for op in answers] == [SLVERR, SLVERR, SLVERR, SLVERR, OKAY, OKAY]
+    assert {op.value for op in answers if op.kind is Kind.READ and op.response == SLVERR} == {0}
 
 
 def test_start_and_settings_are_refused_while_busy_and_the_run_is_not_disturbed():
