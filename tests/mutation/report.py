@@ -68,7 +68,7 @@ def page(result: Mapping[str, Any], reasons: Mapping[str, Mapping[str, str]]) ->
         f"changes to make; {result['applied']} of them change hardware in this configuration, the others numbers of Python. Of",
         f"those, {len(result['verdicts'])} were run, in random order.",
         f"Each mutant meets {result['checks']} checks, the fastest first, up to the first that fails: the tests of the RTL that",
-        "this configuration can run (tests/mutation/suite.py).", "",
+        "this configuration can run (tests/mutation/suite.py).", *([result["note"]] if "note" in result else []), "",
         f"    {result['command']}", "    python tests/mutation/run.py --page FILE   # writes this page from those results", "",
         "| file | mutants | killed | alive |", "|---|---:|---:|---:|",
         *(f"| {file} | {n} | {killed} | {n - killed} |" for file, (n, killed) in by_file(result).items()), "",
