@@ -18,3 +18,4 @@ def path(request: pytest.FixtureRequest) -> str:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of this project's tests."""
     parser.addoption("--deep-proofs", action="store_true", help="also run the formal proofs that take minutes")
+    parser.addoption("--update-cycles", action="store_true", help="rewrite the reviewed cycle counts")

@@ -271,13 +271,16 @@ def test_an_index_beyond_a_scratchpad_stops_the_program(case, path):
     refused(words, path, Fault.SRAM_RANGE, 2, f"instruction 2 ({text}): its largest {detail} scratchpad", dram=INDEX_UOPS)
 
 
-@pytest.mark.parametrize("fields", [
+INSIDE = [
     *({k: v for k, v in case[0].items() if k not in ("uop_bgn", "uop_end")} for case in INDEX.values() if "uop_bgn" in case[0]),
     {"uop_bgn": 2, "uop_end": 4, "iter_in": 40, "src_in": 31, "wgt_in": 15, "reset": 1},
     {"uop_bgn": 2, "uop_end": 4, "iter_out": 40, "src_out": 31, "wgt_out": 15, "reset": 1},
     {"op": "alu", "uop_bgn": 2, "uop_end": 4, "iter_in": 40, "src_in": 31, "use_imm": 1},
     {"op": "alu", "uop_bgn": 3, "uop_end": 4},
-], ids=str)
+]
+
+
+@pytest.mark.parametrize("fields", INSIDE, ids=str)
 def test_an_index_that_is_inside_or_not_used_runs(fields, path):
     assert execute((LOAD_UOPS, steps(**fields), FINISH), path, dram=INDEX_UOPS).counters["insn_counter"] == 3
 

@@ -10,7 +10,7 @@ from sim_support import FINISH, TINY
 from vtakit.hw.isa.codec import encode, to_bytes
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import ALL_FEATURES, ISA_VERSION, TOKEN_QUEUE_DEPTH, MemType, Stage
+from vtakit.hw.isa.insns import ALL_FEATURES, COMMAND_QUEUE_DEPTH, ISA_VERSION, TOKEN_QUEUE_DEPTH, MemType, Stage
 from vtakit.hw.isa.regs import IDENTITY, REGISTERS, AccessMode, mask_of, offset_of, pack_config
 from vtakit.hw.params import CoreParams
 from vtakit.sim import run_image
@@ -69,6 +69,7 @@ def test_every_setting_is_kept_as_far_as_its_bits_exist():
     ops = [op for name, value in values.items() for op in write_register(name, value)]
     done = talk([*ops, *(op for name in values for op in read_register(name))], around=Surroundings(stall=60, seed=4))
     assert done.registers() == {name: value & want[name] for name, value in values.items()}
+    assert {op.response for op in done.answers} == {OKAY}
 
 
 def test_what_no_register_allows_is_answered_with_an_error():
@@ -77,7 +78,9 @@ def test_what_no_register_allows_is_answered_with_an_error():
         Op(kind=Kind.READ, address=end), Op(kind=Kind.WRITE, address=end, value=1), *write_register("identity", 1),
         Op(kind=Kind.READ, address=0xFFC), *read_register("identity"), *read_register("control"),
     ]
-    assert [op.response for op in talk(ops).answers] == [SLVERR, SLVERR, SLVERR, SLVERR, OKAY, OKAY]
+    answers = talk(ops).answers
+    assert [op.response for op in answers] == [SLVERR, SLVERR, SLVERR, SLVERR, OKAY, OKAY]
+    assert {op.value for op in answers if op.kind is Kind.READ and op.response == SLVERR} == {0}
 
 
 def test_start_and_settings_are_refused_while_busy_and_the_run_is_not_disturbed():
@@ -121,14 +124,15 @@ def test_a_soft_reset_stops_a_program_and_the_next_runs_as_if_it_were_the_first(
 
 
 def test_a_start_after_a_fault_needs_no_reset():
-    good, bad = to_bytes([FINISH]), to_bytes([encode(TINY, "load", memory_type=MemType.INP, pop_next=1), FINISH])
-    states = [*read_register("status"), *read_register("error")]
+    load = {"memory_type": MemType.INP}
+    good, bad = to_bytes([FINISH]), to_bytes([encode(TINY, "load", **load), encode(TINY, "load", pop_next=1, **load), FINISH])
+    states = [op for name in ("status", "error", "error_insn") for op in read_register(name)]
     ops = [
-        *program_settings(0, 2, dict.fromkeys(MemType, 0), (0, 64)), command("start"), until_idle(), *states,
-        *write_register("insn_addr", 32), *write_register("insn_count", 1), command("start"), until_idle(), *states,
+        *program_settings(0, 3, dict.fromkeys(MemType, 0), (0, 64)), command("start"), until_idle(), *states,
+        *write_register("insn_addr", 48), *write_register("insn_count", 1), command("start"), until_idle(), *states,
     ]
     values = [op.value for op in talk(ops, bad + good).answers if op.kind is Kind.READ]
-    assert values == [mask_of("status", "error"), Fault.DEADLOCK | Stage.COMPUTE << 8, mask_of("status", "done"), 0]
+    assert values == [mask_of("status", "error"), Fault.DEADLOCK | Stage.COMPUTE << 8, 1, mask_of("status", "done"), 0, 0]
 
 
 def test_counters_run_on_until_they_are_cleared():
@@ -257,3 +261,34 @@ def test_wrong_options_are_refused(option, message):
     with pytest.raises(VtakitError) as refused:
         run_image(to_bytes([FINISH]), 0, 1, TINY, "rtl", **option)
     assert str(refused.value) == message
+
+
+# Instructions that take their stage much longer than their fetch.
+SLOW = {
+    "load": {"memory_type": MemType.WGT, "x_size": 16, "y_size": 1},
+    "store": {"memory_type": MemType.OUT, "x_size": 32, "y_size": 1},
+    "gemm": {"reset": 1, "uop_end": 1, "iter_out": 4, "iter_in": 8},
+}
+
+
+@pytest.mark.parametrize("op", SLOW)
+def test_a_stage_that_has_more_instructions_than_its_queue_holds_loses_none(op):
+    count, code_at = COMMAND_QUEUE_DEPTH + 88, 1024
+    image = bytes(code_at) + to_bytes([encode(TINY, op, **SLOW[op])] * count + [FINISH])
+    trace = run_image(image, code_at, count + 1, TINY, "rtl", trace=True, max_cycles=100_000).trace
+    assert sorted(s.index for s in trace.instructions) == list(range(count + 1))
+
+
+def test_stores_that_the_memory_takes_slowly_lose_nothing():
+    stores, code_at = 12, 4096
+    row = {"memory_type": MemType.OUT, "x_size": 31, "y_size": 1}
+    words = [
+        encode(TINY, "load", memory_type=MemType.ACC, x_size=32, y_size=1, push_next=1),
+        *(encode(TINY, "store", dram_base=200 + 33 * n, pop_prev=n == 0, **row) for n in range(stores)), FINISH,
+    ]
+    data = bytes(n * 37 % 251 for n in range(TINY.acc_depth * TINY.acc_bytes))
+    image = data.ljust(code_at, b"\0") + to_bytes(words)
+    want = run_image(image, code_at, len(words), TINY)
+    for bandwidth in (100, 20, 3):
+        got = run_image(image, code_at, len(words), TINY, "rtl", bandwidth=bandwidth, max_cycles=100_000)
+        assert first_difference(got, want) is None
