@@ -17,7 +17,7 @@ sys.path.insert(0, str(BENCHES))  # cocotb imports the benches by name, and they
 from board import board, params_of  # noqa: E402
 
 pytestmark = [
-    pytest.mark.xdist_group("rtl"),  # one process builds each model
+    pytest.mark.xdist_group("cocotb"),  # one process builds each model
     pytest.mark.timeout(900),  # the first test of a model builds it
 ]
 

@@ -13,7 +13,7 @@ from vtakit.sim.bench.model import build, simulate
 sys.path.insert(0, str(Path(__file__).parent / "benches"))  # cocotb imports the bench by name
 
 pytestmark = [
-    pytest.mark.xdist_group("rtl"),  # one process builds each model
+    pytest.mark.xdist_group("cocotb"),  # one process builds each model
     pytest.mark.timeout(900),  # the first run builds it
 ]
 

@@ -8,7 +8,7 @@ import pytest
 
 from vtakit.sim.cycle_cases import SYSTEMS, cases, measure
 
-pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
+pytestmark = pytest.mark.xdist_group("rtl-default")  # one process builds each model
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "python benchmarks/rtl_cycles.py --write"
