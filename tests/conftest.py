@@ -19,3 +19,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of this project's tests."""
     parser.addoption("--deep-proofs", action="store_true", help="also run the formal proofs that take minutes")
     parser.addoption("--update-cycles", action="store_true", help="rewrite the reviewed cycle counts")
+    parser.addoption("--all-models", action="store_true", help="also run what needs RTL models that take minutes to build")
