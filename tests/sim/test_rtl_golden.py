@@ -1,4 +1,4 @@
-"""The original's programs on the hardware: DRAM and accumulator as its models gave them, with a good memory and with a bad one."""
+"""The original's programs on the hardware: DRAM and accumulator as its models gave them, with a good and a bad memory."""
 
 import zlib
 
