@@ -43,23 +43,20 @@ class Alu(wiring.Component):
             m.d.sync += is_product.eq(self.opcode == AluOp.MUL)
         for lane in range(len(self.a) // bits):
             a, b = Signal(signed(bits), name=f"a{lane}"), Signal(signed(b_bits), name=f"b{lane}")
-            found, smaller = Signal(bits, name=f"found{lane}"), Signal(name=f"smaller{lane}")
             kept, product = Signal(bits, name=f"kept{lane}"), Signal(bits, name=f"product{lane}")
             m.d.comb += [
-                a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, b_bits)), smaller.eq(a < b),
+                a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, b_bits)),
                 self.result.word_select(lane, bits).eq(Mux(is_product, product, kept)),
             ]
-            with m.Switch(self.opcode):
-                with m.Case(AluOp.MIN):
-                    m.d.comb += found.eq(Mux(smaller, a, b))
-                with m.Case(AluOp.MAX):
-                    m.d.comb += found.eq(Mux(smaller, b, a))
-                with m.Case(AluOp.SHR):
-                    m.d.comb += found.eq(self._shifted(m, a, b, lane))
-                with m.Default():
-                    m.d.comb += found.eq(a + b)
             with m.If(self.runs):
-                m.d.sync += [kept.eq(found), product.eq(a * b)]
+                m.d.sync += product.eq(a * b)
+                with m.Switch(self.opcode):
+                    with m.Case(AluOp.MIN, AluOp.MAX):
+                        m.d.sync += kept.eq(Mux((a < b) == (self.opcode == AluOp.MIN), a, b))
+                    with m.Case(AluOp.SHR):
+                        m.d.sync += kept.eq(self._shifted(m, a, b, lane))
+                    with m.Default():
+                        m.d.sync += kept.eq(a + b)
         return m
 
     def _shifted(self, m: Module, a: Signal, b: Signal, lane: int) -> Value:

@@ -15,6 +15,7 @@ the stage last, an operand is exchanged for a newer result of the same element, 
 no pause. After an ALU step, one that needs its result, and any GEMM step, waits two cycles.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed
@@ -68,7 +69,7 @@ class Arithmetic(wiring.Component):
         control = data.StructLayout({
             "dst": cfg.acc_depth_log2, "src": cfg.acc_depth_log2, "reset": 1, "alu_opcode": 3, "use_imm": 1, "imm": signed(16),
         })
-        at = [Signal(control, name=f"stage{n}") for n in range(last + ALU_STAGES + 1)]
+        at = [Signal(control, name=f"stage{n}", reset_less=True) for n in range(last + ALU_STAGES + 1)]
         gemms, alus, ends = (
             [Signal(name=f"{name}{n}") for n in range(last + extra + 1)]
             for name, extra in (("gemm", 0), ("alu", ALU_STAGES), ("ends", 1 + ALU_STAGES))
@@ -105,9 +106,10 @@ class Arithmetic(wiring.Component):
         result, older = (Signal(word, name=n, reset_less=True) for n in ("result", "older"))  # of this cycle, and of the last
         m.d.sync += older.eq(result)
 
-        def operand(name: str, read: Value) -> Value:
+        def operand(name: str, read: Value, uses: Sequence[Value]) -> Value:
             """dst or src of the step at the stage `last`, whatever was written to its element since it was read.
 
+            The registers move for the steps that use it.
             Which result meets which step is decided a cycle ahead, by comparing indices one stage earlier.
             """
             def meets(stage: int, valid: Value, index: Value) -> Signal:
@@ -117,18 +119,22 @@ class Arithmetic(wiring.Component):
                 return flag
 
             newest, newer = meets(last - 3, write, written), meets(last - 3, self.result.valid, self.result.index)
-            first, second = Signal(word, name=f"{name}_first"), Signal(word, name=f"{name}_second")
-            m.d.sync += first.eq(Mux(newest, result, Mux(newer, older, read)))
-            m.d.sync += second.eq(Mux(meets(last - 2, write, written), result, first))
+            first, second = (Signal(word, name=f"{name}_{n}", reset_less=True) for n in ("first", "second"))
+            meets_first = meets(last - 2, write, written)
+            with m.If(uses[last - 2]):
+                m.d.sync += first.eq(Mux(newest, result, Mux(newer, older, read)))
+            with m.If(uses[last - 1]):
+                m.d.sync += second.eq(Mux(meets_first, result, first))
             return Mux(meets(last - 1, write, written), result, second)
 
-        a, b = operand("dst", self.acc.data), operand("src", self.src.data)
+        works = [gemm | alu for gemm, alu in zip(gemms, alus)]
+        a, b = operand("dst", self.acc.data, works), operand("src", self.src.data, alus)
         self._alu_operands(m, alu, a, b, at[last], alus[last])
         m.d.comb += alu.runs.eq(alus[last + 1])
         total = Signal(word)
         for lane in range(cfg.batch * cfg.block):
             part = slice(lane * cfg.acc_bits, (lane + 1) * cfg.acc_bits)
-            m.d.comb += total[part].eq(a[part] + macs.sums[part])
+            m.d.comb += total[part].eq(a[part] + macs.sums[lane])
         with m.If(alus[last + ALU_STAGES]):
             m.d.sync += result.eq(alu.result)
         with m.Else():

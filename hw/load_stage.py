@@ -35,7 +35,7 @@ def connect_write(m: Module, params: CoreParams, to: Target, writes: stream.Inte
     value = Mux(write.zero, 0, write.data)
     m.d.comb += [
         writes.ready.eq(1), port.valid.eq(writes.valid), port.index.eq(write.index), port.count.eq(write.count),
-        port.mask.eq(Mux(write.zero, ~0, 1 << write.beat) if beats > 1 else 1),
+        port.mask.eq(Mux(write.zero, ~0, 1 << write.beat[: beats.bit_length() - 1]) if beats > 1 else 1),
     ]
     for lane in range(to.lanes):
         bits = 8 * to.element_bytes

@@ -43,45 +43,45 @@ class Registers(wiring.Component):
         super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
-        self._write(m)
-        self._read(m)
+        m, awake = Module(), Signal()  # in reset nothing is taken that would then be lost
+        m.d.sync += awake.eq(1)
+        self._write(m, awake)
+        self._read(m, awake)
         return m
 
-    def _write(self, m: Module) -> None:
+    def _write(self, m: Module, awake: Signal) -> None:
         aw, w, b = self.axil.aw, self.axil.w, self.axil.b
-        address, data, strobes = Signal(ADDRESS_BITS), Signal(WORD_BITS), Signal(REGISTER_BYTES)
+        address, data, mask = Signal(ADDRESS_BITS), Signal(WORD_BITS), Signal(WORD_BITS)  # mask: of the bits to write
         has_address, has_data, accept, legal = (Signal(name=name) for name in ("has_address", "has_data", "accept", "legal"))
-        m.d.comb += [aw.ready.eq(~has_address), w.ready.eq(~has_data), accept.eq(has_address & has_data & ~b.valid)]
+        m.d.comb += [aw.ready.eq(awake & ~has_address), w.ready.eq(awake & ~has_data), accept.eq(has_address & has_data & ~b.valid)]
         with m.If(aw.valid & aw.ready):
             m.d.sync += [has_address.eq(1), address.eq(aw.payload.addr)]
         with m.If(w.valid & w.ready):
-            m.d.sync += [has_data.eq(1), data.eq(w.payload.data), strobes.eq(w.payload.strb)]
+            m.d.sync += [has_data.eq(1), data.eq(w.payload.data), mask.eq(Cat(s.replicate(8) for s in w.payload.strb))]
         with m.If(b.ready):
             m.d.sync += b.valid.eq(0)
         with m.If(accept):
             m.d.sync += [has_address.eq(0), has_data.eq(0), b.valid.eq(1), b.payload.resp.eq(Mux(legal, OKAY, SLVERR))]
-        bits = Cat(strobe.replicate(8) for strobe in strobes)
-        for at, register in offsets():
-            for word in range(register.words):
-                hit = Signal(name=f"writes_{register.name}_{word}")
-                m.d.comb += hit.eq(accept & (address[2:] == at // REGISTER_BYTES + word))
-                if register.mode is AccessMode.READ_WRITE:
-                    value = getattr(self, register.name)[WORD_BITS * word : WORD_BITS * (word + 1)]
-                    keeps = Const(~(register.align - 1) if word == 0 else ~0, WORD_BITS)
-                    with m.If(hit & ~self.busy):
-                        m.d.comb += legal.eq(1)
-                        m.d.sync += value.eq(((value & ~bits) | (data & bits)) & keeps)
-                elif register.mode is AccessMode.WRITE_ONE:
-                    pulses = [getattr(self, field.name) for field in register.fields]
-                    with m.If(hit & ~(self.busy & data[0] & strobes[0])):  # bit 0 is start
-                        m.d.comb += [legal.eq(1), *(pulse.eq(data[n] & strobes[0]) for n, pulse in enumerate(pulses))]
+        with m.If(accept), m.Switch(address[2:]):
+            for at, register in offsets():
+                for word in range(register.words):
+                    with m.Case(at // REGISTER_BYTES + word):
+                        if register.mode is AccessMode.READ_WRITE:
+                            value = getattr(self, register.name)[WORD_BITS * word : WORD_BITS * (word + 1)]
+                            keeps = Const(~(register.align - 1) if word == 0 else ~0, WORD_BITS)
+                            with m.If(~self.busy):
+                                m.d.comb += legal.eq(1)
+                                m.d.sync += value.eq(((value & ~mask) | (data & mask)) & keeps)
+                        elif register.mode is AccessMode.WRITE_ONE:
+                            pulses = [getattr(self, field.name) for field in register.fields]
+                            with m.If(~(self.busy & data[0] & mask[0])):  # bit 0 is start
+                                m.d.comb += [legal.eq(1), *(p.eq(data[n] & mask[0]) for n, p in enumerate(pulses))]
 
-    def _read(self, m: Module) -> None:
+    def _read(self, m: Module, awake: Signal) -> None:
         ar, r = self.axil.ar, self.axil.r
         address, has_address, high = Signal(ADDRESS_BITS), Signal(), Signal(WORD_BITS)
         accept = Signal(name="accept_read")
-        m.d.comb += [ar.ready.eq(~has_address), accept.eq(has_address & ~r.valid)]
+        m.d.comb += [ar.ready.eq(awake & ~has_address), accept.eq(has_address & ~r.valid)]
         with m.If(ar.valid & ar.ready):
             m.d.sync += [has_address.eq(1), address.eq(ar.payload.addr)]
         with m.If(r.ready):

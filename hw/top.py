@@ -1,6 +1,6 @@
 """The accelerator as a block for a system: an AXI4-Lite port for the host's registers, an AXI4 port for memory."""
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, Signal, Value
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -55,12 +55,17 @@ class Top(wiring.Component):
             **{f"base_{kind.name.lower()}": params.address_bits for kind in MEMORIES},
             "window_low": params.address_bits, "window_high": params.address_bits + 1,
         }
-        m.submodules.registers = registers = Registers(settings)
-        m.submodules.supervisor = supervisor = Supervisor()
-        m.submodules.counters = counters = Counters()
-        core = Core(params)
-        self._reset_by(m, supervisor.clear)
-        m.submodules.core = DomainRenamer("core")(core)
+        registers, supervisor, counters, core = Registers(settings), Supervisor(), Counters(), Core(params)
+        pin_reset, core_reset = Signal(name="pin_reset", init=1, reset_less=True), Signal(name="core_reset", init=1)
+        m.d.sync += pin_reset.eq(ResetSignal())
+        m.d.control += core_reset.eq(supervisor.clear)
+        for domain, reset, blocks in (
+            ("control", pin_reset, {"registers": registers, "supervisor": supervisor, "counters": counters}),
+            ("core", core_reset, {"core": core}),
+        ):
+            self._domain(m, domain, reset)
+            for name, block in blocks.items():
+                m.submodules[name] = DomainRenamer(domain)(block)
         self._pins(m, "s_axil_", registers.axil, axi_lite(ADDRESS_BITS))
         self._pins(m, "m_axi_", core.read, axi_read(params).flip())
         self._pins(m, "m_axi_", core.write, axi_write(params).flip())
@@ -89,14 +94,13 @@ class Top(wiring.Component):
         m.d.comb += [getattr(registers, name).eq(value) for name, value in values.items()]
         return m
 
-    def _reset_by(self, m: Module, clear: Value) -> None:
-        """The core's own reset, a cycle after `clear` and after the pin.
+    def _domain(self, m: Module, name: str, reset: Signal) -> None:
+        """A part of the accelerator with a reset of its own, from a register.
 
-        From a register it can reach every corner in time; and a simulator then has no path from a pin to work out twice a cycle.
+        So it can reach every corner in time, and a simulator has no path from a pin to work out twice a cycle.
         """
-        domain, reset = ClockDomain("core", local=True), Signal(name="core_reset", init=1)
+        domain = ClockDomain(name, local=True)
         m.domains += domain
-        m.d.sync += reset.eq(clear)
         m.d.comb += [domain.clk.eq(ClockSignal()), domain.rst.eq(reset)]
 
     def _pins(self, m: Module, prefix: str, port: wiring.PureInterface, signature: wiring.Signature) -> None:

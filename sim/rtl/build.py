@@ -2,8 +2,11 @@
 
 import hashlib
 import os
+import pickle
 import subprocess
+import sys
 import tempfile
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from vtakit.hw.verilog import source_hash, to_verilog
 from vtakit.sim.verilator import built_once, cache_folder, compiler, environment, verilator_root, verilator_version
 
 HARNESS = Path(__file__).with_name("harness.cpp")
+TRAINING = Path(__file__).with_name("training.py")
 FAST = Path(__file__).with_name("verilated_fast.h")
 LIBRARY = "libvta.so"
 TOOL_SECONDS = 1200
@@ -34,7 +38,7 @@ WAVES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
 }
 _VERILATE = (
     "--cc", "--prefix", "Vvta", "--top-module", TOP_NAME, "-O3", "--noassert", "--x-assign", "fast", "--x-initial", "fast",
-    "-Wno-fatal", "-Wno-lint",
+    "-Wno-fatal", "-Wno-lint", "--reloop-limit", "128",  # a row of WGT as single words, which g++ makes vectors of
 )
 _COMPILE = ("-std=c++20", "-O2", "-fPIC", "-pthread")
 
@@ -52,7 +56,7 @@ def library(params: CoreParams, wave: str = "", threads: int = 1) -> Path:
 
 def model_hash(params: CoreParams, wave: str, threads: int) -> str:
     """Hash of the RTL's source, the harness, the flags and the tools' versions."""
-    sources = (source_hash(params), wave, str(threads), HARNESS.read_text(), FAST.read_text())
+    sources = (source_hash(params), wave, str(threads), HARNESS.read_text(), FAST.read_text(), TRAINING.read_text())
     parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, verilator_version(), compiler())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -84,17 +88,36 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
             *([f"-D{define}", "-DWAVE"] if wave else []),
         ]
         folders = [f"-I{path}" for path in (work / "model", include, include / "vltstd")]
-        flags = [*_COMPILE, *defines, *folders, "-include", str(FAST)]
-        sources = [HARNESS, *sorted((work / "model").glob("*.cpp"))]
-        sources += [include / name for name in ("verilated.cpp", "verilated_threads.cpp", *wave_sources)]
-        objects = [f"{source.stem}.o" for source in sources]
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            commands = [
-                [compiler(), *flags, *(["-O0"] if "Slow" in source.stem else []), "-c", str(source), "-o", name]  # runs once
-                for source, name in zip(sources, objects, strict=True)
-            ]
-            list(pool.map(lambda command: _call(command, work, folder), commands))
-        _call([compiler(), "-shared", "-pthread", *objects, *libraries, "-o", LIBRARY], work, folder)
+        generated = sorted((work / "model").glob("*.cpp"))
+        runtime = [include / name for name in ("verilated.cpp", "verilated_threads.cpp", *wave_sources)]
+        once = {source for source in generated if "Slow" in source.stem}  # code that runs once
+        usual = [HARNESS, *(source for source in generated if source not in once)]
+        objects = [f"{source.stem}.o" for source in (*usual, *once, *runtime)]
+
+        def compile_all(sources: Iterable[Path], *more: str) -> None:
+            flags = [*_COMPILE, *defines, *folders, "-include", str(FAST), *more]
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                commands = [
+                    [compiler(), *flags, *(["-O0"] if source in once else []), "-c", str(source), "-o", f"{source.stem}.o"]
+                    for source in sources
+                ]
+                list(pool.map(lambda command: _call(command, work, folder), commands))
+
+        def link(*more: str) -> None:
+            _call([compiler(), "-shared", "-pthread", *more, *objects, *libraries, "-o", LIBRARY], work, folder)
+
+        compile_all((*once, *runtime))
+        if wave:  # for a look at some cycles, not for speed
+            compile_all(usual)
+        else:
+            compile_all(usual, "-fprofile-generate", f"-fprofile-update={'single' if threads == 1 else 'atomic'}")
+            link("-fprofile-generate")
+            status.update(f"building the {what}: trial run")
+            (work / "params").write_bytes(pickle.dumps(params))
+            _call([sys.executable, "-m", "vtakit.sim.rtl.training", "params", str(work / LIBRARY)], work, folder)
+            status.update(f"building the {what}: compiling for the usual ways")
+            compile_all(usual, "-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile")
+        link()
         folder.mkdir(exist_ok=True)
         (work / "vta.v").replace(folder / "vta.v")
         (work / LIBRARY).replace(folder / LIBRARY)

@@ -28,7 +28,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint8_t kSlvErr = 2, kDecErr = 3;
-constexpr int kStages = 3, kPollCycles = 32;
+constexpr int kStages = 3, kPollCycles = 32, kResetCycles = 4;
 constexpr uint64_t kIndexMask = (1ull << INDEX_BITS) - 1;
 
 enum Ending : uint64_t { kRunning, kEnded, kTimeout, kPageCrossed, kDataWithoutAddress, kWrongLast, kUnstable, kWrongBurst };
@@ -288,7 +288,8 @@ struct Model {
             wave->open(s.wave);
         }
 #endif
-        top.clk = 0, top.rst = 1, tick();
+        top.clk = 0, top.rst = 1;
+        for (int i = 0; i < kResetCycles; i++) fall(), rise();
         top.rst = 0;
     }
 
@@ -299,14 +300,12 @@ struct Model {
             if (cycle >= s.max_cycles) return kTimeout;
             memory.drive(top, cycle);
             host.drive(top);
-            top.clk = 0, top.eval();
-            dump();
+            fall();
             const Ending ending = memory.sample(top, cycle);
             if (ending != kRunning) return ending;
             host.sample(top);
             if (s.trace) record();
-            top.clk = 1, top.eval();
-            dump();
+            rise();
             memory.settle(top), host.settle(top);
         }
         return kRunning;
@@ -331,8 +330,16 @@ struct Model {
         was_busy = true, busy_cycle++;
     }
 
-    void tick() {
-        top.eval(), dump();
+    // No output follows an input within a cycle, so there is nothing to work out at a falling edge; only a waveform shows it.
+    void fall() {
+#ifdef WAVE
+        top.clk = 0, top.eval(), dump();
+#else
+        top.rootp->__Vtrigprevexpr___TOP__clk__0 = 0;
+#endif
+    }
+
+    void rise() {
         top.clk = 1, top.eval(), dump();
     }
 

@@ -150,12 +150,14 @@ def program_settings(
         yield from write_register(name, value)
 
 
-def session(params: CoreParams, dram: bytearray, ops: list[Op], around: Surroundings) -> Session:
-    """Reset the accelerator and work off `ops`; the memory is `dram`.
+def session(
+    params: CoreParams, dram: bytearray, ops: list[Op], around: Surroundings, model: Path | None = None
+) -> Session:
+    """Reset the accelerator and work off `ops`; the memory is `dram`, and `model` a library to use instead of the kept one.
 
     Raises `VtakitError` if that takes more than `around.max_cycles`, or the accelerator breaks the AXI protocol.
     """
-    functions = _functions(params, around.wave.suffix[1:] if around.wave else "")
+    functions = _functions(model or library(params, around.wave.suffix[1:] if around.wave else ""))
     c_ops = (_COp * len(ops))(*(_COp(op.kind, op.address, op.value, 0) for op in ops))
     memory = (ctypes.c_char * len(dram)).from_buffer(dram)
     if around.wave is not None:
@@ -167,15 +169,15 @@ def session(params: CoreParams, dram: bytearray, ops: list[Op], around: Surround
     )
     acc = np.zeros(params.cfg.acc_depth * params.cfg.acc_bytes, np.uint8)
     counts = (ctypes.c_uint64 * 3)()
-    model = functions.vta_open(ctypes.byref(settings))
+    running = functions.vta_open(ctypes.byref(settings))
     try:
         ending = _RUNNING
         while ending == _RUNNING:
-            ending = functions.vta_advance(model, _SLICE_CYCLES)
-        functions.vta_report(model, acc.ctypes.data_as(ctypes.c_void_p), acc.nbytes, counts)
-        trace = _trace(functions, model) if around.trace else None
+            ending = functions.vta_advance(running, _SLICE_CYCLES)
+        functions.vta_report(running, acc.ctypes.data_as(ctypes.c_void_p), acc.nbytes, counts)
+        trace = _trace(functions, running) if around.trace else None
     finally:
-        functions.vta_close(model)
+        functions.vta_close(running)
     if ending == _TIMEOUT:
         raise VtakitError(f"the RTL has not finished within {around.max_cycles} cycles")
     if ending != _ENDED:
@@ -201,9 +203,9 @@ def _check_writable(path: Path) -> None:
         raise VtakitError(f"cannot write the waveform {str(path)!r}: {error.strerror}") from None
 
 
-def _functions(params: CoreParams, wave: str) -> Any:
+def _functions(path: Path) -> Any:
     try:
-        functions = ctypes.CDLL(str(library(params, wave)))
+        functions = ctypes.CDLL(str(path))
     except OSError as error:
         raise VtakitError(f"cannot load the RTL model: {error}") from None
     functions.vta_open.restype = ctypes.c_void_p

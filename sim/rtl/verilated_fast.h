@@ -7,5 +7,8 @@
 
 #include "verilated.h"
 
-#define VL_EXTENDS_II(obits, lbits, lhs) (IData(int32_t(IData(lhs) << (32 - (lbits))) >> (32 - (lbits))))
+#define VL_EXTENDS_II(obits, lbits, lhs)     \
+    ((lbits) == 8    ? IData(int32_t(int8_t(lhs)))  \
+     : (lbits) == 16 ? IData(int32_t(int16_t(lhs))) \
+                     : IData(int32_t(IData(lhs) << (32 - (lbits))) >> (32 - (lbits))))
 #define VL_MULS_III(lbits, lhs, rhs) (VL_EXTENDS_II(32, lbits, lhs) * VL_EXTENDS_II(32, lbits, rhs))
