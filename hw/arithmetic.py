@@ -105,7 +105,7 @@ class Arithmetic(wiring.Component):
         result, older = (Signal(word, name=n, reset_less=True) for n in ("result", "older"))  # of this cycle, and of the last
         m.d.sync += older.eq(result)
 
-        def operand(name: str, read: Value) -> Value:
+        def operand(name: str, read: Value) -> Signal:
             """dst or src of the step at the stage `last`, whatever was written to its element since it was read.
 
             Which result meets which step is decided a cycle ahead, by comparing indices one stage earlier.
@@ -120,7 +120,9 @@ class Arithmetic(wiring.Component):
             first, second = Signal(word, name=f"{name}_first"), Signal(word, name=f"{name}_second")
             m.d.sync += first.eq(Mux(newest, result, Mux(newer, older, read)))
             m.d.sync += second.eq(Mux(meets(last - 2, write, written), result, first))
-            return Mux(meets(last - 1, write, written), result, second)
+            chosen = Signal(word, name=f"{name}_chosen")  # lanes take parts of it: they would each make an expression anew
+            m.d.comb += chosen.eq(Mux(meets(last - 1, write, written), result, second))
+            return chosen
 
         a, b = operand("dst", self.acc.data), operand("src", self.src.data)
         self._alu_operands(m, alu, a, b, at[last], alus[last])
