@@ -49,7 +49,8 @@ DEFECTS = [  # bench, file, what is there, what is put there instead
     ("supervisor", "supervisor.py", "with m.If(self.drained):", "with m.If(self.drained | resetting):"),
     ("supervisor", "supervisor.py", "with m.If(self.start & ~self.reset):", "with m.If(self.start):"),
     ("supervisor", "supervisor.py", "m.d.sync += resetting.eq(self.reset)", "m.d.sync += resetting.eq(0)"),
-    ("core", "supervisor.py", "self.clear.eq(1)\n", "self.clear.eq(resetting)\n"),
+    ("core", "supervisor.py", "self.clear.eq(1)\n                    m.next",
+     "self.clear.eq(resetting)\n                    m.next"),
     ("core", "registers.py", "with m.If(hit & ~self.busy):", "with m.If(hit):"),
     ("core", "compute_stage.py", "self.store_ready.eq(~arithmetic.src.enable)", "self.store_ready.eq(1)"),
 ]
