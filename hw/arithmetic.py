@@ -106,7 +106,7 @@ class Arithmetic(wiring.Component):
         result, older = (Signal(word, name=n, reset_less=True) for n in ("result", "older"))  # of this cycle, and of the last
         m.d.sync += older.eq(result)
 
-        def operand(name: str, read: Value, uses: Sequence[Value]) -> Value:
+        def operand(name: str, read: Value, uses: Sequence[Value]) -> Signal:
             """dst or src of the step at the stage `last`, whatever was written to its element since it was read.
 
             The registers move for the steps that use it.
@@ -125,9 +125,11 @@ class Arithmetic(wiring.Component):
                 m.d.sync += first.eq(Mux(newest, result, Mux(newer, older, read)))
             with m.If(uses[last - 1]):
                 m.d.sync += second.eq(Mux(meets_first, result, first))
-            return Mux(meets(last - 1, write, written), result, second)
+            chosen = Signal(word, name=f"{name}_chosen")  # lanes take parts of it: they would each make an expression anew
+            m.d.comb += chosen.eq(Mux(meets(last - 1, write, written), result, second))
+            return chosen
 
-        works = [gemm | alu for gemm, alu in zip(gemms, alus)]
+        works = [gemm | alu for gemm, alu in zip(gemms, alus, strict=False)]  # where both are
         a, b = operand("dst", self.acc.data, works), operand("src", self.src.data, alus)
         self._alu_operands(m, alu, a, b, at[last], alus[last])
         m.d.comb += alu.runs.eq(alus[last + 1])

@@ -7,8 +7,9 @@ turning instructions into ones that only carry tokens, and the command that repe
 import random
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 
 import numpy as np
 
@@ -212,7 +213,9 @@ def fuzz(work: list[Case], jobs: int, done: Callable[[int], None]) -> list[Failu
             if failures:
                 return failures
         return []
-    with get_context("spawn").Pool(jobs, initializer=_leave_interrupts_to_the_parent) as pool:  # leaving ends the workers at once
+    with _interrupts_wait():
+        workers = get_context("spawn").Pool(jobs)
+    with workers as pool:  # leaving ends the workers at once
         for chunk, failures in zip(chunks, pool.imap(_run_chunk, chunks), strict=True):
             done(len(chunk))
             if failures:
@@ -220,9 +223,15 @@ def fuzz(work: list[Case], jobs: int, done: Callable[[int], None]) -> list[Failu
     return []
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    """In a worker: Ctrl-C reaches the whole process group, and only the parent has something to say about it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C waits until the end. Processes started here never see it, not even while they import: the answer is ours alone."""
+    resource_tracker.ensure_running()  # its own start, with the first worker, would let interrupts through again
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _run_chunk(chunk: list[Case]) -> list[Failure]:

@@ -226,20 +226,13 @@ class Host {
 
     void drive(Vvta& top) {
         top.s_axil_bready = top.s_axil_rready = !random_.percent(s_.stall);
-        if (finished() || begun_ || pause_) {
-            if (pause_) pause_--;
-            return;
-        }
-        Op& op = s_.ops[at_];
-        begun_ = true;
-        if (op.kind == kWait) {
-            pause_ = op.value, begun_ = false, at_++;
-        } else if (op.kind == kWrite) {
-            top.s_axil_awvalid = top.s_axil_wvalid = 1, top.s_axil_awaddr = op.address, top.s_axil_wdata = op.value;
-            top.s_axil_wstrb = 15;
-        } else {
-            top.s_axil_arvalid = 1, top.s_axil_araddr = op.address;
-        }
+        if (!begun_) begin();
+        if (!begun_) return;
+        // Each channel begins when it likes, so a write's address and its data come in either order, or together.
+        const Op& op = s_.ops[at_];
+        if (offers(0)) top.s_axil_awvalid = 1, top.s_axil_awaddr = op.address;
+        if (offers(1)) top.s_axil_wvalid = 1, top.s_axil_wdata = op.value, top.s_axil_wstrb = 15;
+        if (offers(2)) top.s_axil_arvalid = 1, top.s_axil_araddr = op.address;
     }
 
     void sample(Vvta& top) {
@@ -266,12 +259,34 @@ class Host {
     }
 
   private:
+    // Goes to the next access, unless there is none or the host waits.
+    void begin() {
+        if (pause_) {
+            pause_--;
+        } else if (!finished()) {
+            const Op& op = s_.ops[at_];
+            if (op.kind == kWait) {
+                pause_ = op.value, at_++;
+            } else {
+                const bool writes = op.kind == kWrite;
+                wants_ = {writes, writes, !writes}, begun_ = true;
+            }
+        }
+    }
+
+    // Whether a channel that the access needs is offered from this cycle on.
+    bool offers(int channel) {
+        if (!wants_[channel] || random_.percent(s_.stall)) return false;
+        wants_[channel] = false;
+        return true;
+    }
+
     const Settings& s_;
     Random& random_;
     uint64_t at_ = 0;
     uint32_t pause_ = 0;
     bool begun_ = false;
-    std::array<bool, 3> took_{};
+    std::array<bool, 3> wants_{}, took_{};  // AW, W, AR
 };
 
 }  // namespace

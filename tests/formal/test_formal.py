@@ -6,6 +6,7 @@ from formal.defects import DEFECTS, Defect, planted
 from formal.proofs import PROOFS, Proof
 
 BY_NAME = {proof.name: proof for proof in PROOFS}
+TIMED = [pytest.param(proof, id=proof.name, marks=pytest.mark.timeout(2 * proof.seconds + 200)) for proof in PROOFS]
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +16,7 @@ def _slow_ones_only_on_demand(request: pytest.FixtureRequest) -> None:
         pytest.skip("takes minutes; runs with --deep-proofs")
 
 
-@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+@pytest.mark.parametrize("proof", TIMED)
 def test_the_block_keeps_its_properties(proof: Proof):
     if proof.cycles is None:
         outcome = prover.prove(proof.checker(), seconds=proof.seconds)

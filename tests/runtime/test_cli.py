@@ -290,14 +290,25 @@ def test_interrupt_is_a_sentence(monkeypatch, capsys):
     assert fails(capsys, "isa") == "vtakit isa: interrupted; nothing was left half-written"
 
 
-def test_a_real_interrupt_stops_a_long_run_at_once():
+def workers_of(pid):
+    """The processes that a run has started for its work; Python starts one for itself besides."""
+    started = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [child for child in started if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+@pytest.mark.parametrize("later", [0, 0.2, 0.5, 4])  # while the workers start, import, or work: all must end alike
+def test_a_real_interrupt_stops_a_long_run_at_once(later):
     call = [sys.executable, "-m", "vtakit.runtime", "fuzz", "--programs", "1000000", "--jobs", "2"]
     process = subprocess.Popen(
         call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # whatever ours is: nohup ignores it
     )
     try:
-        time.sleep(4)  # well into its work, or still starting: both must end
+        deadline = time.monotonic() + 120  # a loaded machine takes its time to import
+        while len(workers_of(process.pid)) < 2:
+            assert time.monotonic() < deadline, "no workers have been started"
+            time.sleep(0.01)
+        time.sleep(later)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         out, err = process.communicate(timeout=20)
     finally:

@@ -73,14 +73,14 @@ async def moves_a_beat_a_cycle(dut):
 
 
 @cocotb.test()
-@cocotb.parametrize(stall=[0, 50])
-async def nothing_is_written_outside_the_scratchpad(dut, stall):
-    """Nothing of a LOAD that does not fit; it stops the port for good, with its number."""
+@cocotb.parametrize(stall=[0, 50], number=[0, 1, 3], beyond=[1, 2])
+async def nothing_is_written_outside_the_scratchpad(dut, stall, number, beyond):
+    """Nothing of a LOAD that does not fit, by however little; it stops the port for good, with its number."""
     p, bench, _, _, pads = await started(dut, stall, Timing(stall=stall), stall)
     f = dict.fromkeys(("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1", "dram_base"), 0)
-    f |= {"x_size": 5, "y_size": 1, "x_stride": 5, "sram_base": pads.targets[0].depth - 3}
+    f |= {"x_size": 5, "y_size": 1, "x_stride": 5, "sram_base": pads.targets[number].depth - 5 + beyond}
     state = bench.watch("fault", "fault_index", "done")
-    bench.source("commands", 0, [command(p, pads.targets, 0, 0, f, 9)])
+    bench.source("commands", 0, [command(p, pads.targets, number, 0, f, 9)])
     await bench.run(lambda: bool(state.now.get("fault")), 500, "a fault")
     await bench.rest(50)
     assert state.now == {"fault": int(Fault.SRAM_RANGE), "fault_index": 9, "done": 0}

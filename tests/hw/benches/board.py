@@ -5,26 +5,31 @@ from functools import cache
 import cocotb
 from amaranth.lib import wiring
 
+from vtakit.hw.acc_memory import AccMemory
 from vtakit.hw.acc_writer import AccWriter
 from vtakit.hw.alu import Alu
 from vtakit.hw.arithmetic import Arithmetic
 from vtakit.hw.bursts import BurstGenerator
+from vtakit.hw.counters import Counters
 from vtakit.hw.decoder import Decoder
 from vtakit.hw.fetch import Fetch
 from vtakit.hw.isa.config import NAMED
-from vtakit.hw.isa.insns import MEMORIES, MemType
+from vtakit.hw.isa.insns import MEMORIES, MemType, Stage
+from vtakit.hw.issue import Issue
 from vtakit.hw.load_planner import Target
 from vtakit.hw.load_port import LoadPort
 from vtakit.hw.load_stage import target
 from vtakit.hw.load_writer import LoadWriter
 from vtakit.hw.mac_array import MacArray
 from vtakit.hw.params import CoreParams
+from vtakit.hw.pipeline import Queue, Slice
 from vtakit.hw.read_buffer import ReadBuffer
 from vtakit.hw.read_master import ReadMaster
 from vtakit.hw.retire import Retire
 from vtakit.hw.scratchpad import Scratchpad
 from vtakit.hw.steps import StepGenerator
 from vtakit.hw.store_port import StorePort
+from vtakit.hw.supervisor import Supervisor
 from vtakit.hw.token_queue import TokenQueue
 from vtakit.hw.write_master import WriteMaster
 
@@ -35,6 +40,8 @@ SCRATCHPADS = {
 }
 TOKENS = 5  # depth of the token queue under test
 READERS = 3
+QUEUE = 5  # depth of the queue under test
+ISSUES = {"issue_load": (Stage.LOAD, 1), "issue_compute": (Stage.COMPUTE, 2)}  # stage and units
 
 
 def load_targets(params: CoreParams) -> list[Target]:
@@ -56,6 +63,8 @@ def board(params: CoreParams) -> dict[str, wiring.Component]:
         "write_master": WriteMaster(params), "load_writer": LoadWriter(params, load_targets(params)),
         "load_port": LoadPort(params, load_targets(params)), "acc_writer": AccWriter(params), "store_port": StorePort(params),
         "decoder": Decoder(cfg), "fetch": Fetch(params), "retire": Retire(2),
+        "pipeline_slice": Slice(16), "pipeline_queue": Queue(16, QUEUE), "acc_memory": AccMemory(cfg), "counters": Counters(),
+        "supervisor": Supervisor(), **{name: Issue(cfg, stage, units) for name, (stage, units) in ISSUES.items()},
     }
 
 

@@ -1,0 +1,50 @@
+"""acc_memory against a list: arithmetic always writes, a load where its bank is free, two readers that see old values."""
+
+import cocotb
+from board import blocks, params
+
+from vtakit.hw.acc_memory import acc_banks
+from vtakit.sim.bench.agents import Bench
+
+CYCLES = 800
+READERS = ("read0", "read1")
+
+
+@cocotb.test()
+@cocotb.parametrize(result=[0, 50, 100], load=[30, 100], near=[True, False])
+async def loads_find_the_free_bank(dut, result, load, near):
+    """`near`: few elements, so that writes and reads of one element meet."""
+    cfg = params().cfg
+    bench = await Bench.start(dut, "acc_memory", blocks()["acc_memory"], seed=result + load + near)
+    pins, pick, bits = bench.pins, bench.random, 8 * cfg.acc_bytes
+    used = min(cfg.acc_depth, 4 if near else 64)
+    model: list[int | None] = [None] * used  # the memory may hold anything after reset
+    results, loads = bench.chance("result__valid", result), bench.chance("load__valid", load)
+    reads = {name: bench.chance(f"{name}__enable", 70) for name in READERS}
+    seen = bench.watch("load_busy")
+    want: dict[str, int | None] = dict.fromkeys(READERS)  # without enable, the data stay
+    refused, beside, checked = 0, 0, 0
+    for _ in range(CYCLES):
+        at = {name: pick.randrange(used) for name in ("result", "load", *READERS)}
+        data = {name: pick.getrandbits(bits) for name in ("result", "load")}
+        for name, index in at.items():
+            pins.set(f"{name}__index", index)
+        for name, value in data.items():
+            pins.set(f"{name}__data", value)
+        await bench.step()
+        busy = bool(results.now) and at["result"] % acc_banks(cfg) == at["load"] % acc_banks(cfg)
+        assert seen.now["load_busy"] == busy, f"cycle {bench.cycle}: {at}"
+        want |= {name: model[at[name]] for name in READERS if reads[name].now}
+        if results.now:
+            model[at["result"]] = data["result"]
+        if loads.now and not busy:
+            model[at["load"]] = data["load"]
+        refused += bool(loads.now) and busy
+        beside += bool(loads.now and results.now) and not busy
+        for name, value in want.items():
+            if value is not None:
+                got = pins.get(f"{name}__data")
+                assert got == value, f"cycle {bench.cycle} {name}: got 0x{got:x}, want 0x{value:x}"
+                checked += 1
+    assert checked > CYCLES
+    assert (refused > 0, beside > 0) == (result > 0, result > 0)
