@@ -44,7 +44,7 @@ class Alu(wiring.Component):
         for lane in range(len(self.a) // bits):
             a, b = Signal(signed(bits), name=f"a{lane}"), Signal(signed(b_bits), name=f"b{lane}")
             found, smaller = Signal(bits, name=f"found{lane}"), Signal(name=f"smaller{lane}")
-            kept = Signal(bits, name=f"kept{lane}")
+            kept = Signal(bits, name=f"kept{lane}", reset_less=True)
             m.d.comb += [
                 a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, b_bits)), smaller.eq(a < b),
                 self.result.word_select(lane, bits).eq(Mux(is_product, self._product(m, a, b, lane), kept)),
@@ -69,7 +69,9 @@ class Alu(wiring.Component):
         factors = {"low": (a[:half], b[:half])}
         if bits > half:  # the product of the high halves lies beyond the result
             factors |= {"left": (a[half:], b[:half]), "right": (a[:half], b[half:bits])}
-        products = {name: Signal(bits if name == "low" else bits - half, name=f"{name}{lane}") for name in factors}
+        products = {
+            name: Signal(bits if name == "low" else bits - half, name=f"{name}{lane}", reset_less=True) for name in factors
+        }
         with m.If(self.runs):
             m.d.sync += [products[name].eq(left * right) for name, (left, right) in factors.items()]
         low, *others = products.values()

@@ -68,7 +68,7 @@ class Arithmetic(wiring.Component):
         control = data.StructLayout({
             "dst": cfg.acc_depth_log2, "src": cfg.acc_depth_log2, "reset": 1, "alu_opcode": 3, "use_imm": 1, "imm": signed(16),
         })
-        at = [Signal(control, name=f"stage{n}") for n in range(last + ALU_STAGES + 1)]
+        at = [Signal(control, name=f"stage{n}", reset_less=True) for n in range(last + ALU_STAGES + 1)]
         gemms, alus, ends = (
             [Signal(name=f"{name}{n}") for n in range(last + extra + 1)]
             for name, extra in (("gemm", 0), ("alu", ALU_STAGES), ("ends", 1 + ALU_STAGES))
@@ -117,7 +117,7 @@ class Arithmetic(wiring.Component):
                 return flag
 
             newest, newer = meets(last - 3, write, written), meets(last - 3, self.result.valid, self.result.index)
-            first, second = Signal(word, name=f"{name}_first"), Signal(word, name=f"{name}_second")
+            first, second = (Signal(word, name=f"{name}_{n}", reset_less=True) for n in ("first", "second"))
             m.d.sync += first.eq(Mux(newest, result, Mux(newer, older, read)))
             m.d.sync += second.eq(Mux(meets(last - 2, write, written), result, first))
             return Mux(meets(last - 1, write, written), result, second)
@@ -144,7 +144,8 @@ class Arithmetic(wiring.Component):
         delay       so many cycles for one of the two steps before it: an ALU step's result comes ALU_STAGES later than a GEMM
                     step's, so that a step which needs it, and any GEMM step, must keep further behind
         """
-        now, has, unwritten, delay = Signal(step(self._cfg)), Signal(), Signal(), Signal(range(ALU_STAGES + 1))
+        now = Signal(step(self._cfg), reset_less=True)
+        has, unwritten, delay = Signal(), Signal(), Signal(range(ALU_STAGES + 1))
         new = self.steps.payload
 
         def behind(older: data.View) -> Value:
@@ -174,8 +175,10 @@ class Arithmetic(wiring.Component):
     def _alu_operands(self, m: Module, alu: Alu, a: Value, b: Value, step: data.View, runs: Value) -> None:
         """Registers before the ALU; they hold still while no ALU step runs, and then neither switch nor cost simulation time."""
         bits, b_bits = self._cfg.acc_bits, operand_bits(self._cfg)
+        first, second = Signal(len(alu.a), name="a", reset_less=True), Signal(len(alu.b), name="b", reset_less=True)
+        m.d.comb += [alu.a.eq(first), alu.b.eq(second)]
         with m.If(runs):
-            m.d.sync += [alu.a.eq(a), alu.opcode.eq(step.alu_opcode)]
+            m.d.sync += [first.eq(a), alu.opcode.eq(step.alu_opcode)]
             for lane in range(len(a) // bits):
                 value = b[lane * bits : (lane + 1) * bits].as_signed()
-                m.d.sync += alu.b.word_select(lane, b_bits).eq(Mux(step.use_imm, step.imm, value))
+                m.d.sync += second.word_select(lane, b_bits).eq(Mux(step.use_imm, step.imm, value))

@@ -60,7 +60,8 @@ class BurstGenerator(wiring.Component):
             return params.burst_beats - beat[: params.burst_beats.bit_length() - 1]
 
         # The burst at hand ends where the row ends, or at the next multiple of the longest burst.
-        now, busy, ends = Signal(row), Signal(), Signal()  # the row in hand; whether there is one; it ends with this burst
+        now = Signal(row, reset_less=True)  # the row in hand
+        busy, ends = Signal(), Signal()  # there is one; it ends with this burst
         moves, room, size = Signal(), Signal(range(params.burst_beats + 1)), Signal(range(params.burst_beats + 1))
         m.submodules.out = out = Slice(burst_of_rows(params))
         connect(m, out.o, flipped(self.bursts))
@@ -83,7 +84,8 @@ class BurstGenerator(wiring.Component):
     def _check(self, m: Module, checked: stream.Interface) -> None:
         """One row of the piece in hand after the other: where it lies, then as beats, and whether it lies in the window."""
         params, low = self._params, self._params.bus_bytes_log2
-        piece, left, any_left = Signal(rows(params)), Signal(16), Signal()  # rows not yet begun; any_left: there are some
+        piece = Signal(rows(params), reset_less=True)
+        left, any_left = Signal(16), Signal()  # rows not yet begun; there are some
         row_end, knows_end = Signal(len(piece.address) + 1), Signal()
         found = Signal(data.StructLayout({"address": len(piece.address), "end": len(row_end), "is_last": 1}))
         has_found, has_row, inside, begins, passes = (

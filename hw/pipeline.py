@@ -21,15 +21,16 @@ class Slice(wiring.Component):
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform: object) -> Module:
-        m, kept, full = Module(), Signal(self._shape), Signal()
+        m, full = Module(), Signal()
+        payload, kept = (Signal(self._shape, name=name, reset_less=True) for name in ("payload", "kept"))
         moves = ~self.o.valid | self.o.ready
-        m.d.comb += self.i.ready.eq(~full)
+        m.d.comb += [self.i.ready.eq(~full), self.o.payload.eq(payload)]
         with m.If(moves):
             m.d.sync += [self.o.valid.eq(full | self.i.valid), full.eq(0)]
             with m.If(full):
-                m.d.sync += self.o.payload.eq(kept)
+                m.d.sync += payload.eq(kept)
             with m.Else():
-                m.d.sync += self.o.payload.eq(self.i.payload)
+                m.d.sync += payload.eq(self.i.payload)
         with m.Elif(self.i.valid):
             m.d.sync += full.eq(1)
         # Taken even if it moves on: so what is behind, which is late in a cycle, does not reach all bits of `kept`.
