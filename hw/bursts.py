@@ -92,7 +92,8 @@ class BurstGenerator(wiring.Component):
             Signal(name=name) for name in ("has_found", "has_row", "inside", "begins", "passes")
         )
         m.d.comb += [
-            self.rows.ready.eq(~any_left & ~has_found), begins.eq(any_left & knows_end & (~has_found | passes)),
+            self.rows.ready.eq(~any_left & ~has_found & (~has_row | inside)),  # never again after one that lies outside
+            begins.eq(any_left & knows_end & (~has_found | passes)),
             checked.valid.eq(has_row & inside), passes.eq(has_found & (~has_row | (checked.valid & checked.ready))),
         ]
         m.d.sync += [knows_end.eq(1), self.outside.eq(has_row & ~inside)]
