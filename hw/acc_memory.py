@@ -15,7 +15,7 @@ def acc_banks(cfg: VTAConfig) -> int:
 
 
 class AccMemory(wiring.Component):
-    """Reading an element in the cycle in which it is written gives its old value.
+    """What is read in the cycle in which it is written is not to be used; arithmetic has the newer value at hand.
 
     Members
     -------

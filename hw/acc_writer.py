@@ -31,7 +31,7 @@ class AccWriter(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m, cfg = Module(), self._params.cfg
-        gathered = Signal(8 * cfg.acc_bytes)
+        gathered = Signal(8 * cfg.acc_bytes, reset_less=True)
         sources = [(self.acc, self._params.bus_bits)]
         if cfg.has_acc8:
             sources.append((self.acc8, 4 * self._params.bus_bits))

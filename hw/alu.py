@@ -8,6 +8,7 @@ from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import ALU, AluOp
 
 IMM_BITS = next(int(field.width) for field in ALU.fields if field.name == "imm")
+DSP_BITS = 16  # numbers without a sign that one DSP block multiplies; accumulators have at most twice as many
 
 
 def operand_bits(cfg: VTAConfig) -> int:
@@ -37,19 +38,17 @@ class Alu(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m, bits, b_bits = Module(), self._cfg.acc_bits, operand_bits(self._cfg)
-        # A product has a register of its own, which a DSP block contains; what it is chosen by is a cycle late too.
-        is_product = Signal()
+        is_product = Signal()  # as late as the results that it chooses between
         with m.If(self.runs):
             m.d.sync += is_product.eq(self.opcode == AluOp.MUL)
         for lane in range(len(self.a) // bits):
             a, b = Signal(signed(bits), name=f"a{lane}"), Signal(signed(b_bits), name=f"b{lane}")
-            kept, product = Signal(bits, name=f"kept{lane}"), Signal(bits, name=f"product{lane}")
+            kept = Signal(bits, name=f"kept{lane}", reset_less=True)
             m.d.comb += [
                 a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, b_bits)),
-                self.result.word_select(lane, bits).eq(Mux(is_product, product, kept)),
+                self.result.word_select(lane, bits).eq(Mux(is_product, self._product(m, a, b, lane), kept)),
             ]
             with m.If(self.runs):
-                m.d.sync += product.eq(a * b)
                 with m.Switch(self.opcode):
                     with m.Case(AluOp.MIN, AluOp.MAX):
                         m.d.sync += kept.eq(Mux((a < b) == (self.opcode == AluOp.MIN), a, b))
@@ -58,6 +57,21 @@ class Alu(wiring.Component):
                     with m.Default():
                         m.d.sync += kept.eq(a + b)
         return m
+
+    def _product(self, m: Module, a: Signal, b: Signal, lane: int) -> Value:
+        """a * b, a cycle later. DSP blocks are slow: their products go to registers, and are added behind those."""
+        bits = len(a)
+        half = min(bits, DSP_BITS)
+        factors = {"low": (a[:half], b[:half])}
+        if bits > half:  # the product of the high halves lies beyond the result
+            factors |= {"left": (a[half:], b[:half]), "right": (a[:half], b[half:bits])}
+        products = {
+            name: Signal(bits if name == "low" else bits - half, name=f"{name}{lane}", reset_less=True) for name in factors
+        }
+        with m.If(self.runs):
+            m.d.sync += [products[name].eq(left * right) for name, (left, right) in factors.items()]
+        low, *others = products.values()
+        return Cat(low[:half], (low[half:] + sum(others))[: bits - half]) if others else low
 
     def _shifted(self, m: Module, a: Signal, b: Signal, lane: int) -> Value:
         """a >> b, or a << -b for negative b, by one shifter to the right.

@@ -152,7 +152,8 @@ class Arithmetic(wiring.Component):
         delay       so many cycles for one of the two steps before it: an ALU step's result comes ALU_STAGES later than a GEMM
                     step's, so that a step which needs it, and any GEMM step, must keep further behind
         """
-        now, has, unwritten, delay = Signal(step(self._cfg)), Signal(), Signal(), Signal(range(ALU_STAGES + 1))
+        now = Signal(step(self._cfg), reset_less=True)
+        has, unwritten, delay = Signal(), Signal(), Signal(range(ALU_STAGES + 1))
         new = self.steps.payload
 
         def behind(older: data.View) -> Value:
@@ -182,8 +183,10 @@ class Arithmetic(wiring.Component):
     def _alu_operands(self, m: Module, alu: Alu, a: Value, b: Value, step: data.View, runs: Value) -> None:
         """Registers before the ALU; they hold still while no ALU step runs, and then neither switch nor cost simulation time."""
         bits, b_bits = self._cfg.acc_bits, operand_bits(self._cfg)
+        first, second = Signal(len(alu.a), name="a", reset_less=True), Signal(len(alu.b), name="b", reset_less=True)
+        m.d.comb += [alu.a.eq(first), alu.b.eq(second)]
         with m.If(runs):
-            m.d.sync += [alu.a.eq(a), alu.opcode.eq(step.alu_opcode)]
+            m.d.sync += [first.eq(a), alu.opcode.eq(step.alu_opcode)]
             for lane in range(len(a) // bits):
                 value = b[lane * bits : (lane + 1) * bits].as_signed()
-                m.d.sync += alu.b.word_select(lane, b_bits).eq(Mux(step.use_imm, step.imm, value))
+                m.d.sync += second.word_select(lane, b_bits).eq(Mux(step.use_imm, step.imm, value))

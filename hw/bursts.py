@@ -52,22 +52,23 @@ class BurstGenerator(wiring.Component):
         row = data.StructLayout({
             "beat": params.address_bits - low, "beats": ROW_BYTES_BITS - low + 1, "is_last": 1,
         })
-        m.submodules.rows_checked = checked = Slice(row)
-        self._check(m, checked.i)
+        checked = stream.Signature(row).create()
+        self._check(m, checked)
 
         def room_from(beat: Value) -> Value:
             """Beats up to the next multiple of the longest burst."""
             return params.burst_beats - beat[: params.burst_beats.bit_length() - 1]
 
         # The burst at hand ends where the row ends, or at the next multiple of the longest burst.
-        now, busy, ends = Signal(row), Signal(), Signal()  # the row in hand; whether there is one; it ends with this burst
+        now = Signal(row, reset_less=True)  # the row in hand
+        busy, ends = Signal(), Signal()  # there is one; it ends with this burst
         moves, room, size = Signal(), Signal(range(params.burst_beats + 1)), Signal(range(params.burst_beats + 1))
         m.submodules.out = out = Slice(burst_of_rows(params))
         connect(m, out.o, flipped(self.bursts))
         burst = out.i.payload
         m.d.comb += [
             room.eq(room_from(now.beat)), size.eq(Mux(ends, now.beats, room)),
-            moves.eq(busy & out.i.ready), checked.o.ready.eq(~busy | (moves & ends)), out.i.valid.eq(busy),
+            moves.eq(busy & out.i.ready), checked.ready.eq(~busy | (moves & ends)), out.i.valid.eq(busy),
             burst.address.eq(Cat(Const(0, low), now.beat)), burst.last.eq(size - 1),
             burst.final.eq(now.is_last & ends),
         ]
@@ -75,30 +76,38 @@ class BurstGenerator(wiring.Component):
             m.d.sync += [
                 now.beat.eq(now.beat + size), now.beats.eq(now.beats - size), ends.eq(now.beats <= room + params.burst_beats),
             ]
-        with m.If(checked.o.ready):
-            new = checked.o.payload
-            m.d.sync += [now.eq(new), busy.eq(checked.o.valid), ends.eq(new.beats <= room_from(new.beat))]
+        with m.If(checked.ready):
+            new = checked.payload
+            m.d.sync += [now.eq(new), busy.eq(checked.valid), ends.eq(new.beats <= room_from(new.beat))]
         return m
 
     def _check(self, m: Module, checked: stream.Interface) -> None:
-        """One row of the piece in hand after the other: where it lies, and then, if it lies in the window, as beats."""
+        """One row of the piece in hand after the other: where it lies, then as beats, and whether it lies in the window."""
         params, low = self._params, self._params.bus_bytes_log2
-        piece, left, any_left = Signal(rows(params)), Signal(16), Signal()  # rows not yet begun; any_left: there are some
+        piece = Signal(rows(params), reset_less=True)
+        left, any_left = Signal(16), Signal()  # rows not yet begun; there are some
         row_end, knows_end = Signal(len(piece.address) + 1), Signal()
         found = Signal(data.StructLayout({"address": len(piece.address), "end": len(row_end), "is_last": 1}))
-        has_found, inside, begins, passes = (Signal(name=name) for name in ("has_found", "inside", "begins", "passes"))
+        has_found, has_row, inside, begins, passes = (
+            Signal(name=name) for name in ("has_found", "has_row", "inside", "begins", "passes")
+        )
         m.d.comb += [
-            self.rows.ready.eq(~any_left & ~has_found), begins.eq(any_left & knows_end & (~has_found | passes)),
-            inside.eq((found.address >= self.window_low) & (found.end <= self.window_high)),
-            checked.valid.eq(has_found & inside), passes.eq(checked.valid & checked.ready),
-            checked.payload.is_last.eq(found.is_last), checked.payload.beat.eq(found.address[low : params.address_bits]),
-            checked.payload.beats.eq((found.address[:low] + piece.row_bytes + params.bus_bytes - 1) >> low),
+            self.rows.ready.eq(~any_left & ~has_found & (~has_row | inside)),  # never again after one that lies outside
+            begins.eq(any_left & knows_end & (~has_found | passes)),
+            checked.valid.eq(has_row & inside), passes.eq(has_found & (~has_row | (checked.valid & checked.ready))),
         ]
-        m.d.sync += [knows_end.eq(1), self.outside.eq(has_found & ~inside)]
+        m.d.sync += [knows_end.eq(1), self.outside.eq(has_row & ~inside)]
+        with m.If(checked.valid & checked.ready):
+            m.d.sync += has_row.eq(0)
+        with m.If(passes):
+            m.d.sync += [
+                has_found.eq(0), has_row.eq(1), checked.payload.is_last.eq(found.is_last),
+                inside.eq((found.address >= self.window_low) & (found.end <= self.window_high)),
+                checked.payload.beat.eq(found.address[low : params.address_bits]),
+                checked.payload.beats.eq((found.address[:low] + piece.row_bytes + params.bus_bytes - 1) >> low),
+            ]
         with m.If(~knows_end):
             m.d.sync += row_end.eq(piece.address + piece.row_bytes)
-        with m.If(passes):
-            m.d.sync += has_found.eq(0)
         with m.If(begins):
             m.d.sync += [
                 has_found.eq(1), found.address.eq(piece.address), found.end.eq(row_end), found.is_last.eq(left == 1),

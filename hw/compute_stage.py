@@ -10,7 +10,7 @@ Instructions are started in order. Loads and arithmetic then run side by side, o
 They retire in order, and only then give their tokens.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -122,7 +122,7 @@ class ComputeStage(wiring.Component):
         m.submodules.maths = math_queue = fifo.SyncFIFO(width=ordered_command().size, depth=ARITHMETIC_AHEAD)
         next_load, next_math = data.View(waiting, load_queue.r_data), data.View(ordered_command(), math_queue.r_data)
 
-        def reached(count: Signal, bound: Signal) -> object:
+        def reached(count: Value, bound: Value) -> Value:
             """Whether `count`, which runs at most half its range before or behind, has come to `bound`."""
             return ~(count - bound)[LOAD_COUNT_BITS - 1]
 
@@ -131,9 +131,14 @@ class ComputeStage(wiring.Component):
         may_start, uop_in_hand = Signal(), Signal()
         with m.If(port.begins):
             m.d.sync += uop_in_hand.eq(next_load.is_uop)
+        # Known a cycle ahead, since all of the load port waits for it; after a load has begun, the next one is not yet known.
+        allowed = Mux(
+            next_load.is_uop, reached(issued, next_load.maths_before),
+            reached(retired + arithmetic.retired, next_load.maths_before),
+        )
+        m.d.sync += port.may_write.eq(load_queue.r_rdy & allowed & ~port.begins)
         m.d.comb += [
             load_queue.r_en.eq(port.begins),
-            port.may_write.eq(load_queue.r_rdy & reached(Mux(next_load.is_uop, issued, retired), next_load.maths_before)),
             may_start.eq(reached(begun, next_math.loads_before)),
             begin.i.valid.eq(math_queue.r_rdy & may_start), begin.i.payload.eq(next_math),
             math_queue.r_en.eq(begin.i.ready & may_start),

@@ -129,9 +129,18 @@ class Core(wiring.Component):
             earliest = Mux(waits & (index < earliest), index, earliest)
         oldest = Signal(INDEX_BITS)
         m.d.sync += oldest.eq(earliest)
+        # A stage's fault is known late in a cycle: it is told in the next. A faulty stage is not empty, so `ended` is no earlier.
+        faults: list[tuple[Value, Value, Value, Stage]] = []
+        for stage, s in told.items():
+            fault = Signal(FAULT_BITS, name=f"{stage.name.lower()}_fault")
+            index = Signal(INDEX_BITS, name=f"{stage.name.lower()}_fault_index")
+            m.d.sync += fault.eq(s.fault)
+            with m.If(s.fault != 0):
+                m.d.sync += index.eq(s.fault_index)
+            faults.append((fault != 0, fault, index, stage))
         causes = [
             *((queues[q].overflow, Fault.TOKEN_OVERFLOW, queues[q].giver, givers[q]) for q in Queue),
-            *((s.fault != 0, s.fault, s.fault_index, stage) for stage, s in told.items()),
+            *faults,
             (fetch.fault != 0, fetch.fault, fetch.fault_index, Stage.COMPUTE),
             *((self.ended & ~queues[q].empty, Fault.TOKENS_LEFT, queues[q].giver, givers[q]) for q in Queue),
             (quiet == QUIET_CYCLES, Fault.DEADLOCK, oldest, Stage.COMPUTE),

@@ -58,7 +58,7 @@ class Fetch(wiring.Component):
         fetched = data.StructLayout({"word": INSN_BITS, "index": INDEX_BITS, "error": 1, "is_last": 1})
         m.submodules.fetched = between = Slice(fetched)
         coming, now = between.i.payload, between.o.payload
-        decoded = Signal(data.StructLayout({"command": COMMAND, "stage": 2, "fault": FAULT_BITS, "legal": 1}))
+        decoded = Signal(data.StructLayout({"command": COMMAND, "stage": 2, "fault": FAULT_BITS, "legal": 1}), reset_less=True)
         has_decoded, sent = Signal(), Signal()
         m.d.comb += [
             between.i.valid.eq(valid & any_left), taken.eq(between.i.valid & between.i.ready), coming.word.eq(word),

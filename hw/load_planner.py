@@ -78,7 +78,7 @@ class LoadPlanner(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        plan = Signal(self._plan())
+        plan = Signal(self._plan(), reset_less=True)
         planned, takes = Signal(), Signal()
         self._size(m, plan, planned, takes)
         self._walk(m, plan, planned, takes)
@@ -122,7 +122,7 @@ class LoadPlanner(wiring.Component):
 
     def _walk(self, m: Module, plan: data.View, planned: Signal, takes: Signal) -> None:
         params, targets = self._params, self._targets
-        now, active, first = Signal(self._plan()), Signal(), Signal()
+        now, active, first = Signal(self._plan(), reset_less=True), Signal(), Signal()
         f = data.View(layout(LOAD, params.cfg), now.command.word)
 
         def of_kind(values: Sequence[int]) -> Value:

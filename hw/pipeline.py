@@ -21,15 +21,21 @@ class Slice(wiring.Component):
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform: object) -> Module:
-        m, kept, full = Module(), Signal(self._shape), Signal()
+        m, full = Module(), Signal()
+        payload, kept = (Signal(self._shape, name=name, reset_less=True) for name in ("payload", "kept"))
         moves = ~self.o.valid | self.o.ready
-        m.d.comb += self.i.ready.eq(~full)
-        with m.If(moves & full):
-            m.d.sync += [self.o.payload.eq(kept), full.eq(0)]
-        with m.Elif(moves):
-            m.d.sync += [self.o.payload.eq(self.i.payload), self.o.valid.eq(self.i.valid)]
-        with m.Elif(self.i.valid & ~full):
-            m.d.sync += [kept.eq(self.i.payload), full.eq(1)]
+        m.d.comb += [self.i.ready.eq(~full), self.o.payload.eq(payload)]
+        with m.If(moves):
+            m.d.sync += [self.o.valid.eq(full | self.i.valid), full.eq(0)]
+            with m.If(full):
+                m.d.sync += payload.eq(kept)
+            with m.Else():
+                m.d.sync += payload.eq(self.i.payload)
+        with m.Elif(self.i.valid):
+            m.d.sync += full.eq(1)
+        # Taken even if it moves on: so what is behind, which is late in a cycle, does not reach all bits of `kept`.
+        with m.If(self.i.valid & ~full):
+            m.d.sync += kept.eq(self.i.payload)
         return m
 
 
@@ -49,12 +55,14 @@ class Queue(wiring.Component):
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
-        m.submodules.fifo = inner = fifo.SyncFIFOBuffered(width=Shape.cast(self._shape).width, depth=self._depth)
+        m, has_room = Module(), Signal(init=1)
+        # Whether there is room is known from the cycle before, when one entry more may have come: hence the place beyond `depth`.
+        m.submodules.fifo = inner = fifo.SyncFIFOBuffered(width=Shape.cast(self._shape).width, depth=self._depth + 1)
         m.submodules.slice = out = Slice(self._shape)
         connect(m, out.o, flipped(self.o))
         m.d.comb += [
-            inner.w_en.eq(self.i.valid), inner.w_data.eq(self.i.payload), self.i.ready.eq(inner.w_rdy),
+            self.i.ready.eq(has_room), inner.w_en.eq(self.i.valid & has_room), inner.w_data.eq(self.i.payload),
             out.i.valid.eq(inner.r_rdy), out.i.payload.eq(inner.r_data), inner.r_en.eq(out.i.ready),
         ]
+        m.d.sync += has_room.eq(inner.level < self._depth)
         return m

@@ -15,7 +15,7 @@ class Scratchpad(wiring.Component):
     write : ``In(sram_write)``     elements to store
     read0 … : ``In(sram_read)``    one port for each of `readers`; data one cycle after index, two if `registered`
 
-    Reading an element in the cycle in which it is written gives its old value.
+    What is read in the cycle in which it is written is not to be used: here it is the old value, in block RAM anything.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ class StepGenerator(wiring.Component):
         m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=step(cfg).size, depth=STEPS_AHEAD)
         room = Signal(range(STEPS_AHEAD + 1), init=STEPS_AHEAD)  # in the queue, for steps that are not yet issued
         new_room, has_room = Signal.like(room), Signal(init=1)
-        current, active = Signal(ordered_command()), Signal()
+        current, active = Signal(ordered_command(), reset_less=True), Signal()
         gemm, alu = (data.View(layout(fmt, cfg), current.command.word) for fmt in (GEMM, ALU))
         is_alu = Signal()
         m.d.comb += is_alu.eq(gemm.opcode == Opcode.ALU)
@@ -106,7 +106,7 @@ class StepGenerator(wiring.Component):
 
         # The micro-op is being read: keep what it will be added to, and go on to what the next one will be.
         reading, turned, rowed, ended = (Signal(name=name) for name in ("reading", "turned", "rowed", "ended"))
-        coming, control = Signal(step(cfg)), Signal(step(cfg))
+        coming, control, found = (Signal(step(cfg), name=name, reset_less=True) for name in ("coming", "control", "found"))
         m.d.sync += [
             reading.eq(issue), turned.eq(issue & turn), rowed.eq(issue & row), ended.eq(issue & end),
             coming.is_alu.eq(is_alu), coming.last.eq(end), coming.reset.eq(gemm.reset & ~is_alu),
@@ -125,7 +125,7 @@ class StepGenerator(wiring.Component):
             m.d.sync += kept[name].eq(offset)
 
         # The micro-op has come: add.
-        uop, has_come = Signal(layout(UOP, cfg), name="kept_uop"), Signal()
+        uop, has_come = Signal(layout(UOP, cfg), name="kept_uop", reset_less=True), Signal()
         m.d.sync += [has_come.eq(reading), control.eq(coming), uop.as_value().eq(self.uop.data)]
         sums = {}
         for name, offset in kept.items():
@@ -139,7 +139,6 @@ class StepGenerator(wiring.Component):
             (sums["dst"] >> cfg.acc_depth_log2).any() | (uses_src & src_out)
             | (~control.is_alu & ~control.reset & (sums["wgt"] >> cfg.wgt_depth_log2).any())
         )
-        found = Signal(step(cfg))
         m.d.sync += [
             queue.w_en.eq(has_come), found.eq(control), found.fault.eq(fault),
             *(found[name].eq(total) for name, total in sums.items()),

