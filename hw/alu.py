@@ -48,14 +48,13 @@ class Alu(wiring.Component):
                 a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, b_bits)),
                 self.result.word_select(lane, bits).eq(Mux(is_product, self._product(m, a, b, lane), kept)),
             ]
-            with m.If(self.runs):
-                with m.Switch(self.opcode):
-                    with m.Case(AluOp.MIN, AluOp.MAX):
-                        m.d.sync += kept.eq(Mux((a < b) == (self.opcode == AluOp.MIN), a, b))
-                    with m.Case(AluOp.SHR):
-                        m.d.sync += kept.eq(self._shifted(m, a, b, lane))
-                    with m.Default():
-                        m.d.sync += kept.eq(a + b)
+            with m.If(self.runs), m.Switch(self.opcode):
+                with m.Case(AluOp.MIN, AluOp.MAX):
+                    m.d.sync += kept.eq(Mux((a < b) == (self.opcode == AluOp.MIN), a, b))
+                with m.Case(AluOp.SHR):
+                    m.d.sync += kept.eq(self._shifted(m, a, b, lane))
+                with m.Default():
+                    m.d.sync += kept.eq(a + b)
         return m
 
     def _product(self, m: Module, a: Signal, b: Signal, lane: int) -> Value:

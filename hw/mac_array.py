@@ -14,6 +14,11 @@ def mac_latency(cfg: VTAConfig) -> int:
     return 1 + -(-cfg.log_block // LEVELS_A_STAGE)
 
 
+def sum_bits(cfg: VTAConfig) -> int:
+    """Bits of a sum: all that it can have, or those that the accumulator keeps."""
+    return min(cfg.acc_bits, cfg.inp_bits + cfg.wgt_bits + cfg.log_block)
+
+
 class MacArray(wiring.Component):
     """sums[b, o] = sum over i of inp[b, i] * wgt[o, i], `mac_latency` cycles after the tiles.
 
@@ -24,12 +29,12 @@ class MacArray(wiring.Component):
     -------
     inp : ``In(batch x block x inp_bits)``          a tile as it lies in the scratchpad
     wgt : ``In(block x block x wgt_bits)``          likewise, [out][in]
-    sums : ``Out(batch x block of signed)``         as wide as they can become
+    sums : ``Out(batch x block of signed)``         of `sum_bits`
     """
 
     def __init__(self, cfg: VTAConfig) -> None:
         self._cfg = cfg
-        self._sum_bits = cfg.inp_bits + cfg.wgt_bits + cfg.log_block
+        self._sum_bits = sum_bits(cfg)
         super().__init__({
             "inp": In(8 * cfg.inp_bytes), "wgt": In(8 * cfg.wgt_bytes),
             "sums": Out(data.ArrayLayout(signed(self._sum_bits), cfg.batch * cfg.block)),
@@ -39,14 +44,13 @@ class MacArray(wiring.Component):
         m, cfg = Module(), self._cfg
         inp = [self.inp[at : at + cfg.inp_bits].as_signed() for at in range(0, len(self.inp), cfg.inp_bits)]
         wgt = [self.wgt[at : at + cfg.wgt_bits].as_signed() for at in range(0, len(self.wgt), cfg.wgt_bits)]
+        product_bits = min(self._sum_bits, cfg.inp_bits + cfg.wgt_bits)
         for row in range(cfg.batch):
             for out in range(cfg.block):
                 lane = row * cfg.block + out
                 terms = []
                 for into in range(cfg.block):
-                    product = Signal(
-                        signed(cfg.inp_bits + cfg.wgt_bits), name=f"product_in{into:02}_out{lane:03}", reset_less=True,
-                    )
+                    product = Signal(signed(product_bits), name=f"product_in{into:02}_out{lane:03}", reset_less=True)
                     m.d.sync += product.eq(inp[row * cfg.block + into] * wgt[out * cfg.block + into])
                     terms.append(product)
                 m.d.comb += self.sums[lane].eq(self._tree(m, terms, lane))

@@ -53,7 +53,9 @@ class Registers(wiring.Component):
         aw, w, b = self.axil.aw, self.axil.w, self.axil.b
         address, data, mask = Signal(ADDRESS_BITS), Signal(WORD_BITS), Signal(WORD_BITS)  # mask: of the bits to write
         has_address, has_data, accept, legal = (Signal(name=name) for name in ("has_address", "has_data", "accept", "legal"))
-        m.d.comb += [aw.ready.eq(awake & ~has_address), w.ready.eq(awake & ~has_data), accept.eq(has_address & has_data & ~b.valid)]
+        m.d.comb += [
+            aw.ready.eq(awake & ~has_address), w.ready.eq(awake & ~has_data), accept.eq(has_address & has_data & ~b.valid),
+        ]
         with m.If(aw.valid & aw.ready):
             m.d.sync += [has_address.eq(1), address.eq(aw.payload.addr)]
         with m.If(w.valid & w.ready):

@@ -4,9 +4,9 @@ import cocotb
 import numpy as np
 from board import blocks, params
 
-from vtakit.hw.mac_array import mac_latency
+from vtakit.hw.mac_array import mac_latency, sum_bits
 from vtakit.sim.bench.agents import Bench
-from vtakit.sim.values import pack, unpack, wrap
+from vtakit.sim.values import pack, wrap
 
 TILES = 150
 
@@ -15,7 +15,7 @@ TILES = 150
 @cocotb.parametrize(seed=[0, 1])
 async def multiplies_a_tile_a_cycle(dut, seed):
     cfg = params().cfg
-    latency = mac_latency(cfg)
+    latency, bits = mac_latency(cfg), sum_bits(cfg)
     bench = await Bench.start(dut, "mac_array", blocks()["mac_array"], seed)
     rng = np.random.default_rng(seed)
 
@@ -29,9 +29,10 @@ async def multiplies_a_tile_a_cycle(dut, seed):
         inp, wgt = tiles(cfg.inp_bits, cfg.batch, cfg.block), tiles(cfg.wgt_bits, cfg.block, cfg.block)
         bench.pins.set("inp", int.from_bytes(pack(inp, cfg.inp_bits).tobytes(), "little"))
         bench.pins.set("wgt", int.from_bytes(pack(wgt, cfg.wgt_bits).tobytes(), "little"))
-        wanted.append(wrap(inp @ wgt.T, cfg.acc_bits))
+        wanted.append(wrap(inp @ wgt.T, bits))
         await bench.step()
         if number >= latency - 1:
-            raw = bench.pins.get("sums").to_bytes(cfg.acc_bytes, "little")
-            got = unpack(np.frombuffer(raw, np.uint8), cfg.acc_bits).reshape(cfg.batch, cfg.block)
+            raw = bench.pins.get("sums")
+            lanes = [raw >> at & (1 << bits) - 1 for at in range(0, cfg.batch * cfg.block * bits, bits)]
+            got = np.array([lane - (lane >> bits - 1 << bits) for lane in lanes]).reshape(cfg.batch, cfg.block)
             np.testing.assert_array_equal(got, wanted[number - latency + 1], f"tile {number - latency + 1}")

@@ -7,7 +7,7 @@ from vtakit.sim.bench.agents import STALLS, Bench
 
 COUNT = 300
 LATENCY = {"pipeline_slice": 1, "pipeline_queue": 3}
-ROOM = {"pipeline_slice": 2, "pipeline_queue": QUEUE + 2}
+ROOM = {"pipeline_slice": 2, "pipeline_queue": QUEUE + 3}  # the queue's one place more, since it learns late that it is full
 
 
 @cocotb.test()
