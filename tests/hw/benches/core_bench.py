@@ -10,7 +10,7 @@ from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 from vtakit.hw.isa.codec import encode, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES, MemType, Stage
+from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES, AluOp, MemType, Stage
 from vtakit.hw.isa.regs import (
     CYCLE_CAUSES,
     IDENTITY,
@@ -28,7 +28,7 @@ from vtakit.sim import run_image
 from vtakit.sim.bench.agents import Bench
 from vtakit.sim.bench.host import OKAY, SLVERR, Host, connect_memory
 from vtakit.sim.bench.memory import AxiMemory, Timing
-from vtakit.sim.random_programs import random_program
+from vtakit.sim.random_programs import RandomProgram, random_program
 
 CONFIG, BUS_BITS = str(cocotb.plusargs["config"]), int(cocotb.plusargs["bus_bits"])
 CFG, PARAMS = NAMED[CONFIG], CoreParams(cfg=NAMED[CONFIG], bus_bits=BUS_BITS)
@@ -91,6 +91,32 @@ async def random_programs_give_the_definitions_memory(dut, stall, latency, seed)
     assert 0 < total < bench.cycle
     await host.command("clear_counters")
     assert await host.read("cycles") == 0
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0, 50])
+async def a_store_waits_where_two_operands_are_read(dut, stall):
+    """ALU steps that read src in every cycle, and beside them a STORE of other elements through the same port."""
+    _, memory, host = await started(dut, stall, Timing(stall=stall), stall)
+    acc, out = (MEMORIES[kind] for kind in (MemType.ACC, MemType.OUT))
+    half = acc.depth_in(CFG) // 2
+    data = random.Random(stall).randbytes(2 * half * acc.bytes_in(CFG))
+    code_at = len(data) + 2 * half * out.bytes_in(CFG)
+    words = [
+        encode(CFG, "load", memory_type=MemType.UOP, y_pad_0=1, x_size=1),
+        encode(CFG, "load", memory_type=MemType.ACC, y_size=1, x_size=2 * half, x_stride=2 * half, push_next=1),
+        encode(CFG, "alu", alu_opcode=AluOp.ADD, uop_end=1, iter_out=8, iter_in=half - 1, dst_in=1, src_in=1, src_out=1),
+        encode(
+            CFG, "store", memory_type=MemType.OUT, sram_base=half, dram_base=len(data) // out.bytes_in(CFG), y_size=1,
+            x_size=half, x_stride=half, pop_prev=1, push_prev=1,
+        ),
+        encode(CFG, "alu", alu_opcode=AluOp.ADD, uop_end=1, iter_out=1, iter_in=1, pop_next=1),
+        FINISH,
+    ]
+    dram = data + bytes(code_at - len(data)) + to_bytes(words)
+    program = RandomProgram(config=CFG, dram=dram, insn_addr=code_at, insn_count=len(words), bases={})
+    await start(host, memory, program)
+    await check(host, memory, program)
 
 
 @cocotb.test()
