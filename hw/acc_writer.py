@@ -55,9 +55,10 @@ class AccWriter(wiring.Component):
             else:
                 m.d.comb += whole.eq(Mux(write.zero, 0, Cat(gathered[: len(gathered) - piece_bits], piece)))
             m.d.comb += source.ready.eq(~write.last | ~self.busy)
-            with m.If(source.valid & write.last):
-                m.d.comb += [valid.eq(1), self.write.index.eq(write.index), self.write.data[0].eq(whole)]
-            with m.Elif(source.valid):
+            # `valid` is late in a cycle: it does not choose among so many bits.
+            with m.If(write.meant):
+                m.d.comb += [valid.eq(source.valid & write.last), self.write.index.eq(write.index), self.write.data[0].eq(whole)]
+            with m.If(source.valid & ~write.last):
                 for n in range(pieces - 1):
                     with m.If(write.beat == n):
                         m.d.sync += gathered[n * piece_bits : (n + 1) * piece_bits].eq(piece)

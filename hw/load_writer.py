@@ -20,8 +20,11 @@ def load_write(params: CoreParams) -> data.StructLayout:
     zero    `count` elements of zeros; otherwise `count` elements at the low end of `data`, or, of an element that is wider
             than the bus, beat number `beat`
     last    the element is complete with this
+    meant   the write in hand is for this scratchpad, even if it still waits for its beat: what `valid` says, early in a cycle
     """
-    return data.StructLayout({"index": 16, "count": 7, "zero": 1, "beat": 9, "last": 1, "data": params.bus_bits})
+    return data.StructLayout({
+        "index": 16, "count": 7, "zero": 1, "beat": 9, "last": 1, "meant": 1, "data": params.bus_bits,
+    })
 
 
 class LoadWriter(wiring.Component):
@@ -86,6 +89,7 @@ class LoadWriter(wiring.Component):
                 write.valid.eq(legal & (piece.target == n)), write.payload.index.eq(self.next),
                 write.payload.count.eq(piece.count), write.payload.zero.eq(piece.zero),
                 write.payload.beat.eq(piece.beat), write.payload.last.eq(piece.whole), write.payload.data.eq(moved),
+                write.payload.meant.eq(has & (piece.target == n)),
             ]
         with m.If(fires):
             m.d.sync += [has.eq(0), self.next.eq(self.next + Mux(piece.whole, piece.count, 0))]

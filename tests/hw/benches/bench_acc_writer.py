@@ -16,8 +16,8 @@ def pieces(p, size, index, data, pick):
     bus = p.bus_bytes
     if size <= bus:
         noise = pick.getrandbits(8 * (bus - size)) << 8 * size  # what follows the element in its beat
-        return [{"index": index, "count": 1, "last": 1, "data": int.from_bytes(data, "little") | noise}]
-    return [{"index": index, "count": 1, "beat": n, "last": int(n == size // bus - 1),
+        return [{"index": index, "count": 1, "last": 1, "meant": 1, "data": int.from_bytes(data, "little") | noise}]
+    return [{"index": index, "count": 1, "beat": n, "last": int(n == size // bus - 1), "meant": 1,
              "data": int.from_bytes(data[n * bus : (n + 1) * bus], "little")} for n in range(size // bus)]
 
 
@@ -45,7 +45,8 @@ async def writes_whole_elements(dut, withheld, busy, kind):
     for _ in range(ELEMENTS):
         index = pick.randrange(cfg.acc_depth)
         if pick.randrange(4) == 0:
-            source.queue.append({"index": index, "count": 1, "zero": 1, "last": 1, "data": pick.getrandbits(p.bus_bits)})
+            noise = pick.getrandbits(p.bus_bits)
+            source.queue.append({"index": index, "count": 1, "zero": 1, "last": 1, "meant": 1, "data": noise})
             wanted.append((index, 0))
             continue
         data = pick.randbytes(size)
