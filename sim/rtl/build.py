@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+import vtakit
 from vtakit.hw.acc_memory import acc_banks
 from vtakit.hw.interfaces import INDEX_BITS
 from vtakit.hw.isa.errors import VtakitError
@@ -21,7 +22,7 @@ from vtakit.hw.verilog import source_hash, to_verilog
 from vtakit.sim.verilator import built_once, cache_folder, compiler, environment, verilator_root, verilator_version
 
 HARNESS = Path(__file__).with_name("harness.cpp")
-TRAINING = Path(__file__).with_name("training.py")
+TRAINING = "vtakit.sim.rtl.training"
 FAST = Path(__file__).with_name("verilated_fast.h")
 LIBRARY = "libvta.so"
 TOOL_SECONDS = 1200
@@ -56,7 +57,7 @@ def library(params: CoreParams, wave: str = "", threads: int = 1) -> Path:
 
 def model_hash(params: CoreParams, wave: str, threads: int) -> str:
     """Hash of the RTL's source, the harness, the flags and the tools' versions."""
-    sources = (source_hash(params), wave, str(threads), HARNESS.read_text(), FAST.read_text(), TRAINING.read_text())
+    sources = (source_hash(params), wave, str(threads), HARNESS.read_text(), FAST.read_text(), Path(__file__).with_name("training.py").read_text())
     parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, verilator_version(), compiler())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -114,7 +115,7 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
             link("-fprofile-generate")
             status.update(f"building the {what}: trial run")
             (work / "params").write_bytes(pickle.dumps(params))
-            _call([sys.executable, "-m", "vtakit.sim.rtl.training", "params", str(work / LIBRARY)], work, folder)
+            _call([sys.executable, "-m", TRAINING, "params", str(work / LIBRARY)], work, folder)
             status.update(f"building the {what}: compiling for the usual ways")
             compile_all(usual, "-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile")
         link()
@@ -130,9 +131,10 @@ def _signal(path: str) -> str:
 
 def _call(command: list[str], work: Path, folder: Path) -> None:
     tool = Path(command[0]).name
+    found = os.pathsep.join([str(Path(vtakit.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
         done = subprocess.run(
-            command, cwd=work, env=environment(), capture_output=True, text=True, timeout=TOOL_SECONDS, check=False
+            command, cwd=work, env=environment() | {"PYTHONPATH": found}, capture_output=True, text=True, timeout=TOOL_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         raise VtakitError(f"{tool} has not built the RTL model within {TOOL_SECONDS} s") from None
