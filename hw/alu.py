@@ -23,7 +23,7 @@ class Alu(wiring.Component):
     -------
     a : ``In(batch x block x acc_bits)``        first operands
     b : ``In(batch x block x operand_bits)``    second operands; the shift amounts of SHR
-    opcode : ``In(3)``                          an `AluOp`
+    chosen : ``In(operations)``                 bit n: the operation is `AluOp` n; decoded, to reach all lanes in time
     runs : ``In(1)``                            the operands are to be worked on; otherwise the result stays
     result : ``Out(batch x block x acc_bits)``
     """
@@ -32,29 +32,33 @@ class Alu(wiring.Component):
         self._cfg = cfg
         word, lanes = 8 * cfg.acc_bytes, cfg.batch * cfg.block
         super().__init__({
-            "a": In(word), "b": In(lanes * operand_bits(cfg)), "opcode": In(3), "runs": In(1),
+            "a": In(word), "b": In(lanes * operand_bits(cfg)), "chosen": In(max(AluOp) + 1), "runs": In(1),
             "result": Out(word),
         })
 
     def elaborate(self, platform: object) -> Module:
         m, bits, b_bits = Module(), self._cfg.acc_bits, operand_bits(self._cfg)
-        is_product = Signal()  # as late as the results that it chooses between
+        # Each kind of result has registers of its own and they are chosen between behind those, since a shifter alone takes a
+        # cycle; so what they are chosen by is a cycle late too.
+        chosen = Signal.like(self.chosen, name="chosen_before")
         with m.If(self.runs):
-            m.d.sync += is_product.eq(self.opcode == AluOp.MUL)
+            m.d.sync += chosen.eq(self.chosen)
         for lane in range(len(self.a) // bits):
             a, b = Signal(signed(bits), name=f"a{lane}"), Signal(signed(b_bits), name=f"b{lane}")
-            kept = Signal(bits, name=f"kept{lane}", reset_less=True)
+            shifted, other = (Signal(bits, name=f"{name}{lane}", reset_less=True) for name in ("shifted", "other"))
+            product = self._product(m, a, b, lane)
             m.d.comb += [
                 a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, b_bits)),
-                self.result.word_select(lane, bits).eq(Mux(is_product, self._product(m, a, b, lane), kept)),
+                self.result.word_select(lane, bits).eq(
+                    Mux(chosen[AluOp.MUL], product, Mux(chosen[AluOp.SHR], shifted, other))
+                ),
             ]
-            with m.If(self.runs), m.Switch(self.opcode):
-                with m.Case(AluOp.MIN, AluOp.MAX):
-                    m.d.sync += kept.eq(Mux((a < b) == (self.opcode == AluOp.MIN), a, b))
-                with m.Case(AluOp.SHR):
-                    m.d.sync += kept.eq(self._shifted(m, a, b, lane))
-                with m.Default():
-                    m.d.sync += kept.eq(a + b)
+            with m.If(self.runs):
+                m.d.sync += shifted.eq(self._shifted(m, a, b, lane))
+                with m.If(self.chosen[AluOp.ADD]):
+                    m.d.sync += other.eq(a + b)
+                with m.Else():
+                    m.d.sync += other.eq(Mux((a < b) == self.chosen[AluOp.MIN], a, b))
         return m
 
     def _product(self, m: Module, a: Signal, b: Signal, lane: int) -> Value:

@@ -186,7 +186,7 @@ class Arithmetic(wiring.Component):
         first, second = Signal(len(alu.a), name="a", reset_less=True), Signal(len(alu.b), name="b", reset_less=True)
         m.d.comb += [alu.a.eq(first), alu.b.eq(second)]
         with m.If(runs):
-            m.d.sync += [first.eq(a), alu.opcode.eq(step.alu_opcode)]
+            m.d.sync += [first.eq(a), *(bit.eq(step.alu_opcode == op) for op, bit in enumerate(alu.chosen))]
             for lane in range(len(a) // bits):
                 value = b[lane * bits : (lane + 1) * bits].as_signed()
                 m.d.sync += second.word_select(lane, b_bits).eq(Mux(step.use_imm, step.imm, value))

@@ -40,7 +40,7 @@ class Slice(wiring.Component):
 
 
 class Queue(wiring.Component):
-    """Room for `depth` entries and three more, two of them in a slice: what comes out is early in its cycle, unlike RAM data.
+    """Room for `depth` entries and three more, two of them in a slice: its output is early in a cycle, not late like a RAM's.
 
     Members
     -------

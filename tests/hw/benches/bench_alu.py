@@ -29,7 +29,7 @@ async def gives_the_definitions_results(dut, op):
     pairs = np.array([(a, b) for a in firsts for b in seconds])
     rng.shuffle(pairs)
     pairs = np.concatenate([pairs, pairs[: -len(pairs) % lanes]]).reshape(-1, lanes, 2)
-    bench.pins.set("opcode", int(op))
+    bench.pins.set("chosen", 1 << op)
     bench.pins.set("runs", 1)
     for group in pairs:
         a, b = group[:, 0], group[:, 1]
