@@ -22,8 +22,8 @@ from vtakit.hw.verilog import source_hash, to_verilog
 from vtakit.sim.verilator import built_once, cache_folder, compiler, environment, verilator_root, verilator_version
 
 HARNESS = Path(__file__).with_name("harness.cpp")
-TRAINING = "vtakit.sim.rtl.training"
 FAST = Path(__file__).with_name("verilated_fast.h")
+TRAINING = Path(__file__).with_name("training.py")
 LIBRARY = "libvta.so"
 TOOL_SECONDS = 1200
 _CONFIG = f"""`verilator_config
@@ -42,6 +42,9 @@ _VERILATE = (
     "-Wno-fatal", "-Wno-lint", "--reloop-limit", "128",  # a row of WGT as single words, which g++ makes vectors of
 )
 _COMPILE = ("-std=c++20", "-O2", "-fPIC", "-pthread")
+# The hot files are compiled twice: to count which ways a trial run takes, and then for these ways.
+_COUNT = "-fprofile-generate"
+_COUNTED = ("-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile")
 
 
 def library(params: CoreParams, wave: str = "", threads: int = 1) -> Path:
@@ -57,8 +60,8 @@ def library(params: CoreParams, wave: str = "", threads: int = 1) -> Path:
 
 def model_hash(params: CoreParams, wave: str, threads: int) -> str:
     """Hash of the RTL's source, the harness, the flags and the tools' versions."""
-    sources = (source_hash(params), wave, str(threads), HARNESS.read_text(), FAST.read_text(), Path(__file__).with_name("training.py").read_text())
-    parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, verilator_version(), compiler())
+    sources = (source_hash(params), wave, str(threads), *(path.read_text() for path in (HARNESS, FAST, TRAINING)))
+    parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, _COUNT, *_COUNTED, verilator_version(), compiler())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -111,13 +114,13 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
         if wave:  # for a look at some cycles, not for speed
             compile_all(usual)
         else:
-            compile_all(usual, "-fprofile-generate", f"-fprofile-update={'single' if threads == 1 else 'atomic'}")
-            link("-fprofile-generate")
+            compile_all(usual, _COUNT, f"-fprofile-update={'single' if threads == 1 else 'atomic'}")
+            link(_COUNT)
             status.update(f"building the {what}: trial run")
             (work / "params").write_bytes(pickle.dumps(params))
-            _call([sys.executable, "-m", TRAINING, "params", str(work / LIBRARY)], work, folder)
+            _call([sys.executable, "-m", "vtakit.sim.rtl.training", "params", str(work / LIBRARY)], work, folder)
             status.update(f"building the {what}: compiling for the usual ways")
-            compile_all(usual, "-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile")
+            compile_all(usual, *_COUNTED)
         link()
         folder.mkdir(exist_ok=True)
         (work / "vta.v").replace(folder / "vta.v")
@@ -131,10 +134,12 @@ def _signal(path: str) -> str:
 
 def _call(command: list[str], work: Path, folder: Path) -> None:
     tool = Path(command[0]).name
-    found = os.pathsep.join([str(Path(vtakit.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    # The trial run imports the package that runs here, wherever that lies.
+    path = os.pathsep.join(filter(None, [str(Path(vtakit.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
     try:
         done = subprocess.run(
-            command, cwd=work, env=environment() | {"PYTHONPATH": found}, capture_output=True, text=True, timeout=TOOL_SECONDS, check=False
+            command, cwd=work, env=environment() | {"PYTHONPATH": path}, capture_output=True, text=True,
+            timeout=TOOL_SECONDS, check=False,
         )
     except subprocess.TimeoutExpired:
         raise VtakitError(f"{tool} has not built the RTL model within {TOOL_SECONDS} s") from None
