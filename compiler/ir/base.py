@@ -1,0 +1,167 @@
+"""What all expressions share: parts, equality, Python's operators.
+
+Nodes are values: nothing changes one after it is made. They are not frozen dataclasses only because making those takes four
+times as long, and a lowering makes tens of thousands. Each class names its parts in `__slots__`, in the order of its
+constructor; `children` and `rebuild` are derived from that, so generic walks (`vtakit.compiler.ir.walk`) need no case per node.
+
+Python's operators build expressions (`vtakit.compiler.ir.ops` does the folding and the types). ``a == b`` builds an `EQ`
+whose truth value is structural equality, so expressions also work as keys of dictionaries; any other expression refuses to
+be a truth value.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Self
+
+from vtakit.compiler.ir.dtypes import DType
+
+# Filled by vtakit.compiler.ir.ops, which knows types and folding: operator name -> function of two operands.
+OPERATORS: dict[str, Callable[[Any, Any], "Expr"]] = {}
+
+
+def _binary(name: str, *, swapped: bool = False) -> Callable[["Expr", Any], "Expr"]:
+    def method(self: "Expr", other: Any) -> "Expr":
+        return OPERATORS[name](other, self) if swapped else OPERATORS[name](self, other)
+    return method
+
+
+class Expr:
+    """An expression of a data type.
+
+    Equality of two expressions is `same(a, b)`: the same structure over the same variables and buffers.
+    """
+
+    __slots__ = ("_hash", "dtype")
+    fields: ClassVar[tuple[str, ...]] = ()  # operands and other parts that make up the node, besides dtype
+    unique: ClassVar[bool] = False  # whether a node is the same as itself only
+
+    dtype: DType
+
+    def __init_subclass__(cls) -> None:
+        cls.fields = (*cls.fields, *cls.__dict__.get("__slots__", ()))
+
+    def children(self) -> "tuple[Expr, ...]":
+        """The operands, in order; tuples of operands are flattened."""
+        found: list[Expr] = []
+        for field in self.fields:
+            value = getattr(self, field)
+            if isinstance(value, Expr):
+                found.append(value)
+            elif type(value) is tuple:
+                found += [item for item in value if isinstance(item, Expr)]
+        return tuple(found)
+
+    def rebuild(self, change: "Callable[[Expr], Expr]") -> Self:
+        """The same node with `change` applied to each operand; itself if none changed."""
+        parts: dict[str, Any] = {}
+        for field in self.fields:
+            value = getattr(self, field)
+            if isinstance(value, Expr):
+                new: Any = change(value)
+                if new is not value:
+                    parts[field] = new
+            elif type(value) is tuple and value:
+                items = tuple([change(item) if isinstance(item, Expr) else item for item in value])
+                if any(a is not b for a, b in zip(items, value, strict=True)):
+                    parts[field] = items
+        return self.replace(**parts) if parts else self
+
+    def replace(self, **parts: Any) -> Self:
+        """The same node with the named parts exchanged; a binary node's type follows its operands."""
+        node = object.__new__(type(self))
+        for field in self.fields:
+            setattr(node, field, parts.get(field, getattr(self, field)))
+        node.dtype = parts.get("dtype", self._dtype_after(parts))
+        return node
+
+    def _dtype_after(self, parts: dict[str, Any]) -> DType:
+        """The type once `parts` are exchanged: lanes may have changed, the scalar type may not."""
+        return self.dtype
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            value = hash((type(self), self.dtype, *[getattr(self, field) for field in self.fields]))
+            self._hash: int = value
+            return value
+
+    def __eq__(self, other: Any) -> Any:  # an EQ, whose truth value is structural equality
+        if not isinstance(other, Expr | int | float):
+            return NotImplemented
+        if isinstance(other, Expr) and same(self, other):  # how dictionaries ask, so before types are considered
+            return OPERATORS["is"](self, other)
+        return OPERATORS["=="](self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        if not isinstance(other, Expr | int | float):
+            return NotImplemented
+        return OPERATORS["!="](self, other)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"the truth value of the expression {self} is not known while a program is being described: "
+            "use te.if_then_else, te.all or te.any in place of if, and, or"
+        )
+
+    def __iter__(self) -> Iterator["Expr"]:
+        raise TypeError(f"the expression {self} is a scalar and cannot be iterated")
+
+    def __repr__(self) -> str:
+        from vtakit.compiler.ir.printer import expr_text  # the printer knows every node; this is for people only
+        return expr_text(self)
+
+    def astype(self, to: "str | DType") -> "Expr":
+        """This value converted to another type."""
+        return OPERATORS["cast"](self, to)
+
+    __add__ = _binary("+")
+    __radd__ = _binary("+", swapped=True)
+    __sub__ = _binary("-")
+    __rsub__ = _binary("-", swapped=True)
+    __mul__ = _binary("*")
+    __rmul__ = _binary("*", swapped=True)
+    __truediv__ = _binary("/")
+    __rtruediv__ = _binary("/", swapped=True)
+    __floordiv__ = _binary("//")
+    __rfloordiv__ = _binary("//", swapped=True)
+    __mod__ = _binary("%")
+    __rmod__ = _binary("%", swapped=True)
+    __lt__ = _binary("<")
+    __le__ = _binary("<=")
+    __gt__ = _binary("<", swapped=True)
+    __ge__ = _binary("<=", swapped=True)
+    __and__ = _binary("&")
+    __rand__ = _binary("&", swapped=True)
+    __or__ = _binary("|")
+    __ror__ = _binary("|", swapped=True)
+    __xor__ = _binary("^")
+    __rxor__ = _binary("^", swapped=True)
+    __lshift__ = _binary("<<")
+    __rlshift__ = _binary("<<", swapped=True)
+    __rshift__ = _binary(">>")
+    __rrshift__ = _binary(">>", swapped=True)
+
+    def __neg__(self) -> "Expr":
+        return OPERATORS["-"](0 if not self.dtype.is_float else -0.0, self)
+
+    def __invert__(self) -> "Expr":
+        return OPERATORS["~"](self, None)
+
+
+def same(a: Expr, b: Expr) -> bool:
+    """Whether two expressions have the same structure over the same variables and buffers."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or a.dtype is not b.dtype or hash(a) != hash(b) or a.unique:
+        return False
+    return all(_same_part(getattr(a, field), getattr(b, field)) for field in a.fields)
+
+
+def _same_part(a: Any, b: Any) -> bool:
+    if isinstance(a, Expr):
+        return isinstance(b, Expr) and same(a, b)
+    if type(a) is tuple:
+        return type(b) is tuple and len(a) == len(b) and all(map(_same_part, a, b))
+    if isinstance(a, float) and isinstance(b, float):  # NaN is itself, and -0.0 is not 0.0
+        return a.hex() == b.hex()
+    return type(a) is type(b) and bool(a == b)

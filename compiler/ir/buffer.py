@@ -1,0 +1,67 @@
+"""Buffers: memory with a shape, a type and a scope."""
+
+from collections.abc import Sequence
+
+from vtakit.compiler.ir.dtypes import HANDLE, INT32, DType
+from vtakit.compiler.ir.expr import Call, Expr, IntImm, Load, StringImm, Var
+from vtakit.compiler.ir.values import wrap
+
+
+class Buffer:
+    """Memory that one name stands for; two are equal only if they are one object.
+
+    shape   : one expression a dimension; () holds one element
+    dtype   : of an element; may have lanes
+    strides : elements from one index to the next, one a dimension; () means compact, row-major
+    scope   : "global", "shared", "local", "warp", or a scope that a target declares ("inp", "wgt", "acc", …)
+    align   : bytes that the address of the first element is a multiple of
+    offset  : elements that an argument's data pointer is before the first element
+    data    : the address, as a variable
+    """
+
+    __slots__ = ("align", "data", "dtype", "name", "offset", "scope", "shape", "strides")
+
+    def __init__(
+        self, name: str, shape: Sequence[Expr | int], dtype: DType, scope: str = "global", *,
+        strides: Sequence[Expr | int] = (), align: int = 64, offset: Expr | None = None,
+    ) -> None:
+        self.name, self.dtype, self.scope, self.align = name, dtype, scope, align
+        self.shape = tuple(wrap(extent) for extent in shape)
+        self.strides = tuple(wrap(stride) for stride in strides)
+        self.offset: Expr = IntImm(0, INT32) if offset is None else offset
+        self.data = Var(name, HANDLE)
+        if self.strides and len(self.strides) != len(self.shape):
+            raise ValueError(
+                f"buffer {name!r} has {len(self.shape)} dimensions but {len(self.strides)} strides: give one a dimension, or none"
+            )
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.shape))
+        return f"{self.name}: {self.dtype}[{shape}]" + (f" in {self.scope}" if self.scope != "global" else "")
+
+    def __getitem__(self, indices: "Expr | int | tuple[Expr | int, ...]") -> Load:
+        """The element at the indices; raises ValueError if their number is not that of the dimensions."""
+        given = indices if isinstance(indices, tuple) else (indices,)
+        if len(given) != len(self.shape):
+            raise ValueError(f"buffer {self.name!r} has {len(self.shape)} dimensions, got {len(given)} indices")
+        return Load(self, tuple(wrap(index) for index in given))
+
+    def compact_strides(self) -> tuple[Expr, ...]:
+        """Elements from one index to the next in each dimension: the given strides, or those of row-major order."""
+        if self.strides or not self.shape:
+            return self.strides
+        strides: list[Expr] = [IntImm(1, INT32)]
+        for extent in self.shape[:0:-1]:
+            strides.insert(0, extent * strides[0])
+        return tuple(strides)
+
+    def access_ptr(self, mask: str = "rw", offset: Expr | int = 0) -> Call:
+        """The address of the element at a row-major `offset`, for an intrinsic that reads ("r"), writes ("w") or does both.
+
+        Raises ValueError for another `mask`.
+        """
+        if mask not in ("r", "w", "rw"):
+            raise ValueError(f"access_ptr of buffer {self.name!r}: the mask {mask!r} is not 'r', 'w' or 'rw'")
+        first = Load(self, tuple(IntImm(0, INT32) for _ in self.shape))
+        return Call(HANDLE, "address_of", (first, wrap(offset), StringImm(mask)))
+

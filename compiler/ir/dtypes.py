@@ -1,0 +1,105 @@
+"""Data types of expressions and buffers: a scalar type and a number of lanes."""
+
+import functools
+import re
+from dataclasses import dataclass
+
+_SCALARS = {
+    **{f"int{bits}": ("int", bits) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": ("uint", bits) for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": ("float", bits) for bits in (16, 32, 64)},
+    "bfloat16": ("bfloat", 16),
+    "bool": ("bool", 1),
+    "handle": ("handle", 64),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """A scalar type times a number of lanes; written ``float32`` or ``float32x8``.
+
+    code : ``int``, ``uint``, ``float``, ``bfloat``, ``bool`` or ``handle`` (an address)
+    bits : of one lane; a bool has 1 and takes a byte in memory
+    lanes : 1 for a scalar
+    """
+
+    code: str
+    bits: int
+    lanes: int = 1
+
+    def __str__(self) -> str:
+        name = {"bool": "bool", "handle": "handle"}.get(self.code, f"{self.code}{self.bits}")
+        return name if self.lanes == 1 else f"{name}x{self.lanes}"
+
+    __repr__ = __str__
+
+    @property
+    def is_int(self) -> bool:
+        """Whether it is a signed or unsigned integer; a bool is not."""
+        return self.code in ("int", "uint")
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is a floating-point type, bfloat16 included."""
+        return self.code in ("float", "bfloat")
+
+    @property
+    def is_bool(self) -> bool:
+        return self.code == "bool"
+
+    @property
+    def bytes(self) -> int:
+        """Of all lanes in memory."""
+        return max(1, self.bits // 8) * self.lanes
+
+    @property
+    def scalar(self) -> "DType":
+        """The type of one lane."""
+        return self if self.lanes == 1 else make(self.code, self.bits, 1)
+
+    def with_lanes(self, lanes: int) -> "DType":
+        return self if self.lanes == lanes else make(self.code, self.bits, lanes)
+
+    @property
+    def min(self) -> int:
+        """The least value of an integer or bool."""
+        return -(1 << self.bits - 1) if self.code == "int" else 0
+
+    @property
+    def max(self) -> int:
+        """The greatest value of an integer or bool."""
+        return (1 << self.bits - 1) - 1 if self.code == "int" else (1 << self.bits) - 1
+
+
+@functools.cache
+def make(code: str, bits: int, lanes: int = 1) -> DType:
+    """The one object of that type, so that comparing types is mostly comparing addresses."""
+    return DType(code, bits, lanes)
+
+
+@functools.cache
+def _parse(text: str) -> DType:
+    match = re.fullmatch(r"(.+?)(?:x([1-9]\d*))?", text)
+    name, lanes = (match[1], int(match[2] or 1)) if match else (text, 1)
+    if name not in _SCALARS:
+        raise ValueError(f"{text!r} is no data type: use one of {', '.join(_SCALARS)}; a vector adds 'x' and its lanes")
+    return make(*_SCALARS[name], lanes)
+
+
+def dtype(of: "str | DType | type | object") -> DType:
+    """The data type that a name such as ``"int8"`` or ``"float32x8"``, or a NumPy dtype, means.
+
+    Raises ValueError with the list of names for anything else.
+    """
+    if isinstance(of, DType):
+        return of
+    if isinstance(of, str):
+        return _parse(of)
+    return _parse(str(getattr(of, "name", None) or getattr(of, "__name__", of)))
+
+
+BOOL = make("bool", 1)
+INT32 = make("int", 32)
+INT64 = make("int", 64)
+FLOAT32 = make("float", 32)
+HANDLE = make("handle", 64)

@@ -1,0 +1,46 @@
+"""Iteration variables: axes of tensor expressions and of schedules."""
+
+from enum import Enum
+from typing import NamedTuple
+
+from vtakit.compiler.ir.expr import Expr, Var
+
+
+class IterKind(Enum):
+    """What an axis iterates over; a schedule may make others of it, but never reorders what an `ORDERED` axis does."""
+
+    DATA = "data"  # independent elements of the result
+    REDUCE = "reduce"  # terms of a reduction
+    ORDERED = "ordered"  # a scan's steps
+    OPAQUE = "opaque"  # an axis within an extern or tensorised body
+    THREAD = "thread"  # one of a GPU's thread or block indices, or a virtual thread
+
+
+class Range(NamedTuple):
+    """``min <= i < min + extent``."""
+
+    min: Expr
+    extent: Expr
+
+    def __repr__(self) -> str:
+        return f"({self.min}, +{self.extent})"
+
+
+class IterVar:
+    """An axis: a variable with its domain and kind; two are equal only if they are one object.
+
+    dom : None while a schedule has not worked it out (an axis made by split or fuse)
+    thread : for a thread axis its tag: ``blockIdx.x``, ``threadIdx.y``, ``vthread``, ``cthread``
+    """
+
+    __slots__ = ("dom", "kind", "thread", "var")
+
+    def __init__(self, var: Var, dom: Range | None, kind: IterKind, thread: str = "") -> None:
+        self.var, self.dom, self.kind, self.thread = var, dom, kind, thread
+
+    @property
+    def name(self) -> str:
+        return self.var.name
+
+    def __repr__(self) -> str:
+        return f"{self.var.name}: {self.kind.value}" + (f" {self.dom}" if self.dom else "")

@@ -1,0 +1,231 @@
+"""Statements: loops, typed blocks and stores.
+
+Like expressions they are values. Between lowering and the late passes the leaves are `Block`s, which say what they
+iterate over, read and write; a late pass (`vtakit.compiler.passes`) turns each into its body. All loops start at 0.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Self
+
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.iters import IterKind, Range
+
+NO_NOTES: Mapping[str, Any] = MappingProxyType({})
+
+
+class LoopKind(Enum):
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    VECTORIZED = "vectorized"
+    UNROLLED = "unrolled"
+    THREAD = "thread"  # all iterations at once, one a thread; `For.thread` says which index
+
+
+class Stmt:
+    """A statement."""
+
+    __slots__ = ()
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.fields = (*cls.fields, *cls.__dict__.get("__slots__", ()))
+
+    def replace(self, **parts: Any) -> Self:
+        """The same statement with the named parts exchanged."""
+        node = object.__new__(type(self))
+        for field in self.fields:
+            setattr(node, field, parts.get(field, getattr(self, field)))
+        return node
+
+    def rebuild(self, on_stmt: "Callable[[Stmt], Stmt]", on_expr: Callable[[Expr], Expr]) -> Self:
+        """The same statement with each statement and expression directly in it changed; itself if none was."""
+        parts: dict[str, Any] = {}
+        for field in self.fields:
+            value = getattr(self, field)
+            new = _rebuild(value, on_stmt, on_expr)
+            if new is not value:
+                parts[field] = new
+        return self.replace(**parts) if parts else self
+
+    def __repr__(self) -> str:
+        from vtakit.compiler.ir.printer import stmt_text  # the printer knows every node; this is for people only
+        return stmt_text(self)
+
+
+def _rebuild(value: Any, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Expr], Expr]) -> Any:
+    if isinstance(value, Expr):
+        return on_expr(value)
+    if isinstance(value, Stmt):
+        return on_stmt(value)
+    if isinstance(value, tuple) and value:
+        items = [_rebuild(item, on_stmt, on_expr) for item in value]
+        if all(a is b for a, b in zip(items, value, strict=True)):
+            return value
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return value
+
+
+class Store(Stmt):
+    """``buffer[indices] = value``; a vector value goes with a vector index."""
+
+    __slots__ = ("buffer", "indices", "value")
+
+    def __init__(self, buffer: Buffer, indices: tuple[Expr, ...], value: Expr) -> None:
+        self.buffer, self.indices, self.value = buffer, indices, value
+
+
+class Evaluate(Stmt):
+    """A call for its effect."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Expr) -> None:
+        self.value = value
+
+
+class Seq(Stmt):
+    """Statements one after another; none is itself a `Seq` (make one with `seq`)."""
+
+    __slots__ = ("stmts",)
+
+    def __init__(self, stmts: tuple[Stmt, ...]) -> None:
+        self.stmts = stmts
+
+
+class For(Stmt):
+    """``for var in range(extent): body``.
+
+    thread : for a `LoopKind.THREAD` loop its tag (``blockIdx.x``, ``threadIdx.x``, ``vthread``, ``cthread``), else ""
+    notes  : pragmas and other annotations: key -> int, str or Expr
+    """
+
+    __slots__ = ("var", "extent", "body", "kind", "thread", "notes")
+
+    def __init__(
+        self, var: Var, extent: Expr, body: Stmt, kind: LoopKind = LoopKind.SERIAL, thread: str = "",
+        notes: Mapping[str, Any] = NO_NOTES,
+    ) -> None:
+        self.var, self.extent, self.body, self.kind, self.thread, self.notes = var, extent, body, kind, thread, notes
+
+
+class While(Stmt):
+    """``while condition: body``."""
+
+    __slots__ = ("condition", "body")
+
+    def __init__(self, condition: Expr, body: Stmt) -> None:
+        self.condition, self.body = condition, body
+
+
+class If(Stmt):
+    """``if condition: then else: otherwise``."""
+
+    __slots__ = ("condition", "then", "otherwise")
+
+    def __init__(self, condition: Expr, then: Stmt, otherwise: Stmt | None = None) -> None:
+        self.condition, self.then, self.otherwise = condition, then, otherwise
+
+
+class LetStmt(Stmt):
+    """`body` with `var` standing for `value`."""
+
+    __slots__ = ("var", "value", "body")
+
+    def __init__(self, var: Var, value: Expr, body: Stmt) -> None:
+        self.var, self.value, self.body = var, value, body
+
+
+class Allocate(Stmt):
+    """Memory for `buffer` while `body` runs; its elements start undefined.
+
+    notes : ``double_buffer``, ``storage_align`` as (axis, factor, offset) …
+    """
+
+    __slots__ = ("buffer", "body", "notes")
+
+    def __init__(self, buffer: Buffer, body: Stmt, notes: Mapping[str, Any] = NO_NOTES) -> None:
+        self.buffer, self.body, self.notes = buffer, body, notes
+
+
+class Attr(Stmt):
+    """A fact about `body`: ``key = value``, about `node` (a buffer, a variable, or None).
+
+    A pass that does not know the key keeps it.
+    """
+
+    __slots__ = ("key", "node", "value", "body")
+
+    def __init__(self, key: str, node: Any, value: Expr | str | int, body: Stmt) -> None:
+        self.key, self.node, self.value, self.body = key, node, value, body
+
+
+class BlockIter(NamedTuple):
+    """One iterator of a block: ``var`` in ``dom``, which the loops around set to ``binding``."""
+
+    var: Var
+    dom: Range
+    kind: IterKind
+    binding: Expr
+
+
+class Region(NamedTuple):
+    """A box of a buffer's elements: one range a dimension, in terms of the block's iterators."""
+
+    buffer: Buffer
+    ranges: tuple[Range, ...]
+
+
+class Block(Stmt):
+    """A leaf: what one stage computes at one point of its iteration space.
+
+    name      : the stage's
+    iters     : its iterators; body, init, reads, writes refer to their variables and to nothing of the loops around
+    reads, writes : the elements that it touches, at most
+    predicate : over the iterators and loop variables; the block runs only where it holds (an uneven split)
+    init      : what to do first when all reduce iterators are at their start, or None
+    body      : stores, or a tensor intrinsic's calls
+    notes     : ``tensorize``: the intrinsic's name …
+    """
+
+    __slots__ = ("name", "iters", "reads", "writes", "predicate", "init", "body", "notes")
+
+    def __init__(
+        self, name: str, iters: tuple[BlockIter, ...], reads: tuple[Region, ...], writes: tuple[Region, ...], predicate: Expr,
+        init: Stmt | None, body: Stmt, notes: Mapping[str, Any] = NO_NOTES,
+    ) -> None:
+        self.name, self.iters, self.reads, self.writes = name, iters, reads, writes
+        self.predicate, self.init, self.body, self.notes = predicate, init, body, notes
+
+
+class Function(NamedTuple):
+    """A lowered function.
+
+    params : buffers and scalar variables, in the order of the arguments; symbolic sizes are read off the buffers' shapes
+    notes  : ``target`` …
+    """
+
+    name: str
+    params: tuple[Buffer | Var, ...]
+    body: Stmt
+    notes: Mapping[str, Any] = NO_NOTES
+
+    def __str__(self) -> str:
+        from vtakit.compiler.ir.printer import function_text  # as in Stmt
+        return function_text(self)
+
+
+NOTHING = Seq(())
+
+
+def seq(*stmts: Stmt | None) -> Stmt:
+    """The statements one after another, without empty ones; the one itself if there is only one."""
+    flat: list[Stmt] = []
+    for stmt in stmts:
+        if isinstance(stmt, Seq):
+            flat += stmt.stmts
+        elif stmt is not None:
+            flat.append(stmt)
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))

@@ -1,0 +1,116 @@
+"""Walks over expressions and statements: visit, change, substitute."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Call, Expr, Let, Load, Reduce, Var
+from vtakit.compiler.ir.stmt import Allocate, Block, Region, Stmt, Store
+
+
+def subexpressions(e: Expr) -> Iterator[Expr]:
+    """The expression and everything in it, outermost first."""
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(node.children()))
+
+
+def statements(s: Stmt) -> Iterator[Stmt]:
+    """The statement and all those in it, outermost first, in program order."""
+    stack = [s]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed([*_parts(node, Stmt)]))
+
+
+def expressions(s: Stmt) -> Iterator[Expr]:
+    """Every expression that stands directly in the statement or in one within it (not their subexpressions)."""
+    for node in statements(s):
+        yield from _parts(node, Expr)
+
+
+def _parts(node: Stmt, kind: type[Any]) -> Iterator[Any]:
+    """What stands directly in a statement, of a kind, tuples opened."""
+    stack: list[Any] = [getattr(node, field) for field in reversed(node.fields)]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, kind):
+            yield value
+        elif isinstance(value, tuple):
+            stack.extend(reversed(value))
+
+
+def map_expr(e: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The expression with `change` applied to each node, operands first."""
+    return change(e.rebuild(lambda child: map_expr(child, change)))
+
+
+def map_stmt(s: Stmt, on_stmt: Callable[[Stmt], Stmt] = lambda s: s, on_expr: Callable[[Expr], Expr] = lambda e: e) -> Stmt:
+    """The statement with `on_stmt` applied to each statement in it, inner ones first, and `on_expr` to each whole expression."""
+    return on_stmt(s.rebuild(lambda inner: map_stmt(inner, on_stmt, on_expr), on_expr))
+
+
+def substitute(e: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """The expression with variables replaced, all at once. No two binders share a variable, so none is captured."""
+    if not values:
+        return e
+
+    def change(node: Expr) -> Expr:
+        if isinstance(node, Var):
+            return values.get(node, node)
+        return node.rebuild(change)
+    return change(e)
+
+
+def substitute_stmt(s: Stmt, values: Mapping[Var, Expr]) -> Stmt:
+    """The statement with variables replaced in all its expressions."""
+    return map_stmt(s, on_expr=lambda e: substitute(e, values)) if values else s
+
+
+def replace_buffers(s: Stmt, new: Mapping[Buffer, Buffer]) -> Stmt:
+    """The statement with buffers of the same shape exchanged."""
+    def on_expr(e: Expr) -> Expr:
+        return map_expr(e, lambda x: x.replace(buffer=new[x.buffer]) if isinstance(x, Load) and x.buffer in new else x)
+
+    def region(r: Region) -> Region:
+        return r._replace(buffer=new.get(r.buffer, r.buffer))
+
+    def on_stmt(node: Stmt) -> Stmt:
+        if isinstance(node, Store) and node.buffer in new:
+            return node.replace(buffer=new[node.buffer])
+        if isinstance(node, Block):
+            return node.replace(reads=tuple(map(region, node.reads)), writes=tuple(map(region, node.writes)))
+        if isinstance(node, Allocate) and node.buffer in new:
+            return node.replace(buffer=new[node.buffer])
+        return node
+    return map_stmt(s, on_stmt, on_expr)
+
+
+def free_vars(e: Expr) -> set[Var]:
+    """The variables in an expression, those that it binds itself excepted."""
+    found, bound = set(), set()
+    for node in subexpressions(e):
+        if isinstance(node, Var):
+            found.add(node)
+        elif isinstance(node, Let):
+            bound.add(node.var)
+        elif isinstance(node, Reduce):
+            bound |= {axis.var for axis in node.axes}
+    return found - bound
+
+
+def loads(e: Expr) -> Iterator[Load]:
+    """Every read of a buffer in an expression, addresses excepted."""
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Call) and node.name == "address_of":
+            stack.extend(node.args[1:])
+            stack.extend(node.args[0].children())
+            continue
+        if isinstance(node, Load):
+            yield node
+        stack.extend(node.children())
