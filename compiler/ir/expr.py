@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 __all__ = [
     "EQ", "LE", "LT", "NE", "Add", "And", "Binary", "BitAnd", "BitOr", "BitXor", "Broadcast", "Call", "Cast", "CommReducer",
     "Div", "Expr", "FloatImm", "FloorDiv", "FloorMod", "IfThenElse", "IntImm", "Let", "Load", "Max", "Min", "Mul", "Not", "Or",
-    "ProducerLoad", "Ramp", "Reduce", "Select", "ShiftLeft", "ShiftRight", "StringImm", "Sub", "TruncDiv", "TruncMod", "Var", "same",
+    "ProducerLoad", "Ramp", "Reduce", "Select", "ShiftLeft", "ShiftRight", "StringImm", "Sub", "TruncDiv", "TruncMod", "Var",
+    "same",
 ]
 
 
