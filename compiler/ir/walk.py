@@ -108,9 +108,8 @@ def loads(e: Expr) -> Iterator[Load]:
     while stack:
         node = stack.pop()
         if isinstance(node, Call) and node.name == "address_of":
-            stack.extend(node.args[1:])
-            stack.extend(node.args[0].children())
+            stack.extend(reversed((*node.args[0].children(), *node.args[1:])))
             continue
         if isinstance(node, Load):
             yield node
-        stack.extend(node.children())
+        stack.extend(reversed(node.children()))
