@@ -20,6 +20,8 @@ ALLOWED = {
     "vtakit.boards": ("vtakit.hw",),
     "vtakit": tuple(f"vtakit.{part}" for part in PARTS),
 }
+# Inside the compiler each package may import those before it (DESIGN.md section 2).
+COMPILER = ("ir", "arith", "te", "schedule", "lower", "intrin", "passes", "codegen")
 LINES_HABIT, LINES_CEILING = 300, 500
 # Files over the habit, each with the reason why it is one file; a table of test cases may be long.
 LONG = {
@@ -72,6 +74,15 @@ def test_imports_point_one_way(name):
         part, own = owner(target), owner(name)
         fine = any(part == a or part.startswith(a + ".") for a in ALLOWED[own]) or part in (own, "vtakit")
         assert fine, f"{name} may not import {target}"
+
+
+@pytest.mark.parametrize("name", sorted(name for name in modules() if name.startswith("vtakit.compiler.")))
+def test_each_package_of_the_compiler_imports_those_before_it(name):
+    own = name.split(".")[2]
+    assert own in COMPILER, f"{name}: give the package its place in COMPILER"
+    targets = {target.split(".")[2] for target in imported(modules()[name], everywhere=True) if target.startswith("vtakit.compiler.")}
+    later = {target for target in targets if target not in COMPILER[:COMPILER.index(own) + 1]}
+    assert not later, f"{name} may not import {later}: it comes before them"
 
 
 def test_the_instruction_set_needs_only_the_standard_library():
