@@ -1,4 +1,7 @@
-"""What the documents show is run: every `sh` and `python` block, page by page, in an empty folder; links lead somewhere."""
+"""What the documents show is run: every `sh` and `python` block, page by page, in an empty folder; links lead somewhere.
+
+Python blocks with no `sh` block between them go on from each other, as a reader takes them.
+"""
 
 import os
 import re
@@ -18,6 +21,17 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
+def steps(page: Path) -> list[tuple[str, str]]:
+    """The page's blocks, neighbouring ones of Python joined."""
+    joined: list[tuple[str, str]] = []
+    for language, text in blocks(page):
+        if joined and language == joined[-1][0] == "python":
+            joined[-1] = language, f"{joined[-1][1]}\n{text}"
+        else:
+            joined.append((language, text))
+    return joined
+
+
 def test_the_readme_names_the_two_commands():
     assert ("sh", TWO_COMMANDS) in blocks(ROOT / "README.md")
 
@@ -25,7 +39,7 @@ def test_the_readme_names_the_two_commands():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_runs(page, tmp_path):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    for language, text in blocks(page):
+    for language, text in steps(page):
         assert language in ("sh", "python"), f"{page.name}: a block without a language cannot be run"
         if text == TWO_COMMANDS:
             continue
