@@ -1,0 +1,1 @@
+"""Tensor expressions: what is to be computed, without saying how."""
