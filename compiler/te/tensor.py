@@ -25,6 +25,7 @@ class Tensor(Operand):
     """
 
     __slots__ = ("dtype", "op", "shape", "value_index")
+    dtype: DType
 
     def __init__(self, op: "Operation", value_index: int, shape: tuple[Expr, ...], dtype: DType) -> None:
         self.op, self.value_index, self.shape, self.dtype = op, value_index, shape, dtype
@@ -58,7 +59,7 @@ class Tensor(Operand):
         """The element at the indices; raises ExpressionError unless there is one a dimension."""
         return read(self, indices)
 
-    def __getitem__(self, indices: Any) -> "Any":
+    def __getitem__(self, indices: Any) -> Any:
         """The element at the indices, or, with fewer of them than dimensions, a slice that takes the others."""
         given = indices if isinstance(indices, tuple) else (indices,)
         return read(self, given) if len(given) >= self.ndim else TensorSlice(self, given)
