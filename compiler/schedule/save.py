@@ -32,5 +32,5 @@ def load_schedule(text: str, intrinsics: dict[str, Any] | None = None) -> tuple[
     read = load_json(program)
     outputs: tuple[Operation, ...] = read["outputs"]
     schedule = Schedule(outputs)
-    Trace.from_json(trace).replay(schedule, intrinsics)
+    schedule.replay(Trace.from_json(trace), intrinsics)
     return schedule, read["args"]
