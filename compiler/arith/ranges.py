@@ -119,6 +119,10 @@ class Ranges(State):
             found = Bounds(found.lo + times(k, lo if k > 0 else hi), found.hi + times(k, hi if k > 0 else lo))
         if groups:
             found = meet(found, self._sum_bounds(x))
+        if len(rest.terms) > 1:
+            pairs = _pairs(rest)
+            if pairs:
+                found = meet(found, self._paired_bounds(x, pairs))
         floors = self.frame.floors
         if floors:
             items = x.key[1]
@@ -129,6 +133,17 @@ class Ranges(State):
             if below is not None:
                 found = Bounds(found.lo, min(found.hi, x.const - below))
         return found
+
+    def _paired_bounds(self, x: Linear, pairs: list[tuple[Quotient, Quotient, int]]) -> Bounds:
+        """With ``a // c - b // c`` between ``(a - b) // c`` and the same rounded up."""
+        low: Number = 0
+        high: Number = 0
+        for a, b, k in pairs:
+            lo, hi = self.linear_bounds(a.dividend.plus(b.dividend, -1))
+            low, high = low + times(k, floor_div(lo, a.by)), high + times(k, -floor_div(-hi, a.by))
+            x = x.plus(Linear({a: 1, b: -1}, 0), -k)
+        lo, hi = self.linear_bounds(x)
+        return Bounds(low + lo, high + hi)
 
     def _sum_bounds(self, x: Linear) -> Bounds:
         lo: Number = x.const
@@ -242,6 +257,20 @@ def _bases(q: Quotient, quotients: list[Quotient]) -> list[tuple[Linear, int]]:
                 found.append((Linear({p: 1}, shift), q.by // p.by))
     found.sort(key=lambda pair: pair[1])
     found.append((q.dividend, q.by))
+    return found
+
+
+def _pairs(x: Linear) -> list[tuple[Quotient, Quotient, int]]:
+    """Quotients a and b of x by the same constant, and the k > 0 for which ``k * (a - b)`` is part of x."""
+    left = {atom: value for atom, value in x.terms.items() if type(atom) is Quotient and atom.by}
+    found: list[tuple[Quotient, Quotient, int]] = []
+    for a in list(left):
+        for b in list(left):
+            k = min(left[a], -left[b])
+            if k > 0 and a.by == b.by:
+                found.append((a, b, k))
+                left[a] -= k
+                left[b] += k
     return found
 
 
