@@ -31,7 +31,7 @@ class Undefined:
     def __eq__(self, other: object) -> bool:
         self._fail()
 
-    __hash__ = None  # type: ignore[assignment]  # how Python spells that a class with __eq__ has no hash
+    __hash__ = None  # type: ignore[assignment]  # how Python spells: unhashable
 
     def __repr__(self) -> str:
         return "undefined"
