@@ -13,7 +13,7 @@ from vtakit.compiler.ir.expr import Expr, ProducerLoad, Var
 from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, subexpressions, substitute
-from vtakit.compiler.lower.axes import pass_extents, pass_intervals, pass_values
+from vtakit.compiler.lower.axes import coming_from, pass_extents, pass_intervals, pass_values
 from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.plan import Level, Plan, Plans, is_launch, scope_rank, thread_rank
 from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
@@ -65,16 +65,13 @@ class Bounds:
         op = plan.op
         whole = {axis: axis.dom for axis in op.root_iter_vars if axis.dom is not None}
         plan.ranges.update(whole)
-        if not isinstance(op, ComputeOp) or plan.stage.is_output or any(op_out in self.given for op_out in self._outputs(plan)):
+        if not isinstance(op, ComputeOp) or plan.stage.is_output or any(out in self.given for out in plan.stage.origin_op.outputs):
             return
         box = self._needed(plan)
         for axis, interval in zip(op.axis, box, strict=True):
             assert axis.dom is not None, "a data axis has a domain"
             if interval is not None:
                 plan.ranges[axis] = self._within(interval, axis.dom)
-
-    def _outputs(self, plan: Plan) -> Iterable[Tensor]:
-        return plan.stage.origin_op.outputs
 
     def _needed(self, plan: Plan) -> Box:
         """The union of what all readers need of a compute."""
@@ -91,7 +88,7 @@ class Bounds:
     def _read_by(self, reader: Plan, plan: Plan) -> Iterable[Box]:
         makes = self.plans.maker
         if isinstance(reader.op, ScanOp):
-            return [[None] * len(plan.op.root_iter_vars)]
+            return self._states(reader, reader.op, plan)
         if isinstance(reader.op, ExternOp):
             self._running(reader, plan)  # for its check of the place
             return [[None] * len(tensor.shape) for tensor in reader.op.input_tensors if makes(tensor) is plan]
@@ -99,13 +96,22 @@ class Bounds:
         seen = dict.fromkeys(load.indices for load in reader.reads() if makes(load.tensor) is plan)
         return [[self._interval(index, sets, outside) for index in indices] for indices in seen]
 
+    def _states(self, scan: Plan, op: ScanOp, plan: Plan) -> Iterable[Box]:
+        """What a scan needs of the stages that make its states: all initial rows, and of the update one row a step."""
+        for tensors in (op.init, op.update):
+            for tensor in tensors:
+                if self.plans.maker(tensor) is plan:
+                    step = self.analyzer.simplify(scan.ranges[op.scan_axis].min + scan.values[op.scan_axis])
+                    row = None if tensors is op.init else Interval(step, step)
+                    yield [row, *[None] * (len(tensor.shape) - 1)]
+
     def _running(self, reader: Plan, plan: Plan) -> tuple[dict[Var, Interval], dict[Var, Range]]:
         """What the reader's axes run over for one run of the plan's loops, and the loops outside the reader that run too."""
         leaves: dict[IterVar, Interval] = {}
         outside: dict[Var, Range] = {}
         fixed = False
         for level in reader.around():
-            fixed = fixed or level == plan.home
+            fixed = fixed or (plan.home is not None and level.plan is plan.home.plan and level.axis is plan.home.axis)
             value, extent = level.plan.leaves[level.axis], level.plan.extents[level.axis]
             runs = self._runs(level, plan.scope, fixed)
             if level.plan is reader:
@@ -219,6 +225,8 @@ class Bounds:
 
     def _leaf_value(self, plan: Plan, leaf: IterVar, tag: str) -> Expr:
         extent = plan.extents[leaf]
+        if isinstance(plan.op, ScanOp) and leaf not in coming_from(plan.stage.relations, (plan.op.scan_axis,)):
+            return const(0, leaf.var.dtype)  # the update has loops of its own over the other dimensions
         if is_launch(tag):
             return self._thread(plan, leaf, tag, extent)
         if int_value(extent) == 1 and not tag:

@@ -9,9 +9,9 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.walk import map_expr, subexpressions, substitute
 from vtakit.compiler.lower.errors import LowerError
-from vtakit.compiler.schedule.relations import AttachKind, Fuse, Split
+from vtakit.compiler.schedule.data import StageData
+from vtakit.compiler.schedule.relations import AttachKind
 from vtakit.compiler.schedule.schedule import Schedule
-from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
 from vtakit.compiler.te.tensor import Tensor
 
@@ -55,7 +55,7 @@ class Plan:
     readers : the plans of the stages that read it, last first
     """
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: StageData) -> None:
         self.stage = stage
         self.op: Operation = stage.op
         self.body: tuple[Expr, ...] = self.op.body if isinstance(self.op, ComputeOp) else ()
@@ -85,7 +85,7 @@ class Plan:
         home = self.home
         while home is not None:
             leaves = home.plan.stage.leaf_iter_vars
-            for axis in reversed(leaves[: leaves.index(home.axis) + 1]):
+            for axis in reversed(leaves[: home.plan.stage.position(home.axis) + 1]):
                 yield Level(home.plan, axis)
             home = home.plan.home
 
@@ -136,7 +136,7 @@ class Plans:
         stage = self.schedule.stage_of(tensor.op)
         return self.of_label.get(stage.label) if stage is not None else None
 
-    def _add(self, stage: Stage) -> None:
+    def _add(self, stage: StageData) -> None:
         plan = Plan(stage)
         if self.inlined and isinstance(plan.op, ComputeOp):
             plan.body = tuple([map_expr(e, self._inline) for e in plan.body])
@@ -210,30 +210,17 @@ class Plans:
                    for other in self.all)
 
 
-def leaf_of(stage: Stage, axis: IterVar) -> IterVar:
+def leaf_of(stage: StageData, axis: IterVar) -> IterVar:
     """The loop that an axis is now: itself, the inner part of a split, or what it was fused into."""
-    while axis not in stage.leaf_iter_vars:
-        for relation in stage.relations:
-            if isinstance(relation, Split) and relation.parent is axis:
-                axis = relation.inner
-                break
-            if isinstance(relation, Fuse) and axis in (relation.outer, relation.inner):
-                axis = relation.fused
-                break
-        else:
-            raise LowerError(
-                f"{axis.name!r} is no loop of stage {stage.label!r}, whose loops are "
-                f"{', '.join(repr(leaf.name) for leaf in stage.leaf_iter_vars)}"
-            )
-    return axis
+    leaf = stage.loop_of(axis)
+    if stage.position(leaf) < 0:
+        raise LowerError(
+            f"{axis.name!r} is no loop of stage {stage.label!r}, whose loops are "
+            f"{', '.join(repr(leaf.name) for leaf in stage.leaf_iter_vars)}"
+        )
+    return leaf
 
 
 def loop_var(axis: IterVar, suffix: str = "") -> Var:
     """A variable for a loop over an axis."""
     return Var(axis.var.name + suffix, axis.var.dtype)
-
-
-__all__ = [
-    "PRIVATE", "ComputeOp", "ExternOp", "Level", "Plan", "PlaceholderOp", "Plans", "ScanOp", "is_launch", "leaf_of", "loop_var",
-    "scope_rank", "thread_rank",
-]

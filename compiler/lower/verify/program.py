@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.ir import expr as ir
@@ -11,7 +11,8 @@ from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.iters import IterKind, Range
 from vtakit.compiler.ir.ops import negate
 from vtakit.compiler.ir.values import const, int_value, value_of
-from vtakit.compiler.ir.walk import loads, statements
+from vtakit.compiler.ir.walk import statements
+from vtakit.compiler.lower.verify.limits import Limits
 
 Step = tuple[st.Stmt, int]  # a statement, and which of its parts is taken
 
@@ -96,11 +97,12 @@ def point(indices: tuple[ir.Expr, ...]) -> tuple[Range, ...]:
 class Program:
     """What the rules ask about a function."""
 
-    def __init__(self, function: st.Function) -> None:
-        self.function = function
+    def __init__(self, function: st.Function, limits: Limits) -> None:
+        self.function, self.limits = function, limits
         self.sites: list[Site] = []
         self.allocations: dict[Buffer, tuple[Step, ...]] = {}
         self.loops: list[tuple[st.For, tuple[Step, ...]]] = []
+        self.covers: dict[Any, Any] = {}  # what `vtakit.compiler.lower.verify.cover` has worked out
         self._visit(function.body, ())
 
     def _visit(self, s: st.Stmt, path: tuple[Step, ...]) -> None:
@@ -130,6 +132,8 @@ class Program:
             for s in statements(site.block.body):
                 if isinstance(s, st.For):
                     found.bind(s.var, Range(const(0, s.var.dtype), s.extent))
+                elif isinstance(s, st.LetStmt) and s.var.dtype.is_int:
+                    found.bind(s.var, s.value)
         return found
 
     @cached_property
@@ -168,9 +172,12 @@ def parts(s: st.Stmt) -> tuple[st.Stmt, ...]:
             return ()
 
 
+TRANSPARENT = (st.Store, st.Seq, st.If, st.LetStmt)
+
+
 def is_opaque(block: st.Block) -> bool:
-    """Whether what the block touches is to be taken from its declaration: its body holds more than stores."""
-    return not all(isinstance(s, st.Store | st.Seq) for s in statements(block.body))
+    """Whether what the block touches is to be taken from its declaration: its body holds more than stores and conditions."""
+    return not all(isinstance(s, TRANSPARENT) for s in statements(block.body))
 
 
 def _writes(site: Site) -> Iterator[Access]:
@@ -179,9 +186,9 @@ def _writes(site: Site) -> Iterator[Access]:
         for region in block.writes:
             yield Access(site, region.buffer, region.ranges, (), block)
         return
-    for s in statements(block.body):
+    for s, where in _guarded(block.body, ()):
         if isinstance(s, st.Store):
-            yield Access(site, s.buffer, point(s.indices), (), s)
+            yield Access(site, s.buffer, point(s.indices), where, s)
 
 
 def _reads(site: Site) -> Iterator[Access]:
@@ -191,14 +198,37 @@ def _reads(site: Site) -> Iterator[Access]:
             yield Access(site, region.buffer, region.ranges, (), block)
         return
     seen: set[tuple[object, ...]] = set()
-    for s in statements(block.body):
-        if isinstance(s, st.Store):
-            for e in (*s.indices, s.value):
-                for load, where in guarded_loads(e):
-                    key = (load.buffer, load.indices, where)
-                    if key not in seen:
-                        seen.add(key)
-                        yield Access(site, load.buffer, point(load.indices), where, s)
+    for s, holding in _guarded(block.body, ()):
+        for e in _evaluated(s):
+            for load, where in guarded_loads(e, holding):
+                key = (load.buffer, load.indices, where)
+                if key not in seen:
+                    seen.add(key)
+                    yield Access(site, load.buffer, point(load.indices), where, s)
+
+
+def _guarded(s: st.Stmt, where: tuple[ir.Expr, ...]) -> Iterator[tuple[st.Stmt, tuple[ir.Expr, ...]]]:
+    """The statements in one that is not opaque, with the conditions under which each runs."""
+    yield s, where
+    if isinstance(s, st.If):
+        yield from _guarded(s.then, (*where, s.condition))
+        if s.otherwise is not None:
+            yield from _guarded(s.otherwise, (*where, negate(s.condition)))
+    else:
+        for part in parts(s):
+            yield from _guarded(part, where)
+
+
+def _evaluated(s: st.Stmt) -> tuple[ir.Expr, ...]:
+    match s:
+        case st.Store():
+            return *s.indices, s.value
+        case st.If():
+            return (s.condition,)
+        case st.LetStmt():
+            return (s.value,)
+        case _:
+            return ()
 
 
 def iters_of(block: st.Block, *kinds: IterKind) -> list[st.BlockIter]:
@@ -210,5 +240,15 @@ def extent_of(loop: st.For) -> int | None:
     return int_value(loop.extent)
 
 
-def has_loads(e: ir.Expr) -> bool:
-    return next(loads(e), None) is not None
+def effects(s: st.Stmt) -> Iterator[ir.Call]:
+    """The calls that a statement makes for their effect."""
+    for node in statements(s):
+        if isinstance(node, st.Evaluate) and isinstance(node.value, ir.Call):
+            yield node.value
+
+
+def accesses_of(program: Program, site: Site) -> Iterator[Access]:
+    """What one block reads and writes."""
+    for found in (program.writes, program.reads):
+        for accesses in found.values():
+            yield from (access for access in accesses if access.site is site)
