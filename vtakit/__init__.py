@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vtakit import boards, compiler, hw, runtime, sim
+    from vtakit import boards, compiler, hw, runtime, sim, te
 
 __version__ = "0.1.0"
 
-_PARTS = ("boards", "compiler", "hw", "runtime", "sim")
+_PARTS = ("boards", "compiler", "hw", "runtime", "sim", "te")
 
-__all__ = ["__version__", "boards", "compiler", "hw", "runtime", "sim"]
+__all__ = ["__version__", "boards", "compiler", "hw", "runtime", "sim", "te"]
 
 
 def __getattr__(name: str) -> Any:
