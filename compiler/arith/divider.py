@@ -38,21 +38,35 @@ class Divider(Prover):
         """``x // c`` for a constant c > 0."""
         if c == 1:
             return x
+        groups, rest = self.residues(x)
+        outside = Linear({}, 0)
+        kept: list[tuple[int, Linear, Linear]] = []
+        for k, base, by in groups:
+            if math.gcd(by.content(), by.const) * k % c == 0:  # k * (base % by) = k * base - k * by * (base // by)
+                rest = rest.plus(base, k)
+                outside = outside.plus(self.multiply(self.divide(base, by), by).scaled(-k).divided(c))
+            else:
+                kept.append((k, base, by))
         whole: dict[Atom, int] = {}
         part: dict[Atom, int] = {}
-        for atom, coefficient in x.terms.items():
+        for atom, coefficient in rest.terms.items():
             k = _toward_zero(coefficient, c)
             if k:
                 whole[atom] = k
             if coefficient != k * c:
                 part[atom] = coefficient - k * c
-        outside = Linear(whole, x.const // c)
-        if not part:
-            return outside
-        inside = Linear(part, x.const % c)
+        outside = outside.plus(Linear(whole, rest.const // c)) if outside.terms else Linear(whole, rest.const // c)
+        inside = Linear(part, rest.const % c)
+        for k, base, by in kept:
+            remainder = self.remainder(base, by)
+            outside, inside = outside.plus(remainder, _toward_zero(k, c)), inside.plus(remainder, k - _toward_zero(k, c) * c)
+        if not inside.terms:
+            return outside.shifted(inside.const // c)
         common = math.gcd(c, inside.content())
         if common > 1:
             inside, c = inside.divided(common), c // common
+            if c == 1:
+                return outside.plus(inside)
         return outside.plus(self._divide_rest(inside, c))
 
     def _divide_rest(self, x: Linear, c: int) -> Linear:
@@ -127,13 +141,7 @@ class Divider(Prover):
 
     def extreme(self, args: list[Linear], greatest: bool) -> Linear:
         """The least or the greatest of combinations."""
-        flat: list[Linear] = []
-        for arg in args:
-            inner = arg.single() or (Linear(arg.terms, 0).single() if arg.const else None)
-            if isinstance(inner, Extreme) and inner.greatest == greatest:
-                flat += [one.shifted(arg.const) for one in inner.args]
-            else:
-                flat.append(arg)
+        flat = [one for arg in args for one in _opened(arg, greatest)]
         kept: list[Linear] = []
         for arg in flat:
             if any(self._dominates(other, arg, greatest) for other in kept):
@@ -146,26 +154,45 @@ class Divider(Prover):
         return self.at_most(b, a) if greatest else self.at_most(a, b)
 
     def _extreme_atom(self, args: list[Linear], greatest: bool) -> Linear:
-        """What all arguments share is taken out: equal terms, the constant of the first, a common factor and its sign."""
+        """What all arguments share is taken out: equal terms, the constant of the first, a common factor and the sign."""
         first = args[0]
         shared = {
             atom: value for atom, value in first.terms.items() if all(arg.terms.get(atom) == value for arg in args[1:])
         }
         outside = Linear(shared, 0)
         inside = [arg.plus(outside, -1) for arg in args]
-        inside.sort(key=_arrangement)
+        common = math.gcd(*(arg.content() for arg in inside), *(arg.const - inside[0].const for arg in inside[1:]))
+        mirrored = [arg.scaled(-1) for arg in inside]
+        ahead, behind = _arrangement(inside), _arrangement(mirrored)
+        if behind < ahead or (greatest and behind == ahead):
+            inside, common, greatest = mirrored, -common, not greatest
+        inside.sort(key=_place)
         shift = inside[0].const
-        outside, inside = outside.shifted(shift), [arg.shifted(-shift) for arg in inside]
-        common = math.gcd(*(arg.content() for arg in inside), *(arg.const for arg in inside))
-        if inside[0].terms[max(inside[0].terms, key=lambda atom: atom.order)] < 0:
-            common, greatest = -common, not greatest
-        if common != 1:
-            inside = [arg.divided(common) for arg in inside]
+        outside = outside.shifted(shift if common > 0 else -shift)
+        inside = [arg.shifted(-shift).divided(abs(common)) for arg in inside]
         return outside.plus(self.extreme_atom(tuple(inside), greatest), common)
 
 
-def _arrangement(x: Linear) -> tuple[bool, list[tuple[int, int]]]:
-    return not x.terms, sorted((-atom.order, value) for atom, value in x.terms.items())
+def _opened(x: Linear, greatest: bool) -> list[Linear]:
+    """The arguments of the one extreme in a combination, with the rest added to each."""
+    found = [
+        atom for atom, value in x.terms.items() if isinstance(atom, Extreme) and atom.greatest == (greatest == (value > 0))
+    ]
+    if len(found) != 1:
+        return [x]
+    atom = found[0]
+    rest = Linear({other: value for other, value in x.terms.items() if other is not atom}, x.const)
+    return [one for arg in atom.args for one in _opened(rest.plus(arg, x.terms[atom]), greatest)]
+
+
+def _place(x: Linear) -> tuple[bool, list[tuple[int, int, bool]]]:
+    """Where a combination stands among arguments: constants last, positive before negative."""
+    return not x.terms, sorted((abs(value), atom.order, value < 0) for atom, value in x.terms.items())
+
+
+def _arrangement(args: list[Linear]) -> tuple[int, list[tuple[bool, list[tuple[int, int, bool]]]]]:
+    """Of two ways to write an extreme the lesser is taken: fewer negative coefficients, then the small ones positive."""
+    return sum(value < 0 for arg in args for value in arg.terms.values()), sorted(map(_place, args))
 
 
 def _ratio(atom: Atom, by: Atom) -> tuple[Atom, ...] | None:

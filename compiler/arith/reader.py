@@ -190,7 +190,8 @@ class Reader(Facts):
                 return self.condition(any_of(negate(inner.a), negate(inner.b)))
             if isinstance(inner, ir.Or):
                 return self.condition(all_of(negate(inner.a), negate(inner.b)))
-            return negate(inner)
+            other = negate(inner)
+            return other if isinstance(other, ir.Not) else self.condition(other)
         if isinstance(e, ir.Select | ir.IfThenElse):
             return self.choose(e)
         if isinstance(e, ir.LT | ir.LE | ir.EQ | ir.NE):
