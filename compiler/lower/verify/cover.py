@@ -27,6 +27,7 @@ class Covered:
         self.program, self.site = program, site
         self.first: dict[Var, Expr] = {}
         self.last: dict[Var, Expr] = {}
+        self.ends: dict[Var, list[Expr]] = {}
         self.reason = self.incomplete = ""
         loops = [s for at, s in enumerate(s for s, _ in site.path) if hasattr(s, "thread") and (
             at >= depth or (seen_by and s.thread.startswith(seen_by)))]
@@ -39,16 +40,17 @@ class Covered:
         indices = []
         for it in site.block.iters:
             try:
-                first, count, digits = self.digits.values(a.linear(it.binding))
+                first, count, ends, digits = self.digits.values(a.linear(it.binding))
             except NotAffineError as error:
                 self.reason = f"{it.var} = {it.binding} has {error}"
                 if it.kind is IterKind.REDUCE:
                     self.incomplete = self.reason
                 continue
             indices.append(digits)
+            self.ends[it.var] = [a.emit(end, it.var.dtype) for end in ends]
             self.first[it.var] = a.emit(first, it.var.dtype)
             self.last[it.var] = a.emit(first.plus(count).shifted(-1), it.var.dtype)
-            if it.kind is IterKind.REDUCE and not self._is_whole(it.dom.min, it.dom.extent, first, count):
+            if it.kind is IterKind.REDUCE and (ends or not self._is_whole(it.dom.min, it.dom.extent, first, count)):
                 self.incomplete = f"{it.var} takes {a.emit(count, it.var.dtype)} of its {it.dom.extent} values"
         if not self.reason:
             dependence = self.digits.dependence(indices)
@@ -88,6 +90,7 @@ class Covered:
             high = high + (range_.extent - 1)
             goals += [low <= first, last <= high]
             if var is not None:
+                goals += [last - offset < end for end in self.ends[var]]
                 for value, index in zip(values, (first, last), strict=True):
                     value[var] = index - offset
         for condition in self.of_iters:

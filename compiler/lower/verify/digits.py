@@ -36,6 +36,15 @@ class Limit(NamedTuple):
     end: Linear
 
 
+class Values(NamedTuple):
+    """Those of ``first <= index < first + count`` that are below all `ends`."""
+
+    first: Linear
+    count: Linear
+    ends: list[Linear]
+    digits: list[Digit]
+
+
 class NotAffineError(Exception):
     """An index that is no sum of digits, or takes not all values of an interval; the argument says what it is."""
 
@@ -103,13 +112,20 @@ class Digits:
 
     # -- one index -------------------------------------------------------------------------------------------------------
 
-    def values(self, x: Linear) -> tuple[Linear, Linear, list[Digit]]:
-        """The first value of an index, how many it takes, all in a row, and its digits; raises NotAffineError."""
+    def values(self, x: Linear) -> Values:
+        """The values that an index takes; raises NotAffineError."""
         moving, still = self.parted(x)
         if not moving.terms:
-            return x, ONE, []
+            return Values(x, ONE, [], [])
         digits, more = self.digits(moving)
-        return still.plus(more), self._mark(moving, digits), digits
+        first, count, ends = still.plus(more), self._in_a_row(digits), []
+        for limit in self.limits:
+            if limit.sum.same(moving):
+                if self.analyzer.at_most(limit.end, count):
+                    count = limit.end
+                elif not self.analyzer.at_most(count, limit.end):
+                    ends.append(still.plus(limit.end))
+        return Values(first, count, ends, digits)
 
     def mark(self, moving: Linear) -> Linear:
         """How many values a sum of running variables takes, from 0 on in a row; raises NotAffineError."""
