@@ -117,9 +117,9 @@ class Covered:
         match index:
             case Var() if index in own:
                 return index, const(0, index.dtype)
-            case ir.Add(Var() as var, offset) if var in own and not own & free_vars(offset):
+            case ir.Add(a=Var() as var, b=offset) if var in own and not own & free_vars(offset):
                 return var, offset
-            case ir.Sub(Var() as var, offset) if var in own and not own & free_vars(offset):
+            case ir.Sub(a=Var() as var, b=offset) if var in own and not own & free_vars(offset):
                 return var, -offset
             case _ if not own & free_vars(index):
                 return None, index

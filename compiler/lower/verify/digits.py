@@ -190,8 +190,9 @@ class Digits:
                 for atom in limit.sum.terms:
                     del terms[atom]
                 found.append(self._whole(constant(k), limit.sum))
+        alone = moving.single()  # limits of a sum as a whole are the caller's
         for atom, k in terms.items():
-            found.append(self._term(atom, k))
+            found.append(self._loop(atom, ONE) if atom is alone and atom in self.extents else self._term(atom, k))
         return found, still
 
     def _contained(self, part: Linear, terms: Mapping[Atom, int]) -> int:
@@ -225,16 +226,22 @@ class Digits:
                     return self._term(moving[0], 1)._replace(times=times)
         raise NotAffineError("no sum of the loops' variables, divided and taken modulo something")
 
+    def _loop(self, atom: Atom, times: Linear) -> Digit:
+        """A loop's variable."""
+        extent = self.extents[atom]
+        if any(map(self.moves, extent.terms)):
+            raise NotAffineError("a loop as long as another one says")
+        return Digit(times, Linear({atom: 1}, 0).key, frozenset((atom,)), extent, ONE, extent)
+
     def _whole(self, times: Linear, source: Linear) -> Digit:
         atom = source.single()
         if atom is not None and atom in self.extents:
-            extent = self.extents[atom]
-            if any(map(self.moves, extent.terms)):
-                raise NotAffineError("a loop as long as another one says")
+            digit = self._loop(atom, times)
             for limit in self.limits:
                 if limit.sum.same(source):
-                    extent = self._lesser(extent, limit.end)
-            return Digit(times, source.key, frozenset((atom,)), extent, ONE, extent)
+                    extent = self._lesser(digit.extent, limit.end)
+                    digit = digit._replace(whole=extent, extent=extent)
+            return digit
         extent = self.mark(source)
         return Digit(times, source.key, self._atoms(source), extent, ONE, extent)
 
