@@ -2,13 +2,14 @@
 
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.printer import function_text
+from vtakit.hw.isa.errors import VtakitError
 
 
-class LowerError(Exception):
+class LowerError(VtakitError):
     """A schedule that no program can be made of; the message says what was asked, what is true and what would work."""
 
 
-class VerifyError(Exception):
+class VerifyError(VtakitError):
     """A program that breaks a rule.
 
     rule  : the rule's name, a key of `vtakit.compiler.lower.verify.RULES`
