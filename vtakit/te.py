@@ -11,6 +11,7 @@
     s = te.create_schedule(C.op)
 """
 
+from vtakit.compiler.intrin.tensor_intrin import TensorIntrin, decl_tensor_intrin, hardware_intrin
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.ops import all_of as all
@@ -18,9 +19,11 @@ from vtakit.compiler.ir.ops import any_of as any
 from vtakit.compiler.ir.ops import if_then_else, select, truncdiv, truncmod
 from vtakit.compiler.ir.values import cast, const
 from vtakit.compiler.schedule.errors import ScheduleError
+from vtakit.compiler.schedule.save import load_schedule, save_schedule
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.schedule.trace import Trace
+from vtakit.compiler.te import hybrid
 from vtakit.compiler.te.compose import decl_buffer, extern, scan
 from vtakit.compiler.te.errors import ExpressionError
 from vtakit.compiler.te.language import compute, placeholder, reduce_axis, size_var, thread_axis, var
@@ -78,6 +81,7 @@ from vtakit.compiler.te.math import (
 )
 from vtakit.compiler.te.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
 from vtakit.compiler.te.reduce import comm_reducer, infinity, max, max_value, min, min_value, prod, sum
+from vtakit.compiler.te.save import load_json, save_json
 from vtakit.compiler.te.tensor import Tensor
 
 indexdiv, indexmod = floordiv, floormod
@@ -97,6 +101,7 @@ __all__ = [
     "Select",
     "Stage",
     "Tensor",
+    "TensorIntrin",
     "Trace",
     "abs",
     "acos",
@@ -123,6 +128,7 @@ __all__ = [
     "cosh",
     "create_schedule",
     "decl_buffer",
+    "decl_tensor_intrin",
     "div",
     "erf",
     "exp",
@@ -135,6 +141,8 @@ __all__ = [
     "floormod",
     "fma",
     "fmod",
+    "hardware_intrin",
+    "hybrid",
     "hypot",
     "if_then_else",
     "indexdiv",
@@ -143,6 +151,8 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "load_json",
+    "load_schedule",
     "log",
     "log1p",
     "log2",
@@ -160,6 +170,8 @@ __all__ = [
     "reduce_axis",
     "round",
     "rsqrt",
+    "save_json",
+    "save_schedule",
     "scan",
     "select",
     "sigmoid",

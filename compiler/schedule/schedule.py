@@ -9,6 +9,7 @@ from vtakit.compiler.schedule import cache, factor, group
 from vtakit.compiler.schedule.data import StageData
 from vtakit.compiler.schedule.errors import ScheduleError
 from vtakit.compiler.schedule.labels import distinct
+from vtakit.compiler.schedule.replay import Replay
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.schedule.trace import Step, Trace
 from vtakit.compiler.te.operation import Operation, ScanOp, producers_first
@@ -151,6 +152,14 @@ class Schedule:
     def trace(self) -> Trace:
         """All that was done to it, in order."""
         return Trace(tuple(self.steps))
+
+    def replay(self, trace: Trace, intrinsics: dict[str, Any] | None = None) -> None:
+        """Do the steps of a trace, of a schedule of the same program built anew.
+
+        intrinsics : those that it tensorizes by, by name; those of this schedule are known
+        Raises ScheduleError for a step that cannot be done, with its number and text.
+        """
+        Replay(self, intrinsics or {}).run(trace.steps)
 
     def record(self, on: str, do: str, args: dict[str, Any], gives: Sequence[str] = ()) -> None:
         """Add a step to the trace."""

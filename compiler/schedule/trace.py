@@ -14,13 +14,10 @@ given any names, which later steps then use.
 import ast
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from vtakit.compiler.schedule.errors import ScheduleError
 from vtakit.hw.isa.errors import one_of
-
-if TYPE_CHECKING:
-    from vtakit.compiler.schedule.schedule import Schedule
 
 # Parameters of each primitive in order. "*" takes all that follow, "=" is written by name.
 # What a parameter holds is told by its name (see KINDS).
@@ -111,15 +108,6 @@ class Trace(NamedTuple):
     def from_text(cls, text: str) -> "Trace":
         """The trace that `str` wrote. Raises ScheduleError, with the line, for anything else."""
         return cls(tuple(_parsed(text)))
-
-    def replay(self, schedule: "Schedule", intrinsics: dict[str, Any] | None = None) -> None:
-        """Do the steps on a schedule of a freshly built program.
-
-        intrinsics : those that it tensorizes by, by name; those of `schedule` are known
-        Raises ScheduleError for a step that cannot be done, with its number and text.
-        """
-        from vtakit.compiler.schedule.replay import Replay  # it depends on this module
-        Replay(schedule, intrinsics or {}).run(self.steps)
 
 
 def _checked(item: Any, at: int) -> Step:
