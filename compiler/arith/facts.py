@@ -1,7 +1,7 @@
 """Taking facts into a frame."""
 
 from vtakit.compiler.arith.emitter import Emitter
-from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Quotient
+from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Quotient, mentions
 from vtakit.compiler.arith.ranges import floor_div, is_index, meet
 from vtakit.compiler.arith.state import ANY, INF, Bounds
 from vtakit.compiler.ir import expr as ir
@@ -53,7 +53,7 @@ class Facts(Emitter):
             coefficient = x.terms[atom]
             if isinstance(atom, Leaf) and isinstance(atom.expr, ir.Var):
                 rest = Linear({a: c for a, c in x.terms.items() if a is not atom}, x.const)
-                if abs(coefficient) == 1 and not any(mentions(a, atom) for a in rest.terms):
+                if abs(coefficient) == 1 and not any(mentions(a, (atom,)) for a in rest.terms):
                     self.frame.values[atom.expr] = rest.scaled(-coefficient)
                     break
                 if not rest.terms and rest.const % coefficient == 0:
@@ -104,20 +104,3 @@ class Facts(Emitter):
                 self.assume_nonnegative(atom.dividend.shifted(-int(limit.lo) * atom.by))
             if limit.hi != INF:
                 self.assume_nonnegative(atom.dividend.scaled(-1).shifted(int(limit.hi) * atom.by + atom.by - 1))
-
-
-def mentions(atom: Atom, part: Atom) -> bool:
-    """Whether an atom is made of another."""
-    if atom is part:
-        return True
-    if isinstance(atom, Quotient):
-        inner = [*atom.dividend.terms, *atom.divisor.terms]
-    elif isinstance(atom, Extreme):
-        inner = [a for arg in atom.args for a in arg.terms]
-    elif isinstance(atom, Leaf):
-        return True  # unless it is another variable, it may hold anything
-    else:
-        inner = list(getattr(atom, "factors", ()))
-    return any(mentions(a, part) for a in inner)
-
-
