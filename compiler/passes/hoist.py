@@ -18,7 +18,9 @@ def hoist_ifs(function: Function) -> Function:
 
 
 def _hoist(s: Stmt) -> Stmt:
-    if not isinstance(s, st.For | st.LetStmt | st.Allocate | st.Attr) or not isinstance(s.body, st.If) or s.body.otherwise is not None:
+    if not isinstance(s, st.For | st.LetStmt | st.Allocate | st.Attr):
+        return s
+    if not isinstance(s.body, st.If) or s.body.otherwise is not None:
         return s
     inner = s.body
     bound: Var | None = None

@@ -77,8 +77,8 @@ class _Partitioner:
         if whole:
             return self.stmt(s.replace(body=free), depth)
         if s.kind in (LoopKind.PARALLEL, LoopKind.THREAD):
-            inside = all_of(low <= s.var, s.var < high)
-            return s.replace(body=st.If(self.analyzer.simplify(inside), self.stmt(free, depth), self._rest(renewed(s.body), depth)))
+            inside = self.analyzer.simplify(all_of(low <= s.var, s.var < high))
+            return s.replace(body=st.If(inside, self.stmt(free, depth), self.stmt(renewed(s.body), depth + 1)))
         high = self.analyzer.simplify(maximum(high, low))
         return st.seq(
             self._part(s, s.body, zero, low, depth), self._part(s, free, low, high, depth, fast=True),
@@ -91,16 +91,13 @@ class _Partitioner:
         count = int_value(extent)
         if count is not None and count <= 0:
             return st.NOTHING
-        body = body if fast else renewed(body)
+        body, deeper = (body, depth) if fast else (renewed(body), depth + 1)
         if count == 1:
-            return self._rest(substitute_stmt(body, {s.var: first}), depth if fast else depth + 1)
+            return self.stmt(substitute_stmt(body, {s.var: first}), deeper)
         var = Var(s.var.name, s.var.dtype)
         self.analyzer.bind(var, Range(IntImm(0, var.dtype), extent))
         moved = substitute_stmt(body, {s.var: self.analyzer.simplify(var + first)})
-        return s.replace(var=var, extent=extent, body=self._rest(moved, depth if fast else depth + 1))
-
-    def _rest(self, body: Stmt, depth: int) -> Stmt:
-        return self.stmt(body, depth + 1)
+        return s.replace(var=var, extent=extent, body=self.stmt(moved, deeper))
 
     def _solve(self, s: st.For, guard: Expr) -> _Solved | None:
         """In which iterations a guard holds for certain; None if that is not to be found, or in all or none."""

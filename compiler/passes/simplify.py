@@ -97,8 +97,7 @@ class _Simplifier:
     def stmt(self, s: Stmt) -> Stmt:
         if isinstance(s, st.Store):
             indices, value = tuple(map(self.index, s.indices)), self.value(s.value)
-            itself = isinstance(value, Load) and value.buffer.data is s.buffer.data and len(value.indices) == len(indices) and all(
-                map(ir.same, value.indices, indices))
+            itself = isinstance(value, Load) and value.buffer is s.buffer and all(map(ir.same, value.indices, indices))
             return NOTHING if itself else s.replace(indices=indices, value=value)
         if isinstance(s, st.Seq):
             return st.seq(*map(self.stmt, s.stmts))
