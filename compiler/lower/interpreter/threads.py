@@ -11,8 +11,9 @@ class Arrival(NamedTuple):
     """What a thread waits with at a barrier.
 
     site : which barrier it is
-    kind : "shared", "warp", "implicit" (the order of statements before barriers are placed) or "allreduce"
-    payload : for an all-reduce (path, number of the group, values or None, combine, identity)
+    kind : "shared", "warp", "implicit" (the order of statements before barriers are placed), "allreduce" or a shuffle's name
+    payload : for an all-reduce (path, number of the group, values or None, combine, identity), for a shuffle
+        (path, value, distance or lane, width)
     """
 
     site: int
@@ -32,8 +33,9 @@ def run(position: Position, tag: str, body: Callable[[int], Thread], extent: int
             arrivals = threads.send(answer)
         except StopIteration:
             return
-        answer = _combine(arrivals) if arrivals[0].kind == "allreduce" else None
-        if arrivals[0].kind != "warp":
+        kind = arrivals[0].kind
+        answer = _combine(arrivals) if kind == "allreduce" else _shuffle(arrivals) if kind in ("shuffle", "shuffle_down") else None
+        if answer is None and kind != "warp":
             position.phase += 1
 
 
@@ -65,6 +67,22 @@ def lockstep(position: Position, tag: str, body: Callable[[int], Thread], extent
         if first is None:
             return
         answer = yield arrived
+
+
+def _shuffle(arrivals: list[Arrival]) -> dict[Path, Any]:
+    """What each thread gets from another of its group."""
+    order = sorted(arrivals, key=lambda arrival: _linear(arrival.payload[0]))
+    found: dict[Path, Any] = {}
+    for i, (_, kind, (path, value, by, width)) in enumerate(order):
+        lane = i % width
+        source = lane + by if kind == "shuffle_down" else by
+        found[path] = order[i - lane + source].payload[1] if 0 <= source < width and i - lane + source < len(order) else value
+    return found
+
+
+def _linear(path: Path) -> tuple[int, ...]:
+    """Threads in the order of a warp's lanes: x runs fastest."""
+    return tuple(at for _, at, _ in sorted(path, reverse=True))
 
 
 def _combine(arrivals: list[Arrival]) -> dict[Path, Any]:

@@ -6,24 +6,29 @@ from typing import Any
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.values import int_value, value_of
 from vtakit.compiler.ir.walk import expressions, loads, statements, subexpressions
 from vtakit.compiler.lower.interpreter.errors import InterpretError, UndefinedValueError
 from vtakit.compiler.lower.interpreter.expressions import Expressions, Memory
-from vtakit.compiler.lower.interpreter.memory import UNDEFINED, Pointer, Private, Tracked
+from vtakit.compiler.lower.interpreter.memory import UNDEFINED, Pointer, Private, Tracked, View
 from vtakit.compiler.lower.interpreter.threads import Arrival, lockstep, run
 
 _DEEPEST = 15  # Python allows 20 nested loops in one function
 _NOT_SHARED = ("local", "warp")
+_SHUFFLES = ("shuffle", "shuffle_down")
 
 
 class Statements:
     """The translator of one function's body."""
 
-    def __init__(self, packed: Mapping[str, Callable[..., Any]], *, implicit_barriers: bool, tracked: bool) -> None:
+    def __init__(
+        self, body: st.Stmt, packed: Mapping[str, Callable[..., Any]], *, implicit_barriers: bool, tracked: bool
+    ) -> None:
         self.packed = packed
+        self.views = _views(body)
         self.exprs = Expressions(packed)
         self.implicit, self.tracked = implicit_barriers, tracked
         self.lines: list[str] = []
@@ -35,7 +40,7 @@ class Statements:
         self._reducers: list[Any] = []
         self._source: st.Stmt | None = None
         self.exprs.globals |= {
-            "UNDEFINED": UNDEFINED, "Private": Private, "Tracked": Tracked, "Arrival": Arrival, "lockstep": lockstep,
+            "UNDEFINED": UNDEFINED, "Private": Private, "View": View, "Tracked": Tracked, "Arrival": Arrival, "lockstep": lockstep,
             "run": run, "block_outside": _block_outside, "check_that": _check_that, "call_packed": _call_packed,
         }
 
@@ -65,6 +70,11 @@ class Statements:
         lanes = max([s.value.dtype.lanes, *[index.dtype.lanes for index in s.indices]])
         lanes = max(lanes, s.buffer.dtype.lanes)
         cells = self.exprs.cells(s.buffer).name
+        if isinstance(s.value, ir.Call) and s.value.kind == "effect" and s.value.name in _SHUFFLES:
+            value, at, width = map(self.exprs.text, s.value.args)
+            answer = f"(yield [Arrival({id(s)}, {s.value.name!r}, (position.path, {value}, {at}, {width}))])[position.path]"
+            self.line(f"{cells}[{self.exprs.cell(s.buffer, s.indices, '')}] = {answer}")
+            return
         if lanes == 1:
             self.line(f"{cells}[{self.exprs.cell(s.buffer, s.indices, '')}] = {self.exprs.text(s.value)}")
             return
@@ -245,6 +255,9 @@ class Statements:
             steps = zip(buffer.shape, buffer.strides, strict=True)
             text = "1 + " + " + ".join(f"({self.exprs.text(e)} - 1) * {self.exprs.text(stride)}" for e, stride in steps)
             known = None
+        views = self.views[buffer.data]
+        if len(views) > 1:  # read and written as several types: its cells are bytes
+            text, known = f"({text}) * {buffer.dtype.scalar.bytes}", None
         name = self.exprs.fresh(buffer.name)
         cells = f"[UNDEFINED] * ({text})"
         shared = f"Tracked({cells}, position, {buffer.name!r})"
@@ -257,6 +270,10 @@ class Statements:
         else:
             self.line(f"{name} = {shared if self.tracked and not self._threads else cells}")
         self.exprs.memory[buffer.data] = Memory(name, known)
+        for kind in views if len(views) > 1 else ():
+            view = self.exprs.fresh(buffer.name)
+            self.line(f"{view} = View({name}, {kind.bytes}, {str(kind)!r})")
+            self.exprs.typed[buffer.data, kind] = view
         self.stmt(s.body)
 
     def _attr(self, s: st.Attr) -> None:
@@ -306,6 +323,19 @@ class Statements:
         return bool(self._threads) and any(
             isinstance(x, ir.Load) or (isinstance(x, ir.Var) and x in self._varying) for x in subexpressions(e)
         )
+
+
+def _views(body: st.Stmt) -> dict[ir.Var, set[DType]]:
+    """The types as which each address is read or written."""
+    found: dict[ir.Var, set[DType]] = {}
+    for s in statements(body):
+        if isinstance(s, st.Store | st.Allocate):
+            found.setdefault(s.buffer.data, set()).add(s.buffer.dtype.scalar)
+    for e in expressions(body):
+        for x in subexpressions(e):
+            if isinstance(x, ir.Load):
+                found.setdefault(x.buffer.data, set()).add(x.buffer.dtype.scalar)
+    return found
 
 
 @contextmanager
