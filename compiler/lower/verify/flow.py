@@ -1,0 +1,185 @@
+"""Rules about values: every element read was written before, every result is complete.
+
+A write is understood by the box of elements that it covers while the loops inside the place where it meets the reader run and
+those around stand still (`vtakit.compiler.lower.verify.cover`). A read is taken point by point, with all that holds there.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.iters import Range
+from vtakit.compiler.ir.ops import all_of
+from vtakit.compiler.ir.stmt import LoopKind
+from vtakit.compiler.ir.values import const
+from vtakit.compiler.ir.walk import free_vars
+from vtakit.compiler.lower.verify.cover import covered
+from vtakit.compiler.lower.verify.program import Access, Program, meet
+from vtakit.compiler.lower.verify.report import Broken
+
+Box = Sequence[tuple[Expr, Expr]]  # first and last index, one pair a dimension
+
+
+def check_reads(program: Program) -> Iterator[Broken]:
+    """Each element that is read of a buffer that the program writes was written before, by all that write it."""
+    for buffer, reads in program.reads.items():
+        writes = program.writes.get(buffer)
+        if writes is None:
+            if buffer not in program.params:
+                yield Broken(f"nothing writes {buffer.name}, which is read", reads[0].at, "compute it before")
+            continue
+        for read in reads:
+            found = _Read(program, read, writes).problem()
+            if found is not None:
+                yield found
+
+
+def check_outputs(program: Program) -> Iterator[Broken]:
+    """Each element of a parameter that the program writes is written, and completely."""
+    for buffer, writes in program.writes.items():
+        if buffer not in program.params or any(_touches_all(write) for write in writes):
+            continue
+        index = []
+        for at, extent in enumerate(buffer.shape):
+            var = Var(f"{buffer.name}_{at}", extent.dtype)
+            program.analyzer.bind(var, Range(const(0, extent.dtype), extent))
+            index.append(var)
+        box = [(var, var) for var in index]
+        last = writes[-1]
+        if not any(_covers(program, write, 0, box, ()) for write in writes) and not _covers_by_rows(program, writes, box):
+            yield Broken(
+                f"not every element of the output {buffer.name} is certain to be written", last.site.block,
+                "let the loops around the block cover its axes",
+            )
+            continue
+        for write in writes:
+            reason = covered(program, write.site, 0, write.buffer.scope).incomplete
+            if reason:
+                yield Broken(f"the reduction in block {write.site.block.name} is not certain to be complete: {reason}", write.site.block,
+                             "let the loops around the block cover the whole domain of its reduction")
+
+
+class _Read:
+    """One read and the writes of its buffer."""
+
+    def __init__(self, program: Program, read: Access, writes: Sequence[Access]) -> None:
+        self.program, self.read = program, read
+        self.own = [write for write in writes if write.site.block is read.site.block]
+        self.others = [write for write in writes if write.site.block is not read.site.block]
+        self.box: Box = [(r.min, r.min + (r.extent - 1)) for r in read.ranges]
+        self.holding = [*read.site.conditions(), *read.where]
+
+    def problem(self) -> Broken | None:
+        if self.own and self.read.site.block.init is not None:
+            return None
+        before = [write for write in self.others if self.precedes(write)]
+        name, block = self.read.buffer.name, self.read.site.block.name
+        for write in before:
+            depth = meet(write.site, self.read.site)
+            if _covers(self.program, write, depth, self.box, self.holding):
+                return self.unfinished(before)
+        if self.carried():
+            return None
+        makers = ", ".join(dict.fromkeys(write.site.block.name for write in before)) or "no block"
+        after = [write.site.block.name for write in self.others if write not in before]
+        if not before and after:
+            return Broken(f"block {block} reads {name} before block {after[0]} writes it", self.read.site.block,
+                          f"move {after[0]} before {block}")
+        return Broken(
+            f"block {block} reads elements of {name} that {makers} is not certain to have written before", self.read.site.block,
+            "compute the stage at a loop around all that reads it, or over a larger part",
+        )
+
+    def precedes(self, write: Access) -> bool:
+        """Whether the write stands before the read, in one run of the loops around both."""
+        depth = meet(write.site, self.read.site)
+        if depth < self.program.home(self.read.buffer):
+            return False
+        a, b = write.site.path[depth:], self.read.site.path[depth:]
+        return bool(a and b) and isinstance(a[0][0], st.Seq) and a[0][0] is b[0][0] and a[0][1] < b[0][1]
+
+    def unfinished(self, before: Sequence[Access]) -> Broken | None:
+        """Whether a reduction into the buffer may still lack terms when it is read."""
+        for write in before:
+            reason = covered(self.program, write.site, meet(write.site, self.read.site), write.buffer.scope).incomplete
+            if reason:
+                return Broken(
+                    f"block {self.read.site.block.name} reads {self.read.buffer.name} before block {write.site.block.name} has "
+                    f"certainly added up all of it: {reason}", self.read.site.block, "read it outside the loops of the reduction",
+                )
+        if not self.own:
+            for write in self.others:
+                if write not in before and meet(write.site, self.read.site) >= self.program.home(self.read.buffer):
+                    return Broken(
+                        f"block {self.read.site.block.name} reads {self.read.buffer.name} before block {write.site.block.name} "
+                        "writes it", self.read.site.block, f"move {write.site.block.name} before it",
+                    )
+        return None
+
+    def carried(self) -> bool:
+        """Whether earlier iterations of a serial loop around wrote the rows that are read, and something before it the first ones."""
+        writes = [*self.own, *self.others]
+        for write in writes:
+            depth = len(write.site.path) if write.site.block is self.read.site.block else meet(write.site, self.read.site)
+            for at, (s, _) in enumerate(write.site.path[:depth]):
+                if isinstance(s, st.For) and s.kind in (LoopKind.SERIAL, LoopKind.UNROLLED) and self.carried_by(s, at, write, writes):
+                    return True
+        return False
+
+    def carried_by(self, loop: st.For, at: int, write: Access, writes: Sequence[Access]) -> bool:
+        if not write.ranges or loop.var not in free_vars(self.program.analyzer.simplify(write.ranges[0].min)):
+            return False
+        a = self.program.analyzer
+        row = a.simplify(write.ranges[0].min)
+        start = a.simplify(row - loop.var)  # the loop's first iteration writes this row
+        if loop.var in free_vars(start):
+            return False
+        first, last = self.box[0]
+        with a.given(all_of(*self.holding)):
+            if not (a.prove(const(0, first.dtype) <= first) and a.prove(last < row)):
+                return False
+        rest = [(row, row), *self.box[1:]]
+        if not _covers(self.program, write, at + 1, rest, self.holding):
+            return False
+        initial = [(const(0, start.dtype), start - 1), *self.box[1:]]
+        for other in writes:
+            outside = meet(other.site, self.read.site)
+            if outside <= at and _covers(self.program, other, outside, initial, self.holding):
+                return True
+        return False
+
+
+def _covers(program: Program, write: Access, depth: int, box: Box, holding: Sequence[Expr]) -> bool:
+    """Whether a write covers a box while the loops inside the first `depth` statements run, as far as `holding` holds."""
+    if write.where:
+        return False  # it may be left out
+    return covered(program, write.site, depth, write.buffer.scope).holds(write, box, holding)
+
+
+def _covers_by_rows(program: Program, writes: Sequence[Access], box: Box) -> bool:
+    """Whether two writes together cover a box: one the first rows, the other the rest (the states of a scan)."""
+    if len(writes) < 2 or not box:
+        return False
+    a = program.analyzer
+    for first in writes:
+        rows = covered(program, first.site, 0, first.buffer.scope).along(first, 0)
+        if rows is None:
+            continue
+        row = box[0][0]
+        with a.given(row <= rows[1]):
+            if not _covers(program, first, 0, box, (row <= rows[1],)):
+                continue
+        if any(_covers(program, other, 0, box, (rows[1] < row,)) for other in writes if other is not first):
+            return True
+    return False
+
+
+def _touches_all(write: Access) -> bool:
+    """Whether a write declares the whole buffer."""
+    buffer: Buffer = write.buffer
+    return bool(buffer.shape) and all(
+        r.extent is extent or bool(r.extent == extent) for r, extent in zip(write.ranges, buffer.shape, strict=True)
+    )
+
+
