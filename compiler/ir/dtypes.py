@@ -72,9 +72,13 @@ class DType:
 
 
 @functools.cache
-def make(code: str, bits: int, lanes: int = 1) -> DType:
-    """The one object of that type, so that comparing types is mostly comparing addresses."""
+def _made(code: str, bits: int, lanes: int) -> DType:
     return DType(code, bits, lanes)
+
+
+def make(code: str, bits: int, lanes: int = 1) -> DType:
+    """The one object of that type, so that types can be compared with `is`."""
+    return _made(code, bits, lanes)
 
 
 @functools.cache
