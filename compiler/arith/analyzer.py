@@ -1,0 +1,171 @@
+"""The analyzer: what the rest of the compiler asks about index arithmetic."""
+
+from vtakit.compiler.arith.ranges import is_index, join, product_bounds, quotient_bounds, type_bounds
+from vtakit.compiler.arith.reader import Reader
+from vtakit.compiler.arith.state import ANY, Bounds, Modular
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir.expr import Expr, IntImm, Var
+from vtakit.compiler.ir.iters import Range
+from vtakit.compiler.ir.ops import binary
+from vtakit.compiler.ir.values import unify, wrap
+
+__all__ = ["Analyzer", "Bounds", "Modular"]
+
+
+class Analyzer(Reader):
+    """Simplifies, bounds and proves, with what it has been told of the variables.
+
+    int32 and int64 are the integers: index arithmetic is taken not to overflow. Other integer types wrap around. A divisor
+    is never 0. A variable made with ``size=True`` is at least 0.
+    """
+
+    def bind(self, var: Var, to: Range | Expr | int) -> None:
+        """The variable is within a range, or is a value."""
+        if not isinstance(to, Range):
+            self.frame.values[var] = self.linear(wrap(to))
+            self.frame.forget()
+            return
+        first, extent = self.linear(to.min), self.linear(to.extent)
+        if not extent.terms and extent.const == 1:
+            self.frame.values[var] = first
+            self.frame.forget()
+            return
+        atom = self.leaf(var)
+        last = first.plus(extent).shifted(-1)
+        self.frame.limits[atom] = Bounds(self.linear_bounds(first).lo, self.linear_bounds(last).hi)
+        if first.terms or last.terms:
+            self.frame.symbolic[atom] = first, last
+        else:
+            self.frame.symbolic.pop(atom, None)
+        removed = self.frame.values.pop(var, None)
+        if atom in self.frame.bounds or removed is not None or any(known[0] is var for known in self.frame.linears.values()):
+            self.frame.forget()
+
+    def learn(self, condition: Expr) -> None:
+        """The condition holds from now on (as long as the innermost `given`)."""
+        self.assume(self.condition(condition))
+
+    def simplify(self, e: Expr | int) -> Expr:
+        """The normal form. Equal index expressions mostly have the same; simplifying it again changes nothing."""
+        e = wrap(e)
+        if type(e) is IntImm:
+            return e
+        known = self.frame.results.get(id(e))
+        if known is not None:
+            return known[1]
+        if is_index(e.dtype):
+            found = self.emit(self.linear(e), e.dtype)
+        elif e.dtype.is_bool and e.dtype.lanes == 1:
+            found = self.condition(e)
+        else:
+            found = self._other(e)
+        self.frame.results[id(e)] = e, found
+        return found
+
+    def _other(self, e: Expr) -> Expr:
+        if isinstance(e, ir.Select | ir.IfThenElse) and e.condition.dtype.lanes == 1:
+            return self.choose(e)
+        new = e.rebuild(self.simplify)
+        if isinstance(new, ir.Binary) and new.dtype.is_int and new.dtype.lanes == 1:
+            return self._wrapping(new)
+        return new
+
+    def _wrapping(self, e: ir.Binary) -> Expr:
+        """An operation of a type that wraps around."""
+        if isinstance(e, ir.Min | ir.Max):
+            a, b = self.bounds(e.a), self.bounds(e.b)
+            if a.hi <= b.lo or b.hi <= a.lo:
+                return e.a if (a.hi <= b.lo) == isinstance(e, ir.Min) else e.b
+        if isinstance(e, ir.FloorDiv | ir.FloorMod | ir.TruncDiv | ir.TruncMod) and isinstance(e.b, IntImm):
+            a = self.bounds(e.a)
+            if a.lo >= 0 and a.hi < e.b.value:
+                return IntImm(0, e.dtype) if isinstance(e, ir.FloorDiv | ir.TruncDiv) else e.a
+            if e.b.value == 0:
+                return e
+        if isinstance(e, ir.Sub) and ir.same(e.a, e.b):
+            return IntImm(0, e.dtype)
+        if isinstance(e, ir.ShiftLeft | ir.ShiftRight) and isinstance(e.b, IntImm) and not 0 <= e.b.value < e.dtype.bits:
+            return e
+        return binary(type(e), e.a, e.b)
+
+    def bounds(self, e: Expr | int) -> Bounds:
+        """The interval in which the value lies for certain."""
+        e = wrap(e)
+        if is_index(e.dtype):
+            return self.linear_bounds(self.linear(e))
+        if e.dtype.is_bool and e.dtype.lanes == 1:
+            e = self.condition(e)
+        if isinstance(e, Var):
+            return self.atom_bounds(self.leaf(e))
+        return self._expr_bounds(e)
+
+    def leaf_bounds(self, e: Expr) -> Bounds:
+        return super().leaf_bounds(e) if isinstance(e, Var) else self._expr_bounds(e)
+
+    def _expr_bounds(self, e: Expr) -> Bounds:
+        """Of an expression that no combination looks into."""
+        whole = type_bounds(e.dtype)
+        found = ANY
+        if isinstance(e, IntImm):
+            found = Bounds(e.value, e.value)
+        elif isinstance(e, ir.Select | ir.IfThenElse):
+            found = join(self.bounds(e.true), self.bounds(e.false))
+        elif isinstance(e, ir.Cast) and (e.value.dtype.is_int or e.value.dtype.is_bool):
+            found = self.bounds(e.value)
+            limit = Bounds(e.dtype.min, e.dtype.max) if e.dtype.is_int or e.dtype.is_bool else ANY
+            return found if limit.lo <= found.lo and found.hi <= limit.hi else limit
+        elif isinstance(e, ir.Binary) and not e.compares and e.dtype.is_int and e.dtype.lanes == 1:
+            found = self._binary_bounds(e, self.bounds(e.a), self.bounds(e.b))
+        elif isinstance(e, ir.Call) and e.name == "abs" and e.dtype.is_int:
+            lo, hi = self.bounds(e.args[0])
+            found = Bounds(max(lo, -hi, 0), max(-lo, hi))
+        elif isinstance(e, ir.Call) and e.name in ("popcount", "clz") and e.args:
+            found = Bounds(0, e.args[0].dtype.bits)
+        return found if whole.lo <= found.lo and found.hi <= whole.hi else whole
+
+    def _binary_bounds(self, e: ir.Binary, a: Bounds, b: Bounds) -> Bounds:
+        if isinstance(e, ir.Add):
+            return Bounds(a.lo + b.lo, a.hi + b.hi)
+        if isinstance(e, ir.Sub):
+            return Bounds(a.lo - b.hi, a.hi - b.lo)
+        if isinstance(e, ir.Mul):
+            return product_bounds(a, b)
+        if isinstance(e, ir.Min | ir.Max):
+            choose = min if isinstance(e, ir.Min) else max
+            return Bounds(choose(a.lo, b.lo), choose(a.hi, b.hi))
+        if isinstance(e, ir.FloorDiv):
+            return quotient_bounds(a, b)
+        if isinstance(e, ir.TruncDiv):
+            if a.lo >= 0 and b.lo >= 0:
+                return quotient_bounds(a, b)
+            most = max(abs(a.lo), abs(a.hi))
+            return Bounds(-most, most)
+        if isinstance(e, ir.FloorMod):
+            found = Bounds(min(b.lo + 1, 0), max(b.hi - 1, 0))
+            return Bounds(0, min(a.hi, found.hi)) if a.lo >= 0 and b.lo >= 0 else found
+        if isinstance(e, ir.TruncMod):
+            most = min(max(abs(b.lo), abs(b.hi)) - 1, max(abs(a.lo), abs(a.hi)))
+            return Bounds(0 if a.lo >= 0 else -most, 0 if a.hi <= 0 else most)
+        if isinstance(e, ir.BitAnd):
+            ends = [x.hi for x in (a, b) if x.lo >= 0]
+            return Bounds(0, min(ends)) if ends else ANY
+        if isinstance(e, ir.ShiftRight) and b.lo >= 0:
+            return Bounds(min(a.lo, 0), max(a.hi, 0) if a.lo < 0 else a.hi)
+        return ANY
+
+    def modular(self, e: Expr | int) -> Modular:
+        """What the value leaves on division: ``coeff * k + base``."""
+        e = wrap(e)
+        return self.linear_modular(self.linear(e)) if is_index(e.dtype) else Modular(1, 0)
+
+    def prove(self, condition: Expr | bool) -> bool:
+        """Whether the condition holds for certain."""
+        found = self.condition(wrap(condition))
+        return isinstance(found, IntImm) and bool(found.value)
+
+    def prove_equal(self, a: Expr | int, b: Expr | int) -> bool:
+        """Whether two values are equal for certain."""
+        x, y = unify(a, b)
+        if is_index(x.dtype):
+            return self.is_zero(self.linear(x).plus(self.linear(y), -1))
+        return ir.same(self.simplify(x), self.simplify(y))

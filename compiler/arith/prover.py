@@ -1,0 +1,109 @@
+"""Proving inequalities between combinations with symbolic ranges and facts.
+
+To prove ``x >= 0``: if the interval of x does not show it, an atom of x is eliminated with something that is known of it
+(``r >= 0`` where the atom has a coefficient of the same sign), which leaves a smaller claim; and so on, a few steps deep.
+"""
+
+import math
+from collections.abc import Iterator
+
+from vtakit.compiler.arith.linear import Atom, Extreme, Linear, Product, Quotient, Stride, in_order
+from vtakit.compiler.arith.ranges import Ranges
+
+DEPTH = 5  # eliminations one after another
+BUDGET = 96  # claims looked at in one proof
+
+
+class Prover(Ranges):
+    """Claims ``x >= 0``."""
+
+    def nonnegative(self, x: Linear) -> bool:
+        """Whether ``x >= 0`` for certain."""
+        lo, hi = self.linear_bounds(x)
+        if lo >= 0 or hi < 0:
+            return lo >= 0
+        key = x.key
+        known = self.frame.proofs.get(key)
+        if known is None:
+            self.frame.proofs[key] = False  # should the search ask the same again
+            known = self.frame.proofs[key] = self._search(x, DEPTH, [BUDGET])
+        return known
+
+    def at_most(self, a: Linear, b: Linear) -> bool:
+        """Whether ``a <= b`` for certain."""
+        return self.nonnegative(b.plus(a, -1))
+
+    def is_zero(self, x: Linear) -> bool:
+        return (not x.const and not x.terms) or (self.nonnegative(x) and self.nonnegative(x.scaled(-1)))
+
+    def _search(self, x: Linear, depth: int, budget: list[int]) -> bool:
+        for atom in in_order(x.terms)[::-1]:
+            coefficient = x.terms[atom]
+            if isinstance(atom, Extreme) and atom.greatest == (coefficient < 0):
+                rest = Linear({a: c for a, c in x.terms.items() if a is not atom}, x.const)
+                if all(self._claim(rest.plus(arg, coefficient), depth, budget) for arg in atom.args):
+                    return True
+            for fact in self._known_of(atom, coefficient > 0):
+                there = fact.terms[atom]
+                common = math.gcd(coefficient, there)
+                scale, take = abs(there) // common, abs(coefficient) // common
+                claim = x.scaled(scale).shifted(scale - 1).plus(fact, -take)  # x >= 0 means scale * x > -scale
+                if self._claim(claim, depth, budget):
+                    return True
+        return False
+
+    def _claim(self, x: Linear, depth: int, budget: list[int]) -> bool:
+        common = x.content()
+        if common > 1:
+            x = x.divided(common)
+        lo, hi = self.linear_bounds(x)
+        if lo >= 0 or hi < 0:
+            return lo >= 0
+        budget[0] -= 1
+        return depth > 1 and budget[0] > 0 and self._search(x, depth - 1, budget)
+
+    def _known_of(self, atom: Atom, positive: bool) -> Iterator[Linear]:
+        """Combinations that are at least 0 and have the atom with a positive coefficient, or with a negative one."""
+        ends = self.frame.symbolic.get(atom)
+        if ends is not None:
+            yield Linear({atom: 1}, 0).plus(ends[0], -1) if positive else ends[1].plus(Linear({atom: 1}, 0), -1)
+        for fact in self.frame.facts:
+            there = fact.terms.get(atom)
+            if there is not None and (there > 0) == positive:
+                yield fact
+        if isinstance(atom, Quotient) and atom.by:
+            multiple = Linear({atom: atom.by}, 0)
+            yield multiple.plus(atom.dividend, -1).shifted(atom.by - 1) if positive else atom.dividend.plus(multiple, -1)
+        elif isinstance(atom, Extreme) and atom.greatest == positive:
+            one = Linear({atom: 1}, 0)
+            for arg in atom.args:
+                yield one.plus(arg, -1) if positive else arg.plus(one, -1)
+        elif isinstance(atom, Product):
+            yield from self._known_of_product(atom, positive)
+        elif isinstance(atom, Stride):
+            ends = self.frame.symbolic.get(atom.var)
+            if ends is not None:
+                value = Linear({atom: atom.step}, atom.base)
+                yield value.plus(ends[0], -1) if positive else ends[1].plus(value, -1)
+
+    def _known_of_product(self, product: Product, positive: bool) -> Iterator[Linear]:
+        """From what is known of one factor, times the others where these are not negative."""
+        for at, factor in enumerate(product.factors):
+            others = Linear({_product(self, product.factors[:at] + product.factors[at + 1:]): 1}, 0)
+            if isinstance(factor, Quotient) and not factor.by and others.same(factor.divisor):
+                whole = Linear({product: 1}, 0)
+                if self.linear_bounds(factor.divisor).lo >= 0:  # and it is not 0, being a divisor
+                    yield (whole.plus(factor.dividend, -1).plus(factor.divisor).shifted(-1) if positive
+                           else factor.dividend.plus(whole, -1))
+                continue
+            if self.linear_bounds(others).lo < 0:
+                continue
+            for fact in self._known_of(factor, positive):
+                found = self.multiply(fact, others)
+                there = found.terms.get(product)
+                if there is not None and (there > 0) == positive:
+                    yield found
+
+
+def _product(state: Ranges, parts: tuple[Atom, ...]) -> Atom:
+    return parts[0] if len(parts) == 1 else state.product_atom(*parts)

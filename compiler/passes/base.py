@@ -1,0 +1,33 @@
+"""What a pass is, and how a row of them runs."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from vtakit.compiler.ir.printer import function_text
+from vtakit.compiler.ir.stmt import Function, Stmt
+
+
+class PassError(ValueError):
+    """A program that a pass cannot lower; the message ends with the program and a mark."""
+
+    def __init__(self, what: str, function: Function, mark: Stmt | None = None) -> None:
+        super().__init__(f"{what}\n\n{function_text(function, mark)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A named step from a function to one of the same meaning."""
+
+    name: str
+    run: Callable[[Function], Function]
+
+
+def run_passes(
+    function: Function, passes: Iterable[Pass], after: Callable[[Pass, Function], None] | None = None
+) -> Function:
+    """The function after all passes; `after` sees each step's result: to print it, to verify it, to run it."""
+    for step in passes:
+        function = step.run(function)
+        if after is not None:
+            after(step, function)
+    return function

@@ -1,0 +1,53 @@
+"""Loops as copies of their bodies."""
+
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.expr import IntImm
+from vtakit.compiler.ir.stmt import Function, LoopKind, Stmt
+from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.ir.walk import statements, substitute_stmt
+from vtakit.compiler.passes.base import PassError
+from vtakit.compiler.passes.copying import renewed
+
+AUTO_STEPS = "auto_unroll_max_step"  # pragma on a loop: within it, serial loops of at most so many leaves are unrolled
+
+
+def unroll(function: Function, auto_steps: int = 0) -> Function:
+    """Unrolled loops, and small serial ones where that is asked for, become one copy of their body an iteration.
+
+    ``for i in unrolled(2): A[i] = 0``  ->  ``A[0] = 0; A[1] = 0``
+
+    auto_steps : a serial loop whose copies have at most so many leaves is unrolled, if all loops in it were; the pragma
+                 `AUTO_STEPS` on a loop says it for that loop and those in it
+    Raises PassError for an unrolled loop whose extent is not constant.
+    """
+    return function._replace(body=_Unroller(function, auto_steps).stmt(function.body))
+
+
+class _Unroller:
+    def __init__(self, function: Function, auto_steps: int) -> None:
+        self.function, self.auto_steps = function, auto_steps
+
+    def stmt(self, s: Stmt) -> Stmt:
+        if not isinstance(s, st.For):
+            return s.rebuild(self.stmt, lambda e: e)
+        around = self.auto_steps
+        self.auto_steps = int(s.notes.get(AUTO_STEPS, around))
+        body = self.stmt(s.body)
+        extent, explicit = int_value(s.extent), s.kind is LoopKind.UNROLLED
+        if explicit and extent is None:
+            raise PassError(
+                f"loop {s.var.name!r} is to be unrolled but its extent {s.extent} is no constant: split it by one first",
+                self.function, s,
+            )
+        chosen = explicit or (s.kind is LoopKind.SERIAL and extent is not None and self._is_small(body, extent))
+        self.auto_steps = around
+        if not chosen or extent is None:
+            notes = {key: value for key, value in s.notes.items() if key != AUTO_STEPS}
+            return s.replace(body=body, notes=notes) if len(notes) < len(s.notes) else s.replace(body=body)
+        copies = [body, *(renewed(body) for _ in range(extent - 1))]
+        return st.seq(*[substitute_stmt(copy, {s.var: IntImm(i, s.var.dtype)}) for i, copy in enumerate(copies)])
+
+    def _is_small(self, body: Stmt, extent: int) -> bool:
+        inside = [*statements(body)]
+        leaves = sum(isinstance(inner, st.Store | st.Evaluate) for inner in inside)
+        return not any(isinstance(inner, st.For | st.While) for inner in inside) and leaves * extent <= self.auto_steps
