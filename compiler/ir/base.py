@@ -18,13 +18,59 @@ from vtakit.compiler.ir.dtypes import DType
 OPERATORS: dict[str, Callable[[Any, Any], "Expr"]] = {}
 
 
-def _binary(name: str, *, swapped: bool = False) -> Callable[["Expr", Any], "Expr"]:
-    def method(self: "Expr", other: Any) -> "Expr":
+def _binary(name: str, *, swapped: bool = False) -> Callable[[Any, Any], "Expr"]:
+    def method(self: Any, other: Any) -> "Expr":
         return OPERATORS[name](other, self) if swapped else OPERATORS[name](self, other)
     return method
 
 
-class Expr:
+class Operand:
+    """What Python's operators make expressions of: an expression, or something that stands for one and says so by `as_expr`."""
+
+    __slots__ = ()
+    __array_ufunc__: ClassVar[None] = None  # beside a NumPy number, our operator decides
+
+    dtype: Any
+
+    def astype(self, to: "str | DType") -> "Expr":
+        """This value converted to another type."""
+        return OPERATORS["cast"](self, to)
+
+    __add__ = _binary("+")
+    __radd__ = _binary("+", swapped=True)
+    __sub__ = _binary("-")
+    __rsub__ = _binary("-", swapped=True)
+    __mul__ = _binary("*")
+    __rmul__ = _binary("*", swapped=True)
+    __truediv__ = _binary("/")
+    __rtruediv__ = _binary("/", swapped=True)
+    __floordiv__ = _binary("//")
+    __rfloordiv__ = _binary("//", swapped=True)
+    __mod__ = _binary("%")
+    __rmod__ = _binary("%", swapped=True)
+    __lt__ = _binary("<")
+    __le__ = _binary("<=")
+    __gt__ = _binary("<", swapped=True)
+    __ge__ = _binary("<=", swapped=True)
+    __and__ = _binary("&")
+    __rand__ = _binary("&", swapped=True)
+    __or__ = _binary("|")
+    __ror__ = _binary("|", swapped=True)
+    __xor__ = _binary("^")
+    __rxor__ = _binary("^", swapped=True)
+    __lshift__ = _binary("<<")
+    __rlshift__ = _binary("<<", swapped=True)
+    __rshift__ = _binary(">>")
+    __rrshift__ = _binary(">>", swapped=True)
+
+    def __neg__(self) -> "Expr":
+        return OPERATORS["-"](0 if not self.dtype.is_float else -0.0, self)
+
+    def __invert__(self) -> "Expr":
+        return OPERATORS["~"](self, None)
+
+
+class Expr(Operand):
     """An expression of a data type.
 
     Equality of two expressions is `same(a, b)`: the same structure over the same variables and buffers.
@@ -86,14 +132,14 @@ class Expr:
             return value
 
     def __eq__(self, other: Any) -> Any:  # an EQ, whose truth value is structural equality
-        if not isinstance(other, Expr | int | float):
+        if not isinstance(other, Operand | int | float):
             return NotImplemented
         if isinstance(other, Expr) and same(self, other):  # how dictionaries ask, so before types are considered
             return OPERATORS["is"](self, other)
         return OPERATORS["=="](self, other)
 
     def __ne__(self, other: Any) -> Any:
-        if not isinstance(other, Expr | int | float):
+        if not isinstance(other, Operand | int | float):
             return NotImplemented
         return OPERATORS["!="](self, other)
 
@@ -106,46 +152,13 @@ class Expr:
     def __iter__(self) -> Iterator["Expr"]:
         raise TypeError(f"the expression {self} is a scalar and cannot be iterated")
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """What is kept in a file: all but the hash, which holds addresses of this process."""
+        return None, {name: getattr(self, name) for name in (*self.fields, "dtype")}
+
     def __repr__(self) -> str:
         from vtakit.compiler.ir.printer import expr_text  # the printer knows every node; this is for people only
         return expr_text(self)
-
-    def astype(self, to: "str | DType") -> "Expr":
-        """This value converted to another type."""
-        return OPERATORS["cast"](self, to)
-
-    __add__ = _binary("+")
-    __radd__ = _binary("+", swapped=True)
-    __sub__ = _binary("-")
-    __rsub__ = _binary("-", swapped=True)
-    __mul__ = _binary("*")
-    __rmul__ = _binary("*", swapped=True)
-    __truediv__ = _binary("/")
-    __rtruediv__ = _binary("/", swapped=True)
-    __floordiv__ = _binary("//")
-    __rfloordiv__ = _binary("//", swapped=True)
-    __mod__ = _binary("%")
-    __rmod__ = _binary("%", swapped=True)
-    __lt__ = _binary("<")
-    __le__ = _binary("<=")
-    __gt__ = _binary("<", swapped=True)
-    __ge__ = _binary("<=", swapped=True)
-    __and__ = _binary("&")
-    __rand__ = _binary("&", swapped=True)
-    __or__ = _binary("|")
-    __ror__ = _binary("|", swapped=True)
-    __xor__ = _binary("^")
-    __rxor__ = _binary("^", swapped=True)
-    __lshift__ = _binary("<<")
-    __rlshift__ = _binary("<<", swapped=True)
-    __rshift__ = _binary(">>")
-    __rrshift__ = _binary(">>", swapped=True)
-
-    def __neg__(self) -> "Expr":
-        return OPERATORS["-"](0 if not self.dtype.is_float else -0.0, self)
-
-    def __invert__(self) -> "Expr":
-        return OPERATORS["~"](self, None)
 
 
 def same(a: Expr, b: Expr) -> bool:

@@ -3,6 +3,7 @@
 import functools
 import re
 from dataclasses import dataclass
+from typing import Any
 
 _SCALARS = {
     **{f"int{bits}": ("int", bits) for bits in (8, 16, 32, 64)},
@@ -32,6 +33,9 @@ class DType:
         return name if self.lanes == 1 else f"{name}x{self.lanes}"
 
     __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return make, (self.code, self.bits, self.lanes)  # read back from a file it is the one object again
 
     @property
     def is_int(self) -> bool:

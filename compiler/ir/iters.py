@@ -1,8 +1,10 @@
 """Iteration variables: axes of tensor expressions and of schedules."""
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from vtakit.compiler.ir.base import OPERATORS, Operand
+from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.expr import Expr, Var
 
 
@@ -26,8 +28,10 @@ class Range(NamedTuple):
         return f"({self.min}, +{self.extent})"
 
 
-class IterVar:
-    """An axis: a variable with its domain and kind; two are equal only if they are one object.
+class IterVar(Operand):
+    """An axis: a variable with its domain and kind; in an expression it stands for its variable.
+
+    Two are equal only if they are one object: like that of expressions, ``a == b`` is an expression with a truth value.
 
     dom : None while a schedule has not worked it out (an axis made by split or fuse)
     thread : for a thread axis its tag: ``blockIdx.x``, ``threadIdx.y``, ``vthread``, ``cthread``
@@ -37,6 +41,23 @@ class IterVar:
 
     def __init__(self, var: Var, dom: Range | None, kind: IterKind, thread: str = "") -> None:
         self.var, self.dom, self.kind, self.thread = var, dom, kind, thread
+
+    def as_expr(self) -> Var:
+        """The variable, which the axis stands for in an expression."""
+        return self.var
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+    def __eq__(self, other: Any) -> Any:
+        return OPERATORS["=="](self.var, other) if isinstance(other, Operand | int | float) else NotImplemented
+
+    def __ne__(self, other: Any) -> Any:
+        return OPERATORS["!="](self.var, other) if isinstance(other, Operand | int | float) else NotImplemented
+
+    @property
+    def dtype(self) -> DType:
+        return self.var.dtype
 
     @property
     def name(self) -> str:

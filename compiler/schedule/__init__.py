@@ -1,0 +1,1 @@
+"""Schedules: how a tensor expression is computed."""

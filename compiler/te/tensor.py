@@ -1,0 +1,114 @@
+"""Tensors: what operations make and expressions read."""
+
+from typing import TYPE_CHECKING, Any
+
+from vtakit.compiler.ir.base import OPERATORS, Expr, Operand
+from vtakit.compiler.ir.dtypes import DType
+from vtakit.compiler.ir.expr import ProducerLoad
+from vtakit.compiler.ir.values import wrap
+from vtakit.compiler.te.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from vtakit.compiler.te.operation import Operation
+
+
+class Tensor(Operand):
+    """One output of an operation.
+
+    Two tensors are equal if they are the same output of one operation. ``A[i, j]`` and ``A[i][j]`` read an element; a
+    tensor of rank 0 is itself an expression.
+
+    op    : the operation that makes it
+    value_index : which of its outputs
+    shape : one expression a dimension; () for a scalar
+    dtype : of an element
+    """
+
+    __slots__ = ("dtype", "op", "shape", "value_index")
+    dtype: DType
+
+    def __init__(self, op: "Operation", value_index: int, shape: tuple[Expr, ...], dtype: DType) -> None:
+        self.op, self.value_index, self.shape, self.dtype = op, value_index, shape, dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def name(self) -> str:
+        """The operation's name, with ``.v1`` added to its output 1, and so on."""
+        return self.op.name if self.op.num_outputs == 1 else f"{self.op.name}.v{self.value_index}"
+
+    def __hash__(self) -> int:
+        return hash((id(self.op), self.value_index))
+
+    def __eq__(self, other: Any) -> Any:
+        if isinstance(other, Tensor):
+            return self.op is other.op and self.value_index == other.value_index
+        return OPERATORS["=="](self.as_expr(), other) if isinstance(other, Operand | int | float) else NotImplemented
+
+    def __ne__(self, other: Any) -> Any:
+        if isinstance(other, Tensor):
+            return not self == other
+        return OPERATORS["!="](self.as_expr(), other) if isinstance(other, Operand | int | float) else NotImplemented
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    def __call__(self, *indices: Any) -> ProducerLoad:
+        """The element at the indices; raises ExpressionError unless there is one a dimension."""
+        return read(self, indices)
+
+    def __getitem__(self, indices: Any) -> Any:
+        """The element at the indices, or, with fewer of them than dimensions, a slice that takes the others."""
+        given = indices if isinstance(indices, tuple) else (indices,)
+        return read(self, given) if len(given) >= self.ndim else TensorSlice(self, given)
+
+    def as_expr(self) -> ProducerLoad:
+        """The element of a tensor of rank 0; raises ExpressionError for any other."""
+        return read(self, ())
+
+
+class TensorSlice(Operand):
+    """A tensor with some leading indices given, as in ``A[0][i]``."""
+
+    __slots__ = ("indices", "tensor")
+
+    def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
+        self.tensor, self.indices = tensor, indices
+
+    @property
+    def dtype(self) -> DType:
+        return self.tensor.dtype
+
+    def __getitem__(self, indices: Any) -> Any:
+        return self.tensor[self.indices + (indices if isinstance(indices, tuple) else (indices,))]
+
+    def as_expr(self) -> ProducerLoad:
+        """Raises ExpressionError: a slice is no value until it has all its indices."""
+        return read(self.tensor, self.indices)
+
+    def __repr__(self) -> str:
+        return f"{self.tensor.name}[{', '.join(map(str, self.indices))}]"
+
+
+def read(tensor: Tensor, indices: tuple[Any, ...]) -> ProducerLoad:
+    """The element of a tensor at the indices; raises ExpressionError for a wrong number of indices or one that is no integer."""
+    if len(indices) != tensor.ndim:
+        dims = f"{tensor.ndim} dimension{'' if tensor.ndim == 1 else 's'}"
+        count = f"{len(indices)} {'index' if len(indices) == 1 else 'indices'}"
+        raise ExpressionError(f"tensor {tensor.name!r} has {dims}, got {count}: give one index a dimension")
+    found = []
+    for at, index in enumerate(indices):
+        if isinstance(index, slice) or index is Ellipsis:
+            raise ExpressionError(
+                f"index {at} of tensor {tensor.name!r} is a Python slice: an expression reads one element, "
+                "so compute a tensor of the slice's shape instead"
+            )
+        e = wrap(index)
+        if not (e.dtype.is_int or e.dtype.is_bool):
+            raise ExpressionError(
+                f"index {at} of tensor {tensor.name!r} is {e} of {e.dtype}: an index is an integer, so use .astype('int32')"
+            )
+        found.append(e)
+    return ProducerLoad(tensor, tuple(found))
