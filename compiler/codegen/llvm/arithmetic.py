@@ -22,7 +22,7 @@ class Operand:
 
     divisor      : the divisor if it is a constant
     non_negative : both are at least 0
-    a_number, b_number : that operand is a constant other than NaN
+    a_number, b_number : that operand is a constant other than NaN and 0 (whose sign would tell which was taken), or b is 0
     """
 
     __slots__ = ("a_number", "b_number", "divisor", "non_negative")
@@ -106,12 +106,11 @@ def floating(b: Builder, target: Target, node: type[ir.Binary], dtype: DType, x:
 
 
 def _extreme(b: Builder, test: str, x: Value, y: Value, known: Operand) -> Value:
-    """The lesser or greater, NaN if either is. A constant beside the other operand makes it one instruction on x86."""
-    if known.a_number:
+    """The lesser or greater, NaN if either is, x if they are equal. A constant beside x makes it one instruction on x86."""
+    if known.a_number and not known.b_number:
         x, y = y, x
-    if known.a_number or known.b_number:
-        return b.select(b.fcmp(test, y, x), y, x)  # x if it is NaN
-    return b.select(b.fcmp("uno", x, x), x, b.select(b.fcmp(test, x, y), x, y))
+    found = b.select(b.fcmp(test, y, x), y, x)  # x if it is NaN
+    return found if known.a_number or known.b_number else b.select(b.fcmp("uno", y, y), y, found)
 
 
 def rounded_to(b: Builder, target: Target, dtype: DType, value: Value) -> Value:

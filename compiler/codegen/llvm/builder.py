@@ -114,7 +114,7 @@ class Builder:
 
     def _value(self, type_: str, text: str) -> Value:
         self.count += 1
-        ref = f"%{self.count}"
+        ref = f"%v{self.count}"
         self.at.lines.append(f"{ref} = {text}")
         return Value(ref, type_)
 
@@ -143,7 +143,7 @@ class Builder:
 
     def phi(self, type_: str) -> Phi:
         self.count += 1
-        phi = Phi(Value(f"%{self.count}", type_))
+        phi = Phi(Value(f"%v{self.count}", type_))
         self.at.lines.append(phi)
         return phi
 
@@ -231,8 +231,8 @@ class Builder:
     def alloca(self, type_: str, align: int, count: int = 1) -> Value:
         """Memory of the function's frame, made on entry."""
         self.count += 1
-        self.allocas.append(f"%{self.count} = alloca {type_}, i64 {count}, align {align}")
-        return Value(f"%{self.count}", "ptr")
+        self.allocas.append(f"%v{self.count} = alloca {type_}, i64 {count}, align {align}")
+        return Value(f"%v{self.count}", "ptr")
 
     def address(self, base: Value, type_: str, index: Value) -> Value:
         """The address of an element; a vector of addresses for a vector of indices."""

@@ -8,7 +8,7 @@ from vtakit.compiler.codegen.llvm import intrinsics, math, memory
 from vtakit.compiler.codegen.llvm import types as ty
 from vtakit.compiler.codegen.llvm.builder import Value, float_constant, int_constant
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.floats import suffix
+from vtakit.compiler.codegen.llvm.floats import narrow_double, suffix
 from vtakit.compiler.codegen.llvm.module import RAISED, PackedArg, PackedSite
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.calls import FLOAT_TESTS, is_address
@@ -51,7 +51,11 @@ def _fma(x: "Expressions", e: ir.Call) -> Value:
     a, b, c = (x.value(arg) for arg in e.args)
     if not e.dtype.is_float:
         return x.b.op("add", x.b.op("mul", a, b), c)
-    return ar.rounded_to(x.b, x.target, e.dtype, x.b.intrinsic(f"fma.{suffix(a.type)}", a.type, a, b, c))
+    if ty.is_narrow(e.dtype):  # a product of two is exact in float64
+        wide = ty.like("double", a.type)
+        a, b, c = (x.b.convert("fpext", value, wide) for value in (a, b, c))
+        return ar.rounded_to(x.b, x.target, e.dtype, narrow_double(x.b, x.b.op("fadd", x.b.op("fmul", a, b), c)))
+    return x.b.intrinsic(f"fma.{suffix(a.type)}", a.type, a, b, c)
 
 
 def _count_bits(name: str) -> Callable[["Expressions", ir.Call], Value]:
@@ -76,7 +80,7 @@ def address(x: "Expressions", e: ir.Expr) -> Value:
     """The address that an `address_of` stands for."""
     assert isinstance(e, ir.Call) and isinstance(e.args[0], ir.Load), e
     source, offset = e.args[0], e.args[1]
-    index: ir.Expr = ir.IntImm(0)
+    index: ir.Expr = source.buffer.offset
     if not all(value_of(i) == 0 for i in source.indices):
         if len(source.indices) != 1:
             raise CodegenError(f"{e} is an address in {len(source.indices)} dimensions: run the flatten pass first")

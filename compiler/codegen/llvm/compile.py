@@ -131,11 +131,6 @@ def _write(module: Module, function: Function, s: Signature) -> None:
                 x.indices[param] = given if param.dtype is INT64 else b.convert("sext", given, "i64")
             else:
                 x.values[param] = given
-    for param in s.params:
-        if isinstance(param, Buffer) and value_of(param.offset) != 0:
-            offset = x.index(param.offset)
-            kind = ty.scalar(ty.memory_type(param.dtype))
-            x.memory[param.data] = b.address(x.memory[param.data], kind, offset)
     x.run(function.body)
     b.ret(int_constant("i32", 0))
     module.finish(b)

@@ -138,7 +138,7 @@ class Expressions:
             return self._logic(e)
         x, y = self.value(e.a), self.value(e.b)
         if dtype.is_float:
-            known = ar.Operand(a_number=_is_number(e.a), b_number=_is_number(e.b))
+            known = ar.Operand(a_number=_is_number(e.a) and value_of(_scalar(e.a)) != 0, b_number=_is_number(e.b))
             return ar.floating(self.b, self.target, kind, dtype, x, y, known)
         if not (dtype.is_int or dtype.is_bool) or isinstance(e, ir.Div):
             raise CodegenError(f"{e.symbol} of {dtype} has no meaning: {e}")

@@ -186,7 +186,10 @@ def _erf(f: Float32, x: Value) -> Value:
 
 
 def _sigmoid(f: Float32, x: Value) -> Value:
-    return f.div(1.0, f.add(_exp(f, f.b.fneg(x)), 1.0))
+    """1 / (1 + exp(-x)), and exp(x) / (1 + exp(x)) below 0, so that exp does not overflow."""
+    e = _exp(f, f.b.fneg(f.abs(x)))
+    above = f.b.select(f.b.fcmp("olt", x, f.const(0.0)), e, f.const(1.0))
+    return f.div(above, f.add(e, 1.0))
 
 
 def _rsqrt(f: Float32, x: Value) -> Value:

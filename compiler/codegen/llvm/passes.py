@@ -21,8 +21,8 @@ def _optimise(module: Any, target: Target) -> None:
     import llvmlite.binding as llvm
 
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = False
-    options.loop_interleaving = options.loop_unrolling = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
     passes = llvm.create_pass_builder(machine(target), options)
     passes.getModulePassManager().run(module, passes)
 
