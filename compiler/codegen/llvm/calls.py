@@ -8,7 +8,7 @@ from vtakit.compiler.codegen.llvm import intrinsics, math, memory
 from vtakit.compiler.codegen.llvm import types as ty
 from vtakit.compiler.codegen.llvm.builder import Value, float_constant, int_constant
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.floats import narrow_double, suffix
+from vtakit.compiler.codegen.llvm.floats import from_bits, narrow_double, suffix, to_bits
 from vtakit.compiler.codegen.llvm.module import RAISED, PackedArg, PackedSite
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.calls import FLOAT_TESTS, is_address
@@ -56,6 +56,22 @@ def _fma(x: "Expressions", e: ir.Call) -> Value:
         a, b, c = (x.b.convert("fpext", value, wide) for value in (a, b, c))
         return ar.rounded_to(x.b, x.target, e.dtype, narrow_double(x.b, x.b.op("fadd", x.b.op("fmul", a, b), c)))
     return x.b.intrinsic(f"fma.{suffix(a.type)}", a.type, a, b, c)
+
+
+def _next_after(x: "Expressions", e: ir.Call) -> Value:
+    """The next number of the type in the direction of the second: of float16 and bfloat16 a step of their bits."""
+    start, goal = (x.value(arg) for arg in e.args)
+    b, dtype = x.b, e.dtype
+    if not ty.is_narrow(dtype):
+        return math.library(b, "nextafter", start, goal)
+    bits = to_bits(b, x.target, dtype.scalar, start)
+    zero, one, sign = float_constant(start.type, 0.0), int_constant(bits.type, 1), int_constant(bits.type, 0x8000)
+    away = b.op("xor", b.fcmp("olt", start, goal), b.fcmp("olt", start, zero))
+    stepped = b.select(away, b.op("add", bits, one), b.op("sub", bits, one))
+    from_zero = b.op("or", one, b.op("and", to_bits(b, x.target, dtype.scalar, goal), sign))
+    stepped = b.select(b.fcmp("oeq", start, zero), from_zero, stepped)
+    found = b.select(b.fcmp("oeq", start, goal), goal, from_bits(b, x.target, dtype.scalar, stepped))
+    return b.select(b.fcmp("uno", start, goal), b.op("fadd", start, goal), found)
 
 
 def _count_bits(name: str) -> Callable[["Expressions", ir.Call], Value]:
@@ -197,6 +213,6 @@ def _extents(arg: ir.Expr) -> tuple[ir.Expr, ...]:
 
 
 _WAYS: dict[str, Callable[["Expressions", Any], Value]] = {
-    "abs": _absolute, "fma": _fma, "popcount": _count_bits("ctpop"), "clz": _count_bits("ctlz"), "address_of": address,
+    "abs": _absolute, "fma": _fma, "nextafter": _next_after, "popcount": _count_bits("ctpop"), "clz": _count_bits("ctlz"), "address_of": address,
     "prefetch": _prefetch, "assert_that": _assert, "call_packed": _packed, **dict.fromkeys(FLOAT_TESTS, _test),
 }

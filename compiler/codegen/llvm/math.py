@@ -202,7 +202,7 @@ POLYNOMIALS: dict[str, Callable[[Float32, Value], Value]] = {
 INTRINSICS = ("sqrt", "floor", "ceil", "trunc", "round", "nearbyint", "fabs", "copysign")
 _LIBRARY = {  # of one or two arguments, in C's names
     "exp", "exp2", "log", "log2", "log10", "log1p", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
-    "asinh", "acosh", "atanh", "erf", "pow", "atan2", "hypot", "nextafter", "fmod",
+    "asinh", "acosh", "atanh", "erf", "pow", "atan2", "hypot", "fmod",
 }
 NAMES = frozenset(POLYNOMIALS) | frozenset(INTRINSICS) | _LIBRARY | {"exp10", "abs"}
 
