@@ -14,7 +14,7 @@ class Buffer:
     dtype   : of an element; may have lanes
     strides : elements from one index to the next, one a dimension; () means compact, row-major
     scope   : "global", "shared", "local", "warp", or a scope that a target declares ("inp", "wgt", "acc", …)
-    align   : bytes that the address of the first element is a multiple of
+    align   : bytes that an argument's address is a multiple of, if more than NumPy's arrays give; 0 asks for nothing
     offset  : elements that an argument's data pointer is before the first element
     data    : the address, as a variable
     """
@@ -23,7 +23,7 @@ class Buffer:
 
     def __init__(
         self, name: str, shape: Sequence[Expr | int], dtype: DType, scope: str = "global", *,
-        strides: Sequence[Expr | int] = (), align: int = 64, offset: Expr | None = None,
+        strides: Sequence[Expr | int] = (), align: int = 0, offset: Expr | None = None,
     ) -> None:
         self.name, self.dtype, self.scope, self.align = name, dtype, scope, align
         self.shape = tuple(wrap(extent) for extent in shape)

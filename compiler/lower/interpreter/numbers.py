@@ -77,7 +77,7 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     """a * b + c rounded once."""
     kind, values = type(a), (float(a), float(b), float(c))
     if not all(map(math.isfinite, values)):
-        return a * b + c
+        return c if math.isinf(values[2]) and math.isfinite(values[0]) and math.isfinite(values[1]) else a * b + c
     exact = Fraction(values[0]) * Fraction(values[1]) + Fraction(values[2])
     if exact == 0:
         return a * b + c  # the sign of zero

@@ -1,0 +1,1 @@
+"""Code generators: a function in low form becomes a target's machine code."""

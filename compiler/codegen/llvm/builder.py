@@ -1,0 +1,314 @@
+"""Writing LLVM's text: each instruction checks the types of its operands as it is made.
+
+A module that LLVM's own checks would refuse ends the process, so nothing may reach LLVM that is not well typed. That each
+value is made before it is used follows from how statements nest; LLVM's verifier looks again before anything else does.
+"""
+
+import functools
+import struct
+from collections.abc import Callable, Iterable, Sequence
+
+from vtakit.compiler.codegen.llvm import types as ty
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.ir import dtypes
+from vtakit.compiler.ir.values import rounded, wrapped
+
+
+class Value:
+    """A constant or the result of an instruction, with its type."""
+
+    __slots__ = ("ref", "type")
+
+    def __init__(self, ref: str, type_: str) -> None:
+        self.ref, self.type = ref, type_
+
+    def __repr__(self) -> str:
+        return f"{self.type} {self.ref}"
+
+
+class Block:
+    """A basic block being written."""
+
+    __slots__ = ("label", "lines")
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.lines: list[str | Phi] = []
+
+
+class Phi:
+    """A phi whose incoming values are added as their blocks are written."""
+
+    __slots__ = ("incoming", "value")
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        self.incoming: list[tuple[Value, str]] = []
+
+    def add(self, value: Value, block: Block) -> None:
+        assert value.type == self.value.type, f"phi of {self.value} cannot take {value}"
+        self.incoming.append((value, block.label))
+
+    def __str__(self) -> str:
+        pairs = ", ".join(f"[ {value.ref}, %{label} ]" for value, label in self.incoming)
+        return f"{self.value.ref} = phi {self.value.type} {pairs}"
+
+
+@functools.cache
+def int_constant(type_: str, value: int) -> Value:
+    """The same integer in every lane; taken modulo the width."""
+    scalar, lanes = ty.split(type_)
+    width = int(scalar[1:])
+    text = str(wrapped(value, dtypes.make("int", width))) if width > 1 else ("true" if value & 1 else "false")
+    return Value(f"splat ({scalar} {text})" if lanes else text, type_)
+
+
+def float_constant(type_: str, value: float) -> Value:
+    """The same number in every lane, rounded to the type. LLVM writes a float as the bits of the double with its value."""
+    scalar, lanes = ty.split(type_)
+    assert scalar in ("float", "double"), scalar
+    exact = rounded(value, dtypes.FLOAT32) if scalar == "float" else value
+    text = f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
+    return Value(f"splat ({scalar} {text})" if lanes else text, type_)
+
+
+@functools.cache
+def _lane_constants(type_: str, values: tuple[int, ...]) -> Value:
+    scalar = ty.scalar(type_)
+    return Value(f"<{', '.join(f'{scalar} {value}' for value in values)}>", type_)
+
+
+def lane_constants(scalar: str, values: Iterable[int]) -> Value:
+    """A vector of integers, one given for each lane."""
+    found = tuple(values)
+    return _lane_constants(ty.vector(scalar, len(found)), found)
+
+
+_INT_OPS = {"add", "sub", "mul", "sdiv", "udiv", "srem", "urem", "and", "or", "xor", "shl", "lshr", "ashr"}
+_FLOAT_OPS = {"fadd", "fsub", "fmul", "fdiv", "frem"}
+_CASTS = {  # operation -> (from integers?, to integers?, how widths compare)
+    "trunc": (True, True, -1), "zext": (True, True, 1), "sext": (True, True, 1),
+    "fptrunc": (False, False, -1), "fpext": (False, False, 1),
+    "fptosi": (False, True, 0), "fptoui": (False, True, 0), "sitofp": (True, False, 0), "uitofp": (True, False, 0),
+}
+
+
+class Builder:
+    """One function being written. `at` is the block that instructions go to."""
+
+    def __init__(self, header: str, declare: "Declarations") -> None:
+        self.header, self.declare = header, declare
+        self.entry = self.at = Block("entry")
+        self.blocks = [self.entry]
+        self.allocas: list[str] = []
+        self.count = 0
+
+    def text(self) -> str:
+        body = []
+        for block in self.blocks:
+            body.append(f"{block.label}:")
+            if block is self.entry:
+                body += [f"  {line}" for line in self.allocas]
+            body += [f"  {line}" for line in block.lines]
+        return "\n".join((f"{self.header} {{", *body, "}"))
+
+    def _value(self, type_: str, text: str) -> Value:
+        self.count += 1
+        ref = f"%v{self.count}"
+        self.at.lines.append(f"{ref} = {text}")
+        return Value(ref, type_)
+
+    # Blocks.
+
+    def block(self, hint: str) -> Block:
+        """A new block, not yet placed."""
+        self.count += 1
+        return Block(f"{hint}.{self.count}")
+
+    def place(self, block: Block) -> None:
+        """Go on in the block, which comes next in the text."""
+        self.blocks.append(block)
+        self.at = block
+
+    def jump(self, to: Block) -> None:
+        self.at.lines.append(f"br label %{to.label}")
+
+    def branch(self, condition: Value, then: Block, otherwise: Block, *, likely: bool | None = None) -> None:
+        assert condition.type == "i1", condition
+        weights = "" if likely is None else ", !prof !1" if likely else ", !prof !2"
+        self.at.lines.append(f"br i1 {condition.ref}, label %{then.label}, label %{otherwise.label}{weights}")
+
+    def ret(self, value: Value | None = None) -> None:
+        self.at.lines.append("ret void" if value is None else f"ret {value}")
+
+    def phi(self, type_: str) -> Phi:
+        self.count += 1
+        phi = Phi(Value(f"%v{self.count}", type_))
+        self.at.lines.append(phi)
+        return phi
+
+    # Arithmetic.
+
+    def op(self, name: str, a: Value, b: Value, flags: str = "") -> Value:
+        """An instruction of two operands of one type."""
+        fits = ty.is_int(a.type) if name in _INT_OPS else name in _FLOAT_OPS and ty.is_float(a.type)
+        assert fits, f"{name} of {a} and {b}"
+        assert a.type == b.type, f"{name} of {a} and {b}"
+        return self._value(a.type, f"{name} {flags}{' ' if flags else ''}{a}, {b.ref}")
+
+    def fneg(self, a: Value) -> Value:
+        assert ty.is_float(a.type), a
+        return self._value(a.type, f"fneg {a}")
+
+    def icmp(self, test: str, a: Value, b: Value) -> Value:
+        assert a.type == b.type and (ty.is_int(a.type) or a.type == "ptr"), f"icmp of {a} and {b}"
+        return self._value(ty.like("i1", a.type), f"icmp {test} {a}, {b.ref}")
+
+    def fcmp(self, test: str, a: Value, b: Value) -> Value:
+        assert a.type == b.type and ty.is_float(a.type), f"fcmp of {a} and {b}"
+        return self._value(ty.like("i1", a.type), f"fcmp {test} {a}, {b.ref}")
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        assert a.type == b.type and condition.type in ("i1", ty.like("i1", a.type)), f"select of {condition}, {a}, {b}"
+        return self._value(a.type, f"select {condition}, {a}, {b}")
+
+    def convert(self, name: str, a: Value, to: str) -> Value:
+        """A conversion of each lane; nothing if the type is that already."""
+        if a.type == to:
+            return a
+        from_int, to_int, wider = _CASTS[name]
+        assert ty.is_int(a.type) == from_int and ty.is_int(to) == to_int, f"{name} of {a} to {to}"
+        assert ty.split(a.type)[1] == ty.split(to)[1], f"{name} of {a} to {to}"
+        assert wider == 0 or (ty.bits(to) - ty.bits(a.type)) * wider > 0, f"{name} of {a} to {to}"
+        return self._value(to, f"{name} {a} to {to}")
+
+    def bitcast(self, a: Value, to: str) -> Value:
+        """The same bits as another type."""
+        if a.type == to:
+            return a
+        assert ty.bits(a.type) * (ty.split(a.type)[1] or 1) == ty.bits(to) * (ty.split(to)[1] or 1), f"bitcast of {a} to {to}"
+        return self._value(to, f"bitcast {a} to {to}")
+
+    # Vectors.
+
+    def splat(self, a: Value, lanes: int) -> Value:
+        """The scalar in each of `lanes` lanes."""
+        to = ty.vector(a.type, lanes)
+        assert not ty.split(a.type)[1], a
+        if not a.ref.startswith("%"):
+            return Value(f"splat ({a})", to)
+        first = self._value(to, f"insertelement {to} poison, {a}, i32 0")
+        return self._value(to, f"shufflevector {first}, {to} poison, <{lanes} x i32> zeroinitializer")
+
+    def extract(self, a: Value, lane: int) -> Value:
+        assert 0 <= lane < ty.split(a.type)[1], f"lane {lane} of {a}"
+        return self._value(ty.scalar(a.type), f"extractelement {a}, i32 {lane}")
+
+    def insert(self, into: Value, a: Value, lane: int) -> Value:
+        assert ty.scalar(into.type) == a.type and 0 <= lane < ty.split(into.type)[1], f"{a} into lane {lane} of {into}"
+        return self._value(into.type, f"insertelement {into}, {a}, i32 {lane}")
+
+    def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
+        """The given lanes of `a` and `b` taken as one vector."""
+        scalar, count = ty.split(a.type)
+        assert a.type == b.type and count and all(0 <= lane < 2 * count for lane in lanes), f"shuffle of {a}, {b} by {lanes}"
+        return self._value(ty.vector(scalar, len(lanes)), f"shufflevector {a}, {b}, {lane_constants('i32', lanes)}")
+
+    def per_lane(self, make: Callable[..., Value], *args: Value) -> Value:
+        """A scalar operation applied to each lane, one after another."""
+        lanes = ty.split(args[0].type)[1]
+        if not lanes:
+            return make(*args)
+        found: Value | None = None
+        for lane in range(lanes):
+            one = make(*(self.extract(arg, lane) for arg in args))
+            found = self.insert(found or Value("poison", ty.vector(one.type, lanes)), one, lane)
+        assert found is not None
+        return found
+
+    # Memory.
+
+    def alloca(self, type_: str, align: int, count: int = 1) -> Value:
+        """Memory of the function's frame, made on entry."""
+        self.count += 1
+        self.allocas.append(f"%v{self.count} = alloca {type_}, i64 {count}, align {align}")
+        return Value(f"%v{self.count}", "ptr")
+
+    def address(self, base: Value, type_: str, index: Value) -> Value:
+        """The address of an element; a vector of addresses for a vector of indices."""
+        assert base.type == "ptr" and ty.is_int(index.type), f"element {index} of {base}"
+        return self._value(ty.like("ptr", index.type), f"getelementptr inbounds {type_}, {base}, {index}")
+
+    def field(self, base: Value, record: str, number: int) -> Value:
+        """The address of a field of a structure."""
+        assert base.type == "ptr", base
+        return self._value("ptr", f"getelementptr inbounds {record}, {base}, i32 0, i32 {number}")
+
+    def address_as_int(self, a: Value) -> Value:
+        assert a.type == "ptr", a
+        return self._value("i64", f"ptrtoint {a} to i64")
+
+    def assume_aligned(self, a: Value, align: int) -> None:
+        """Tell LLVM that an address is a multiple of `align`."""
+        self.declare.use("llvm.assume", "void", ["i1"], ())
+        self.at.lines.append(f'call void @llvm.assume(i1 true) [ "align"({a}, i64 {align}) ]')
+
+    def load(self, type_: str, address: Value, align: int) -> Value:
+        assert address.type == "ptr", address
+        return self._value(type_, f"load {type_}, {address}, align {align}")
+
+    def store(self, value: Value, address: Value, align: int) -> None:
+        assert address.type == "ptr", address
+        self.at.lines.append(f"store {value}, {address}, align {align}")
+
+    def raise_flag(self, status: Value, address: Value) -> None:
+        """A store that another thread may do too."""
+        assert status.type == "i32" and address.type == "ptr", (status, address)
+        self.at.lines.append(f"store atomic {status}, {address} monotonic, align 4")
+
+    # Calls.
+
+    def call(self, name: str, returns: str, *args: Value, attributes: str = "", extend: Sequence[str] = ()) -> Value:
+        """A call of a function, which is declared if it is not defined here.
+
+        extend : for each argument "signext ", "zeroext " or ""; then the same for the result
+        """
+        self.declare.use(name, returns, [arg.type for arg in args], extend)
+        marks = [*extend, *[""] * (len(args) + 1 - len(extend))]
+        listed = ", ".join(f"{arg.type} {mark}{arg.ref}" for arg, mark in zip(args, marks, strict=False))
+        text = f"call {marks[len(args)]}{returns} @{name}({listed}){attributes}"
+        if returns == "void":
+            self.at.lines.append(text)
+            return Value("", "void")
+        return self._value(returns, text)
+
+    def intrinsic(self, name: str, returns: str, *args: Value) -> Value:
+        """A call of one of LLVM's own functions; `name` has the suffixes of its types."""
+        return self.call(f"llvm.{name}", returns, *args)
+
+
+class Declarations:
+    """The functions that a module calls but does not define, and those that it defines."""
+
+    def __init__(self) -> None:
+        self.outside: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {}
+        self.defined: set[str] = set()
+
+    def use(self, name: str, returns: str, args: list[str], extend: Sequence[str]) -> None:
+        """Note a call. Raises CodegenError if the name was used with other types."""
+        if name in self.defined:
+            return
+        known = self.outside.setdefault(name, (returns, tuple(args), tuple(extend)))
+        if known[:2] != (returns, tuple(args)):
+            raise CodegenError(
+                f"the function {name} is called as {returns} ({', '.join(args)}) and as {known[0]} ({', '.join(known[1])}): "
+                "a C function has one type, so cast the arguments to it"
+            )
+
+    def text(self) -> str:
+        lines = []
+        for name, (returns, args, extend) in sorted(self.outside.items()):
+            marks = [*extend, *[""] * (len(args) + 1 - len(extend))]
+            listed = ", ".join(f"{arg} {mark}".rstrip() for arg, mark in zip(args, marks, strict=False))
+            lines.append(f"declare {marks[len(args)]}{returns} @{name}({listed})")
+        return "\n".join(lines)

@@ -1,0 +1,218 @@
+"""Calls: math functions, C functions, Python functions, assertions, and the intrinsics of this code generator."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from vtakit.compiler.codegen.llvm import arithmetic as ar
+from vtakit.compiler.codegen.llvm import intrinsics, math, memory
+from vtakit.compiler.codegen.llvm import types as ty
+from vtakit.compiler.codegen.llvm.builder import Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.floats import from_bits, narrow_double, suffix, to_bits
+from vtakit.compiler.codegen.llvm.module import RAISED, PackedArg, PackedSite
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir.calls import FLOAT_TESTS, is_address
+from vtakit.compiler.ir.dtypes import DType
+from vtakit.compiler.ir.values import value_of
+
+if TYPE_CHECKING:
+    from vtakit.compiler.codegen.llvm.expressions import Expressions
+
+PACKED = "vtakit_packed"  # int32_t (int32_t site, int64_t *slots): provided by whoever loads the code
+
+
+def call(x: "Expressions", e: ir.Call) -> Value:
+    """The value of a call, or its effect."""
+    if e.kind == "extern":
+        return _extern(x, e)
+    if e.name in _WAYS:
+        return _WAYS[e.name](x, e)
+    if e.name in intrinsics.BY_NAME:
+        return intrinsics.BY_NAME[e.name](x, e)
+    if e.name in math.NAMES and e.dtype.is_float:
+        values = [x.value(arg) for arg in e.args]
+        return ar.rounded_to(x.b, x.target, e.dtype, math.function(x.b, x.target, e.name, values))
+    raise CodegenError(
+        f"the call {e} means nothing to this code generator: it knows the math functions, {', '.join(sorted(_WAYS))}, the intrinsics "
+        f"{', '.join(sorted(intrinsics.BY_NAME))}, and C functions (calls of kind 'extern')"
+    )
+
+
+def _absolute(x: "Expressions", e: ir.Call) -> Value:
+    value, b = x.value(e.args[0]), x.b
+    if e.dtype.is_float:
+        return b.intrinsic(f"fabs.{suffix(value.type)}", value.type, value)
+    if e.dtype.code != "int":
+        return value
+    return b.intrinsic(f"abs.{suffix(value.type)}", value.type, value, int_constant("i1", 0))
+
+
+def _fma(x: "Expressions", e: ir.Call) -> Value:
+    a, b, c = (x.value(arg) for arg in e.args)
+    if not e.dtype.is_float:
+        return x.b.op("add", x.b.op("mul", a, b), c)
+    if ty.is_narrow(e.dtype):  # a product of two is exact in float64
+        wide = ty.like("double", a.type)
+        a, b, c = (x.b.convert("fpext", value, wide) for value in (a, b, c))
+        return ar.rounded_to(x.b, x.target, e.dtype, narrow_double(x.b, x.b.op("fadd", x.b.op("fmul", a, b), c)))
+    return x.b.intrinsic(f"fma.{suffix(a.type)}", a.type, a, b, c)
+
+
+def _next_after(x: "Expressions", e: ir.Call) -> Value:
+    """The next number of the type in the direction of the second: of float16 and bfloat16 a step of their bits."""
+    start, goal = (x.value(arg) for arg in e.args)
+    b, dtype = x.b, e.dtype
+    if not ty.is_narrow(dtype):
+        return math.library(b, "nextafter", start, goal)
+    bits = to_bits(b, x.target, dtype.scalar, start)
+    zero, one, sign = float_constant(start.type, 0.0), int_constant(bits.type, 1), int_constant(bits.type, 0x8000)
+    away = b.op("xor", b.fcmp("olt", start, goal), b.fcmp("olt", start, zero))
+    stepped = b.select(away, b.op("add", bits, one), b.op("sub", bits, one))
+    from_zero = b.op("or", one, b.op("and", to_bits(b, x.target, dtype.scalar, goal), sign))
+    stepped = b.select(b.fcmp("oeq", start, zero), from_zero, stepped)
+    found = b.select(b.fcmp("oeq", start, goal), goal, from_bits(b, x.target, dtype.scalar, stepped))
+    return b.select(b.fcmp("uno", start, goal), b.op("fadd", start, goal), found)
+
+
+def _count_bits(name: str) -> Callable[["Expressions", ir.Call], Value]:
+    def make(x: "Expressions", e: ir.Call) -> Value:
+        value = x.value(e.args[0])
+        extra = (int_constant("i1", 0),) if name == "ctlz" else ()
+        found = x.b.intrinsic(f"{name}.{suffix(value.type)}", value.type, value, *extra)
+        return ar.resize(x.b, found, ty.value_type(e.dtype), signed=False)
+    return make
+
+
+def _test(x: "Expressions", e: ir.Call) -> Value:
+    value, b = x.value(e.args[0]), x.b
+    if e.name == "isnan":
+        return b.fcmp("uno", value, value)
+    size = b.intrinsic(f"fabs.{suffix(value.type)}", value.type, value)
+    # Compared with NaN both are false.
+    return b.fcmp("oeq" if e.name == "isinf" else "olt", size, float_constant(value.type, float("inf")))
+
+
+def address(x: "Expressions", e: ir.Expr) -> Value:
+    """The address that an `address_of` stands for."""
+    assert isinstance(e, ir.Call) and isinstance(e.args[0], ir.Load), e
+    source, offset = e.args[0], e.args[1]
+    index: ir.Expr = source.buffer.offset
+    if not all(value_of(i) == 0 for i in source.indices):
+        if len(source.indices) != 1:
+            raise CodegenError(f"{e} is an address in {len(source.indices)} dimensions: run the flatten pass first")
+        index = source.indices[0]
+    return memory.element(x, source.buffer, index + offset)
+
+
+def _prefetch(x: "Expressions", e: ir.Call) -> Value:
+    read, locality, data = (int_constant("i32", n) for n in (0, 3, 1))
+    x.b.intrinsic("prefetch.p0", "void", x.value(e.args[0]), read, locality, data)
+    return int_constant("i32", 0)
+
+
+def _assert(x: "Expressions", e: ir.Call) -> Value:
+    condition, message = e.args
+    assert isinstance(message, ir.StringImm), e
+    _unless_masked(x, e)
+    good, bad = x.b.block("holds"), x.b.block("fails")
+    x.b.branch(x.value(condition), good, bad, likely=True)
+    x.b.place(bad)
+    x.fail(int_constant("i32", x.module.status_of(message.value)))
+    x.b.place(good)
+    return int_constant("i32", 0)
+
+
+def _unless_masked(x: "Expressions", e: ir.Call) -> None:
+    if x.mask is not None:
+        raise CodegenError(f"the effect of {e} depends on lanes of a vector: such a statement must stay scalar")
+
+
+def _extern(x: "Expressions", e: ir.Call) -> Value:
+    """A C function; a vector argument makes one call a lane."""
+    if not e.name.isidentifier() or not e.name.isascii():
+        raise CodegenError(f"{e.name!r} is no name of a C function")
+    args = [x.value(arg) for arg in e.args]
+    if e.dtype.lanes > 1:
+        _unless_masked(x, e)
+        args = [arg if ty.split(arg.type)[1] else x.b.splat(arg, e.dtype.lanes) for arg in args]
+    for dtype in (e.dtype, *(arg.dtype for arg in e.args)):
+        if ty.is_narrow(dtype):
+            raise CodegenError(f"{e} passes {dtype}, for which C has no agreed type: cast it to float32")
+    extend = [_extension(dtype) for dtype in (*(arg.dtype for arg in e.args), e.dtype)]
+    returns = ty.value_type(e.dtype.scalar)
+    return x.b.per_lane(lambda *lanes: x.b.call(e.name, returns, *lanes, extend=extend), *args) if args else x.b.call(
+        e.name, returns, extend=extend
+    )
+
+
+def _extension(dtype: DType) -> str:
+    """How C's calling conventions widen an integer of less than 32 bits."""
+    if dtype.is_bool:
+        return "zeroext "
+    return "" if not dtype.is_int or dtype.bits >= 32 else "signext " if dtype.code == "int" else "zeroext "
+
+
+def _packed(x: "Expressions", e: ir.Call) -> Value:
+    """A Python function: the arguments in slots of 8 bytes, the result in the first."""
+    _unless_masked(x, e)
+    name = e.args[0]
+    assert isinstance(name, ir.StringImm), e
+    slots: list[Value] = []
+    kinds: list[PackedArg] = []
+    for arg in e.args[1:]:
+        if arg.dtype.lanes > 1:
+            raise CodegenError(f"{e} passes a vector: a Python function takes numbers and buffers")
+        if is_address(arg):
+            slots.append(address(x, arg))
+            extents = _extents(arg)
+            slots += [x.index(extent) for extent in extents]
+            assert isinstance(arg, ir.Call)
+            assert isinstance(arg.args[0], ir.Load)
+            assert isinstance(arg.args[2], ir.StringImm)
+            kinds.append(PackedArg(arg.args[0].buffer.dtype, len(extents), "w" in arg.args[2].value))
+        else:
+            slots.append(_slot(x, arg))
+            kinds.append(PackedArg(arg.dtype))
+    memory_ = x.b.alloca("i64", 8, max(1, len(slots)))
+    for position, slot in enumerate(slots):
+        x.b.store(slot, x.b.address(memory_, "i64", int_constant("i64", position)), 8)
+    x.module.packed.append(PackedSite(name.value, tuple(kinds), e.dtype))
+    site = int_constant("i32", len(x.module.packed) - 1)
+    status = x.b.call(PACKED, "i32", site, memory_)
+    good, bad = x.b.block("returned"), x.b.block("raised")
+    x.b.branch(x.b.icmp("eq", status, int_constant("i32", 0)), good, bad, likely=True)
+    x.b.place(bad)
+    x.fail(int_constant("i32", RAISED))
+    x.b.place(good)
+    found = x.b.load("double" if e.dtype.is_float else "i64", memory_, 8)
+    if e.dtype.is_float:
+        return found if e.dtype.bits == 64 else x.b.convert("fptrunc", found, "float")
+    return ar.resize(x.b, found, ty.value_type(e.dtype), signed=True)
+
+
+def _slot(x: "Expressions", arg: ir.Expr) -> Value:
+    """A number as 64 bits."""
+    if isinstance(arg, ir.StringImm) or arg.dtype.code == "handle":
+        raise CodegenError(f"{arg} cannot be passed to a Python function: pass numbers, and buffers by access_ptr")
+    value = x.value(arg)
+    if arg.dtype.is_float:
+        return value if arg.dtype.bits == 64 else x.b.convert("fpext", value, "double")
+    return ar.resize(x.b, value, "i64", signed=arg.dtype.code == "int")
+
+
+def _extents(arg: ir.Expr) -> tuple[ir.Expr, ...]:
+    """The shape that a Python function sees: the buffer's, or what is left of it from an offset on."""
+    assert isinstance(arg, ir.Call) and isinstance(arg.args[0], ir.Load), arg
+    source, offset = arg.args[0], arg.args[1]
+    if value_of(offset) == 0 and all(value_of(i) == 0 for i in source.indices):
+        return source.buffer.shape
+    size: ir.Expr = ir.IntImm(1)
+    for extent in source.buffer.shape:
+        size = size * extent
+    return (size - offset - (source.indices[0] if len(source.indices) == 1 else 0),)
+
+
+_WAYS: dict[str, Callable[["Expressions", Any], Value]] = {
+    "abs": _absolute, "fma": _fma, "nextafter": _next_after, "popcount": _count_bits("ctpop"), "clz": _count_bits("ctlz"), "address_of": address,
+    "prefetch": _prefetch, "assert_that": _assert, "call_packed": _packed, **dict.fromkeys(FLOAT_TESTS, _test),
+}

@@ -1,0 +1,169 @@
+"""From a function in low form to machine code."""
+
+import functools
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vtakit.compiler.codegen.llvm import link, parallel
+from vtakit.compiler.codegen.llvm import types as ty
+from vtakit.compiler.codegen.llvm.builder import Value, int_constant
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.floats import from_bits
+from vtakit.compiler.codegen.llvm.module import Module, PackedSite
+from vtakit.compiler.codegen.llvm.passes import machine_code
+from vtakit.compiler.codegen.llvm.signature import Signature, header, signature
+from vtakit.compiler.codegen.llvm.statements import Statements
+from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.dtypes import INT64
+from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.ir.values import value_of
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """Machine code of one function.
+
+    text     : LLVM IR as this package wrote it
+    code     : the bytes of an object file; its one symbol is the function's name
+    messages : what status 1, 2, … says does not hold
+    packed   : the places that call Python
+    outside  : the C functions that it calls
+    """
+
+    signature: Signature
+    target: Target
+    text: str
+    code: bytes
+    messages: tuple[str, ...]
+    packed: tuple[PackedSite, ...]
+    outside: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.signature.name
+
+    @functools.cached_property
+    def optimized(self) -> str:
+        """LLVM IR after LLVM's passes."""
+        return _translate(self.text, self.target, "optimized").decode()
+
+    @functools.cached_property
+    def assembly(self) -> str:
+        """The machine code as assembly text."""
+        return _translate(self.text, self.target, "assembly").decode()
+
+    @property
+    def header(self) -> str:
+        """A C header that declares the function."""
+        return header(self.signature, self.messages)
+
+    @property
+    def parallel(self) -> bool:
+        """Whether it calls an OpenMP runtime."""
+        return parallel.uses_threads(self.text)
+
+    def save_object(self, path: str | Path) -> None:
+        """Write an object file. Raises CodegenError if the code calls Python."""
+        self._alone("an object file")
+        Path(path).write_bytes(self.code)
+
+    def save_library(self, path: str | Path, *, linker: tuple[str, ...] = ()) -> None:
+        """Write a shared library (for WebAssembly a module) and its C header beside it, with the suffix ``.h``.
+
+        linker : the command of a C compiler, or of wasm-ld, that links for the target; found on the machine by default
+
+        Raises CodegenError if the code calls Python, or if no linker is found or it fails.
+        """
+        self._alone("a library")
+        link.library(self.code, self.target, Path(path), linker, threads=self.parallel)
+        Path(path).with_suffix(".h").write_text(self.header)
+
+    def _alone(self, what: str) -> None:
+        if self.packed:
+            names = ", ".join(sorted({site.name for site in self.packed}))
+            raise CodegenError(f"{self.name} calls Python ({names}), so it cannot become {what}: use a C function (te.extern's "
+                               "kind 'extern') in its place, or run it from Python")
+
+
+def compile_for(function: Function, target: Target | None = None) -> Compiled:
+    """Make machine code of a function in low form; for this machine by default.
+
+    Raises CodegenError for a statement or expression that has no machine code, and for a target that LLVM refuses.
+    """
+    chosen = target or Target.host()
+    described = signature(function)
+    module = Module(function.name, chosen)
+    _write(module, function, described)
+    text = module.text()
+    outside = tuple(sorted(name for name in module.declare.outside if not name.startswith("llvm.")))
+    code = _translate(text, chosen, "object")
+    return Compiled(described, chosen, text, code, tuple(module.messages), tuple(module.packed), outside)
+
+
+def _write(module: Module, function: Function, s: Signature) -> None:
+    """The function that C calls."""
+    kinds, names = [], [f"%p{i}" for i in range(len(s.params) + len(s.sizes))]
+    for param, name in zip((*s.params, *s.sizes), names, strict=True):
+        if isinstance(param, Buffer):
+            align = f" align {param.align}" if param.align else ""
+            kinds.append(f"ptr noalias{'' if s.writes(param) else ' readonly'}{align} {name}")
+        else:
+            kinds.append(f"{'i64' if param in s.sizes else _passed(param.dtype)} {name}")
+    b = module.function(function.name, "i32", kinds)
+    x = Statements(module, b)
+    for param, name in zip((*s.params, *s.sizes), names, strict=True):
+        if isinstance(param, Buffer):
+            x.memory[param.data] = Value(name, "ptr")
+        elif param in s.sizes:
+            x.indices[param] = Value(name, "i64")
+        else:
+            given = Value(name, _passed(param.dtype))
+            if param.dtype.is_bool:
+                given = b.icmp("ne", given, int_constant("i8", 0))
+            elif ty.is_narrow(param.dtype):
+                given = from_bits(b, module.target, param.dtype, given)
+            if param.size:
+                x.indices[param] = given if param.dtype is INT64 else b.convert("sext", given, "i64")
+            else:
+                x.values[param] = given
+    x.run(function.body)
+    b.ret(int_constant("i32", 0))
+    module.finish(b)
+
+
+def _passed(dtype: Any) -> str:
+    """The LLVM type of a scalar argument."""
+    return "i8" if dtype.is_bool else "i16" if ty.is_narrow(dtype) else ty.value_type(dtype)
+
+
+def _translate(text: str, target: Target, to: str) -> bytes:
+    """Run LLVM on a module: here for this machine, in a process of its own for others.
+
+    What LLVM does not know it often meets with an assertion, which ends the process; a processor and features that a person
+    wrote may well be such a case.
+    """
+    return machine_code(text, target, to) if target.is_host else _in_child(text, target, to)
+
+
+def _in_child(text: str, target: Target, to: str) -> bytes:
+    asked = {"triple": target.triple, "cpu": target.cpu, "features": target.features, "to": to, "text": text}
+    command = [sys.executable, "-m", "vtakit.compiler.codegen.llvm.child"]
+    done = subprocess.run(command, input=json.dumps(asked).encode(), capture_output=True, check=False)
+    said = done.stderr.decode(errors="replace").strip()
+    if done.returncode:
+        raise CodegenError(f"LLVM has no code for {target}: {_reason(said) or f'it ended with status {done.returncode}'}")
+    if "is not a recognized" in said:
+        raise CodegenError(f"LLVM does not know all of {target} with {', '.join(target.features) or 'no features'}: {said.splitlines()[0]}")
+    return done.stdout
+
+
+def _reason(said: str) -> str:
+    """The line of LLVM's last words that says why."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    telling = [line for line in lines if any(word in line for word in ("LLVM ERROR", "Assertion", "CodegenError"))]
+    return (telling or lines or [""])[0].strip()

@@ -1,0 +1,7 @@
+"""What a code generator raises."""
+
+from vtakit.hw.isa.errors import VtakitError
+
+
+class CodegenError(VtakitError):
+    """A function that cannot become machine code for the target: what was asked, what is true, and what would work."""

@@ -1,0 +1,164 @@
+"""Loads and stores: contiguous, reversed, broadcast, gathered; under a mask if one is set."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from vtakit.compiler.codegen.llvm import types as ty
+from vtakit.compiler.codegen.llvm.builder import Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.floats import from_bits, suffix, to_bits
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.dtypes import DType
+from vtakit.compiler.ir.values import value_of
+
+if TYPE_CHECKING:
+    from vtakit.compiler.codegen.llvm.expressions import Expressions
+
+
+class _Lanes(NamedTuple):
+    """An index whose lanes are ``base + stride * lane``."""
+
+    base: ir.Expr
+    stride: ir.Expr
+    lanes: int
+
+
+def _lanes(e: ir.Expr) -> _Lanes | None:
+    """The index as base and stride, if it is one sum of ramps and broadcasts."""
+    match e:
+        case ir.Ramp():
+            return _Lanes(e.base, e.stride, e.lanes)
+        case ir.Broadcast():
+            return _Lanes(e.value, ir.IntImm(0, e.value.dtype), e.lanes)
+        case ir.Add() | ir.Sub():
+            a, b = _lanes(e.a), _lanes(e.b)
+            if a and b:
+                if isinstance(e, ir.Add):
+                    return _Lanes(a.base + b.base, a.stride + b.stride, a.lanes)
+                return _Lanes(a.base - b.base, a.stride - b.stride, a.lanes)
+        case ir.Mul():
+            a, b = _lanes(e.a), _lanes(e.b)
+            if a and b and value_of(b.stride) == 0:
+                return _Lanes(a.base * b.base, a.stride * b.base, a.lanes)
+            if a and b and value_of(a.stride) == 0:
+                return _Lanes(b.base * a.base, b.stride * a.base, a.lanes)
+    return None
+
+
+def _only_index(buffer: Buffer, indices: tuple[ir.Expr, ...]) -> ir.Expr:
+    if len(indices) != 1:
+        raise CodegenError(
+            f"buffer {buffer.name!r} is accessed with {len(indices)} indices: machine code is made of buffers of one dimension; "
+            "run the flatten pass first"
+        )
+    return indices[0]
+
+
+def base_of(x: "Expressions", buffer: Buffer) -> Value:
+    """The address of a buffer's first element."""
+    if buffer.data not in x.memory:
+        raise CodegenError(f"buffer {buffer.name!r} has no memory here: it is neither a parameter nor allocated around this point")
+    return x.memory[buffer.data]
+
+
+def element(x: "Expressions", buffer: Buffer, index: ir.Expr) -> Value:
+    """The address of a scalar element, or a vector of addresses."""
+    at = x.index(index)
+    if buffer.dtype.lanes > 1:
+        at = x.b.op("mul", at, int_constant(at.type, buffer.dtype.lanes), "nsw")
+    return x.b.address(base_of(x, buffer), ty.scalar(ty.memory_type(buffer.dtype)), at)
+
+
+def load(x: "Expressions", e: ir.Load) -> Value:
+    """The elements at an index, as a value."""
+    index, b = _only_index(e.buffer, e.indices), x.b
+    dtype = e.buffer.dtype
+    kind = ty.scalar(ty.memory_type(dtype))
+    count = e.dtype.lanes if e.dtype.lanes > 1 else 0
+    to, align = ty.vector(kind, count), dtype.scalar.bytes
+    lanes = _lanes(index) if index.dtype.lanes > 1 else None
+    step = value_of(lanes.stride) if lanes else None
+    if index.dtype.lanes == 1:
+        raw = b.load(to, element(x, e.buffer, index), align)
+    elif lanes and step == 1:
+        raw = _load_run(x, to, element(x, e.buffer, lanes.base), align, x.mask)
+    elif dtype.lanes > 1:
+        raise CodegenError(f"{e} gathers vectors: elements of {dtype} can be read one at a time, or in a row")
+    elif lanes and step == 0 and x.mask is None:
+        raw = b.splat(b.load(kind, element(x, e.buffer, lanes.base), align), lanes.lanes)
+    elif lanes and step == -1:
+        first = lanes.base - (lanes.lanes - 1)
+        mask = None if x.mask is None else _reverse(x, x.mask)
+        raw = _reverse(x, _load_run(x, to, element(x, e.buffer, first), align, mask))
+    else:
+        where = element(x, e.buffer, index)
+        raw = b.intrinsic(
+            f"masked.gather.{suffix(to)}.v{count}p0", to, where, int_constant("i32", align), _all(x, count), _nothing(to)
+        )
+    return _to_value(x, dtype, raw)
+
+
+def store(x: "Expressions", buffer: Buffer, indices: tuple[ir.Expr, ...], value: ir.Expr) -> None:
+    """Write a value to the elements at an index."""
+    index = _only_index(buffer, indices)
+    dtype, b = buffer.dtype, x.b
+    wanted = dtype.with_lanes(index.dtype.lanes * dtype.lanes)
+    if value.dtype is not wanted:
+        raise CodegenError(f"{buffer.name}[{index}] = {value} stores {value.dtype} where the buffer and the index ask for {wanted}")
+    raw = _to_memory(x, dtype, x.value(value))
+    align = dtype.scalar.bytes
+    lanes = _lanes(index) if index.dtype.lanes > 1 else None
+    step = value_of(lanes.stride) if lanes else None
+    if index.dtype.lanes == 1:
+        b.store(raw, element(x, buffer, index), align)
+    elif lanes and step == 1:
+        _store_run(x, raw, element(x, buffer, lanes.base), align, x.mask)
+    elif dtype.lanes > 1:
+        raise CodegenError(f"{buffer.name}[{index}] scatters vectors: elements of {dtype} can be written one at a time, or in a row")
+    elif lanes and step == -1:
+        first = lanes.base - (lanes.lanes - 1)
+        mask = None if x.mask is None else _reverse(x, x.mask)
+        _store_run(x, _reverse(x, raw), element(x, buffer, first), align, mask)
+    else:
+        count = index.dtype.lanes
+        where = element(x, buffer, index)
+        name = f"masked.scatter.{suffix(raw.type)}.v{count}p0"
+        b.intrinsic(name, "void", raw, where, int_constant("i32", align), _all(x, count))
+
+
+def _load_run(x: "Expressions", to: str, address: Value, align: int, mask: Value | None) -> Value:
+    if mask is None:
+        return x.b.load(to, address, align)
+    return x.b.intrinsic(f"masked.load.{suffix(to)}.p0", to, address, int_constant("i32", align), mask, _nothing(to))
+
+
+def _store_run(x: "Expressions", value: Value, address: Value, align: int, mask: Value | None) -> None:
+    if mask is None:
+        x.b.store(value, address, align)
+    else:
+        x.b.intrinsic(f"masked.store.{suffix(value.type)}.p0", "void", value, address, int_constant("i32", align), mask)
+
+
+def _all(x: "Expressions", lanes: int) -> Value:
+    return int_constant(ty.vector("i1", lanes), 1) if x.mask is None else x.mask
+
+
+def _nothing(type_: str) -> Value:
+    """What a masked load leaves in lanes that are not active."""
+    return float_constant(type_, 0.0) if ty.is_float(type_) else int_constant(type_, 0)
+
+
+def _reverse(x: "Expressions", value: Value) -> Value:
+    return x.b.shuffle(value, value, range(ty.split(value.type)[1] - 1, -1, -1))
+
+
+def _to_value(x: "Expressions", dtype: DType, raw: Value) -> Value:
+    if dtype.is_bool:
+        return x.b.icmp("ne", raw, int_constant(raw.type, 0))
+    return from_bits(x.b, x.target, dtype.scalar, raw) if ty.is_narrow(dtype) else raw
+
+
+def _to_memory(x: "Expressions", dtype: DType, value: Value) -> Value:
+    if dtype.is_bool:
+        return x.b.convert("zext", value, ty.like("i8", value.type))
+    return to_bits(x.b, x.target, dtype.scalar, value) if ty.is_narrow(dtype) else value

@@ -1,0 +1,77 @@
+"""A module being written: its functions, strings, messages and calls into Python."""
+
+from typing import NamedTuple
+
+from vtakit.compiler.codegen.llvm.builder import Builder, Declarations, Value
+from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.ir.dtypes import DType
+
+OUT_OF_MEMORY, RAISED = -1, -2  # statuses of a call; 0 is success, and from 1 on they are assertions that do not hold
+_METADATA = '!1 = !{!"branch_weights", i32 2000, i32 1}\n!2 = !{!"branch_weights", i32 1, i32 2000}'
+
+
+class PackedArg(NamedTuple):
+    """How an argument of a call into Python is passed: a number in one slot, or a buffer as an address and its extents.
+
+    dims     : of a buffer, else -1
+    writable : whether the function may write to the buffer
+    """
+
+    dtype: DType
+    dims: int = -1
+    writable: bool = False
+
+
+class PackedSite(NamedTuple):
+    """A place where code calls a Python function: each argument's slots of 8 bytes follow one another; the result goes to slot 0."""
+
+    name: str
+    args: tuple[PackedArg, ...]
+    returns: DType
+
+
+class Module:
+    """What becomes one LLVM module."""
+
+    def __init__(self, name: str, target: Target) -> None:
+        self.name, self.target = name, target
+        self.declare = Declarations()
+        self.messages: list[str] = []
+        self.packed: list[PackedSite] = []
+        self.functions: list[str] = []
+        self._strings: dict[str, str] = {}
+        self._count = 0
+
+    def unique(self, hint: str) -> str:
+        """A name within the module that no C program can use."""
+        self._count += 1
+        return f"{self.name}.{hint}.{self._count}"
+
+    def function(self, name: str, returns: str, params: list[str], *, internal: bool = False) -> Builder:
+        """Start a function; `finish` adds it to the module. `params` are types with attributes and names."""
+        self.declare.defined.add(name)
+        linkage = "internal " if internal else ""
+        return Builder(f"define {linkage}{returns} @{name}({', '.join(params)}) nounwind", self.declare)
+
+    def finish(self, builder: Builder) -> None:
+        self.functions.append(builder.text())
+
+    def string(self, text: str) -> Value:
+        """The address of a constant string, with a 0 at its end."""
+        name = self._strings.setdefault(text, f"@{self.name}.string.{len(self._strings)}")
+        return Value(name, "ptr")
+
+    def status_of(self, message: str) -> int:
+        """The status that says an assertion with that message does not hold."""
+        if message not in self.messages:
+            self.messages.append(message)
+        return self.messages.index(message) + 1
+
+    def text(self) -> str:
+        strings = []
+        for text, name in self._strings.items():
+            data = text.encode() + b"\0"
+            escaped = "".join(chr(c) if 32 <= c < 127 and chr(c) not in '"\\' else f"\\{c:02X}" for c in data)
+            strings.append(f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{escaped}"')
+        parts = [f'target triple = "{self.target.triple}"', *strings, self.declare.text(), *self.functions, _METADATA]
+        return "\n\n".join(filter(None, parts)) + "\n"

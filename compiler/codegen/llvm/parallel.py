@@ -1,0 +1,122 @@
+"""Parallel loops: the body becomes a function of its own, which an OpenMP runtime calls on several threads.
+
+The entry points are those that GCC's and LLVM's OpenMP runtimes share. Each thread takes one contiguous part of the iterations.
+A thread that fails notes its status; the others finish their part.
+"""
+
+from typing import TYPE_CHECKING
+
+from vtakit.compiler.codegen.llvm.builder import Builder, Value, int_constant
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.walk import expressions, statements, subexpressions
+
+if TYPE_CHECKING:
+    from vtakit.compiler.codegen.llvm.statements import Statements
+
+
+class _Captured:
+    """What the body of a loop refers to outside of it, by how the function around it keeps it."""
+
+    def __init__(self, x: "Statements", body: st.Stmt) -> None:
+        nodes = {node: None for e in expressions(body) for node in _atoms(e)}
+        nodes |= {s.buffer.data: None for s in statements(body) if isinstance(s, st.Store | st.Allocate)}
+        self.memory = [var for var in nodes if var in x.memory]
+        self.indices = [var for var in nodes if var in x.indices]
+        self.values = [var for var in nodes if var in x.values]
+        self.given = [
+            *(x.memory[var] for var in self.memory), *(x.indices[var] for var in self.indices),
+            *(x.values[var] for var in self.values),
+        ]
+        self.types = [value.type for value in self.given]
+
+    def bind(self, x: "Statements", values: list[Value]) -> None:
+        """Make the variables stand for `values` in the body's own function."""
+        todo = iter(values)
+        x.memory = {var: next(todo) for var in self.memory}
+        x.indices = {var: next(todo) for var in self.indices}
+        x.values = {var: next(todo) for var in self.values}
+
+
+def _atoms(e: ir.Expr) -> list[ir.Var]:
+    found = []
+    for node in subexpressions(e):
+        if isinstance(node, ir.Var):
+            found.append(node)
+        elif isinstance(node, ir.Load):
+            found.append(node.buffer.data)
+    return found
+
+
+def loop(x: "Statements", s: st.For) -> None:
+    """A parallel loop."""
+    b, captured = x.b, _Captured(x, s.body)
+    extent = x.index(s.extent)
+    body = _body(x, s, captured)
+    record = "{ " + ", ".join(["i32", "i64", *captured.types]) + " }"  # status, extent, and what the body refers to
+    closure = b.alloca(record, 64)
+    for field, value in enumerate([int_constant("i32", 0), extent, *captured.given]):
+        b.store(value, b.field(closure, record, field), 4 if field == 0 else 8 if field == 1 else 1)
+    threads = b.call("omp_get_max_threads", "i32")
+    wanted = b.intrinsic("smin.i64", "i64", b.convert("sext", threads, "i64"), extent)
+    alone, many, after = b.block("alone"), b.block("many"), b.block("joined")
+    b.branch(b.icmp("sle", wanted, int_constant("i64", 1)), alone, many)
+    b.place(alone)
+    alone_status = b.call(body, "i32", *captured.given, int_constant("i64", 0), extent)
+    alone = b.at
+    b.jump(after)
+    b.place(many)
+    share = Value(f"@{_share(x, body, record, captured)}", "ptr")
+    b.call("GOMP_parallel", "void", share, closure, b.convert("trunc", wanted, "i32"), int_constant("i32", 0))
+    many_status = b.load("i32", b.field(closure, record, 0), 4)
+    b.jump(after)
+    b.place(after)
+    status = b.phi("i32")
+    status.add(alone_status, alone)
+    status.add(many_status, many)
+    good, bad = b.block("good"), b.block("bad")
+    b.branch(b.icmp("eq", status.value, int_constant("i32", 0)), good, bad, likely=True)
+    b.place(bad)
+    x.fail(status.value)
+    b.place(good)
+
+
+def _body(x: "Statements", s: st.For, captured: _Captured) -> str:
+    """``status body(what it refers to…, first, end)``. Buffers come as arguments so that LLVM knows that they do not overlap."""
+    name = x.module.unique("body")
+    params = [f"{type_}{' noalias' if type_ == 'ptr' else ''} %c{i}" for i, type_ in enumerate(captured.types)]
+    builder = x.module.function(name, "i32", [*params, "i64 %first", "i64 %end"], internal=True)
+    inner = type(x)(x.module, builder, threaded=True)
+    captured.bind(inner, [Value(f"%c{i}", type_) for i, type_ in enumerate(captured.types)])
+    inner.count(s.var, Value("%first", "i64"), Value("%end", "i64"), s.body, runs=False)
+    builder.ret(int_constant("i32", 0))
+    x.module.finish(builder)
+    return name
+
+
+def _share(x: "Statements", body: str, record: str, captured: _Captured) -> str:
+    """What each thread runs: its part of the iterations."""
+    name = x.module.unique("share")
+    b: Builder = x.module.function(name, "void", ["ptr %closure"], internal=True)
+    closure = Value("%closure", "ptr")
+    thread = b.convert("sext", b.call("omp_get_thread_num", "i32"), "i64")
+    threads = b.convert("sext", b.call("omp_get_num_threads", "i32"), "i64")
+    extent = b.load("i64", b.field(closure, record, 1), 8)
+    first = b.op("sdiv", b.op("mul", thread, extent), threads)
+    end = b.op("sdiv", b.op("mul", b.op("add", thread, int_constant("i64", 1)), extent), threads)
+    args = [b.load(type_, b.field(closure, record, field), 1) for field, type_ in enumerate(captured.types, 2)]
+    status = b.call(body, "i32", *args, first, end)
+    bad, good = b.block("bad"), b.block("good")
+    b.branch(b.icmp("eq", status, int_constant("i32", 0)), good, bad, likely=True)
+    b.place(bad)
+    b.raise_flag(status, b.field(closure, record, 0))
+    b.jump(good)
+    b.place(good)
+    b.ret()
+    x.module.finish(b)
+    return name
+
+
+def uses_threads(text: str) -> bool:
+    """Whether a module calls an OpenMP runtime."""
+    return "@GOMP_parallel(" in text

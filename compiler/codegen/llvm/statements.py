@@ -1,0 +1,180 @@
+"""Statements become blocks of instructions."""
+
+from collections.abc import Callable
+from typing import Any
+
+from vtakit.compiler.codegen.llvm import memory, parallel
+from vtakit.compiler.codegen.llvm import types as ty
+from vtakit.compiler.codegen.llvm.builder import Builder, Value, int_constant
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.expressions import Expressions
+from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY, Module
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.values import value_of
+
+ALIGN = 64  # of memory that a function allocates: a cache line, and the widest vector
+STACK_BYTES = 64 << 10  # a buffer of at most that many is in the frame, and so are all together up to four times that
+
+
+class Statements(Expressions):
+    """The body of one LLVM function.
+
+    heap     : allocations to be freed when the function is left early
+    threaded : whether several threads run this function, so that loops within are serial
+    """
+
+    def __init__(self, module: Module, b: Builder, *, threaded: bool = False) -> None:
+        super().__init__(module, b)
+        self.heap: list[Value] = []
+        self.frame_bytes = 0
+        self.threaded = threaded
+
+    def run(self, s: st.Stmt) -> None:
+        """Add a statement's instructions."""
+        make = _WAYS.get(type(s))
+        if make is None:
+            what = f"the block {s.name!r}" if isinstance(s, st.Block) else type(s).__name__
+            raise CodegenError(f"{what} cannot become machine code: run the passes that lower it first")
+        make(self, s)
+
+    def fail(self, code: Value) -> None:
+        for raw in reversed(self.heap):
+            self._free(raw)
+        self.b.ret(code)
+
+    def store(self, s: st.Store) -> None:
+        memory.store(self, s.buffer, s.indices, s.value)
+
+    def evaluate(self, s: st.Evaluate) -> None:
+        self.value(s.value)
+
+    def seq(self, s: st.Seq) -> None:
+        for part in s.stmts:
+            self.run(part)
+
+    def loop(self, s: st.For) -> None:
+        if s.kind is st.LoopKind.PARALLEL and not self.threaded and self.target.threads:
+            parallel.loop(self, s)
+        elif s.kind in (st.LoopKind.SERIAL, st.LoopKind.PARALLEL):
+            self.count(s.var, int_constant("i64", 0), self.index(s.extent), s.body, runs=(value_of(s.extent) or 0) > 0)
+        else:
+            word = f"bound to {s.thread}" if s.kind is st.LoopKind.THREAD else s.kind.value
+            cure = "a CPU has no such threads" if s.kind is st.LoopKind.THREAD else "run the passes that lower it first"
+            raise CodegenError(f"the loop over {s.var.name} is {word}, which is no loop of machine code: {cure}")
+
+    def count(self, var: Any, first: Value, end: Value, body: st.Stmt, *, runs: bool) -> None:
+        """``for var in range(first, end): body``; `runs`: it is certain that first < end."""
+        b = self.b
+        inside, after, before = b.block(f"for.{_label(var.name)}"), b.block("end"), b.at
+        if runs:
+            b.jump(inside)
+        else:
+            b.branch(b.icmp("slt", first, end), inside, after)
+        b.place(inside)
+        phi = b.phi("i64")
+        phi.add(first, before)
+        self.indices[var] = phi.value
+        self.run(body)
+        del self.indices[var]
+        following = b.op("add", phi.value, int_constant("i64", 1), "nuw nsw")
+        phi.add(following, b.at)
+        b.branch(b.icmp("slt", following, end), inside, after)
+        b.place(after)
+
+    def while_(self, s: st.While) -> None:
+        b = self.b
+        test, inside, after = b.block("while"), b.block("do"), b.block("done")
+        b.jump(test)
+        b.place(test)
+        condition = self.value(s.condition)
+        if condition.type != "i1":
+            raise CodegenError(f"while {s.condition} has a condition of {s.condition.dtype.lanes} lanes: such a loop must stay scalar")
+        b.branch(condition, inside, after)
+        b.place(inside)
+        self.run(s.body)
+        b.jump(test)
+        b.place(after)
+
+    def if_(self, s: st.If) -> None:
+        b, condition = self.b, self.value(s.condition)
+        if condition.type != "i1":
+            self.masked(condition, lambda: self.run(s.then))
+            if s.otherwise is not None:
+                others, rest = b.op("xor", condition, int_constant(condition.type, 1)), s.otherwise
+                self.masked(others, lambda: self.run(rest))
+            return
+        then, after = b.block("then"), b.block("fi")
+        otherwise = b.block("else") if s.otherwise is not None else after
+        b.branch(condition, then, otherwise)
+        b.place(then)
+        self.run(s.then)
+        b.jump(after)
+        if s.otherwise is not None:
+            b.place(otherwise)
+            self.run(s.otherwise)
+            b.jump(after)
+        b.place(after)
+
+    def let_stmt(self, s: st.LetStmt) -> None:
+        self.values[s.var] = self.value(s.value)
+        self.run(s.body)
+        del self.values[s.var]
+
+    def allocate(self, s: st.Allocate) -> None:
+        buffer, kind = s.buffer, ty.memory_type(s.buffer.dtype.scalar)
+        if len(buffer.shape) != 1:
+            raise CodegenError(f"buffer {buffer.name!r} is allocated with {len(buffer.shape)} dimensions: run the flatten pass first")
+        lanes, align = buffer.dtype.lanes, max(ALIGN, buffer.align)
+        count = value_of(buffer.shape[0])
+        size = count * buffer.dtype.bytes if isinstance(count, int) else None
+        if size is not None and isinstance(count, int) and size <= STACK_BYTES and self.frame_bytes + size <= 4 * STACK_BYTES:
+            self.frame_bytes += size
+            self.memory[buffer.data] = self.b.alloca(kind, align, max(1, count * lanes))
+            self.run(s.body)
+        else:
+            elements = self.b.op("mul", self.index(buffer.shape[0]), int_constant("i64", buffer.dtype.bytes), "nsw")
+            raw = self._malloc(elements, align)
+            self.memory[buffer.data] = self._aligned(raw, align)
+            self.heap.append(raw)
+            self.run(s.body)
+            self._free(self.heap.pop())
+        del self.memory[buffer.data]
+
+    def _malloc(self, size: Value, align: int) -> Value:
+        b = self.b
+        total = b.op("add", size, int_constant("i64", align), "nsw")
+        if self.target.pointer_bits == 32:
+            total = b.convert("trunc", total, "i32")
+        raw = b.call("malloc", "ptr", total)
+        there, missing = b.block("allocated"), b.block("missing")
+        b.branch(b.icmp("ne", raw, Value("null", "ptr")), there, missing, likely=True)
+        b.place(missing)
+        self.fail(int_constant("i32", OUT_OF_MEMORY))
+        b.place(there)
+        return raw
+
+    def _aligned(self, raw: Value, align: int) -> Value:
+        """The first address from `raw` on that is a multiple of `align`, and still known to be within its memory."""
+        b = self.b
+        behind = b.op("and", b.address_as_int(raw), int_constant("i64", align - 1))
+        found = b.address(raw, "i8", b.op("sub", int_constant("i64", align), behind))
+        b.assume_aligned(found, align)
+        return found
+
+    def _free(self, raw: Value) -> None:
+        self.b.call("free", "void", raw)
+
+    def attr(self, s: st.Attr) -> None:
+        self.run(s.body)
+
+
+def _label(name: str) -> str:
+    """A name as part of a label."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._") else "_" for c in name)
+
+
+_WAYS: dict[type[st.Stmt], Callable[[Statements, Any], None]] = {
+    st.Store: Statements.store, st.Evaluate: Statements.evaluate, st.Seq: Statements.seq, st.For: Statements.loop,
+    st.While: Statements.while_, st.If: Statements.if_, st.LetStmt: Statements.let_stmt, st.Allocate: Statements.allocate,
+    st.Attr: Statements.attr,
+}

@@ -1,0 +1,133 @@
+"""What code is made for: a triple, a processor and its features."""
+
+import functools
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+
+# A feature and what a processor with it has too, as far as code generation asks (Intel SDM volume 1, chapter 5).
+_IMPLIED = {
+    "avx512vnni": ("avx512f",),
+    "avx512vl": ("avx512f",),
+    "avx512bw": ("avx512f",),
+    "avx512dq": ("avx512f",),
+    "avxvnni": ("avx2",),
+    "avx512f": ("avx2", "fma", "f16c"),
+    "avx2": ("avx",),
+    "fma": ("avx",),
+    "f16c": ("avx",),
+    "avx": ("sse4.1",),
+}
+# The levels of the x86-64 psABI are processors whose features LLVM knows; these are the ones that code generation asks for.
+_PROCESSORS = {
+    "x86-64-v2": ("sse4.1", "popcnt"),
+    "x86-64-v3": ("avx2", "fma", "f16c", "popcnt", "lzcnt"),
+    "x86-64-v4": ("avx512f", "avx512vl", "avx512bw", "avx512dq", "popcnt", "lzcnt"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A machine to make code for.
+
+    triple   : as LLVM and GCC write it: ``x86_64-unknown-linux-gnu``, ``aarch64-linux-gnu``, ``wasm32-unknown-unknown``
+    cpu      : LLVM's name of a processor, which sets its scheduling model; "" for the architecture's baseline
+    features : LLVM's names, each with a sign: ``("+avx2", "+fma")``; what chooses micro-kernels and conversions are these, and
+               those of the psABI levels ``x86-64-v2`` to ``-v4``, not what another `cpu` implies
+    contract : whether ``a * b + c`` of floats may be rounded once; off, results are those of the interpreter
+    threads  : whether parallel loops call an OpenMP runtime; off, they are serial
+    """
+
+    triple: str
+    cpu: str = ""
+    features: tuple[str, ...] = ()
+    contract: bool = True
+    threads: bool = True
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+", self.triple):
+            raise CodegenError(f"{self.triple!r} is no target triple: one looks like 'x86_64-unknown-linux-gnu'")
+        for feature in self.features:
+            if not re.fullmatch(r"[+-][A-Za-z0-9_.-]+", feature):
+                raise CodegenError(f"{feature!r} is no feature of a target: each starts with + or -, as in '+avx2'")
+
+    @classmethod
+    def host(cls, **changes: Any) -> Self:
+        """The machine that this runs on; `changes` replace fields."""
+        triple, cpu, features = _host()
+        return replace(cls(triple, cpu, features), **changes)
+
+    @property
+    def arch(self) -> str:
+        """The first part of the triple, with the x86-64 spellings made one."""
+        first = self.triple.partition("-")[0]
+        return {"amd64": "x86_64", "arm64": "aarch64"}.get(first, first)
+
+    @property
+    def pointer_bits(self) -> int:
+        return 32 if self.arch in ("wasm32", "i386", "i686", "riscv32") or self.arch.startswith("arm") else 64
+
+    @property
+    def is_host(self) -> bool:
+        """Whether the code can run in this process."""
+        triple, cpu, features = _host()
+        return (self.triple, self.cpu, self.features) == (triple, cpu, features)
+
+    def has(self, feature: str) -> bool:
+        """Whether the feature is known to be there."""
+        return feature in _known(self)
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether a fused multiply-add is an instruction."""
+        return self.arch == "aarch64" or self.has("fma")
+
+    @property
+    def vector_bytes(self) -> int:
+        """Of the widest vector register."""
+        return 64 if self.has("avx512f") else 32 if self.has("avx2") else 16
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.triple, self.cpu)))
+
+
+@functools.cache
+def _known(target: Target) -> frozenset[str]:
+    found = set(_PROCESSORS.get(target.cpu, ()))
+    found |= {feature[1:] for feature in target.features if feature[0] == "+"}
+    todo = list(found)
+    while todo:
+        for feature in _IMPLIED.get(todo.pop(), ()):
+            if feature not in found:
+                found.add(feature)
+                todo.append(feature)
+    return frozenset(found - {feature[1:] for feature in target.features if feature[0] == "-"})
+
+
+@functools.cache
+def _host() -> tuple[str, str, tuple[str, ...]]:
+    import llvmlite.binding as llvm  # loading LLVM takes a while, and only those who compile need it
+
+    features = llvm.get_host_cpu_features()
+    flags = tuple(("+" if on else "-") + name for name, on in sorted(features.items()))
+    # Without this LLVM keeps to 256 bits on some processors with 512, even for vectors that a schedule made 512 bits wide.
+    return llvm.get_process_triple(), llvm.get_host_cpu_name(), (*flags, "-prefer-256-bit") if features.get("avx512f") else flags
+
+
+@functools.cache
+def machine(target: Target) -> Any:
+    """LLVM's target machine; raises CodegenError for a triple that LLVM does not know."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    try:
+        found = llvm.Target.from_triple(target.triple)
+    except RuntimeError as error:
+        raise CodegenError(f"LLVM has no target for the triple {target.triple!r} ({error}): use one such as "
+                           "'x86_64-unknown-linux-gnu', 'aarch64-linux-gnu' or 'wasm32-unknown-unknown'") from None
+    return found.create_target_machine(
+        cpu=target.cpu, features=",".join(target.features), opt=3, reloc="pic", codemodel="default"
+    )

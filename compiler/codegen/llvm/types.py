@@ -1,0 +1,75 @@
+"""LLVM's types, as the strings that its text uses."""
+
+import functools
+import re
+
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.ir.dtypes import DType
+
+_FLOATS = {"half": 16, "float": 32, "double": 64}
+
+
+@functools.cache
+def split(type_: str) -> tuple[str, int]:
+    """The scalar type and the number of lanes; 0 for a type that is no vector."""
+    match = re.fullmatch(r"<(\d+) x (.+)>", type_)
+    return (match[2], int(match[1])) if match else (type_, 0)
+
+
+def scalar(type_: str) -> str:
+    return split(type_)[0]
+
+
+@functools.cache
+def vector(scalar_type: str, lanes: int) -> str:
+    """The type of `lanes` values; the scalar type itself for 0."""
+    return f"<{lanes} x {scalar_type}>" if lanes else scalar_type
+
+
+def like(scalar_type: str, type_: str) -> str:
+    """The scalar type with the lanes of another."""
+    return vector(scalar_type, split(type_)[1])
+
+
+@functools.cache
+def bits(type_: str) -> int:
+    """Of one lane of an integer or floating-point type."""
+    name = scalar(type_)
+    return _FLOATS[name] if name in _FLOATS else int(name[1:])
+
+
+def is_float(type_: str) -> bool:
+    return scalar(type_) in _FLOATS
+
+
+def is_int(type_: str) -> bool:
+    return scalar(type_)[0] == "i"
+
+
+@functools.cache
+def value_type(dtype: DType) -> str:
+    """Of a value in registers.
+
+    float16 and bfloat16 are float32 values that the narrower type can hold: each operation is done in float32 and rounded. That
+    is exact for + - * / and sqrt, since 24 >= 2 * 11 + 2 (S. Figueroa, When is double rounding innocuous?, 1995).
+    """
+    name = {"bool": "i1", "handle": "ptr", "bfloat": "float"}.get(dtype.code)
+    if name is None:
+        name = {16: "float", 32: "float", 64: "double"}[dtype.bits] if dtype.code == "float" else f"i{dtype.bits}"
+    return vector(name, dtype.lanes if dtype.lanes > 1 else 0)
+
+
+@functools.cache
+def memory_type(dtype: DType) -> str:
+    """Of an element in memory: a bool takes a byte, the two half-width floats are their bits."""
+    if dtype.code == "handle":
+        raise CodegenError("a buffer of addresses is not supported: store integers or floats")
+    lanes = dtype.lanes if dtype.lanes > 1 else 0
+    if dtype.is_bool:
+        return vector("i8", lanes)
+    return vector("i16", lanes) if is_narrow(dtype) else value_type(dtype)
+
+
+def is_narrow(dtype: DType) -> bool:
+    """Whether it is float16 or bfloat16."""
+    return dtype.is_float and dtype.bits == 16

@@ -1,0 +1,139 @@
+"""Functions made from low-form IR that take NumPy arrays."""
+
+import ctypes
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vtakit.compiler.codegen.llvm.calls import PACKED
+from vtakit.compiler.codegen.llvm.compile import Compiled, compile_for
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY, RAISED
+from vtakit.compiler.codegen.llvm.signature import c_type
+from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.walk import statements
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.runtime.cpu import openmp
+from vtakit.runtime.cpu.arguments import Arguments
+from vtakit.runtime.cpu.loader import Loaded
+from vtakit.runtime.cpu.packed import Bridge
+from vtakit.runtime.cpu.timing import Timing, measure
+
+_C = {
+    "float": ctypes.c_float, "double": ctypes.c_double, "int8_t": ctypes.c_int8, "int16_t": ctypes.c_int16,
+    "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint8_t": ctypes.c_uint8, "uint16_t": ctypes.c_uint16,
+    "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64,
+}
+
+
+class CheckError(VtakitError, AssertionError):
+    """A condition that the compiled program itself checks does not hold."""
+
+
+class Function:
+    """A compiled function. Calling it runs it on arrays, in place; it releases Python's lock while it runs.
+
+    compiled : the machine code, with its text at each stage and ways to save it
+    """
+
+    def __init__(
+        self, compiled: Compiled, packed: Mapping[str, Callable[..., Any]], libraries: tuple[ctypes.CDLL, ...]
+    ) -> None:
+        self.compiled = compiled
+        self._arguments = Arguments(compiled.signature)
+        self._bridge = Bridge(compiled.name, compiled.packed, packed)
+        self._libraries = libraries
+        self._loaded = Loaded(compiled, libraries, {PACKED: self._bridge.address})
+        s = compiled.signature
+        kinds = [ctypes.c_void_p if isinstance(p, Buffer) else _C[c_type(p.dtype)] for p in s.params]
+        kinds += [ctypes.c_int64] * len(s.sizes)
+        for position, param in enumerate(s.params):
+            if not isinstance(param, Buffer) and param.dtype.is_float and param.dtype.bits == 16:
+                kinds[position] = ctypes.c_uint16
+        self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(self._loaded.address)
+
+    @property
+    def name(self) -> str:
+        return self.compiled.name
+
+    def __call__(self, *args: Any) -> None:
+        """Run on arrays (or what offers DLPack) and numbers, in the order of the parameters.
+
+        Raises ArgumentError if one does not fit, MemoryError if memory ran out, CheckError if a condition does not hold that the
+        program checks, and whatever a Python function raises that the program calls.
+        """
+        passed, alive = self._arguments.bind(args)
+        self._run(passed)
+        del alive
+
+    def _run(self, passed: list[Any]) -> None:
+        status = self._entry(*passed)
+        if status == RAISED:
+            self._bridge.reraise()
+        if status == OUT_OF_MEMORY:
+            raise MemoryError(f"{self.name} could not allocate a buffer")
+        if status:
+            raise CheckError(f"{self.name}: {self.compiled.messages[status - 1]}")
+
+    def time(
+        self, *args: Any, repeat: int = 5, number: int | None = None, min_repeat_ms: float = 20.0
+    ) -> Timing:
+        """Run repeatedly on the same arguments and time it.
+
+        repeat        : how many times to measure
+        number        : runs in a row in each; None for as many as take `min_repeat_ms`
+        """
+        passed, alive = self._arguments.bind(args)
+        found = measure(lambda: self._run(passed), repeat, number, min_repeat_ms)
+        del alive
+        return found
+
+    def __repr__(self) -> str:
+        return f"<function {self.name} for {self.compiled.target}>"
+
+
+def build(
+    function: st.Function, target: Target | None = None, *, packed: Mapping[str, Callable[..., Any]] | None = None,
+    libraries: tuple[str | Path, ...] = (),
+) -> Function:
+    """Compile a function in low form and load it.
+
+    target    : this machine by default; another must be one whose code this machine can run
+    packed    : Python functions that the code calls, by name, before those that `packed.register` knows
+    libraries : shared libraries with the C functions that the code calls; this process's own need not be named
+
+    Raises CodegenError if there is no such code, PackedError or CodegenError if a function that it calls is not known.
+    """
+    host = Target.host()
+    chosen = target or host
+    if chosen.arch != host.arch:
+        raise CodegenError(f"code for {chosen} cannot run in this process on {host}: use compile_for and save_library")
+    missing = sorted(f for f in chosen.features if f[0] == "+" and not host.has(f[1:]))
+    if missing:
+        raise CodegenError(f"this machine lacks {', '.join(f[1:] for f in missing)}: use compile_for and save_library")
+    if chosen.threads and _is_parallel(function.body) and openmp.library() is None:
+        warnings.warn(
+            f"{function.name}: parallel loops run on one thread, because there is no OpenMP runtime: apt install libgomp1",
+            RuntimeWarning, stacklevel=2,
+        )
+        chosen = Target(chosen.triple, chosen.cpu, chosen.features, chosen.contract, threads=False)
+    loaded = tuple(ctypes.CDLL(str(path)) for path in libraries)
+    return Function(compile_for(function, chosen), packed or {}, loaded)
+
+
+def _is_parallel(body: st.Stmt) -> bool:
+    return any(isinstance(s, st.For) and s.kind is st.LoopKind.PARALLEL for s in statements(body))
+
+
+def empty(shape: tuple[int, ...], dtype: Any = "float32", align: int = 64) -> np.ndarray[Any, Any]:
+    """An array, not initialised, whose first element's address is a multiple of `align` bytes."""
+    kind = np.dtype(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    raw = np.empty(size + align, np.uint8)
+    skip = -raw.ctypes.data % align
+    return raw[skip:skip + size].view(kind).reshape(shape)

@@ -1,0 +1,62 @@
+"""Machine code into this process."""
+
+import ctypes
+import functools
+import itertools
+from typing import Any
+
+from vtakit.compiler.codegen.llvm.compile import Compiled
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.target import Target, machine
+from vtakit.runtime.cpu import openmp
+
+_numbers = itertools.count()
+
+
+@functools.cache
+def _jit() -> Any:
+    import llvmlite.binding as llvm  # loading LLVM takes a while, and only those who compile need it
+
+    machine(Target.host())  # sets LLVM up
+    # The JIT takes the machine over, so it gets one of its own.
+    host = Target.host()
+    own = llvm.Target.from_triple(host.triple).create_target_machine(
+        cpu=host.cpu, features=",".join(host.features), opt=2, reloc="pic", codemodel="default", jit=True
+    )
+    return llvm.create_lljit_compiler(own, use_jit_link=False, suppress_errors=True)
+
+
+class Loaded:
+    """Code in memory; it is freed with this object."""
+
+    def __init__(self, compiled: Compiled, libraries: tuple[ctypes.CDLL, ...], own: dict[str, int]) -> None:
+        import llvmlite.binding as llvm
+
+        builder = llvm.JITLibraryBuilder().add_object_img(compiled.code).export_symbol(compiled.name).add_current_process()
+        for name in compiled.outside:
+            found = own.get(name) or _address(name, libraries)
+            if found is None:
+                raise CodegenError(
+                    f"{compiled.name} calls the C function {name}, which neither this process nor a given library has: "
+                    "give build(libraries=(path, …))"
+                )
+            builder.import_symbol(name, found)
+        try:
+            self._tracker = builder.link(_jit(), f"{compiled.name}.{next(_numbers)}")
+        except RuntimeError as error:
+            raise CodegenError(f"{compiled.name} could not be loaded: {error}") from None
+        self.address = int(self._tracker[compiled.name])
+
+
+def _address(name: str, libraries: tuple[ctypes.CDLL, ...]) -> int | None:
+    if name in openmp.ENTRIES:
+        return openmp.address(name)
+    for library in (*libraries, _process()):
+        if hasattr(library, name):
+            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    return None
+
+
+@functools.cache
+def _process() -> ctypes.CDLL:
+    return ctypes.CDLL(None)

@@ -1,0 +1,61 @@
+"""The OpenMP runtime that parallel loops run on.
+
+It is the one of the machine's compiler (libgomp, or LLVM's libomp). Waiting threads sleep rather than spin, if this process has
+not loaded the runtime before: spinning threads bring a shared machine to a halt. After a fork, the child has one thread and its
+parallel loops are serial there, because the runtime's other threads do not exist in it and waiting for them would never end.
+"""
+
+import ctypes
+import ctypes.util
+import functools
+import os
+
+ENTRIES = ("GOMP_parallel", "omp_get_max_threads", "omp_get_num_threads", "omp_get_thread_num")
+_NAMES = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libomp.dylib")
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """The runtime; None if the machine has none."""
+    found = ctypes.util.find_library("gomp")
+    before = os.environ.get("OMP_WAIT_POLICY")
+    if before is None:
+        os.environ["OMP_WAIT_POLICY"] = "passive"  # read when the runtime is loaded
+    try:
+        for name in (*_NAMES, *([found] if found else [])):
+            try:
+                loaded = ctypes.CDLL(name)
+            except OSError:
+                continue
+            if all(hasattr(loaded, entry) for entry in ENTRIES):
+                os.register_at_fork(after_in_child=lambda: loaded.omp_set_num_threads(1))
+                return loaded
+    finally:
+        if before is None:
+            del os.environ["OMP_WAIT_POLICY"]
+    return None
+
+
+def address(name: str) -> int:
+    """The address of one of the runtime's functions."""
+    loaded = library()
+    assert loaded is not None
+    return ctypes.cast(getattr(loaded, name), ctypes.c_void_p).value or 0
+
+
+def set_threads(count: int) -> None:
+    """How many threads parallel loops started by this thread of Python use from now on.
+
+    Raises ValueError if `count` is under 1. Without an OpenMP runtime there is always one.
+    """
+    if count < 1:
+        raise ValueError(f"{count} threads: a parallel loop needs at least 1")
+    loaded = library()
+    if loaded is not None:
+        loaded.omp_set_num_threads(count)
+
+
+def threads() -> int:
+    """How many threads a parallel loop uses at most: as many as this process may use processors, if nothing else was set."""
+    loaded = library()
+    return 1 if loaded is None else int(loaded.omp_get_max_threads())
