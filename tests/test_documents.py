@@ -1,6 +1,7 @@
 """What the documents show is run: every `sh` and `python` block, page by page, in an empty folder; links lead somewhere.
 
-Python blocks with no `sh` block between them go on from each other, as a reader takes them.
+Python blocks with no `sh` block between them go on from each other, as a reader takes them; a `text` block is what the code
+above it prints, or a part of that.
 """
 
 import os
@@ -21,14 +22,16 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
-def steps(page: Path) -> list[tuple[str, str]]:
-    """The page's blocks, neighbouring ones of Python joined."""
-    joined: list[tuple[str, str]] = []
+def steps(page: Path) -> list[tuple[str, str, list[str]]]:
+    """(language, code, what it prints) of the page's blocks, neighbouring ones of Python joined."""
+    joined: list[tuple[str, str, list[str]]] = []
     for language, text in blocks(page):
-        if joined and language == joined[-1][0] == "python":
-            joined[-1] = language, f"{joined[-1][1]}\n{text}"
+        if language == "text":
+            joined[-1][2].append(text)
+        elif joined and language == joined[-1][0] == "python":
+            joined[-1] = language, f"{joined[-1][1]}\n{text}", joined[-1][2]
         else:
-            joined.append((language, text))
+            joined.append((language, text, []))
     return joined
 
 
@@ -39,7 +42,7 @@ def test_the_readme_names_the_two_commands():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_runs(page, tmp_path):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    for language, text in steps(page):
+    for language, text, prints in steps(page):
         assert language in ("sh", "python"), f"{page.name}: a block without a language cannot be run"
         if text == TWO_COMMANDS:
             continue
@@ -48,6 +51,8 @@ def test_every_block_runs(page, tmp_path):
             call, cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 0, f"{page.name}:\n{text}\n{done.stdout}{done.stderr}"
+        for shown in prints:
+            assert shown in done.stdout, f"{page.name}:\n{shown}\nis not in\n{done.stdout}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
