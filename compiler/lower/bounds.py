@@ -222,6 +222,18 @@ class Bounds:
             plan.ranges[axis] = Range(substitute(low, at), substitute(extent, at))
         plan.extents = {axis: substitute(extent, at) for axis, extent in plan.extents.items()}
         plan.values = pass_values(plan.stage.relations, plan.leaves, plan.extents)
+        inside = data - {value for value in plan.leaves.values() if isinstance(value, Var)}
+        for leaf in reversed(plan.stage.leaf_iter_vars):
+            value = plan.leaves[leaf]
+            if isinstance(value, Var) and not is_launch(plan.tag(leaf)):
+                inside.add(value)
+            culprits = inside & free_vars(plan.extents[leaf])
+            if culprits:
+                raise LowerError(
+                    f"the length of loop {leaf.name!r} of stage {plan.stage.label!r} depends on "
+                    f"{' and '.join(sorted(repr(var.name) for var in culprits))}, whose loop is not around it: reorder the loops, and "
+                    "leave axes that others depend on unfused with them"
+                )
 
     def _leaf_value(self, plan: Plan, leaf: IterVar, tag: str) -> Expr:
         extent = plan.extents[leaf]
