@@ -48,7 +48,7 @@ class Covered:
         for it in site.block.iters:
             try:
                 of = inner if it.kind is IterKind.REDUCE else every
-                first, count, ends, digits = of.values(a.linear(it.binding))
+                first, count, ends, digits = of.values(it.binding)
             except NotAffineError as error:
                 self.reason = f"{it.var} = {it.binding} has {error}"
                 if it.kind is IterKind.REDUCE:
