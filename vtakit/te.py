@@ -19,6 +19,7 @@ from vtakit.compiler.ir.ops import any_of as any
 from vtakit.compiler.ir.ops import if_then_else, select, truncdiv, truncmod
 from vtakit.compiler.ir.values import cast, const
 from vtakit.compiler.schedule.errors import ScheduleError
+from vtakit.compiler.schedule.nest import nest_text
 from vtakit.compiler.schedule.save import load_schedule, save_schedule
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.schedule.stage import Stage
@@ -162,6 +163,7 @@ __all__ = [
     "min",
     "min_value",
     "nearbyint",
+    "nest_text",
     "nextafter",
     "placeholder",
     "popcount",

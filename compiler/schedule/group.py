@@ -16,7 +16,9 @@ def hold_update(schedule: "Schedule", scan: ScanOp) -> None:
     """Put what the update of a scan needs beyond the states and its inputs, and the update, within the scan's loop."""
     outputs = [schedule.stage_of(tensor.op) for tensor in scan.update]
     inputs = [schedule.stage_of(tensor.op) for tensor in (*scan.state_placeholder, *scan.inputs)]
-    made = make_group(schedule, _between(schedule, [*filter(None, outputs)], [*filter(None, inputs)], include_inputs=False))
+    ends = [*filter(None, outputs)]
+    between = _between(schedule, ends, [*filter(None, inputs)], include_inputs=False)
+    made = make_group(schedule, [stage for stage in schedule.stages if stage in between or stage in ends])
     made.attach = Attach(AttachKind.SCAN, schedule[scan].label, scan.scan_axis)
 
 
@@ -39,7 +41,7 @@ def _stages(schedule: "Schedule", given: Any) -> list[Stage]:
 
 
 def _between(schedule: "Schedule", outputs: list[Stage], inputs: list[Stage], *, include_inputs: bool) -> list[Stage]:
-    """The stages that need an input (or any, if there are none) and that an output needs; outputs included, in order."""
+    """The stages that need an input and that an output needs, in order."""
     starts, ends = {stage.label for stage in inputs}, {stage.label for stage in outputs}
     needed: set[str] = set()
     todo = [*ends]
@@ -53,7 +55,7 @@ def _between(schedule: "Schedule", outputs: list[Stage], inputs: list[Stage], *,
     for stage in schedule.stages:
         if stage.label in needed and not fed.isdisjoint(schedule.reads(stage.label)):
             fed.add(stage.label)
-    chosen = {label for label in needed & fed if include_inputs or label not in starts} | (ends - starts)
+    chosen = {label for label in needed & fed if include_inputs or label not in starts}
     return [stage for stage in schedule.stages if stage.label in chosen]
 
 

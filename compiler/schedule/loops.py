@@ -31,7 +31,7 @@ class LoopPrimitives(Checks):
         already marked, or if not exactly one positive number is given.
         """
         def asked() -> str:
-            parts = [f"{key}={value}" for key, value in (("factor", factor), ("nparts", nparts)) if value is not None]
+            parts = [f"{key}={value!r}" for key, value in (("factor", factor), ("nparts", nparts)) if value is not None]
             return self.call("split", axis, *parts)
 
         parent = self.leaf(axis, asked)
@@ -57,9 +57,10 @@ class LoopPrimitives(Checks):
         except TypeError:
             refuse(self, asked(), f"the {word} {given!r} is no number", cure, axis)
         number = int_value(size)
-        if not size.dtype.is_int or (number is not None and number < 1):
-            kind = "" if size.dtype.is_int else f" of {size.dtype}"
-            refuse(self, asked(), f"the {word} is {size}{kind}, but a loop has at least one iteration", cure, axis)
+        if not size.dtype.is_int:
+            refuse(self, asked(), f"the {word} {size} is a {size.dtype}", cure, axis)
+        if number is not None and number < 1:
+            refuse(self, asked(), f"the {word} is {size}, but a loop has at least one iteration", cure, axis)
         return const(number, axis.dtype) if number is not None else size
 
     def fuse(self, *axes: IterVar | str) -> IterVar:
@@ -136,8 +137,8 @@ class LoopPrimitives(Checks):
         axes, factors = given[:half], given[half:]
         if not axes or len(given) % 2 or any(isinstance(factor, IterVar | str) for factor in factors):
             count = sum(isinstance(item, IterVar | str) for item in given)
-            refuse(self, self.call("tile", *given), f"{count} axes are given, and {len(given) - count} factors",
-                   "give the axes, then one factor for each: tile(y, x, 8, 8)")
+            truth = f"axes given: {count}; factors given: {len(given) - count}"
+            refuse(self, self.call("tile", *given), truth, "give the axes, then one factor for each: tile(y, x, 8, 8)")
 
         def asked() -> str:
             return self.call("tile", *given)

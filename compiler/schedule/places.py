@@ -176,7 +176,8 @@ class PlacePrimitives(Checks):
 
         for thread in given:
             if not isinstance(thread, IterVar) or thread.kind is not IterKind.THREAD:
-                refuse(self, asked(), f"{thread!r} is no thread axis", "make one with te.thread_axis('threadIdx.x')")
+                name = getattr(thread, "name", thread)
+                refuse(self, asked(), f"{name!r} is no thread axis", "make one with te.thread_axis('threadIdx.x')")
         self.threads_around = given
         self.record("env_threads", {"threads": [self.schedule.thread_as_data(thread) for thread in given]})
 

@@ -61,12 +61,12 @@ def parse(function: Callable[..., Any], args: Sequence[Any]) -> Parsed:
     if len(names) != len(args):
         raise ExpressionError(f"{function.__name__} takes {len(names)} arguments ({', '.join(names)}), got {len(args)}")
     outside = inspect.getclosurevars(function)
-    return _Parser(function.__name__, {**outside.globals, **outside.nonlocals}, definition.lineno - 1).run(definition, names, args)
+    return _Parser(function.__name__, {**outside.globals, **outside.nonlocals}).run(definition, names, args)
 
 
 class _Parser:
-    def __init__(self, name: str, outside: dict[str, Any], first_line: int) -> None:
-        self.name, self.outside, self.first_line = name, outside, first_line
+    def __init__(self, name: str, outside: dict[str, Any]) -> None:
+        self.name, self.outside = name, outside
         self.known: dict[str, Any] = {}  # a buffer, an expression, or a tuple of extents
         self.outputs: list[Buffer] = []
         self.returned: tuple[Buffer, ...] = ()
