@@ -1,5 +1,6 @@
 """The analyzer: what the rest of the compiler asks about index arithmetic."""
 
+from vtakit.compiler.arith.linear import Linear
 from vtakit.compiler.arith.ranges import is_index, join, product_bounds, quotient_bounds, type_bounds
 from vtakit.compiler.arith.reader import Reader
 from vtakit.compiler.arith.state import ANY, Bounds, Modular
@@ -22,13 +23,11 @@ class Analyzer(Reader):
     def bind(self, var: Var, to: Range | Expr | int) -> None:
         """The variable is within a range, or is a value."""
         if not isinstance(to, Range):
-            self.frame.values[var] = self.linear(wrap(to))
-            self.frame.forget()
+            self._set(var, self.linear(wrap(to)))
             return
         first, extent = self.linear(to.min), self.linear(to.extent)
         if not extent.terms and extent.const == 1:
-            self.frame.values[var] = first
-            self.frame.forget()
+            self._set(var, first)
             return
         atom = self.leaf(var)
         last = first.plus(extent).shifted(-1)
@@ -40,6 +39,11 @@ class Analyzer(Reader):
         removed = self.frame.values.pop(var, None)
         if atom in self.frame.bounds or removed is not None or any(known[0] is var for known in self.frame.linears.values()):
             self.frame.forget()
+
+    def _set(self, var: Var, value: Linear) -> None:
+        self.frame.values[var] = value
+        self.frame.forget()
+        self.settle()
 
     def learn(self, condition: Expr) -> None:
         """The condition holds from now on (as long as the innermost `given`)."""

@@ -42,8 +42,8 @@ class Frame:
     """
 
     __slots__ = (
-        "bounds", "conditions", "exprs", "facts", "floors", "limits", "linears", "modulars", "proofs", "residues", "results",
-        "symbolic", "truths", "values",
+        "bounds", "conditions", "exprs", "facts", "floors", "gaps", "limits", "linears", "modulars", "proofs", "residues",
+        "results", "symbolic", "truths", "values",
     )
 
     def __init__(self, parent: "Frame | None" = None) -> None:
@@ -59,7 +59,8 @@ class Frame:
         """Drops what was worked out."""
         Key = tuple[int, frozenset[tuple[Atom, int]]]
         self.linears: dict[int, tuple[Expr, Linear]] = {}  # by the expression's address; the expression is kept alive
-        self.conditions: dict[Expr, Expr] = {}
+        self.conditions: dict[int, tuple[Expr, Expr]] = {}
+        self.gaps: dict[int, tuple[Expr, Linear]] = {}  # of a comparison in normal form, the combination that is at least 0
         self.results: dict[int, tuple[Expr, Expr]] = {}
         self.bounds: dict[Atom, Bounds] = {}
         self.modulars: dict[Atom, Modular] = {}
