@@ -148,6 +148,10 @@ class Reader(Facts):
         chosen = self.choose(e)
         return Linear({self.leaf(chosen): 1}, 0) if isinstance(chosen, ir.Select | ir.IfThenElse) else self.linear(chosen)
 
+    def _let(self, e: ir.Let) -> Linear:
+        found = self.let(e)
+        return Linear({self.leaf(found): 1}, 0) if isinstance(found, ir.Let) else self.linear(found)
+
     def choose(self, e: Any) -> Expr:
         """A select with its parts in normal form, or the branch that is certain."""
         condition = self.condition(e.condition)
@@ -196,6 +200,8 @@ class Reader(Facts):
             return other if isinstance(other, ir.Not) else self.condition(other)
         if isinstance(e, ir.Select | ir.IfThenElse):
             return self.choose(e)
+        if isinstance(e, ir.Let):
+            return self.let(e)
         if isinstance(e, ir.LT | ir.LE | ir.EQ | ir.NE):
             if is_index(e.a.dtype):
                 return self._index_comparison(e)
@@ -363,6 +369,6 @@ _READ: dict[type[Expr], Callable[[Any, Any], Linear]] = {
     ir.Mul: Reader._mul, ir.FloorDiv: Reader._floordiv, ir.FloorMod: Reader._floormod, ir.TruncDiv: Reader._truncdiv,
     ir.TruncMod: Reader._truncmod, ir.Min: Reader._min, ir.Max: Reader._max, ir.ShiftLeft: Reader._shift_left,
     ir.ShiftRight: Reader._shift_right, ir.BitAnd: Reader._bit_and, ir.Cast: Reader._cast, ir.Select: Reader._choice,
-    ir.IfThenElse: Reader._choice,
+    ir.IfThenElse: Reader._choice, ir.Let: Reader._let,
     ir.Var: lambda self, e: self.frame.values[e],
 }

@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Product, Quotient, Stride, factors, in_order
-from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.expr import Expr, Let, Var
+from vtakit.compiler.ir.iters import Range
 
 INF = float("inf")
 
@@ -83,6 +84,14 @@ class State(ABC):
     @abstractmethod
     def simplify(self, e: Expr) -> Expr:
         """The normal form of an expression."""
+
+    @abstractmethod
+    def let(self, e: Let) -> Expr:
+        """The normal form of a let."""
+
+    @abstractmethod
+    def bind(self, var: Var, to: Range | Expr | int) -> None:
+        """Takes a variable to be within a range, or to be a value."""
 
     @abstractmethod
     def bounds(self, e: Expr) -> Bounds:
