@@ -11,7 +11,7 @@ from vtakit.compiler.arith.ranges import is_index
 from vtakit.compiler.arith.state import Frame
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import DType
-from vtakit.compiler.ir.expr import Expr, IntImm
+from vtakit.compiler.ir.expr import Expr, IntImm, Var
 from vtakit.compiler.ir.ops import all_of, any_of, binary, negate
 from vtakit.compiler.ir.values import FALSE, TRUE
 
@@ -148,6 +148,10 @@ class Reader(Facts):
         chosen = self.choose(e)
         return Linear({self.leaf(chosen): 1}, 0) if isinstance(chosen, ir.Select | ir.IfThenElse) else self.linear(chosen)
 
+    def _let(self, e: ir.Let) -> Linear:
+        found = self.let(e)
+        return Linear({self.leaf(found): 1}, 0) if isinstance(found, ir.Let) else self.linear(found)
+
     def choose(self, e: Any) -> Expr:
         """A select with its parts in normal form, or the branch that is certain."""
         condition = self.condition(e.condition)
@@ -168,18 +172,20 @@ class Reader(Facts):
         """The normal form of a condition."""
         if type(e) is IntImm:
             return e
-        known = self.frame.conditions.get(e)
-        if known is None:
-            truth = self.frame.truths.get(e) if self.frame.truths else None
-            if truth is not None:
-                known = TRUE if truth else FALSE
-            else:
-                known = self._condition(e)
-                truth = self.frame.truths.get(known) if self.frame.truths else None
-                if truth is not None:
-                    known = TRUE if truth else FALSE
-            self.frame.conditions[e] = known
-        return known
+        frame = self.frame
+        known = frame.conditions.get(id(e))
+        if known is not None:
+            return known[1]
+        found = self._known(e)
+        if found is e:
+            found = self._known(self._condition(e))
+        frame.conditions[id(e)] = e, found
+        return found
+
+    def _known(self, e: Expr) -> Expr:
+        """True or false if a fact says so, else the condition."""
+        truth = self.frame.truths.get(e) if self.frame.truths else None
+        return e if truth is None else TRUE if truth else FALSE
 
     def _condition(self, e: Expr) -> Expr:
         if isinstance(e, ir.And | ir.Or):
@@ -194,6 +200,8 @@ class Reader(Facts):
             return other if isinstance(other, ir.Not) else self.condition(other)
         if isinstance(e, ir.Select | ir.IfThenElse):
             return self.choose(e)
+        if isinstance(e, ir.Let):
+            return self.let(e)
         if isinstance(e, ir.LT | ir.LE | ir.EQ | ir.NE):
             if is_index(e.a.dtype):
                 return self._index_comparison(e)
@@ -218,16 +226,24 @@ class Reader(Facts):
                 if shorter is None:
                     break
                 x = shorter[0]
-        if self.nonnegative(x):
+        lo, hi = self.linear_bounds(x)
+        if lo >= 0 or (hi >= 0 and self.search(x)):
             return TRUE
-        if self.nonnegative(x.scaled(-1).shifted(-1)):
+        if hi < 0 or self.search(x.scaled(-1).shifted(-1)):
             return FALSE
+        key = (x.key, f"0 <= {dtype}")
+        known = self.frame.exprs.get(key)
+        if known is not None:
+            return known
         terms, const = self.emit_terms(x, dtype)
         more = [term for term in terms if term[0] > 0]
         less = [(-k, order, e) for k, order, e in terms if k < 0]
-        if not less:
-            return ir.LE(IntImm(-const, dtype), add_up(more, 0, dtype))
-        return ir.LT(add_up(less, 0, dtype), add_up(more, const + 1, dtype))
+        found = self.frame.exprs[key] = (
+            ir.LT(add_up(less, 0, dtype), add_up(more, const + 1, dtype)) if less
+            else ir.LE(IntImm(-const, dtype), add_up(more, 0, dtype))
+        )
+        self.frame.gaps[id(found)] = found, x
+        return found
 
     def equate(self, x: Linear, dtype: DType) -> Expr:
         """``x = 0``."""
@@ -267,44 +283,73 @@ class Reader(Facts):
         return binary(type(e), a, b)
 
     def _junction(self, e: ir.And | ir.Or) -> Expr:
-        """Each part under those before it; a part that a later one implies goes if no read depends on it."""
-        conjunction = isinstance(e, ir.And)
-        join, end = (all_of, FALSE) if conjunction else (any_of, TRUE)
+        """The parts, each under those before it, without what others imply."""
+        kind, conjunction = type(e), isinstance(e, ir.And)
+        end = FALSE if conjunction else TRUE
         kept: list[Expr] = []
         before = self.frame
         try:
-            for part in _parts(e, type(e)):
-                for one in _parts(self.condition(part), type(e)):
+            for part in _parts(e, kind):
+                if kept and not _plain(part):  # a minimum, a select … may become simpler where the parts before it hold
+                    self.frame = Frame(before)
+                    for other in kept:
+                        self.assume(other, conjunction)
+                found = self.condition(part)
+                self.frame = before
+                for one in _parts(found, kind):
                     if isinstance(one, IntImm):
                         if one.value == end.value:
-                            kept = [*kept, end] if any(map(_guards, kept)) else [end]
                             return end
-                        continue
-                    kept.append(one)
-                    self.frame = Frame(self.frame)
-                    self.assume(one, conjunction)
+                    elif self._take(one, kept, conjunction):
+                        return end
         finally:
             self.frame = before
-        return self._without_implied(kept, conjunction, join)
+        return (all_of if conjunction else any_of)(*kept)
 
-    def _without_implied(self, kept: list[Expr], conjunction: bool, join: Callable[..., Expr]) -> Expr:
+    def _take(self, e: Expr, kept: list[Expr], conjunction: bool) -> bool:
+        """Adds a part to the others unless they imply it, without those that it implies; whether they exclude each other."""
+        gap = self._gap(e, conjunction)
         at = 0
-        while at < len(kept) - 1:
-            others = kept[at + 1:]
-            if not any(map(_guards, others)):
-                before = self.frame
-                self.frame = Frame(before)
-                try:
-                    for other in kept[:at] + others:
-                        self.assume(other, conjunction)
-                    found = self.condition(kept[at])
-                finally:
-                    self.frame = before
-                if isinstance(found, IntImm) and found.value == conjunction:
-                    kept = kept[:at] + others
+        while at < len(kept):
+            other = kept[at]
+            there = None if gap is None else self._gap(other, conjunction)
+            if gap is None or there is None:
+                if ir.same(e, other):
+                    return False
+                if ir.same(e, negate(other)):
+                    return True
+            elif not gap.terms.keys().isdisjoint(there.terms):  # else neither can imply the other, or its ends would decide it
+                if self._implies(there, gap):
+                    return False
+                if self._implies(there, gap.scaled(-1).shifted(-1)):
+                    return True
+                if self._implies(gap, there) and not any(map(_guards, [*kept[at + 1:], e])):
+                    del kept[at]
                     continue
             at += 1
-        return join(*kept)
+        kept.append(e)
+        return False
+
+    def _implies(self, x: Linear, y: Linear) -> bool:
+        """Whether ``x >= 0`` means ``y >= 0`` because y is at least x."""
+        return self.linear_bounds(y.plus(x, -1)).lo >= 0
+
+    def _gap(self, e: Expr, truth: bool = True) -> Linear | None:
+        """The combination that is at least 0 where an inequality in normal form is true, or false."""
+        if not isinstance(e, ir.LT | ir.LE) or not is_index(e.a.dtype):
+            return None
+        known = self.frame.gaps.get(id(e))
+        if known is None:
+            gap = self.linear(e.b).plus(self.linear(e.a), -1)
+            known = self.frame.gaps[id(e)] = e, gap.shifted(-1) if isinstance(e, ir.LT) else gap
+        return known[1] if truth else known[1].scaled(-1).shifted(-1)
+
+
+def _plain(e: Expr) -> bool:
+    """Whether it is a comparison of sums, which nothing makes simpler but what decides it."""
+    return isinstance(e, Var | IntImm) or (
+        isinstance(e, ir.Add | ir.Sub | ir.Mul | ir.LT | ir.LE | ir.And | ir.Or) and all(map(_plain, (e.a, e.b)))
+    )
 
 
 def _parts(e: Expr, kind: type[Expr]) -> list[Expr]:
@@ -324,6 +369,6 @@ _READ: dict[type[Expr], Callable[[Any, Any], Linear]] = {
     ir.Mul: Reader._mul, ir.FloorDiv: Reader._floordiv, ir.FloorMod: Reader._floormod, ir.TruncDiv: Reader._truncdiv,
     ir.TruncMod: Reader._truncmod, ir.Min: Reader._min, ir.Max: Reader._max, ir.ShiftLeft: Reader._shift_left,
     ir.ShiftRight: Reader._shift_right, ir.BitAnd: Reader._bit_and, ir.Cast: Reader._cast, ir.Select: Reader._choice,
-    ir.IfThenElse: Reader._choice,
+    ir.IfThenElse: Reader._choice, ir.Let: Reader._let,
     ir.Var: lambda self, e: self.frame.values[e],
 }

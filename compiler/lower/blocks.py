@@ -10,7 +10,7 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value, value_of
-from vtakit.compiler.ir.walk import map_expr, statements, subexpressions, substitute
+from vtakit.compiler.ir.walk import free_vars, map_expr, statements, subexpressions, substitute
 from vtakit.compiler.lower.plan import Plan
 from vtakit.compiler.te.operation import ComputeOp
 
@@ -27,11 +27,14 @@ class Point:
         self.plan = plan
         self.vars: dict[Var, Expr] = {}
         self.iters: list[st.BlockIter] = []
-        for axis, value in values.items():
+        bindings = [plan.ranges[axis].min + value for axis, value in values.items()]
+        simple = [analyzer.simplify(e) for e in bindings]
+        if not any(map(_mixes_loops, simple)):
+            bindings = simple
+        for axis, binding in zip(values, bindings, strict=True):
             var = Var(f"v{axis.name}", axis.var.dtype)
-            low, _ = plan.ranges[axis]
             dom = axis.dom if axis.kind is IterKind.DATA and axis.dom is not None else plan.ranges[axis]
-            self.iters.append(st.BlockIter(var, dom, axis.kind, analyzer.simplify(low + value)))
+            self.iters.append(st.BlockIter(var, dom, axis.kind, binding))
             self.vars[axis.var] = var
 
     def overhang(self, analyzer: Analyzer, holding: Sequence[Expr]) -> list[Expr]:
@@ -51,6 +54,11 @@ class Point:
                 if not analyzer.prove(it.binding < end):
                     found.append(it.var < end)
         return found
+
+
+def _mixes_loops(e: Expr) -> bool:
+    """Whether the normal form divides a sum of loops: then the loops' own form shows better what is divided."""
+    return any(isinstance(node, ir.FloorDiv | ir.FloorMod) and len(free_vars(node.a)) > 1 for node in subexpressions(e))
 
 
 def point_of(buffer: Buffer, index: Sequence[Expr], origin: Sequence[Expr]) -> tuple[Expr, ...]:

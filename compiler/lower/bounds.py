@@ -113,7 +113,7 @@ class Bounds:
         for level in reader.around():
             fixed = fixed or (plan.home is not None and level.plan is plan.home.plan and level.axis is plan.home.axis)
             value, extent = level.plan.leaves[level.axis], level.plan.extents[level.axis]
-            runs = self._runs(level, plan.scope, fixed)
+            runs = self._runs(level, plan, fixed)
             if level.plan is reader:
                 everything = Interval(const(0, extent.dtype), self.analyzer.simplify(extent - 1))
                 leaves[level.axis] = everything if runs else Interval(value, value)
@@ -128,14 +128,16 @@ class Bounds:
         sets = pass_intervals(reader.stage.relations, leaves, reader.extents, self.analyzer)
         return {axis.var: self._shifted(sets[axis], reader.ranges[axis], axis) for axis in reader.op.root_iter_vars}, outside
 
-    def _runs(self, level: Level, scope: str, fixed: bool) -> bool:
-        """Whether a loop runs through, for one run of a stage with memory of a scope, rather than standing still."""
+    def _runs(self, level: Level, plan: Plan, fixed: bool) -> bool:
+        """Whether a loop of a reader runs through, for one run of the plan's loops, rather than standing still."""
         tag = level.plan.tag(level.axis)
         if not tag:
             return not fixed
-        if scope == "warp" and tag == "threadIdx.x":
+        if is_launch(tag) and level.plan.root() is not plan.root():
+            return True  # of another kernel
+        if plan.scope == "warp" and tag == "threadIdx.x":
             return True
-        return scope_rank(scope) <= thread_rank(tag) or (not fixed and not is_launch(tag))
+        return scope_rank(plan.scope) <= thread_rank(tag) or (not fixed and not is_launch(tag))
 
     def _shifted(self, steps: Interval, start: Range, axis: IterVar) -> Interval:
         """The values of an axis from the steps counted from its start, within its domain where that is certain."""
@@ -222,6 +224,18 @@ class Bounds:
             plan.ranges[axis] = Range(substitute(low, at), substitute(extent, at))
         plan.extents = {axis: substitute(extent, at) for axis, extent in plan.extents.items()}
         plan.values = pass_values(plan.stage.relations, plan.leaves, plan.extents)
+        inside = data - {value for value in plan.leaves.values() if isinstance(value, Var)}
+        for leaf in reversed(plan.stage.leaf_iter_vars):
+            value = plan.leaves[leaf]
+            if isinstance(value, Var) and not is_launch(plan.tag(leaf)):
+                inside.add(value)
+            culprits = inside & free_vars(plan.extents[leaf])
+            if culprits:
+                raise LowerError(
+                    f"the length of loop {leaf.name!r} of stage {plan.stage.label!r} depends on "
+                    f"{' and '.join(sorted(repr(var.name) for var in culprits))}, whose loop is not around it: reorder the loops, and "
+                    "leave axes that others depend on unfused with them"
+                )
 
     def _leaf_value(self, plan: Plan, leaf: IterVar, tag: str) -> Expr:
         extent = plan.extents[leaf]

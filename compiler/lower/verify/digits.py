@@ -12,6 +12,8 @@ from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.arith.linear import Atom, Leaf, Linear, Product, Quotient, Stride, constant
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.iters import Range
+from vtakit.compiler.ir.values import const
 from vtakit.compiler.ir.walk import free_vars
 
 ONE = constant(1)
@@ -61,6 +63,7 @@ class Digits:
         self.extents: dict[Atom, Linear] = {analyzer.leaf(var): analyzer.linear(extent) for var, extent in extents.items()}
         self._moves: dict[Atom, bool] = {}
         self._marks: dict[Key, Linear] = {}
+        self._sums: dict[Key, tuple[Var, frozenset[Atom]]] = {}
         self.limits: list[Limit] = []
         self.left: list[Expr] = []
         for condition in conditions:
@@ -112,8 +115,9 @@ class Digits:
 
     # -- one index -------------------------------------------------------------------------------------------------------
 
-    def values(self, x: Linear) -> Values:
+    def values(self, index: Expr) -> Values:
         """The values that an index takes; raises NotAffineError."""
+        x = self.analyzer.linear(self._with_sums(index))
         moving, still = self.parted(x)
         if not moving.terms:
             return Values(x, ONE, [], [])
@@ -126,6 +130,26 @@ class Digits:
                 elif not self.analyzer.at_most(count, limit.end):
                     ends.append(still.plus(limit.end))
         return Values(first, count, ends, digits)
+
+    def _with_sums(self, e: Expr) -> Expr:
+        """The index with a variable of its own for each sum of running loops that is divided, so that it stays one source."""
+        e = e.rebuild(self._with_sums)
+        if not isinstance(e, ir.FloorDiv | ir.FloorMod):
+            return e
+        moving, still = self.parted(self.analyzer.linear(e.a))
+        if len(moving.terms) < 2 or still.terms or still.const:
+            return e
+        known = self._sums.get(moving.key)
+        if known is None:
+            try:
+                extent = self.mark(moving)
+            except NotAffineError:
+                return e
+            var = Var("sum", e.dtype)
+            known = self._sums[moving.key] = var, self._atoms(moving)
+            self.extents[self.analyzer.leaf(var)] = extent
+            self.analyzer.bind(var, Range(const(0, e.dtype), self.analyzer.emit(extent, e.dtype)))
+        return e.replace(a=known[0])
 
     def mark(self, moving: Linear) -> Linear:
         """How many values a sum of running variables takes, from 0 on in a row; raises NotAffineError."""
@@ -231,7 +255,9 @@ class Digits:
         extent = self.extents[atom]
         if any(map(self.moves, extent.terms)):
             raise NotAffineError("a loop as long as another one says")
-        return Digit(times, Linear({atom: 1}, 0).key, frozenset((atom,)), extent, ONE, extent)
+        assert isinstance(atom, Leaf)
+        atoms = next((atoms for var, atoms in self._sums.values() if var is atom.expr), frozenset((atom,)))
+        return Digit(times, Linear({atom: 1}, 0).key, atoms, extent, ONE, extent)
 
     def _whole(self, times: Linear, source: Linear) -> Digit:
         atom = source.single()
@@ -252,7 +278,8 @@ class Digits:
             digit = self._term(atom, 1)
         else:
             digit = self._whole(times, base)
-        if not self.analyzer.at_most(by, digit.extent):
+        exact = self.analyzer.is_zero(self.analyzer.remainder(digit.extent, by))  # perhaps no values at all
+        if not exact and not self.analyzer.at_most(by, digit.extent):
             raise NotAffineError("a remainder that does not take all its values")
         return digit._replace(times=times, extent=by)
 
