@@ -2,10 +2,9 @@
 
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import INT32, INT64
-from vtakit.compiler.ir.expr import Broadcast, Call, Expr, IntImm, Load, Ramp, StringImm, Var
+from vtakit.compiler.ir.expr import Call, Expr, IntImm, Load, Ramp, Var
 from vtakit.compiler.ir.stmt import Allocate, Attr, Function, Stmt, Store
 from vtakit.compiler.ir.values import cast, int_value, value_of
-from vtakit.compiler.ir.walk import map_stmt
 
 
 def flatten(function: Function) -> Function:
@@ -71,7 +70,7 @@ class _Flattener:
 
     def _packed_argument(self, e: Expr) -> Expr:
         if isinstance(e, Call) and e.name == "address_of":
-            load, offset, mask = e.args
+            load, offset, _ = e.args
             assert isinstance(load, Load)
             if all(value_of(index) == 0 for index in (*load.indices, offset)):
                 return e

@@ -149,7 +149,8 @@ class _Vectorizer:
                 raise _NotByLanes
             return (ir.BitAnd if isinstance(e, ir.And) else ir.BitOr)(*map(self._wide, parts))
         if isinstance(e, ir.Binary):
-            return ramp_operation(type(e), parts[0], parts[1]) or type(e)(*map(self._wide, parts))
+            ramp = ramp_operation(type(e), parts[0], parts[1])
+            return type(e)(*map(self._wide, parts)) if ramp is None else ramp
         if isinstance(e, ir.Not):
             return ir.Not(parts[0])
         if isinstance(e, ir.Cast):

@@ -12,6 +12,8 @@ What is particular:
   ``synchronised`` has implicit barriers: each leaf that touches memory other than local is done by all threads before the
   next begins, which is what `vtakit.compiler.passes.thread_sync` makes explicit.
 - Shared memory allocated within thread loops is one for the block, undefined only when the block begins.
+- ``Store(…, shuffle_down(value, distance, width))`` gives a thread the value of the one `distance` further in its group of
+  `width` threads (its own if there is none), ``shuffle(value, lane, width)`` that of the group's thread `lane`.
 - ``allreduce`` stands in ``Attr("reducer", combiner, …)``, whose node is the `CommReducer`.
 """
 
@@ -61,7 +63,7 @@ def interpret(
     """
     threads = any(isinstance(s, st.For) and s.kind in (LoopKind.THREAD, LoopKind.PARALLEL) for s in statements(function.body))
     implicit = not (function.notes.get("synchronised") or any(map(_is_sync, statements(function.body))))
-    writer = Statements(packed or {}, implicit_barriers=implicit, tracked=threads)
+    writer = Statements(function.body, packed or {}, implicit_barriers=implicit, tracked=threads)
     position = Position()
     bound = Arguments(function, args, position, tracked=threads)
     inputs = bound.declare(writer.exprs)

@@ -49,6 +49,7 @@ class Expressions:
         self.names: dict[ir.Var, str] = {}
         self.bounds: dict[ir.Var, tuple[float, float]] = {}
         self.memory: dict[ir.Var, Memory] = {}
+        self.typed: dict[tuple[ir.Var, DType], str] = {}  # memory that is used as several types
         self.globals: dict[str, Any] = {
             name: getattr(numbers, name) for name in (
                 "select", "float_min", "float_max", "trunc_div", "trunc_mod", "shift_count", "to_integer", "wide_to_float",
@@ -218,7 +219,8 @@ class Expressions:
         found = self.memory.get(buffer.data)
         if found is None:
             raise InterpretError(f"buffer {buffer.name!r} is used where it is neither a parameter nor allocated")
-        return found
+        view = self.typed.get((buffer.data, buffer.dtype.scalar))
+        return found if view is None else Memory(view, None)
 
     def _load(self, e: ir.Load, lane: str) -> Code:
         kind = e.buffer.dtype.scalar

@@ -166,6 +166,28 @@ class Private:
         self.own()[at] = value
 
 
+class View:
+    """Memory as elements of one type; what another type's elements have overwritten, wholly or in part, is undefined."""
+
+    def __init__(self, store: Any, width: int, kind: str) -> None:
+        self.store, self.width, self.kind = store, width, kind
+
+    def __len__(self) -> int:
+        return len(self.store) // self.width
+
+    def __getitem__(self, at: int) -> Any:
+        places = range(at * self.width, (at + 1) * self.width)
+        first = self.store[places[0]]
+        if first is UNDEFINED or first[:2] != (at, self.kind) or any(self.store[place] is not first for place in places[1:]):
+            return UNDEFINED
+        return first[2]
+
+    def __setitem__(self, at: int, value: Any) -> None:
+        cell = at, self.kind, value
+        for place in range(at * self.width, (at + 1) * self.width):
+            self.store[place] = cell
+
+
 class Pointer:
     """The address of an element, as an intrinsic's Python function gets it; `p[i]` is the i-th element from there."""
 

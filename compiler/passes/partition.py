@@ -1,0 +1,165 @@
+"""Loops split where a guard begins or ceases to hold, so that most iterations have no condition."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.expr import Expr, IntImm, Var
+from vtakit.compiler.ir.iters import Range
+from vtakit.compiler.ir.ops import all_of, maximum, minimum
+from vtakit.compiler.ir.stmt import Function, LoopKind, Stmt
+from vtakit.compiler.ir.values import TRUE, int_value
+from vtakit.compiler.ir.walk import map_stmt, statements, subexpressions, substitute_stmt
+from vtakit.compiler.passes.affine import linear
+from vtakit.compiler.passes.copying import renewed
+
+_DEEPEST = 4  # partitions within partitions: each may double the code
+
+
+def partition_loops(function: Function, *, constant_loops: bool = True) -> Function:
+    """Take guards of uneven splits out of the iterations in which they hold anyway.
+
+    ``for o in range(13): for i in range(8): if o * 8 + i < 100: S``  ->
+    ``for o in range(12): for i in range(8): S;  for i in range(4): S``
+
+    The branches of parallel and block loops stay in one loop, behind one condition: ``if o < 12: … else: …``. Thread loops
+    stay whole, since threads that part could not meet at a barrier.
+
+    constant_loops : whether loops of constant extent with constant bounds are split too
+    """
+    return function._replace(body=_Partitioner(constant_loops=constant_loops).stmt(function.body, 0))
+
+
+class _Solved(NamedTuple):
+    """A guard holds in the iterations ``low <= v < high``, whatever the inner loops do; None: no bound."""
+
+    guard: Expr
+    low: Expr | None
+    high: Expr | None
+
+
+class _Partitioner:
+    def __init__(self, *, constant_loops: bool) -> None:
+        self.constant_loops = constant_loops
+        self.analyzer = Analyzer()
+
+    def stmt(self, s: Stmt, depth: int) -> Stmt:
+        if not isinstance(s, st.For):
+            return s.rebuild(lambda inner: self.stmt(inner, depth), lambda e: e)
+        self.analyzer.bind(s.var, Range(IntImm(0, s.var.dtype), s.extent))
+        found = self._partition(s, depth) if depth < _DEEPEST and _may_split(s) else None
+        return s.replace(body=self.stmt(s.body, depth)) if found is None else found
+
+    def _partition(self, s: st.For, depth: int) -> Stmt | None:
+        solved = [found for guard in _guards(s.body) if (found := self._solve(s, guard)) is not None]
+        zero = IntImm(0, s.var.dtype)
+        low: Expr = zero
+        high: Expr = s.extent
+        taken: list[Expr] = []
+        for guard, first, last in solved:
+            new_low = low if first is None else self.analyzer.simplify(maximum(low, first))
+            new_high = high if last is None else self.analyzer.simplify(minimum(high, last))
+            if self.analyzer.prove(new_high <= new_low):
+                continue
+            low, high = new_low, new_high
+            taken.append(guard)
+        whole = self.analyzer.prove_equal(low, 0) and self.analyzer.prove_equal(high, s.extent)
+        if not taken or (whole and int_value(s.extent) is None):
+            return None
+        constant = int_value(low) is not None and int_value(high) is not None and int_value(s.extent) is not None
+        if constant and not self.constant_loops:
+            return None
+        if not constant and s.kind in (LoopKind.VECTORIZED, LoopKind.UNROLLED):
+            return None
+        free = _without_guards(s.body, taken)
+        if whole:
+            return self.stmt(s.replace(body=free), depth)
+        if s.kind in (LoopKind.PARALLEL, LoopKind.THREAD):
+            inside = self.analyzer.simplify(all_of(low <= s.var, s.var < high))
+            return s.replace(body=st.If(inside, self.stmt(free, depth), self.stmt(renewed(s.body), depth + 1)))
+        high = self.analyzer.simplify(maximum(high, low))
+        return st.seq(
+            self._part(s, s.body, zero, low, depth), self._part(s, free, low, high, depth, fast=True),
+            self._part(s, s.body, high, s.extent, depth),
+        )
+
+    def _part(self, s: st.For, body: Stmt, first: Expr, end: Expr, depth: int, *, fast: bool = False) -> Stmt:
+        """The loop from `first` to `end`."""
+        extent = self.analyzer.simplify(end - first)
+        count = int_value(extent)
+        if count is not None and count <= 0:
+            return st.NOTHING
+        body, deeper = (body, depth) if fast else (renewed(body), depth + 1)
+        if count == 1:
+            return self.stmt(substitute_stmt(body, {s.var: first}), deeper)
+        var = Var(s.var.name, s.var.dtype)
+        self.analyzer.bind(var, Range(IntImm(0, var.dtype), extent))
+        moved = substitute_stmt(body, {s.var: self.analyzer.simplify(var + first)})
+        return s.replace(var=var, extent=extent, body=self.stmt(moved, deeper))
+
+    def _solve(self, s: st.For, guard: Expr) -> _Solved | None:
+        """In which iterations a guard holds for certain; None if that is not to be found, or in all or none."""
+        assert isinstance(guard, ir.LT | ir.LE)
+        if guard.a.dtype.code != "int":
+            return None
+        form = linear(self.analyzer.simplify(guard.a - guard.b))  # the guard: form <= limit
+        limit = -1 if isinstance(guard, ir.LT) else 0
+        step = form.terms.get(s.var, 0)
+        if not step:
+            return None
+        worst = form.constant
+        inner = {loop.var: loop.extent for loop in statements(s.body) if isinstance(loop, st.For)}
+        bound = {let.var for let in statements(s.body) if isinstance(let, st.LetStmt)}
+        for atom, c in form.terms.items():
+            if atom is s.var:
+                continue
+            if isinstance(atom, Var) and atom in inner:
+                extent = int_value(inner[atom])
+                if extent is None:
+                    return None
+                worst += max(0, c * (extent - 1))
+            elif any(x is s.var or x in inner or x in bound or isinstance(x, ir.Load) for x in subexpressions(atom)):
+                return None
+        outer = form.without([s.var, *inner])
+        rest: Expr = outer.without(()).expr() if outer.terms else IntImm(outer.constant, s.var.dtype)
+        rest = rest + (worst - outer.constant)  # its greatest value over the inner loops
+        if step > 0:
+            return _Solved(guard, None, self.analyzer.simplify((limit - rest) // step + 1))
+        return _Solved(guard, self.analyzer.simplify((rest - limit + (-step - 1)) // -step), None)
+
+
+def _may_split(s: st.For) -> bool:
+    return s.kind is not LoopKind.THREAD or s.thread.startswith("blockIdx")
+
+
+def _guards(body: Stmt) -> Iterator[Expr]:
+    """The comparisons that all must hold for a statement in the body."""
+    for s in statements(body):
+        if isinstance(s, st.If):
+            yield from _conjuncts(s.condition)
+
+
+def _conjuncts(e: Expr) -> Iterator[Expr]:
+    if isinstance(e, ir.And):
+        yield from _conjuncts(e.a)
+        yield from _conjuncts(e.b)
+    elif isinstance(e, ir.LT | ir.LE):
+        yield e
+
+
+def _without_guards(body: Stmt, guards: list[Expr]) -> Stmt:
+    gone = {id(guard) for guard in guards}
+
+    def condition(e: Expr) -> Expr:
+        if id(e) in gone:
+            return TRUE
+        return all_of(condition(e.a), condition(e.b)) if isinstance(e, ir.And) else e
+
+    def on_stmt(s: Stmt) -> Stmt:
+        if not isinstance(s, st.If):
+            return s
+        new = condition(s.condition)
+        return s.then if int_value(new) == 1 else s.replace(condition=new)
+    return map_stmt(body, on_stmt)
