@@ -19,7 +19,7 @@ class ReadBuffer(wiring.Component):
     requests : ``Out(stream)``     the same, when there is room
     returned : ``In(stream)``      beats from memory; always accepted
     beats : ``Out(stream)``        the beats, in order
-    empty : ``Out(1)``             no beat is buffered or expected
+    empty : ``Out(1)``             no beat is buffered or expected, nor was in the cycle before
     """
 
     def __init__(self, params: CoreParams) -> None:
@@ -34,7 +34,9 @@ class ReadBuffer(wiring.Component):
         m, params = Module(), self._params
         m.submodules.queue = queue = Queue(read_beat(params), params.buffer_beats)
         connect(m, queue.o, flipped(self.beats))
-        room = Signal(range(params.buffer_beats + 1), init=params.buffer_beats)
+        # Beats that fit beside those that are here or asked for. One that is taken, which is known late in a cycle, counts from
+        # the next on.
+        room, taken_before = Signal(range(params.buffer_beats + 1), init=params.buffer_beats), Signal()
         m.submodules.out = out = Slice(burst(params))
         connect(m, out.o, flipped(self.requests))
         wanted, fits, asked, taken = self.bursts.payload, Signal(), Signal(), Signal()
@@ -47,8 +49,8 @@ class ReadBuffer(wiring.Component):
         ]
         change = Signal(range(-params.burst_beats, 2))
         with m.If(asked):
-            m.d.comb += change.eq(taken - wanted.last - 1)
+            m.d.comb += change.eq(taken_before - wanted.last - 1)
         with m.Else():
-            m.d.comb += change.eq(taken)
-        m.d.sync += room.eq(room + change)
+            m.d.comb += change.eq(taken_before)
+        m.d.sync += [room.eq(room + change), taken_before.eq(taken)]
         return m

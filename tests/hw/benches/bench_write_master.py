@@ -34,9 +34,9 @@ async def started(dut, seed, timing, withheld, late):
 
 
 @cocotb.test()
-@cocotb.parametrize(stall=STALLS, withheld=STALLS, late=STALLS, latency=[1, 20])
-async def writes_what_the_strobes_name(dut, stall, withheld, late, latency):
-    timing = Timing(latency=latency, stall=stall)
+@cocotb.parametrize(stall=STALLS, withheld=STALLS, late=STALLS, latency=[1, 20], wants=["any", "data", "both"])
+async def writes_what_the_strobes_name(dut, stall, withheld, late, latency, wants):
+    timing = Timing(latency=latency, stall=stall, wants=wants)
     bench, memory, _, data, bursts, beats, image = await started(dut, stall + withheld + late, timing, withheld, late)
     done = []
     state = bench.watch("done", "error", "idle", see=lambda now: now["done"] and done.append(bench.cycle))
