@@ -19,7 +19,7 @@ class ReadBuffer(wiring.Component):
     requests : ``Out(stream)``     the same, when there is room
     returned : ``In(stream)``      beats from memory; always accepted
     beats : ``Out(stream)``        the beats, in order
-    empty : ``Out(1)``             no beat is buffered or expected, nor was in the cycle before
+    empty : ``Out(1)``             no beat is buffered or expected
     """
 
     def __init__(self, params: CoreParams) -> None:
@@ -45,7 +45,7 @@ class ReadBuffer(wiring.Component):
             fits.eq(room > wanted.last), self.bursts.ready.eq(out.i.ready & fits), out.i.valid.eq(self.bursts.valid & fits),
             out.i.payload.address.eq(wanted.address), out.i.payload.last.eq(wanted.last),
             asked.eq(self.bursts.valid & self.bursts.ready), taken.eq(self.beats.valid & self.beats.ready),
-            self.empty.eq(room == params.buffer_beats),
+            self.empty.eq(room + taken_before == params.buffer_beats),
         ]
         change = Signal(range(-params.burst_beats, 2))
         with m.If(asked):
