@@ -139,6 +139,11 @@ class AxiMemory:
         """Whether every burst is answered."""
         return not (self._reads_due or self._writes or self._ahead or self._answers_due)
 
+    @property
+    def ahead(self) -> int:
+        """Beats of write data that came and whose address has not."""
+        return len(self._ahead)
+
     def _read(self, item: dict[str, int]) -> None:
         address, beats = item["addr"], item["len"] + 1
         check_burst(address, beats, self._bytes, len(self.dram))

@@ -21,6 +21,7 @@ from vtakit.hw.params import CoreParams
 from vtakit.hw.verilog import source_hash, to_verilog
 from vtakit.sim.rtl import build, host
 
+_OPTIONS = ("-std=c++20", "-O1", "-fPIC", "-pthread")  # built sooner than the product's
 _made: list[list["Spoiled"]] = []  # memories of each elaboration under way, the innermost last
 
 
@@ -108,7 +109,7 @@ def model(params: CoreParams) -> Iterator[Path]:
     def hashed(params: CoreParams) -> str:
         return hashlib.sha256(f"{source_hash(params)} {Path(__file__).read_text()}".encode()).hexdigest()
 
-    with patch.multiple(build, to_verilog=spoiled_verilog, source_hash=hashed, _COMPILE=("-std=c++20", "-O1", "-fPIC", "-pthread")):
+    with patch.multiple(build, to_verilog=spoiled_verilog, source_hash=hashed, _COMPILE=_OPTIONS):
         path = build.library(params)
 
     def only(wanted: CoreParams, wave: str = "") -> Path:
