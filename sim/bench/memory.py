@@ -77,6 +77,7 @@ class AxiMemory:
         self.bad: frozenset[int] = frozenset()
         self.read_bursts: list[tuple[int, int]] = []  # address and beats, as they came
         self.write_bursts: list[tuple[int, int]] = []
+        self.answers: Callable[[], bool] = lambda: True  # whether writes may be answered now
         self._cycle = 0
         self._reads_due: deque[int] = deque()  # cycle from which each beat may be given
         self._writes: deque[_Burst] = deque()
@@ -100,7 +101,7 @@ class AxiMemory:
     def writes(self, aw: Port, w: Port, b: Port) -> None:
         """Connect the write channels."""
         self._b = Source(b, self._timing.stall, self._random, lambda item: self._answers_due.popleft())
-        self._b.gate = lambda: self._answers_due[0] <= self._cycle
+        self._b.gate = lambda: self._answers_due[0] <= self._cycle and self.answers()
         wants = self._timing.wants
         stall = 0 if wants == "both" else self._timing.stall  # there one choice is for both
         taker, beats = Sink("aw", aw, stall, self._random, self._write), Sink("w", w, stall, self._random, self._beat)

@@ -273,6 +273,34 @@ async def a_wrong_program_or_a_bus_error_is_named_and_forgotten_at_the_next_star
 
 
 @cocotb.test()
+@cocotb.parametrize(victim=[0, 1, 2, 7, 9], writes_nothing=[False, True])
+async def a_write_error_names_its_store_when_all_answers_come_at_once(dut, victim, writes_nothing):
+    """One answer a cycle, as soon as all data are written; between the STOREs some that write nothing."""
+    _, memory, host = await started(dut, victim, Timing(latency=1))
+    stores, apart = 10, 64 // CFG.out_bytes
+    words = [encode(CFG, "store", memory_type=MemType.OUT, x_size=1, y_size=1, dram_base=apart * n) for n in range(stores)]
+    if writes_nothing:
+        words.insert(stores // 2, encode(CFG, "store", memory_type=MemType.OUT))
+    memory.answers = lambda: len(memory.write_bursts) == stores
+    end = await run_words(host, memory, [*words, FINISH], bad=(64 * victim // PARAMS.bus_bytes * PARAMS.bus_bytes,))
+    named = victim + (writes_nothing and victim >= stores // 2)
+    assert end == {"done": False, "error": True, "fault": Fault.BUS_WRITE, "stage": Stage.STORE, "insn": named}, end
+
+
+@cocotb.test()
+async def nothing_lies_beyond_the_address_space_whatever_the_window_says(dut):
+    _, memory, host = await started(dut, 1)
+    edge = 1 << PARAMS.address_bits
+    words = [encode(CFG, "load", memory_type=MemType.INP, dram_base=64 // CFG.inp_bytes - 1, x_size=2, y_size=1), FINISH]
+    memory.dram[:] = to_bytes(words).ljust(4096, b"\0")
+    await host.set_up(0, 2, {"inp": edge - 64}, (0, 2 * edge - 1))
+    assert await host.command("start") == OKAY
+    end = await host.until_idle(CYCLES)
+    assert end == {"done": False, "error": True, "fault": Fault.DRAM_RANGE, "stage": Stage.LOAD, "insn": 0}, end
+    assert all(address < 4096 for address, _ in memory.read_bursts)
+
+
+@cocotb.test()
 async def runs_with_the_axi_models_of_cocotbext(dut):
     """A memory and a host that are not ours, with back-pressure on every channel."""
     Clock(dut.clk, 2, "ns").start()
