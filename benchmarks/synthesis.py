@@ -8,6 +8,7 @@
 import argparse
 import datetime
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,24 @@ RUNS = (  # configuration, device and, where there are several, speed grade
 Results = dict[str, dict[str, Any]]
 
 
+def hardware() -> str:
+    """The commit that last changed hw/, with a + if there are changes on top of it."""
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words, "--", "hw"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+    return git("log", "-1", "--format=%h") + ("+" if git("status", "--porcelain") else "")
+
+
 def measure(run: str) -> dict[str, Any]:
-    """Synthesise one run and say when."""
+    """Synthesise one run, and say when and of which hardware."""
     config, device, speed, *_ = (*run.split(":"), "")
+    commit = hardware()  # now: there may be another at the end
     report = synthesise(
         CoreParams(cfg=load_config(config)), find_device(device), speed=speed or None,
         say=lambda step: print(f"{run}: {step}", file=sys.stderr, flush=True),
     )
-    return {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "report": json.loads(report.to_json())}
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {"date": date, "hw": commit, "report": json.loads(report.to_json())}
 
 
 def tables(results: Results) -> dict[str, str]:
@@ -45,17 +56,17 @@ def tables(results: Results) -> dict[str, str]:
         config, device, *grade = run.split(":")
         where = ", speed ".join([device, *grade])
         if run not in results:
-            rows.append([config, where, *["-"] * 8, "not measured yet"])
+            rows.append([config, where, *["-"] * 9, "not measured yet"])
             continue
         report = Report.from_dict(results[run]["report"])
         used = [_share(report.usage[name].used, report.usage[name].available) for name in RESOURCES]
         fmax = f"{report.fmax_mhz:.1f}" if report.fmax_mhz is not None else "-"
         bound = f"{report.bound_mhz:.0f}" if report.bound_mhz is not None else "-"
         rows.append([config, where, *used, fmax, bound, f"{sum(report.seconds.values()) / 60:.0f}",
-                     results[run]["date"], report.fmax_note])
+                     results[run]["date"], results[run]["hw"], report.fmax_note])
         tools |= set(report.versions.items())
         paths += _path(run, report)
-    head = ["configuration", "device", *RESOURCES.values(), "Fmax MHz", "bound MHz", "minutes", "date", "note"]
+    head = ["configuration", "device", *RESOURCES.values(), "Fmax MHz", "bound MHz", "minutes", "date", "hw/", "note"]
     return {
         "results": _table(head, rows), "paths": "\n".join(paths),
         "tools": _table(["tool", "version"], [list(tool) for tool in sorted(tools)]),

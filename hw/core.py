@@ -75,8 +75,11 @@ class Core(wiring.Component):
             for block in stages.values():
                 if name in block.signature.members:
                     m.d.comb += getattr(block, name).eq(getattr(self, name))
+        # There is nothing beyond the address space, whatever the window says.
+        window_high = Signal.like(self.window_high, reset_less=True)
+        m.d.sync += window_high.eq(Mux(self.window_high[-1], 1 << params.address_bits, self.window_high))
         for block in stages.values():
-            m.d.comb += [block.window_low.eq(self.window_low), block.window_high.eq(self.window_high)]
+            m.d.comb += [block.window_low.eq(self.window_low), block.window_high.eq(window_high)]
 
         for kind in (MemType.INP, MemType.WGT):
             to, name = target(params, kind), kind.name.lower()

@@ -23,7 +23,8 @@ class Fetch(wiring.Component):
     start, address, count : ``In``         where the program lies
     requests, returned : ``stream``        bursts and their beats
     load, compute, store : ``Out(stream)`` each stage's instructions, in order
-    fault, fault_index : ``Out``           an instruction that the instruction set does not know, or that cannot be read
+    fault, fault_index : ``Out``           an instruction that the instruction set does not know, or that cannot be read; or
+                                           there is none, or the first that lies beyond the address space
     ended : ``Out(1)``                     every instruction is in a queue
     blocked : ``Out(1)``                   the next instruction waits for room in its stage's queue
     """
@@ -77,7 +78,15 @@ class Fetch(wiring.Component):
             m.d.sync += [index.eq(index + 1), left.eq(left - 1), any_left.eq(left != 1)]
         with m.If(self.start):
             m.d.sync += [index.eq(0), left.eq(self.count), any_left.eq(self.count != 0)]
-        with m.If(has_decoded):
+        missing, first_outside = Signal(), Signal(INDEX_BITS)
+        m.d.sync += first_outside.eq((-self.address)[INSN_BYTES.bit_length() - 1 :])  # counts where a program leaves the space
+        with m.If(self.start):
+            m.d.sync += missing.eq(self.count == 0)
+        with m.If(missing):
+            m.d.comb += self.fault.eq(Fault.NO_FINISH)
+        with m.Elif(bursts.outside):
+            m.d.comb += [self.fault.eq(Fault.DRAM_RANGE), self.fault_index.eq(first_outside)]
+        with m.Elif(has_decoded):
             m.d.comb += [self.fault.eq(decoded.fault), self.fault_index.eq(decoded.command.index)]
         for stage in Stage:
             name = stage.name.lower()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from vtakit.hw.isa.config import DEFAULT, VTAConfig
 from vtakit.hw.isa.errors import ConfigError
+from vtakit.hw.isa.regs import DRAM_ADDRESS_BITS
 
 PAGE_BYTES = 4096  # no AXI burst crosses a multiple of this
 BUS_BITS = (64, 128, 256, 512)
@@ -24,7 +25,7 @@ class CoreParams:
 
     cfg: VTAConfig = DEFAULT
     bus_bits: int = 64
-    address_bits: int = 40
+    address_bits: int = DRAM_ADDRESS_BITS
     outstanding: int = 16
     burst_beats: int = 16
     buffer_beats: int = 128

@@ -34,7 +34,9 @@ class ReadBuffer(wiring.Component):
         m, params = Module(), self._params
         m.submodules.queue = queue = Queue(read_beat(params), params.buffer_beats)
         connect(m, queue.o, flipped(self.beats))
-        room = Signal(range(params.buffer_beats + 1), init=params.buffer_beats)
+        # Beats that fit beside those that are here or asked for. One that is taken, which is known late in a cycle, counts from
+        # the next on.
+        room, taken_before = Signal(range(params.buffer_beats + 1), init=params.buffer_beats), Signal()
         m.submodules.out = out = Slice(burst(params))
         connect(m, out.o, flipped(self.requests))
         wanted, fits, asked, taken = self.bursts.payload, Signal(), Signal(), Signal()
@@ -43,12 +45,12 @@ class ReadBuffer(wiring.Component):
             fits.eq(room > wanted.last), self.bursts.ready.eq(out.i.ready & fits), out.i.valid.eq(self.bursts.valid & fits),
             out.i.payload.address.eq(wanted.address), out.i.payload.last.eq(wanted.last),
             asked.eq(self.bursts.valid & self.bursts.ready), taken.eq(self.beats.valid & self.beats.ready),
-            self.empty.eq(room == params.buffer_beats),
+            self.empty.eq(room + taken_before == params.buffer_beats),
         ]
         change = Signal(range(-params.burst_beats, 2))
         with m.If(asked):
-            m.d.comb += change.eq(taken - wanted.last - 1)
+            m.d.comb += change.eq(taken_before - wanted.last - 1)
         with m.Else():
-            m.d.comb += change.eq(taken)
-        m.d.sync += room.eq(room + change)
+            m.d.comb += change.eq(taken_before)
+        m.d.sync += [room.eq(room + change), taken_before.eq(taken)]
         return m

@@ -1,6 +1,6 @@
 """The AXI4 read port: bursts of several readers in turn, their data back in the same order."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, ResetSignal, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -10,7 +10,9 @@ from vtakit.hw.pipeline import Slice
 
 
 class ReadMaster(wiring.Component):
-    """Shares the read channels among `readers`, the lowest number first among those that did not have the last burst.
+    """Shares the read channels among `readers`, in turn: first the one after the reader that had the last burst.
+
+    So a reader waits for at most one burst of each other.
 
     Members
     -------
@@ -44,12 +46,13 @@ class ReadMaster(wiring.Component):
         connect(m, address.o, flipped(self.axi.ar))
         choice, latest = Signal(range(readers)), Signal(range(readers))
         is_open, start, finished = Signal(), Signal(), Signal()
-        for n in reversed(range(readers)):  # lowest number wins, but the latest owner comes last
-            with m.If(requests[n].valid & (latest == n)):
-                m.d.comb += choice.eq(n)
-        for n in reversed(range(readers)):
-            with m.If(requests[n].valid & (latest != n)):
-                m.d.comb += choice.eq(n)
+        with m.Switch(latest):
+            for owner in range(readers):
+                with m.Case(owner):
+                    for away in reversed(range(1, readers + 1)):  # what is written last counts: the nearest that asks
+                        n = (owner + away) % readers
+                        with m.If(requests[n].valid):
+                            m.d.comb += choice.eq(n)
         any_valid = Signal()
         m.d.comb += [
             any_valid.eq(sum((request.valid for request in requests), start=0) != 0),
@@ -68,8 +71,8 @@ class ReadMaster(wiring.Component):
 
         r = self.axi.r
         m.d.comb += [
-            r.ready.eq(owners.r_rdy), finished.eq(r.valid & r.ready & r.payload.last), owners.r_en.eq(finished),
-            self.idle.eq((in_flight == 0) & ~is_open),
+            r.ready.eq(owners.r_rdy & ~ResetSignal(allow_reset_less=True)), finished.eq(r.valid & r.ready & r.payload.last),
+            owners.r_en.eq(finished), self.idle.eq((in_flight == 0) & ~is_open),
         ]
         for n, stream_back in enumerate(returned):
             m.d.comb += [

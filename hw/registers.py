@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -16,7 +16,7 @@ WORD_BITS = 8 * REGISTER_BYTES
 class Registers(wiring.Component):
     """One access at a time; a read takes three cycles, a write two.
 
-    `settings` says how many bits of each writable register exist; the others read as 0.
+    `settings` says how many bits of each writable register exist; a write that sets another is refused.
 
     Members
     -------
@@ -43,8 +43,8 @@ class Registers(wiring.Component):
         super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
-        m, awake = Module(), Signal()  # in reset nothing is taken that would then be lost
-        m.d.sync += awake.eq(1)
+        m, awake = Module(), Signal()  # in reset, from its first cycle on, nothing is taken that would then be lost
+        m.d.comb += awake.eq(~ResetSignal(allow_reset_less=True))
         self._write(m, awake)
         self._read(m, awake)
         return m
@@ -71,7 +71,8 @@ class Registers(wiring.Component):
                         if register.mode is AccessMode.READ_WRITE:
                             value = getattr(self, register.name)[WORD_BITS * word : WORD_BITS * (word + 1)]
                             keeps = Const(~(register.align - 1) if word == 0 else ~0, WORD_BITS)
-                            with m.If(~self.busy):
+                            absent = Const(-1 << max(0, self._settings[register.name] - WORD_BITS * word), WORD_BITS)
+                            with m.If(~self.busy & ~(data & mask & absent).any()):
                                 m.d.comb += legal.eq(1)
                                 m.d.sync += value.eq(((value & ~mask) | (data & mask)) & keeps)
                         elif register.mode is AccessMode.WRITE_ONE:

@@ -1,6 +1,6 @@
 """The data side of a STORE: accumulator elements in, beats out."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -8,6 +8,7 @@ from vtakit.hw.bursts import BurstGenerator, burst_of_rows
 from vtakit.hw.interfaces import COMMAND, INDEX_BITS, layout, sram_read
 from vtakit.hw.isa.insns import STORE
 from vtakit.hw.params import CoreParams
+from vtakit.hw.pipeline import Slice
 from vtakit.hw.write_master import write_beat
 
 
@@ -53,68 +54,78 @@ class StorePort(wiring.Component):
             self.dram_outside.eq(bursts.outside),
         ]
 
-        # Which element, in which beat, at which place.
+        # Which element, in which beat, at which place. There is room for two elements that were asked for and not yet passed on.
         at, left, rows_left, width = Signal(17), Signal(16), Signal(16), Signal(16)
         place, row_place, pitch = (Signal(max(1, params.bus_bytes_log2), name=n) for n in ("place", "row_place", "pitch"))
-        issue, room = Signal(), Signal()
+        beyond, room, issue, leaves = Signal(), Signal(range(3), init=2), Signal(), Signal()  # beyond: `at` lies outside ACC
         m.d.comb += [
-            self.read.index.eq(at), self.outside.eq(self.active & (at >> cfg.acc_depth_log2).any()),
-            self.read.enable.eq(issue), issue.eq(self.active & self.read_ready & room & ~self.outside & ~self.dram_outside),
+            self.read.index.eq(at), self.outside.eq(self.active & beyond), self.read.enable.eq(issue),
+            issue.eq(self.active & self.read_ready & ((room != 0) | leaves) & ~beyond & ~self.dram_outside),
         ]
+        m.d.sync += room.eq(room - issue + leaves)
         row_ends = left == 1
         with m.If(issue):
-            m.d.sync += [at.eq(at + 1), left.eq(Mux(row_ends, width, left - 1)), place.eq(place + cfg.out_bytes)]
+            m.d.sync += [
+                at.eq(at + 1), beyond.eq((at + 1)[cfg.acc_depth_log2]), left.eq(Mux(row_ends, width, left - 1)),
+                place.eq(place + cfg.out_bytes),
+            ]
             with m.If(row_ends):
                 m.d.sync += [rows_left.eq(rows_left - 1), place.eq(row_place + pitch), row_place.eq(row_place + pitch)]
                 with m.If(rows_left == 1):
                     m.d.sync += self.active.eq(0)
         with m.If(take):
             m.d.sync += [
-                self.active.eq(1), at.eq(f.sram_base), left.eq(f.x_size), width.eq(f.x_size), rows_left.eq(f.y_size),
-                place.eq(address), row_place.eq(address), pitch.eq(f.x_stride << size_log2),
-                self.index.eq(self.commands.payload.command.index),
+                self.active.eq(1), at.eq(f.sram_base), beyond.eq((f.sram_base >> cfg.acc_depth_log2).any()), left.eq(f.x_size),
+                width.eq(f.x_size), rows_left.eq(f.y_size), place.eq(address), row_place.eq(address),
+                pitch.eq(f.x_stride << size_log2), self.index.eq(self.commands.payload.command.index),
             ]
 
-        # The element comes a cycle later; it becomes beats, or joins one.
-        coming, ends, comes_at = Signal(), Signal(), Signal.like(place)
-        values = [self.read.data[n : n + cfg.out_bits] for n in range(0, 8 * cfg.acc_bytes, cfg.acc_bits)]
-        element, whole = Signal(8 * cfg.out_bytes), Cat(*values)
-        if cfg.out_bytes >= params.bus_bytes:
-            pieces = cfg.out_bytes // params.bus_bytes
-            held, busy, piece = Signal(8 * cfg.out_bytes), Signal(), Signal(range(max(2, pieces)))
-            sent = self.beats.valid & self.beats.ready
-            m.d.comb += [
-                element.eq(Mux(coming, whole, held)), self.beats.valid.eq(coming | busy),
-                self.beats.payload.strb.eq(~0),
-                self.beats.payload.data.eq(element.word_select(piece, params.bus_bits) if pieces > 1 else element),
-                room.eq(~(coming | busy) | (sent & (piece == pieces - 1))),
-            ]
-            with m.If(coming):
-                m.d.sync += held.eq(whole)
-            m.d.sync += [coming.eq(issue), busy.eq((coming | busy) & ~(sent & (piece == pieces - 1)))]
-            with m.If(sent):
-                m.d.sync += piece.eq(Mux(piece == pieces - 1, 0, piece + 1))
+        # The element comes a cycle later, late in it like all that a RAM gives: it meets a register first.
+        lanes = max(1, params.bus_bytes // cfg.out_bytes)
+        held = data.StructLayout({"value": 8 * cfg.out_bytes, "lane": range(lanes), "ends": 1})
+        m.submodules.elements = elements = Slice(held)
+        coming = elements.i.payload
+        lane, ends = Signal(range(lanes)), Signal()
+        m.d.sync += [elements.i.valid.eq(issue), lane.eq(place >> size_log2), ends.eq(row_ends)]
+        m.d.comb += [
+            coming.value.eq(Cat(self.read.data[n : n + cfg.out_bits] for n in range(0, 8 * cfg.acc_bytes, cfg.acc_bits))),
+            coming.lane.eq(lane), coming.ends.eq(ends), leaves.eq(elements.o.valid & elements.o.ready),
+        ]
+        if lanes == 1:
+            self._split(m, elements.o)
         else:
-            lanes = params.bus_bytes // cfg.out_bytes
-            filled, strobes = Signal(params.bus_bits), Signal(params.bus_bytes)
-            lane = Signal(range(lanes))
-            new_data = [Mux(lane == n, whole, filled[8 * n * cfg.out_bytes : 8 * (n + 1) * cfg.out_bytes]) for n in range(lanes)]
-            ones = Const((1 << cfg.out_bytes) - 1, cfg.out_bytes)
-            new_strobes = [Mux(lane == n, ones, strobes[n * cfg.out_bytes : (n + 1) * cfg.out_bytes]) for n in range(lanes)]
-            full, pending = Signal(), Signal()
-            beat, mask = Signal(params.bus_bits), Signal(params.bus_bytes)
-            m.d.comb += [
-                lane.eq(comes_at >> size_log2), full.eq(coming & (ends | (lane == lanes - 1))),
-                self.beats.valid.eq(pending), self.beats.payload.data.eq(beat), self.beats.payload.strb.eq(mask),
-                room.eq(~full & (~pending | self.beats.ready)),
-            ]
-            m.d.sync += [coming.eq(issue), ends.eq(row_ends), comes_at.eq(place)]
-            with m.If(self.beats.ready):
-                m.d.sync += pending.eq(0)
-            with m.If(coming):
-                m.d.sync += [filled.eq(Cat(*new_data)), strobes.eq(Mux(full, 0, Cat(*new_strobes)))]
-            with m.If(full):
-                m.d.sync += [pending.eq(1), beat.eq(Cat(*new_data)), mask.eq(Cat(*new_strobes))]
+            self._join(m, elements.o, leaves, lanes)
         return m
 
+    def _split(self, m: Module, elements: stream.Interface) -> None:
+        """An element becomes one beat or several."""
+        bus, value = self._params.bus_bits, elements.payload.value
+        pieces = len(value) // bus
+        piece = Signal(range(max(2, pieces)))
+        m.d.comb += [
+            self.beats.valid.eq(elements.valid), self.beats.payload.strb.eq(~0),
+            self.beats.payload.data.eq(value.word_select(piece, bus) if pieces > 1 else value),
+            elements.ready.eq(self.beats.ready & (piece == pieces - 1)),
+        ]
+        with m.If(self.beats.valid & self.beats.ready):
+            m.d.sync += piece.eq(Mux(piece == pieces - 1, 0, piece + 1))
 
+    def _join(self, m: Module, elements: stream.Interface, leaves: Value, lanes: int) -> None:
+        """An element joins the beat in hand, which is full with its last lane or at the row's end."""
+        size, element = self._params.cfg.out_bytes, elements.payload
+        filled, strobes = Signal(self._params.bus_bits), Signal(self._params.bus_bytes)
+        new_data = [Mux(element.lane == n, element.value, filled[8 * n * size : 8 * (n + 1) * size]) for n in range(lanes)]
+        ones = Const((1 << size) - 1, size)
+        new_strobes = [Mux(element.lane == n, ones, strobes[n * size : (n + 1) * size]) for n in range(lanes)]
+        full, pending = Signal(), Signal()
+        beat, mask = Signal.like(filled), Signal.like(strobes)
+        m.d.comb += [
+            full.eq(element.ends | (element.lane == lanes - 1)), elements.ready.eq(~full | ~pending | self.beats.ready),
+            self.beats.valid.eq(pending), self.beats.payload.data.eq(beat), self.beats.payload.strb.eq(mask),
+        ]
+        with m.If(self.beats.ready):
+            m.d.sync += pending.eq(0)
+        with m.If(leaves):
+            m.d.sync += [filled.eq(Cat(*new_data)), strobes.eq(Mux(full, 0, Cat(*new_strobes)))]
+        with m.If(leaves & full):
+            m.d.sync += [pending.eq(1), beat.eq(Cat(*new_data)), mask.eq(Cat(*new_strobes))]

@@ -1,14 +1,15 @@
 """The store stage: STOREs, from the accumulator to DRAM."""
 
 from amaranth.hdl import Module
-from amaranth.lib import stream, wiring
+from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from vtakit.hw.interfaces import COMMAND, axi_write, sram_read
+from vtakit.hw.interfaces import COMMAND, INDEX_BITS, axi_write, sram_read
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.issue import Issue
 from vtakit.hw.params import CoreParams
+from vtakit.hw.retire import ENTRIES
 from vtakit.hw.stage import Cause, attribute, status, token_members
 from vtakit.hw.store_port import StorePort
 from vtakit.hw.write_master import WriteMaster
@@ -42,6 +43,9 @@ class StoreStage(wiring.Component):
         m.submodules.port = port = StorePort(params)
         m.submodules.master = master = WriteMaster(params)
         m.submodules.issue = issue = Issue(params.cfg, Stage.STORE, 1)
+        # STOREs that write and are not yet done: answers come in their order, so one that is an error is the oldest's. The oldest
+        # under way in `issue` may be another: it retires after its last answer, and some STOREs write nothing.
+        m.submodules.writers = writers = fifo.SyncFIFO(width=INDEX_BITS, depth=ENTRIES)
         connect(m, port.bursts, master.bursts)
         connect(m, port.beats, master.beats)
         connect(m, port.read, flipped(self.acc))
@@ -58,13 +62,15 @@ class StoreStage(wiring.Component):
             port.commands.payload.base.eq(self.base_out),
             port.window_low.eq(self.window_low), port.window_high.eq(self.window_high), port.read_ready.eq(self.acc_ready),
             master.stop.eq(self.stop), self.idle.eq(master.idle),
+            writers.w_en.eq(port.commands.valid & port.commands.ready), writers.w_data.eq(command.index),
+            writers.r_en.eq(master.done),
         ]
-        with m.If(port.outside):
+        with m.If(master.error):
+            m.d.comb += [self.status.fault.eq(Fault.BUS_WRITE), self.status.fault_index.eq(writers.r_data)]
+        with m.Elif(port.outside):
             m.d.comb += [self.status.fault.eq(Fault.SRAM_RANGE), self.status.fault_index.eq(port.index)]
         with m.Elif(port.dram_outside):
             m.d.comb += [self.status.fault.eq(Fault.DRAM_RANGE), self.status.fault_index.eq(port.index)]
-        with m.Elif(master.error):  # answers come in the order of the STOREs: it is the oldest's
-            m.d.comb += [self.status.fault.eq(Fault.BUS_WRITE), self.status.fault_index.eq(issue.retire_index)]
         attribute(m, self.status.activity.cause, {
             Cause.BUSY: port.active | issue.starts,
             Cause.WAIT_MEMORY: ~issue.none_started,

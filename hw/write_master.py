@@ -1,6 +1,6 @@
 """The AXI4 write port: a burst starts only when all its data are here, so that it can always end."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, ResetSignal, Signal
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -49,8 +49,8 @@ class WriteMaster(wiring.Component):
             start.eq(
                 self.bursts.valid & (~aw.valid | aw.ready) & (here > wanted.last) & (in_flight != params.outstanding) & ~self.stop
             ),
-            # Data follow their address: simple memories want it first.
-            self.bursts.ready.eq(start), lengths.w_en.eq(aw.valid & aw.ready), lengths.w_data.eq(aw.payload.len),
+            # The data are offered beside their address: a memory may wait for either before it takes the other.
+            self.bursts.ready.eq(start), lengths.w_en.eq(start), lengths.w_data.eq(wanted.last),
             finals.w_en.eq(start), finals.w_data.eq(wanted.final),
         ]
         with m.If(start):
@@ -73,8 +73,8 @@ class WriteMaster(wiring.Component):
             with m.If(w.payload.last):
                 m.d.sync += sent.eq(0)
         m.d.comb += [
-            b.ready.eq(1), finished.eq(b.valid), finals.r_en.eq(finished), self.done.eq(finished & finals.r_data),
-            self.error.eq(finished & b.payload.resp[1]), self.idle.eq(in_flight == 0),
+            b.ready.eq(~ResetSignal(allow_reset_less=True)), finished.eq(b.valid & b.ready), finals.r_en.eq(finished),
+            self.done.eq(finished & finals.r_data), self.error.eq(finished & b.payload.resp[1]), self.idle.eq(in_flight == 0),
         ]
         m.d.sync += in_flight.eq(in_flight + start - finished)
         return m

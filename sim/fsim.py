@@ -12,7 +12,7 @@ import numpy as np
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.hw.isa.insns import MEMORIES, MemType
-from vtakit.hw.isa.regs import BASE_ALIGN_BYTES
+from vtakit.hw.isa.regs import BASE_ALIGN_BYTES, DRAM_ADDRESS_BITS
 from vtakit.sim import plain
 from vtakit.sim.api import Result, integer
 from vtakit.sim.decode import Decoded, Memories, program_bytes
@@ -72,8 +72,9 @@ def bases_of(given: Mapping[str, int]) -> dict[MemType, int]:
         if name not in names:
             raise VtakitError(f"unknown memory {name!r} among the base registers; {one_of(names, str(name))}")
         value = integer(f"base register {name!r}", base)
-        if not 0 <= value < 1 << 48 or value % BASE_ALIGN_BYTES:
-            raise VtakitError(f"base register {name!r} is {value} and must be a multiple of {BASE_ALIGN_BYTES} below 2**48")
+        if not 0 <= value < 1 << DRAM_ADDRESS_BITS or value % BASE_ALIGN_BYTES:
+            bounds = f"a multiple of {BASE_ALIGN_BYTES} below 2**{DRAM_ADDRESS_BITS}"
+            raise VtakitError(f"base register {name!r} is {value} and must be {bounds}")
         bases[names[name]] = value
     return bases
 

@@ -2,7 +2,8 @@
 
 All registers are 32 bits wide, on an AXI4-Lite bus of byte addresses. A 64-bit quantity takes two neighbours, low half first;
 reading the low half of a counter latches its high half. An access to an address without a register, a write to a read-only
-one, a start while busy and a change of the settings while busy are answered with SLVERR and change nothing.
+one, a start while busy, a change of the settings while busy and a write that sets a bit which the device does not have (of an
+address beyond `bus.address_bits`) are answered with SLVERR and change nothing.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from vtakit.hw.isa.insns import ALL_FEATURES, ISA_VERSION, MEMORIES, Feature, St
 
 REGISTER_BYTES = 4
 IDENTITY = int.from_bytes(b"VTA1", "big")
+DRAM_ADDRESS_BITS = 40  # of a device, if it is not built otherwise: what `bus.address_bits` reads
 BASE_ALIGN_BYTES = 64  # a base register is a multiple of this, so that an element never straddles bus beats needlessly
 
 

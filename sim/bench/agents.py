@@ -72,13 +72,13 @@ class Sink:
         self._name, self._port, self._stall, self._random, self._take = name, port, stall, numbers, take
         self.items: list[Item] = []
         self.means: Callable[[Item], Item] = lambda item: item
-        self._ready, self._held = False, None
+        self.ready, self._held = False, None
         self.open: Callable[[], bool] = lambda: True  # whether anything may be taken now
 
     def drive(self) -> None:
         """Be ready, unless this cycle stalls."""
-        self._ready = self.open() and self._random.randrange(100) >= self._stall
-        self._port.set("ready", int(self._ready))
+        self.ready = self.open() and self._random.randrange(100) >= self._stall
+        self._port.set("ready", int(self.ready))
 
     def sample(self) -> None:
         """Take what is offered."""
@@ -87,8 +87,8 @@ class Sink:
             return
         item = self.means(self._port.payload())
         assert self._held is None or item == self._held, f"{self._name} changed {self._held} to {item} before it was taken"
-        self._held = None if self._ready else item
-        if self._ready:
+        self._held = None if self.ready else item
+        if self.ready:
             self.items.append(item)
             self._take(item)
 

@@ -38,6 +38,9 @@ class ScratchpadReads:
         self._line.append(self._contents[self._pins.get("index")] if asked else None)
 
 
+MOST_AHEAD = 256  # beats of the longest burst there is
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """How a memory behaves.
@@ -45,11 +48,14 @@ class Timing:
     latency      cycles from a read's address to its first beat, and from a write's last beat to its answer
     stall        percent of the cycles in which each channel refuses or withholds
     outstanding  bursts accepted at once, of each direction
+    wants        what it waits for before it takes a write: "any" takes address and data as they come, "data" wants all data of
+                 a burst before its address, "both" takes an address and its first beat in one cycle, when both are offered
     """
 
     latency: int = 4
     stall: int = 0
     outstanding: int = 16
+    wants: str = "any"
 
 
 @dataclass(slots=True)
@@ -71,9 +77,11 @@ class AxiMemory:
         self.bad: frozenset[int] = frozenset()
         self.read_bursts: list[tuple[int, int]] = []  # address and beats, as they came
         self.write_bursts: list[tuple[int, int]] = []
+        self.answers: Callable[[], bool] = lambda: True  # whether writes may be answered now
         self._cycle = 0
         self._reads_due: deque[int] = deque()  # cycle from which each beat may be given
         self._writes: deque[_Burst] = deque()
+        self._ahead: deque[dict[str, int]] = deque()  # beats whose address has not come
         self._answers_due: deque[int] = deque()
         self.open_reads = 0  # bursts whose last beat is not given
         self._agents: list[Any] = []
@@ -93,11 +101,28 @@ class AxiMemory:
     def writes(self, aw: Port, w: Port, b: Port) -> None:
         """Connect the write channels."""
         self._b = Source(b, self._timing.stall, self._random, lambda item: self._answers_due.popleft())
-        self._b.gate = lambda: self._answers_due[0] <= self._cycle
-        taker = Sink("aw", aw, self._timing.stall, self._random, self._write)
-        taker.open = lambda: len(self._writes) + len(self._b.queue) < self._timing.outstanding
+        self._b.gate = lambda: self._answers_due[0] <= self._cycle and self.answers()
+        wants = self._timing.wants
+        stall = 0 if wants == "both" else self._timing.stall  # there one choice is for both
+        taker, beats = Sink("aw", aw, stall, self._random, self._write), Sink("w", w, stall, self._random, self._beat)
+        may = [False]
+
+        def has_room() -> bool:
+            return len(self._writes) + len(self._b.queue) < self._timing.outstanding
+
+        def begins() -> bool:
+            may[0] = self._random.randrange(100) >= self._timing.stall
+            return may[0] and not self._writes and has_room() and bool(aw.get("valid") and w.get("valid"))
+
+        if wants == "both":
+            taker.open = begins
+            beats.open = lambda: may[0] and (bool(self._writes) or taker.ready)
+        elif wants == "data":
+            taker.open = lambda: has_room() and any(beat["last"] for beat in self._ahead)
+        else:
+            taker.open = has_room
         # Addresses are seen before data, so that both may come in one cycle.
-        self._agents += [self._b, taker, Sink("w", w, self._timing.stall, self._random, self._beat)]
+        self._agents += [self._b, taker, beats]
 
     def drive(self) -> None:
         """Drive all channels."""
@@ -113,7 +138,12 @@ class AxiMemory:
     @property
     def idle(self) -> bool:
         """Whether every burst is answered."""
-        return not (self._reads_due or self._writes or self._answers_due)
+        return not (self._reads_due or self._writes or self._ahead or self._answers_due)
+
+    @property
+    def ahead(self) -> int:
+        """Beats of write data that came and whose address has not."""
+        return len(self._ahead)
 
     def _read(self, item: dict[str, int]) -> None:
         address, beats = item["addr"], item["len"] + 1
@@ -131,9 +161,16 @@ class AxiMemory:
         check_burst(address, beats, self._bytes, len(self.dram))
         self.write_bursts.append((address, beats))
         self._writes.append(_Burst(address, beats))
+        while self._ahead and self._writes:
+            self._put(self._ahead.popleft())
 
     def _beat(self, item: dict[str, int]) -> None:
-        assert self._writes, "write data come before their address"
+        self._ahead.append(item)
+        assert len(self._ahead) <= MOST_AHEAD, "write data come without an address"
+        if self._writes:
+            self._put(self._ahead.popleft())
+
+    def _put(self, item: dict[str, int]) -> None:
         burst = self._writes[0]
         at = burst.address + burst.written * self._bytes
         data = item["data"].to_bytes(self._bytes, "little")

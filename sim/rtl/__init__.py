@@ -69,6 +69,9 @@ def simulate(
         *(op for name in ("status", "error", "error_insn", *_COUNTERS) for op in read_register(name)),
     ]
     done = session(params, dram, ops, around)
+    refused = next((op for op in done.answers if op.response), None)
+    if refused is not None:
+        raise VtakitError(f"the device refuses {refused.value} in its register at 0x{refused.address:x}")
     registers = done.registers()
     if registers["status"] & mask_of("status", "error"):
         index = registers["error_insn"]

@@ -3,7 +3,8 @@
 //
 // The memory answers reads in order, `latency` cycles after their address at the earliest, moves at most `bandwidth` percent of a
 // beat a cycle in each direction, and accepts at most `outstanding` bursts of each. With `stall` percent every channel, the
-// registers' included, refuses or withholds a transfer in a cycle. It answers SLVERR to the beat or burst that holds byte
+// registers' included, refuses or withholds a transfer in a cycle; some seeds then want all data of a burst before its address, or
+// both offered before they take either. It answers SLVERR to the beat or burst that holds byte
 // `read_error` or `write_error`, and DECERR beyond its end. It also checks the protocol.
 
 #include <array>
@@ -28,10 +29,12 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint8_t kSlvErr = 2, kDecErr = 3;
+constexpr uint64_t kMostAhead = 256;  // beats of the longest burst there is
 constexpr int kStages = 3, kPollCycles = 32, kResetCycles = 4;
 constexpr uint64_t kIndexMask = (1ull << INDEX_BITS) - 1;
 
 enum Ending : uint64_t { kRunning, kEnded, kTimeout, kPageCrossed, kDataWithoutAddress, kWrongLast, kUnstable, kWrongBurst };
+enum Patience : uint64_t { kAny, kDataFirst, kBoth };  // what the memory waits for before it takes a write's address or data
 enum OpKind : uint32_t { kWrite, kRead, kPoll, kWait };  // poll: read until no bit of `value` is set; wait: `value` cycles
 enum EventKind : uint32_t { kCause, kStart, kRetire, kEnd };
 
@@ -87,6 +90,12 @@ struct Offer {
     uint8_t data[BUS_BYTES];
 };
 
+struct Beat {
+    uint64_t strobes;
+    bool last;
+    uint8_t data[BUS_BYTES];
+};
+
 // A limit of `percent` of a beat a cycle.
 class Rate {
   public:
@@ -101,14 +110,22 @@ class Rate {
 
 class Memory {
   public:
-    Memory(const Settings& s, Random& random) : s_{s}, random_{random}, read_rate_{s.bandwidth}, write_rate_{s.bandwidth} {}
+    Memory(const Settings& s, Random& random)
+        : s_{s}, random_{random}, patience_{s.stall ? Patience(s.seed % 3) : kAny}, read_rate_{s.bandwidth},
+          write_rate_{s.bandwidth} {}
 
     // What was offered and not taken stays, as AXI demands.
     void drive(Vvta& top, uint64_t cycle) {
         read_rate_.tick(), write_rate_.tick();
         top.m_axi_arready = reads_.size() < s_.outstanding && !random_.percent(s_.stall);
-        top.m_axi_awready = writes_.size() + answers_.size() < s_.outstanding && !random_.percent(s_.stall);
-        top.m_axi_wready = write_rate_.allows() && !random_.percent(s_.stall);
+        const bool may_aw = writes_.size() + answers_.size() < s_.outstanding && !random_.percent(s_.stall);
+        const bool may_w = write_rate_.allows() && !random_.percent(s_.stall);
+        if (patience_ == kBoth) {  // a burst's address and its first beat in one cycle
+            const bool begins = writes_.empty() && top.m_axi_awvalid && top.m_axi_wvalid && may_aw && may_w;
+            top.m_axi_awready = begins, top.m_axi_wready = begins || (!writes_.empty() && may_w);
+        } else {
+            top.m_axi_awready = may_aw && (patience_ == kAny || ahead_bursts_), top.m_axi_wready = may_w;
+        }
         if (!top.m_axi_rvalid && !reads_.empty() && reads_.front().ready_cycle <= cycle && read_rate_.allows() &&
             !random_.percent(s_.stall)) {
             offer_read(top);
@@ -132,8 +149,13 @@ class Memory {
             if (++read_beat_ == reads_.front().beats) read_beat_ = 0, reads_.pop_front();
         }
         if (top.m_axi_wvalid && top.m_axi_wready) {
-            if (writes_.empty()) return kDataWithoutAddress;
-            if (!write(top, cycle)) ending = kWrongLast;
+            Beat beat{top.m_axi_wstrb, bool(top.m_axi_wlast), {}};
+            std::memcpy(beat.data, &top.m_axi_wdata, BUS_BYTES);
+            ahead_.push_back(beat), ahead_bursts_ += beat.last, write_rate_.take();
+            if (ahead_.size() > kMostAhead) return kDataWithoutAddress;
+        }
+        for (; !ahead_.empty() && !writes_.empty(); ahead_.pop_front()) {
+            if (!write(ahead_.front(), cycle)) ending = kWrongLast;
         }
         if (took_answer_) answers_.pop_front();
         return ending;
@@ -162,21 +184,19 @@ class Memory {
     }
 
     // Takes a beat; false if WLAST is wrong.
-    bool write(Vvta& top, uint64_t cycle) {
+    bool write(const Beat& beat, uint64_t cycle) {
         const Burst& burst = writes_.front();
-        const uint64_t at = burst.address + uint64_t(write_beat_) * BUS_BYTES, strobes = top.m_axi_wstrb;
-        uint8_t data[BUS_BYTES];
-        std::memcpy(data, &top.m_axi_wdata, BUS_BYTES);
+        const uint64_t at = burst.address + uint64_t(write_beat_) * BUS_BYTES;
         if (at <= s_.write_error && s_.write_error < at + BUS_BYTES) answer_ = kSlvErr;
         for (int i = 0; i < BUS_BYTES; i++) {
-            if (!(strobes >> i & 1)) continue;
+            if (!(beat.strobes >> i & 1)) continue;
             if (at + i >= s_.dram_size) answer_ = kDecErr;
-            else s_.dram[at + i] = data[i];
+            else s_.dram[at + i] = beat.data[i];
         }
-        write_beats++, write_beat_++, write_rate_.take();
+        write_beats++, write_beat_++, ahead_bursts_ -= beat.last;
         const bool last = write_beat_ == burst.beats;
         if (last) write_beat_ = 0, writes_.pop_front(), answers_.push_back({cycle + s_.latency, answer_}), answer_ = 0;
-        return bool(top.m_axi_wlast) == last;
+        return beat.last == last;
     }
 
     static void check(const Burst& burst, Ending& ending) {
@@ -207,8 +227,11 @@ class Memory {
 
     const Settings& s_;
     Random& random_;
+    const Patience patience_;
     Rate read_rate_, write_rate_;
     std::deque<Burst> reads_, writes_;
+    std::deque<Beat> ahead_;   // write data whose address has not come
+    uint64_t ahead_bursts_ = 0;  // last beats among them
     std::deque<std::pair<uint64_t, uint8_t>> answers_;  // cycle from which each write's answer is there
     int read_beat_ = 0, write_beat_ = 0;
     uint8_t answer_ = 0;

@@ -59,10 +59,12 @@ class BeatsHaveRoom(Checker):
         waits = Signal(range(4))
         m.d.sync += waits.eq(Mux((kept.count != 0) & ~dut.beats.valid, waits + 1, 0))
         self.prove(m, "a beat is offered at most three cycles after it came", waits < 3)
+        before = Signal()  # a beat was taken in the cycle before: it still counts
+        m.d.sync += before.eq(taken)
         self.prove(m, "empty: nothing is kept or expected", dut.empty == (due + kept.count == 0))
         with m.If(dut.bursts.valid & ~dut.bursts.ready):
             self.prove(m, "a burst waits only while it does not fit or the one before it waits",
-                       (due + kept.count + burst.last + 1 > params.buffer_beats) | (promised.count != 0))
+                       (due + kept.count + before + burst.last + 1 > params.buffer_beats) | (promised.count != 0))
         self.reach(m, "full of beats", kept.count == params.buffer_beats)
         self.reach(m, "a burst is asked for, a beat returns and one leaves at once", took & dut.returned.valid & taken)
         self.reach(m, "empty again", dut.empty & (burst.address != 0))

@@ -43,10 +43,21 @@ class BurstsCoverRows(Checker):
         m.d.comb += now.eq(Mux(pending.oldest, Value.cast(kinds[-1]), Value.cast(kinds[0])))
         moves = Signal()
         m.d.comb += moves.eq(dut.rows.valid & dut.rows.ready & (dut.rows.payload.count != 0) & (dut.rows.payload.row_bytes != 0))
+        self._ends_with_one_outside(m, dut, data.View(piece, offered), moves)
         done = self._reference(m, dut, now, pending.count)
         pending.update(moves, which, done)
         self.prove(m, "few pieces are taken ahead", pending.count <= PENDING)
         self.reach(m, "a piece is taken while another is under way", moves & (pending.count == 1) & (now.count == 3))
+
+    def _ends_with_one_outside(self, m: Module, dut: BurstGenerator, piece: data.View, moves: Value) -> None:
+        """A piece with a row outside the window is the last that is taken, so whoever gave it knows whose row it was."""
+        last_end, spoiled = Signal(self._params.address_bits + self._bytes_bits + self._count_bits + 3), Signal()
+        m.d.comb += last_end.eq(piece.address + (piece.count - 1) * piece.pitch_bytes + piece.row_bytes)
+        with m.If(moves & ((piece.address < dut.window_low) | (last_end > dut.window_high))):
+            m.d.sync += spoiled.eq(1)
+        self.prove(m, "no piece is taken behind one that lies outside the window", ~spoiled | ~dut.rows.ready | ~dut.rows.valid)
+        self.prove(m, "outside is told only of a piece that lies outside", ~dut.outside | spoiled)
+        self.reach(m, "a piece whose second row lies outside, behind one inside", spoiled & dut.outside & (piece.count == 2))
 
     def _reference(self, m: Module, dut: BurstGenerator, now: data.View, pending: Value) -> Value:
         """Walk the oldest piece; whether its last burst is taken."""

@@ -37,6 +37,17 @@ class ReadsComeBackInOrder(Checker):
                 self.prove(m, f"no other request is taken with reader {n}'s", ~taken_by_others(dut, n, self._readers))
                 m.d.comb += [taken.eq(1), choice.reader.eq(n), choice.burst.eq(payload)]
 
+        for n in range(self._readers):  # turns: while a reader asks, each other one has at most one burst
+            request, others = getattr(dut, f"requests{n}"), [o for o in range(self._readers) if o != n]
+            for other in others:
+                passed = Signal(range(3), name=f"reader{other}_before{n}")
+                goes = getattr(dut, f"requests{other}")
+                with m.If(~request.valid | request.ready):
+                    m.d.sync += passed.eq(0)
+                with m.Elif(goes.valid & goes.ready & (passed != 2)):
+                    m.d.sync += passed.eq(passed + 1)
+                self.prove(m, f"reader {n} waits for at most one burst of reader {other}", passed != 2)
+
         # What is owed: the bursts taken and not yet given to the memory, then those that it has to answer.
         asked = Scoreboard(m, "asked", _burst(dut), params.outstanding + 1)
         owed = Scoreboard(m, "owed", data.StructLayout({"reader": range(self._readers), "last": range(params.burst_beats)}),

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from formal.checker import Checker, Scoreboard
 
 from vtakit.hw.interfaces import layout
+from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import STORE, MemType, Opcode
 from vtakit.hw.params import CoreParams
 from vtakit.hw.store_stage import StoreStage
@@ -31,7 +32,7 @@ class WriteCounter:
         m.d.sync += self.open.eq(self.open + (aw.valid & aw.ready) - answers)
         with m.If(answers):
             m.d.sync += self.answered.eq(self.answered + whole.oldest)
-        checker.assume(m, "the memory answers only what it has whole", ~b.valid | (whole.count != 0))
+        checker.assume(m, "the memory answers only what it has whole", ~b.valid | ((whole.count != 0) & (self.open != 0)))
         self.quiet = ~aw.valid & ~w.valid & (self.open == 0)
 
 
@@ -57,13 +58,15 @@ class StoresRetireWhenWritten(Checker):
         before, begun = Signal(params.address_bits), Signal()
         m.d.sync += [before.eq(dut.window_high), begun.eq(1)]
         self.assume(m, "the window does not change", ~begun | (before == dut.window_high))
+        index = self.free("index", 4)
+        m.d.comb += dut.commands.payload.index.eq(index)
         m.d.comb += dut.commands.payload.works.eq((word.x_size != 0) & (word.y_size != 0))
         written = WriteCounter(m, self, params, dut.axi)
 
         # `due`: bytes that the STOREs started so far are to write; `bound`: those up to the STORE that is watched.
         starts, retires = Signal(), dut.status.activity.retires
-        due, bound, after = Signal(BYTES), Signal(BYTES), Signal(BYTES)
-        under_way, before_it, watching = Signal(4), Signal(4), Signal()
+        due, begin, bound, after = Signal(BYTES), Signal(BYTES), Signal(BYTES), Signal(BYTES)
+        under_way, before_it, watching, number = Signal(4), Signal(4), Signal(), Signal(4)
         m.d.comb += [
             starts.eq(dut.commands.valid & dut.commands.ready), after.eq(due + word.x_size * word.y_size * cfg.out_bytes),
         ]
@@ -71,7 +74,7 @@ class StoresRetireWhenWritten(Checker):
         with m.If(starts):
             m.d.sync += due.eq(after)
         with m.If(~watching & starts & self.free("watch_this")):
-            m.d.sync += [watching.eq(1), bound.eq(after), before_it.eq(under_way - retires)]
+            m.d.sync += [watching.eq(1), begin.eq(due), bound.eq(after), before_it.eq(under_way - retires), number.eq(index)]
         with m.Elif(watching & retires):
             m.d.sync += before_it.eq(before_it - 1)
             with m.If(before_it == 0):
@@ -83,6 +86,12 @@ class StoresRetireWhenWritten(Checker):
         )
         self.prove(m, "a STORE retires only when all its bytes were accepted and answered",
                    ~(watching & retires & (before_it == 0)) | ~(written.answered - bound)[BYTES - 1])
+        error = dut.axi.b.valid & dut.axi.b.ready & dut.axi.b.payload.resp[1]
+        its_own = watching & ~(written.answered - begin)[BYTES - 1] & (bound - written.answered - 1 < 1 << (BYTES - 1))
+        with m.If(error):
+            self.prove(m, "a write's error is told at once", dut.status.fault == Fault.BUS_WRITE)
+            self.prove(m, "it names the STORE whose bytes they were", ~its_own | (dut.status.fault_index == number))
+        self.reach(m, "an error while an older STORE has yet to retire", error & its_own & (before_it != 0))
         self.prove(m, "a token is given only when a STORE retires", ~dut.push_prev | retires)
         self.prove(m, "no STORE retires that was not started", ~retires | (under_way != 0))
         with m.If(dut.status.empty):

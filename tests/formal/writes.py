@@ -10,9 +10,10 @@ from vtakit.hw.write_master import WriteMaster
 class WritesAreWhole(Checker):
     """The write master with any bursts and beats and any AXI4 memory.
 
-    The memory answers a burst once it has accepted the burst and its last beat, the bursts in order; bursts and beats that are
-    offered stay until they are taken. Of a beat's data one bit is free, its strobes are the opposite of it, the others are 0;
-    without `contents`, all beats are alike, so only their number is checked.
+    The memory takes address and data in any order, and may wait for either before it takes the other. It answers a burst once it
+    has accepted the burst and its last beat, the bursts in order; bursts and beats that are offered stay until they are taken.
+    Of a beat's data one bit is free, its strobes are the opposite of it, the others are 0; without `contents`, all beats are
+    alike, so only their number is checked.
     """
 
     def __init__(self, params: CoreParams, *, contents: bool = True) -> None:
@@ -42,18 +43,19 @@ class WritesAreWhole(Checker):
         ]
         limit = params.outstanding + 1
         asked = Scoreboard(m, "asked", burst.shape(), limit)  # taken, not yet accepted by the memory
-        unsent = Scoreboard(m, "unsent", range(params.burst_beats), limit)  # accepted, beats not yet all sent
+        unsent = Scoreboard(m, "unsent", range(params.burst_beats), limit)  # taken, beats not yet all sent
         open_ = Scoreboard(m, "open", 1, limit)  # taken, not yet answered
         kept = Scoreboard(m, "kept", 1, 4 * params.burst_beats + 3)  # beats here and not sent
         asked.update(started, burst, asks)
-        unsent.update(asks, asked.oldest.last, ends)
+        unsent.update(started, burst.last, ends)
         open_.update(started, burst.final, answered)
         kept.update(dut.beats.valid & dut.beats.ready, dut.beats.payload.data, sends)
-        beat, whole = Signal(range(params.burst_beats + 1)), Signal(range(limit + 1))
+        beat, whole, accepted = Signal(range(params.burst_beats + 1)), Signal(range(limit + 1)), Signal(range(limit + 1))
         with m.If(sends):
             m.d.sync += beat.eq(Mux(w.payload.last, 0, beat + 1))
-        m.d.sync += whole.eq(whole + ends - answered)  # sent and not yet answered
-        self.assume(m, "the memory answers only what it has whole", ~b.valid | (whole != 0))
+        # Bursts not yet answered: those whose data are sent, those whose addresses are.
+        m.d.sync += [whole.eq(whole + ends - answered), accepted.eq(accepted + asks - answered)]
+        self.assume(m, "the memory answers only what it has whole", ~b.valid | ((whole != 0) & (accepted != 0)))
         self.watch(
             start=started, aw_valid=aw.valid, aw_addr=aw.payload.addr, aw_len=aw.payload.len, w_valid=w.valid,
             w_last=w.payload.last, done=dut.done, idle=dut.idle, asked=asked.count, unsent=unsent.count,
@@ -69,7 +71,7 @@ class WritesAreWhole(Checker):
                        & (aw.payload.len == asked.oldest.last))
         self.prove(m, "a burst taken is on AW at once", aw.valid == (asked.count != 0))
         with m.If(w.valid):
-            self.prove(m, "no data before their address is accepted", unsent.count != 0)
+            self.prove(m, "no data without a burst", unsent.count != 0)
             self.prove(m, "last is on the last beat", w.payload.last == (beat == unsent.oldest))
             self.prove(m, "the beats go out in order, none twice",
                        (kept.count != 0) & (w.payload.data == kept.oldest) & (w.payload.strb == ~kept.oldest))
@@ -79,13 +81,14 @@ class WritesAreWhole(Checker):
             m.d.sync += waits.eq(waits + 1)
         with m.Else():
             m.d.sync += waits.eq(0)
-        self.prove(m, "an accepted burst's beats are offered at most two cycles later", waits < 3)
+        self.prove(m, "a burst's beats are offered at most two cycles after its address, accepted or not", waits < 3)
         self.prove(m, "no more bursts in flight than allowed", open_.count <= params.outstanding)
         self.prove(m, "idle: every burst taken is answered", dut.idle == (open_.count == 0))
         self.prove(m, "an answer is always accepted", b.ready)
         self.prove(m, "done: the answer to the last burst of a piece", dut.done == (answered & open_.oldest))
         self.prove(m, "an error is reported when an answer says so", dut.error == (answered & b.payload.resp[1]))
         self.prove(m, "stop: no burst is taken", ~(dut.stop & started))
+        self.reach(m, "all data of a burst are accepted before its address", aw.valid & ~aw.ready & (unsent.count == 0))
         self.reach(m, "the limit, all addresses accepted", (open_.count == params.outstanding) & (asked.count == 0))
         self.reach(m, "a beat of a second burst behind the first", w.valid & (beat == 1) & (whole != 0))
         self.reach(m, "a piece is done while a burst starts", dut.done & started)

@@ -337,12 +337,12 @@ def test_a_base_register_counts_towards_the_window(kind, path):
     name, op = kind.name.lower(), "store" if kind is OUT else "load"
     end = CODE_AT + 2 * 16
     inside, outside = (end - 64) // size - 1, (end - 64) // size
-    others = {other.name.lower(): 1 << 40 for other in MemType if other is not kind}
+    others = {other.name.lower(): (1 << 40) - 64 for other in MemType if other is not kind}
     assert execute((move(dram_base=inside), FINISH), path, bases={name: 64} | others).counters["insn_counter"] == 2
     refused((move(dram_base=outside), FINISH), path, Fault.DRAM_RANGE, 0,
             f"instruction 0 ({op}.{name} dram_base={outside} y_size=1 x_size=1): dram_base {outside} reaches bytes {end} to "
             f"{end + size}, outside the DRAM window 0 to {end}", bases={name: 64} | others)
-    top = (1 << 48) - 64
+    top = (1 << 40) - 64
     refused((move(), FINISH), path, Fault.DRAM_RANGE, 0,
             f"instruction 0 ({op}.{name} y_size=1 x_size=1): dram_base 0 reaches bytes {top} to {top + size}, outside the DRAM "
             f"window 0 to {end}", bases={name: top})

@@ -12,9 +12,22 @@ from vtakit.hw.params import CoreParams
 from vtakit.sim import run_image
 from vtakit.sim.faults import ProgramFault
 from vtakit.sim.fuzz import first_difference
-from vtakit.sim.rtl.host import Kind, Op, Surroundings, command, program_settings, read_register, session, until_idle
+from vtakit.sim.rtl.host import (
+    Kind,
+    Op,
+    Surroundings,
+    command,
+    program_settings,
+    read_register,
+    session,
+    until_idle,
+    write_register,
+)
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
+
+PARAMS = CoreParams(cfg=TINY)
+INP_BYTES, ACC_BYTES, OUT_BYTES = (MEMORIES[kind].bytes_in(TINY) for kind in (INP, ACC, OUT))
 
 
 def run(words, dram=b"", **options):
@@ -54,6 +67,64 @@ def test_an_address_outside_the_window_names_its_instruction_among_others(kind, 
     window = (64, CODE_AT)
     assert run((lowest, highest, highest, lowest, FINISH), window=window).counters["insn_counter"] == 5
     assert stopped_by((lowest, highest, bad, highest, lowest, lowest, FINISH), window=window) == (Fault.DRAM_RANGE, 2)
+
+
+EDGE = 1 << PARAMS.address_bits
+AT_THE_EDGE = {  # settings, instructions in memory from byte 0, the fault and the instruction that is named
+    "an empty program": ({"insn_count": 0}, (FINISH,), Fault.NO_FINISH, 0),
+    "all of the program": ({"insn_addr": EDGE - 16, "insn_count": 1 << 23}, (FINISH,), Fault.DRAM_RANGE, 1),
+    "its end": ({"insn_addr": EDGE - 5 * 16, "insn_count": 6}, (FINISH,), Fault.DRAM_RANGE, 5),
+    "a LOAD from the edge on": (
+        {"base_inp": EDGE - 64}, (load(UOP), load(INP, dram_base=64 // INP_BYTES), FINISH), Fault.DRAM_RANGE, 1),
+    "a LOAD that ends behind the edge": (
+        {"base_inp": EDGE - 64}, (load(INP, dram_base=64 // INP_BYTES - 1, x_size=2), FINISH), Fault.DRAM_RANGE, 0),
+    "the last row of a LOAD": (
+        {"base_acc": EDGE - 1024}, (load(ACC, y_size=3, x_stride=512 // ACC_BYTES), FINISH), Fault.DRAM_RANGE, 0),
+    "a LOAD as far beyond as can be": (
+        {"base_acc": EDGE - 64}, (load(ACC, dram_base=2**32 - 1, y_size=65535, x_stride=65535), FINISH), Fault.DRAM_RANGE, 0),
+    "a STORE from the edge on": (
+        {"base_out": EDGE - 64}, (store(), store(dram_base=64 // OUT_BYTES), FINISH), Fault.DRAM_RANGE, 1),
+}
+
+
+@pytest.mark.parametrize("case", AT_THE_EDGE)
+@pytest.mark.parametrize("window_high", [EDGE, 2 * EDGE - 1])
+def test_what_leaves_the_address_space_is_a_fault_and_wraps_nowhere(case, window_high):
+    """Also with a window that reaches beyond the space. The memory has nothing at the edge, and answers so to who asks there."""
+    given, words, fault, index = AT_THE_EDGE[case]
+    settings = {"insn_addr": 0, "insn_count": len(words), "window_low": 0, "window_high": window_high} | given
+    image = to_bytes(list(words)).ljust(4096, b"\xAA")
+    dram = bytearray(image)
+    ops = [op for name, value in settings.items() for op in write_register(name, value)]
+    told = [op for name in ("status", "error", "error_insn") for op in read_register(name)]
+    done = session(PARAMS, dram, [*ops, command("start"), until_idle(), *told], Surroundings(max_cycles=20_000))
+    registers = done.registers()
+    assert registers["status"] == mask_of("status", "error")
+    assert (registers["error"] & mask_of("error", "fault"), registers["error_insn"]) == (fault, index)
+    assert dram == image
+
+
+def test_the_last_bytes_of_the_address_space_can_be_asked_for():
+    """The memory's answer is an error, not ours."""
+    words = (load(INP, dram_base=64 // INP_BYTES - 1), FINISH)
+    settings = {"insn_count": 2, "window_high": EDGE, "base_inp": EDGE - 64}
+    ops = [op for name, value in settings.items() for op in write_register(name, value)]
+    told = [*read_register("error"), *read_register("error_insn")]
+    done = session(PARAMS, bytearray(to_bytes(list(words)).ljust(64, b"\0")), [*ops, command("start"), until_idle(), *told],
+                   Surroundings(max_cycles=20_000))
+    assert done.registers() == {"error": Fault.BUS_READ | Stage.LOAD << 8, "error_insn": 0}
+
+
+@pytest.mark.parametrize("writes_nothing", [False, True])
+def test_a_write_error_names_its_store_whatever_else_is_under_way(writes_nothing):
+    """Many bursts in flight, their answers one behind the other; between the STOREs some that write nothing."""
+    stores = [store(dram_base=16 * n, x_size=1) for n in range(12)]
+    words = [word for each in stores for word in ((each, store(x_size=0)) if writes_nothing else (each,))]
+    for victim in range(0, 12):
+        for stall in (0, 50, 85):
+            error = 16 * victim * OUT_BYTES
+            found = stopped_by((*words, FINISH), write_error=error, stall=stall, seed=victim, latency=60)
+            assert found == (Fault.BUS_WRITE, victim * (1 + writes_nothing)), (victim, stall)
 
 
 def test_a_deadlock_behind_a_full_instruction_queue_is_found():

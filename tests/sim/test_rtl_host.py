@@ -59,17 +59,32 @@ def test_identity_and_configuration_registers():
     }
 
 
-def test_every_setting_is_kept_as_far_as_its_bits_exist():
-    writable = [r for r in REGISTERS if r.mode is AccessMode.READ_WRITE]
-    ones = [op for r in writable for op in (*write_register(r.name, 2**64 - 1), *read_register(r.name))]
-    bits = {"insn_count": 24, "window_high": PARAMS.address_bits + 1}
-    want = {r.name: (1 << bits.get(r.name, PARAMS.address_bits)) - r.align for r in writable}
-    assert talk(ones).registers() == want
-    values = {r.name: 0x1234_5678_9ABC * (n + 3) for n, r in enumerate(writable)}
+WRITABLE = [r for r in REGISTERS if r.mode is AccessMode.READ_WRITE]
+BITS = {r.name: {"insn_count": 24, "window_high": PARAMS.address_bits + 1}.get(r.name, PARAMS.address_bits) for r in WRITABLE}
+
+
+def test_every_setting_is_kept():
+    want = {r.name: (1 << BITS[r.name]) - r.align for r in WRITABLE}
+    done = talk(op for name, bits in BITS.items() for op in (*write_register(name, (1 << bits) - 1), *read_register(name)))
+    assert done.registers() == want
+    assert {op.response for op in done.answers} == {OKAY}
+    values = {name: 0x1234_5678_9ABC * (n + 3) & (1 << bits) - 1 for n, (name, bits) in enumerate(BITS.items())}
     ops = [op for name, value in values.items() for op in write_register(name, value)]
     done = talk([*ops, *(op for name in values for op in read_register(name))], around=Surroundings(stall=60, seed=4))
     assert done.registers() == {name: value & want[name] for name, value in values.items()}
     assert {op.response for op in done.answers} == {OKAY}
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_a_bit_that_a_setting_does_not_have_is_refused(name):
+    bits, words = BITS[name], next(r.words for r in WRITABLE if r.name == name)
+    last = offset_of(name) + 4 * (words - 1)
+    for bit in range(bits, 32 * words):
+        done = talk([
+            *write_register(name, 64), Op(kind=Kind.WRITE, address=last, value=1 << bit - 32 * (words - 1)), *read_register(name),
+        ])
+        assert [op.response for op in done.answers] == [OKAY] * words + [SLVERR] + [OKAY] * words, bit
+        assert done.registers() == {name: 64}, bit
 
 
 def test_what_no_register_allows_is_answered_with_an_error():

@@ -110,6 +110,35 @@ async def stops_at_the_first_wrong_instruction(dut, slow):
 
 
 @cocotb.test()
+async def an_empty_program_is_a_fault(dut):
+    bench, memory = await started(dut, 1, Timing(), [], 0x200)
+    state = bench.watch("fault", "fault_index")
+    await bench.rest(30)
+    assert state.now == {"fault": 0, "fault_index": 0}, "before its start"
+    await start(bench)
+    await bench.rest(3)
+    assert state.now == {"fault": int(Fault.NO_FINISH), "fault_index": 0}
+    assert not memory.bursts
+
+
+@cocotb.test()
+@cocotb.parametrize(inside=[1, 2, 3, 40])
+async def a_program_that_leaves_the_address_space_is_a_fault_of_the_first_instruction_beyond(dut, inside):
+    p = params()
+    words = [encode(p.cfg, "load", memory_type=MemType.INP)] * inside + [encode(p.cfg, "finish")]
+    bench, memory = await started(dut, 1, Timing(), words, 0)
+    bench.pins.set("address", (1 << p.address_bits) - inside * INSN_BYTES)
+    sinks = {stage: bench.sink(stage.name.lower()) for stage in Stage}
+    state = bench.watch("fault", "fault_index")
+    await bench.rest(3)
+    await start(bench)
+    await bench.rest(100)
+    assert state.now == {"fault": int(Fault.DRAM_RANGE), "fault_index": inside}
+    assert not memory.bursts
+    assert not any(sink.items for sink in sinks.values())
+
+
+@cocotb.test()
 @cocotb.parametrize(slow=STALLS)
 async def an_instruction_that_cannot_be_read_stops_it(dut, slow):
     p = params()

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import cocotb
 from board import READERS, blocks, params
+from cocotb.triggers import FallingEdge, ReadOnly
 
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.memory import AxiMemory, Timing
@@ -68,6 +69,41 @@ async def readers_take_turns(dut):
         source.gave = lambda item, n=n: owners.append(n)
     await bench.run(lambda: len(owners) >= BURSTS, 2000, "bursts")
     assert all(a != b for a, b in pairwise(owners)), owners
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0, 50], withheld=STALLS, accepted=[1, 8])
+async def a_reader_waits_for_one_burst_of_each_other(dut, stall, withheld, accepted):
+    timing = Timing(stall=stall, outstanding=accepted)
+    _, bench, _, _, sources, _ = await started(dut, stall + withheld, timing, withheld, 3)
+    passed, longest = [[0] * READERS for _ in range(READERS)], [0]
+
+    def see(now):
+        valid, ready = ([now[f"requests{n}__{pin}"] for n in range(READERS)] for pin in ("valid", "ready"))
+        goes = [n for n in range(READERS) if valid[n] and ready[n]]
+        for n in range(READERS):
+            for other in goes:
+                passed[n][other] += 1
+            if not valid[n] or n in goes:
+                passed[n] = [0] * READERS
+            longest[0] = max(longest[0], *passed[n])
+
+    bench.watch(*(f"requests{n}__{pin}" for n in range(READERS) for pin in ("valid", "ready")), see=see)
+    await bench.run(lambda: all(source.taken == BURSTS for source in sources), 40_000, "all bursts")
+    assert longest[0] == 1
+
+
+@cocotb.test()
+@cocotb.parametrize(after=range(20, 28))
+async def in_a_reset_no_beat_is_taken(dut, after):
+    _, bench, *_ = await started(dut, after, Timing(latency=2), 0, 8)
+    await bench.rest(after)
+    dut.rst.value = 1
+    bench.pins.set("axi__r__valid", 1)
+    await ReadOnly()
+    assert not bench.pins.get("axi__r__ready")
+    assert not any(bench.pins.get(f"returned{n}__valid") for n in range(READERS))
+    await FallingEdge(dut.clk)
 
 
 @cocotb.test()

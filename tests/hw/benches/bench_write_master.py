@@ -2,6 +2,7 @@
 
 import cocotb
 from board import blocks, params
+from cocotb.triggers import FallingEdge, ReadOnly
 
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.memory import AxiMemory, Timing
@@ -34,9 +35,9 @@ async def started(dut, seed, timing, withheld, late):
 
 
 @cocotb.test()
-@cocotb.parametrize(stall=STALLS, withheld=STALLS, late=STALLS, latency=[1, 20])
-async def writes_what_the_strobes_name(dut, stall, withheld, late, latency):
-    timing = Timing(latency=latency, stall=stall)
+@cocotb.parametrize(stall=STALLS, withheld=STALLS, late=STALLS, latency=[1, 20], wants=["any", "data", "both"])
+async def writes_what_the_strobes_name(dut, stall, withheld, late, latency, wants):
+    timing = Timing(latency=latency, stall=stall, wants=wants)
     bench, memory, _, data, bursts, beats, image = await started(dut, stall + withheld + late, timing, withheld, late)
     done = []
     state = bench.watch("done", "error", "idle", see=lambda now: now["done"] and done.append(bench.cycle))
@@ -53,6 +54,38 @@ async def writes_what_the_strobes_name(dut, stall, withheld, late, latency):
     assert memory.dram == image
     assert len(done) == finals
     assert state.now == {"done": 0, "error": 0, "idle": 1}
+
+
+@cocotb.test()
+@cocotb.parametrize(wants=["any", "data"])
+async def data_are_offered_beside_their_address(dut, wants):
+    """Within two cycles of it, whether or not the memory takes it."""
+    bench, memory, _, _, _, _, _ = await started(dut, 4, Timing(stall=60, wants=wants), 0, 0)
+    waits, longest, first = [0], [0], [0]
+
+    def see(now):
+        alone = now["axi__aw__valid"] and not now["axi__w__valid"] and not memory.ahead
+        waits[0] = waits[0] + 1 if alone else 0
+        longest[0] = max(longest[0], waits[0])
+        first[0] += memory.ahead > 0
+
+    bench.watch("axi__aw__valid", "axi__w__valid", see=see)
+    await bench.run(lambda: len(memory.write_bursts) == BURSTS and memory.idle, 20_000, "all bursts answered")
+    assert longest[0] <= 2
+    assert first[0], "no data came before their address"
+
+
+@cocotb.test()
+@cocotb.parametrize(after=range(30, 38))
+async def in_a_reset_no_answer_is_taken(dut, after):
+    bench, *_ = await started(dut, after, Timing(latency=2), 0, 0)
+    await bench.rest(after)
+    dut.rst.value = 1
+    bench.pins.set("axi__b__valid", 1)
+    await ReadOnly()
+    assert not bench.pins.get("axi__b__ready")
+    assert not bench.pins.get("done")
+    await FallingEdge(dut.clk)
 
 
 @cocotb.test()

@@ -4,7 +4,7 @@ import random
 
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 
 from vtakit.hw.isa.codec import encode, to_bytes
@@ -80,7 +80,8 @@ async def check(host, memory, program):
 @cocotb.test()
 @cocotb.parametrize(stall=[0, 50, 80], latency=[1, 40], seed=range(4))
 async def random_programs_give_the_definitions_memory(dut, stall, latency, seed):
-    bench, memory, host = await started(dut, seed, Timing(latency=latency, stall=stall, outstanding=1 + 5 * seed), stall)
+    timing = Timing(latency=latency, stall=stall, outstanding=1 + 5 * seed, wants=("any", "data", "both")[seed % 3])
+    bench, memory, host = await started(dut, seed, timing, stall)
     program = random_program(CFG, 100 * stall + 10 * latency + seed)
     await start(host, memory, program)
     await check(host, memory, program)
@@ -149,13 +150,15 @@ async def settings_keep_what_is_written_byte_by_byte(dut, stall):
     writable = [r for r in REGISTERS if r.mode is AccessMode.READ_WRITE]
     for _ in range(60):
         register = pick.choice(writable)
-        word, value, strobes = pick.randrange(register.words), pick.getrandbits(32), pick.getrandbits(4)
-        assert await host.write_word(offset_of(register.name) + REGISTER_BYTES * word, value, strobes) == OKAY
+        word, value, strobes = pick.randrange(register.words), pick.getrandbits(pick.choice((8, 9, 32))), pick.getrandbits(4)
         mask = sum(0xFF << 8 * n for n in range(4) if strobes >> n & 1) << 32 * word
-        model[register.name] = model.get(register.name, 0) & ~mask | value << 32 * word & mask
+        exists = not (value << 32 * word & mask) >> bits.get(register.name, PARAMS.address_bits)
+        answer = await host.write_word(offset_of(register.name) + REGISTER_BYTES * word, value, strobes)
+        assert answer == (OKAY if exists else SLVERR), f"{value:x} with strobes {strobes:04b} to word {word} of {register.name}"
+        if exists:
+            model[register.name] = model.get(register.name, 0) & ~mask | value << 32 * word & mask
     for register in writable:
-        kept = model.get(register.name, 0) & ((1 << bits.get(register.name, PARAMS.address_bits)) - 1) & -register.align
-        assert await host.read(register.name) == kept, register.name
+        assert await host.read(register.name) == model.get(register.name, 0) & -register.align, register.name
 
 
 @cocotb.test()
@@ -194,6 +197,32 @@ async def a_reset_in_mid_run_leaves_the_memory_port_in_order(dut, stall, after):
     await check(host, memory, other)
 
 
+@cocotb.test()
+@cocotb.parametrize(after=range(8))
+async def what_is_offered_during_a_reset_waits_for_its_end(dut, after):
+    """Also in its first cycle, which is the pin's second: a register comes first. Nothing of the memory's is taken either."""
+    bench, memory, host = await started(dut, after, Timing(latency=20))
+    program = random_program(CFG, 50)
+    await start(host, memory, program)
+    await bench.rest(10 * after)
+    dut.rst.value = 1
+    await bench.step()
+    ready = ("s_axil_awready", "s_axil_wready", "s_axil_arready", "m_axi_rready", "m_axi_bready")
+    access = [bench.dut.s_axil_awvalid, bench.dut.s_axil_wvalid, bench.dut.s_axil_arvalid]
+    for pin in access:
+        pin.value = 1
+    for cycle in range(4):
+        await ReadOnly()
+        for name in ready[: 3 if cycle < 1 else 5]:
+            assert not getattr(dut, name).value, f"{name} in cycle {cycle} of the reset"
+        await FallingEdge(dut.clk)
+    for pin in access:
+        pin.value = 0
+    dut.rst.value = 0
+    assert await host.write("base_inp", 0x40) == [OKAY, OKAY]
+    assert await host.read("base_inp") == 0x40
+
+
 async def run_words(host, memory, words, *, bad=(), size=8192):
     """Run instructions that lie at byte 4096."""
     memory.dram[:] = (bytes(4096) + to_bytes(words)).ljust(size, b"\0")
@@ -209,6 +238,7 @@ STORE = encode(CFG, "store", memory_type=MemType.OUT, x_size=4, y_size=1, dram_b
 WRONG = {  # words, byte addresses with error answers, the fault, its stage and instruction
     "an unknown opcode": ([ACC, 7, FINISH], (), Fault.UNKNOWN_OPCODE, Stage.COMPUTE, 1),
     "a deadlock": ([encode(CFG, "load", memory_type=MemType.INP, pop_next=1), FINISH], (), Fault.DEADLOCK, Stage.COMPUTE, 0),
+    "an empty program": ([], (), Fault.NO_FINISH, Stage.COMPUTE, 0),
     "no FINISH": ([LOAD, ACC], (), Fault.NO_FINISH, Stage.COMPUTE, 1),
     "a scratchpad left": ([encode(CFG, "load", memory_type=MemType.WGT, x_size=1, y_size=1, sram_base=CFG.wgt_depth), FINISH],
                           (), Fault.SRAM_RANGE, Stage.LOAD, 0),
@@ -240,6 +270,34 @@ async def a_wrong_program_or_a_bus_error_is_named_and_forgotten_at_the_next_star
     memory.bad = frozenset()
     await start(host, memory, program)
     await check(host, memory, program)
+
+
+@cocotb.test()
+@cocotb.parametrize(victim=[0, 1, 2, 7, 9], writes_nothing=[False, True])
+async def a_write_error_names_its_store_when_all_answers_come_at_once(dut, victim, writes_nothing):
+    """One answer a cycle, as soon as all data are written; between the STOREs some that write nothing."""
+    _, memory, host = await started(dut, victim, Timing(latency=1))
+    stores, apart = 10, 64 // CFG.out_bytes
+    words = [encode(CFG, "store", memory_type=MemType.OUT, x_size=1, y_size=1, dram_base=apart * n) for n in range(stores)]
+    if writes_nothing:
+        words.insert(stores // 2, encode(CFG, "store", memory_type=MemType.OUT))
+    memory.answers = lambda: len(memory.write_bursts) == stores
+    end = await run_words(host, memory, [*words, FINISH], bad=(64 * victim // PARAMS.bus_bytes * PARAMS.bus_bytes,))
+    named = victim + (writes_nothing and victim >= stores // 2)
+    assert end == {"done": False, "error": True, "fault": Fault.BUS_WRITE, "stage": Stage.STORE, "insn": named}, end
+
+
+@cocotb.test()
+async def nothing_lies_beyond_the_address_space_whatever_the_window_says(dut):
+    _, memory, host = await started(dut, 1)
+    edge = 1 << PARAMS.address_bits
+    words = [encode(CFG, "load", memory_type=MemType.INP, dram_base=64 // CFG.inp_bytes - 1, x_size=2, y_size=1), FINISH]
+    memory.dram[:] = to_bytes(words).ljust(4096, b"\0")
+    await host.set_up(0, 2, {"inp": edge - 64}, (0, 2 * edge - 1))
+    assert await host.command("start") == OKAY
+    end = await host.until_idle(CYCLES)
+    assert end == {"done": False, "error": True, "fault": Fault.DRAM_RANGE, "stage": Stage.LOAD, "insn": 0}, end
+    assert all(address < 4096 for address, _ in memory.read_bursts)
 
 
 @cocotb.test()
