@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import interruptible, wait_for
 
 from vtakit.hw.isa.asm import asm_program, disasm_program
 from vtakit.hw.isa.config import DEFAULT, NAMED
@@ -298,16 +299,10 @@ def workers_of(pid):
 
 @pytest.mark.parametrize("later", [0, 0.2, 0.5, 4])  # while the workers start, import, or work: all must end alike
 def test_a_real_interrupt_stops_a_long_run_at_once(later):
-    call = [sys.executable, "-m", "vtakit.runtime", "fuzz", "--programs", "1000000", "--jobs", "2"]
-    process = subprocess.Popen(
-        call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # whatever ours is: nohup ignores it
-    )
+    words = ["fuzz", "--programs", "1000000", "--jobs", "2"]
+    process = interruptible("-m", "vtakit.runtime", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        deadline = time.monotonic() + 120  # a loaded machine takes its time to import
-        while len(workers_of(process.pid)) < 2:
-            assert time.monotonic() < deadline, "no workers have been started"
-            time.sleep(0.01)
+        wait_for(lambda: len(workers_of(process.pid)) == 2, 120)
         time.sleep(later)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         out, err = process.communicate(timeout=20)
