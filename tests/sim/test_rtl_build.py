@@ -1,0 +1,90 @@
+"""How models of the RTL are made and kept: by what, with which pins, and what is said when that cannot be."""
+
+import stat
+
+import pytest
+from amaranth.back import verilog
+from support import raises
+
+from vtakit.hw.isa.config import NAMED
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.params import CoreParams
+from vtakit.hw.top import TOP_NAME, Top
+from vtakit.sim import verilator as tools
+from vtakit.sim.rtl import build
+from vtakit.sim.rtl.wrapper import WRAPPER_NAME, wrapper
+
+PARAMS = CoreParams(cfg=NAMED["tiny"])
+
+
+@pytest.fixture
+def a_compiler(tmp_path, monkeypatch):
+    """Puts a `g++` on PATH that says these macros; called again, the same path says others."""
+    def put(folder, macros):
+        path = tmp_path / folder / "g++"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\necho '{macros}'\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setattr(tools.sys, "executable", str(path.parent / "python"))
+        monkeypatch.setenv("PATH", f"{path.parent}:/usr/bin:/bin")
+        tools.compiler_identity.cache_clear()
+
+    yield put
+    tools.compiler_identity.cache_clear()
+
+
+def test_a_model_is_kept_by_compiler_version_machine_and_path(a_compiler):
+    keys = []
+    for folder, macros in (("a", "VERSION 1"), ("a", "VERSION 2"), ("a", "VERSION 2 AVX"), ("b", "VERSION 2"), ("a", "VERSION 1")):
+        a_compiler(folder, macros)
+        keys.append(build.model_hash(PARAMS, "", 1))
+    assert len(set(keys)) == 4
+    assert keys[0] == keys[-1]
+
+
+def test_a_model_is_kept_by_what_it_is_made_of(monkeypatch):
+    keys = {build.model_hash(PARAMS, *options) for options in (("", 1), ("vcd", 1), ("", 2))}
+    keys.add(build.model_hash(CoreParams(cfg=NAMED["tiny"], bus_bits=128), "", 1))
+    for name in ("_COMPILE", "_VERILATE", "_COUNTED"):
+        with monkeypatch.context() as patch:
+            patch.setattr(build, name, ("-Dother",))
+            keys.add(build.model_hash(PARAMS, "", 1))
+    assert len(keys) == 7
+
+
+def test_without_a_compiler_there_is_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(tools.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with raises(VtakitError, "simulating the RTL needs g++: apt install g++"):
+        build.library(PARAMS)
+
+
+def test_a_step_that_fails_names_its_tool_and_where_it_said_what(a_compiler, monkeypatch, tmp_path):
+    a_compiler("a", "VERSION 1")
+    monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
+    monkeypatch.setattr(build, "to_verilog", lambda params: "module vta(clk);\n  input clk;\nnonsense\nendmodule\n")
+    with pytest.raises(VtakitError) as failed:
+        build.library(PARAMS)
+    log = next((tmp_path / "rtl").glob("*.log"))
+    assert str(failed.value) == f"cannot build the RTL model: verilator failed with status 1; its output is in {log}"
+    assert "syntax error" in log.read_text()
+    assert {path.suffix for path in (tmp_path / "rtl").iterdir()} == {".log", ".lock"}  # what was half-built is gone
+
+
+@pytest.mark.parametrize("bus_bits", [64, 512])
+def test_the_wrapper_has_every_pin_and_no_input_but_the_clock(bus_bits):
+    top = Top(CoreParams(cfg=NAMED["tiny"], bus_bits=bus_bits))
+    text = wrapper(str(verilog.convert(top, name=TOP_NAME, emit_src=False)))
+    head, body = text.split(";", 1)
+    assert head.startswith(f"module {WRAPPER_NAME}(input clk, output ")
+    assert head.count("input") == 1
+    pins = {path[0]: (member.flow.name, member.shape) for path, member, _ in top.signature.flatten(top)}
+    assert len(pins) > 50
+    for name, (flow, width) in {**pins, "rst": ("In", 1)}.items():
+        bits = f"[{width - 1}:0] " if width > 1 else ""
+        assert f".{name}({name})" in body
+        if flow == "Out":
+            assert f"output {bits}{name}" in head
+        else:
+            assert f"  reg {bits}next_{name} /*verilator public_flat_rw*/;\n  reg {bits}{name};\n" in body
+            assert f"    {name} <= next_{name};\n" in body
