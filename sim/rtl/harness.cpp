@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -21,6 +22,9 @@
 #include "Vvta___024root.h"
 #include "verilated.h"
 #if defined(WAVE_VCD)
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "verilated_vcd_c.h"
 using Wave = VerilatedVcdC;
 #elif defined(WAVE_FST)
@@ -41,7 +45,7 @@ constexpr size_t kMostEarlyBeats = 64;  // write data that the memory takes befo
 constexpr int kStages = 3, kPollCycles = 32, kResetCycles = 4;
 constexpr uint64_t kIndexMask = (1ull << INDEX_BITS) - 1;
 
-enum Ending : uint64_t { kRunning, kEnded, kTimeout, kPageCrossed, kWrongLast, kUnstable, kWrongBurst };
+enum Ending : uint64_t { kRunning, kEnded, kTimeout, kNoWave, kPageCrossed, kWrongLast, kUnstable, kWrongBurst };
 enum OpKind : uint32_t { kWrite, kRead, kPoll, kWait };  // poll: read until no bit of `value` is set; wait: `value` cycles
 enum EventKind : uint32_t { kCause, kStart, kRetire, kEnd };
 
@@ -293,6 +297,34 @@ class Host {
     std::array<bool, 3> wants_{};  // AW, W, AR
 };
 
+#ifdef WAVE_VCD
+// Verilator ends the process when it cannot write; this file keeps the first error and drops all behind it.
+class WaveFile : public VerilatedVcdFile {
+  public:
+    int error = 0;
+
+    bool open(const std::string& name) override {
+        file_ = ::open(name.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0666);
+        return !note(file_);
+    }
+    void close() override { note(::close(file_)); }
+    ssize_t write(const char* data, ssize_t size) override {
+        if (error) return size;
+        const ssize_t done = ::write(file_, data, size);
+        if (done < 0 && errno == EINTR) return 0;
+        return note(done) ? size : done;
+    }
+
+  private:
+    bool note(ssize_t result) {
+        if (result < 0 && !error) error = errno;
+        return result < 0;
+    }
+
+    int file_ = -1;
+};
+#endif
+
 }  // namespace
 
 extern "C" {
@@ -303,7 +335,11 @@ struct Model {
 #ifdef WAVE
         if (s.wave) {
             context.traceEverOn(true);
+#ifdef WAVE_VCD
+            wave = std::make_unique<Wave>(&wave_file);
+#else
             wave = std::make_unique<Wave>();
+#endif
             top.trace(wave.get(), 99);
             wave->open(s.wave);
         }
@@ -320,6 +356,7 @@ struct Model {
         for (const uint64_t end = cycle + cycles; cycle < end;) {
             if (host.finished()) return kEnded;
             if (cycle >= s.max_cycles) return kTimeout;
+            if (wave_error()) return kNoWave;
             fall();
             const Ending ending = memory.sample(pins, cycle);
             if (ending != kRunning) return ending;
@@ -375,6 +412,15 @@ struct Model {
 #endif
     }
 
+    // What kept the waveform from being written, as an `errno`; of an .fst file Verilator does not say.
+    int wave_error() const {
+#ifdef WAVE_VCD
+        return wave_file.error;
+#else
+        return 0;
+#endif
+    }
+
     Settings s;
     Random random;
     Memory memory;
@@ -386,6 +432,9 @@ struct Model {
     bool was_busy = false;
     std::array<uint32_t, kStages> causes{};
     std::vector<Event> events;
+#ifdef WAVE_VCD
+    WaveFile wave_file;
+#endif
 #ifdef WAVE
     std::unique_ptr<Wave> wave;
     uint64_t wave_time = 0;
@@ -411,12 +460,15 @@ uint64_t vta_events(Model* model, const Event** events) {
     return model->events.size();
 }
 
-void vta_close(Model* model) {
+// Returns `wave_error` of the whole waveform.
+int vta_close(Model* model) {
     model->top.final();
 #ifdef WAVE
     if (model->wave) model->wave->close();
 #endif
+    const int error = model->wave_error();
     delete model;
+    return error;
 }
 
 }  // extern "C"

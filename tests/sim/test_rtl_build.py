@@ -35,7 +35,7 @@ def a_compiler(tmp_path, monkeypatch):
 
 def test_a_model_is_kept_by_compiler_version_machine_and_path(a_compiler):
     keys = []
-    for folder, macros in (("a", "VERSION 1"), ("a", "VERSION 2"), ("a", "VERSION 2 AVX"), ("b", "VERSION 2"), ("a", "VERSION 1")):
+    for folder, macros in (("a", "1"), ("a", "2"), ("a", "2 AVX"), ("b", "2"), ("a", "1")):
         a_compiler(folder, macros)
         keys.append(build.model_hash(PARAMS, "", 1))
     assert len(set(keys)) == 4
