@@ -4,14 +4,20 @@ import stat
 
 import pytest
 from amaranth.back import verilog
-from support import raises
+from hypothesis import given, settings
+from support import raises, random_configs
 
-from vtakit.hw.isa.config import NAMED
+from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME, Top
 from vtakit.sim import verilator as tools
+from vtakit.sim.decode import Decoded, Memories
+from vtakit.sim.fsim import bases_of
+from vtakit.sim.fuzz import random_config
+from vtakit.sim.random_programs import RandomProgram
 from vtakit.sim.rtl import build
+from vtakit.sim.rtl.training import MOST_CYCLES, product, training_programs
 from vtakit.sim.rtl.wrapper import WRAPPER_NAME, wrapper
 
 PARAMS = CoreParams(cfg=NAMED["tiny"])
@@ -88,3 +94,34 @@ def test_the_wrapper_has_every_pin_and_no_input_but_the_clock(bus_bits):
         else:
             assert f"  reg {bits}next_{name} /*verilator public_flat_rw*/;\n  reg {bits}{name};\n" in body
             assert f"    {name} <= next_{name};\n" in body
+
+
+def trainable(cfg: VTAConfig) -> None:
+    """There is a trial run of legal programs, and it is a short one."""
+    programs = training_programs(CoreParams(cfg=cfg))
+    assert len(programs) > 5
+    for program in programs:
+        decoded = Decoded(cfg, program.dram[program.insn_addr : program.insn_addr + INSN_BYTES * program.insn_count])
+        bases = bases_of(program.bases if isinstance(program, RandomProgram) else {})
+        decoded.check(Memories(bases=bases, window=(0, len(program.dram))))
+        counters = decoded.transfer_counters()
+        assert counters["gemm_counter"] <= MOST_CYCLES
+        assert sum(value for name, value in counters.items() if name.endswith("nbytes")) <= 8 * MOST_CYCLES
+
+
+@settings(max_examples=60)
+@given(random_configs())
+def test_every_configuration_has_a_trial_run(cfg):
+    trainable(cfg)
+
+
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_every_configuration_of_the_fuzzer_has_a_trial_run(first):
+    for seed in range(first, first + 20):
+        trainable(random_config(seed, 512))
+
+
+def test_the_trial_run_of_a_usual_configuration_keeps_its_matrix_core_busy():
+    image = product(CoreParams(cfg=NAMED["default"])).link()
+    code = image.dram[image.insn_addr : image.insn_addr + INSN_BYTES * image.insn_count]
+    assert Decoded(NAMED["default"], code).transfer_counters()["gemm_counter"] == 64 * 8 * 8
