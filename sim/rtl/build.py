@@ -4,7 +4,6 @@ import hashlib
 import os
 import pickle
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from vtakit.hw.verilog import source_hash, to_verilog
 from vtakit.sim.rtl.wrapper import WRAPPER_NAME, wrapper
 from vtakit.sim.verilator import (
     NATIVE,
+    building_place,
     built_once,
     cache_folder,
     compiler,
@@ -80,12 +80,11 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
     steps = Console(stderr=True)
     what = f"RTL model of block {params.cfg.block}, batch {params.cfg.batch}, {params.bus_bits}-bit bus (once, a minute or two)"
     with (
-        tempfile.TemporaryDirectory(dir=folder.parent, prefix="build.") as name,
+        building_place(folder) as work,
         steps.status(f"building the {what}: elaborating") as status,
     ):
         if not steps.is_terminal:
             steps.print(f"building the {what}", soft_wrap=True)
-        work = Path(name)
         verilog = to_verilog(params)
         (work / "vta.v").write_text(verilog + wrapper(verilog))
         (work / "vta.vlt").write_text(_CONFIG)

@@ -69,6 +69,7 @@ def test_a_step_that_fails_names_its_tool_and_where_it_said_what(a_compiler, mon
     a_compiler("a", "VERSION 1")
     monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
     monkeypatch.setattr(build, "to_verilog", lambda params: "module vta(clk);\n  input clk;\nnonsense\nendmodule\n")
+    (tmp_path / "rtl" / f"{build.model_hash(PARAMS, '', 1)[:32]}.build" / "left by a process that was killed").mkdir(parents=True)
     with pytest.raises(VtakitError) as failed:
         build.library(PARAMS)
     log = next((tmp_path / "rtl").glob("*.log"))
