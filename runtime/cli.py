@@ -12,6 +12,7 @@ from pathlib import Path
 
 import vtakit
 from vtakit.hw.isa.errors import VtakitError, one_of
+from vtakit.hw.isa.process import ends_politely
 
 _COMMANDS = Path(__file__).with_name("commands")
 EXIT_ERROR = 2
@@ -33,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a letter gets its number
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = _run(name, words)
+        with ends_politely():
+            status = _run(name, words)
         if sys.stdout is not None:  # it is closed in `vtakit … >&-`
             sys.stdout.flush()
         return status

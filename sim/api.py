@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vtakit.hw.isa.config import VTAConfig, load_config
-from vtakit.hw.isa.errors import ProgramError, VtakitError, one_of
+from vtakit.hw.isa.errors import ProgramError, VtakitError, needs, one_of
 from vtakit.hw.isa.program import Program
 from vtakit.hw.isa.regs import device_features
 from vtakit.sim.trace import Trace
@@ -96,7 +96,8 @@ def find_device(name: str) -> Device:
     """The simulator called `name`."""
     if not isinstance(name, str) or name not in DEVICES:
         raise VtakitError(f"unknown device {name!r}; {one_of(DEVICES, str(name))}")
-    module: Device = import_module(DEVICES[name])
+    with needs(f"device {name!r}", "sim"):
+        module: Device = import_module(DEVICES[name])
     return module
 
 

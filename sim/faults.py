@@ -1,4 +1,4 @@
-"""The exception that every simulator and checker raises for a program that is wrong."""
+"""The exceptions that every simulator and checker raises: for a program that is wrong, and for hardware that is."""
 
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.config import VTAConfig
@@ -28,3 +28,7 @@ class ProgramFault(VtakitError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (ProgramFault, (self.fault, self.index, self.disassembly, self.detail))
+
+
+class DeviceError(VtakitError):
+    """The hardware did what no program can make it do: it hung, or broke the bus's protocol."""

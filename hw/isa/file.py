@@ -13,6 +13,8 @@ import json
 import os
 import struct
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -129,26 +131,47 @@ def read_bytes(path: str | Path, what: str) -> bytes:
         raise ProgramError(f"cannot read {what} {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def write_bytes(path: str | Path, data: bytes | bytearray, what: str) -> None:
-    """Write a file whole or not at all; failure is a `ProgramError` that calls it `what`."""
+@contextmanager
+def written_whole(path: str | Path, what: str) -> Iterator[Path]:
+    """Yields a file to write; once the block has ended well, that stands at `path`. Before, and after an error, nothing changes.
+
+    A device or pipe, such as /dev/stdout, is yielded itself. What keeps the file from standing there is a `ProgramError` that
+    calls it `what`.
+    """
     target = Path(path)
+    with _unwritable(target, what):
+        if target.exists() and not target.is_file():
+            temporary = target
+        else:
+            handle, name = tempfile.mkstemp(dir=target.parent, prefix=".vtakit.", suffix=target.suffix)
+            os.close(handle)
+            temporary = Path(name)
     try:
-        if target.exists() and not target.is_file():  # a device or pipe such as /dev/stdout: nothing to replace
-            target.write_bytes(data)
-            return
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".vtakit.")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-            umask = os.umask(0)
-            os.umask(umask)
-            Path(temporary).chmod(0o666 & ~umask)
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        yield temporary
+        if temporary != target:
+            with _unwritable(target, what):
+                umask = os.umask(0)
+                os.umask(umask)
+                temporary.chmod(0o666 & ~umask)
+                temporary.replace(target)
+    except BaseException:
+        if temporary != target:
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _unwritable(path: Path, what: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError) as error:
         raise ProgramError(f"cannot write {what} {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def write_bytes(path: str | Path, data: bytes | bytearray, what: str) -> None:
+    """Write a file whole or not at all; failure is a `ProgramError` that calls it `what`."""
+    with written_whole(path, what) as file, _unwritable(Path(path), what):
+        file.write_bytes(data)
 
 
 def load(path: str | Path) -> Program:

@@ -1,6 +1,8 @@
 """Arguments that several commands take: a configuration, and a program as a file or as a raw DRAM image."""
 
 import argparse
+import errno
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,3 +67,29 @@ def read_program(args: argparse.Namespace) -> Program | RawImage:
     if args.config is not None:
         program.require(load_config(args.config))
     return program
+
+
+def check_outputs(*outputs: tuple[str, str, str | Path | None]) -> None:
+    """Refuse files that cannot be written, or not both, before time is spent on what is to be in them.
+
+    outputs   (the option that names a file, what is to be written there, the file or None)
+    """
+    options: dict[str, str] = {}
+    for option, what, path in outputs:
+        if path is None:
+            continue
+        target = Path(path)
+        folder, place = target.parent, os.path.realpath(target)
+        if target.is_dir():
+            problem = errno.EISDIR
+        elif not folder.is_dir():
+            problem = errno.ENOTDIR if folder.exists() else errno.ENOENT
+        elif target.exists() and not target.is_file():  # a device or pipe, which may have several writers
+            continue
+        else:
+            problem = 0 if os.access(folder, os.W_OK | os.X_OK) else errno.EACCES
+        if problem:
+            raise VtakitError(f"cannot write {what} {str(path)!r}: {os.strerror(problem)}")
+        if place in options:
+            raise VtakitError(f"{options[place]} and {option} both name the file {str(path)!r}; each needs one of its own")
+        options[place] = option

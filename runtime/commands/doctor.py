@@ -8,13 +8,13 @@ import argparse
 import platform
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 
 from vtakit.hw.isa.errors import VtakitError, one_of
+from vtakit.hw.isa.process import run_tool
 
 _JOBS = {
     "core": "functional simulator, assembler, checker",
@@ -128,8 +128,8 @@ def _program_version(name: str) -> str:
     if path is None:
         return ""
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        told = run_tool([path, "--version"], limit_seconds=_TIMEOUT_SECONDS)
+    except VtakitError:
         return ""
-    match = re.search(r"\d+(\.\d+)+", done.stdout or done.stderr)
+    match = re.search(r"\d+(\.\d+)+", told)
     return match[0] if match else "found"

@@ -19,7 +19,7 @@ from vtakit.hw.isa.config import INSN_BYTES
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import read_bytes, write_bytes
 from vtakit.hw.isa.program import Program
-from vtakit.runtime.commands._arguments import add_program, number, read_program
+from vtakit.runtime.commands._arguments import add_program, check_outputs, number, read_program
 
 _OPTIONS = (  # of the devices
     "order", "path", "bus_bits", "latency", "outstanding", "bandwidth", "stall", "seed", "read_error", "write_error",
@@ -63,6 +63,11 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(program, Program):
         for name in outputs:
             program.buffer(name)
+    check_outputs(
+        *((f"--output {name}", f"output {name}", path) for name, path in outputs.items()), ("--out", "DRAM image", args.out),
+        ("--json", "statistics", args.json), ("--trace", "timeline", args.trace), ("--wave", "the waveform", args.wave),
+    )
+    if isinstance(program, Program):
         inputs = {name: read_bytes(path, f"input {name}") for name, path in _pairs(args.input, "--input").items()}
         result = sim.run(program, inputs, **options)
         config, count = program.config, len(program.insns)

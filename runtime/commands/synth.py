@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vtakit.hw.isa.config import load_config
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.errors import VtakitError, needs
 from vtakit.hw.isa.file import write_bytes
-from vtakit.runtime.commands._arguments import add_config, number
+from vtakit.runtime.commands._arguments import add_config, check_outputs, number
 
 if TYPE_CHECKING:
     from vtakit.boards.synth import Report
@@ -38,19 +38,16 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    try:
+    with needs("synthesis", "fpga"):
         from vtakit.boards.synth import find_device, synthesise
         from vtakit.hw.params import CoreParams
-    except ImportError as error:
-        raise VtakitError(f"synthesis needs the package {error.name}: pip install 'vtakit[fpga]'") from None
 
     device = find_device(args.device)
     speed = device.speed(args.speed)
     params = CoreParams(cfg=load_config("default" if args.config is None else args.config), bus_bits=args.bus_bits)
     if not args.limit:
         raise VtakitError("--limit must be at least 1 second")
-    if args.json and not args.json.parent.is_dir():  # known before minutes are spent
-        raise VtakitError(f"cannot write report {str(args.json)!r}: there is no folder {str(args.json.parent)!r}")
+    check_outputs(("--json", "report", args.json))
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("start")

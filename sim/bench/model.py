@@ -14,7 +14,15 @@ from amaranth.lib.wiring import Out, connect, flipped
 from cocotb_tools.runner import Verilator
 
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.sim.verilator import built_once, cache_folder, compiler, environment, verilator_root, verilator_version
+from vtakit.sim.verilator import (
+    built_once,
+    cache_folder,
+    compiler,
+    compiler_identity,
+    environment,
+    verilator_root,
+    verilator_version,
+)
 
 TOP = "bench_top"
 _BUILD_ARGS = ("-Wno-fatal", "-Wno-lint", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
@@ -62,7 +70,8 @@ def build(component: wiring.Component) -> Path:
     Raises `VtakitError` naming the file that holds the output of the step that failed.
     """
     text = str(verilog.convert(component, name=TOP, ports=_ports(component), emit_src=False))
-    parts = (text, _PORTS_ONLY, *_BUILD_ARGS, verilator_version(), version("cocotb"), compiler(), str(verilator_root()))
+    tools = (verilator_version(), version("cocotb"), compiler_identity(compiler()), str(verilator_root()))
+    parts = (text, _PORTS_ONLY, *_BUILD_ARGS, *tools)
     folder = cache_folder("bench") / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     return built_once(folder, TOP, lambda: _build(text, folder)).parent
 

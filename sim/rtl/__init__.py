@@ -6,14 +6,13 @@ from pathlib import Path
 import numpy as np
 
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.regs import CYCLE_CAUSES, mask_of
 from vtakit.hw.params import CoreParams
 from vtakit.sim.api import Result
 from vtakit.sim.decode import Decoded, Memories, program_bytes
-from vtakit.sim.faults import ProgramFault
+from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fsim import bases_of, window_of
 from vtakit.sim.rtl.host import NOWHERE, Surroundings, command, program_settings, read_register, session, until_idle
 
@@ -80,7 +79,7 @@ def simulate(
         stopped = f"the hardware stopped in cycle {registers['cycles']}: {fault.doc}"
         raise ProgramFault.at(cfg, fault, index, word, stopped)
     if not registers["status"] & mask_of("status", "done"):
-        raise VtakitError(f"the hardware neither finished nor found a fault: status is {registers['status']}")
+        raise DeviceError(f"the hardware neither finished nor found a fault: status is {registers['status']}")
     counters = Decoded(cfg, code).transfer_counters() | {name: registers[name] for name in _COUNTERS}
     counters |= {"read_beats": done.read_beats, "write_beats": done.write_beats}
     values = done.acc.view(f"<i{cfg.acc_bits // 8}").astype(np.int32).reshape(-1, cfg.batch, cfg.block)

@@ -3,11 +3,8 @@
 import hashlib
 import os
 import pickle
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
@@ -16,14 +13,27 @@ import vtakit
 from vtakit.hw.acc_memory import acc_banks
 from vtakit.hw.interfaces import INDEX_BITS
 from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.process import ToolError, run_tool, run_tools
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME
 from vtakit.hw.verilog import source_hash, to_verilog
-from vtakit.sim.verilator import built_once, cache_folder, compiler, environment, verilator_root, verilator_version
+from vtakit.sim.rtl.wrapper import WRAPPER_NAME, wrapper
+from vtakit.sim.verilator import (
+    NATIVE,
+    building_place,
+    built_once,
+    cache_folder,
+    compiler,
+    compiler_identity,
+    environment,
+    verilator_root,
+    verilator_version,
+)
 
 HARNESS = Path(__file__).with_name("harness.cpp")
 FAST = Path(__file__).with_name("verilated_fast.h")
 TRAINING = Path(__file__).with_name("training.py")
+WRAPPER = Path(__file__).with_name("wrapper.py")
 LIBRARY = "libvta.so"
 TOOL_SECONDS = 1200
 _CONFIG = f"""`verilator_config
@@ -38,10 +48,10 @@ WAVES: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "fst": ("--trace-fst", "WAVE_FST", ("verilated_fst_c.cpp",), ("-lz", "-llz4")),
 }
 _VERILATE = (
-    "--cc", "--prefix", "Vvta", "--top-module", TOP_NAME, "-O3", "--noassert", "--x-assign", "fast", "--x-initial", "fast",
+    "--cc", "--prefix", "Vvta", "--top-module", WRAPPER_NAME, "-O3", "--noassert", "--x-assign", "fast", "--x-initial", "fast",
     "-Wno-fatal", "-Wno-lint", "--reloop-limit", "128",  # a row of WGT as single words, which g++ makes vectors of
 )
-_COMPILE = ("-std=c++20", "-O2", "-fPIC", "-pthread")
+_COMPILE = ("-std=c++20", "-O2", *NATIVE, "-fPIC", "-pthread")
 # The hot files are compiled twice: to count which ways a trial run takes, and then for these ways.
 _COUNT = "-fprofile-generate"
 _COUNTED = ("-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile")
@@ -60,28 +70,39 @@ def library(params: CoreParams, wave: str = "", threads: int = 1) -> Path:
 
 def model_hash(params: CoreParams, wave: str, threads: int) -> str:
     """Hash of the RTL's source, the harness, the flags and the tools' versions."""
-    sources = (source_hash(params), wave, str(threads), *(path.read_text() for path in (HARNESS, FAST, TRAINING)))
-    parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, _COUNT, *_COUNTED, verilator_version(), compiler())
+    sources = (source_hash(params), wave, str(threads), *(path.read_text() for path in (HARNESS, FAST, TRAINING, WRAPPER)))
+    tools = (verilator_version(), compiler_identity(compiler()))
+    parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, _COUNT, *_COUNTED, *tools)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+def _check_fst() -> None:
+    """Told before minutes are spent: the headers that an .fst waveform needs."""
+    try:
+        run_tool([compiler(), "-E", "-x", "c++", "-"], given="#include <lz4.h>\n#include <zlib.h>\n", limit_seconds=TOOL_SECONDS)
+    except ToolError:
+        raise VtakitError("an .fst waveform needs apt install liblz4-dev zlib1g-dev; a .vcd needs neither") from None
+
+
 def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
+    if wave == "fst":
+        _check_fst()
     steps = Console(stderr=True)
     what = f"RTL model of block {params.cfg.block}, batch {params.cfg.batch}, {params.bus_bits}-bit bus (once, a minute or two)"
     with (
-        tempfile.TemporaryDirectory(dir=folder.parent, prefix="build.") as name,
+        building_place(folder) as work,
         steps.status(f"building the {what}: elaborating") as status,
     ):
         if not steps.is_terminal:
             steps.print(f"building the {what}", soft_wrap=True)
-        work = Path(name)
-        (work / "vta.v").write_text(to_verilog(params))
+        verilog = to_verilog(params)
+        (work / "vta.v").write_text(verilog + wrapper(verilog))
         (work / "vta.vlt").write_text(_CONFIG)
         root = verilator_root()
         option, define, wave_sources, libraries = WAVES[wave] if wave else ("", "", (), ())
         status.update(f"building the {what}: Verilog to C++")
         verilate = [str(root / "bin" / "verilator"), *_VERILATE, "--threads", str(threads), *([option] if wave else [])]
-        _call([*verilate, "--Mdir", "model", "vta.vlt", "vta.v"], work, folder)
+        _call([[*verilate, "--Mdir", "model", "vta.vlt", "vta.v"]], work, folder)
         status.update(f"building the {what}: compiling")
         include = root / "include"
         defines = [
@@ -100,15 +121,14 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
 
         def compile_all(sources: Iterable[Path], *more: str) -> None:
             flags = [*_COMPILE, *defines, *folders, "-include", str(FAST), *more]
-            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-                commands = [
-                    [compiler(), *flags, *(["-O0"] if source in once else []), "-c", str(source), "-o", f"{source.stem}.o"]
-                    for source in sources
-                ]
-                list(pool.map(lambda command: _call(command, work, folder), commands))
+            commands = [
+                [compiler(), *flags, *(["-O0"] if source in once else []), "-c", str(source), "-o", f"{source.stem}.o"]
+                for source in sources
+            ]
+            _call(commands, work, folder)
 
         def link(*more: str) -> None:
-            _call([compiler(), "-shared", "-pthread", *more, *objects, *libraries, "-o", LIBRARY], work, folder)
+            _call([[compiler(), "-shared", "-pthread", *more, *objects, *libraries, "-o", LIBRARY]], work, folder)
 
         compile_all((*once, *runtime))
         if wave:  # for a look at some cycles, not for speed
@@ -118,7 +138,7 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
             link(_COUNT)
             status.update(f"building the {what}: trial run")
             (work / "params").write_bytes(pickle.dumps(params))
-            _call([sys.executable, "-m", "vtakit.sim.rtl.training", "params", str(work / LIBRARY)], work, folder)
+            _call([[sys.executable, "-m", "vtakit.sim.rtl.training", "params", str(work / LIBRARY)]], work, folder)
             status.update(f"building the {what}: compiling for the usual ways")
             compile_all(usual, *_COUNTED)
         link()
@@ -128,22 +148,17 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
 
 
 def _signal(path: str) -> str:
-    """A signal of the top module as the Verilated model calls it."""
-    return "__DOT__".join([TOP_NAME, *path.split(".")])
+    """A signal of the accelerator as the Verilated model calls it."""
+    return "__DOT__".join([WRAPPER_NAME, TOP_NAME, *path.split(".")])
 
 
-def _call(command: list[str], work: Path, folder: Path) -> None:
-    tool = Path(command[0]).name
+def _call(commands: list[list[str]], work: Path, folder: Path) -> None:
     # The trial run imports the package that runs here, wherever that lies.
     path = os.pathsep.join(filter(None, [str(Path(vtakit.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    around = environment() | {"PYTHONPATH": path}
     try:
-        done = subprocess.run(
-            command, cwd=work, env=environment() | {"PYTHONPATH": path}, capture_output=True, text=True,
-            timeout=TOOL_SECONDS, check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise VtakitError(f"{tool} has not built the RTL model within {TOOL_SECONDS} s") from None
-    if done.returncode:
+        run_tools(commands, jobs=os.cpu_count() or 1, limit_seconds=TOOL_SECONDS, work=work, environment=around)
+    except ToolError as error:
         log = Path(f"{folder}.log")
-        log.write_text(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-        raise VtakitError(f"{tool} failed to build the RTL model (status {done.returncode}); its output is in {log}")
+        log.write_text(error.output)
+        raise VtakitError(f"cannot build the RTL model: {error.tool} {error.fate}; its output is in {log}") from None

@@ -1,13 +1,18 @@
 // The world around the Verilated accelerator, so that a run is one call: clock, reset, a host that works off a list of register
 // accesses, and an AXI4 memory.
 //
+// The model's only input is the clock (wrapper.py): what stands at the pins in a cycle is put into variables before the edge that
+// begins it, and the accelerator's answer in that cycle is read before the edge that ends it.
+//
 // The memory answers reads in order, `latency` cycles after their address at the earliest, moves at most `bandwidth` percent of a
 // beat a cycle in each direction, and accepts at most `outstanding` bursts of each. With `stall` percent every channel, the
 // registers' included, refuses or withholds a transfer in a cycle; some seeds then want all data of a burst before its address, or
-// both offered before they take either. It answers SLVERR to the beat or burst that holds byte
-// `read_error` or `write_error`, and DECERR beyond its end. It also checks the protocol.
+// both offered before they take either. It answers SLVERR to the beat or burst that holds byte `read_error` or `write_error`, and
+// DECERR beyond its end. It also checks the protocol.
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -18,6 +23,9 @@
 #include "Vvta___024root.h"
 #include "verilated.h"
 #if defined(WAVE_VCD)
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "verilated_vcd_c.h"
 using Wave = VerilatedVcdC;
 #elif defined(WAVE_FST)
@@ -25,15 +33,20 @@ using Wave = VerilatedVcdC;
 using Wave = VerilatedFstC;
 #endif
 
+// An input of the accelerator: what it will be from the next clock edge on.
+#define IN(name) outside__DOT__next_##name
+
 namespace {
+
+using Pins = Vvta___024root;
 
 constexpr uint64_t kPage = 4096;
 constexpr uint8_t kSlvErr = 2, kDecErr = 3;
-constexpr uint64_t kMostAhead = 256;  // beats of the longest burst there is
+constexpr size_t kMostEarlyBeats = 256;  // write data that the memory takes before their address: the longest burst there is
 constexpr int kStages = 3, kPollCycles = 32, kResetCycles = 4;
 constexpr uint64_t kIndexMask = (1ull << INDEX_BITS) - 1;
 
-enum Ending : uint64_t { kRunning, kEnded, kTimeout, kPageCrossed, kDataWithoutAddress, kWrongLast, kUnstable, kWrongBurst };
+enum Ending : uint64_t { kRunning, kEnded, kTimeout, kNoWave, kPageCrossed, kWrongLast, kUnstable, kWrongBurst };
 enum Patience : uint64_t { kAny, kDataFirst, kBoth };  // what the memory waits for before it takes a write's address or data
 enum OpKind : uint32_t { kWrite, kRead, kPoll, kWait };  // poll: read until no bit of `value` is set; wait: `value` cycles
 enum EventKind : uint32_t { kCause, kStart, kRetire, kEnd };
@@ -84,23 +97,25 @@ struct Burst {
     uint64_t ready_cycle;  // the first beat is there from this cycle on
 };
 
-// What a channel of the accelerator offers.
-struct Offer {
-    uint64_t valid, a, b;
-    uint8_t data[BUS_BYTES];
-};
-
+// Data of a write: AXI lets them come before their address.
 struct Beat {
     uint64_t strobes;
     bool last;
     uint8_t data[BUS_BYTES];
 };
 
-// A limit of `percent` of a beat a cycle.
+// What a channel of the accelerator offers.
+struct Offer {
+    uint64_t valid, a, b;
+    uint8_t data[BUS_BYTES];
+};
+
+// A limit of `percent` of a beat a cycle: within any n cycles, n * percent / 100 beats, rounded up.
 class Rate {
   public:
     explicit Rate(uint64_t percent) : percent_{percent} {}
-    void tick() { credit_ = credit_ + percent_ > 100 ? 100 : credit_ + percent_; }
+    // What is not used now is lost, but for the fraction of a beat that is left over.
+    void tick() { credit_ = std::min<uint64_t>(credit_, 99) + percent_; }
     bool allows() const { return credit_ >= 100; }
     void take() { credit_ -= 100; }
 
@@ -115,86 +130,78 @@ class Memory {
           write_rate_{s.bandwidth} {}
 
     // What was offered and not taken stays, as AXI demands.
-    void drive(Vvta& top, uint64_t cycle) {
+    void drive(Pins& pins, uint64_t cycle) {
         read_rate_.tick(), write_rate_.tick();
-        top.m_axi_arready = reads_.size() < s_.outstanding && !random_.percent(s_.stall);
+        pins.IN(m_axi_arready) = reads_.size() < s_.outstanding && !random_.percent(s_.stall);
         const bool may_aw = writes_.size() + answers_.size() < s_.outstanding && !random_.percent(s_.stall);
-        const bool may_w = write_rate_.allows() && !random_.percent(s_.stall);
-        if (patience_ == kBoth) {  // a burst's address and its first beat in one cycle
-            const bool begins = writes_.empty() && top.m_axi_awvalid && top.m_axi_wvalid && may_aw && may_w;
-            top.m_axi_awready = begins, top.m_axi_wready = begins || (!writes_.empty() && may_w);
+        const bool may_w = data_.size() < kMostEarlyBeats && write_rate_.allows() && !random_.percent(s_.stall);
+        if (patience_ == kBoth) {  // a burst's address and its first beat in one cycle; what stands now still does in the next
+            const bool stand = pins.m_axi_awvalid && !pins.IN(m_axi_awready) && pins.m_axi_wvalid && !pins.IN(m_axi_wready);
+            const bool begins = writes_.empty() && stand && may_aw && may_w;
+            pins.IN(m_axi_awready) = begins, pins.IN(m_axi_wready) = begins || (!writes_.empty() && may_w);
         } else {
-            top.m_axi_awready = may_aw && (patience_ == kAny || ahead_bursts_), top.m_axi_wready = may_w;
+            pins.IN(m_axi_awready) = may_aw && (patience_ == kAny || early_bursts_), pins.IN(m_axi_wready) = may_w;
         }
-        if (!top.m_axi_rvalid && !reads_.empty() && reads_.front().ready_cycle <= cycle && read_rate_.allows() &&
+        if (!pins.IN(m_axi_rvalid) && !reads_.empty() && reads_.front().ready_cycle <= cycle && read_rate_.allows() &&
             !random_.percent(s_.stall)) {
-            offer_read(top);
+            offer_read(pins);
         }
-        if (!top.m_axi_bvalid && !answers_.empty() && answers_.front().first <= cycle && !random_.percent(s_.stall))
-            top.m_axi_bvalid = 1, top.m_axi_bresp = answers_.front().second;
+        if (!pins.IN(m_axi_bvalid) && !answers_.empty() && answers_.front().first <= cycle && !random_.percent(s_.stall))
+            pins.IN(m_axi_bvalid) = 1, pins.IN(m_axi_bresp) = answers_.front().second;
     }
 
-    // What is transferred at the coming clock edge; to be called before it.
-    Ending sample(Vvta& top, uint64_t cycle) {
-        const bool aw = top.m_axi_awvalid && top.m_axi_awready, ar = top.m_axi_arvalid && top.m_axi_arready;
-        Ending ending = held(top);
-        if (ar) reads_.push_back({top.m_axi_araddr, top.m_axi_arlen + 1, cycle + s_.latency}), check(reads_.back(), ending);
-        if (aw) writes_.push_back({top.m_axi_awaddr, top.m_axi_awlen + 1, 0}), check(writes_.back(), ending);
-        if (top.m_axi_arvalid && (top.m_axi_arburst != 1 || 1 << top.m_axi_arsize != BUS_BYTES)) ending = kWrongBurst;
-        if (top.m_axi_awvalid && (top.m_axi_awburst != 1 || 1 << top.m_axi_awsize != BUS_BYTES)) ending = kWrongBurst;
-        took_read_ = top.m_axi_rvalid && top.m_axi_rready;
-        took_answer_ = top.m_axi_bvalid && top.m_axi_bready;
-        if (took_read_) {
-            read_beats++, read_rate_.take();
+    // What is transferred at the end of a cycle; to be called before that edge, and before the next cycle's `drive`.
+    Ending sample(Pins& pins, uint64_t cycle) {
+        const bool aw = pins.m_axi_awvalid && pins.IN(m_axi_awready), ar = pins.m_axi_arvalid && pins.IN(m_axi_arready);
+        Ending ending = held(pins);
+        if (ar) reads_.push_back({pins.m_axi_araddr, pins.m_axi_arlen + 1, cycle + s_.latency}), check(reads_.back(), ending);
+        if (aw) writes_.push_back({pins.m_axi_awaddr, pins.m_axi_awlen + 1, 0}), check(writes_.back(), ending);
+        if (pins.m_axi_arvalid && (pins.m_axi_arburst != 1 || 1 << pins.m_axi_arsize != BUS_BYTES)) ending = kWrongBurst;
+        if (pins.m_axi_awvalid && (pins.m_axi_awburst != 1 || 1 << pins.m_axi_awsize != BUS_BYTES)) ending = kWrongBurst;
+        if (pins.IN(m_axi_rvalid) && pins.m_axi_rready) {
+            pins.IN(m_axi_rvalid) = 0, read_beats++, read_rate_.take();
             if (++read_beat_ == reads_.front().beats) read_beat_ = 0, reads_.pop_front();
         }
-        if (top.m_axi_wvalid && top.m_axi_wready) {
-            Beat beat{top.m_axi_wstrb, bool(top.m_axi_wlast), {}};
-            std::memcpy(beat.data, &top.m_axi_wdata, BUS_BYTES);
-            ahead_.push_back(beat), ahead_bursts_ += beat.last, write_rate_.take();
-            if (ahead_.size() > kMostAhead) return kDataWithoutAddress;
+        if (pins.m_axi_wvalid && pins.IN(m_axi_wready)) {
+            write_beats++, write_rate_.take();
+            Beat& beat = data_.emplace_back();
+            beat.strobes = pins.m_axi_wstrb, beat.last = pins.m_axi_wlast;
+            std::memcpy(beat.data, &pins.m_axi_wdata, BUS_BYTES);
+            early_bursts_ += beat.last;
         }
-        for (; !ahead_.empty() && !writes_.empty(); ahead_.pop_front()) {
-            if (!write(ahead_.front(), cycle)) ending = kWrongLast;
-        }
-        if (took_answer_) answers_.pop_front();
+        for (; !data_.empty() && !writes_.empty(); data_.pop_front())
+            if (!write(data_.front(), cycle)) ending = kWrongLast;
+        if (pins.IN(m_axi_bvalid) && pins.m_axi_bready) pins.IN(m_axi_bvalid) = 0, answers_.pop_front();
         return ending;
-    }
-
-    // After the edge: an offer that was taken is withdrawn.
-    void settle(Vvta& top) {
-        if (took_read_) top.m_axi_rvalid = 0;
-        if (took_answer_) top.m_axi_bvalid = 0;
     }
 
     uint64_t read_beats = 0, write_beats = 0;
 
   private:
-    void offer_read(Vvta& top) {
+    void offer_read(Pins& pins) {
         const uint64_t at = reads_.front().address + uint64_t(read_beat_) * BUS_BYTES;
         if (at + BUS_BYTES <= s_.dram_size) {
-            std::memcpy(&top.m_axi_rdata, s_.dram + at, BUS_BYTES);
+            std::memcpy(&pins.IN(m_axi_rdata), s_.dram + at, BUS_BYTES);
         } else {
-            std::memset(&top.m_axi_rdata, 0, BUS_BYTES);
-            if (at < s_.dram_size) std::memcpy(&top.m_axi_rdata, s_.dram + at, s_.dram_size - at);
+            std::memset(&pins.IN(m_axi_rdata), 0, BUS_BYTES);
+            if (at < s_.dram_size) std::memcpy(&pins.IN(m_axi_rdata), s_.dram + at, s_.dram_size - at);
         }
-        top.m_axi_rvalid = 1;
-        top.m_axi_rlast = read_beat_ + 1 == reads_.front().beats;
-        top.m_axi_rresp = at >= s_.dram_size ? kDecErr : at <= s_.read_error && s_.read_error < at + BUS_BYTES ? kSlvErr : 0;
+        pins.IN(m_axi_rvalid) = 1;
+        pins.IN(m_axi_rlast) = read_beat_ + 1 == reads_.front().beats;
+        pins.IN(m_axi_rresp) = at >= s_.dram_size ? kDecErr : at <= s_.read_error && s_.read_error < at + BUS_BYTES ? kSlvErr : 0;
     }
 
-    // Takes a beat; false if WLAST is wrong.
+    // Writes a beat of the oldest burst; false if WLAST is wrong.
     bool write(const Beat& beat, uint64_t cycle) {
-        const Burst& burst = writes_.front();
-        const uint64_t at = burst.address + uint64_t(write_beat_) * BUS_BYTES;
+        const uint64_t at = writes_.front().address + uint64_t(write_beat_) * BUS_BYTES;
         if (at <= s_.write_error && s_.write_error < at + BUS_BYTES) answer_ = kSlvErr;
         for (int i = 0; i < BUS_BYTES; i++) {
             if (!(beat.strobes >> i & 1)) continue;
             if (at + i >= s_.dram_size) answer_ = kDecErr;
             else s_.dram[at + i] = beat.data[i];
         }
-        write_beats++, write_beat_++, ahead_bursts_ -= beat.last;
-        const bool last = write_beat_ == burst.beats;
+        early_bursts_ -= beat.last;
+        const bool last = ++write_beat_ == writes_.front().beats;
         if (last) write_beat_ = 0, writes_.pop_front(), answers_.push_back({cycle + s_.latency, answer_}), answer_ = 0;
         return beat.last == last;
     }
@@ -205,18 +212,18 @@ class Memory {
     }
 
     // An offer of the accelerator that was not taken must stand unchanged in the next cycle.
-    Ending held(Vvta& top) {
+    Ending held(Pins& pins) {
         std::array<Offer, 3> now{};
-        now[0] = {top.m_axi_arvalid, top.m_axi_araddr, top.m_axi_arlen, {}};
-        now[1] = {top.m_axi_awvalid, top.m_axi_awaddr, top.m_axi_awlen, {}};
-        now[2] = {top.m_axi_wvalid, top.m_axi_wstrb, top.m_axi_wlast, {}};
-        const bool taken[] = {bool(top.m_axi_arready), bool(top.m_axi_awready), bool(top.m_axi_wready)};
+        now[0] = {pins.m_axi_arvalid, pins.m_axi_araddr, pins.m_axi_arlen, {}};
+        now[1] = {pins.m_axi_awvalid, pins.m_axi_awaddr, pins.m_axi_awlen, {}};
+        now[2] = {pins.m_axi_wvalid, pins.m_axi_wstrb, pins.m_axi_wlast, {}};
+        const bool taken[] = {bool(pins.IN(m_axi_arready)), bool(pins.IN(m_axi_awready)), bool(pins.IN(m_axi_wready))};
         Ending ending = kRunning;
         for (int i = 0; i < 3; i++) {
             const bool stands = now[i].valid && !taken[i];
-            if (stands && i == 2) std::memcpy(now[i].data, &top.m_axi_wdata, BUS_BYTES);
+            if (stands && i == 2) std::memcpy(now[i].data, &pins.m_axi_wdata, BUS_BYTES);
             if (stood_[i]) {
-                if (i == 2) std::memcpy(now[i].data, &top.m_axi_wdata, BUS_BYTES);
+                if (i == 2) std::memcpy(now[i].data, &pins.m_axi_wdata, BUS_BYTES);
                 if (std::memcmp(&now[i], &offers_[i], sizeof(Offer))) ending = kUnstable;
             }
             stood_[i] = stands;
@@ -230,12 +237,11 @@ class Memory {
     const Patience patience_;
     Rate read_rate_, write_rate_;
     std::deque<Burst> reads_, writes_;
-    std::deque<Beat> ahead_;   // write data whose address has not come
-    uint64_t ahead_bursts_ = 0;  // last beats among them
+    std::deque<Beat> data_;      // those whose address has not been taken
+    uint64_t early_bursts_ = 0;  // last beats among them
     std::deque<std::pair<uint64_t, uint8_t>> answers_;  // cycle from which each write's answer is there
     int read_beat_ = 0, write_beat_ = 0;
     uint8_t answer_ = 0;
-    bool took_read_ = false, took_answer_ = false;
     std::array<bool, 3> stood_{};
     std::array<Offer, 3> offers_{};
 };
@@ -247,38 +253,32 @@ class Host {
 
     bool finished() const { return at_ == s_.op_count; }
 
-    void drive(Vvta& top) {
-        top.s_axil_bready = top.s_axil_rready = !random_.percent(s_.stall);
+    void drive(Pins& pins) {
+        pins.IN(s_axil_bready) = pins.IN(s_axil_rready) = !random_.percent(s_.stall);
         if (!begun_) begin();
         if (!begun_) return;
         // Each channel begins when it likes, so a write's address and its data come in either order, or together.
         const Op& op = s_.ops[at_];
-        if (offers(0)) top.s_axil_awvalid = 1, top.s_axil_awaddr = op.address;
-        if (offers(1)) top.s_axil_wvalid = 1, top.s_axil_wdata = op.value, top.s_axil_wstrb = 15;
-        if (offers(2)) top.s_axil_arvalid = 1, top.s_axil_araddr = op.address;
+        if (offers(0)) pins.IN(s_axil_awvalid) = 1, pins.IN(s_axil_awaddr) = op.address;
+        if (offers(1)) pins.IN(s_axil_wvalid) = 1, pins.IN(s_axil_wdata) = op.value, pins.IN(s_axil_wstrb) = 15;
+        if (offers(2)) pins.IN(s_axil_arvalid) = 1, pins.IN(s_axil_araddr) = op.address;
     }
 
-    void sample(Vvta& top) {
-        took_[0] = top.s_axil_awvalid && top.s_axil_awready;
-        took_[1] = top.s_axil_wvalid && top.s_axil_wready;
-        took_[2] = top.s_axil_arvalid && top.s_axil_arready;
-        if (top.s_axil_bvalid && top.s_axil_bready) {
-            s_.ops[at_].response = top.s_axil_bresp, begun_ = false, at_++;
-        } else if (top.s_axil_rvalid && top.s_axil_rready) {
+    void sample(Pins& pins) {
+        if (pins.s_axil_awready) pins.IN(s_axil_awvalid) = 0;
+        if (pins.s_axil_wready) pins.IN(s_axil_wvalid) = 0;
+        if (pins.s_axil_arready) pins.IN(s_axil_arvalid) = 0;
+        if (pins.s_axil_bvalid && pins.IN(s_axil_bready)) {
+            s_.ops[at_].response = pins.s_axil_bresp, begun_ = false, at_++;
+        } else if (pins.s_axil_rvalid && pins.IN(s_axil_rready)) {
             Op& op = s_.ops[at_];
-            op.response = top.s_axil_rresp, begun_ = false;
-            if (op.kind == kPoll && (top.s_axil_rdata & op.value)) {
+            op.response = pins.s_axil_rresp, begun_ = false;
+            if (op.kind == kPoll && (pins.s_axil_rdata & op.value)) {
                 pause_ = kPollCycles;
             } else {
-                op.value = top.s_axil_rdata, at_++;
+                op.value = pins.s_axil_rdata, at_++;
             }
         }
-    }
-
-    void settle(Vvta& top) {
-        if (took_[0]) top.s_axil_awvalid = 0;
-        if (took_[1]) top.s_axil_wvalid = 0;
-        if (took_[2]) top.s_axil_arvalid = 0;
     }
 
   private:
@@ -309,54 +309,94 @@ class Host {
     uint64_t at_ = 0;
     uint32_t pause_ = 0;
     bool begun_ = false;
-    std::array<bool, 3> wants_{}, took_{};  // AW, W, AR
+    std::array<bool, 3> wants_{};  // AW, W, AR
 };
+
+#ifdef WAVE_VCD
+// Verilator ends the process when it cannot write; this file keeps the first error and drops all behind it.
+class WaveFile : public VerilatedVcdFile {
+  public:
+    int error = 0;
+
+    bool open(const std::string& name) override {
+        file_ = ::open(name.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0666);
+        return !note(file_);
+    }
+    void close() override { note(::close(file_)); }
+    ssize_t write(const char* data, ssize_t size) override {
+        if (error) return size;
+        const ssize_t done = ::write(file_, data, size);
+        if (done < 0 && errno == EINTR) return 0;
+        return note(done) ? size : done;
+    }
+
+  private:
+    bool note(ssize_t result) {
+        if (result < 0 && !error) error = errno;
+        return result < 0;
+    }
+
+    int file_ = -1;
+};
+#endif
 
 }  // namespace
 
 extern "C" {
 
 struct Model {
-    explicit Model(const Settings& settings) : s{settings}, random{s.seed}, memory{s, random}, host{s, random}, top{&context} {
+    explicit Model(const Settings& settings)
+        : s{settings}, random{s.seed}, memory{s, random}, host{s, random}, top{&context}, pins{*top.rootp} {
 #ifdef WAVE
         if (s.wave) {
             context.traceEverOn(true);
+#ifdef WAVE_VCD
+            wave = std::make_unique<Wave>(&wave_file);
+#else
             wave = std::make_unique<Wave>();
+#endif
             top.trace(wave.get(), 99);
             wave->open(s.wave);
         }
 #endif
-        top.clk = 0, top.rst = 1;
+        pins.IN(rst) = 1;
         for (int i = 0; i < kResetCycles; i++) fall(), rise();
-        top.rst = 0;
+        pins.IN(rst) = 0;
+        drive();
+        fall(), rise();
     }
 
     // Simulates until the host's list is done, or for so many cycles; returns an `Ending`.
     Ending advance(uint64_t cycles) {
-        for (uint64_t end = cycle + cycles; cycle < end; cycle++) {
+        for (const uint64_t end = cycle + cycles; cycle < end;) {
             if (host.finished()) return kEnded;
             if (cycle >= s.max_cycles) return kTimeout;
-            memory.drive(top, cycle);
-            host.drive(top);
+            if (wave_error()) return kNoWave;
             fall();
-            const Ending ending = memory.sample(top, cycle);
+            const Ending ending = memory.sample(pins, cycle);
             if (ending != kRunning) return ending;
-            host.sample(top);
+            host.sample(pins);
             if (s.trace) record();
+            cycle++;
+            drive();
             rise();
-            memory.settle(top), host.settle(top);
         }
         return kRunning;
     }
 
+    // What stands at the pins from the next edge on.
+    void drive() {
+        memory.drive(pins, cycle);
+        host.drive(pins);
+    }
+
     void record() {
-        const auto& root = *top.rootp;
-        if (!root.BUSY) {
+        if (!pins.BUSY) {
             if (was_busy) events.push_back({busy_cycle, 0, 0, kEnd});
             was_busy = false;
             return;
         }
-        const uint64_t told[kStages] = {root.ACTIVITY(load), root.ACTIVITY(compute), root.ACTIVITY(store)};
+        const uint64_t told[kStages] = {pins.ACTIVITY(load), pins.ACTIVITY(compute), pins.ACTIVITY(store)};
         for (uint16_t stage = 0; stage < kStages; stage++) {
             const uint64_t now = told[stage];  // hw.stage.activity: cause, starts, retires, and the numbers of the two
             const uint32_t cause = now & 7;
@@ -368,12 +408,12 @@ struct Model {
         was_busy = true, busy_cycle++;
     }
 
-    // No output follows an input within a cycle, so there is nothing to work out at a falling edge; only a waveform shows it.
+    // Nothing is to be worked out at a falling edge; only a waveform shows it.
     void fall() {
 #ifdef WAVE
         top.clk = 0, top.eval(), dump();
 #else
-        top.rootp->__Vtrigprevexpr___TOP__clk__0 = 0;
+        pins.__Vtrigprevexpr___TOP__clk__0 = 0;
 #endif
     }
 
@@ -387,16 +427,29 @@ struct Model {
 #endif
     }
 
+    // What kept the waveform from being written, as an `errno`; of an .fst file Verilator does not say.
+    int wave_error() const {
+#ifdef WAVE_VCD
+        return wave_file.error;
+#else
+        return 0;
+#endif
+    }
+
     Settings s;
     Random random;
     Memory memory;
     Host host;
     VerilatedContext context;
     Vvta top;
+    Pins& pins;
     uint64_t cycle = 0, busy_cycle = 0;
     bool was_busy = false;
     std::array<uint32_t, kStages> causes{};
     std::vector<Event> events;
+#ifdef WAVE_VCD
+    WaveFile wave_file;
+#endif
 #ifdef WAVE
     std::unique_ptr<Wave> wave;
     uint64_t wave_time = 0;
@@ -409,10 +462,10 @@ uint64_t vta_advance(Model* model, uint64_t cycles) { return model->advance(cycl
 
 // The accumulator, and how many cycles were simulated and beats moved.
 void vta_report(Model* model, uint8_t* acc, uint64_t acc_size, uint64_t* counts) {
-    const auto& root = *model->top.rootp;
+    const Pins& pins = model->pins;
     for (uint64_t i = 0, elements = acc_size / ACC_BYTES; i < elements; i++) {
         const uint64_t row = i / ACC_BANKS;
-        std::memcpy(acc + i * ACC_BYTES, i % ACC_BANKS ? &root.ACC_LAST_BANK[row] : &root.ACC_FIRST_BANK[row], ACC_BYTES);
+        std::memcpy(acc + i * ACC_BYTES, i % ACC_BANKS ? &pins.ACC_LAST_BANK[row] : &pins.ACC_FIRST_BANK[row], ACC_BYTES);
     }
     counts[0] = model->cycle, counts[1] = model->memory.read_beats, counts[2] = model->memory.write_beats;
 }
@@ -422,12 +475,15 @@ uint64_t vta_events(Model* model, const Event** events) {
     return model->events.size();
 }
 
-void vta_close(Model* model) {
+// Returns `wave_error` of the whole waveform.
+int vta_close(Model* model) {
     model->top.final();
 #ifdef WAVE
     if (model->wave) model->wave->close();
 #endif
+    const int error = model->wave_error();
     delete model;
+    return error;
 }
 
 }  // extern "C"

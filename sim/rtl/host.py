@@ -1,7 +1,9 @@
 """The Verilated accelerator as a host sees it: a list of register accesses, beside a memory, simulated to its end."""
 
 import ctypes
+import os
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -11,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.file import written_whole
 from vtakit.hw.isa.insns import MEMORIES
 from vtakit.hw.isa.regs import REGISTER_BYTES, REGISTERS, mask_of, offset_of
 from vtakit.hw.params import CoreParams
+from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl.build import library
 from vtakit.sim.trace import Trace
 
@@ -21,8 +25,8 @@ NOWHERE = 2**64 - 1  # an address at which no error is injected
 _SLICE_CYCLES = 100_000  # a tenth of a second, after which Ctrl-C is seen
 _RUNNING, _ENDED, _TIMEOUT = 0, 1, 2
 _PROTOCOL = {
-    3: "a burst crosses 4 KiB", 4: "write data come without an address", 5: "WLAST is wrong",
-    6: "an offer changes before it is taken", 7: "a burst is not one of whole, aligned, incrementing beats",
+    4: "a burst crosses 4 KiB", 5: "WLAST is wrong", 6: "an offer changes before it is taken",
+    7: "a burst is not one of whole, aligned, incrementing beats",
 }
 
 
@@ -155,33 +159,36 @@ def session(
 ) -> Session:
     """Reset the accelerator and work off `ops`; the memory is `dram`, and `model` a library to use instead of the kept one.
 
-    Raises `VtakitError` if that takes more than `around.max_cycles`, or the accelerator breaks the AXI protocol.
+    Raises `DeviceError` if that takes more than `around.max_cycles`, or the accelerator breaks the AXI protocol; there is then a
+    waveform up to there. Raises `VtakitError` if the waveform cannot be written, which leaves no part of it.
     """
-    functions = _functions(model or library(params, around.wave.suffix[1:] if around.wave else ""))
-    c_ops = (_COp * len(ops))(*(_COp(op.kind, op.address, op.value, 0) for op in ops))
-    memory = (ctypes.c_char * len(dram)).from_buffer(dram)
-    if around.wave is not None:
-        _check_writable(around.wave)
-    settings = _CSettings(
-        ctypes.cast(memory, ctypes.c_void_p), len(dram), c_ops, len(ops), around.latency, around.outstanding, around.bandwidth,
-        around.stall, around.seed, around.read_error, around.write_error, around.max_cycles, around.trace,
-        None if around.wave is None else bytes(around.wave),
-    )
-    acc = np.zeros(params.cfg.acc_depth * params.cfg.acc_bytes, np.uint8)
-    counts = (ctypes.c_uint64 * 3)()
-    running = functions.vta_open(ctypes.byref(settings))
-    try:
-        ending = _RUNNING
-        while ending == _RUNNING:
-            ending = functions.vta_advance(running, _SLICE_CYCLES)
-        functions.vta_report(running, acc.ctypes.data_as(ctypes.c_void_p), acc.nbytes, counts)
-        trace = _trace(functions, running) if around.trace else None
-    finally:
-        functions.vta_close(running)
+    with nullcontext() if around.wave is None else written_whole(around.wave, "the waveform") as wave:
+        functions = _functions(model or library(params, around.wave.suffix[1:] if around.wave else ""))
+        c_ops = (_COp * len(ops))(*(_COp(op.kind, op.address, op.value, 0) for op in ops))
+        memory = (ctypes.c_char * len(dram)).from_buffer(dram)
+        settings = _CSettings(
+            ctypes.cast(memory, ctypes.c_void_p), len(dram), c_ops, len(ops), around.latency, around.outstanding,
+            around.bandwidth, around.stall, around.seed, around.read_error, around.write_error, around.max_cycles, around.trace,
+            None if wave is None else bytes(wave),
+        )
+        acc = np.zeros(params.cfg.acc_depth * params.cfg.acc_bytes, np.uint8)
+        counts = (ctypes.c_uint64 * 3)()
+        wave_error = 0
+        running = functions.vta_open(ctypes.byref(settings))
+        try:
+            ending = _RUNNING
+            while ending == _RUNNING:
+                ending = functions.vta_advance(running, _SLICE_CYCLES)
+            functions.vta_report(running, acc.ctypes.data_as(ctypes.c_void_p), acc.nbytes, counts)
+            trace = _trace(functions, running) if around.trace and ending == _ENDED else None
+        finally:
+            wave_error = functions.vta_close(running)
+        if wave_error:
+            raise VtakitError(f"cannot write the waveform {str(around.wave)!r}: {os.strerror(wave_error)}")
     if ending == _TIMEOUT:
-        raise VtakitError(f"the RTL has not finished within {around.max_cycles} cycles")
-    if ending != _ENDED:
-        raise VtakitError(f"the RTL broke the AXI protocol in cycle {counts[0]}: {_PROTOCOL[ending]}")
+        raise DeviceError(f"the RTL has not finished within {around.max_cycles} cycles")
+    if ending in _PROTOCOL:
+        raise DeviceError(f"the RTL broke the AXI protocol in cycle {counts[0]}: {_PROTOCOL[ending]}")
     answers = tuple(Op(kind=Kind(op.kind), address=op.address, value=op.value, response=op.response) for op in c_ops)
     return Session(
         answers=answers, acc=acc, cycles=counts[0], read_beats=counts[1], write_beats=counts[2], trace=trace,
@@ -194,13 +201,6 @@ def _trace(functions: Any, model: int) -> Trace:
     dtype = np.dtype([("cycle", "<u8"), ("index", "<u4"), ("stage", "<u2"), ("kind", "<u2")])
     events = ctypes.string_at(pointer, count * dtype.itemsize) if count else b""
     return Trace.from_events(np.frombuffer(events, dtype))
-
-
-def _check_writable(path: Path) -> None:
-    try:
-        path.open("wb").close()
-    except OSError as error:
-        raise VtakitError(f"cannot write the waveform {str(path)!r}: {error.strerror}") from None
 
 
 def _functions(path: Path) -> Any:
@@ -216,5 +216,5 @@ def _functions(path: Path) -> Any:
     functions.vta_events.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     functions.vta_events.restype = ctypes.c_uint64
     functions.vta_close.argtypes = [ctypes.c_void_p]
-    functions.vta_close.restype = None
+    functions.vta_close.restype = ctypes.c_int
     return functions

@@ -7,30 +7,59 @@ A process of its own, because the library writes down what it has counted when i
 
 import pickle
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
-from vtakit.hw.isa.program import Image
+from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
+from vtakit.hw.isa.errors import ProgramError
+from vtakit.hw.isa.program import Image, Program
 from vtakit.hw.params import CoreParams
+from vtakit.sim.decode import Decoded
 from vtakit.sim.fsim import bases_of
 from vtakit.sim.gemm_programs import MatMul, matmul_program
 from vtakit.sim.random_programs import RandomProgram, random_program
 from vtakit.sim.rtl.host import Surroundings, command, program_settings, session, until_idle
 
 RANDOM_PROGRAMS = 8
+MOST_CYCLES = 100_000  # of the product, about: large models run ten thousand cycles a second
+_BLOCKS = ((64, 8, 8), (16, 8, 8), (8, 4, 4), (2, 2, 2), (1, 1, 1))  # rows, inner and columns of products to try
+
+
+def product(params: CoreParams) -> Program:
+    """A blocked matrix product: the largest that takes not too long, in two contexts where the scratchpads have room for them."""
+    cfg = params.cfg
+    for rows, inner, columns in _BLOCKS:
+        shape = MatMul(rows=rows * cfg.batch, inner=inner * cfg.block, columns=columns * cfg.block, shift=4, clip=True)
+        program = _in_contexts(cfg, shape)
+        if (rows, inner, columns) == _BLOCKS[-1] or _cycles(params, program.link()) <= MOST_CYCLES:
+            return program
+    raise AssertionError("the last of the products is taken")
+
+
+def _in_contexts(cfg: VTAConfig, shape: MatMul) -> Program:
+    try:
+        return matmul_program(cfg, shape, contexts=2)
+    except ProgramError:
+        return matmul_program(cfg, shape, contexts=1)
+
+
+def _cycles(params: CoreParams, image: Image) -> int:
+    """What bounds the time of a program from below: steps of the matrix core, and beats of the bus."""
+    code = image.dram[image.insn_addr : image.insn_addr + INSN_BYTES * image.insn_count]
+    counters = Decoded(params.cfg, code).transfer_counters()
+    moved = sum(value for name, value in counters.items() if name.endswith("nbytes"))
+    return max(counters["gemm_counter"] + counters["alu_counter"], moved // params.bus_bytes)
+
+
+def training_programs(params: CoreParams) -> list[Image | RandomProgram]:
+    """A blocked matrix product, and random programs, so that no kind of instruction is missing."""
+    return [product(params).link(), *(random_program(params.cfg, seed) for seed in range(RANDOM_PROGRAMS))]
 
 
 def train(params: CoreParams, library: Path) -> None:
-    """Run a blocked matrix product, and random programs, so that no kind of instruction is missing."""
-    cfg = params.cfg
-    shape = MatMul(rows=64 * cfg.batch, inner=8 * cfg.block, columns=8 * cfg.block, shift=4, clip=True)
-    product = matmul_program(cfg, shape).link()
-    runs: list[tuple[Image | RandomProgram, Mapping[str, int]]] = [(product, {})]
-    for seed in range(RANDOM_PROGRAMS):
-        program = random_program(cfg, seed)
-        runs.append((program, program.bases))
-    for run, bases in runs:
-        settings = program_settings(run.insn_addr, run.insn_count, bases_of(bases), (0, len(run.dram)))
+    """Run the training programs on a library."""
+    for run in training_programs(params):
+        bases = bases_of(run.bases if isinstance(run, RandomProgram) else {})
+        settings = program_settings(run.insn_addr, run.insn_count, bases, (0, len(run.dram)))
         session(params, bytearray(run.dram), [*settings, command("start"), until_idle()], Surroundings(), library)
 
 

@@ -17,7 +17,7 @@ Model* vta_open(const Settings* settings) {
     Settings bounded = *settings;
     bounded.max_cycles = bounded.max_cycles < bound ? bounded.max_cycles : bound;
     Model* model = vta_open_original(&bounded);
-    model->top.mutant = chosen;
+    model->pins.IN(mutant) = chosen;
     return model;
 }
 

