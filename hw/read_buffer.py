@@ -37,6 +37,7 @@ class ReadBuffer(wiring.Component):
         # Beats that fit beside those that are here or asked for. One that is taken, which is known late in a cycle, counts from
         # the next on.
         room, taken_before = Signal(range(params.buffer_beats + 1), init=params.buffer_beats), Signal()
+        empty = Signal(init=1)  # a register: it is wanted far away
         m.submodules.out = out = Slice(burst(params))
         connect(m, out.o, flipped(self.requests))
         wanted, fits, asked, taken = self.bursts.payload, Signal(), Signal(), Signal()
@@ -44,13 +45,17 @@ class ReadBuffer(wiring.Component):
             queue.i.valid.eq(self.returned.valid), queue.i.payload.eq(self.returned.payload),
             fits.eq(room > wanted.last), self.bursts.ready.eq(out.i.ready & fits), out.i.valid.eq(self.bursts.valid & fits),
             out.i.payload.address.eq(wanted.address), out.i.payload.last.eq(wanted.last),
-            asked.eq(self.bursts.valid & self.bursts.ready), taken.eq(self.beats.valid & self.beats.ready),
-            self.empty.eq(room + taken_before == params.buffer_beats),
+            asked.eq(self.bursts.valid & self.bursts.ready), taken.eq(self.beats.valid & self.beats.ready), self.empty.eq(empty),
         ]
         change = Signal(range(-params.burst_beats, 2))
         with m.If(asked):
             m.d.comb += change.eq(taken_before - wanted.last - 1)
         with m.Else():
             m.d.comb += change.eq(taken_before)
-        m.d.sync += [room.eq(room + change), taken_before.eq(taken)]
+        # What is missing to an empty buffer is what was taken in the cycle before and in this one.
+        all_but = [room == params.buffer_beats - n for n in range(3)]
+        m.d.sync += [
+            room.eq(room + change), taken_before.eq(taken),
+            empty.eq(~asked & (all_but[0] | (all_but[1] & (taken_before | taken)) | (all_but[2] & taken_before & taken))),
+        ]
         return m
