@@ -22,6 +22,8 @@
 #include "Vvta.h"
 #include "Vvta___024root.h"
 #include "verilated.h"
+void Vvta___024root___eval_nba(Vvta___024root* root);  // Verilator's: what happens at the edges that are marked as met
+
 #if defined(WAVE_VCD)
 #include <fcntl.h>
 #include <unistd.h>
@@ -359,11 +361,12 @@ struct Model {
             wave->open(s.wave);
         }
 #endif
+        top.clk = 0, top.eval();
         pins.IN(rst) = 1;
-        for (int i = 0; i < kResetCycles; i++) fall(), rise();
+        for (int i = 0; i < kResetCycles; i++) clock();
         pins.IN(rst) = 0;
         drive();
-        fall(), rise();
+        clock();
     }
 
     // Simulates until the host's list is done, or for so many cycles; returns an `Ending`.
@@ -372,14 +375,13 @@ struct Model {
             if (host.finished()) return kEnded;
             if (cycle >= s.max_cycles) return kTimeout;
             if (wave_error()) return kNoWave;
-            fall();
             const Ending ending = memory.sample(pins, cycle);
             if (ending != kRunning) return ending;
             host.sample(pins);
             if (s.trace) record();
             cycle++;
             drive();
-            rise();
+            clock();
         }
         return kRunning;
     }
@@ -408,17 +410,16 @@ struct Model {
         was_busy = true, busy_cycle++;
     }
 
-    // Nothing is to be worked out at a falling edge; only a waveform shows it.
-    void fall() {
+    // Nothing is to be worked out at a falling edge; only a waveform shows it. All else happens at the rising edge of the one
+    // clock, so it is worked out directly: looking for edges, messages and things to delete takes a twentieth of the time.
+    void clock() {
 #ifdef WAVE
         top.clk = 0, top.eval(), dump();
-#else
-        pins.__Vtrigprevexpr___TOP__clk__0 = 0;
-#endif
-    }
-
-    void rise() {
         top.clk = 1, top.eval(), dump();
+#else
+        pins.__VnbaTriggered[0] = 1;
+        Vvta___024root___eval_nba(&pins);
+#endif
     }
 
     void dump() {

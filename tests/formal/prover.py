@@ -6,7 +6,6 @@ yosys and ABC, and printed cycle by cycle.
 """
 
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +18,8 @@ from amaranth.back import rtlil
 from amaranth.hdl import Assert, Assume, Fragment, Value
 from amaranth.sim import Simulator, SimulatorContext
 from formal.checker import Checker
+
+from vtakit.hw.isa.process import ToolError, run_tool
 
 ABC = Path(pyosys.__file__).parent / "yosys-abc"
 TO_GRAPH = """
@@ -45,6 +46,7 @@ RUN_YOSYS = (
     "import sys; from pyosys import libyosys as ys; d = ys.Design(); "
     "[ys.run_pass(s.strip(), d) for s in sys.stdin if s.strip()]"
 )
+YOSYS_SECONDS = 300
 MERGE = "scleanup; dc2; scorr; dc2; scleanup"
 
 
@@ -135,22 +137,21 @@ def _to_graph(checker: Checker, folder: Path, denied: str) -> None:
         module.d.comb += Assume(signal)
     ports = [checker.domain.clk, *(Value.cast(value) for value in checker.inputs.values())]
     (folder / "design.il").write_text(rtlil.convert(module, ports=ports, emit_src=False))
-    run = subprocess.run(
-        [sys.executable, "-c", RUN_YOSYS], input=TO_GRAPH.format(folder=folder), check=False, text=True, capture_output=True,
-        timeout=300,
-    )
-    if run.returncode or not (folder / "design.aig").exists():
-        raise ProofError(f"yosys stopped with status {run.returncode}:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+    try:
+        said = run_tool([sys.executable, "-c", RUN_YOSYS], given=TO_GRAPH.format(folder=folder), limit_seconds=YOSYS_SECONDS)
+    except ToolError as error:
+        raise ProofError(f"yosys {error.fate}:\n{error.output[-4000:]}") from None
+    if not (folder / "design.aig").exists():
+        raise ProofError(f"yosys has written no graph:\n{said[-4000:]}")
 
 
 def _abc(folder: Path, commands: str, seconds: int) -> str:
     """What ABC says to these commands on the graph, its assumptions folded in."""
     script = f"read_aiger {folder}/design.aig; fold; strash; {commands}"
     try:
-        run = subprocess.run([ABC, "-c", script], check=False, capture_output=True, text=True, timeout=seconds + 60)
-    except subprocess.TimeoutExpired:
-        return f"ABC did not end within {seconds + 60} s"
-    return run.stdout + run.stderr
+        return run_tool([str(ABC), "-c", script], limit_seconds=seconds + 60)
+    except ToolError as error:
+        return f"{error.output}\nABC {error.fate}"
 
 
 def _replay(checker: Checker, folder: Path, denied: str) -> tuple[str, str, int]:
