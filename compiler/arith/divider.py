@@ -36,13 +36,12 @@ class Divider(Prover):
             return x
         groups, rest = self.residues(x)
         outside = Linear({}, 0)
-        kept: list[tuple[int, Linear, Linear]] = []
         for k, base, by in groups:
             if math.gcd(by.content(), by.const) * k % c == 0:  # k * (base % by) = k * base - k * by * (base // by)
-                rest = rest.plus(base, k)
-                outside = outside.plus(self.multiply(self.divide(base, by), by).scaled(-k).divided(c))
-            else:
-                kept.append((k, base, by))
+                multiple = self.multiply(self.divide(base, by), by).scaled(-k)
+                outside, x = outside.plus(multiple.divided(c)), x.plus(multiple, -1)
+        if outside.terms:
+            return outside.plus(self.divide_by(x, c))
         whole: dict[Atom, int] = {}
         part: dict[Atom, int] = {}
         for atom, coefficient in rest.terms.items():
@@ -50,21 +49,14 @@ class Divider(Prover):
                 part[atom] = coefficient  # not reduced: the parts of a fused loop stay together
             else:
                 whole[atom] = coefficient // c
-        outside = outside.plus(Linear(whole, rest.const // c)) if outside.terms else Linear(whole, rest.const // c)
-        inside = Linear(part, rest.const % c)
-        for k, base, by in kept:
-            remainder = self.remainder(base, by)
-            if k % c:
-                inside = inside.plus(remainder, k)
-            else:
-                outside = outside.plus(remainder, k // c)
+        outside, inside = Linear(whole, rest.const // c), Linear(part, rest.const % c)
+        for k, base, by in groups:
+            inside = inside.plus(self.remainder(base, by), k)
         if not inside.terms:
             return outside.shifted(inside.const // c)
         common = math.gcd(c, inside.content())
         if common > 1:
-            inside, c = inside.divided(common), c // common
-            if c == 1:
-                return outside.plus(inside)
+            return outside.plus(self.divide_by(inside.divided(common), c // common))
         return outside.plus(self._divide_rest(inside, c))
 
     def _divide_rest(self, x: Linear, c: int) -> Linear:
