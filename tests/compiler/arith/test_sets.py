@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from arith_fuzz import Generator, value
+from arith_fuzz import Generator, Point, value
 
 from vtakit.compiler.arith import Analyzer, Interval, intersect, interval, region, union
 from vtakit.compiler.arith.detect import Ends, clip_bounds, deduce_bound, linear_coefficients
@@ -12,7 +12,7 @@ from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import ops
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import Range
-from vtakit.compiler.ir.values import int_value, wrap
+from vtakit.compiler.ir.values import TRUE, int_value, wrap
 from vtakit.compiler.ir.walk import free_vars
 
 i, j, o, x, y = (Var(name) for name in "ijoxy")
@@ -48,6 +48,23 @@ def test_regions(e: Expr, relax: dict[Var, Range], low: str, extent: str | None)
         assert str(found.range(a).extent) == extent
 
 
+def test_regions_of_guarded_reads() -> None:
+    """Statement 52: a padded window touches no more than the image, a guarded tail no more than there is."""
+    a, row = Analyzer(), o * 8 + i + j - 1
+    relax = {i: loop(8), j: loop(3)}
+    a.bind(o, loop(7))
+    plain = region(row, relax, a)
+    assert str(plain) == "Interval(min=o * 8 - 1, max=o * 8 + 8)"
+    inside = region(row, relax, a, where=ops.all_of(row >= 0, row < 56))
+    assert str(inside) == "Interval(min=max(o * 8, 1) - 1, max=min(o * 8, 47) + 8)"
+    tail = region(x * 8 + i, {i: loop(8)}, a, where=x * 8 + i < n)
+    assert str(tail) == "Interval(min=x * 8, max=x * 8 + min(n - x * 8, 8) - 1)"
+    strided = region(i * 3, {i: loop(16)}, a, where=ops.all_of(i * 3 >= 4, i < y))
+    assert strided is not None
+    assert str(strided.min) == "6"
+    assert str(strided.max) == "min(y, 16) * 3 - 3"
+
+
 def test_fused_axis() -> None:
     """Statement 24: rows of a fused axis in blocks: exact if aligned, else as many as it may touch."""
     a, f = Analyzer(), Var("f")
@@ -74,16 +91,18 @@ def test_unions_and_intersections() -> None:
     assert str(intersect(first, second, a)) == "Interval(min=o + 4, max=o + 7)"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(120))
 def test_regions_hold_every_value(seed: int) -> None:
     """Any index, any relaxed variables: brute force finds no value outside."""
     g = Generator(f"region.{seed}")
     e = g.expr(3)
     relaxed = {var: r for var, r in _ranges(g).items() if g.random.random() < 0.6}
-    found = region(e, relaxed, g.analyzer)
+    where = g.condition(2) if seed % 2 else TRUE
+    found = region(e, relaxed, g.analyzer, where)
     if found is None:
         return
-    points = g.points
+    holds_there, defined = value(where, g.points)
+    points = Point(g.points.values, defined & holds_there.astype(bool))
     want, fine = value(e, points)
     for name, end, holds in (("min", found.min, np.less_equal), ("max", found.max, np.greater_equal)):
         got, end_fine = value(end, points)
