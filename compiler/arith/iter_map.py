@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from vtakit.compiler.arith.affine import Digit, IterMap, Source, Sum
 from vtakit.compiler.arith.analyzer import Analyzer
-from vtakit.compiler.arith.detect import conjuncts
 from vtakit.compiler.arith.linear import Atom, Linear, Quotient, constant, factors, mentions
 from vtakit.compiler.arith.ranges import is_index
+from vtakit.compiler.arith.sets import conjuncts
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import INT32
 from vtakit.compiler.ir.expr import Expr, Var
@@ -153,7 +153,7 @@ class _Detector:
             if scale:
                 x = x.plus(Linear(limit.terms, 0), -scale)
                 found.append(self._digit(constant(scale), self._fused(Linear(limit.terms, 0), limits[at + 1:], limit)))
-        groups, rest = self.analyzer.residues(x)
+        groups, rest = self.analyzer.digits(x)
         for atom, value in rest.terms.items():
             scale_, moving = constant(value), [part for part in factors(atom) if self.moves(part)]
             for part in factors(atom):
