@@ -150,7 +150,8 @@ class _Planner:
         for x in subexpressions(e):
             if isinstance(x, ir.Call) and x.name == "address_of":
                 load, _, mask = x.args
-                assert isinstance(load, Load) and isinstance(mask, ir.StringImm)
+                assert isinstance(load, Load)
+                assert isinstance(mask, ir.StringImm)
                 found += [
                     _Access(queue, load.buffer.data, letter == "w", float("-inf"), float("inf"), load.buffer)
                     for letter in mask.value
@@ -195,13 +196,14 @@ def _pop(pair: Pair) -> Stmt:
 
 def _host_barriers(s: Stmt, planner: _Planner) -> Stmt:
     """Barriers in every row of statements in which the host and the coprocessor share memory."""
-    new = s.rebuild(lambda inner: inner if _is_scope(inner) else _host_barriers(inner, planner), lambda e: e)
-    if isinstance(new, st.For):
-        parts = new.body.stmts if isinstance(new.body, st.Seq) else (new.body,)
-        return new.replace(body=st.seq(*_with_barriers(parts, planner, carried=True)))
-    if isinstance(new, st.Seq):
-        return st.seq(*_with_barriers(new.stmts, planner, carried=False))
-    return new
+    if isinstance(s, st.Attr) and s.key == SCOPE:
+        return s
+    if isinstance(s, st.For | st.Seq):
+        row = s if isinstance(s, st.Seq) else s.body
+        parts = [_host_barriers(part, planner) for part in (row.stmts if isinstance(row, st.Seq) else (row,))]
+        new = st.seq(*_with_barriers(parts, planner, carried=isinstance(s, st.For)))
+        return s.replace(body=new) if isinstance(s, st.For) else new
+    return s.rebuild(lambda inner: _host_barriers(inner, planner), lambda e: e)
 
 
 def _with_barriers(parts: Sequence[Stmt], planner: _Planner, *, carried: bool) -> list[Stmt]:
@@ -247,7 +249,3 @@ def _barriers(name: str, accesses: list[_Access]) -> list[Stmt]:
             low, high = 0, (size or 0) - 1
         found.append(st.Evaluate(effect(name, own[0].buffer.access_ptr("rw"), int(low), int(high - low + 1))))
     return found
-
-
-def _is_scope(s: Stmt) -> bool:
-    return isinstance(s, st.Attr) and s.key == SCOPE

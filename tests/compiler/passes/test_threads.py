@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from ir_support import SYNC, allocate, buffer, calls, function, loop, numbers, of_kind, run, store, threads
 
-from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.calls import effect
 from vtakit.compiler.ir.dtypes import dtype
-from vtakit.compiler.ir.expr import CommReducer, IntImm, Var
+from vtakit.compiler.ir.expr import CommReducer, Var
 from vtakit.compiler.ir.ops import maximum, select
 from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.values import const
