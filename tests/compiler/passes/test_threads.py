@@ -176,7 +176,7 @@ def test_a_barrier_in_a_loop_that_threads_leave_apart_is_refused():
 def test_divergence_is_an_error_of_the_interpreter():
     A = buffer("A", 8)
     f = function([A], threads("threadIdx.x", t, 8, st.If(t < 4, SYNC), store(A, t, 1)))
-    with pytest.raises(DivergenceError, match=r"thread threadIdx\.x = 0 waits at a barrier at which thread threadIdx\.x = 4 never"):
+    with pytest.raises(DivergenceError, match=r"threadIdx\.x = 0 waits at a barrier at which thread threadIdx\.x = 4 never"):
         run(f)
 
 
