@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.arith.comparisons import certainly_below
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
@@ -51,7 +52,7 @@ class Point:
                 first, end = it.dom.min, it.dom.min + it.dom.extent
                 if not analyzer.prove(first <= it.binding):
                     found.append(first <= it.var)
-                if not analyzer.prove(it.binding < end):
+                if not certainly_below(analyzer, it.binding, end):
                     found.append(it.var < end)
         return found
 

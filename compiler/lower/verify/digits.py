@@ -31,11 +31,12 @@ class Digit(NamedTuple):
     extent: Linear
 
 
-class Limit(NamedTuple):
-    """``0 <= sum < end``."""
+class Limit:
+    """A condition that says ``sum < end``, and whether an index has used it."""
 
-    sum: Linear
-    end: Linear
+    def __init__(self, condition: Expr, total: Linear, end: Linear) -> None:
+        self.condition, self.sum, self.end = condition, total, end
+        self.used = False
 
 
 class Values(NamedTuple):
@@ -55,7 +56,7 @@ class Digits:
     """Indices over loops that run, with the conditions under which their iterations count.
 
     extents : the running loops' variables; every other variable stands still
-    conditions : taken into account where they limit a sum of running variables from above; `left` are the others
+    conditions : taken into account where they limit a sum of running variables, found in an index, from above
     """
 
     def __init__(self, analyzer: Analyzer, extents: Mapping[Var, Expr], conditions: Iterable[Expr]) -> None:
@@ -65,13 +66,17 @@ class Digits:
         self._marks: dict[Key, Linear] = {}
         self._sums: dict[Key, tuple[Var, frozenset[Atom]]] = {}
         self.limits: list[Limit] = []
-        self.left: list[Expr] = []
+        self._others: list[Expr] = []
         for condition in conditions:
             limit = self._limit(condition)
             if limit is None:
-                self.left.append(condition)
+                self._others.append(condition)
             else:
                 self.limits.append(limit)
+
+    def left(self) -> list[Expr]:
+        """The conditions that no index taken so far has used."""
+        return self._others + [limit.condition for limit in self.limits if not limit.used]
 
     def moves(self, atom: Atom) -> bool:
         known = self._moves.get(atom)
@@ -103,7 +108,7 @@ class Digits:
             return None
         difference = self.analyzer.linear(condition.a).plus(self.analyzer.linear(condition.b), -1)
         moving, still = self.parted(difference)
-        if not moving.terms or any(k < 0 for k in moving.terms.values()):
+        if not moving.terms:
             return None
         content = moving.content()
         end = still.scaled(-1)  # sum < end, or sum <= end
@@ -111,7 +116,7 @@ class Digits:
             end = end.shifted(1)
         if content > 1:
             moving, end = moving.divided(content), self.analyzer.divide_by(end.shifted(content - 1), content)
-        return Limit(moving, end)
+        return Limit(condition, moving, end)
 
     # -- one index -------------------------------------------------------------------------------------------------------
 
@@ -125,6 +130,7 @@ class Digits:
         first, count, ends = still.plus(more), self._in_a_row(digits), []
         for limit in self.limits:
             if limit.sum.same(moving):
+                limit.used = True
                 if self.analyzer.at_most(limit.end, count):
                     count = limit.end
                 elif not self.analyzer.at_most(count, limit.end):
@@ -165,6 +171,7 @@ class Digits:
         extent = self._in_a_row(digits)
         for limit in self.limits:
             if limit.sum.same(moving):
+                limit.used = True
                 extent = self._lesser(extent, limit.end)
         return extent
 
@@ -265,6 +272,7 @@ class Digits:
             digit = self._loop(atom, times)
             for limit in self.limits:
                 if limit.sum.same(source):
+                    limit.used = True
                     extent = self._lesser(digit.extent, limit.end)
                     digit = digit._replace(whole=extent, extent=extent)
             return digit
@@ -287,7 +295,8 @@ class Digits:
         """``base // by``."""
         atom = base.single()
         inner = self._term(atom, 1) if isinstance(atom, Quotient) else self._whole(times, base)
-        extent = self.analyzer.divide(inner.extent.plus(by).shifted(-1), by)
+        exact = self.analyzer.is_zero(self.analyzer.remainder(inner.extent, by))
+        extent = self.analyzer.divide(inner.extent if exact else inner.extent.plus(by).shifted(-1), by)
         return inner._replace(times=times, lower=self.analyzer.multiply(inner.lower, by), extent=extent)
 
     def _atoms(self, source: Linear) -> frozenset[Atom]:

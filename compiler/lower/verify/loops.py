@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Var
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.stmt import LoopKind
@@ -63,11 +64,10 @@ def check_disjoint(program: Program) -> Iterator[Broken]:
                 )
 
 
-def _sharing(program: Program, site: Site, buffer: object) -> list[st.For]:
+def _sharing(program: Program, site: Site, buffer: Buffer) -> list[st.For]:
     """The loops whose iterations share memory that is seen by more than one thread."""
-    assert hasattr(buffer, "scope")
     rank = SHARED_TO[buffer.scope]
-    depth = program.home(buffer)  # type: ignore[arg-type]
+    depth = program.home(buffer)
     found = []
     for at, (s, _) in enumerate(site.path):
         if isinstance(s, st.For):
@@ -96,6 +96,23 @@ def check_launches(program: Program) -> Iterator[Broken]:
             if launched and isinstance(s, st.For) and s.thread == loop.thread:
                 same = "" if program.analyzer.prove_equal(s.extent, loop.extent) else f", with {s.extent} indices and with {loop.extent}"
                 yield Broken(f"{loop.thread} is bound to two loops within each other{same}", loop, "bind one of them")
+
+
+def check_scopes(program: Program) -> Iterator[Broken]:
+    """Memory of a block or a thread is used within the kernel that it is allocated in."""
+    for buffer, home in program.allocations.items():
+        if buffer.scope == "global":
+            continue
+        own = [s for s, _ in home if isinstance(s, st.For) and s.thread.startswith(("blockIdx", "threadIdx"))]
+        for access in (*program.writes.get(buffer, ()), *program.reads.get(buffer, ())):
+            for loop in access.site.loops:
+                if loop.thread.startswith(("blockIdx", "threadIdx")) and not any(loop is s for s in own):
+                    yield Broken(
+                        f"{buffer.name} is {buffer.scope} memory allocated outside the kernel that uses it in block "
+                        f"{access.site.block.name}", home[-1][0],
+                        "compute its stage within a loop of the kernel, or give it the global scope",
+                    )
+                    return
 
 
 def check_barriers(program: Program) -> Iterator[Broken]:
