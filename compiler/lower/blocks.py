@@ -11,7 +11,7 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value, value_of
-from vtakit.compiler.ir.walk import free_vars, map_expr, statements, subexpressions, substitute
+from vtakit.compiler.ir.walk import map_expr, statements, subexpressions, substitute
 from vtakit.compiler.lower.plan import Plan
 from vtakit.compiler.te.operation import ComputeOp
 
@@ -30,7 +30,7 @@ class Point:
         self.iters: list[st.BlockIter] = []
         bindings = [plan.ranges[axis].min + value for axis, value in values.items()]
         simple = [analyzer.simplify(e) for e in bindings]
-        if not any(map(_mixes_loops, simple)):
+        if not any(map(_divides, simple)):
             bindings = simple
         for axis, binding in zip(values, bindings, strict=True):
             var = Var(f"v{axis.name}", axis.var.dtype)
@@ -57,9 +57,9 @@ class Point:
         return found
 
 
-def _mixes_loops(e: Expr) -> bool:
-    """Whether the normal form divides a sum of loops: then the loops' own form shows better what is divided."""
-    return any(isinstance(node, ir.FloorDiv | ir.FloorMod) and len(free_vars(node.a)) > 1 for node in subexpressions(e))
+def _divides(e: Expr) -> bool:
+    """Whether the normal form divides: then the loops' own form, in which all parts of a fused axis divide the same, is kept."""
+    return any(isinstance(node, ir.FloorDiv | ir.FloorMod) for node in subexpressions(e))
 
 
 def point_of(buffer: Buffer, index: Sequence[Expr], origin: Sequence[Expr]) -> tuple[Expr, ...]:

@@ -44,6 +44,9 @@ class Bounds:
     def __init__(self, plans: Plans, given: Mapping[Tensor, Buffer], analyzer: Analyzer) -> None:
         self.plans, self.given, self.analyzer = plans, given, analyzer
         self.launches: dict[Plan, Launch] = {}
+        self.kernels = {
+            plan.root() for plan in plans.all for leaf in plan.stage.leaf_iter_vars if is_launch(plan.tag(leaf))
+        }
         for plan in reversed(plans.all):
             if not isinstance(plan.op, PlaceholderOp):
                 self._choose_scope(plan)
@@ -56,8 +59,11 @@ class Bounds:
     def _choose_scope(self, plan: Plan) -> None:
         """Memory that the schedule leaves open is global at the root, shared within a block, a thread's own within a thread."""
         if not plan.scope:
-            ranks = [thread_rank(tag) for level in plan.outside() if is_launch(tag := level.plan.tag(level.axis))]
-            plan.scope = "global" if not ranks else "local" if max(ranks) == 1 else "shared"
+            tags = {level.plan.tag(level.axis) for level in plan.outside()}
+            if plan.home is None or plan.root() not in self.kernels:
+                plan.scope = "global"
+            else:
+                plan.scope = "local" if any(tag.startswith("threadIdx") for tag in tags) else "shared"
 
     # -- what is needed of a stage ---------------------------------------------------------------------------------------
 

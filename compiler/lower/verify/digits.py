@@ -331,16 +331,19 @@ class Digits:
 
     def _disjoint(self, digits: list[Digit]) -> bool:
         """Whether digits of one source neither overlap nor cut its values off."""
-        rest, end = [*digits], ONE
+        rest, whole = [*digits], digits[0].whole
         while rest:
             for digit in rest:
-                if self.analyzer.is_zero(digit.lower.plus(end, -1)):
-                    end = self.analyzer.multiply(digit.lower, digit.extent)
+                end = self.analyzer.multiply(digit.lower, digit.extent)
+                if all(self._divides(end, other.lower) for other in rest if other is not digit) and self._divides(end, whole):
                     rest.remove(digit)
                     break
             else:
                 return False
-        return self.analyzer.is_zero(end.plus(digits[0].whole, -1))
+        return True
+
+    def _divides(self, part: Linear, whole: Linear) -> bool:
+        return self.analyzer.is_zero(self.analyzer.remainder(whole, part))
 
 
 def _name(atom: Atom) -> str:

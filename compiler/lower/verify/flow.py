@@ -13,7 +13,7 @@ from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.ir.walk import free_vars, loads
+from vtakit.compiler.ir.walk import free_vars, loads, substitute
 from vtakit.compiler.lower.verify.cover import covered
 from vtakit.compiler.lower.verify.program import Access, Program, effects, meet
 from vtakit.compiler.lower.verify.report import Broken
@@ -136,21 +136,17 @@ class _Read:
             return False
         first: list[tuple[Expr, Expr]] = [(const(0, e.dtype), const(0, e.dtype)) for e in self.read.buffer.shape]
         last = [(e - 1, e - 1) for e in self.read.buffer.shape]
+        some = [e >= 1 for e in self.read.buffer.shape]  # there is something to read
         for write in before:
             depth = meet(write.site, self.read.site)
-            if all(_covers(self.program, write, depth, box, ()) for box in (first, last)) and self.unfinished(before) is None:
+            if all(_covers(self.program, write, depth, box, some) for box in (first, last)) and self.unfinished(before) is None:
                 return True
         return False
 
     def carried(self) -> bool:
-        """Whether earlier iterations of a serial loop around wrote the rows that are read, and something before it the first ones."""
+        """Whether earlier iterations of serial loops around wrote the rows that are read, and something before them the first."""
         writes = [*self.own, *self.others]
-        for write in writes:
-            depth = len(write.site.path) if write.site.block is self.read.site.block else meet(write.site, self.read.site)
-            for at, (s, _) in enumerate(write.site.path[:depth]):
-                if isinstance(s, st.For) and s.kind in (LoopKind.SERIAL, LoopKind.UNROLLED) and self.carried_by(s, at, write, writes):
-                    return True
-        return False
+        return any(self.carried_by(write, writes) for write in writes)
 
     def same_place(self, write: Access) -> bool:
         """Whether the block reads where it writes itself, the first dimension aside."""
@@ -158,27 +154,40 @@ class _Read:
             self.program.analyzer.prove_equal(r.min, mine.min) for r, mine in zip(write.ranges[1:], self.read.ranges[1:], strict=True)
         )
 
-    def carried_by(self, loop: st.For, at: int, write: Access, writes: Sequence[Access]) -> bool:
-        if not write.ranges or loop.var not in free_vars(self.program.analyzer.simplify(write.ranges[0].min)):
+    def carried_by(self, write: Access, writes: Sequence[Access]) -> bool:
+        if not write.ranges:
             return False
+        depth = len(write.site.path) if write.site.block is self.read.site.block else meet(write.site, self.read.site)
         a = self.program.analyzer
         row = a.simplify(write.ranges[0].min)
-        start = a.simplify(row - loop.var)  # the loop's first iteration writes this row
-        if loop.var in free_vars(start):
+        used = free_vars(row)
+        around = [(at, s) for at, (s, _) in enumerate(write.site.path[:depth]) if isinstance(s, st.For) and s.var in used]
+        if not around or not self.ascending(row, [loop for _, loop in around]):
             return False
+        start = a.simplify(substitute(row, {loop.var: const(0, loop.var.dtype) for _, loop in around}))
         first, last = self.box[0]
         with a.given(all_of(*self.holding)):
             if not (a.prove(const(0, first.dtype) <= first) and a.prove(last < row)):
                 return False
         rest = [(row, row), *self.box[1:]]
-        if not self.same_place(write) and not _covers(self.program, write, at + 1, rest, self.holding):
+        if not self.same_place(write) and not _covers(self.program, write, around[-1][0] + 1, rest, self.holding):
             return False
         initial = [(const(0, start.dtype), start - 1), *self.box[1:]]
-        for other in writes:
-            outside = meet(other.site, self.read.site)
-            if outside <= at and _covers(self.program, other, outside, initial, self.holding):
-                return True
-        return False
+        return any(
+            (outside := meet(other.site, self.read.site)) <= around[0][0] and _covers(self.program, other, outside, initial, self.holding)
+            for other in writes
+        )
+
+    def ascending(self, row: Expr, loops: Sequence[st.For]) -> bool:
+        """Whether each next iteration of serial loops, the outermost first, writes the next row."""
+        a = self.program.analyzer
+        step: Expr = const(1, row.dtype)
+        for loop in reversed(loops):
+            one_on = substitute(row, {loop.var: loop.var + 1})
+            if loop.kind not in (LoopKind.SERIAL, LoopKind.UNROLLED) or not a.prove_equal(one_on - row, step):
+                return False
+            step = a.simplify(step * loop.extent)
+        return True
 
 
 def _as_data_says(read: Access) -> Iterator[Expr]:
