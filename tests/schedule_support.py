@@ -1,10 +1,14 @@
 """A small program to schedule, and tests of misuse: a function whose docstring is the whole message of the error."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from vtakit import te
+from vtakit.compiler.lower import lower
+from vtakit.compiler.lower.interpreter import interpret
 
 
 class Program(NamedTuple):
@@ -42,3 +46,10 @@ def message_of(misuse: Callable[..., Any]) -> str:
 def nests(schedule: te.Schedule) -> list[str]:
     """The loops of all stages."""
     return [te.nest_text(stage) for stage in schedule.stages]
+
+
+def run(schedule: te.Schedule, args: Sequence[te.Tensor], arrays: Sequence[np.ndarray], **options: Any) -> list[np.ndarray]:
+    """What a schedule computes, by the interpreter: arrays for the first args, the results for the others."""
+    outputs = [np.zeros([int(str(extent)) for extent in arg.shape], str(arg.dtype)) for arg in args[len(arrays):]]
+    interpret(lower(schedule, args), [*arrays, *outputs], **options)
+    return outputs

@@ -8,6 +8,7 @@ from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.ir.walk import substitute
+from vtakit.compiler.schedule import group
 from vtakit.compiler.schedule.domains import extents, leaves_from_roots, roots_from_leaves
 from vtakit.compiler.schedule.errors import ScheduleError, refuse
 from vtakit.compiler.schedule.rewrite import copy_of, data_axis, with_inputs
@@ -39,7 +40,7 @@ def cache_read(schedule: "Schedule", tensor: Tensor, scope: Any, readers: Sequen
     at = next(place for place, other in enumerate(schedule.stages) if other.label == stage.label) + 1
     made = schedule.add_stage(op, at)
     made.scope = name
-    made.group = stage.group
+    made.group = group.of_state(schedule, stage) or stage.group
     for reader in chosen:
         schedule.redefine(reader, with_inputs(reader.op, dict.fromkeys(schedule.read_as(reader, tensor), op.output(0))))
     args: dict[str, Any] = {"tensor": schedule.tensor_label(tensor), "scope": name}
