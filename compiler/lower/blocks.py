@@ -156,8 +156,9 @@ def combine(
         values = {combiner.lhs[0]: have[0], combiner.rhs[0]: terms[0]}
         (buffer, indices), = to
         return st.Store(buffer, indices, substitute(combiner.result[0], values))
-    names = [Var(f"{var.name}_{i}", e.dtype) for i, (var, e) in enumerate(zip((*combiner.lhs, *combiner.rhs), (*have, *terms), strict=True))]
-    values = dict(zip((*combiner.lhs, *combiner.rhs), names, strict=True))
+    params = (*combiner.lhs, *combiner.rhs)
+    names = [Var(f"{var.name}_{at}", e.dtype) for at, (var, e) in enumerate(zip(params, (*have, *terms), strict=True))]
+    values = dict(zip(params, names, strict=True))
     results = [substitute(e, values) for e in combiner.result]
     body = st.seq(*[st.Store(buffer, indices, e) for (buffer, indices), e in zip(to, results, strict=True)])
     for name, e in reversed([*zip(names, (*have, *terms), strict=True)]):

@@ -71,7 +71,8 @@ class Bounds:
         op = plan.op
         whole = {axis: axis.dom for axis in op.root_iter_vars if axis.dom is not None}
         plan.ranges.update(whole)
-        if not isinstance(op, ComputeOp) or plan.stage.is_output or any(out in self.given for out in plan.stage.origin_op.outputs):
+        given = any(tensor in self.given for tensor in plan.stage.origin_op.outputs)
+        if not isinstance(op, ComputeOp) or plan.stage.is_output or given:
             return
         box = self._needed(plan)
         for axis, interval in zip(op.axis, box, strict=True):
@@ -239,8 +240,8 @@ class Bounds:
             if culprits:
                 raise LowerError(
                     f"the length of loop {leaf.name!r} of stage {plan.stage.label!r} depends on "
-                    f"{' and '.join(sorted(repr(var.name) for var in culprits))}, whose loop is not around it: reorder the loops, and "
-                    "leave axes that others depend on unfused with them"
+                    f"{' and '.join(sorted(repr(var.name) for var in culprits))}, whose loop is not around it: reorder them, "
+                    "and leave axes that others depend on unfused with them"
                 )
 
     def _leaf_value(self, plan: Plan, leaf: IterVar, tag: str) -> Expr:
@@ -265,7 +266,7 @@ class Bounds:
             self.analyzer.bind(var, Range(const(0, var.dtype), want))
         if not self.analyzer.prove(extent <= have) or (given is not None and not self.analyzer.prove_equal(given, have)):
             raise LowerError(
-                f"axis {leaf.name!r} of stage {plan.stage.label!r} has {extent} iterations on {tag}, which has {have} in the same "
-                f"kernel: split the axis so that it has {have}"
+                f"axis {leaf.name!r} of stage {plan.stage.label!r} has {extent} iterations on {tag}, which has {have} in the "
+                f"same kernel: split the axis so that it has {have}"
             )
         return var

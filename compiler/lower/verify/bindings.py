@@ -26,8 +26,9 @@ def check_bindings(program: Program) -> Iterator[Broken]:
                 with a.given(all_of(*site.conditions())):
                     if not (a.prove(low <= it.binding) and certainly_below(a, it.binding, end)):
                         yield Broken(
-                            f"the iterator {it.var} of block {site.block.name} is {it.binding}, which is not certain to be within "
-                            f"{low} to {a.simplify(end - 1)}", site.block, "guard the block with a predicate, or shorten its loops",
+                            f"the iterator {it.var} of block {site.block.name} is {it.binding}, which is not certain to be "
+                            f"within {low} to {a.simplify(end - 1)}", site.block,
+                            "guard the block with a predicate, or shorten its loops",
                         )
         if any(it.kind is IterKind.REDUCE for it in site.block.iters):
             yield from _once(program, site)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from vtakit.compiler.arith.linear import Linear
 from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
@@ -29,9 +30,10 @@ class Covered:
         self.last: dict[Var, Expr] = {}
         self.ends: dict[Var, list[Expr]] = {}
         self.reason = self.incomplete = ""
-        loops = [s for at, s in enumerate(s for s, _ in site.path) if hasattr(s, "thread") and (
-            at >= depth or (seen_by and s.thread.startswith(seen_by)))]
-        extents = {loop.var: loop.extent for loop in loops}
+        extents = {
+            s.var: s.extent for at, (s, _) in enumerate(site.path) if isinstance(s, st.For)
+            and (at >= depth or (seen_by and s.thread.startswith(seen_by)))
+        }
         own = {it.var for it in site.block.iters}
         conditions = [c for whole in site.conditions() for c in conjuncts(whole)]
         self.of_iters = [c for c in conditions if own & free_vars(c)]

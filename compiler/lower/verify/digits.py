@@ -26,7 +26,7 @@ class Digit(NamedTuple):
     times: Linear
     source: Key
     atoms: frozenset[Atom]  # the loop variables in the source
-    whole: Linear  # how many values the source takes
+    total: Linear  # how many values the source takes
     lower: Linear
     extent: Linear
 
@@ -40,10 +40,10 @@ class Limit:
 
 
 class Values(NamedTuple):
-    """Those of ``first <= index < first + count`` that are below all `ends`."""
+    """Those of ``first <= index < first + number`` that are below all `ends`."""
 
     first: Linear
-    count: Linear
+    number: Linear
     ends: list[Linear]
     digits: list[Digit]
 
@@ -274,7 +274,7 @@ class Digits:
                 if limit.sum.same(source):
                     limit.used = True
                     extent = self._lesser(digit.extent, limit.end)
-                    digit = digit._replace(whole=extent, extent=extent)
+                    digit = digit._replace(total=extent, extent=extent)
             return digit
         extent = self.mark(source)
         return Digit(times, source.key, self._atoms(source), extent, ONE, extent)
@@ -282,10 +282,7 @@ class Digits:
     def _remainder(self, times: Linear, base: Linear, by: Linear) -> Digit:
         """``base % by``."""
         atom = base.single()
-        if isinstance(atom, Quotient):
-            digit = self._term(atom, 1)
-        else:
-            digit = self._whole(times, base)
+        digit = self._term(atom, 1) if isinstance(atom, Quotient) else self._whole(times, base)
         exact = self.analyzer.is_zero(self.analyzer.remainder(digit.extent, by))  # perhaps no values at all
         if not exact and not self.analyzer.at_most(by, digit.extent):
             raise NotAffineError("a remainder that does not take all its values")
@@ -331,7 +328,7 @@ class Digits:
 
     def _disjoint(self, digits: list[Digit]) -> bool:
         """Whether digits of one source neither overlap nor cut its values off."""
-        rest, whole = [*digits], digits[0].whole
+        rest, whole = [*digits], digits[0].total
         while rest:
             for digit in rest:
                 end = self.analyzer.multiply(digit.lower, digit.extent)

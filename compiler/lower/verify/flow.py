@@ -56,7 +56,8 @@ def check_outputs(program: Program) -> Iterator[Broken]:
         for write in writes:
             reason = covered(program, write.site, 0, write.buffer.scope).incomplete
             if reason:
-                yield Broken(f"the reduction in block {write.site.block.name} is not certain to be complete: {reason}", write.site.block,
+                block = write.site.block
+                yield Broken(f"the reduction in block {block.name} is not certain to be complete: {reason}", block,
                              "let the loops around the block cover the whole domain of its reduction")
 
 
@@ -150,9 +151,8 @@ class _Read:
 
     def same_place(self, write: Access) -> bool:
         """Whether the block reads where it writes itself, the first dimension aside."""
-        return write in self.own and all(
-            self.program.analyzer.prove_equal(r.min, mine.min) for r, mine in zip(write.ranges[1:], self.read.ranges[1:], strict=True)
-        )
+        places = zip(write.ranges[1:], self.read.ranges[1:], strict=True)
+        return write in self.own and all(self.program.analyzer.prove_equal(r.min, mine.min) for r, mine in places)
 
     def carried_by(self, write: Access, writes: Sequence[Access]) -> bool:
         if not write.ranges:
@@ -173,10 +173,11 @@ class _Read:
         if not self.same_place(write) and not _covers(self.program, write, around[-1][0] + 1, rest, self.holding):
             return False
         initial = [(const(0, start.dtype), start - 1), *self.box[1:]]
-        return any(
-            (outside := meet(other.site, self.read.site)) <= around[0][0] and _covers(self.program, other, outside, initial, self.holding)
-            for other in writes
-        )
+        for other in writes:
+            outside = meet(other.site, self.read.site)
+            if outside <= around[0][0] and _covers(self.program, other, outside, initial, self.holding):
+                return True
+        return False
 
     def ascending(self, row: Expr, loops: Sequence[st.For]) -> bool:
         """Whether each next iteration of serial loops, the outermost first, writes the next row."""
