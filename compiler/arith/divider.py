@@ -82,7 +82,12 @@ class Divider(Prover):
             q = inner[0]
             rest = Linear({atom: value for atom, value in x.terms.items() if atom is not q}, x.const)
             return self.divide_by(q.dividend.plus(rest, q.by), c * q.by)
-        return self.quotient_atom(x, constant(c))
+        atom = self.quotient_atom(x, constant(c))
+        if self.frame.limits:
+            lo, hi = self.linear_bounds(atom)
+            if lo == hi:
+                return constant(int(lo))
+        return atom
 
     def _divide_digits(self, x: Linear, c: int) -> Linear | None:
         found = self.low_digits(x, c)
@@ -118,16 +123,8 @@ class Divider(Prover):
         return None
 
     def _divide_symbolic(self, x: Linear, d: Linear) -> Linear:
-        found = Linear({}, 0)
-        lead = max(d.terms, key=lambda atom: (len(factors(atom)), atom.order))
-        for atom, value in x.terms.items():
-            k = _toward_zero(value, d.terms[lead])
-            ratio = _ratio(atom, lead) if k else None
-            if ratio is not None:
-                one = constant(1) if not ratio else Linear({ratio[0] if len(ratio) == 1 else self.product_atom(*ratio): 1}, 0)
-                found = found.plus(one, k)
-        rest = x.plus(self.multiply(found, d), -1) if found.terms or found.const else x
-        if len(d.terms) > 1 and len(rest.terms) >= len(x.terms):
+        found, rest = self._take_multiples(x, d)
+        if (len(d.terms) > 1 or d.const) and len(rest.terms) >= len(x.terms):
             found, rest = Linear({}, 0), x
         if self.linear_bounds(d).lo >= 0:  # and it is not 0, being a divisor
             if self.nonnegative(rest) and self.nonnegative(d.plus(rest, -1).shifted(-1)):
@@ -138,6 +135,23 @@ class Divider(Prover):
             return found
         common = math.gcd(rest.content(), rest.const, d.content(), d.const)
         return found.plus(self.quotient_atom(rest.divided(common), d.divided(common)))
+
+    def _take_multiples(self, x: Linear, d: Linear) -> tuple[Linear, Linear]:
+        """The q and r of ``x = q * d + r`` where no term of r is a multiple of d's leading term."""
+        found = Linear({}, 0)
+        lead = max(d.terms, key=lambda atom: (len(factors(atom)), atom.order))
+        for _ in range(4):  # each time the degree falls
+            part = Linear({}, 0)
+            for atom, value in x.terms.items():
+                k = _toward_zero(value, d.terms[lead])
+                ratio = _ratio(atom, lead) if k else None
+                if ratio is not None:
+                    one = constant(1) if not ratio else Linear({ratio[0] if len(ratio) == 1 else self.product_atom(*ratio): 1}, 0)
+                    part = part.plus(one, k)
+            if not part.terms and not part.const:
+                break
+            found, x = found.plus(part), x.plus(self.multiply(part, d), -1)
+        return found, x
 
     def extreme(self, args: list[Linear], greatest: bool) -> Linear:
         """The least or the greatest of combinations."""

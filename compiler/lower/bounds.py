@@ -44,6 +44,9 @@ class Bounds:
     def __init__(self, plans: Plans, given: Mapping[Tensor, Buffer], analyzer: Analyzer) -> None:
         self.plans, self.given, self.analyzer = plans, given, analyzer
         self.launches: dict[Plan, Launch] = {}
+        self.kernels = {
+            plan.root() for plan in plans.all for leaf in plan.stage.leaf_iter_vars if is_launch(plan.tag(leaf))
+        }
         for plan in reversed(plans.all):
             if not isinstance(plan.op, PlaceholderOp):
                 self._choose_scope(plan)
@@ -56,8 +59,11 @@ class Bounds:
     def _choose_scope(self, plan: Plan) -> None:
         """Memory that the schedule leaves open is global at the root, shared within a block, a thread's own within a thread."""
         if not plan.scope:
-            ranks = [thread_rank(tag) for level in plan.outside() if is_launch(tag := level.plan.tag(level.axis))]
-            plan.scope = "global" if not ranks else "local" if max(ranks) == 1 else "shared"
+            tags = {level.plan.tag(level.axis) for level in plan.outside()}
+            if plan.home is None or plan.root() not in self.kernels:
+                plan.scope = "global"
+            else:
+                plan.scope = "local" if any(tag.startswith("threadIdx") for tag in tags) else "shared"
 
     # -- what is needed of a stage ---------------------------------------------------------------------------------------
 
@@ -65,7 +71,8 @@ class Bounds:
         op = plan.op
         whole = {axis: axis.dom for axis in op.root_iter_vars if axis.dom is not None}
         plan.ranges.update(whole)
-        if not isinstance(op, ComputeOp) or plan.stage.is_output or any(out in self.given for out in plan.stage.origin_op.outputs):
+        given = any(tensor in self.given for tensor in plan.stage.origin_op.outputs)
+        if not isinstance(op, ComputeOp) or plan.stage.is_output or given:
             return
         box = self._needed(plan)
         for axis, interval in zip(op.axis, box, strict=True):
@@ -113,7 +120,7 @@ class Bounds:
         for level in reader.around():
             fixed = fixed or (plan.home is not None and level.plan is plan.home.plan and level.axis is plan.home.axis)
             value, extent = level.plan.leaves[level.axis], level.plan.extents[level.axis]
-            runs = self._runs(level, plan.scope, fixed)
+            runs = self._runs(level, plan, fixed)
             if level.plan is reader:
                 everything = Interval(const(0, extent.dtype), self.analyzer.simplify(extent - 1))
                 leaves[level.axis] = everything if runs else Interval(value, value)
@@ -128,14 +135,16 @@ class Bounds:
         sets = pass_intervals(reader.stage.relations, leaves, reader.extents, self.analyzer)
         return {axis.var: self._shifted(sets[axis], reader.ranges[axis], axis) for axis in reader.op.root_iter_vars}, outside
 
-    def _runs(self, level: Level, scope: str, fixed: bool) -> bool:
-        """Whether a loop runs through, for one run of a stage with memory of a scope, rather than standing still."""
+    def _runs(self, level: Level, plan: Plan, fixed: bool) -> bool:
+        """Whether a loop of a reader runs through, for one run of the plan's loops, rather than standing still."""
         tag = level.plan.tag(level.axis)
         if not tag:
             return not fixed
-        if scope == "warp" and tag == "threadIdx.x":
+        if is_launch(tag) and level.plan.root() is not plan.root():
+            return True  # of another kernel
+        if plan.scope == "warp" and tag == "threadIdx.x":
             return True
-        return scope_rank(scope) <= thread_rank(tag) or (not fixed and not is_launch(tag))
+        return scope_rank(plan.scope) <= thread_rank(tag) or (not fixed and not is_launch(tag))
 
     def _shifted(self, steps: Interval, start: Range, axis: IterVar) -> Interval:
         """The values of an axis from the steps counted from its start, within its domain where that is certain."""
@@ -222,6 +231,18 @@ class Bounds:
             plan.ranges[axis] = Range(substitute(low, at), substitute(extent, at))
         plan.extents = {axis: substitute(extent, at) for axis, extent in plan.extents.items()}
         plan.values = pass_values(plan.stage.relations, plan.leaves, plan.extents)
+        inside = data - {value for value in plan.leaves.values() if isinstance(value, Var)}
+        for leaf in reversed(plan.stage.leaf_iter_vars):
+            value = plan.leaves[leaf]
+            if isinstance(value, Var) and not is_launch(plan.tag(leaf)):
+                inside.add(value)
+            culprits = inside & free_vars(plan.extents[leaf])
+            if culprits:
+                raise LowerError(
+                    f"the length of loop {leaf.name!r} of stage {plan.stage.label!r} depends on "
+                    f"{' and '.join(sorted(repr(var.name) for var in culprits))}, whose loop is not around it: reorder them, "
+                    "and leave axes that others depend on unfused with them"
+                )
 
     def _leaf_value(self, plan: Plan, leaf: IterVar, tag: str) -> Expr:
         extent = plan.extents[leaf]
@@ -245,7 +266,7 @@ class Bounds:
             self.analyzer.bind(var, Range(const(0, var.dtype), want))
         if not self.analyzer.prove(extent <= have) or (given is not None and not self.analyzer.prove_equal(given, have)):
             raise LowerError(
-                f"axis {leaf.name!r} of stage {plan.stage.label!r} has {extent} iterations on {tag}, which has {have} in the same "
-                f"kernel: split the axis so that it has {have}"
+                f"axis {leaf.name!r} of stage {plan.stage.label!r} has {extent} iterations on {tag}, which has {have} in the "
+                f"same kernel: split the axis so that it has {have}"
             )
         return var

@@ -25,6 +25,7 @@ class Access(NamedTuple):
     data: Var
     at: Expr | None
     writes: bool
+    bits: int  # of an element: indices of elements of other widths say nothing about each other
     form: Linear | None = None
 
 
@@ -238,9 +239,9 @@ class _Launch:
         if buffer.scope not in ("shared", "global"):
             return ()
         if index is None or (index.dtype.lanes > 1 and not isinstance(index, Ramp)):
-            return (Access(buffer.data, None, writes),)
+            return (Access(buffer.data, None, writes, buffer.dtype.bits),)
         form = linear(self.analyzer.simplify(index.base if isinstance(index, Ramp) else index))
-        return (Access(buffer.data, index, writes, form),)
+        return (Access(buffer.data, index, writes, buffer.dtype.bits, form),)
 
     def _conflict(self, earlier: tuple[Access, ...], later: tuple[Access, ...]) -> bool:
         """Whether another thread may touch what a thread touched, one of them writing."""
@@ -249,7 +250,7 @@ class _Launch:
         )
 
     def _may_meet(self, a: Access, b: Access) -> bool:
-        if a.form is None or b.form is None or a.at is None or b.at is None:
+        if a.bits != b.bits or a.form is None or b.form is None or a.at is None or b.at is None:
             return True
         extents = self.threads | self.loops
         first, second = span(a.form, extents), span(b.form, extents)

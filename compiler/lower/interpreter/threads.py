@@ -10,73 +10,92 @@ from vtakit.compiler.lower.interpreter.memory import Path, Position, path_text
 class Arrival(NamedTuple):
     """What a thread waits with at a barrier.
 
-    site : which barrier it is
+    site : which barrier it is, numbered as they stand in the program
     kind : "shared", "warp", "implicit" (the order of statements before barriers are placed), "allreduce" or a shuffle's name
-    payload : for an all-reduce (path, number of the group, values or None, combine, identity), for a shuffle
-        (path, value, distance or lane, width)
+    path : the thread
+    payload : for an all-reduce (number of the group, values or None, combine, identity), for a shuffle (value, distance or
+        lane, width)
     """
 
     site: int
     kind: str
+    path: Path
     payload: tuple[Any, ...] = ()
 
 
-Thread = Generator[list[Arrival], dict[Path, Any] | None, None]
+class Release(NamedTuple):
+    """What lets the threads at a site go on, with the value that each gets there."""
+
+    site: int
+    answers: dict[Path, Any]
+
+
+Thread = Generator[list[Arrival], Release | None, None]
 
 
 def run(position: Position, tag: str, body: Callable[[int], Thread], extent: int) -> None:
-    """All threads of the outermost thread loop of a block, to their end."""
+    """All threads of the outermost thread loop of a block, to their end; raises DivergenceError where they wait apart.
+
+    Implicit barriers are passed by those threads that get there, others having taken another branch: first the one that
+    stands first in the program, so that all meet again after the branches.
+    """
     threads = lockstep(position, tag, body, extent)
-    answer: dict[Path, Any] | None = None
+    release: Release | None = None
     while True:
         try:
-            arrivals = threads.send(answer)
+            arrivals = threads.send(release)
         except StopIteration:
             return
-        kind = arrivals[0].kind
-        answer = _combine(arrivals) if kind == "allreduce" else _shuffle(arrivals) if kind in ("shuffle", "shuffle_down") else None
-        if answer is None and kind != "warp":
+        first = min(arrivals)
+        apart = next((arrival for arrival in arrivals if arrival.site != first.site), None)
+        if apart is not None and first.kind != "implicit":
+            raise DivergenceError(
+                f"thread {path_text(first.path)} and thread {path_text(apart.path)} wait at different barriers"
+            )
+        here = [arrival for arrival in arrivals if arrival.site == first.site]
+        answers = _combine(here) if first.kind == "allreduce" else _shuffle(here) if first.kind.startswith("shuffle") else {}
+        if first.kind in ("shared", "implicit"):
             position.phase += 1
+        release = Release(first.site, answers)
 
 
 def lockstep(position: Position, tag: str, body: Callable[[int], Thread], extent: int) -> Thread:
-    """The threads of one loop from barrier to barrier; raises DivergenceError where they do not all arrive at the same one."""
+    """The threads of one loop from barrier to barrier; raises DivergenceError where one has ended and others wait for it."""
     around = position.path
-    waiting = [(((*around, (tag, i, extent))), body(i)) for i in range(extent)]
-    answer: dict[Path, Any] | None = None
-    while waiting:
-        arrived: list[Arrival] = []
-        ended: list[Path] = []
-        first: tuple[Path, Arrival] | None = None
-        for path, thread in waiting:
+    threads = [((*around, (tag, i, extent)), body(i)) for i in range(extent)]
+    waiting: dict[Path, list[Arrival]] = {}
+    ended: list[Path] = []
+    release: Release | None = None
+    while len(ended) < extent:
+        for path, thread in threads:
+            held = waiting.get(path)
+            if path in ended or (held is not None and release is not None and all(a.site != release.site for a in held)):
+                continue
             position.path = path
             try:
-                found = thread.send(answer)
+                waiting[path] = thread.send(release if held is not None else None)
             except StopIteration:
+                waiting.pop(path, None)
                 ended.append(path)
-                continue
-            if first is not None and found[0].site != first[1].site:
-                raise DivergenceError(f"thread {path_text(first[0])} and thread {path_text(path)} wait at different barriers")
-            first = first or (path, found[0])
-            arrived += found
         position.path = around
-        if ended and first is not None:
+        arrivals = [arrival for held in waiting.values() for arrival in held]
+        strict = next((arrival for arrival in arrivals if arrival.kind != "implicit"), None)
+        if ended and strict is not None:
             raise DivergenceError(
-                f"thread {path_text(first[0])} waits at a barrier at which thread {path_text(ended[0])} never arrives"
+                f"thread {path_text(strict.path)} waits at a barrier at which thread {path_text(ended[0])} never arrives"
             )
-        if first is None:
-            return
-        answer = yield arrived
+        if arrivals:
+            release = yield arrivals
 
 
 def _shuffle(arrivals: list[Arrival]) -> dict[Path, Any]:
     """What each thread gets from another of its group."""
-    order = sorted(arrivals, key=lambda arrival: _linear(arrival.payload[0]))
+    order = sorted(arrivals, key=lambda arrival: _linear(arrival.path))
     found: dict[Path, Any] = {}
-    for i, (_, kind, (path, value, by, width)) in enumerate(order):
+    for i, (_, kind, path, (value, by, width)) in enumerate(order):
         lane = i % width
         source = lane + by if kind == "shuffle_down" else by
-        found[path] = order[i - lane + source].payload[1] if 0 <= source < width and i - lane + source < len(order) else value
+        found[path] = order[i - lane + source].payload[0] if 0 <= source < width and i - lane + source < len(order) else value
     return found
 
 
@@ -88,8 +107,8 @@ def _linear(path: Path) -> tuple[int, ...]:
 def _combine(arrivals: list[Arrival]) -> dict[Path, Any]:
     """The result of an all-reduce for each thread: over the threads of its group, in the order of their indices."""
     groups: dict[Any, list[Any]] = {}
-    for _, _, (_, group, values, combine, identity) in arrivals:
+    for _, _, _, (group, values, combine, identity) in arrivals:
         partial = groups.setdefault(group, list(identity))
         if values is not None:
             groups[group] = list(combine(*partial, *values))
-    return {path: groups[group] for _, _, (path, group, *_) in arrivals}
+    return {arrival.path: groups[arrival.payload[0]] for arrival in arrivals}

@@ -36,12 +36,12 @@ class Statements:
         self._depth, self._loops = 1, 0
         self._launch = False  # within parallel, block or thread loops
         self._threads: list[ir.Var] = []  # of the thread loops around
-        self._varying: set[ir.Var] = set()  # what may differ from thread to thread
+        self._sites = 0
         self._reducers: list[Any] = []
         self._source: st.Stmt | None = None
         self.exprs.globals |= {
-            "UNDEFINED": UNDEFINED, "Private": Private, "View": View, "Tracked": Tracked, "Arrival": Arrival, "lockstep": lockstep,
-            "run": run, "block_outside": _block_outside, "check_that": _check_that, "call_packed": _call_packed,
+            "UNDEFINED": UNDEFINED, "Private": Private, "View": View, "Tracked": Tracked, "Arrival": Arrival,
+            "lockstep": lockstep, "run": run, "block_outside": _block_outside, "check_that": _check_that, "call_packed": _call_packed,
         }
 
     def line(self, text: str) -> None:
@@ -61,8 +61,13 @@ class Statements:
         around, self._source = self._source, s
         way(self, s)
         self._source = around
-        if self.implicit and self._threads and not self._varying_control and _is_step(s, self._varies):
-            self.line(f"yield [Arrival({id(s)}, 'implicit')]")
+        if self.implicit and self._threads and _is_step(s):
+            self.line(f"yield {self._arrival('implicit')}")
+
+    def _arrival(self, kind: str, payload: str = "()") -> str:
+        """A thread's arrival at a barrier of its own number."""
+        self._sites += 1
+        return f"[Arrival({self._sites}, {kind!r}, position.path, {payload})]"
 
     # Leaves
 
@@ -72,7 +77,7 @@ class Statements:
         cells = self.exprs.cells(s.buffer).name
         if isinstance(s.value, ir.Call) and s.value.kind == "effect" and s.value.name in _SHUFFLES:
             value, at, width = map(self.exprs.text, s.value.args)
-            answer = f"(yield [Arrival({id(s)}, {s.value.name!r}, (position.path, {value}, {at}, {width}))])[position.path]"
+            answer = f"(yield {self._arrival(s.value.name, f'({value}, {at}, {width})')}).answers[position.path]"
             self.line(f"{cells}[{self.exprs.cell(s.buffer, s.indices, '')}] = {answer}")
             return
         if lanes == 1:
@@ -94,7 +99,7 @@ class Statements:
             scope = e.args[0]
             assert isinstance(scope, ir.StringImm)
             if self._threads:
-                self.line(f"yield [Arrival({id(s)}, {scope.value!r})]")
+                self.line(f"yield {self._arrival(scope.value)}")
         elif e.name == "assert_that":
             self.line(f"check_that({text(e.args[0])}, {text(e.args[1])})")
         elif e.name == "call_packed":
@@ -128,9 +133,9 @@ class Statements:
         group = "".join(f"{self.exprs.names[var]}, " for var in self._threads if var not in threads)
         given = "".join(f"{text(value)}, " for value in values)
         identity = "".join(f"{text(value)}, " for value in combiner.identity)
-        payload = f"(position.path, ({group}), ({given}) if {text(condition)} else None, {combine}, ({identity}))"
+        payload = f"(({group}), ({given}) if {text(condition)} else None, {combine}, ({identity}))"
         answer = self.exprs.fresh("answer")
-        self.line(f"{answer} = (yield [Arrival({id(s)}, 'allreduce', {payload})])[position.path]")
+        self.line(f"{answer} = (yield {self._arrival('allreduce', payload)}).answers[position.path]")
         for i, result in enumerate(results):
             self.line(f"{text(result)}[0] = {answer}[{i}]")
 
@@ -158,10 +163,6 @@ class Statements:
         begins = opens and not self._launch
         if s.kind is LoopKind.PARALLEL and self._launch:
             opens = False
-        varying = self._varying_control
-        if self._varies(s.extent):
-            self._varying.add(s.var)
-            self._varying_control = True
         with self._function():
             if begins:
                 self._launch = True
@@ -175,7 +176,6 @@ class Statements:
             if begins:
                 self._launch = False
                 self.line("position.end()")
-        self._varying_control = varying
 
     @contextmanager
     def _function(self) -> Iterator[None]:
@@ -201,7 +201,6 @@ class Statements:
             self.line("position.begin()")
         body, index = self.exprs.fresh("thread"), self.exprs.bind(s.var, 0, most - 1)
         self._threads.append(s.var)
-        self._varying.add(s.var)
         self.line(f"def {body}({index}):")
         loops, self._loops = self._loops, 0
         with self._indent():
@@ -215,17 +214,12 @@ class Statements:
             self.line("position.end()")
 
     def _while(self, s: st.While) -> None:
-        varying = self._varying_control
-        self._varying_control = varying or self._varies(s.condition)
         with self._function():
             self.line(f"while {self.exprs.text(s.condition)}:")
             with self._indent():
                 self.stmt(s.body)
-        self._varying_control = varying
 
     def _if(self, s: st.If) -> None:
-        varying = self._varying_control
-        self._varying_control = varying or self._varies(s.condition)
         self.line(f"if {self.exprs.text(s.condition)}:")
         with self._indent():
             self.stmt(s.then)
@@ -233,13 +227,10 @@ class Statements:
             self.line("else:")
             with self._indent():
                 self.stmt(s.otherwise)
-        self._varying_control = varying
 
     def _let(self, s: st.LetStmt) -> None:
         value = self.exprs.code(s.value) if s.value.dtype.lanes == 1 else None
         text = value.text if value else self.exprs.vector(s.value)
-        if self._varies(s.value):
-            self._varying.add(s.var)
         name = self.exprs.bind(s.var, value.low, value.high) if value else self.exprs.bind(s.var)
         self.line(f"{name} = {text}")
         self.stmt(s.body)
@@ -287,8 +278,6 @@ class Statements:
     def _block(self, s: st.Block) -> None:
         for it in s.iters:
             value = self.exprs.code(it.binding)
-            if self._varies(it.binding):
-                self._varying.add(it.var)
             self.line(f"{self.exprs.bind(it.var, value.low, value.high)} = {value.text}")
         guarded = value_of(s.predicate) != 1
         if guarded:
@@ -315,15 +304,6 @@ class Statements:
                 self.stmt(s.init)
         self.stmt(s.body)
 
-    # What may differ from thread to thread, for the order that stands in for barriers
-
-    _varying_control = False
-
-    def _varies(self, e: ir.Expr) -> bool:
-        return bool(self._threads) and any(
-            isinstance(x, ir.Load) or (isinstance(x, ir.Var) and x in self._varying) for x in subexpressions(e)
-        )
-
 
 def _views(body: st.Stmt) -> dict[ir.Var, set[DType]]:
     """The types as which each address is read or written."""
@@ -343,12 +323,10 @@ def _no_change() -> Iterator[None]:
     yield
 
 
-def _is_step(s: st.Stmt, varies: Callable[[ir.Expr], bool]) -> bool:
-    """Whether a thread finishes it before any thread goes on: a leaf on common memory, or what threads go through differently."""
-    if isinstance(s, st.Store | st.Evaluate | st.Block):
-        return any(map(_touches_common_memory, statements(s)))
-    differs = (isinstance(s, st.For) and varies(s.extent)) or (isinstance(s, st.While | st.If) and varies(s.condition))
-    return differs and any(map(_touches_common_memory, statements(s)))
+def _is_step(s: st.Stmt) -> bool:
+    """Whether threads wait for each other after it: a leaf on common memory, or what some may have gone through differently."""
+    leaf = isinstance(s, st.Store | st.Evaluate)
+    return (leaf or isinstance(s, st.For | st.While | st.If | st.Block)) and any(map(_touches_common_memory, statements(s)))
 
 
 def _touches_common_memory(s: st.Stmt) -> bool:

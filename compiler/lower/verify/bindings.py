@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from vtakit.compiler.arith.comparisons import certainly_below
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr
@@ -21,13 +22,13 @@ def check_bindings(program: Program) -> Iterator[Broken]:
             if it.kind is IterKind.OPAQUE:
                 continue
             low, end = it.dom.min, it.dom.min + it.dom.extent
-            goals = (low <= it.binding, it.binding < end)
-            if not all(a.prove(goal) for goal in goals):
+            if not (a.prove(low <= it.binding) and certainly_below(a, it.binding, end)):
                 with a.given(all_of(*site.conditions())):
-                    if not all(a.prove(goal) for goal in goals):
+                    if not (a.prove(low <= it.binding) and certainly_below(a, it.binding, end)):
                         yield Broken(
-                            f"the iterator {it.var} of block {site.block.name} is {it.binding}, which is not certain to be within "
-                            f"{low} to {a.simplify(end - 1)}", site.block, "guard the block with a predicate, or shorten its loops",
+                            f"the iterator {it.var} of block {site.block.name} is {it.binding}, which is not certain to be "
+                            f"within {low} to {a.simplify(end - 1)}", site.block,
+                            "guard the block with a predicate, or shorten its loops",
                         )
         if any(it.kind is IterKind.REDUCE for it in site.block.iters):
             yield from _once(program, site)

@@ -12,6 +12,8 @@ from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.arith.linear import Atom, Leaf, Linear, Product, Quotient, Stride, constant
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.iters import Range
+from vtakit.compiler.ir.values import const
 from vtakit.compiler.ir.walk import free_vars
 
 ONE = constant(1)
@@ -24,23 +26,24 @@ class Digit(NamedTuple):
     times: Linear
     source: Key
     atoms: frozenset[Atom]  # the loop variables in the source
-    whole: Linear  # how many values the source takes
+    total: Linear  # how many values the source takes
     lower: Linear
     extent: Linear
 
 
-class Limit(NamedTuple):
-    """``0 <= sum < end``."""
+class Limit:
+    """A condition that says ``sum < end``, and whether an index has used it."""
 
-    sum: Linear
-    end: Linear
+    def __init__(self, condition: Expr, total: Linear, end: Linear) -> None:
+        self.condition, self.sum, self.end = condition, total, end
+        self.used = False
 
 
 class Values(NamedTuple):
-    """Those of ``first <= index < first + count`` that are below all `ends`."""
+    """Those of ``first <= index < first + number`` that are below all `ends`."""
 
     first: Linear
-    count: Linear
+    number: Linear
     ends: list[Linear]
     digits: list[Digit]
 
@@ -53,7 +56,7 @@ class Digits:
     """Indices over loops that run, with the conditions under which their iterations count.
 
     extents : the running loops' variables; every other variable stands still
-    conditions : taken into account where they limit a sum of running variables from above; `left` are the others
+    conditions : taken into account where they limit a sum of running variables, found in an index, from above
     """
 
     def __init__(self, analyzer: Analyzer, extents: Mapping[Var, Expr], conditions: Iterable[Expr]) -> None:
@@ -61,14 +64,19 @@ class Digits:
         self.extents: dict[Atom, Linear] = {analyzer.leaf(var): analyzer.linear(extent) for var, extent in extents.items()}
         self._moves: dict[Atom, bool] = {}
         self._marks: dict[Key, Linear] = {}
+        self._sums: dict[Key, tuple[Var, frozenset[Atom]]] = {}
         self.limits: list[Limit] = []
-        self.left: list[Expr] = []
+        self._others: list[Expr] = []
         for condition in conditions:
             limit = self._limit(condition)
             if limit is None:
-                self.left.append(condition)
+                self._others.append(condition)
             else:
                 self.limits.append(limit)
+
+    def left(self) -> list[Expr]:
+        """The conditions that no index taken so far has used."""
+        return self._others + [limit.condition for limit in self.limits if not limit.used]
 
     def moves(self, atom: Atom) -> bool:
         known = self._moves.get(atom)
@@ -100,7 +108,7 @@ class Digits:
             return None
         difference = self.analyzer.linear(condition.a).plus(self.analyzer.linear(condition.b), -1)
         moving, still = self.parted(difference)
-        if not moving.terms or any(k < 0 for k in moving.terms.values()):
+        if not moving.terms:
             return None
         content = moving.content()
         end = still.scaled(-1)  # sum < end, or sum <= end
@@ -108,12 +116,13 @@ class Digits:
             end = end.shifted(1)
         if content > 1:
             moving, end = moving.divided(content), self.analyzer.divide_by(end.shifted(content - 1), content)
-        return Limit(moving, end)
+        return Limit(condition, moving, end)
 
     # -- one index -------------------------------------------------------------------------------------------------------
 
-    def values(self, x: Linear) -> Values:
+    def values(self, index: Expr) -> Values:
         """The values that an index takes; raises NotAffineError."""
+        x = self.analyzer.linear(self._with_sums(index))
         moving, still = self.parted(x)
         if not moving.terms:
             return Values(x, ONE, [], [])
@@ -121,11 +130,32 @@ class Digits:
         first, count, ends = still.plus(more), self._in_a_row(digits), []
         for limit in self.limits:
             if limit.sum.same(moving):
+                limit.used = True
                 if self.analyzer.at_most(limit.end, count):
                     count = limit.end
                 elif not self.analyzer.at_most(count, limit.end):
                     ends.append(still.plus(limit.end))
         return Values(first, count, ends, digits)
+
+    def _with_sums(self, e: Expr) -> Expr:
+        """The index with a variable of its own for each sum of running loops that is divided, so that it stays one source."""
+        e = e.rebuild(self._with_sums)
+        if not isinstance(e, ir.FloorDiv | ir.FloorMod):
+            return e
+        moving, still = self.parted(self.analyzer.linear(e.a))
+        if len(moving.terms) < 2 or still.terms or still.const:
+            return e
+        known = self._sums.get(moving.key)
+        if known is None:
+            try:
+                extent = self.mark(moving)
+            except NotAffineError:
+                return e
+            var = Var("sum", e.dtype)
+            known = self._sums[moving.key] = var, self._atoms(moving)
+            self.extents[self.analyzer.leaf(var)] = extent
+            self.analyzer.bind(var, Range(const(0, e.dtype), self.analyzer.emit(extent, e.dtype)))
+        return e.replace(a=known[0])
 
     def mark(self, moving: Linear) -> Linear:
         """How many values a sum of running variables takes, from 0 on in a row; raises NotAffineError."""
@@ -141,6 +171,7 @@ class Digits:
         extent = self._in_a_row(digits)
         for limit in self.limits:
             if limit.sum.same(moving):
+                limit.used = True
                 extent = self._lesser(extent, limit.end)
         return extent
 
@@ -231,7 +262,9 @@ class Digits:
         extent = self.extents[atom]
         if any(map(self.moves, extent.terms)):
             raise NotAffineError("a loop as long as another one says")
-        return Digit(times, Linear({atom: 1}, 0).key, frozenset((atom,)), extent, ONE, extent)
+        assert isinstance(atom, Leaf)
+        atoms = next((atoms for var, atoms in self._sums.values() if var is atom.expr), frozenset((atom,)))
+        return Digit(times, Linear({atom: 1}, 0).key, atoms, extent, ONE, extent)
 
     def _whole(self, times: Linear, source: Linear) -> Digit:
         atom = source.single()
@@ -239,8 +272,9 @@ class Digits:
             digit = self._loop(atom, times)
             for limit in self.limits:
                 if limit.sum.same(source):
+                    limit.used = True
                     extent = self._lesser(digit.extent, limit.end)
-                    digit = digit._replace(whole=extent, extent=extent)
+                    digit = digit._replace(total=extent, extent=extent)
             return digit
         extent = self.mark(source)
         return Digit(times, source.key, self._atoms(source), extent, ONE, extent)
@@ -248,11 +282,9 @@ class Digits:
     def _remainder(self, times: Linear, base: Linear, by: Linear) -> Digit:
         """``base % by``."""
         atom = base.single()
-        if isinstance(atom, Quotient):
-            digit = self._term(atom, 1)
-        else:
-            digit = self._whole(times, base)
-        if not self.analyzer.at_most(by, digit.extent):
+        digit = self._term(atom, 1) if isinstance(atom, Quotient) else self._whole(times, base)
+        exact = self.analyzer.is_zero(self.analyzer.remainder(digit.extent, by))  # perhaps no values at all
+        if not exact and not self.analyzer.at_most(by, digit.extent):
             raise NotAffineError("a remainder that does not take all its values")
         return digit._replace(times=times, extent=by)
 
@@ -260,7 +292,8 @@ class Digits:
         """``base // by``."""
         atom = base.single()
         inner = self._term(atom, 1) if isinstance(atom, Quotient) else self._whole(times, base)
-        extent = self.analyzer.divide(inner.extent.plus(by).shifted(-1), by)
+        exact = self.analyzer.is_zero(self.analyzer.remainder(inner.extent, by))
+        extent = self.analyzer.divide(inner.extent if exact else inner.extent.plus(by).shifted(-1), by)
         return inner._replace(times=times, lower=self.analyzer.multiply(inner.lower, by), extent=extent)
 
     def _atoms(self, source: Linear) -> frozenset[Atom]:
@@ -295,16 +328,19 @@ class Digits:
 
     def _disjoint(self, digits: list[Digit]) -> bool:
         """Whether digits of one source neither overlap nor cut its values off."""
-        rest, end = [*digits], ONE
+        rest, whole = [*digits], digits[0].total
         while rest:
             for digit in rest:
-                if self.analyzer.is_zero(digit.lower.plus(end, -1)):
-                    end = self.analyzer.multiply(digit.lower, digit.extent)
+                end = self.analyzer.multiply(digit.lower, digit.extent)
+                if all(self._divides(end, other.lower) for other in rest if other is not digit) and self._divides(end, whole):
                     rest.remove(digit)
                     break
             else:
                 return False
-        return self.analyzer.is_zero(end.plus(digits[0].whole, -1))
+        return True
+
+    def _divides(self, part: Linear, whole: Linear) -> bool:
+        return self.analyzer.is_zero(self.analyzer.remainder(whole, part))
 
 
 def _name(atom: Atom) -> str:

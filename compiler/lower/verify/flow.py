@@ -13,9 +13,9 @@ from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.ir.walk import free_vars
+from vtakit.compiler.ir.walk import free_vars, loads, substitute
 from vtakit.compiler.lower.verify.cover import covered
-from vtakit.compiler.lower.verify.program import Access, Program, meet
+from vtakit.compiler.lower.verify.program import Access, Program, effects, meet
 from vtakit.compiler.lower.verify.report import Broken
 
 Box = Sequence[tuple[Expr, Expr]]  # first and last index, one pair a dimension
@@ -56,7 +56,8 @@ def check_outputs(program: Program) -> Iterator[Broken]:
         for write in writes:
             reason = covered(program, write.site, 0, write.buffer.scope).incomplete
             if reason:
-                yield Broken(f"the reduction in block {write.site.block.name} is not certain to be complete: {reason}", write.site.block,
+                block = write.site.block
+                yield Broken(f"the reduction in block {block.name} is not certain to be complete: {reason}", block,
                              "let the loops around the block cover the whole domain of its reduction")
 
 
@@ -68,7 +69,7 @@ class _Read:
         self.own = [write for write in writes if write.site.block is read.site.block]
         self.others = [write for write in writes if write.site.block is not read.site.block]
         self.box: Box = [(r.min, r.min + (r.extent - 1)) for r in read.ranges]
-        self.holding = [*read.site.conditions(), *read.where]
+        self.holding = [*read.site.conditions(), *read.where, *_as_data_says(read)]
 
     def problem(self) -> Broken | None:
         if self.own and self.read.site.block.init is not None:
@@ -79,7 +80,7 @@ class _Read:
             depth = meet(write.site, self.read.site)
             if _covers(self.program, write, depth, self.box, self.holding):
                 return self.unfinished(before)
-        if self.carried():
+        if self.carried() or self.whole(before):
             return None
         makers = ", ".join(dict.fromkeys(write.site.block.name for write in before)) or "no block"
         after = [write.site.block.name for write in self.others if write not in before]
@@ -101,8 +102,10 @@ class _Read:
 
     def unfinished(self, before: Sequence[Access]) -> Broken | None:
         """Whether a reduction into the buffer may still lack terms when it is read."""
+        together = any(call.name == "allreduce" for call in effects(self.read.site.block))
         for write in before:
-            reason = covered(self.program, write.site, meet(write.site, self.read.site), write.buffer.scope).incomplete
+            depth = meet(write.site, self.read.site)
+            reason = covered(self.program, write.site, depth, write.buffer.scope, together=together).incomplete
             if reason:
                 return Broken(
                     f"block {self.read.site.block.name} reads {self.read.buffer.name} before block {write.site.block.name} has "
@@ -110,44 +113,90 @@ class _Read:
                 )
         if not self.own:
             for write in self.others:
-                if write not in before and meet(write.site, self.read.site) >= self.program.home(self.read.buffer):
+                if write in before or self.apart(write):
+                    continue
+                if meet(write.site, self.read.site) >= self.program.home(self.read.buffer):
                     return Broken(
                         f"block {self.read.site.block.name} reads {self.read.buffer.name} before block {write.site.block.name} "
                         "writes it", self.read.site.block, f"move {write.site.block.name} before it",
                     )
         return None
 
-    def carried(self) -> bool:
-        """Whether earlier iterations of a serial loop around wrote the rows that are read, and something before it the first ones."""
-        writes = [*self.own, *self.others]
-        for write in writes:
-            depth = len(write.site.path) if write.site.block is self.read.site.block else meet(write.site, self.read.site)
-            for at, (s, _) in enumerate(write.site.path[:depth]):
-                if isinstance(s, st.For) and s.kind in (LoopKind.SERIAL, LoopKind.UNROLLED) and self.carried_by(s, at, write, writes):
-                    return True
+    def apart(self, write: Access) -> bool:
+        """Whether a write never touches what is read: it is further along in some dimension, or less far."""
+        prove = self.program.analyzer.prove
+        return any(
+            prove(last < r.min) or prove(r.min + (r.extent - 1) < first)
+            for (first, last), r in zip(self.box, write.ranges, strict=True)
+        )
+
+    def whole(self, before: Sequence[Access]) -> bool:
+        """Whether all of a buffer that is allocated outside all loops was written: then what is read lies in it or nowhere."""
+        home = self.program.allocations.get(self.read.buffer, ())
+        if any(isinstance(s, st.For) for s, _ in home):
+            return False
+        first: list[tuple[Expr, Expr]] = [(const(0, e.dtype), const(0, e.dtype)) for e in self.read.buffer.shape]
+        last = [(e - 1, e - 1) for e in self.read.buffer.shape]
+        some = [e >= 1 for e in self.read.buffer.shape]  # there is something to read
+        for write in before:
+            depth = meet(write.site, self.read.site)
+            if all(_covers(self.program, write, depth, box, some) for box in (first, last)) and self.unfinished(before) is None:
+                return True
         return False
 
-    def carried_by(self, loop: st.For, at: int, write: Access, writes: Sequence[Access]) -> bool:
-        if not write.ranges or loop.var not in free_vars(self.program.analyzer.simplify(write.ranges[0].min)):
+    def carried(self) -> bool:
+        """Whether earlier iterations of serial loops around wrote the rows that are read, and something before them the first."""
+        writes = [*self.own, *self.others]
+        return any(self.carried_by(write, writes) for write in writes)
+
+    def same_place(self, write: Access) -> bool:
+        """Whether the block reads where it writes itself, the first dimension aside."""
+        places = zip(write.ranges[1:], self.read.ranges[1:], strict=True)
+        return write in self.own and all(self.program.analyzer.prove_equal(r.min, mine.min) for r, mine in places)
+
+    def carried_by(self, write: Access, writes: Sequence[Access]) -> bool:
+        if not write.ranges:
             return False
+        depth = len(write.site.path) if write.site.block is self.read.site.block else meet(write.site, self.read.site)
         a = self.program.analyzer
         row = a.simplify(write.ranges[0].min)
-        start = a.simplify(row - loop.var)  # the loop's first iteration writes this row
-        if loop.var in free_vars(start):
+        used = free_vars(row)
+        around = [(at, s) for at, (s, _) in enumerate(write.site.path[:depth]) if isinstance(s, st.For) and s.var in used]
+        if not around or not self.ascending(row, [loop for _, loop in around]):
             return False
+        start = a.simplify(substitute(row, {loop.var: const(0, loop.var.dtype) for _, loop in around}))
         first, last = self.box[0]
         with a.given(all_of(*self.holding)):
             if not (a.prove(const(0, first.dtype) <= first) and a.prove(last < row)):
                 return False
         rest = [(row, row), *self.box[1:]]
-        if not _covers(self.program, write, at + 1, rest, self.holding):
+        if not self.same_place(write) and not _covers(self.program, write, around[-1][0] + 1, rest, self.holding):
             return False
         initial = [(const(0, start.dtype), start - 1), *self.box[1:]]
         for other in writes:
             outside = meet(other.site, self.read.site)
-            if outside <= at and _covers(self.program, other, outside, initial, self.holding):
+            if outside <= around[0][0] and _covers(self.program, other, outside, initial, self.holding):
                 return True
         return False
+
+    def ascending(self, row: Expr, loops: Sequence[st.For]) -> bool:
+        """Whether each next iteration of serial loops, the outermost first, writes the next row."""
+        a = self.program.analyzer
+        step: Expr = const(1, row.dtype)
+        for loop in reversed(loops):
+            one_on = substitute(row, {loop.var: loop.var + 1})
+            if loop.kind not in (LoopKind.SERIAL, LoopKind.UNROLLED) or not a.prove_equal(one_on - row, step):
+                return False
+            step = a.simplify(step * loop.extent)
+        return True
+
+
+def _as_data_says(read: Access) -> Iterator[Expr]:
+    """An index that is read from memory is taken to be within its dimension: nothing here knows the data."""
+    for r, extent in zip(read.ranges, read.buffer.shape, strict=True):
+        if next(loads(r.min), None) is not None:
+            yield r.min >= 0
+            yield r.min < extent
 
 
 def _covers(program: Program, write: Access, depth: int, box: Box, holding: Sequence[Expr]) -> bool:
