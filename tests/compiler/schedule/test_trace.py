@@ -113,8 +113,8 @@ def test_several_outputs_and_rfactor():
     ("x = 3", "line 1 of the trace, 'x = 3', is no call of a primitive"),
     ("C.spilt(i, factor=2)", (
         "step 0 of the trace: 'spilt' is no primitive of a stage: did you mean 'split'? Known: bind, compute_at, "
-        "compute_inline, compute_root, double_buffer, env_threads, fuse, parallel, pragma, prefetch, reorder, set_scope, set_store_predicate, "
-        "split, storage_align, tensorize, unroll, vectorize")),
+        "compute_inline, compute_root, double_buffer, env_threads, fuse, parallel, pragma, prefetch, reorder, set_scope, "
+        "set_store_predicate, split, storage_align, tensorize, unroll, vectorize")),
     ("shuffle(C)", (
         "step 0 of the trace: 'shuffle' is no primitive of a schedule: known: cache_read, cache_write, create_group, rfactor")),
     ("C.split(i, faktor=2)", (

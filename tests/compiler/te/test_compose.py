@@ -213,8 +213,9 @@ def generator(a):
     (unreturned, "unreturned does not return its output tensor 'c': return it, or use allocate"),
     (narrowing, "line 5 of narrowing, 'total = total + a[0]': total is of int32 and the value of float32: convert one of them"),
     (unknown, (
-        "line 4 of unknown, 'print(a[0])': 'print' is no function here: known are exp, log, sqrt, rsqrt, tanh, sigmoid, erf, sin, "
-        "cos, floor, ceil, power, abs, min, max, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64"
+        "line 4 of unknown, 'print(a[0])': 'print' is no function here: known are exp, log, sqrt, rsqrt, tanh, sigmoid, "
+        "erf, sin, cos, floor, ceil, power, abs, min, max, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, "
+        "float32, float64"
     )),
     (generator, "line 4 of generator, 'yield b': this statement (Expr) has no meaning for tensors"),
 ], ids=lambda item: getattr(item, "__name__", ""))
