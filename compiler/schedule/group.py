@@ -26,9 +26,8 @@ def of_state(schedule: "Schedule", stage: Stage) -> str:
     """The label of the group within a scan's loop that reads a stage as the scan's state, "" if it is no state."""
     for other in schedule.stages:
         if isinstance(other.op, ScanOp) and any(schedule.stage_of(state.op) is stage for state in other.op.state_placeholder):
-            return next(
-                group.label for group in schedule.stages if group.attach.kind is AttachKind.SCAN and group.attach.stage == other.label
-            )
+            within = (AttachKind.SCAN, other.label)
+            return next(group.label for group in schedule.stages if group.attach[:2] == within)
     return ""
 
 

@@ -39,7 +39,8 @@ def test_the_published_intrinsic():
 def test_a_single_statement_gives_no_reset():
     """Statement 19."""
     _, _, y = tile()
-    for make in (lambda i, o: te.hardware_intrin("f"), lambda i, o: (te.hardware_intrin("f"),), lambda i, o: [te.hardware_intrin("f"), None]):
+    f = te.hardware_intrin("f")
+    for make in (lambda i, o: f, lambda i, o: (f,), lambda i, o: [f, None]):
         intrin = te.decl_tensor_intrin(y.op, make, "f")
         assert (intrin.name, intrin.reset, intrin.update) == ("f", None, None)
     intrin = te.decl_tensor_intrin(y, lambda i, o: (te.hardware_intrin("f"), None, te.hardware_intrin("g")))
