@@ -73,8 +73,8 @@ def _serial_loops(plan: Plan, reducing: set[IterVar]) -> list[IterVar]:
     for leaf in leaves[leaves.index(serial[0]):] if serial else ():
         if leaf not in reducing:
             raise LowerError(
-                f"stage {plan.stage.label!r} is reduced across threads, and its data loop {leaf.name!r} is within the reduction's "
-                f"loop {serial[0].name!r}: reorder them so that the loops of the reduction are innermost"
+                f"stage {plan.stage.label!r} is reduced across threads, and its data loop {leaf.name!r} is within the "
+                f"reduction's loop {serial[0].name!r}: reorder them so that the loops of the reduction are innermost"
             )
     return serial
 

@@ -95,7 +95,9 @@ def _at_most(part: Expr, whole: Expr, analyzer: Analyzer) -> Expr:
     return part
 
 
-def pass_values(relations: Iterable[Relation], leaves: Mapping[IterVar, Expr], extents: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
+def pass_values(
+    relations: Iterable[Relation], leaves: Mapping[IterVar, Expr], extents: Mapping[IterVar, Expr],
+) -> dict[IterVar, Expr]:
     """The value of every axis, counted from its start, as an expression of the loops' variables."""
     found = dict(leaves)
     for relation in reversed([*relations]):
@@ -170,7 +172,8 @@ def _unfuse(fused: Interval, relation: Fuse, extents: Mapping[IterVar, Expr], an
         inner = analyzer.simplify(fused.min % width)
         return outer, Interval(inner, inner)
     size = analyzer.simplify(fused.max - fused.min + 1)
-    if analyzer.prove_equal(width % size, const(0, width.dtype)) and analyzer.prove_equal(fused.min % size, const(0, width.dtype)):
+    none = const(0, width.dtype)
+    if analyzer.prove_equal(width % size, none) and analyzer.prove_equal(fused.min % size, none):
         start = analyzer.simplify(fused.min % width)  # aligned: it does not go across the end of a row
         return Interval(outer.min, outer.min), Interval(start, analyzer.simplify(start + (size - 1)))
     return outer, everything

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.arith.comparisons import certainly_below
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
@@ -10,7 +11,7 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value, value_of
-from vtakit.compiler.ir.walk import free_vars, map_expr, statements, subexpressions, substitute
+from vtakit.compiler.ir.walk import map_expr, statements, subexpressions, substitute
 from vtakit.compiler.lower.plan import Plan
 from vtakit.compiler.te.operation import ComputeOp
 
@@ -29,7 +30,7 @@ class Point:
         self.iters: list[st.BlockIter] = []
         bindings = [plan.ranges[axis].min + value for axis, value in values.items()]
         simple = [analyzer.simplify(e) for e in bindings]
-        if not any(map(_mixes_loops, simple)):
+        if not any(map(_divides, simple)):
             bindings = simple
         for axis, binding in zip(values, bindings, strict=True):
             var = Var(f"v{axis.name}", axis.var.dtype)
@@ -51,14 +52,14 @@ class Point:
                 first, end = it.dom.min, it.dom.min + it.dom.extent
                 if not analyzer.prove(first <= it.binding):
                     found.append(first <= it.var)
-                if not analyzer.prove(it.binding < end):
+                if not certainly_below(analyzer, it.binding, end):
                     found.append(it.var < end)
         return found
 
 
-def _mixes_loops(e: Expr) -> bool:
-    """Whether the normal form divides a sum of loops: then the loops' own form shows better what is divided."""
-    return any(isinstance(node, ir.FloorDiv | ir.FloorMod) and len(free_vars(node.a)) > 1 for node in subexpressions(e))
+def _divides(e: Expr) -> bool:
+    """Whether the normal form divides: then the loops' own form, in which all parts of a fused axis divide the same, is kept."""
+    return any(isinstance(node, ir.FloorDiv | ir.FloorMod) for node in subexpressions(e))
 
 
 def point_of(buffer: Buffer, index: Sequence[Expr], origin: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -155,8 +156,9 @@ def combine(
         values = {combiner.lhs[0]: have[0], combiner.rhs[0]: terms[0]}
         (buffer, indices), = to
         return st.Store(buffer, indices, substitute(combiner.result[0], values))
-    names = [Var(f"{var.name}_{i}", e.dtype) for i, (var, e) in enumerate(zip((*combiner.lhs, *combiner.rhs), (*have, *terms), strict=True))]
-    values = dict(zip((*combiner.lhs, *combiner.rhs), names, strict=True))
+    params = (*combiner.lhs, *combiner.rhs)
+    names = [Var(f"{var.name}_{at}", e.dtype) for at, (var, e) in enumerate(zip(params, (*have, *terms), strict=True))]
+    values = dict(zip(params, names, strict=True))
     results = [substitute(e, values) for e in combiner.result]
     body = st.seq(*[st.Store(buffer, indices, e) for (buffer, indices), e in zip(to, results, strict=True)])
     for name, e in reversed([*zip(names, (*have, *terms), strict=True)]):

@@ -44,6 +44,9 @@ class Bounds:
     def __init__(self, plans: Plans, given: Mapping[Tensor, Buffer], analyzer: Analyzer) -> None:
         self.plans, self.given, self.analyzer = plans, given, analyzer
         self.launches: dict[Plan, Launch] = {}
+        self.kernels = {
+            plan.root() for plan in plans.all for leaf in plan.stage.leaf_iter_vars if is_launch(plan.tag(leaf))
+        }
         for plan in reversed(plans.all):
             if not isinstance(plan.op, PlaceholderOp):
                 self._choose_scope(plan)
@@ -56,8 +59,11 @@ class Bounds:
     def _choose_scope(self, plan: Plan) -> None:
         """Memory that the schedule leaves open is global at the root, shared within a block, a thread's own within a thread."""
         if not plan.scope:
-            ranks = [thread_rank(tag) for level in plan.outside() if is_launch(tag := level.plan.tag(level.axis))]
-            plan.scope = "global" if not ranks else "local" if max(ranks) == 1 else "shared"
+            tags = {level.plan.tag(level.axis) for level in plan.outside()}
+            if plan.home is None or plan.root() not in self.kernels:
+                plan.scope = "global"
+            else:
+                plan.scope = "local" if any(tag.startswith("threadIdx") for tag in tags) else "shared"
 
     # -- what is needed of a stage ---------------------------------------------------------------------------------------
 
@@ -65,7 +71,8 @@ class Bounds:
         op = plan.op
         whole = {axis: axis.dom for axis in op.root_iter_vars if axis.dom is not None}
         plan.ranges.update(whole)
-        if not isinstance(op, ComputeOp) or plan.stage.is_output or any(out in self.given for out in plan.stage.origin_op.outputs):
+        given = any(tensor in self.given for tensor in plan.stage.origin_op.outputs)
+        if not isinstance(op, ComputeOp) or plan.stage.is_output or given:
             return
         box = self._needed(plan)
         for axis, interval in zip(op.axis, box, strict=True):
@@ -218,6 +225,12 @@ class Bounds:
         data = {axis.var for axis in op.axis}
         if not any(data & (free_vars(plan.ranges[axis].min) | free_vars(plan.ranges[axis].extent)) for axis in op.reduce_axis):
             return
+        for leaf in plan.stage.leaf_iter_vars:
+            if is_launch(plan.tag(leaf)) and data & free_vars(plan.extents[leaf]):
+                raise LowerError(
+                    f"axis {leaf.name!r} of stage {plan.stage.label!r} has {plan.extents[leaf]} iterations, as another axis says, and "
+                    f"{plan.tag(leaf)} has the same number everywhere: bind another loop"
+                )
         at = {axis.var: self.analyzer.simplify(plan.ranges[axis].min + plan.values[axis]) for axis in op.axis}
         for axis in op.reduce_axis:
             low, extent = plan.ranges[axis]
@@ -233,8 +246,8 @@ class Bounds:
             if culprits:
                 raise LowerError(
                     f"the length of loop {leaf.name!r} of stage {plan.stage.label!r} depends on "
-                    f"{' and '.join(sorted(repr(var.name) for var in culprits))}, whose loop is not around it: reorder the loops, and "
-                    "leave axes that others depend on unfused with them"
+                    f"{' and '.join(sorted(repr(var.name) for var in culprits))}, whose loop is not around it: reorder them, "
+                    "and leave axes that others depend on unfused with them"
                 )
 
     def _leaf_value(self, plan: Plan, leaf: IterVar, tag: str) -> Expr:
@@ -259,7 +272,7 @@ class Bounds:
             self.analyzer.bind(var, Range(const(0, var.dtype), want))
         if not self.analyzer.prove(extent <= have) or (given is not None and not self.analyzer.prove_equal(given, have)):
             raise LowerError(
-                f"axis {leaf.name!r} of stage {plan.stage.label!r} has {extent} iterations on {tag}, which has {have} in the same "
-                f"kernel: split the axis so that it has {have}"
+                f"axis {leaf.name!r} of stage {plan.stage.label!r} has {extent} iterations on {tag}, which has {have} in the "
+                f"same kernel: split the axis so that it has {have}"
             )
         return var

@@ -44,7 +44,9 @@ def lower(
     plans = Plans(schedule)
     for tensor in given:
         if plans.maker(tensor) is None:
-            raise LowerError(f"argument {tensor.name!r} of {name!r} is no tensor that the schedule reads or computes: leave it out")
+            raise LowerError(
+                f"argument {tensor.name!r} of {name!r} is no tensor that the schedule reads or computes: leave it out"
+            )
     bounds = Bounds(plans, given, analyzer)
     memory = Memory(bounds, given)
     function = Function(name, tuple(params), Nests(bounds, memory, analyzer).program())

@@ -110,7 +110,8 @@ class Nests:
     # -- blocks ----------------------------------------------------------------------------------------------------------
 
     def where(
-        self, plan: Plan, point: blocks.Point, values: Mapping[IterVar, Expr], relations: Sequence[Relation], *, own: bool = False,
+        self, plan: Plan, point: blocks.Point, values: Mapping[IterVar, Expr], relations: Sequence[Relation], *,
+        own: bool = False,
     ) -> Expr:
         """The condition under which a block of the stage runs.
 

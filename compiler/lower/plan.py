@@ -12,7 +12,7 @@ from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.schedule.data import StageData
 from vtakit.compiler.schedule.relations import AttachKind
 from vtakit.compiler.schedule.schedule import Schedule
-from vtakit.compiler.te.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
+from vtakit.compiler.te.operation import ComputeOp, Operation, PlaceholderOp, ScanOp
 from vtakit.compiler.te.tensor import Tensor
 
 # How far memory of a scope is seen, as the rank of the widest loop that shares it: blocks share rank 0, threads of one block
@@ -144,8 +144,8 @@ class Plans:
             for tensor in plan.op.input_tensors:
                 if self._inlined_maker(tensor) is not None:
                     raise LowerError(
-                        f"stage {tensor.op.name!r} is inlined, but {plan.op.name!r}, which reads it, has no expression to put it in: "
-                        "leave the stage at the root"
+                        f"stage {tensor.op.name!r} is inlined, but {plan.op.name!r}, which reads it, has no expression to put it "
+                        "in: leave the stage at the root"
                     )
         if stage.attach.kind is AttachKind.INLINE:
             if not isinstance(plan.op, ComputeOp) or plan.op.reduce_axis:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vtakit.compiler.ir.expr import Expr, ProducerLoad, Reduce, Var
-from vtakit.compiler.ir.iters import IterKind, IterVar
+from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.ir.walk import substitute
+from vtakit.compiler.schedule import group
 from vtakit.compiler.schedule.domains import extents, leaves_from_roots, roots_from_leaves
 from vtakit.compiler.schedule.errors import ScheduleError, refuse
 from vtakit.compiler.schedule.rewrite import copy_of, data_axis, with_inputs
@@ -39,7 +40,7 @@ def cache_read(schedule: "Schedule", tensor: Tensor, scope: Any, readers: Sequen
     at = next(place for place, other in enumerate(schedule.stages) if other.label == stage.label) + 1
     made = schedule.add_stage(op, at)
     made.scope = name
-    made.group = stage.group
+    made.group = group.of_state(schedule, stage) or stage.group
     for reader in chosen:
         schedule.redefine(reader, with_inputs(reader.op, dict.fromkeys(schedule.read_as(reader, tensor), op.output(0))))
     args: dict[str, Any] = {"tensor": schedule.tensor_label(tensor), "scope": name}
@@ -103,7 +104,8 @@ def _relayout(stage: Stage, op: ComputeOp, name: str, asked: str) -> tuple[Compu
         values[leaf] = axis.var
     condition = roots_from_leaves(stage, values, sizes)
     replaced: dict[Var, Expr] = {axis.var: values[axis] for axis in op.axis}
-    body = tuple([_guarded(e, replaced, condition) for e in op.body])
+    reduce_axes = tuple([_over(axis, replaced) for axis in op.reduce_axis])
+    body = tuple([_guarded(e, replaced, condition, reduce_axes) for e in op.body])
     indices: dict[IterVar, Expr] = {axis: axis.var for axis in op.axis}
     leaves_from_roots(stage, indices, sizes)
     order = tuple([indices[leaf] for leaf in stage.leaf_iter_vars if id(leaf) not in reduced])
@@ -112,13 +114,21 @@ def _relayout(stage: Stage, op: ComputeOp, name: str, asked: str) -> tuple[Compu
     return whole, copy
 
 
-def _guarded(e: Expr, values: dict[Var, Expr], condition: Expr) -> Expr:
+def _over(axis: IterVar, values: dict[Var, Expr]) -> IterVar:
+    """The reduction's axis, its domain in terms of the new axes if it depends on the old ones."""
+    assert axis.dom is not None, "a reduction's axis has a domain"
+    dom = Range(substitute(axis.dom.min, values), substitute(axis.dom.extent, values))
+    same = dom.min is axis.dom.min and dom.extent is axis.dom.extent
+    return axis if same else IterVar(axis.var, dom, axis.kind)
+
+
+def _guarded(e: Expr, values: dict[Var, Expr], condition: Expr, axes: tuple[IterVar, ...]) -> Expr:
     """The value of an element where `condition` holds; elsewhere one that no one reads."""
     if not isinstance(e, Reduce):
         found = substitute(e, values)
         return found if condition is TRUE else if_then_else(condition, found, const(0, e.dtype))
     fields = [tuple([substitute(part, values) for part in parts]) for parts in (e.source, e.init)]
     where = all_of(condition, substitute(e.condition, values))
-    return Reduce(e.combiner, fields[0], e.axes, where, e.value_index, fields[1])
+    return Reduce(e.combiner, fields[0], axes, where, e.value_index, fields[1])
 
 

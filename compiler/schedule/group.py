@@ -22,6 +22,15 @@ def hold_update(schedule: "Schedule", scan: ScanOp) -> None:
     made.attach = Attach(AttachKind.SCAN, schedule[scan].label, scan.scan_axis)
 
 
+def of_state(schedule: "Schedule", stage: Stage) -> str:
+    """The label of the group within a scan's loop that reads a stage as the scan's state, "" if it is no state."""
+    for other in schedule.stages:
+        if isinstance(other.op, ScanOp) and any(schedule.stage_of(state.op) is stage for state in other.op.state_placeholder):
+            within = (AttachKind.SCAN, other.label)
+            return next(group.label for group in schedule.stages if group.attach[:2] == within)
+    return ""
+
+
 def create_group(schedule: "Schedule", outputs: Any, inputs: Any, *, include_inputs: bool) -> Stage:
     """`Schedule.create_group`."""
     ends, starts = (_stages(schedule, given) for given in (outputs, inputs))

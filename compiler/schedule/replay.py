@@ -1,6 +1,7 @@
 """Doing the steps of a trace on the schedule of a freshly built program."""
 
 import ast
+import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,9 @@ class Replay:
             args = {"threads": args["threads"]}
         if step.do == "cache_write":
             args = {"tensor": args["tensors"] if len(args["tensors"]) > 1 else args["tensors"][0], "scope": args["scope"]}
-        made = getattr(on, step.do)(*spread, **args)
+        primitive = getattr(on, step.do)
+        inspect.signature(primitive).bind(*spread, **args)  # its message about a missing argument names no class
+        made = primitive(*spread, **args)
         results = [] if made is None else [*made] if isinstance(made, list | tuple) else [made]
         for name, result in zip(step.gives, results, strict=False):
             if isinstance(result, IterVar):

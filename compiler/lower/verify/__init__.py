@@ -10,7 +10,7 @@ from vtakit.compiler.lower.verify.bindings import check_bindings, check_declared
 from vtakit.compiler.lower.verify.capacity import check_memory, check_threads, check_vectors
 from vtakit.compiler.lower.verify.flow import check_outputs, check_reads
 from vtakit.compiler.lower.verify.limits import NO_LIMITS, Limits
-from vtakit.compiler.lower.verify.loops import check_barriers, check_disjoint, check_launches, check_reductions
+from vtakit.compiler.lower.verify.loops import check_barriers, check_disjoint, check_launches, check_reductions, check_scopes
 from vtakit.compiler.lower.verify.names import check_names
 from vtakit.compiler.lower.verify.program import Program
 from vtakit.compiler.lower.verify.report import Rule
@@ -23,6 +23,7 @@ RULES = (
     Rule("bindings", check_bindings),
     Rule("declared", check_declared),
     Rule("launches", check_launches),
+    Rule("scopes", check_scopes),
     Rule("threads", check_threads),
     Rule("vectors", check_vectors),
     Rule("memory", check_memory),

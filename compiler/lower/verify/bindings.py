@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
+from vtakit.compiler.arith.comparisons import certainly_below
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.walk import expressions, free_vars, loads, statements
-from vtakit.compiler.lower.verify.cover import covered
+from vtakit.compiler.lower.verify.cover import SEEN_BY, covered
 from vtakit.compiler.lower.verify.program import Program, Site, is_opaque
 from vtakit.compiler.lower.verify.report import Broken
 
@@ -21,13 +22,13 @@ def check_bindings(program: Program) -> Iterator[Broken]:
             if it.kind is IterKind.OPAQUE:
                 continue
             low, end = it.dom.min, it.dom.min + it.dom.extent
-            goals = (low <= it.binding, it.binding < end)
-            if not all(a.prove(goal) for goal in goals):
+            if not (a.prove(low <= it.binding) and certainly_below(a, it.binding, end)):
                 with a.given(all_of(*site.conditions())):
-                    if not all(a.prove(goal) for goal in goals):
+                    if not (a.prove(low <= it.binding) and certainly_below(a, it.binding, end)):
                         yield Broken(
-                            f"the iterator {it.var} of block {site.block.name} is {it.binding}, which is not certain to be within "
-                            f"{low} to {a.simplify(end - 1)}", site.block, "guard the block with a predicate, or shorten its loops",
+                            f"the iterator {it.var} of block {site.block.name} is {it.binding}, which is not certain to be "
+                            f"within {low} to {a.simplify(end - 1)}", site.block,
+                            "guard the block with a predicate, or shorten its loops",
                         )
         if any(it.kind is IterKind.REDUCE for it in site.block.iters):
             yield from _once(program, site)
@@ -36,7 +37,8 @@ def check_bindings(program: Program) -> Iterator[Broken]:
 def _once(program: Program, site: Site) -> Iterator[Broken]:
     """A block that adds up runs once at each point: every loop around it and its result's home makes another point."""
     home = max((program.home(region.buffer) for region in site.block.writes), default=0)
-    found = covered(program, site, home)
+    own = any(region.buffer.scope not in SEEN_BY for region in site.block.writes)  # each thread's part may be some of the terms
+    found = covered(program, site, home, together=own)
     if found.reason:
         yield Broken(f"block {site.block.name} is not certain to run once at each point: {found.reason}", site.block,
                      "bind its iterators to sums of loop variables that splits and fuses make")

@@ -20,7 +20,9 @@ def check_threads(program: Program) -> Iterator[Broken]:
         most = limits.thread_extents.get(loop.thread)
         extent = extent_of(loop)
         if most is not None and extent is not None and extent > most:
-            yield Broken(f"{loop.thread} has {extent} indices, the device has {most}", loop, f"bind a loop of at most {most} iterations")
+            yield Broken(
+                f"{loop.thread} has {extent} indices, the device has {most}", loop, f"bind a loop of at most {most} iterations",
+            )
         if loop.thread.startswith("threadIdx") and limits.threads is not None:
             around = [s for s, _ in path if isinstance(s, st.For) and s.thread.startswith("threadIdx")]
             if not any(isinstance(s, st.For) and s.thread.startswith("threadIdx") for s in statements(loop.body)):
@@ -52,9 +54,10 @@ def check_vectors(program: Program) -> Iterator[Broken]:
                 continue
             for access in accesses_of(program, site):
                 if access.buffer.dtype.bytes * lanes > most:
+                    kind = access.buffer.dtype
                     yield Broken(
-                        f"{lanes} lanes of {access.buffer.dtype} are {access.buffer.dtype.bytes * lanes} bytes, the device's vectors "
-                        f"have {most}", loop, f"vectorise a loop of at most {most // access.buffer.dtype.bytes} iterations",
+                        f"{lanes} lanes of {kind} are {kind.bytes * lanes} bytes, the device's vectors have {most}", loop,
+                        f"vectorise a loop of at most {most // kind.bytes} iterations",
                     )
                     break
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from vtakit.compiler.arith.linear import Linear
 from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
-from vtakit.compiler.ir.values import const, int_value
+from vtakit.compiler.ir.values import const
 from vtakit.compiler.ir.walk import free_vars, substitute
 from vtakit.compiler.lower.verify.digits import Digits, NotAffineError
 from vtakit.compiler.lower.verify.program import Access, Program, Site, conjuncts
@@ -29,9 +30,10 @@ class Covered:
         self.last: dict[Var, Expr] = {}
         self.ends: dict[Var, list[Expr]] = {}
         self.reason = self.incomplete = ""
-        loops = [s for at, s in enumerate(s for s, _ in site.path) if hasattr(s, "thread") and (
-            at >= depth or (seen_by and s.thread.startswith(seen_by)))]
-        extents = {loop.var: loop.extent for loop in loops}
+        extents = {
+            s.var: s.extent for at, (s, _) in enumerate(site.path) if isinstance(s, st.For)
+            and (at >= depth or (seen_by and s.thread.startswith(seen_by)))
+        }
         own = {it.var for it in site.block.iters}
         conditions = [c for whole in site.conditions() for c in conjuncts(whole)]
         self.of_iters = [c for c in conditions if own & free_vars(c)]
@@ -64,7 +66,7 @@ class Covered:
             dependence = every.dependence(indices)
             if dependence:
                 self.reason = f"the iterators do not run independently: {dependence}"
-        self.reason = self.reason or self._left_over([c for c in every.left if c in inner.left], set(extents))
+        self.reason = self.reason or self._left_over([c for c in every.left() if c in inner.left()], set(extents))
 
     def _is_whole(self, low: Expr, extent: Expr, first: Linear, count: Linear) -> bool:
         a = self.program.analyzer
@@ -78,9 +80,13 @@ class Covered:
             variables = free_vars(condition) & moving
             if not variables:
                 self.still.append(condition)
-            elif variables & used or not (isinstance(condition, ir.EQ) and int_value(condition.b) == 0):
+            elif variables & used or not self._holds_at_start(condition, variables):
                 return f"the condition {condition}"
         return ""
+
+    def _holds_at_start(self, condition: Expr, variables: set[Var]) -> bool:
+        """Whether a condition on loops that change nothing that is written holds in the first iteration of them."""
+        return self.program.analyzer.prove(substitute(condition, {var: const(0, var.dtype) for var in variables}))
 
     def holds(self, write: Access, box: Sequence[tuple[Expr, Expr]], holding: Sequence[Expr]) -> bool:
         """Whether a write of the block covers a box (first and last index a dimension) where `holding` holds."""

@@ -26,23 +26,24 @@ class Digit(NamedTuple):
     times: Linear
     source: Key
     atoms: frozenset[Atom]  # the loop variables in the source
-    whole: Linear  # how many values the source takes
+    total: Linear  # how many values the source takes
     lower: Linear
     extent: Linear
 
 
-class Limit(NamedTuple):
-    """``0 <= sum < end``."""
+class Limit:
+    """A condition that says ``sum < end``, and whether an index has used it."""
 
-    sum: Linear
-    end: Linear
+    def __init__(self, condition: Expr, total: Linear, end: Linear) -> None:
+        self.condition, self.sum, self.end = condition, total, end
+        self.used = False
 
 
 class Values(NamedTuple):
-    """Those of ``first <= index < first + count`` that are below all `ends`."""
+    """Those of ``first <= index < first + number`` that are below all `ends`."""
 
     first: Linear
-    count: Linear
+    number: Linear
     ends: list[Linear]
     digits: list[Digit]
 
@@ -55,7 +56,7 @@ class Digits:
     """Indices over loops that run, with the conditions under which their iterations count.
 
     extents : the running loops' variables; every other variable stands still
-    conditions : taken into account where they limit a sum of running variables from above; `left` are the others
+    conditions : taken into account where they limit a sum of running variables, found in an index, from above
     """
 
     def __init__(self, analyzer: Analyzer, extents: Mapping[Var, Expr], conditions: Iterable[Expr]) -> None:
@@ -65,13 +66,17 @@ class Digits:
         self._marks: dict[Key, Linear] = {}
         self._sums: dict[Key, tuple[Var, frozenset[Atom]]] = {}
         self.limits: list[Limit] = []
-        self.left: list[Expr] = []
+        self._others: list[Expr] = []
         for condition in conditions:
             limit = self._limit(condition)
             if limit is None:
-                self.left.append(condition)
+                self._others.append(condition)
             else:
                 self.limits.append(limit)
+
+    def left(self) -> list[Expr]:
+        """The conditions that no index taken so far has used."""
+        return self._others + [limit.condition for limit in self.limits if not limit.used]
 
     def moves(self, atom: Atom) -> bool:
         known = self._moves.get(atom)
@@ -103,7 +108,7 @@ class Digits:
             return None
         difference = self.analyzer.linear(condition.a).plus(self.analyzer.linear(condition.b), -1)
         moving, still = self.parted(difference)
-        if not moving.terms or any(k < 0 for k in moving.terms.values()):
+        if not moving.terms:
             return None
         content = moving.content()
         end = still.scaled(-1)  # sum < end, or sum <= end
@@ -111,7 +116,7 @@ class Digits:
             end = end.shifted(1)
         if content > 1:
             moving, end = moving.divided(content), self.analyzer.divide_by(end.shifted(content - 1), content)
-        return Limit(moving, end)
+        return Limit(condition, moving, end)
 
     # -- one index -------------------------------------------------------------------------------------------------------
 
@@ -125,6 +130,7 @@ class Digits:
         first, count, ends = still.plus(more), self._in_a_row(digits), []
         for limit in self.limits:
             if limit.sum.same(moving):
+                limit.used = True
                 if self.analyzer.at_most(limit.end, count):
                     count = limit.end
                 elif not self.analyzer.at_most(count, limit.end):
@@ -165,6 +171,7 @@ class Digits:
         extent = self._in_a_row(digits)
         for limit in self.limits:
             if limit.sum.same(moving):
+                limit.used = True
                 extent = self._lesser(extent, limit.end)
         return extent
 
@@ -265,8 +272,9 @@ class Digits:
             digit = self._loop(atom, times)
             for limit in self.limits:
                 if limit.sum.same(source):
+                    limit.used = True
                     extent = self._lesser(digit.extent, limit.end)
-                    digit = digit._replace(whole=extent, extent=extent)
+                    digit = digit._replace(total=extent, extent=extent)
             return digit
         extent = self.mark(source)
         return Digit(times, source.key, self._atoms(source), extent, ONE, extent)
@@ -274,10 +282,7 @@ class Digits:
     def _remainder(self, times: Linear, base: Linear, by: Linear) -> Digit:
         """``base % by``."""
         atom = base.single()
-        if isinstance(atom, Quotient):
-            digit = self._term(atom, 1)
-        else:
-            digit = self._whole(times, base)
+        digit = self._term(atom, 1) if isinstance(atom, Quotient) else self._whole(times, base)
         exact = self.analyzer.is_zero(self.analyzer.remainder(digit.extent, by))  # perhaps no values at all
         if not exact and not self.analyzer.at_most(by, digit.extent):
             raise NotAffineError("a remainder that does not take all its values")
@@ -287,7 +292,8 @@ class Digits:
         """``base // by``."""
         atom = base.single()
         inner = self._term(atom, 1) if isinstance(atom, Quotient) else self._whole(times, base)
-        extent = self.analyzer.divide(inner.extent.plus(by).shifted(-1), by)
+        exact = self.analyzer.is_zero(self.analyzer.remainder(inner.extent, by))
+        extent = self.analyzer.divide(inner.extent if exact else inner.extent.plus(by).shifted(-1), by)
         return inner._replace(times=times, lower=self.analyzer.multiply(inner.lower, by), extent=extent)
 
     def _atoms(self, source: Linear) -> frozenset[Atom]:
@@ -322,16 +328,19 @@ class Digits:
 
     def _disjoint(self, digits: list[Digit]) -> bool:
         """Whether digits of one source neither overlap nor cut its values off."""
-        rest, end = [*digits], ONE
+        rest, whole = [*digits], digits[0].total
         while rest:
             for digit in rest:
-                if self.analyzer.is_zero(digit.lower.plus(end, -1)):
-                    end = self.analyzer.multiply(digit.lower, digit.extent)
+                end = self.analyzer.multiply(digit.lower, digit.extent)
+                if all(self._divides(end, other.lower) for other in rest if other is not digit) and self._divides(end, whole):
                     rest.remove(digit)
                     break
             else:
                 return False
-        return self.analyzer.is_zero(end.plus(digits[0].whole, -1))
+        return True
+
+    def _divides(self, part: Linear, whole: Linear) -> bool:
+        return self.analyzer.is_zero(self.analyzer.remainder(whole, part))
 
 
 def _name(atom: Atom) -> str:

@@ -13,7 +13,7 @@ from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.ir.walk import free_vars, loads
+from vtakit.compiler.ir.walk import free_vars, loads, substitute
 from vtakit.compiler.lower.verify.cover import covered
 from vtakit.compiler.lower.verify.program import Access, Program, effects, meet
 from vtakit.compiler.lower.verify.report import Broken
@@ -56,7 +56,8 @@ def check_outputs(program: Program) -> Iterator[Broken]:
         for write in writes:
             reason = covered(program, write.site, 0, write.buffer.scope).incomplete
             if reason:
-                yield Broken(f"the reduction in block {write.site.block.name} is not certain to be complete: {reason}", write.site.block,
+                block = write.site.block
+                yield Broken(f"the reduction in block {block.name} is not certain to be complete: {reason}", block,
                              "let the loops around the block cover the whole domain of its reduction")
 
 
@@ -81,13 +82,14 @@ class _Read:
                 return self.unfinished(before)
         if self.carried() or self.whole(before):
             return None
-        makers = ", ".join(dict.fromkeys(write.site.block.name for write in before)) or "no block"
+        makers = ", ".join(dict.fromkeys(write.site.block.name for write in before))
+        wrote = f"{makers} is not certain to have written before" if makers else "no block wrote before"
         after = [write.site.block.name for write in self.others if write not in before]
         if not before and after:
             return Broken(f"block {block} reads {name} before block {after[0]} writes it", self.read.site.block,
                           f"move {after[0]} before {block}")
         return Broken(
-            f"block {block} reads elements of {name} that {makers} is not certain to have written before", self.read.site.block,
+            f"block {block} reads elements of {name} that {wrote}", self.read.site.block,
             "compute the stage at a loop around all that reads it, or over a larger part",
         )
 
@@ -136,49 +138,58 @@ class _Read:
             return False
         first: list[tuple[Expr, Expr]] = [(const(0, e.dtype), const(0, e.dtype)) for e in self.read.buffer.shape]
         last = [(e - 1, e - 1) for e in self.read.buffer.shape]
+        some = [e >= 1 for e in self.read.buffer.shape]  # there is something to read
         for write in before:
             depth = meet(write.site, self.read.site)
-            if all(_covers(self.program, write, depth, box, ()) for box in (first, last)) and self.unfinished(before) is None:
+            if all(_covers(self.program, write, depth, box, some) for box in (first, last)) and self.unfinished(before) is None:
                 return True
         return False
 
     def carried(self) -> bool:
-        """Whether earlier iterations of a serial loop around wrote the rows that are read, and something before it the first ones."""
+        """Whether earlier iterations of serial loops around wrote the rows that are read, and something before them the first."""
         writes = [*self.own, *self.others]
-        for write in writes:
-            depth = len(write.site.path) if write.site.block is self.read.site.block else meet(write.site, self.read.site)
-            for at, (s, _) in enumerate(write.site.path[:depth]):
-                if isinstance(s, st.For) and s.kind in (LoopKind.SERIAL, LoopKind.UNROLLED) and self.carried_by(s, at, write, writes):
-                    return True
-        return False
+        return any(self.carried_by(write, writes) for write in writes)
 
     def same_place(self, write: Access) -> bool:
         """Whether the block reads where it writes itself, the first dimension aside."""
-        return write in self.own and all(
-            self.program.analyzer.prove_equal(r.min, mine.min) for r, mine in zip(write.ranges[1:], self.read.ranges[1:], strict=True)
-        )
+        places = zip(write.ranges[1:], self.read.ranges[1:], strict=True)
+        return write in self.own and all(self.program.analyzer.prove_equal(r.min, mine.min) for r, mine in places)
 
-    def carried_by(self, loop: st.For, at: int, write: Access, writes: Sequence[Access]) -> bool:
-        if not write.ranges or loop.var not in free_vars(self.program.analyzer.simplify(write.ranges[0].min)):
+    def carried_by(self, write: Access, writes: Sequence[Access]) -> bool:
+        if not write.ranges:
             return False
+        depth = len(write.site.path) if write.site.block is self.read.site.block else meet(write.site, self.read.site)
         a = self.program.analyzer
         row = a.simplify(write.ranges[0].min)
-        start = a.simplify(row - loop.var)  # the loop's first iteration writes this row
-        if loop.var in free_vars(start):
+        used = free_vars(row)
+        around = [(at, s) for at, (s, _) in enumerate(write.site.path[:depth]) if isinstance(s, st.For) and s.var in used]
+        if not around or not self.ascending(row, [loop for _, loop in around]):
             return False
+        start = a.simplify(substitute(row, {loop.var: const(0, loop.var.dtype) for _, loop in around}))
         first, last = self.box[0]
         with a.given(all_of(*self.holding)):
             if not (a.prove(const(0, first.dtype) <= first) and a.prove(last < row)):
                 return False
         rest = [(row, row), *self.box[1:]]
-        if not self.same_place(write) and not _covers(self.program, write, at + 1, rest, self.holding):
+        if not self.same_place(write) and not _covers(self.program, write, around[-1][0] + 1, rest, self.holding):
             return False
         initial = [(const(0, start.dtype), start - 1), *self.box[1:]]
         for other in writes:
             outside = meet(other.site, self.read.site)
-            if outside <= at and _covers(self.program, other, outside, initial, self.holding):
+            if outside <= around[0][0] and _covers(self.program, other, outside, initial, self.holding):
                 return True
         return False
+
+    def ascending(self, row: Expr, loops: Sequence[st.For]) -> bool:
+        """Whether each next iteration of serial loops, the outermost first, writes the next row."""
+        a = self.program.analyzer
+        step: Expr = const(1, row.dtype)
+        for loop in reversed(loops):
+            one_on = substitute(row, {loop.var: loop.var + 1})
+            if loop.kind not in (LoopKind.SERIAL, LoopKind.UNROLLED) or not a.prove_equal(one_on - row, step):
+                return False
+            step = a.simplify(step * loop.extent)
+        return True
 
 
 def _as_data_says(read: Access) -> Iterator[Expr]:
@@ -215,10 +226,8 @@ def _covers_by_rows(program: Program, writes: Sequence[Access], box: Box) -> boo
 
 
 def _touches_all(write: Access) -> bool:
-    """Whether a write declares the whole buffer."""
+    """Whether a block whose body is not looked into declares to write the whole buffer."""
     buffer: Buffer = write.buffer
-    return bool(buffer.shape) and all(
+    return write.at is write.site.block and not write.site.block.iters and all(
         r.extent is extent or bool(r.extent == extent) for r, extent in zip(write.ranges, buffer.shape, strict=True)
     )
-
-

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Var
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.stmt import LoopKind
@@ -36,7 +37,7 @@ def check_reductions(program: Program) -> Iterator[Broken]:
                     yield Broken(
                         f"the {word} loop {loop.var} {what} of block {site.block.name}, through its iterator {it.var}, "
                         "and its iterations run together", loop,
-                        "run it serially, bind it to threadIdx for a reduction across threads, or use rfactor to make it a data axis"
+                        "run it serially, bind it to threadIdx for a reduction across threads, or use rfactor"
                         if it.kind is IterKind.REDUCE else "run it serially",
                     )
 
@@ -52,7 +53,8 @@ def check_disjoint(program: Program) -> Iterator[Broken]:
     """Iterations that run together write different elements of what they share."""
     for site in program.sites:
         for buffer in {region.buffer for region in site.block.writes}:
-            for loop in site.loops_inside(program.home(buffer)) if buffer.scope not in SHARED_TO else _sharing(program, site, buffer):
+            own = buffer.scope not in SHARED_TO
+            for loop in site.loops_inside(program.home(buffer)) if own else _sharing(program, site, buffer):
                 word = kind_of(loop)
                 if not word or _varies(program, site, loop.var) or extent_of(loop) == 1:
                     continue
@@ -63,11 +65,10 @@ def check_disjoint(program: Program) -> Iterator[Broken]:
                 )
 
 
-def _sharing(program: Program, site: Site, buffer: object) -> list[st.For]:
+def _sharing(program: Program, site: Site, buffer: Buffer) -> list[st.For]:
     """The loops whose iterations share memory that is seen by more than one thread."""
-    assert hasattr(buffer, "scope")
     rank = SHARED_TO[buffer.scope]
-    depth = program.home(buffer)  # type: ignore[arg-type]
+    depth = program.home(buffer)
     found = []
     for at, (s, _) in enumerate(site.path):
         if isinstance(s, st.For):
@@ -94,8 +95,26 @@ def check_launches(program: Program) -> Iterator[Broken]:
         launched = loop.thread.startswith(("blockIdx", "threadIdx"))
         for s, _ in path:
             if launched and isinstance(s, st.For) and s.thread == loop.thread:
-                same = "" if program.analyzer.prove_equal(s.extent, loop.extent) else f", with {s.extent} indices and with {loop.extent}"
-                yield Broken(f"{loop.thread} is bound to two loops within each other{same}", loop, "bind one of them")
+                same = program.analyzer.prove_equal(s.extent, loop.extent)
+                sizes = "" if same else f", with {s.extent} indices and with {loop.extent}"
+                yield Broken(f"{loop.thread} is bound to two loops within each other{sizes}", loop, "bind one of them")
+
+
+def check_scopes(program: Program) -> Iterator[Broken]:
+    """Memory of a block or a thread is used within the kernel that it is allocated in."""
+    for buffer, home in program.allocations.items():
+        if buffer.scope == "global":
+            continue
+        own = [s for s, _ in home if isinstance(s, st.For) and s.thread.startswith(("blockIdx", "threadIdx"))]
+        for access in (*program.writes.get(buffer, ()), *program.reads.get(buffer, ())):
+            for loop in access.site.loops:
+                if loop.thread.startswith(("blockIdx", "threadIdx")) and not any(loop is s for s in own):
+                    yield Broken(
+                        f"{buffer.name} is {buffer.scope} memory allocated outside the kernel that uses it in block "
+                        f"{access.site.block.name}", home[-1][0],
+                        "compute its stage within a loop of the kernel, or give it the global scope",
+                    )
+                    return
 
 
 def check_barriers(program: Program) -> Iterator[Broken]:
@@ -111,7 +130,9 @@ def check_barriers(program: Program) -> Iterator[Broken]:
                 names = sorted(v.name for v in threads & free_vars(program.analyzer.simplify(condition)))
                 if names:
                     what = "barrier" if call.name == "sync" else "reduction across threads"
-                    yield Broken(f"the {what} stands under a condition on {', '.join(names)}", site.block, "move it out of the condition")
+                    yield Broken(
+                        f"the {what} stands under a condition on {', '.join(names)}", site.block, "move it out of the condition",
+                    )
             for loop in site.loops:
                 if threads & free_vars(loop.extent):
                     yield Broken(f"a barrier stands in the loop {loop.var}, whose length differs between threads", loop,

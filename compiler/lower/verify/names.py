@@ -91,7 +91,7 @@ class _Names:
             match node:
                 case ir.Let():
                     inner.add(node.var)
-                case ir.Var() if node not in known and node not in inner and not node.dtype.code == "handle":
+                case ir.Var() if node not in known and node not in inner and node.dtype.code != "handle":
                     yield Broken(f"nothing sets the variable {node}", at, "use it within the loop or let that sets it")
                 case ir.Load() if node.buffer not in buffers:
                     yield self.unknown(node.buffer, at)
@@ -109,16 +109,15 @@ class _Names:
 
 
 def _count(buffer: Buffer, given: int, at: st.Stmt) -> Broken:
-    return Broken(
-        f"the buffer {buffer.name} has {len(buffer.shape)} dimensions, used with {given} indices", at, "give one index a dimension",
-    )
+    found = f"the buffer {buffer.name} has {len(buffer.shape)} dimensions, used with {given} indices"
+    return Broken(found, at, "give one index a dimension")
 
 
 def _expressions(s: st.Stmt) -> Iterator[ir.Expr]:
     """What stands directly in a statement other than a block."""
     for field in s.fields:
         value = getattr(s, field)
-        if isinstance(value, ir.Expr) and not (field == "var"):
+        if isinstance(value, ir.Expr) and field != "var":
             yield value
         elif type(value) is tuple:
             for item in value:

@@ -99,7 +99,8 @@ def test_pragmas_stay_with_their_axis():
     assert "for i in range(30):  # unroll_step=4, import_c=int f();" in te.nest_text(C)
 
 
-@pytest.mark.parametrize(("factor_axis", "order"), [(0, "k_inner, i, j"), (1, "i, k_inner, j"), (-1, "i, j, k_inner"), (2, "i, j, k_inner")])
+@pytest.mark.parametrize(
+    ("factor_axis", "order"), [(0, "k_inner, i, j"), (1, "i, k_inner, j"), (-1, "i, j, k_inner"), (2, "i, j, k_inner")])
 def test_rfactor_puts_the_new_axis_where_it_is_asked(factor_axis, order):
     """Statement 16: the new axis, the reduce axes that stay, the final reduction, and the result; with an uneven split."""
     p = program()
@@ -204,8 +205,9 @@ def test_a_refused_primitive_changes_nothing():
     p.s[p.C].split("i", 8)
     before = nests(p.s), str(p.s.trace)
     for misuse in (
-        lambda: p.s[p.C].tile("i_outer", "j", 2, 0), lambda: p.s[p.C].fuse("i_outer", "i_inner", "k"), lambda: p.s[p.C].reorder("j", "l"),
-        lambda: p.s.rfactor(p.C, "k", 9), lambda: p.s.cache_read(p.A, "shared", [p.B, p.C]), lambda: p.s[p.D].compute_inline(),
+        lambda: p.s[p.C].tile("i_outer", "j", 2, 0), lambda: p.s[p.C].fuse("i_outer", "i_inner", "k"),
+        lambda: p.s[p.C].reorder("j", "l"), lambda: p.s.rfactor(p.C, "k", 9), lambda: p.s[p.D].compute_inline(),
+        lambda: p.s.cache_read(p.A, "shared", [p.B, p.C]),
     ):
         with pytest.raises(te.ScheduleError):
             misuse()

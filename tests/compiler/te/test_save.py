@@ -16,14 +16,24 @@ def samples():
     n = te.var("n")
     A, k = te.placeholder((n, 8), "float16", "A"), te.reduce_axis((0, n), "k")
     argmax = te.comm_reducer(
-        lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.max(x[1], y[1])), lambda t0, t1: (te.const(-1, t0), te.min_value(t1)), "argmax")
+        lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.max(x[1], y[1])),
+        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)), "argmax")
     both = te.compute((8,), lambda j: argmax((k.var, A[k, j]), axis=k), name="both")
+    tenth, nan = te.const(0.1, "float64"), te.const(float("nan"), "float64")
     B = te.compute((n, 8), lambda i, j: te.if_then_else(
-        te.all(i > 0, j < 3), A[i, j].astype("float32") * float("-inf") + te.const(0.1, "float64"), te.const(float("nan"), "float64")), name="B")
+        te.all(i > 0, j < 3), A[i, j].astype("float32") * float("-inf") + tenth, nan), name="B")
     return [A, B, *both]
 
 
-@pytest.mark.parametrize("through", [lambda x: pickle.loads(pickle.dumps(x)), lambda x: te.load_json(te.save_json(x))], ids=["pickle", "json"])
+def through_pickle(x):
+    return pickle.loads(pickle.dumps(x))
+
+
+def through_json(x):
+    return te.load_json(te.save_json(x))
+
+
+@pytest.mark.parametrize("through", [through_pickle, through_json])
 def test_expressions_and_operations_keep_their_text(through):
     """Statement 10."""
     A, *computed = samples()
@@ -33,7 +43,8 @@ def test_expressions_and_operations_keep_their_text(through):
     assert again[0].op.input_tensors == (A2,)
     assert A2.op is not A.op
     assert again[0].dtype is computed[0].dtype
-    assert str(te.create_schedule([again[0].op, again[1].op]).stages) == str(te.create_schedule([computed[0].op, computed[1].op]).stages)
+    labels = [str(te.create_schedule([tensors[0], tensors[1]]).stages) for tensors in (again, computed)]
+    assert labels[0] == labels[1]
     e = te.var("x") * 3 + 1
     assert str(through(e)) == str(e)
 
@@ -73,11 +84,13 @@ def test_schedules_keep_their_loops_and_trace():
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("{", "the text is no saved tensor expression: JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+    ("{", ("the text is no saved tensor expression: JSONDecodeError: Expecting property name enclosed in double quotes: line 1 "
+           "column 2 (char 1)")),
     ("[]", "the text is no saved tensor expression: TypeError: list indices must be integers or slices, not str"),
     ('{"vtakit": 99}', "the text has version 99 of the format, this program reads version 1"),
     ('{"vtakit": 1, "nodes": [["system", 1]], "value": 1}', "the text is no saved tensor expression: KeyError: 'system'"),
-    ('{"vtakit": 1, "nodes": [], "value": {"node": 3}}', "the text is no saved tensor expression: IndexError: list index out of range"),
+    ('{"vtakit": 1, "nodes": [], "value": {"node": 3}}', (
+        "the text is no saved tensor expression: IndexError: list index out of range")),
 ])
 def test_other_text_is_refused(text, message):
     with pytest.raises(te.ExpressionError) as error:
@@ -87,7 +100,8 @@ def test_other_text_is_refused(text, message):
 
 def test_what_is_no_expression_cannot_be_saved():
     A = te.compute((4,), lambda i: i, name="A", attrs={"note": {1, 2}})
-    with pytest.raises(te.ExpressionError, match=r"^\{1, 2\} of type set is no part of a tensor expression, so it cannot be saved$"):
+    with pytest.raises(te.ExpressionError) as error:
         te.save_json(A)
-    with pytest.raises(te.ScheduleError, match="^the text is no saved schedule: KeyError: 'program'$"):
+    assert str(error.value) == "{1, 2} of type set is no part of a tensor expression, so it cannot be saved"
+    with pytest.raises(te.ScheduleError, match=r"^the text is no saved schedule: KeyError: 'program'$"):
         te.load_schedule("{}")
