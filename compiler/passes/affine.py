@@ -37,18 +37,32 @@ class Linear:
 
 def linear(e: Expr) -> Linear:
     """The linear form of an integer expression; widening casts are looked through."""
+    terms: dict[Expr, int] = {}
+    constant = _add_terms(e, 1, terms)
+    return Linear({atom: c for atom, c in terms.items() if c}, constant)
+
+
+def _add_terms(e: Expr, times: int, terms: dict[Expr, int]) -> int:
+    """Adds an expression's terms, so many times; returns its constant."""
+    kind = type(e)
+    if kind is Var:
+        terms[e] = terms.get(e, 0) + times
+        return 0
     if isinstance(e, IntImm):
-        return Linear({}, e.value)
-    if isinstance(e, ir.Cast) and e.dtype.is_int and e.value.dtype.code == "int" and e.dtype.bits >= e.value.dtype.bits:
-        return linear(e.value)
-    if isinstance(e, ir.Add | ir.Sub):
-        return _combine(linear(e.a), linear(e.b), 1 if isinstance(e, ir.Add) else -1)
+        return e.value * times
+    if isinstance(e, ir.Add):
+        return _add_terms(e.a, times, terms) + _add_terms(e.b, times, terms)
+    if isinstance(e, ir.Sub):
+        return _add_terms(e.a, times, terms) + _add_terms(e.b, -times, terms)
     if isinstance(e, ir.Mul):
-        a, b = linear(e.a), linear(e.b)
-        if not a.terms or not b.terms:
-            form, by = (b, a.constant) if not a.terms else (a, b.constant)
-            return Linear({atom: c * by for atom, c in form.terms.items() if by}, form.constant * by)
-    return Linear({e: 1}, 0)
+        if isinstance(e.b, IntImm):
+            return _add_terms(e.a, times * e.b.value, terms)
+        if isinstance(e.a, IntImm):
+            return _add_terms(e.b, times * e.a.value, terms)
+    if isinstance(e, ir.Cast) and e.dtype.code == "int" and e.value.dtype.code == "int" and e.dtype.bits >= e.value.dtype.bits:
+        return _add_terms(e.value, times, terms)
+    terms[e] = terms.get(e, 0) + times
+    return 0
 
 
 def _combine(a: Linear, b: Linear, sign: int) -> Linear:
