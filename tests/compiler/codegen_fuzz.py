@@ -223,14 +223,21 @@ def _apart(got: "np.ndarray[Any, Any]", want: "np.ndarray[Any, Any]", ulps: int)
     return np.asarray((np.abs(lows[0] - lows[1]) > ulps) & ~nan)
 
 
-def check(seed: int, target: Target | None = None) -> None:
+Runner = Callable[[st.Function, list[Any]], None]  # runs a function on arguments, in place
+
+
+def on_host(function: st.Function, args: list[Any]) -> None:
+    """Machine code in this process, each operation rounded as the interpreter does."""
+    build(function, Target.host(contract=False))(*args)
+
+
+def check(seed: int, machine: Runner = on_host) -> None:
     """Run one program both ways. Raises AssertionError with the first difference."""
     program = Program(seed)
-    chosen = target or Target.host(contract=False)
     results = []
-    for run in (lambda args: interpret(program.function, args), lambda args: build(program.function, chosen)(*args)):
+    for run in (interpret, machine):
         outputs = [np.zeros(int(b.shape[0].value), numpy_dtype(b.dtype)) for b in program.outputs]
-        run([*(array.copy() for array in program.arrays), *outputs, program.number])
+        run(program.function, [*(array.copy() for array in program.arrays), *outputs, program.number])
         results.append(outputs)
     for buffer, want, got, ulps, s in zip(program.outputs, *results, program.ulps, program.function.body.stmts[1::2], strict=True):
         wrong = np.flatnonzero(_apart(got, want, ulps))
@@ -240,10 +247,10 @@ def check(seed: int, target: Target | None = None) -> None:
         )
 
 
-def fuzz(seed: int, count: int, target: Target | None = None) -> None:
+def fuzz(seed: int, count: int, machine: Runner = on_host) -> None:
     """Check that many programs, from a seed on."""
     for number in range(seed, seed + count):
-        check(number, target)
+        check(number, machine)
 
 
 def main() -> None:
