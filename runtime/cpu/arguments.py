@@ -115,7 +115,8 @@ class Arguments:
         if arg.dtype != p.dtype or arg.ndim != len(p.shape):
             cure = f": convert it with .astype({p.dtype.name!r})" if arg.dtype != p.dtype else ""
             shape = ", ".join(map(str, arg.shape))
-            raise ArgumentError(f"argument {p.name} of {self.name}: expected {p.type}, got {arg.dtype.name}[{shape}]{cure}")
+            name = arg.dtype.str if arg.dtype != p.dtype and arg.dtype.name == p.dtype.name else arg.dtype.name  # bytes swapped
+            raise ArgumentError(f"argument {p.name} of {self.name}: expected {p.type}, got {name}[{shape}]{cure}")
         if p.writes and not arg.flags.writeable:
             raise ArgumentError(f"argument {p.name} of {self.name} is written to, and the array is read-only: pass a copy")
         return arg

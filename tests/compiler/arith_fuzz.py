@@ -23,7 +23,7 @@ from vtakit.compiler.ir import ops
 from vtakit.compiler.ir.dtypes import INT32, INT64, DType, dtype
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import Range
-from vtakit.compiler.ir.values import cast, const, wrap, wrapped
+from vtakit.compiler.ir.values import cast, const, wrap
 
 Array = npt.NDArray[Any]
 LARGE = 1 << 30  # beyond, int32 would overflow: such points are left out

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import INT32, dtype
 from vtakit.compiler.ir.values import const, wrap
-from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.runtime.cpu.function import Function, build
 from vtakit.runtime.cpu.packed import numpy_dtype
 

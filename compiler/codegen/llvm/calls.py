@@ -131,6 +131,8 @@ def _extern(x: "Expressions", e: ir.Call) -> Value:
     """A C function; a vector argument makes one call a lane."""
     if not e.name.isidentifier() or not e.name.isascii():
         raise CodegenError(f"{e.name!r} is no name of a C function")
+    if e.name == x.module.name:
+        raise CodegenError(f"{e} calls the function that it stands in: give the compiled function another name")
     args = [x.value(arg) for arg in e.args]
     if e.dtype.lanes > 1:
         _unless_masked(x, e)

@@ -21,7 +21,6 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import INT64
 from vtakit.compiler.ir.stmt import Function
-from vtakit.compiler.ir.values import value_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +141,12 @@ def _passed(dtype: Any) -> str:
 
 
 def _translate(text: str, target: Target, to: str) -> bytes:
-    """Run LLVM on a module: here for this machine, in a process of its own for others.
+    """Run LLVM on a module: here for this machine's architecture, in a process of its own for others.
 
     What LLVM does not know it often meets with an assertion, which ends the process; a processor and features that a person
     wrote may well be such a case.
     """
-    return machine_code(text, target, to) if target.is_host else _in_child(text, target, to)
+    return machine_code(text, target, to) if target.is_known else _in_child(text, target, to)
 
 
 def _in_child(text: str, target: Target, to: str) -> bytes:

@@ -148,9 +148,10 @@ def _dot4_u8s8(x: "Expressions", e: ir.Call) -> Value:
     if len(e.args) != 3 or e.dtype.scalar.bits != 32:
         raise CodegenError(f"{e}: dot4_u8s8 takes an int32xN, a uint8x(4N) and an int8x(4N), and gives an int32xN")
     c, a, b = (x.value(arg) for arg in e.args)
-    if a.type != b.type or ty.scalar(a.type) != "i8" or ty.split(a.type)[1] != 4 * (ty.split(c.type)[1] or 1):
-        raise CodegenError(f"{e} has {', '.join(str(arg.dtype) for arg in e.args)}: dot4_u8s8 takes an int32xN, a uint8x(4N) and an "
-                           "int8x(4N)")
+    signs = [arg.dtype.code for arg in e.args]
+    if signs != ["int", "uint", "int"] or a.type != b.type or ty.scalar(a.type) != "i8" or ty.split(a.type)[1] != 4 * (ty.split(c.type)[1] or 1):
+        types = ", ".join(str(arg.dtype) for arg in e.args)
+        raise CodegenError(f"{e} has {types}: dot4_u8s8 takes an int32xN, a uint8x(4N) and an int8x(4N)")
     if not ty.split(c.type)[1]:
         return x.b.extract(_dot4(x, x.b.splat(c, 1), a, b), 0)
     return _dot4(x, c, a, b)

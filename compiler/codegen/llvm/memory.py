@@ -110,6 +110,8 @@ def store(x: "Expressions", buffer: Buffer, indices: tuple[ir.Expr, ...], value:
     lanes = _lanes(index) if index.dtype.lanes > 1 else None
     step = value_of(lanes.stride) if lanes else None
     if index.dtype.lanes == 1:
+        if x.mask is not None:
+            raise CodegenError(f"{buffer.name}[{index}] = {value} depends on lanes of a vector: such a statement must stay scalar")
         b.store(raw, element(x, buffer, index), align)
     elif lanes and step == 1:
         _store_run(x, raw, element(x, buffer, lanes.base), align, x.mask)
