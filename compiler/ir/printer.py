@@ -25,21 +25,22 @@ _LOOP_WORD = {
 
 
 class Names:
-    """Distinct names of variables and buffers."""
+    """Distinct names of variables and buffers; buffers of one type over the same memory share theirs."""
 
     def __init__(self) -> None:
-        self._of: dict[int, tuple[object, str]] = {}  # the object is kept, so that its id stays its own
+        self._of: dict[object, tuple[object, str]] = {}  # the object is kept, so that its id stays its own
         self._taken: set[str] = set()
 
     def __call__(self, thing: ir.Var | Buffer) -> str:
-        found = self._of.get(id(thing))
+        key = (id(thing.data), thing.dtype) if isinstance(thing, Buffer) else id(thing)
+        found = self._of.get(key)
         if found is None:
             name, count = thing.name or "v", 0
             while name in self._taken:
                 count += 1
                 name = f"{thing.name}_{count}"
             self._taken.add(name)
-            found = self._of[id(thing)] = thing, name
+            found = self._of[key] = thing, name
         return found[1]
 
 

@@ -27,7 +27,7 @@ def partition_loops(function: Function, *, constant_loops: bool = True) -> Funct
     The branches of parallel and block loops stay in one loop, behind one condition: ``if o < 12: … else: …``. Thread loops
     stay whole, since threads that part could not meet at a barrier.
 
-    constant_loops : whether loops of constant extent with constant bounds are split too
+    constant_loops : whether loops of constant extent are split too
     """
     return function._replace(body=_Partitioner(constant_loops=constant_loops).stmt(function.body, 0))
 
@@ -49,7 +49,8 @@ class _Partitioner:
         if not isinstance(s, st.For):
             return s.rebuild(lambda inner: self.stmt(inner, depth), lambda e: e)
         self.analyzer.bind(s.var, Range(IntImm(0, s.var.dtype), s.extent))
-        found = self._partition(s, depth) if depth < _DEEPEST and _may_split(s) else None
+        wanted = self.constant_loops or int_value(s.extent) is None
+        found = self._partition(s, depth) if wanted and depth < _DEEPEST and _may_split(s) else None
         return s.replace(body=self.stmt(s.body, depth)) if found is None else found
 
     def _partition(self, s: st.For, depth: int) -> Stmt | None:
@@ -69,8 +70,6 @@ class _Partitioner:
         if not taken or (whole and int_value(s.extent) is None):
             return None
         constant = int_value(low) is not None and int_value(high) is not None and int_value(s.extent) is not None
-        if constant and not self.constant_loops:
-            return None
         if not constant and s.kind in (LoopKind.VECTORIZED, LoopKind.UNROLLED):
             return None
         free = _without_guards(s.body, taken)

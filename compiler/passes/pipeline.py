@@ -10,6 +10,7 @@ from vtakit.compiler.passes.blocks import inline_blocks
 from vtakit.compiler.passes.double_buffer import double_buffer
 from vtakit.compiler.passes.flatten import flatten
 from vtakit.compiler.passes.hoist import hoist_ifs
+from vtakit.compiler.passes.memory_access import check_memory
 from vtakit.compiler.passes.partition import partition_loops
 from vtakit.compiler.passes.simplify import simplify
 from vtakit.compiler.passes.storage import rewrite_storage
@@ -31,6 +32,7 @@ def late_passes(target_kind: str, capacity: Mapping[str, int] | None = None) -> 
     gpu = target_kind == "gpu"
     steps = (
         Pass("inline_blocks", inline_blocks),
+        Pass("check_memory", check_memory) if gpu else None,
         Pass("partition_loops", partition_loops),
         Pass("virtual_threads", virtual_threads),
         Pass("double_buffer", double_buffer),  # while buffers still have dimensions, to which it adds one

@@ -79,7 +79,8 @@ class Generator:
         if shape == 1:
             at = source[self.n - 1 - i, j] if rng.random() < 0.5 else source[i, self.columns - 1 - j]
         elif shape == 2:
-            at = if_then_else(all_of(j > 0, i + 1 < self.n), source[minimum(i + 1, self.n - 1), maximum(j - 1, 0)], const(1, source.dtype))
+            there = source[minimum(i + 1, self.n - 1), maximum(j - 1, 0)]
+            at = if_then_else(all_of(j > 0, i + 1 < self.n), there, const(1, source.dtype))
         elif shape == 3:
             at = select(source[i, j] < const(2, source.dtype), source[i, j], const(2, source.dtype))
         elif shape == 4:
@@ -177,7 +178,8 @@ class Generator:
         for var, extent in reversed(third):
             leaf = st.For(var, extent, leaf)
         a, b = Var("a"), Var("b")
-        done = st.For(a, self.n, st.For(b, IntImm(self.columns), st.Store(to, (a, b), cast(total[a, b] % const(64, wide), to.dtype))))
+        narrow = st.Store(to, (a, b), cast(total[a, b] % const(64, wide), to.dtype))
+        done = st.For(a, self.n, st.For(b, IntImm(self.columns), narrow))
         return st.Allocate(total, st.seq(self.nest(leaf, loops), done))
 
     def tiled(self, to: Buffer) -> Stmt:
@@ -271,7 +273,7 @@ def check_one(seed: int) -> str:
     check(function)
     want = run(function, a, generator.rows)
     before = function
-    steps = late_passes(kind)
+    steps = [step for step in late_passes(kind) if step.name != "check_memory"]  # here the host computes too
     for step in steps:
         try:
             after = step.run(before)
@@ -280,7 +282,8 @@ def check_one(seed: int) -> str:
         except Exception as error:
             raise AssertionError(f"seed {seed}, pass {step.name}: {error}\n\nbefore:\n{before}") from error
         if not np.array_equal(got, want):
-            raise AssertionError(f"seed {seed}, pass {step.name} changes the result\n{want}\n{got}\nbefore:\n{before}\nafter:\n{after}")
+            programs = f"before:\n{before}\nafter:\n{after}"
+            raise AssertionError(f"seed {seed}, pass {step.name} changes the result\n{want}\n{got}\n{programs}")
         before = after
     return kind
 

@@ -1,0 +1,161 @@
+"""Vectorised and unrolled loops: statements 38 and 39."""
+
+import numpy as np
+import pytest
+from ir_support import buffer, calls, function, loop, numbers, of_kind, run, store, vectorized
+
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.calls import effect, math_call
+from vtakit.compiler.ir.expr import IntImm, Var
+from vtakit.compiler.ir.ops import if_then_else, select
+from vtakit.compiler.ir.stmt import LoopKind
+from vtakit.compiler.passes import PassError
+from vtakit.compiler.passes.flatten import flatten
+from vtakit.compiler.passes.unroll import unroll
+from vtakit.compiler.passes.vectorize import vectorize
+
+i, j, n = Var("i"), Var("j"), Var("n", size=True)
+A, B = buffer("A", 32), buffer("B", 32)
+
+
+def check(*body, inputs=None, params=(A, B)):
+    """The program vectorised, which must do what it did before."""
+    before = function([*params], *body)
+    after = vectorize(flatten(before))
+    data = inputs or [numbers(32)]
+    np.testing.assert_array_equal(run(after, *data), run(before, *data))
+    return after
+
+
+def test_a_store_becomes_one_of_ramps_and_broadcasts():
+    """Statement 38."""
+    after = check(loop(j, 4, vectorized(i, 8, store(B, j * 8 + i, A[j * 8 + i] * 2 + 1))))
+    assert str(after.body) == (
+        "for j in range(4):\n"
+        "    B[ramp(j * 8, 1, 8)] = A[ramp(j * 8, 1, 8)] * broadcast(2.0, 8) + broadcast(1.0, 8)"
+    )
+
+
+def test_a_condition_that_all_lanes_share_stays():
+    """Statement 38."""
+    after = check(loop(j, 4, vectorized(i, 8, st.If(j < 3, store(B, j * 8 + i, A[j * 8 + i])))))
+    assert len(of_kind(after, st.If)) == 1
+    assert len(of_kind(after, ir.Ramp)) == 2
+    assert len(of_kind(after, st.For)) == 1
+
+
+@pytest.mark.parametrize("body", [
+    st.If(i < 5, store(B, i, A[i])),
+    st.If(i < 5, store(B, i, A[i]), store(B, i, A[i] * 3)),
+    store(B, i, if_then_else(i < 5, A[i], A[i] + 1)),
+    store(B, i // 3 * 0, B[0] + A[i]),
+], ids=["if", "else", "if_then_else", "one place"])
+def test_what_lanes_do_differently_runs_one_after_another(body):
+    """Statement 38."""
+    after = check(vectorized(i, 8, body))
+    assert not of_kind(after, ir.Ramp)
+    assert [s.kind for s in of_kind(after, st.For)] == [LoopKind.SERIAL]
+
+
+def test_only_the_statement_that_differs_is_serial():
+    """Statement 38."""
+    after = check(vectorized(i, 8, store(B, i, A[i]), st.If(i < 5, store(B, i + 8, A[i]))))
+    assert len(of_kind(after, ir.Ramp)) == 2
+    assert len(of_kind(after, st.For)) == 1
+
+
+def test_a_let_is_widened():
+    """Statement 38."""
+    x, y = Var("x", A.dtype), Var("y", A.dtype)
+    after = check(vectorized(i, 8, st.LetStmt(x, A[i] + 1, store(B, i, ir.Let(y, x * 2, y + y)))))
+    let, = of_kind(after, st.LetStmt)
+    assert str(let.var.dtype) == "float32x8"
+    assert [str(e.var.dtype) for e in of_kind(after, ir.Let)] == ["float32x8"]
+
+
+def test_a_while_is_refused():
+    """Statement 38."""
+    f = function([A, B], vectorized(i, 8, st.While(B[0] < 5, store(B, 0, B[0] + 1))))
+    with pytest.raises(PassError) as caught:
+        vectorize(flatten(f))
+    assert str(caught.value) == """\
+loop 'i' is to be vectorised but contains a while
+
+      def main(A: float32[32], B: float32[32]):
+          for i in vectorized(8):
+-->           while B[0] < 5.0:
+                  B[0] = B[0] + 1.0"""
+
+
+def test_a_symbolic_extent_is_refused():
+    wide = buffer("W", n)
+    with pytest.raises(PassError, match="loop 'i' is to be vectorised but its extent n is no constant: split it by one first"):
+        vectorize(flatten(function([wide], vectorized(i, n, store(wide, i, 0)))))
+
+
+def test_selects_casts_math_and_gathers_work_on_lanes():
+    index = buffer("I", 32, kind="int32")
+    body = vectorized(i, 8, store(B, i, select(A[i] < 4, math_call("sqrt", A[index[i]]), A[i * 2].astype("int32").astype("float32"))))
+    after = check(body, inputs=[numbers(32), numbers(32, kind="int32", seed=1)], params=(A, index, B))
+    assert not of_kind(after, st.For)
+
+
+def test_memory_within_the_loop_is_one_for_each_lane():
+    own = buffer("Own", 3, scope="local")
+    after = check(vectorized(i, 8, st.Allocate(own, st.seq(
+        loop(j, 3, store(own, j, A[i] + j.astype("float32"))), store(B, i, own[0] + own[2]),
+    ))))
+    assert of_kind(after, st.Allocate)[0].buffer.shape[0].value == 24
+    assert {s.kind for s in of_kind(after, st.For)} == {LoopKind.SERIAL}
+
+
+def test_an_explicit_loop_is_always_unrolled():
+    """Statement 39."""
+    f = function([A, B], loop(j, 3, loop(i, 4, store(B, j * 4 + i, A[i]), kind=LoopKind.UNROLLED)))
+    after = unroll(f)
+    assert len(of_kind(after, st.Store)) == 4
+    assert len(of_kind(after, st.For)) == 1
+    np.testing.assert_array_equal(run(after, numbers(32)), run(f, numbers(32)))
+
+
+@pytest.mark.parametrize(("steps", "loops"), [(0, 2), (3, 2), (4, 1), (11, 1), (12, 0)])
+def test_serial_loops_are_unrolled_up_to_a_number_of_steps(steps, loops):
+    """Statement 39."""
+    f = function([A, B], loop(j, 3, loop(i, 4, store(B, j * 4 + i, A[i]))))
+    after = unroll(f, auto_steps=steps)
+    assert len(of_kind(after, st.For)) == loops
+    np.testing.assert_array_equal(run(after, numbers(32)), run(f, numbers(32)))
+
+
+def test_a_pragma_affects_only_its_own_loop():
+    """Statement 39."""
+    k = Var("k")
+    f = function(
+        [A, B], loop(i, 4, store(B, i, A[i]), auto_unroll_max_step=4), loop(k, 4, store(B, k + 4, A[k])),
+    )
+    after = unroll(f)
+    assert [s.var.name for s in of_kind(after, st.For)] == ["k"]
+    assert len(of_kind(after, st.Store)) == 5
+
+
+def test_copies_have_variables_of_their_own():
+    own = buffer("Own", 2, scope="local")
+    f = function([A, B], loop(j, 2, st.Allocate(own, loop(i, 2, store(own, i, A[i]), store(B, j * 2 + i, own[i]))),
+                              kind=LoopKind.UNROLLED))
+    after = unroll(f)
+    assert len({s.var for s in of_kind(after, st.For)}) == 2
+    assert len({s.buffer for s in of_kind(after, st.Allocate)}) == 2
+
+
+def test_an_unrolled_loop_of_symbolic_extent_is_refused():
+    wide = buffer("W", n)
+    with pytest.raises(PassError, match="loop 'i' is to be unrolled but its extent n is no constant: split it by one first"):
+        unroll(function([wide], loop(i, n, store(wide, i, 0), kind=LoopKind.UNROLLED)))
+
+
+def test_calls_with_effects_are_made_for_each_lane():
+    f = function([A, B], vectorized(i, 4, st.Evaluate(effect("prefetch", i))))
+    after = vectorize(flatten(f))
+    assert len(calls(after, "prefetch")) == 1
+    assert of_kind(after, st.For)[0].extent == IntImm(4)
