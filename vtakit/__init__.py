@@ -7,18 +7,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vtakit import boards, compiler, hw, runtime, sim
+    from vtakit import boards, compiler, hw, runtime, sim, te
+    from vtakit.compiler.lower import lower
 
 __version__ = "0.1.0"
 
-_PARTS = ("boards", "compiler", "hw", "runtime", "sim")
+_PARTS = ("boards", "compiler", "hw", "runtime", "sim", "te")
+_NAMES = {"lower": "vtakit.compiler.lower"}  # a function or class, and the module that has it
 
-__all__ = ["__version__", "boards", "compiler", "hw", "runtime", "sim"]
+__all__ = ["__version__", "boards", "compiler", "hw", "lower", "runtime", "sim", "te"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _PARTS:
         return import_module(f"vtakit.{name}")
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
     raise AttributeError(f"module 'vtakit' has no attribute {name!r}")
 
 

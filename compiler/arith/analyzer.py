@@ -1,18 +1,18 @@
 """The analyzer: what the rest of the compiler asks about index arithmetic."""
 
+from vtakit.compiler.arith.linear import Linear
 from vtakit.compiler.arith.ranges import is_index, join, product_bounds, quotient_bounds, type_bounds
-from vtakit.compiler.arith.reader import Reader
 from vtakit.compiler.arith.state import ANY, Bounds, Modular
+from vtakit.compiler.arith.structures import Structures
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr, IntImm, Var
 from vtakit.compiler.ir.iters import Range
-from vtakit.compiler.ir.ops import binary
 from vtakit.compiler.ir.values import unify, wrap
 
 __all__ = ["Analyzer", "Bounds", "Modular"]
 
 
-class Analyzer(Reader):
+class Analyzer(Structures):
     """Simplifies, bounds and proves, with what it has been told of the variables.
 
     int32 and int64 are the integers: index arithmetic is taken not to overflow. Other integer types wrap around. A divisor
@@ -22,13 +22,11 @@ class Analyzer(Reader):
     def bind(self, var: Var, to: Range | Expr | int) -> None:
         """The variable is within a range, or is a value."""
         if not isinstance(to, Range):
-            self.frame.values[var] = self.linear(wrap(to))
-            self.frame.forget()
+            self._set(var, self.linear(wrap(to)))
             return
         first, extent = self.linear(to.min), self.linear(to.extent)
         if not extent.terms and extent.const == 1:
-            self.frame.values[var] = first
-            self.frame.forget()
+            self._set(var, first)
             return
         atom = self.leaf(var)
         last = first.plus(extent).shifted(-1)
@@ -40,6 +38,11 @@ class Analyzer(Reader):
         removed = self.frame.values.pop(var, None)
         if atom in self.frame.bounds or removed is not None or any(known[0] is var for known in self.frame.linears.values()):
             self.frame.forget()
+
+    def _set(self, var: Var, value: Linear) -> None:
+        self.frame.values[var] = value
+        self.frame.forget()
+        self.settle()
 
     def learn(self, condition: Expr) -> None:
         """The condition holds from now on (as long as the innermost `given`)."""
@@ -58,35 +61,9 @@ class Analyzer(Reader):
         elif e.dtype.is_bool and e.dtype.lanes == 1:
             found = self.condition(e)
         else:
-            found = self._other(e)
+            found = self.other(e)
         self.frame.results[id(e)] = e, found
         return found
-
-    def _other(self, e: Expr) -> Expr:
-        if isinstance(e, ir.Select | ir.IfThenElse) and e.condition.dtype.lanes == 1:
-            return self.choose(e)
-        new = e.rebuild(self.simplify)
-        if isinstance(new, ir.Binary) and new.dtype.is_int and new.dtype.lanes == 1:
-            return self._wrapping(new)
-        return new
-
-    def _wrapping(self, e: ir.Binary) -> Expr:
-        """An operation of a type that wraps around."""
-        if isinstance(e, ir.Min | ir.Max):
-            a, b = self.bounds(e.a), self.bounds(e.b)
-            if a.hi <= b.lo or b.hi <= a.lo:
-                return e.a if (a.hi <= b.lo) == isinstance(e, ir.Min) else e.b
-        if isinstance(e, ir.FloorDiv | ir.FloorMod | ir.TruncDiv | ir.TruncMod) and isinstance(e.b, IntImm):
-            a = self.bounds(e.a)
-            if a.lo >= 0 and a.hi < e.b.value:
-                return IntImm(0, e.dtype) if isinstance(e, ir.FloorDiv | ir.TruncDiv) else e.a
-            if e.b.value == 0:
-                return e
-        if isinstance(e, ir.Sub) and ir.same(e.a, e.b):
-            return IntImm(0, e.dtype)
-        if isinstance(e, ir.ShiftLeft | ir.ShiftRight) and isinstance(e.b, IntImm) and not 0 <= e.b.value < e.dtype.bits:
-            return e
-        return binary(type(e), e.a, e.b)
 
     def bounds(self, e: Expr | int) -> Bounds:
         """The interval in which the value lies for certain."""

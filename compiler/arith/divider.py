@@ -38,21 +38,35 @@ class Divider(Prover):
         """``x // c`` for a constant c > 0."""
         if c == 1:
             return x
+        groups, rest = self.residues(x)
+        outside = Linear({}, 0)
+        kept: list[tuple[int, Linear, Linear]] = []
+        for k, base, by in groups:
+            if math.gcd(by.content(), by.const) * k % c == 0:  # k * (base % by) = k * base - k * by * (base // by)
+                rest = rest.plus(base, k)
+                outside = outside.plus(self.multiply(self.divide(base, by), by).scaled(-k).divided(c))
+            else:
+                kept.append((k, base, by))
         whole: dict[Atom, int] = {}
         part: dict[Atom, int] = {}
-        for atom, coefficient in x.terms.items():
+        for atom, coefficient in rest.terms.items():
             k = _toward_zero(coefficient, c)
             if k:
                 whole[atom] = k
             if coefficient != k * c:
                 part[atom] = coefficient - k * c
-        outside = Linear(whole, x.const // c)
-        if not part:
-            return outside
-        inside = Linear(part, x.const % c)
+        outside = outside.plus(Linear(whole, rest.const // c)) if outside.terms else Linear(whole, rest.const // c)
+        inside = Linear(part, rest.const % c)
+        for k, base, by in kept:
+            remainder = self.remainder(base, by)
+            outside, inside = outside.plus(remainder, _toward_zero(k, c)), inside.plus(remainder, k - _toward_zero(k, c) * c)
+        if not inside.terms:
+            return outside.shifted(inside.const // c)
         common = math.gcd(c, inside.content())
         if common > 1:
             inside, c = inside.divided(common), c // common
+            if c == 1:
+                return outside.plus(inside)
         return outside.plus(self._divide_rest(inside, c))
 
     def _divide_rest(self, x: Linear, c: int) -> Linear:
@@ -68,7 +82,12 @@ class Divider(Prover):
             q = inner[0]
             rest = Linear({atom: value for atom, value in x.terms.items() if atom is not q}, x.const)
             return self.divide_by(q.dividend.plus(rest, q.by), c * q.by)
-        return self.quotient_atom(x, constant(c))
+        atom = self.quotient_atom(x, constant(c))
+        if self.frame.limits:
+            lo, hi = self.linear_bounds(atom)
+            if lo == hi:
+                return constant(int(lo))
+        return atom
 
     def _divide_digits(self, x: Linear, c: int) -> Linear | None:
         found = self.low_digits(x, c)
@@ -104,16 +123,8 @@ class Divider(Prover):
         return None
 
     def _divide_symbolic(self, x: Linear, d: Linear) -> Linear:
-        found = Linear({}, 0)
-        lead = max(d.terms, key=lambda atom: (len(factors(atom)), atom.order))
-        for atom, value in x.terms.items():
-            k = _toward_zero(value, d.terms[lead])
-            ratio = _ratio(atom, lead) if k else None
-            if ratio is not None:
-                one = constant(1) if not ratio else Linear({ratio[0] if len(ratio) == 1 else self.product_atom(*ratio): 1}, 0)
-                found = found.plus(one, k)
-        rest = x.plus(self.multiply(found, d), -1) if found.terms or found.const else x
-        if len(d.terms) > 1 and len(rest.terms) >= len(x.terms):
+        found, rest = self._take_multiples(x, d)
+        if (len(d.terms) > 1 or d.const) and len(rest.terms) >= len(x.terms):
             found, rest = Linear({}, 0), x
         if self.linear_bounds(d).lo >= 0:  # and it is not 0, being a divisor
             if self.nonnegative(rest) and self.nonnegative(d.plus(rest, -1).shifted(-1)):
@@ -125,15 +136,26 @@ class Divider(Prover):
         common = math.gcd(rest.content(), rest.const, d.content(), d.const)
         return found.plus(self.quotient_atom(rest.divided(common), d.divided(common)))
 
+    def _take_multiples(self, x: Linear, d: Linear) -> tuple[Linear, Linear]:
+        """The q and r of ``x = q * d + r`` where no term of r is a multiple of d's leading term."""
+        found = Linear({}, 0)
+        lead = max(d.terms, key=lambda atom: (len(factors(atom)), atom.order))
+        for _ in range(4):  # each time the degree falls
+            part = Linear({}, 0)
+            for atom, value in x.terms.items():
+                k = _toward_zero(value, d.terms[lead])
+                ratio = _ratio(atom, lead) if k else None
+                if ratio is not None:
+                    one = constant(1) if not ratio else Linear({ratio[0] if len(ratio) == 1 else self.product_atom(*ratio): 1}, 0)
+                    part = part.plus(one, k)
+            if not part.terms and not part.const:
+                break
+            found, x = found.plus(part), x.plus(self.multiply(part, d), -1)
+        return found, x
+
     def extreme(self, args: list[Linear], greatest: bool) -> Linear:
         """The least or the greatest of combinations."""
-        flat: list[Linear] = []
-        for arg in args:
-            inner = arg.single() or (Linear(arg.terms, 0).single() if arg.const else None)
-            if isinstance(inner, Extreme) and inner.greatest == greatest:
-                flat += [one.shifted(arg.const) for one in inner.args]
-            else:
-                flat.append(arg)
+        flat = [one for arg in args for one in _opened(arg, greatest)]
         kept: list[Linear] = []
         for arg in flat:
             if any(self._dominates(other, arg, greatest) for other in kept):
@@ -146,26 +168,45 @@ class Divider(Prover):
         return self.at_most(b, a) if greatest else self.at_most(a, b)
 
     def _extreme_atom(self, args: list[Linear], greatest: bool) -> Linear:
-        """What all arguments share is taken out: equal terms, the constant of the first, a common factor and its sign."""
+        """What all arguments share is taken out: equal terms, the constant of the first, a common factor and the sign."""
         first = args[0]
         shared = {
             atom: value for atom, value in first.terms.items() if all(arg.terms.get(atom) == value for arg in args[1:])
         }
         outside = Linear(shared, 0)
         inside = [arg.plus(outside, -1) for arg in args]
-        inside.sort(key=_arrangement)
+        common = math.gcd(*(arg.content() for arg in inside), *(arg.const - inside[0].const for arg in inside[1:]))
+        mirrored = [arg.scaled(-1) for arg in inside]
+        ahead, behind = _arrangement(inside), _arrangement(mirrored)
+        if behind < ahead or (greatest and behind == ahead):
+            inside, common, greatest = mirrored, -common, not greatest
+        inside.sort(key=_place)
         shift = inside[0].const
-        outside, inside = outside.shifted(shift), [arg.shifted(-shift) for arg in inside]
-        common = math.gcd(*(arg.content() for arg in inside), *(arg.const for arg in inside))
-        if inside[0].terms[max(inside[0].terms, key=lambda atom: atom.order)] < 0:
-            common, greatest = -common, not greatest
-        if common != 1:
-            inside = [arg.divided(common) for arg in inside]
+        outside = outside.shifted(shift if common > 0 else -shift)
+        inside = [arg.shifted(-shift).divided(abs(common)) for arg in inside]
         return outside.plus(self.extreme_atom(tuple(inside), greatest), common)
 
 
-def _arrangement(x: Linear) -> tuple[bool, list[tuple[int, int]]]:
-    return not x.terms, sorted((-atom.order, value) for atom, value in x.terms.items())
+def _opened(x: Linear, greatest: bool) -> list[Linear]:
+    """The arguments of the one extreme in a combination, with the rest added to each."""
+    found = [
+        atom for atom, value in x.terms.items() if isinstance(atom, Extreme) and atom.greatest == (greatest == (value > 0))
+    ]
+    if len(found) != 1:
+        return [x]
+    atom = found[0]
+    rest = Linear({other: value for other, value in x.terms.items() if other is not atom}, x.const)
+    return [one for arg in atom.args for one in _opened(rest.plus(arg, x.terms[atom]), greatest)]
+
+
+def _place(x: Linear) -> tuple[bool, list[tuple[int, int, bool]]]:
+    """Where a combination stands among arguments: constants last, positive before negative."""
+    return not x.terms, sorted((abs(value), atom.order, value < 0) for atom, value in x.terms.items())
+
+
+def _arrangement(args: list[Linear]) -> tuple[int, list[tuple[bool, list[tuple[int, int, bool]]]]]:
+    """Of two ways to write an extreme the lesser is taken: fewer negative coefficients, then the small ones positive."""
+    return sum(value < 0 for arg in args for value in arg.terms.values()), sorted(map(_place, args))
 
 
 def _ratio(atom: Atom, by: Atom) -> tuple[Atom, ...] | None:

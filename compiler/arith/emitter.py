@@ -51,7 +51,7 @@ class Emitter(Divider):
                 terms.append((coefficient, tuple(factor.order for factor in factors(atom)), self.emit_atom(atom, dtype)))
         for k, base, by in groups:
             e = ir.FloorMod(self.emit(base, dtype), self.emit(by, dtype))
-            terms.append((k, (max(atom.order for atom in base.terms),), e))
+            terms.append((k, (max((atom.order for atom in base.terms), default=0),), e))
         terms.sort(key=lambda term: (term[0] < 0, -abs(term[0]), term[1]))
         return terms, const
 

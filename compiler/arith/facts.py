@@ -1,7 +1,7 @@
 """Taking facts into a frame."""
 
 from vtakit.compiler.arith.emitter import Emitter
-from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Quotient
+from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Quotient, constant, mentions
 from vtakit.compiler.arith.ranges import floor_div, is_index, meet
 from vtakit.compiler.arith.state import ANY, INF, Bounds
 from vtakit.compiler.ir import expr as ir
@@ -14,23 +14,49 @@ class Facts(Emitter):
 
     def assume(self, e: Expr, truth: bool = True) -> None:
         """Takes it as true, or as false, in the frame in force."""
+        self._assume(e, truth)
+        self.settle()
+
+    def settle(self) -> None:
+        """Brings the values of variables to normal form again, after something was learnt."""
+        for _ in range(3):
+            changed = False
+            for var, value in list(self.frame.values.items()):
+                lo, hi = self.linear_bounds(value)
+                if lo == hi and not isinstance(lo, float):
+                    new = constant(lo)
+                elif value.terms:
+                    new = self.linear(self.emit(value, var.dtype))
+                else:
+                    continue
+                if not new.same(value) and not any(mentions(atom, (self.leaf(var),)) for atom in new.terms):
+                    self.frame.values[var] = new
+                    changed = True
+            if not changed:
+                return
+            self.frame.forget()
+
+    def _assume(self, e: Expr, truth: bool) -> None:
         if isinstance(e, IntImm):
             return
         if isinstance(e, ir.Not):
-            self.assume(e.a, not truth)
+            self._assume(e.a, not truth)
             return
         if isinstance(e, ir.And | ir.Or) and truth == isinstance(e, ir.And):
-            self.assume(e.a, truth)
-            self.assume(e.b, truth)
+            self._assume(e.a, truth)
+            self._assume(e.b, truth)
             return
-        self.frame.truths[e] = truth
-        other = negate(e)
-        if not isinstance(other, ir.Not):
-            self.frame.truths[other] = not truth
-        if isinstance(e, ir.LT | ir.LE | ir.EQ | ir.NE) and is_index(e.a.dtype):
+        compares = isinstance(e, ir.LT | ir.LE | ir.EQ | ir.NE) and is_index(e.a.dtype)
+        if not compares or isinstance(e, ir.EQ | ir.NE):
+            self.frame.truths[e] = truth
+            other = negate(e)
+            if not isinstance(other, ir.Not):
+                self.frame.truths[other] = not truth
+        if isinstance(e, ir.LT | ir.LE | ir.EQ | ir.NE) and compares:
             gap = self.linear(e.b).plus(self.linear(e.a), -1)
+            if isinstance(e, ir.LT):
+                gap = gap.shifted(-1)
             if isinstance(e, ir.LT | ir.LE):
-                gap = gap.shifted(-1) if isinstance(e, ir.LT) else gap
                 self.assume_nonnegative(gap if truth else gap.scaled(-1).shifted(-1))
             elif truth == isinstance(e, ir.EQ):
                 self.assume_zero(gap)
@@ -53,7 +79,7 @@ class Facts(Emitter):
             coefficient = x.terms[atom]
             if isinstance(atom, Leaf) and isinstance(atom.expr, ir.Var):
                 rest = Linear({a: c for a, c in x.terms.items() if a is not atom}, x.const)
-                if abs(coefficient) == 1 and not any(mentions(a, atom) for a in rest.terms):
+                if abs(coefficient) == 1 and not any(mentions(a, (atom,)) for a in rest.terms):
                     self.frame.values[atom.expr] = rest.scaled(-coefficient)
                     break
                 if not rest.terms and rest.const % coefficient == 0:
@@ -99,25 +125,10 @@ class Facts(Emitter):
             return
         self.frame.limits[atom] = after
         self.frame.bounds.pop(atom, None)
+        if isinstance(atom, Leaf) and isinstance(atom.expr, ir.Var) and after.lo == after.hi:
+            self.frame.values[atom.expr] = constant(int(after.lo))
         if isinstance(atom, Quotient) and atom.by:
             if limit.lo != -INF:
                 self.assume_nonnegative(atom.dividend.shifted(-int(limit.lo) * atom.by))
             if limit.hi != INF:
                 self.assume_nonnegative(atom.dividend.scaled(-1).shifted(int(limit.hi) * atom.by + atom.by - 1))
-
-
-def mentions(atom: Atom, part: Atom) -> bool:
-    """Whether an atom is made of another."""
-    if atom is part:
-        return True
-    if isinstance(atom, Quotient):
-        inner = [*atom.dividend.terms, *atom.divisor.terms]
-    elif isinstance(atom, Extreme):
-        inner = [a for arg in atom.args for a in arg.terms]
-    elif isinstance(atom, Leaf):
-        return True  # unless it is another variable, it may hold anything
-    else:
-        inner = list(getattr(atom, "factors", ()))
-    return any(mentions(a, part) for a in inner)
-
-

@@ -5,10 +5,11 @@ addition alone; `vtakit.compiler.arith.ranges` finds the remainders again where 
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.walk import free_vars
 
 
 class Atom:
@@ -149,3 +150,25 @@ def factors(atom: Atom) -> tuple[Atom, ...]:
 def in_order(atoms: Iterable[Any]) -> list[Any]:
     """Atoms by age."""
     return sorted(atoms, key=lambda atom: atom.order)
+
+
+def mentions(atom: Atom, variables: Collection[Atom]) -> bool:
+    """Whether an atom's value depends on some variables."""
+    if atom in variables:
+        return True
+    if isinstance(atom, Leaf):
+        if isinstance(atom.expr, Var):
+            return False
+        used = free_vars(atom.expr)
+        return any(isinstance(one, Leaf) and one.expr in used for one in variables)
+    if isinstance(atom, Stride):
+        return atom.var in variables
+    inner: Iterable[Atom]
+    if isinstance(atom, Quotient):
+        inner = (*atom.dividend.terms, *atom.divisor.terms)
+    elif isinstance(atom, Extreme):
+        inner = [one for arg in atom.args for one in arg.terms]
+    else:
+        assert isinstance(atom, Product)
+        inner = atom.factors
+    return any(mentions(one, variables) for one in inner)

@@ -7,7 +7,7 @@ To prove ``x >= 0``: if the interval of x does not show it, an atom of x is elim
 import math
 from collections.abc import Iterator
 
-from vtakit.compiler.arith.linear import Atom, Extreme, Linear, Product, Quotient, Stride, in_order
+from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Product, Quotient, Stride, in_order
 from vtakit.compiler.arith.ranges import Ranges
 
 DEPTH = 5  # eliminations one after another
@@ -22,6 +22,13 @@ class Prover(Ranges):
         lo, hi = self.linear_bounds(x)
         if lo >= 0 or hi < 0:
             return lo >= 0
+        return self.search(x)
+
+    def search(self, x: Linear) -> bool:
+        """Whether ``x >= 0`` for certain, its interval leaving that open."""
+        frame = self.frame
+        if not frame.facts and not frame.symbolic and all(type(atom) is Leaf for atom in x.terms):
+            return False
         key = x.key
         known = self.frame.proofs.get(key)
         if known is None:

@@ -110,19 +110,22 @@ class Ranges(State):
 
     def linear_bounds(self, x: Linear) -> Bounds:
         """The interval of a combination."""
-        if not x.terms:
-            return Bounds(x.const, x.const)
-        groups, rest = self.residues(x)
-        found = self._sum_bounds(rest)
-        for k, base, by in groups:
-            lo, hi = self.remainder_bounds(base, by)
-            found = Bounds(found.lo + times(k, lo if k > 0 else hi), found.hi + times(k, hi if k > 0 else lo))
-        if groups:
-            found = meet(found, self._sum_bounds(x))
-        if len(rest.terms) > 1:
-            pairs = _pairs(rest)
-            if pairs:
-                found = meet(found, self._paired_bounds(x, pairs))
+        lo: Number = x.const
+        hi: Number = x.const
+        known, divides = self.frame.bounds, False
+        for atom, coefficient in x.terms.items():
+            low, high = known.get(atom) or self.atom_bounds(atom)
+            if coefficient > 0:
+                lo += coefficient * low if low else 0
+                hi += coefficient * high if high else 0
+            else:
+                lo += coefficient * high if high else 0
+                hi += coefficient * low if low else 0
+            if type(atom) is not Leaf:
+                divides = True
+        found = Bounds(lo, hi)
+        if divides and len(x.terms) > 1:
+            found = meet(found, self._grouped_bounds(x))
         floors = self.frame.floors
         if floors:
             items = x.key[1]
@@ -132,6 +135,21 @@ class Ranges(State):
             below = floors.get(frozenset((atom, -value) for atom, value in items))
             if below is not None:
                 found = Bounds(found.lo, min(found.hi, x.const - below))
+        return found
+
+    def _grouped_bounds(self, x: Linear) -> Bounds:
+        """With its remainders seen as such, and quotients by the same constant together."""
+        groups, rest = self.residues(x)
+        found = ANY
+        if groups:
+            found = self.linear_bounds(rest)
+            for k, base, by in groups:
+                lo, hi = self.remainder_bounds(base, by)
+                found = Bounds(found.lo + times(k, lo if k > 0 else hi), found.hi + times(k, hi if k > 0 else lo))
+        elif sum(type(atom) is Quotient for atom in x.terms) > 1:
+            pairs = _pairs(rest)
+            if pairs:
+                found = self._paired_bounds(x, pairs)
         return found
 
     def _paired_bounds(self, x: Linear, pairs: list[tuple[Quotient, Quotient, int]]) -> Bounds:
@@ -144,19 +162,6 @@ class Ranges(State):
             x = x.plus(Linear({a: 1, b: -1}, 0), -k)
         lo, hi = self.linear_bounds(x)
         return Bounds(low + lo, high + hi)
-
-    def _sum_bounds(self, x: Linear) -> Bounds:
-        lo: Number = x.const
-        hi: Number = x.const
-        for atom, coefficient in x.terms.items():
-            low, high = self.frame.bounds.get(atom) or self.atom_bounds(atom)
-            if coefficient > 0:
-                lo += coefficient * low if low else 0
-                hi += coefficient * high if high else 0
-            else:
-                lo += coefficient * high if high else 0
-                hi += coefficient * low if low else 0
-        return Bounds(lo, hi)
 
     def remainder_bounds(self, base: Linear, by: Linear) -> Bounds:
         """Of ``base % by``."""

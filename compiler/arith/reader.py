@@ -1,37 +1,17 @@
-"""Expressions as linear combinations, and conditions in normal form."""
+"""Index expressions as linear combinations."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-from vtakit.compiler.arith.emitter import add_up
-from vtakit.compiler.arith.facts import Facts
+from vtakit.compiler.arith.conditions import Conditions
 from vtakit.compiler.arith.linear import Atom, Linear, constant
 from vtakit.compiler.arith.ranges import is_index
-from vtakit.compiler.arith.state import Frame
 from vtakit.compiler.ir import expr as ir
-from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.expr import Expr, IntImm
-from vtakit.compiler.ir.ops import all_of, any_of, binary, negate
-from vtakit.compiler.ir.values import FALSE, TRUE
 
 
-class Reader(Facts):
-    """Reads expressions."""
-
-    @contextmanager
-    def given(self, condition: Expr, truth: bool = True) -> Iterator[None]:
-        """Facts that hold inside the ``with``: the condition is true (or false); so do bindings made there."""
-        condition = self.condition(condition)
-        before = self.frame
-        self.frame = Frame(before)
-        try:
-            self.assume(condition, truth)
-            yield
-        finally:
-            self.frame = before
-
-    # ---- index arithmetic
+class Reader(Conditions):
+    """Reads expressions of an index type."""
 
     def linear(self, e: Expr) -> Linear:
         """The combination of an expression of an index type."""
@@ -148,181 +128,15 @@ class Reader(Facts):
         chosen = self.choose(e)
         return Linear({self.leaf(chosen): 1}, 0) if isinstance(chosen, ir.Select | ir.IfThenElse) else self.linear(chosen)
 
-    def choose(self, e: Any) -> Expr:
-        """A select with its parts in normal form, or the branch that is certain."""
-        condition = self.condition(e.condition)
-        if isinstance(condition, IntImm):
-            return self.simplify(e.true if condition.value else e.false)
-        with self.given(condition):
-            true = self.simplify(e.true)
-        with self.given(condition, False):
-            false = self.simplify(e.false)
-        if ir.same(true, false):
-            return true
-        found: Expr = type(e)(condition, true, false)
-        return found
-
-    # ---- conditions
-
-    def condition(self, e: Expr) -> Expr:
-        """The normal form of a condition."""
-        if type(e) is IntImm:
-            return e
-        known = self.frame.conditions.get(e)
-        if known is None:
-            truth = self.frame.truths.get(e) if self.frame.truths else None
-            if truth is not None:
-                known = TRUE if truth else FALSE
-            else:
-                known = self._condition(e)
-                truth = self.frame.truths.get(known) if self.frame.truths else None
-                if truth is not None:
-                    known = TRUE if truth else FALSE
-            self.frame.conditions[e] = known
-        return known
-
-    def _condition(self, e: Expr) -> Expr:
-        if isinstance(e, ir.And | ir.Or):
-            return self._junction(e)
-        if isinstance(e, ir.Not):
-            inner = self.condition(e.a)
-            if isinstance(inner, ir.And):
-                return self.condition(any_of(negate(inner.a), negate(inner.b)))
-            if isinstance(inner, ir.Or):
-                return self.condition(all_of(negate(inner.a), negate(inner.b)))
-            return negate(inner)
-        if isinstance(e, ir.Select | ir.IfThenElse):
-            return self.choose(e)
-        if isinstance(e, ir.LT | ir.LE | ir.EQ | ir.NE):
-            if is_index(e.a.dtype):
-                return self._index_comparison(e)
-            return self._other_comparison(e)
-        return e.rebuild(self.simplify)
-
-    def _index_comparison(self, e: ir.Binary) -> Expr:
-        gap = self.linear(e.b).plus(self.linear(e.a), -1)
-        if isinstance(e, ir.LT):
-            return self.compare(gap.shifted(-1), e.a.dtype)
-        if isinstance(e, ir.LE):
-            return self.compare(gap, e.a.dtype)
-        found = self.equate(gap, e.a.dtype)
-        return negate(found) if isinstance(e, ir.NE) else found
-
-    def compare(self, x: Linear, dtype: DType) -> Expr:
-        """``x >= 0``."""
-        if x.terms:
-            x = x.divided(x.content())
-            while True:
-                shorter = self.low_digits(x, 0)
-                if shorter is None:
-                    break
-                x = shorter[0]
-        if self.nonnegative(x):
-            return TRUE
-        if self.nonnegative(x.scaled(-1).shifted(-1)):
-            return FALSE
-        terms, const = self.emit_terms(x, dtype)
-        more = [term for term in terms if term[0] > 0]
-        less = [(-k, order, e) for k, order, e in terms if k < 0]
-        if not less:
-            return ir.LE(IntImm(-const, dtype), add_up(more, 0, dtype))
-        return ir.LT(add_up(less, 0, dtype), add_up(more, const + 1, dtype))
-
-    def equate(self, x: Linear, dtype: DType) -> Expr:
-        """``x = 0``."""
-        if not x.terms:
-            return FALSE if x.const else TRUE
-        common = x.content()
-        coeff, base = self.linear_modular(x)
-        if x.const % common or (base % coeff if coeff else base):
-            return FALSE
-        x = x.divided(common)
-        if self.nonnegative(x.shifted(-1)) or self.nonnegative(x.scaled(-1).shifted(-1)):
-            return FALSE
-        if self.is_zero(x):
-            return TRUE
-        if x.terms[min(x.terms, key=lambda atom: atom.order)] < 0:
-            x = x.scaled(-1)
-        terms, const = self.emit_terms(x, dtype)
-        more = [term for term in terms if term[0] > 0]
-        less = [(-k, order, e) for k, order, e in terms if k < 0]
-        if not more:
-            return ir.EQ(add_up(less, 0, dtype), IntImm(const, dtype))
-        return ir.EQ(add_up(more, 0, dtype), add_up(less, -const, dtype))
-
-    def _other_comparison(self, e: ir.Binary) -> Expr:
-        a, b = self.simplify(e.a), self.simplify(e.b)
-        if not a.dtype.is_float and a.dtype.lanes == 1:
-            if ir.same(a, b):
-                return TRUE if isinstance(e, ir.EQ | ir.LE) else FALSE
-            x, y = self.bounds(a), self.bounds(b)
-            if isinstance(e, ir.LT | ir.LE):
-                if x.hi < y.lo or (x.hi == y.lo and isinstance(e, ir.LE)):
-                    return TRUE
-                if y.hi < x.lo or (y.hi == x.lo and isinstance(e, ir.LT)):
-                    return FALSE
-            elif x.hi < y.lo or y.hi < x.lo:
-                return TRUE if isinstance(e, ir.NE) else FALSE
-        return binary(type(e), a, b)
-
-    def _junction(self, e: ir.And | ir.Or) -> Expr:
-        """Each part under those before it; a part that a later one implies goes if no read depends on it."""
-        conjunction = isinstance(e, ir.And)
-        join, end = (all_of, FALSE) if conjunction else (any_of, TRUE)
-        kept: list[Expr] = []
-        before = self.frame
-        try:
-            for part in _parts(e, type(e)):
-                for one in _parts(self.condition(part), type(e)):
-                    if isinstance(one, IntImm):
-                        if one.value == end.value:
-                            kept = [*kept, end] if any(map(_guards, kept)) else [end]
-                            return end
-                        continue
-                    kept.append(one)
-                    self.frame = Frame(self.frame)
-                    self.assume(one, conjunction)
-        finally:
-            self.frame = before
-        return self._without_implied(kept, conjunction, join)
-
-    def _without_implied(self, kept: list[Expr], conjunction: bool, join: Callable[..., Expr]) -> Expr:
-        at = 0
-        while at < len(kept) - 1:
-            others = kept[at + 1:]
-            if not any(map(_guards, others)):
-                before = self.frame
-                self.frame = Frame(before)
-                try:
-                    for other in kept[:at] + others:
-                        self.assume(other, conjunction)
-                    found = self.condition(kept[at])
-                finally:
-                    self.frame = before
-                if isinstance(found, IntImm) and found.value == conjunction:
-                    kept = kept[:at] + others
-                    continue
-            at += 1
-        return join(*kept)
-
-
-def _parts(e: Expr, kind: type[Expr]) -> list[Expr]:
-    if isinstance(e, kind) and isinstance(e, ir.And | ir.Or):
-        return _parts(e.a, kind) + _parts(e.b, kind)
-    return [e]
-
-
-def _guards(e: Expr) -> bool:
-    """Whether evaluating it may need a condition before it: it reads memory, calls or divides."""
-    return (isinstance(e, ir.Load | ir.ProducerLoad | ir.Call | ir.FloorDiv | ir.FloorMod | ir.TruncDiv | ir.TruncMod) and not (
-        isinstance(e, ir.Binary) and isinstance(e.b, IntImm)
-    )) or any(map(_guards, e.children()))
+    def _let(self, e: ir.Let) -> Linear:
+        found = self.let(e)
+        return Linear({self.leaf(found): 1}, 0) if isinstance(found, ir.Let) else self.linear(found)
 
 
 _READ: dict[type[Expr], Callable[[Any, Any], Linear]] = {
     ir.Mul: Reader._mul, ir.FloorDiv: Reader._floordiv, ir.FloorMod: Reader._floormod, ir.TruncDiv: Reader._truncdiv,
     ir.TruncMod: Reader._truncmod, ir.Min: Reader._min, ir.Max: Reader._max, ir.ShiftLeft: Reader._shift_left,
     ir.ShiftRight: Reader._shift_right, ir.BitAnd: Reader._bit_and, ir.Cast: Reader._cast, ir.Select: Reader._choice,
-    ir.IfThenElse: Reader._choice,
+    ir.IfThenElse: Reader._choice, ir.Let: Reader._let,
     ir.Var: lambda self, e: self.frame.values[e],
 }

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from vtakit.compiler.arith.analyzer import Analyzer
-from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Product, Quotient, Stride, constant, in_order
+from vtakit.compiler.arith.linear import Atom, Extreme, Linear, Product, Quotient, Stride, constant, in_order, mentions
 from vtakit.compiler.arith.ranges import is_index
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr, Var
@@ -56,7 +56,7 @@ def region(e: Expr, relax: Mapping[Var, Range], analyzer: Analyzer) -> Interval 
     low: Expr | None = e
     high: Expr | None = e
     if is_index(e.dtype):
-        least, greatest = _Region(relax, analyzer).ends(analyzer.linear(e), 0)
+        least, greatest = Relaxed(relax, analyzer).ends(analyzer.linear(e))
         low = None if least is None else analyzer.emit(least, e.dtype)
         high = None if greatest is None else analyzer.emit(greatest, e.dtype)
     elif free_vars(e) & set(relax):
@@ -66,7 +66,7 @@ def region(e: Expr, relax: Mapping[Var, Range], analyzer: Analyzer) -> Interval 
     return None if low is None or high is None else Interval(low, high)
 
 
-class _Region:
+class Relaxed:
     """Eliminates variables from combinations, each by the end of its range that makes the value least or greatest."""
 
     def __init__(self, relax: Mapping[Var, Range], analyzer: Analyzer) -> None:
@@ -81,25 +81,10 @@ class _Region:
         """Whether the atom's value depends on a relaxed variable."""
         known = self._moves.get(atom)
         if known is None:
-            if atom in self.relax:
-                known = True
-            elif isinstance(atom, Leaf):
-                known = not isinstance(atom.expr, Var) and any(
-                    self.analyzer.leaf(var) in self.relax for var in free_vars(atom.expr)
-                )
-            elif isinstance(atom, Stride):
-                known = atom.var in self.relax
-            elif isinstance(atom, Quotient):
-                known = any(map(self.moves, [*atom.dividend.terms, *atom.divisor.terms]))
-            elif isinstance(atom, Extreme):
-                known = any(self.moves(inner) for arg in atom.args for inner in arg.terms)
-            else:
-                assert isinstance(atom, Product)
-                known = any(map(self.moves, atom.factors))
-            self._moves[atom] = known
+            known = self._moves[atom] = mentions(atom, self.relax)
         return known
 
-    def ends(self, x: Linear, depth: int) -> _Ends:
+    def ends(self, x: Linear, depth: int = 0) -> _Ends:
         """The least and greatest value."""
         moving = [atom for atom in x.terms if self.moves(atom)]
         if not moving:

@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Product, Quotient, Stride, factors, in_order
-from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.expr import Expr, Let, Var
+from vtakit.compiler.ir.iters import Range
 
 INF = float("inf")
 
@@ -42,8 +43,8 @@ class Frame:
     """
 
     __slots__ = (
-        "bounds", "conditions", "exprs", "facts", "floors", "limits", "linears", "modulars", "proofs", "residues", "results",
-        "symbolic", "truths", "values",
+        "bounds", "conditions", "exprs", "facts", "floors", "gaps", "limits", "linears", "modulars", "proofs", "residues",
+        "results", "symbolic", "truths", "values",
     )
 
     def __init__(self, parent: "Frame | None" = None) -> None:
@@ -59,7 +60,8 @@ class Frame:
         """Drops what was worked out."""
         Key = tuple[int, frozenset[tuple[Atom, int]]]
         self.linears: dict[int, tuple[Expr, Linear]] = {}  # by the expression's address; the expression is kept alive
-        self.conditions: dict[Expr, Expr] = {}
+        self.conditions: dict[int, tuple[Expr, Expr]] = {}
+        self.gaps: dict[int, tuple[Expr, Linear]] = {}  # of a comparison in normal form, the combination that is at least 0
         self.results: dict[int, tuple[Expr, Expr]] = {}
         self.bounds: dict[Atom, Bounds] = {}
         self.modulars: dict[Atom, Modular] = {}
@@ -82,6 +84,14 @@ class State(ABC):
     @abstractmethod
     def simplify(self, e: Expr) -> Expr:
         """The normal form of an expression."""
+
+    @abstractmethod
+    def let(self, e: Let) -> Expr:
+        """The normal form of a let."""
+
+    @abstractmethod
+    def bind(self, var: Var, to: Range | Expr | int) -> None:
+        """Takes a variable to be within a range, or to be a value."""
 
     @abstractmethod
     def bounds(self, e: Expr) -> Bounds:

@@ -127,7 +127,7 @@ class Expr(Operand):
         try:
             return self._hash
         except AttributeError:
-            value = hash((type(self), self.dtype, *[getattr(self, field) for field in self.fields]))
+            value = hash((type(self), *[getattr(self, field) for field in self.fields]))  # `same` looks at the type
             self._hash: int = value
             return value
 

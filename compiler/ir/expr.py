@@ -58,7 +58,7 @@ class FloatImm(Expr):
         self.value, self.dtype = value, dtype
 
     def __hash__(self) -> int:
-        return hash((FloatImm, self.dtype, self.value.hex()))
+        return hash((FloatImm, self.value.hex()))
 
 
 class StringImm(Expr):

@@ -6,14 +6,13 @@ iterate over, read and write; a late pass (`vtakit.compiler.passes`) turns each 
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, Range
 
-NO_NOTES: Mapping[str, Any] = MappingProxyType({})
+NO_NOTES: Mapping[str, Any] = {}
 
 
 class LoopKind(Enum):

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from enum import Enum
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterVar
 
-NO_PRAGMAS: Mapping[str, Any] = MappingProxyType({})
+NO_PRAGMAS: Mapping[str, Any] = {}
 
 
 class Split(NamedTuple):

@@ -157,7 +157,8 @@ def _check_body(name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) ->
     """Refuse reductions that are a part of an expression, or several reductions in one operation."""
     for e in body:
         inner = e.children() if isinstance(e, Reduce) else (e,)
-        if nested := next((node for part in inner for node in subexpressions(part) if isinstance(node, Reduce)), None):
+        nested = next((node for part in inner for node in subexpressions(part) if isinstance(node, Reduce)), None)
+        if nested is not None:
             raise ExpressionError(
                 f"compute {name!r} uses a reduction within an expression, {nested}: a reduction is the whole value of a "
                 "tensor, so compute it as a tensor of its own and read that tensor here"

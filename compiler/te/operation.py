@@ -4,7 +4,6 @@ Nothing changes an operation after it is made. Two are equal only if they are on
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from vtakit.compiler.ir.buffer import Buffer
@@ -15,7 +14,7 @@ from vtakit.compiler.ir.stmt import Stmt
 from vtakit.compiler.ir.walk import subexpressions
 from vtakit.compiler.te.tensor import Tensor
 
-NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
+NO_ATTRS: Mapping[str, Any] = {}
 
 
 class Operation:

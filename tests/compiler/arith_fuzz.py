@@ -39,6 +39,8 @@ class Point:
 
 def _fold(value: Array, kind: DType) -> Array:
     """As the type leaves it."""
+    if kind.bits == 64:
+        return value
     mask = (1 << kind.bits) - 1
     value = value & mask
     return np.where(value > kind.max, value - mask - 1, value) if kind.code == "int" else value

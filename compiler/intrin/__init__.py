@@ -1,0 +1,1 @@
+"""Tensor intrinsics: what a unit of the hardware computes, and the calls that make it do so."""

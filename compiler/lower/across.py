@@ -1,0 +1,100 @@
+"""Reductions whose terms are spread over the threads of a block."""
+
+from typing import TYPE_CHECKING
+
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.calls import effect
+from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.iters import IterVar, Range
+from vtakit.compiler.ir.ops import all_of
+from vtakit.compiler.ir.values import TRUE, const
+from vtakit.compiler.lower import blocks
+from vtakit.compiler.lower.axes import coming_from, parents
+from vtakit.compiler.lower.errors import LowerError
+from vtakit.compiler.lower.plan import Plan, is_launch, scope_rank
+from vtakit.compiler.te.operation import ComputeOp
+
+if TYPE_CHECKING:
+    from vtakit.compiler.lower.nest import Nests
+
+
+def across_threads(nests: "Nests", plan: Plan, op: ComputeOp, reducing: set[IterVar]) -> st.Stmt:
+    """Each thread reduces its part into memory of its own; then all combine, and one of them stores.
+
+    ``part = identity; for k: part = part + term; allreduce(part -> all); if thread == 0: out = all``
+    """
+    stage, relations = plan.stage, plan.stage.relations
+    serial = _serial_loops(plan, reducing)
+    threads = list(dict.fromkeys(
+        plan.leaves[leaf] for leaf in stage.leaf_iter_vars if leaf in reducing and is_launch(plan.tag(leaf))
+    ))
+    zero = (const(0, threads[0].dtype),)
+    part, whole = (
+        [Buffer(f"{buffer.name}_{word}", (1,), buffer.dtype, "local") for buffer in plan.buffers]
+        for word in ("part", "all")
+    )
+    reduce = blocks.reduction(plan)
+    none = blocks.Point(plan, {}, nests.analyzer)
+    own = [(buffer, zero) for buffer in part]
+    identity = st.seq(*[st.Store(b, at, e) for (b, at), e in zip(own, reduce.combiner.identity, strict=True)])
+    start = blocks.with_regions(f"{stage.label}_init", none.iters, TRUE, identity)
+
+    term = blocks.Point(plan, {axis: plan.values[axis] for axis in op.root_iter_vars}, nests.analyzer)
+    where = nests.where(plan, term, plan.values, relations, own=True)
+    update: st.Stmt = blocks.with_regions(
+        f"{stage.label}_part", term.iters, where, blocks.update_body(plan, term, nests.read, own),
+    )
+    for leaf in reversed(serial):
+        update = nests.loop(plan, leaf, leaf.var, update)
+
+    end = blocks.Point(plan, {axis: plan.values[axis] for axis in op.axis}, nests.analyzer)
+    data = coming_from(relations, op.axis)
+    mine = [relation for relation in relations if any(axis in data for axis in parents(relation))]
+    conditions = [nests.where(plan, end, plan.values, mine)]
+    if scope_rank(plan.scope) <= 1:  # all threads see the result: one of them stores it
+        conditions += [ir.EQ(thread, const(0, thread.dtype)) for thread in threads]
+    store = blocks.with_regions(stage.label, end.iters, all_of(*conditions), _results(nests, plan, end, whole))
+    body = st.seq(start, update, _combine_all(stage.label, reduce, part, whole, threads), store)
+    for buffer in (*whole, *part):
+        body = st.Allocate(buffer, body)
+    return nests.loops(plan, body, leave_out=serial)
+
+
+
+
+def _serial_loops(plan: Plan, reducing: set[IterVar]) -> list[IterVar]:
+    """The loops that each thread reduces over, which are its innermost."""
+    leaves = [
+        leaf for leaf in plan.stage.leaf_iter_vars if isinstance(plan.leaves[leaf], Var) and not is_launch(plan.tag(leaf))
+    ]
+    serial = [leaf for leaf in leaves if leaf in reducing]
+    for leaf in leaves[leaves.index(serial[0]):] if serial else ():
+        if leaf not in reducing:
+            raise LowerError(
+                f"stage {plan.stage.label!r} is reduced across threads, and its data loop {leaf.name!r} is within the "
+                f"reduction's loop {serial[0].name!r}: reorder them so that the loops of the reduction are innermost"
+            )
+    return serial
+
+
+def _combine_all(name: str, reduce: ir.Reduce, part: list[Buffer], whole: list[Buffer], threads: list[Expr]) -> st.Block:
+    zero = (const(0, "int32"),)
+    call = effect(
+        "allreduce", len(part), *[ir.Load(buffer, zero) for buffer in part], TRUE, *[b.access_ptr("w") for b in whole], *threads,
+    )
+    regions = [tuple(st.Region(b, (Range(zero[0], const(1, "int32")),)) for b in buffers) for buffers in (part, whole)]
+    body = st.Attr("reducer", reduce.combiner, 0, st.Evaluate(call))
+    return st.Block(f"{name}_all", (), regions[0], regions[1], TRUE, None, body, {"allreduce": len(threads)})
+
+
+def _results(nests: "Nests", plan: Plan, end: blocks.Point, whole: list[Buffer]) -> st.Stmt:
+    """The combined values where the output has them; what a reduction starts from comes in only here, once."""
+    reduce = blocks.reduction(plan)
+    at = nests.targets(plan, end)
+    values: list[Expr] = [ir.Load(buffer, (const(0, "int32"),)) for buffer in whole]
+    if reduce.init:
+        first = [blocks.translate(e, end.vars, nests.read) for e in reduce.init]
+        return blocks.combine(reduce.combiner, first, values, at)
+    return st.seq(*[st.Store(buffer, indices, value) for (buffer, indices), value in zip(at, values, strict=True)])

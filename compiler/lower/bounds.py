@@ -1,0 +1,272 @@
+"""Bound inference: which part of each stage its readers need, and from that the extent of each of its loops.
+
+Readers come first. What a reader needs of a stage is what its body reads while every loop within the place of the stage runs
+and the loops around that place stand still. A loop bound to threads runs as well, wherever it is, if the memory of the
+stage is shared by those threads.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from vtakit.compiler.arith import Analyzer, Interval, region, union
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Expr, ProducerLoad, Var
+from vtakit.compiler.ir.iters import IterVar, Range
+from vtakit.compiler.ir.values import const, int_value
+from vtakit.compiler.ir.walk import free_vars, subexpressions, substitute
+from vtakit.compiler.lower.axes import coming_from, pass_extents, pass_intervals, pass_values
+from vtakit.compiler.lower.errors import LowerError
+from vtakit.compiler.lower.plan import Level, Plan, Plans, is_launch, scope_rank, thread_rank
+from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
+from vtakit.compiler.te.tensor import Tensor
+
+Box = list[Interval | None]  # one a dimension; None is the whole dimension
+
+
+class Launch:
+    """The thread axes that the stages standing within one stage at the root share: one variable a tag."""
+
+    def __init__(self) -> None:
+        self.vars: dict[str, Var] = {}
+        self.extents: dict[str, Expr] = {}
+
+    def var(self, tag: str) -> Var:
+        if tag not in self.vars:
+            self.vars[tag] = Var(tag)
+        return self.vars[tag]
+
+
+class Bounds:
+    """Ranges and extents of all plans.
+
+    launches : of each plan at the root that has thread axes within
+    """
+
+    def __init__(self, plans: Plans, given: Mapping[Tensor, Buffer], analyzer: Analyzer) -> None:
+        self.plans, self.given, self.analyzer = plans, given, analyzer
+        self.launches: dict[Plan, Launch] = {}
+        self.kernels = {
+            plan.root() for plan in plans.all for leaf in plan.stage.leaf_iter_vars if is_launch(plan.tag(leaf))
+        }
+        for plan in reversed(plans.all):
+            if not isinstance(plan.op, PlaceholderOp):
+                self._choose_scope(plan)
+                self._find_ranges(plan)
+                self._find_extents(plan)
+
+    def launch(self, plan: Plan) -> Launch:
+        return self.launches.setdefault(plan.root(), Launch())
+
+    def _choose_scope(self, plan: Plan) -> None:
+        """Memory that the schedule leaves open is global at the root, shared within a block, a thread's own within a thread."""
+        if not plan.scope:
+            tags = {level.plan.tag(level.axis) for level in plan.outside()}
+            if plan.home is None or plan.root() not in self.kernels:
+                plan.scope = "global"
+            else:
+                plan.scope = "local" if any(tag.startswith("threadIdx") for tag in tags) else "shared"
+
+    # -- what is needed of a stage ---------------------------------------------------------------------------------------
+
+    def _find_ranges(self, plan: Plan) -> None:
+        op = plan.op
+        whole = {axis: axis.dom for axis in op.root_iter_vars if axis.dom is not None}
+        plan.ranges.update(whole)
+        given = any(tensor in self.given for tensor in plan.stage.origin_op.outputs)
+        if not isinstance(op, ComputeOp) or plan.stage.is_output or given:
+            return
+        box = self._needed(plan)
+        for axis, interval in zip(op.axis, box, strict=True):
+            assert axis.dom is not None, "a data axis has a domain"
+            if interval is not None:
+                plan.ranges[axis] = self._within(interval, axis.dom)
+
+    def _needed(self, plan: Plan) -> Box:
+        """The union of what all readers need of a compute."""
+        assert isinstance(plan.op, ComputeOp)
+        found: Box | None = None
+        for reader in plan.readers:
+            for box in self._read_by(reader, plan):
+                found = box if found is None else [self._both(a, b) for a, b in zip(found, box, strict=True)]
+        return found if found is not None else [None] * len(plan.op.axis)
+
+    def _both(self, a: Interval | None, b: Interval | None) -> Interval | None:
+        return None if a is None or b is None else union(a, b, self.analyzer)
+
+    def _read_by(self, reader: Plan, plan: Plan) -> Iterable[Box]:
+        makes = self.plans.maker
+        if isinstance(reader.op, ScanOp):
+            return self._states(reader, reader.op, plan)
+        if isinstance(reader.op, ExternOp):
+            self._running(reader, plan)  # for its check of the place
+            return [[None] * len(tensor.shape) for tensor in reader.op.input_tensors if makes(tensor) is plan]
+        sets, outside = self._running(reader, plan)
+        seen = dict.fromkeys(load.indices for load in reader.reads() if makes(load.tensor) is plan)
+        return [[self._interval(index, sets, outside) for index in indices] for indices in seen]
+
+    def _states(self, scan: Plan, op: ScanOp, plan: Plan) -> Iterable[Box]:
+        """What a scan needs of the stages that make its states: all initial rows, and of the update one row a step."""
+        for tensors in (op.init, op.update):
+            for tensor in tensors:
+                if self.plans.maker(tensor) is plan:
+                    step = self.analyzer.simplify(scan.ranges[op.scan_axis].min + scan.values[op.scan_axis])
+                    row = None if tensors is op.init else Interval(step, step)
+                    yield [row, *[None] * (len(tensor.shape) - 1)]
+
+    def _running(self, reader: Plan, plan: Plan) -> tuple[dict[Var, Interval], dict[Var, Range]]:
+        """What the reader's axes run over for one run of the plan's loops, and the loops outside the reader that run too."""
+        leaves: dict[IterVar, Interval] = {}
+        outside: dict[Var, Range] = {}
+        fixed = False
+        for level in reader.around():
+            fixed = fixed or (plan.home is not None and level.plan is plan.home.plan and level.axis is plan.home.axis)
+            value, extent = level.plan.leaves[level.axis], level.plan.extents[level.axis]
+            runs = self._runs(level, plan, fixed)
+            if level.plan is reader:
+                everything = Interval(const(0, extent.dtype), self.analyzer.simplify(extent - 1))
+                leaves[level.axis] = everything if runs else Interval(value, value)
+            elif runs and isinstance(value, Var):
+                outside[value] = Range(const(0, extent.dtype), extent)
+        if plan.home is not None and not fixed:
+            raise LowerError(
+                f"stage {plan.stage.label!r} is computed at {plan.home.axis.name!r} of {plan.home.plan.stage.label!r}, but "
+                f"{reader.stage.label!r}, which reads it, is not within that loop: place the reader there too, or compute "
+                f"{plan.stage.label!r} at a loop around both"
+            )
+        sets = pass_intervals(reader.stage.relations, leaves, reader.extents, self.analyzer)
+        return {axis.var: self._shifted(sets[axis], reader.ranges[axis], axis) for axis in reader.op.root_iter_vars}, outside
+
+    def _runs(self, level: Level, plan: Plan, fixed: bool) -> bool:
+        """Whether a loop of a reader runs through, for one run of the plan's loops, rather than standing still."""
+        tag = level.plan.tag(level.axis)
+        if not tag:
+            return not fixed
+        if is_launch(tag) and level.plan.root() is not plan.root():
+            return True  # of another kernel
+        if plan.scope == "warp" and tag == "threadIdx.x":
+            return True
+        return scope_rank(plan.scope) <= thread_rank(tag) or (not fixed and not is_launch(tag))
+
+    def _shifted(self, steps: Interval, start: Range, axis: IterVar) -> Interval:
+        """The values of an axis from the steps counted from its start, within its domain where that is certain."""
+        simplify, prove = self.analyzer.simplify, self.analyzer.prove
+        low = simplify(start.min + steps.min)
+        if steps.min is steps.max:
+            return Interval(low, low)
+        high = simplify(start.min + steps.max)
+        dom = axis.dom
+        if dom is not None and dom is not start:
+            last = simplify(dom.min + (dom.extent - 1))
+            low, high = dom.min if prove(low <= dom.min) else low, last if prove(last <= high) else high
+        return Interval(low, high)
+
+    def _interval(self, index: Expr, sets: Mapping[Var, Interval], outside: Mapping[Var, Range]) -> Interval | None:
+        """The values that an index takes; None if that is not known."""
+        if any(isinstance(e, ProducerLoad) for e in subexpressions(index)):
+            return None
+        used = free_vars(index)
+        points = {var: sets[var].min for var in used if var in sets and sets[var].min is sets[var].max}
+        ranges = {
+            var: Range(sets[var].min, self.analyzer.simplify(sets[var].max - sets[var].min + 1))
+            for var in used if var in sets and var not in points
+        }
+        found = region(substitute(index, points), ranges, self.analyzer)
+        if found is None:
+            return None
+        if outside:
+            low, high = region(found.min, outside, self.analyzer), region(found.max, outside, self.analyzer)
+            return None if low is None or high is None else Interval(low.min, high.max)
+        return found
+
+    def _within(self, needed: Interval, dom: Range) -> Range:
+        """The part of a dimension that is computed so that what is needed is; not more than the dimension has."""
+        a = self.analyzer
+        low, high = a.simplify(needed.min), a.simplify(needed.max)
+        size = int_value(dom.extent)
+        extent = a.simplify(high - low + 1)
+        if int_value(extent) is None:
+            most = a.bounds(extent).hi
+            if most != float("inf"):
+                extent = const(int(most), extent.dtype)
+        number = int_value(extent)
+        if number is not None and size is not None:
+            if number >= size:
+                return dom
+            if number <= 0:
+                return Range(dom.min, const(1, extent.dtype))
+        last = dom.min + (dom.extent - 1)
+        below, above = a.prove(low <= dom.min), a.prove(last <= high)
+        if below and above:
+            return dom
+        if below and number is not None and a.prove(low < dom.min):  # for example the rows above an image that padding replaces
+            return self._within(Interval(dom.min, high), dom)
+        if above and number is not None and a.prove(last < high):
+            return self._within(Interval(low, a.simplify(last)), dom)
+        return Range(low, extent)
+
+    # -- the extents of a stage's loops ----------------------------------------------------------------------------------
+
+    def _find_extents(self, plan: Plan) -> None:
+        stage, analyzer = plan.stage, self.analyzer
+        tags = {leaf: tag for leaf in stage.leaf_iter_vars if (tag := plan.tag(leaf))}
+        roots = {axis: range_.extent for axis, range_ in plan.ranges.items()}
+        plan.extents = pass_extents(stage.relations, roots, tags.keys(), analyzer)
+        for leaf in stage.leaf_iter_vars:
+            plan.leaves[leaf] = self._leaf_value(plan, leaf, tags.get(leaf, ""))
+        plan.values = pass_values(stage.relations, plan.leaves, plan.extents)
+        if isinstance(plan.op, ComputeOp) and plan.op.reduce_axis:
+            self._resolve_dependent(plan, plan.op)
+        for leaf in stage.leaf_iter_vars:
+            value = plan.leaves[leaf]
+            if isinstance(value, Var) and not is_launch(tags.get(leaf, "")):
+                analyzer.bind(value, Range(const(0, value.dtype), plan.extents[leaf]))
+
+    def _resolve_dependent(self, plan: Plan, op: ComputeOp) -> None:
+        """A reduction's domain may refer to the data axes: put their values in."""
+        data = {axis.var for axis in op.axis}
+        if not any(data & (free_vars(plan.ranges[axis].min) | free_vars(plan.ranges[axis].extent)) for axis in op.reduce_axis):
+            return
+        at = {axis.var: self.analyzer.simplify(plan.ranges[axis].min + plan.values[axis]) for axis in op.axis}
+        for axis in op.reduce_axis:
+            low, extent = plan.ranges[axis]
+            plan.ranges[axis] = Range(substitute(low, at), substitute(extent, at))
+        plan.extents = {axis: substitute(extent, at) for axis, extent in plan.extents.items()}
+        plan.values = pass_values(plan.stage.relations, plan.leaves, plan.extents)
+        inside = data - {value for value in plan.leaves.values() if isinstance(value, Var)}
+        for leaf in reversed(plan.stage.leaf_iter_vars):
+            value = plan.leaves[leaf]
+            if isinstance(value, Var) and not is_launch(plan.tag(leaf)):
+                inside.add(value)
+            culprits = inside & free_vars(plan.extents[leaf])
+            if culprits:
+                raise LowerError(
+                    f"the length of loop {leaf.name!r} of stage {plan.stage.label!r} depends on "
+                    f"{' and '.join(sorted(repr(var.name) for var in culprits))}, whose loop is not around it: reorder them, "
+                    "and leave axes that others depend on unfused with them"
+                )
+
+    def _leaf_value(self, plan: Plan, leaf: IterVar, tag: str) -> Expr:
+        extent = plan.extents[leaf]
+        if isinstance(plan.op, ScanOp) and leaf not in coming_from(plan.stage.relations, (plan.op.scan_axis,)):
+            return const(0, leaf.var.dtype)  # the update has loops of its own over the other dimensions
+        if is_launch(tag):
+            return self._thread(plan, leaf, tag, extent)
+        if int_value(extent) == 1 and not tag:
+            return const(0, leaf.var.dtype)
+        return leaf.var
+
+    def _thread(self, plan: Plan, leaf: IterVar, tag: str, extent: Expr) -> Var:
+        launch = self.launch(plan)
+        thread = plan.stage.note(leaf).thread
+        given = thread.dom.extent if thread is not None and thread.dom is not None else None
+        have = launch.extents.get(tag)
+        want = given if given is not None else extent
+        var = launch.var(tag)
+        if have is None:
+            have = launch.extents[tag] = want
+            self.analyzer.bind(var, Range(const(0, var.dtype), want))
+        if not self.analyzer.prove(extent <= have) or (given is not None and not self.analyzer.prove_equal(given, have)):
+            raise LowerError(
+                f"axis {leaf.name!r} of stage {plan.stage.label!r} has {extent} iterations on {tag}, which has {have} in the "
+                f"same kernel: split the axis so that it has {have}"
+            )
+        return var

@@ -1,0 +1,55 @@
+"""The whole way from a schedule to a function in block form."""
+
+from collections.abc import Mapping, Sequence
+
+from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Var
+from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.lower.bounds import Bounds
+from vtakit.compiler.lower.errors import LowerError
+from vtakit.compiler.lower.memory import Memory
+from vtakit.compiler.lower.nest import Nests
+from vtakit.compiler.lower.plan import Plans
+from vtakit.compiler.lower.verify import Limits, verify
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.tensor import Tensor
+
+NO_BINDS: Mapping[Tensor, Buffer] = {}
+
+
+def lower(
+    schedule: Schedule, args: Sequence[Tensor | Var | Buffer], name: str = "main", *, binds: Mapping[Tensor, Buffer] = NO_BINDS,
+    limits: Limits | None = None, check: bool = True,
+) -> Function:
+    """The loops of a schedule, with a block for what each stage computes at a point.
+
+    args   : what the function takes: tensors that it reads and makes, scalar variables, buffers that stand in `binds`
+    binds  : the buffer of an argument, where its layout is not the plain one
+    limits : of the device, for the verifier
+    check  : whether the verifier is run on the result; without it one can look at a program that breaks a rule
+
+    Raises LowerError for a schedule that no program can be made of, VerifyError for a program that breaks a rule.
+    """
+    given: dict[Tensor, Buffer] = dict(binds)
+    params: list[Buffer | Var] = []
+    for arg in args:
+        if isinstance(arg, Tensor):
+            params.append(given.setdefault(arg, Buffer(arg.name, arg.shape, arg.dtype)))
+        elif isinstance(arg, Var | Buffer):
+            params.append(arg)
+        else:
+            raise LowerError(f"argument {arg!r} of {name!r} is no tensor, variable or buffer")
+    analyzer = Analyzer()
+    plans = Plans(schedule)
+    for tensor in given:
+        if plans.maker(tensor) is None:
+            raise LowerError(
+                f"argument {tensor.name!r} of {name!r} is no tensor that the schedule reads or computes: leave it out"
+            )
+    bounds = Bounds(plans, given, analyzer)
+    memory = Memory(bounds, given)
+    function = Function(name, tuple(params), Nests(bounds, memory, analyzer).program())
+    if check:
+        verify(function, limits)
+    return function

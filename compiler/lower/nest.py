@@ -1,0 +1,238 @@
+"""The loops of a stage around its blocks, with the stages that stand within them."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.iters import IterVar, Range
+from vtakit.compiler.ir.ops import all_of
+from vtakit.compiler.ir.values import TRUE, const
+from vtakit.compiler.ir.walk import replace_buffers, substitute, substitute_stmt
+from vtakit.compiler.lower import blocks
+from vtakit.compiler.lower.across import across_threads
+from vtakit.compiler.lower.axes import coming_from, guards, parents, pass_values
+from vtakit.compiler.lower.bounds import Bounds
+from vtakit.compiler.lower.memory import Memory
+from vtakit.compiler.lower.plan import Plan, is_launch, loop_var, scope_rank, thread_rank
+from vtakit.compiler.schedule.relations import Mark, Relation
+from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
+
+NONE: Mapping[IterVar, st.Stmt] = MappingProxyType({})
+KINDS = {
+    Mark.SERIAL: st.LoopKind.SERIAL, Mark.UNROLLED: st.LoopKind.UNROLLED, Mark.VECTORIZED: st.LoopKind.VECTORIZED,
+    Mark.PARALLEL: st.LoopKind.PARALLEL, Mark.TENSORIZED: st.LoopKind.SERIAL,
+}
+
+
+class Nests:
+    """Writes the loops of all plans."""
+
+    def __init__(self, bounds: Bounds, memory: Memory, analyzer: Analyzer) -> None:
+        self.bounds, self.memory, self.analyzer = bounds, memory, analyzer
+        self.within: dict[tuple[Plan, IterVar], list[Plan]] = {}
+        self.at_root: list[Plan] = []
+        for plan in bounds.plans.all:
+            if isinstance(plan.op, PlaceholderOp):
+                continue
+            if plan.home is None:
+                self.at_root.append(plan)
+            else:
+                self.within.setdefault((plan.home.plan, plan.home.axis), []).append(plan)
+
+    def program(self) -> st.Stmt:
+        return self._pipeline(self.at_root, st.NOTHING)
+
+    def _pipeline(self, plans: Sequence[Plan], body: st.Stmt) -> st.Stmt:
+        """The plans' loops one after another before `body`, each in the memory that it writes."""
+        for plan in reversed(plans):
+            made = self._nest(plan)
+            body = st.seq(self._launched(plan, made) if plan.home is None else made, body)
+            for buffer in reversed(self.memory.own.get(plan, ())):
+                body = st.Allocate(buffer, body, self._buffer_notes(plan))
+        return body
+
+    def _buffer_notes(self, plan: Plan) -> Mapping[str, Any]:
+        notes: dict[str, Any] = {}
+        if plan.stage.double_buffered:
+            notes["double_buffer"] = True
+        if plan.stage.aligns:
+            axes = plan.op.root_iter_vars
+            notes["storage_align"] = tuple((axes.index(axis), a.factor, a.offset) for axis, a in plan.stage.aligns.items())
+        return notes or st.NO_NOTES
+
+    def _launched(self, plan: Plan, body: st.Stmt) -> st.Stmt:
+        """One loop a thread axis around everything that stands within a stage at the root."""
+        launch = self.bounds.launches.get(plan)
+        if launch is None:
+            return body
+        for tag in sorted(launch.vars, key=lambda tag: (thread_rank(tag), tag), reverse=True):
+            body = st.For(launch.vars[tag], launch.extents[tag], body, st.LoopKind.THREAD, tag)
+        return body
+
+    def _nest(self, plan: Plan) -> st.Stmt:
+        match plan.op:
+            case ComputeOp():
+                return self._compute(plan, plan.op)
+            case ExternOp():
+                return self._opaque(plan, plan.op)
+            case ScanOp():
+                return self._steps(plan, plan.op)
+            case _:
+                raise AssertionError(f"{plan.op} has no loops")
+
+    # -- loops -----------------------------------------------------------------------------------------------------------
+
+    def loops(
+        self, plan: Plan, body: st.Stmt, before: Mapping[IterVar, st.Stmt] = NONE, leave_out: Sequence[IterVar] = (),
+    ) -> st.Stmt:
+        """The stage's loops around `body`, with the stages that stand within each, and what goes just before one."""
+        for leaf in reversed(plan.stage.leaf_iter_vars):
+            body = self._pipeline(self.within.get((plan, leaf), ()), body)
+            value = plan.leaves[leaf]
+            if isinstance(value, Var) and not is_launch(plan.tag(leaf)) and leaf not in leave_out:
+                body = self.loop(plan, leaf, value, body)
+            if leaf in before:
+                body = st.seq(before[leaf], body)
+        return body
+
+    def loop(self, plan: Plan, leaf: IterVar, var: Var, body: st.Stmt) -> st.Stmt:
+        note = plan.stage.note(leaf)
+        extent, tag = plan.extents[leaf], plan.tag(leaf)
+        if tag:
+            return st.For(var, extent, body, st.LoopKind.THREAD, tag, note.pragmas)
+        return st.For(var, extent, body, KINDS[note.mark], "", note.pragmas)
+
+    # -- blocks ----------------------------------------------------------------------------------------------------------
+
+    def where(
+        self, plan: Plan, point: blocks.Point, values: Mapping[IterVar, Expr], relations: Sequence[Relation], *,
+        own: bool = False,
+    ) -> Expr:
+        """The condition under which a block of the stage runs.
+
+        own : whether the block only touches memory of its thread, so that every thread may run it
+        """
+        found = guards(relations, values, plan.extents, self.analyzer)
+        if plan.root() in self.bounds.launches:
+            found += self._thread_conditions(plan, own)
+        found += point.overhang(self.analyzer, found)
+        if plan.stage.store_predicate is not None and not own:
+            found.append(substitute(plan.stage.store_predicate, point.vars | self._threads_of(plan)))
+        return all_of(*found)
+
+    def _thread_conditions(self, plan: Plan, own: bool) -> list[Expr]:
+        """Which threads run the stage: those that its loops have iterations for, and one of those that it does not use."""
+        launch, found, used = self.bounds.launches[plan.root()], [], set()
+        for leaf in plan.stage.leaf_iter_vars:
+            tag = plan.tag(leaf)
+            if is_launch(tag):
+                used.add(tag)
+                extent, whole = plan.extents[leaf], launch.extents[tag]
+                if extent is not whole and not self.analyzer.prove(whole <= extent):
+                    found.append(launch.vars[tag] < extent)
+        for tag, var in launch.vars.items():
+            if not own and tag not in used and self._shared_by(plan, tag):
+                found.append(ir.EQ(var, const(0, var.dtype)))
+        return found
+
+    def _shared_by(self, plan: Plan, tag: str) -> bool:
+        """Whether the threads of a tag see the same memory of the stage."""
+        if plan.scope == "warp":
+            return False
+        return scope_rank(plan.scope) <= thread_rank(tag)
+
+    def _compute(self, plan: Plan, op: ComputeOp) -> st.Stmt:
+        if op.reduce_axis:
+            return self._reduction(plan, op)
+        point = blocks.Point(plan, {axis: plan.values[axis] for axis in op.axis}, self.analyzer)
+        body = blocks.compute_body(plan, point, self.read)
+        where = self.where(plan, point, plan.values, plan.stage.relations)
+        return self.loops(plan, blocks.with_regions(plan.stage.label, point.iters, where, body))
+
+    def _threads_of(self, plan: Plan) -> dict[Var, Expr]:
+        """The variables of the thread axes that a person named, as those of the launch."""
+        found: dict[Var, Expr] = {}
+        for level in plan.around():
+            thread = level.plan.stage.note(level.axis).thread
+            if thread is not None:
+                found[thread.var] = level.plan.leaves[level.axis]
+        return found
+
+    def read(self, load: ir.ProducerLoad) -> Expr:
+        """The element of a buffer that holds an element of a tensor."""
+        buffer, origin = self.memory.of(load.tensor)
+        return ir.Load(buffer, blocks.point_of(buffer, load.indices, origin))
+
+    # -- reductions ------------------------------------------------------------------------------------------------------
+
+    def _reduction(self, plan: Plan, op: ComputeOp) -> st.Stmt:
+        """The first partial results just outside the first loop that reduces, then all loops with the combination."""
+        stage, relations = plan.stage, plan.stage.relations
+        reducing = coming_from(relations, op.reduce_axis)
+        first = next(at for at, leaf in enumerate(stage.leaf_iter_vars) if leaf in reducing)
+        if any(leaf in reducing and is_launch(plan.tag(leaf)) for leaf in stage.leaf_iter_vars):
+            return across_threads(self, plan, op, reducing)
+        point = blocks.Point(plan, {axis: plan.values[axis] for axis in op.root_iter_vars}, self.analyzer)
+        body = blocks.update_body(plan, point, self.read, self.targets(plan, point))
+        update = blocks.with_regions(stage.label, point.iters, self.where(plan, point, plan.values, relations), body)
+        return self.loops(plan, update, {stage.leaf_iter_vars[first]: self._init(plan, op, first)})
+
+    def targets(self, plan: Plan, point: blocks.Point) -> list[tuple[Buffer, tuple[Expr, ...]]]:
+        return [(buffer, blocks.target(plan, point, i)) for i, buffer in enumerate(plan.buffers)]
+
+    def _init(self, plan: Plan, op: ComputeOp, first: int) -> st.Stmt:
+        """The loops that set the first partial results of all elements that the loops from the leaf `first` on compute."""
+        leaves, relations = plan.stage.leaf_iter_vars, plan.stage.relations
+        data = coming_from(relations, op.axis)
+        values: dict[IterVar, Expr] = {}
+        loops: list[tuple[IterVar, Var]] = []
+        for at, leaf in enumerate(leaves):
+            value = plan.leaves[leaf]
+            if leaf not in data:
+                value = const(0, value.dtype)
+            elif at >= first and isinstance(value, Var) and not is_launch(plan.tag(leaf)):
+                value = loop_var(leaf, "_init")
+                self.analyzer.bind(value, Range(const(0, value.dtype), plan.extents[leaf]))
+                loops.append((leaf, value))
+            values[leaf] = value
+        values = pass_values(relations, values, plan.extents)
+        point = blocks.Point(plan, {axis: values[axis] for axis in op.axis}, self.analyzer)
+        body = blocks.init_body(plan, point, self.read, self.targets(plan, point))
+        mine = [relation for relation in relations if any(axis in data for axis in parents(relation))]
+        body = blocks.with_regions(f"{plan.stage.label}_init", point.iters, self.where(plan, point, values, mine), body)
+        for leaf, var in reversed(loops):
+            body = self.loop(plan, leaf, var, body)
+        return body
+
+    def _opaque(self, plan: Plan, op: ExternOp) -> st.Stmt:
+        """The statements of an extern operation as one block over the buffers of its tensors."""
+        new: dict[Buffer, Buffer] = {}
+        layout: dict[Var, Expr] = {}
+        reads: list[Buffer] = []
+        for tensor, declared in zip(op.inputs, op.input_buffers, strict=True):
+            buffer, _ = self.memory.of(tensor)
+            reads.append(buffer)
+            new[declared] = buffer
+        new.update(zip(op.output_buffers, plan.buffers, strict=True))
+        for declared, buffer in new.items():
+            layout.update((have, want) for have, want in zip(declared.strides, buffer.compact_strides(), strict=False)
+                          if isinstance(have, Var))
+            if isinstance(declared.offset, Var):
+                layout[declared.offset] = buffer.offset
+        body = substitute_stmt(replace_buffers(op.body, new), layout)
+        return st.Block(
+            plan.stage.label, (), tuple(map(_whole, dict.fromkeys(reads))), tuple(map(_whole, plan.buffers)), TRUE, None, body,
+        )
+
+    def _steps(self, plan: Plan, op: ScanOp) -> st.Stmt:
+        """The loop of a scan; its update stands within it as a stage of its own."""
+        return self.loops(plan, st.NOTHING)
+
+
+def _whole(buffer: Buffer) -> st.Region:
+    return st.Region(buffer, tuple([Range(const(0, extent.dtype), extent) for extent in buffer.shape]))

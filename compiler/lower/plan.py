@@ -1,0 +1,226 @@
+"""What lowering works out about each stage before it writes loops: its body, its place, who reads it."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.iters import IterVar, Range
+from vtakit.compiler.ir.walk import map_expr, subexpressions, substitute
+from vtakit.compiler.lower.errors import LowerError
+from vtakit.compiler.schedule.data import StageData
+from vtakit.compiler.schedule.relations import AttachKind
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.operation import ComputeOp, Operation, PlaceholderOp, ScanOp
+from vtakit.compiler.te.tensor import Tensor
+
+# How far memory of a scope is seen, as the rank of the widest loop that shares it: blocks share rank 0, threads of one block
+# rank 1. Memory of any scope not named here is a thread's (or, on an accelerator, a virtual thread's) own.
+SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2}
+PRIVATE = 3
+
+
+def scope_rank(scope: str) -> int:
+    return SCOPE_RANK.get(scope, PRIVATE)
+
+
+def thread_rank(tag: str) -> int:
+    """0 for a block index, 1 for a thread index or a virtual thread."""
+    return 0 if tag.startswith("blockIdx") else 1
+
+
+def is_launch(tag: str) -> bool:
+    """Whether a thread axis is one of a launch, which all stages of a kernel share; a virtual thread is a loop of its own."""
+    return tag.startswith(("blockIdx", "threadIdx"))
+
+
+class Level(NamedTuple):
+    """One loop around a stage: a leaf of its own or of a stage within which it stands."""
+
+    plan: "Plan"
+    axis: IterVar
+
+
+class Plan:
+    """What is known of one stage.
+
+    body    : of a compute, with the stages that it inlines in place
+    home    : within whose loop it stands, and which; None at the root
+    ranges  : of each axis of its operation the part that is needed; may refer to the loops around it
+    extents : of each of its axes, leaves included
+    leaves  : the value of each leaf: a loop variable, a thread index, or 0
+    values  : the value of each axis, counted from its range's start
+    buffers : one an output; `origins` : the index of each one's first element, one a dimension
+    readers : the plans of the stages that read it, last first
+    """
+
+    def __init__(self, stage: StageData) -> None:
+        self.stage = stage
+        self.op: Operation = stage.op
+        self.body: tuple[Expr, ...] = self.op.body if isinstance(self.op, ComputeOp) else ()
+        self.home: Level | None = None
+        self.ranges: dict[IterVar, Range] = {}
+        self.extents: dict[IterVar, Expr] = {}
+        self.leaves: dict[IterVar, Expr] = {}
+        self.values: dict[IterVar, Expr] = {}
+        self.buffers: tuple[Buffer, ...] = ()
+        self.origins: tuple[tuple[Expr, ...], ...] = ()
+        self.readers: list[Plan] = []
+        self.scope = stage.scope
+
+    def tag(self, axis: IterVar) -> str:
+        """The thread tag that a leaf is bound to; "" for a loop."""
+        thread = self.stage.note(axis).thread
+        return thread.thread if thread is not None else axis.thread
+
+    def around(self) -> Iterator[Level]:
+        """The loops around the stage's body, its own included, innermost first."""
+        for axis in reversed(self.stage.leaf_iter_vars):
+            yield Level(self, axis)
+        yield from self.outside()
+
+    def outside(self) -> Iterator[Level]:
+        """The loops around the stage's own loops, innermost first."""
+        home = self.home
+        while home is not None:
+            leaves = home.plan.stage.leaf_iter_vars
+            for axis in reversed(leaves[: home.plan.stage.position(home.axis) + 1]):
+                yield Level(home.plan, axis)
+            home = home.plan.home
+
+    def root(self) -> "Plan":
+        """The stage at the root within which it stands."""
+        return self if self.home is None else self.home.plan.root()
+
+    def reads(self) -> Iterator[ir.ProducerLoad]:
+        """Every element that the body reads, in terms of the operation's axes."""
+        assert isinstance(self.op, ComputeOp)
+        domains = [bound for axis in self.op.reduce_axis if axis.dom for bound in axis.dom]
+        for e in dict.fromkeys((*self.body, *domains)):
+            for node in subexpressions(e):
+                if isinstance(node, ir.ProducerLoad):
+                    yield node
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The tensors that it reads once others are inlined."""
+        if isinstance(self.op, ComputeOp):
+            return tuple(dict.fromkeys(load.tensor for load in self.reads()))
+        return self.op.input_tensors
+
+
+class Plans:
+    """The plans of a schedule: those of its stages that are computed, producers first."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.inlined: dict[Operation, tuple[ComputeOp, tuple[Expr, ...]]] = {}
+        self.of_label: dict[str, Plan] = {}
+        for stage in schedule.stages:
+            if not stage.is_group:
+                self._add(stage)
+        self.all = [*self.of_label.values()]
+        for plan in self.all:
+            self._place(plan)
+        for plan in self.all:
+            self._check_place(plan)
+        for plan in reversed(self.all):
+            for tensor in plan.tensors():
+                maker = self.maker(tensor)
+                if maker is not None and plan not in maker.readers:
+                    maker.readers.append(plan)
+        self._drop_unread()
+
+    def maker(self, tensor: Tensor) -> Plan | None:
+        """The plan of the stage that makes a tensor; None for a scan's state, which the scan makes."""
+        stage = self.schedule.stage_of(tensor.op)
+        return self.of_label.get(stage.label) if stage is not None else None
+
+    def _add(self, stage: StageData) -> None:
+        plan = Plan(stage)
+        if self.inlined and isinstance(plan.op, ComputeOp):
+            plan.body = tuple([map_expr(e, self._inline) for e in plan.body])
+        elif self.inlined:
+            for tensor in plan.op.input_tensors:
+                if self._inlined_maker(tensor) is not None:
+                    raise LowerError(
+                        f"stage {tensor.op.name!r} is inlined, but {plan.op.name!r}, which reads it, has no expression to put it "
+                        "in: leave the stage at the root"
+                    )
+        if stage.attach.kind is AttachKind.INLINE:
+            if not isinstance(plan.op, ComputeOp) or plan.op.reduce_axis:
+                what = "is a reduction" if isinstance(plan.op, ComputeOp) else "has no expression"
+                raise LowerError(f"stage {stage.label!r} cannot be inlined: it {what}; place it with compute_at")
+            self.inlined[stage.origin_op] = self.inlined[stage.op] = plan.op, plan.body
+        else:
+            self.of_label[stage.label] = plan
+
+    def _inlined_maker(self, tensor: Tensor) -> tuple[ComputeOp, tuple[Expr, ...]] | None:
+        return self.inlined.get(tensor.op)
+
+    def _inline(self, e: Expr) -> Expr:
+        if isinstance(e, ir.ProducerLoad):
+            found = self._inlined_maker(e.tensor)
+            if found is not None:
+                op, body = found
+                return substitute(body[e.tensor.value_index], dict(zip([axis.var for axis in op.axis], e.indices, strict=True)))
+        return e
+
+    def _place(self, plan: Plan) -> None:
+        stage = plan.stage.attach_spec
+        if stage.attach.kind in (AttachKind.SCOPE, AttachKind.SCAN):
+            assert stage.attach.axis is not None, "a scope attachment names its axis"
+            home = self.of_label.get(stage.attach.stage)
+            if home is None:
+                raise LowerError(
+                    f"stage {plan.stage.label!r} is computed at {stage.attach.axis.name!r} of {stage.attach.stage!r}, "
+                    "which has no loops since it is inlined: attach it to the stage that reads that one"
+                )
+            plan.home = Level(home, leaf_of(home.stage, stage.attach.axis))
+
+    def _check_place(self, plan: Plan) -> None:
+        if plan.home is not None and plan.stage.is_output:
+            raise LowerError(
+                f"stage {plan.stage.label!r} is an output of the program and cannot be computed at "
+                f"{plan.home.axis.name!r} of {plan.home.plan.stage.label!r}: outputs stay at the root"
+            )
+        seen, at = [plan], plan.home
+        while at is not None:
+            if at.plan in seen:
+                names = " within ".join(repr(p.stage.label) for p in (*seen, at.plan))
+                raise LowerError(f"stages are placed in a circle, {names}: place one of them with compute_root")
+            seen.append(at.plan)
+            at = at.plan.home
+
+    def _drop_unread(self) -> None:
+        """Leave out stages that nothing reads any more: what they made was inlined."""
+        for plan in reversed([*self.all]):
+            needed = plan.stage.is_output or plan.readers or isinstance(plan.op, PlaceholderOp)
+            if not needed and self._is_update(plan):
+                continue
+            if not needed:
+                self.all.remove(plan)
+                for tensor in plan.tensors():
+                    maker = self.maker(tensor)
+                    if maker is not None and plan in maker.readers:
+                        maker.readers.remove(plan)
+
+    def _is_update(self, plan: Plan) -> bool:
+        return any(isinstance(other.op, ScanOp) and any(t.op is plan.stage.origin_op for t in (*other.op.init, *other.op.update))
+                   for other in self.all)
+
+
+def leaf_of(stage: StageData, axis: IterVar) -> IterVar:
+    """The loop that an axis is now: itself, the inner part of a split, or what it was fused into."""
+    leaf = stage.loop_of(axis)
+    if stage.position(leaf) < 0:
+        raise LowerError(
+            f"{axis.name!r} is no loop of stage {stage.label!r}, whose loops are "
+            f"{', '.join(repr(leaf.name) for leaf in stage.leaf_iter_vars)}"
+        )
+    return leaf
+
+
+def loop_var(axis: IterVar, suffix: str = "") -> Var:
+    """A variable for a loop over an axis."""
+    return Var(axis.var.name + suffix, axis.var.dtype)

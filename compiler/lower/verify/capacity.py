@@ -1,0 +1,89 @@
+"""Rules about what a device has room for."""
+
+from collections.abc import Iterator
+from math import prod
+
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.stmt import LoopKind
+from vtakit.compiler.ir.walk import statements
+from vtakit.compiler.lower.verify.program import Program, accesses_of, extent_of, parts
+from vtakit.compiler.lower.verify.report import Broken
+
+UNBOUNDED = float("inf")
+
+
+def check_threads(program: Program) -> Iterator[Broken]:
+    """A block has no more threads, and a thread axis no more indices, than the device has."""
+    limits = program.limits
+    for loop, path in program.loops:
+        most = limits.thread_extents.get(loop.thread)
+        extent = extent_of(loop)
+        if most is not None and extent is not None and extent > most:
+            yield Broken(
+                f"{loop.thread} has {extent} indices, the device has {most}", loop, f"bind a loop of at most {most} iterations",
+            )
+        if loop.thread.startswith("threadIdx") and limits.threads is not None:
+            around = [s for s, _ in path if isinstance(s, st.For) and s.thread.startswith("threadIdx")]
+            if not any(isinstance(s, st.For) and s.thread.startswith("threadIdx") for s in statements(loop.body)):
+                total = prod(extent_of(s) or 1 for s in (*around, loop))
+                if total > limits.threads:
+                    yield Broken(
+                        f"a block has {total} threads, the device allows {limits.threads}", (*around, loop)[0],
+                        f"bind loops with at most {limits.threads} iterations together",
+                    )
+
+
+def check_vectors(program: Program) -> Iterator[Broken]:
+    """A vectorised loop has a constant number of iterations, and what they access is no wider than the device's vectors."""
+    for loop, _ in program.loops:
+        if loop.kind is not LoopKind.VECTORIZED:
+            continue
+        lanes = extent_of(loop)
+        if lanes is None:
+            yield Broken(
+                f"the vectorised loop {loop.var} has {loop.extent} iterations, which is no constant", loop,
+                "split it by a constant factor and vectorise the inner loop",
+            )
+            continue
+        most = program.limits.vector_bytes
+        if most is None:
+            continue
+        for site in program.sites:
+            if not any(s is loop for s, _ in site.path):
+                continue
+            for access in accesses_of(program, site):
+                if access.buffer.dtype.bytes * lanes > most:
+                    kind = access.buffer.dtype
+                    yield Broken(
+                        f"{lanes} lanes of {kind} are {kind.bytes * lanes} bytes, the device's vectors have {most}", loop,
+                        f"vectorise a loop of at most {most // kind.bytes} iterations",
+                    )
+                    break
+
+
+def check_memory(program: Program) -> Iterator[Broken]:
+    """Memory of a scope that is in use at one time fits the device."""
+    for scope, most in program.limits.scope_bytes.items():
+        used, culprit = _in_use(program, program.function.body, scope)
+        if used > most:
+            assert culprit is not None
+            size = "an unknown number of" if used == UNBOUNDED else str(int(used))
+            yield Broken(
+                f"{size} bytes of {scope} memory are in use at one time, the device has {most}", culprit,
+                "compute the stage at an inner loop, or split its reader's loops into smaller tiles",
+            )
+
+
+def _in_use(program: Program, s: st.Stmt, scope: str) -> tuple[float, st.Stmt | None]:
+    """The most bytes of a scope in use within a statement, and the allocation that makes it so."""
+    inner = [_in_use(program, part, scope) for part in parts(s)]
+    used, culprit = max(inner, key=lambda pair: pair[0], default=(0, None))
+    if isinstance(s, st.Allocate) and s.buffer.scope == scope:
+        copies = 2 if s.notes.get("double_buffer") else 1
+        return used + copies * _bytes(program, s.buffer), s
+    return used, culprit
+
+
+def _bytes(program: Program, buffer: Buffer) -> float:
+    return prod(max(program.analyzer.bounds(extent).hi, 0) for extent in buffer.shape) * buffer.dtype.bytes

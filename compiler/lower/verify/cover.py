@@ -1,0 +1,162 @@
+"""Which elements a block certainly writes while some of the loops around it run."""
+
+from collections.abc import Mapping, Sequence
+
+from vtakit.compiler.arith.linear import Linear
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.iters import IterKind
+from vtakit.compiler.ir.ops import all_of
+from vtakit.compiler.ir.values import const
+from vtakit.compiler.ir.walk import free_vars, substitute
+from vtakit.compiler.lower.verify.digits import Digits, NotAffineError
+from vtakit.compiler.lower.verify.program import Access, Program, Site, conjuncts
+
+# Which threads see memory of a scope, and so what the others wrote in it.
+SEEN_BY = {"shared": ("threadIdx",), "warp": ("threadIdx.x",), "global": ()}
+
+
+class Covered:
+    """What a block's iterators run over.
+
+    reason : why that is not known, or ""
+    incomplete : why the reduction iterators may not take all their values, or ""
+    """
+
+    def __init__(self, program: Program, site: Site, depth: int, seen_by: tuple[str, ...], together: bool) -> None:
+        self.program, self.site = program, site
+        self.first: dict[Var, Expr] = {}
+        self.last: dict[Var, Expr] = {}
+        self.ends: dict[Var, list[Expr]] = {}
+        self.reason = self.incomplete = ""
+        extents = {
+            s.var: s.extent for at, (s, _) in enumerate(site.path) if isinstance(s, st.For)
+            and (at >= depth or (seen_by and s.thread.startswith(seen_by)))
+        }
+        own = {it.var for it in site.block.iters}
+        conditions = [c for whole in site.conditions() for c in conjuncts(whole)]
+        self.of_iters = [c for c in conditions if own & free_vars(c)]
+        a = program.analyzer
+        of_loops = [c for c in conditions if not own & free_vars(c)]
+        every = Digits(a, extents, of_loops)
+        # a reduction over a domain that other iterators set is complete if it is for each of their values
+        setting = _setting(site, extents)
+        adding = {var: extent for var, extent in extents.items() if var not in setting}
+        if together:
+            adding |= {s.var: s.extent for s in site.loops if s.thread.startswith("threadIdx")}
+        inner = Digits(a, adding, of_loops) if setting or together else every
+        indices = []
+        for it in site.block.iters:
+            try:
+                of = inner if it.kind is IterKind.REDUCE else every
+                first, count, ends, digits = of.values(it.binding)
+            except NotAffineError as error:
+                self.reason = f"{it.var} = {it.binding} has {error}"
+                if it.kind is IterKind.REDUCE:
+                    self.incomplete = self.reason
+                continue
+            indices.append(digits)
+            self.ends[it.var] = [a.emit(end, it.var.dtype) for end in ends]
+            self.first[it.var] = a.emit(first, it.var.dtype)
+            self.last[it.var] = a.emit(first.plus(count).shifted(-1), it.var.dtype)
+            if it.kind is IterKind.REDUCE and (ends or not self._is_whole(it.dom.min, it.dom.extent, first, count)):
+                self.incomplete = f"{it.var} takes {a.emit(count, it.var.dtype)} of its {it.dom.extent} values"
+        if not self.reason:
+            dependence = every.dependence(indices)
+            if dependence:
+                self.reason = f"the iterators do not run independently: {dependence}"
+        self.reason = self.reason or self._left_over([c for c in every.left() if c in inner.left()], set(extents))
+
+    def _is_whole(self, low: Expr, extent: Expr, first: Linear, count: Linear) -> bool:
+        a = self.program.analyzer
+        return a.is_zero(a.linear(low).plus(first, -1)) and a.is_zero(a.linear(extent).plus(count, -1))
+
+    def _left_over(self, left: list[Expr], moving: set[Var]) -> str:
+        """A condition on running loops that is not understood."""
+        used = {var for it in self.site.block.iters for var in free_vars(it.binding)}
+        self.still: list[Expr] = []
+        for condition in left:
+            variables = free_vars(condition) & moving
+            if not variables:
+                self.still.append(condition)
+            elif variables & used or not self._holds_at_start(condition, variables):
+                return f"the condition {condition}"
+        return ""
+
+    def _holds_at_start(self, condition: Expr, variables: set[Var]) -> bool:
+        """Whether a condition on loops that change nothing that is written holds in the first iteration of them."""
+        return self.program.analyzer.prove(substitute(condition, {var: const(0, var.dtype) for var in variables}))
+
+    def holds(self, write: Access, box: Sequence[tuple[Expr, Expr]], holding: Sequence[Expr]) -> bool:
+        """Whether a write of the block covers a box (first and last index a dimension) where `holding` holds."""
+        if self.reason:
+            return False
+        a = self.program.analyzer
+        goals: list[Expr] = []
+        values: list[dict[Var, Expr]] = [{}, {}]
+        for (first, last), range_ in zip(box, write.ranges, strict=True):
+            found = self._place(range_.min)
+            if found is None:
+                return False
+            var, offset = found
+            low, high = (offset, offset) if var is None else (self.first[var] + offset, self.last[var] + offset)
+            high = high + (range_.extent - 1)
+            goals += [low <= first, last <= high]
+            if var is not None:
+                goals += [last - offset < end for end in self.ends[var]]
+                for value, index in zip(values, (first, last), strict=True):
+                    value[var] = index - offset
+        for condition in self.of_iters:
+            if free_vars(condition) & {it.var for it in self.site.block.iters if it.kind is IterKind.REDUCE}:
+                continue  # it chooses terms, not elements
+            goals += [substitute(condition, value) for value in values]
+        goals += self.still
+        if all(a.prove(goal) for goal in goals):
+            return True
+        with a.given(all_of(*holding)):
+            return all(a.prove(goal) for goal in goals)
+
+    def along(self, write: Access, dimension: int) -> tuple[Expr, Expr] | None:
+        """The first and last index that a write covers in a dimension."""
+        found = self._place(write.ranges[dimension].min) if not self.reason and write.ranges else None
+        if found is None:
+            return None
+        var, offset = found
+        return (offset, offset) if var is None else (self.first[var] + offset, self.last[var] + offset)
+
+    def _place(self, index: Expr) -> tuple[Var | None, Expr] | None:
+        """The iterator that an index is, and what is added to it; None if it is no such thing."""
+        own = {it.var for it in self.site.block.iters}
+        match index:
+            case Var() if index in own:
+                return index, const(0, index.dtype)
+            case ir.Add(a=Var() as var, b=offset) if var in own and not own & free_vars(offset):
+                return var, offset
+            case ir.Sub(a=Var() as var, b=offset) if var in own and not own & free_vars(offset):
+                return var, -offset
+            case _ if not own & free_vars(index):
+                return None, index
+        return None
+
+
+def _setting(site: Site, extents: Mapping[Var, Expr]) -> set[Var]:
+    """The running loops on which the length of another running loop, or a reduction's domain, depends."""
+    found = {var for extent in extents.values() for var in free_vars(extent)}
+    for it in site.block.iters:
+        if it.kind is IterKind.REDUCE:
+            found |= free_vars(it.dom.min) | free_vars(it.dom.extent)
+    return found & extents.keys()
+
+
+def covered(program: Program, site: Site, depth: int, scope: str = "", *, together: bool = False) -> Covered:
+    """What the block's iterators run over while the loops inside the first `depth` statements around it run.
+
+    scope    : of the memory that is written; other threads see what is shared
+    together : whether the parts of a reduction that the threads of a block add up count as one
+    """
+    key = (site.block, depth, scope, together)
+    found = program.covers.get(key)
+    if found is None:
+        found = program.covers[key] = Covered(program, site, depth, SEEN_BY.get(scope, ()), together)
+    return found

@@ -1,0 +1,347 @@
+"""Loop variables taken apart: which values an index takes, all of them, and whether several indices take them independently.
+
+An index of loops that were split and fused is a sum of digits: each is a loop variable (or a sum that itself takes every value
+below some extent), divided by something and taken modulo something, times a constant. Digits of one source that do not
+overlap are independent; a sum of digits whose factors fit together takes every value from 0 on.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.arith.linear import Atom, Leaf, Linear, Product, Quotient, Stride, constant
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.iters import Range
+from vtakit.compiler.ir.values import const
+from vtakit.compiler.ir.walk import free_vars
+
+ONE = constant(1)
+Key = tuple[int, frozenset[tuple[Atom, int]]]
+
+
+class Digit(NamedTuple):
+    """``times * (source // lower % extent)``."""
+
+    times: Linear
+    source: Key
+    atoms: frozenset[Atom]  # the loop variables in the source
+    total: Linear  # how many values the source takes
+    lower: Linear
+    extent: Linear
+
+
+class Limit:
+    """A condition that says ``sum < end``, and whether an index has used it."""
+
+    def __init__(self, condition: Expr, total: Linear, end: Linear) -> None:
+        self.condition, self.sum, self.end = condition, total, end
+        self.used = False
+
+
+class Values(NamedTuple):
+    """Those of ``first <= index < first + number`` that are below all `ends`."""
+
+    first: Linear
+    number: Linear
+    ends: list[Linear]
+    digits: list[Digit]
+
+
+class NotAffineError(Exception):
+    """An index that is no sum of digits, or takes not all values of an interval; the argument says what it is."""
+
+
+class Digits:
+    """Indices over loops that run, with the conditions under which their iterations count.
+
+    extents : the running loops' variables; every other variable stands still
+    conditions : taken into account where they limit a sum of running variables, found in an index, from above
+    """
+
+    def __init__(self, analyzer: Analyzer, extents: Mapping[Var, Expr], conditions: Iterable[Expr]) -> None:
+        self.analyzer = analyzer
+        self.extents: dict[Atom, Linear] = {analyzer.leaf(var): analyzer.linear(extent) for var, extent in extents.items()}
+        self._moves: dict[Atom, bool] = {}
+        self._marks: dict[Key, Linear] = {}
+        self._sums: dict[Key, tuple[Var, frozenset[Atom]]] = {}
+        self.limits: list[Limit] = []
+        self._others: list[Expr] = []
+        for condition in conditions:
+            limit = self._limit(condition)
+            if limit is None:
+                self._others.append(condition)
+            else:
+                self.limits.append(limit)
+
+    def left(self) -> list[Expr]:
+        """The conditions that no index taken so far has used."""
+        return self._others + [limit.condition for limit in self.limits if not limit.used]
+
+    def moves(self, atom: Atom) -> bool:
+        known = self._moves.get(atom)
+        if known is None:
+            match atom:
+                case Leaf():
+                    known = atom in self.extents or (not isinstance(atom.expr, Var) and any(
+                        self.analyzer.leaf(var) in self.extents for var in free_vars(atom.expr)))
+                case Stride():
+                    known = atom.var in self.extents
+                case Quotient():
+                    known = any(map(self.moves, (*atom.dividend.terms, *atom.divisor.terms)))
+                case Product():
+                    known = any(map(self.moves, atom.factors))
+                case _:
+                    known = True
+            self._moves[atom] = known
+        return known
+
+    def parted(self, x: Linear) -> tuple[Linear, Linear]:
+        """What moves of a combination, and what stands still."""
+        moving = {atom: k for atom, k in x.terms.items() if self.moves(atom)}
+        if not moving:
+            return constant(0), x
+        return Linear(moving, 0), Linear({atom: k for atom, k in x.terms.items() if atom not in moving}, x.const)
+
+    def _limit(self, condition: Expr) -> Limit | None:
+        if not isinstance(condition, ir.LT | ir.LE) or not condition.a.dtype.is_int or not condition.b.dtype.is_int:
+            return None
+        difference = self.analyzer.linear(condition.a).plus(self.analyzer.linear(condition.b), -1)
+        moving, still = self.parted(difference)
+        if not moving.terms:
+            return None
+        content = moving.content()
+        end = still.scaled(-1)  # sum < end, or sum <= end
+        if isinstance(condition, ir.LE):
+            end = end.shifted(1)
+        if content > 1:
+            moving, end = moving.divided(content), self.analyzer.divide_by(end.shifted(content - 1), content)
+        return Limit(condition, moving, end)
+
+    # -- one index -------------------------------------------------------------------------------------------------------
+
+    def values(self, index: Expr) -> Values:
+        """The values that an index takes; raises NotAffineError."""
+        x = self.analyzer.linear(self._with_sums(index))
+        moving, still = self.parted(x)
+        if not moving.terms:
+            return Values(x, ONE, [], [])
+        digits, more = self.digits(moving)
+        first, count, ends = still.plus(more), self._in_a_row(digits), []
+        for limit in self.limits:
+            if limit.sum.same(moving):
+                limit.used = True
+                if self.analyzer.at_most(limit.end, count):
+                    count = limit.end
+                elif not self.analyzer.at_most(count, limit.end):
+                    ends.append(still.plus(limit.end))
+        return Values(first, count, ends, digits)
+
+    def _with_sums(self, e: Expr) -> Expr:
+        """The index with a variable of its own for each sum of running loops that is divided, so that it stays one source."""
+        e = e.rebuild(self._with_sums)
+        if not isinstance(e, ir.FloorDiv | ir.FloorMod):
+            return e
+        moving, still = self.parted(self.analyzer.linear(e.a))
+        if len(moving.terms) < 2 or still.terms or still.const:
+            return e
+        known = self._sums.get(moving.key)
+        if known is None:
+            try:
+                extent = self.mark(moving)
+            except NotAffineError:
+                return e
+            var = Var("sum", e.dtype)
+            known = self._sums[moving.key] = var, self._atoms(moving)
+            self.extents[self.analyzer.leaf(var)] = extent
+            self.analyzer.bind(var, Range(const(0, e.dtype), self.analyzer.emit(extent, e.dtype)))
+        return e.replace(a=known[0])
+
+    def mark(self, moving: Linear) -> Linear:
+        """How many values a sum of running variables takes, from 0 on in a row; raises NotAffineError."""
+        known = self._marks.get(moving.key)
+        if known is None:
+            digits, more = self.digits(moving)
+            if more.terms or more.const:
+                raise NotAffineError("an offset within a division")
+            known = self._marks[moving.key] = self._mark(moving, digits)
+        return known
+
+    def _mark(self, moving: Linear, digits: list[Digit]) -> Linear:
+        extent = self._in_a_row(digits)
+        for limit in self.limits:
+            if limit.sum.same(moving):
+                limit.used = True
+                extent = self._lesser(extent, limit.end)
+        return extent
+
+    def _lesser(self, a: Linear, b: Linear) -> Linear:
+        if self.analyzer.at_most(b, a):
+            return b
+        if self.analyzer.at_most(a, b):
+            return a
+        raise NotAffineError("a limit that may be above or below the loops'")
+
+    def _in_a_row(self, digits: list[Digit]) -> Linear:
+        """How many values from 0 on the sum takes, none left out."""
+        span, rest = ONE, sorted(digits, key=lambda d: (bool(d.times.terms), d.times.const))
+        while rest:
+            for digit in rest:
+                exact = self.analyzer.is_zero(digit.times.plus(span, -1))
+                if exact or (not digit.times.terms and not span.terms and 0 < digit.times.const <= span.const):
+                    span = self.analyzer.multiply(digit.times, digit.extent.shifted(-1)).plus(span)
+                    rest.remove(digit)
+                    break
+            else:
+                raise NotAffineError("steps that leave values out")
+        return span
+
+    # -- digits ----------------------------------------------------------------------------------------------------------
+
+    def digits(self, moving: Linear) -> tuple[list[Digit], Linear]:
+        """The digits of a sum, and what stands still after all."""
+        found: list[Digit] = []
+        groups, rest = self.analyzer.residues(moving)
+        still = constant(rest.const)
+        for k, base, by in groups:
+            part, fixed = self.parted(base)
+            if any(map(self.moves, by.terms)):
+                raise NotAffineError("a divisor that a loop changes")
+            if not part.terms:
+                rest_of = self.analyzer.remainder(base, by)
+                still = still.plus(rest_of, k)
+                continue
+            if not self.analyzer.is_zero(self.analyzer.remainder(fixed, by)):
+                raise NotAffineError("an offset within a division")
+            found.append(self._remainder(constant(k), part, by))
+        terms = dict(rest.terms)
+        for limit in self.limits:
+            k = self._contained(limit.sum, terms)
+            if k and limit.sum.key[1] != frozenset(terms.items()):
+                for atom in limit.sum.terms:
+                    del terms[atom]
+                found.append(self._whole(constant(k), limit.sum))
+        alone = moving.single()  # limits of a sum as a whole are the caller's
+        for atom, k in terms.items():
+            found.append(self._loop(atom, ONE) if atom is alone and atom in self.extents else self._term(atom, k))
+        return found, still
+
+    def _contained(self, part: Linear, terms: Mapping[Atom, int]) -> int:
+        """How many times the part is contained in the terms, all of its own; 0 for none."""
+        if len(part.terms) >= len(terms) or not all(atom in terms for atom in part.terms):
+            return 0
+        ratios = {divmod(terms[atom], k) for atom, k in part.terms.items()}
+        if len(ratios) != 1:
+            return 0
+        k, odd = ratios.pop()
+        return k if not odd and k > 0 else 0
+
+    def _term(self, atom: Atom, k: int) -> Digit:
+        match atom:
+            case Leaf() if atom in self.extents:
+                return self._whole(constant(k), Linear({atom: 1}, 0))
+            case Quotient():
+                part, fixed = self.parted(atom.dividend)
+                if any(map(self.moves, atom.divisor.terms)):
+                    raise NotAffineError("a divisor that a loop changes")
+                if not self.analyzer.is_zero(fixed):
+                    raise NotAffineError("an offset within a division")
+                return self._quotient(constant(k), part, atom.divisor)
+            case Product():
+                moving = [factor for factor in atom.factors if self.moves(factor)]
+                if len(moving) == 1:
+                    times = constant(k)
+                    for factor in atom.factors:
+                        if factor is not moving[0]:
+                            times = self.analyzer.multiply(times, Linear({factor: 1}, 0))
+                    return self._term(moving[0], 1)._replace(times=times)
+        raise NotAffineError("no sum of the loops' variables, divided and taken modulo something")
+
+    def _loop(self, atom: Atom, times: Linear) -> Digit:
+        """A loop's variable."""
+        extent = self.extents[atom]
+        if any(map(self.moves, extent.terms)):
+            raise NotAffineError("a loop as long as another one says")
+        assert isinstance(atom, Leaf)
+        atoms = next((atoms for var, atoms in self._sums.values() if var is atom.expr), frozenset((atom,)))
+        return Digit(times, Linear({atom: 1}, 0).key, atoms, extent, ONE, extent)
+
+    def _whole(self, times: Linear, source: Linear) -> Digit:
+        atom = source.single()
+        if atom is not None and atom in self.extents:
+            digit = self._loop(atom, times)
+            for limit in self.limits:
+                if limit.sum.same(source):
+                    limit.used = True
+                    extent = self._lesser(digit.extent, limit.end)
+                    digit = digit._replace(total=extent, extent=extent)
+            return digit
+        extent = self.mark(source)
+        return Digit(times, source.key, self._atoms(source), extent, ONE, extent)
+
+    def _remainder(self, times: Linear, base: Linear, by: Linear) -> Digit:
+        """``base % by``."""
+        atom = base.single()
+        digit = self._term(atom, 1) if isinstance(atom, Quotient) else self._whole(times, base)
+        exact = self.analyzer.is_zero(self.analyzer.remainder(digit.extent, by))  # perhaps no values at all
+        if not exact and not self.analyzer.at_most(by, digit.extent):
+            raise NotAffineError("a remainder that does not take all its values")
+        return digit._replace(times=times, extent=by)
+
+    def _quotient(self, times: Linear, base: Linear, by: Linear) -> Digit:
+        """``base // by``."""
+        atom = base.single()
+        inner = self._term(atom, 1) if isinstance(atom, Quotient) else self._whole(times, base)
+        exact = self.analyzer.is_zero(self.analyzer.remainder(inner.extent, by))
+        extent = self.analyzer.divide(inner.extent if exact else inner.extent.plus(by).shifted(-1), by)
+        return inner._replace(times=times, lower=self.analyzer.multiply(inner.lower, by), extent=extent)
+
+    def _atoms(self, source: Linear) -> frozenset[Atom]:
+        found: set[Atom] = set()
+        stack: list[Atom] = [*source.terms]
+        while stack:
+            atom = stack.pop()
+            if atom in self.extents:
+                found.add(atom)
+            elif isinstance(atom, Quotient):
+                stack += [*atom.dividend.terms, *atom.divisor.terms]
+            elif isinstance(atom, Product):
+                stack += atom.factors
+        return frozenset(found)
+
+    # -- several indices -------------------------------------------------------------------------------------------------
+
+    def dependence(self, indices: Iterable[list[Digit]]) -> str:
+        """Why indices do not take all combinations of their values; "" if they do."""
+        owner: dict[Atom, Key] = {}
+        sources: dict[Key, list[Digit]] = {}
+        for digits in indices:
+            for digit in digits:
+                for atom in digit.atoms:
+                    if owner.setdefault(atom, digit.source) != digit.source:
+                        return f"{_name(atom)} stands in several of them"
+                sources.setdefault(digit.source, []).append(digit)
+        for digits in sources.values():
+            if len(digits) > 1 and not self._disjoint(digits):
+                return f"{_name(min(digits[0].atoms, key=lambda a: a.order))} stands in several of them"
+        return ""
+
+    def _disjoint(self, digits: list[Digit]) -> bool:
+        """Whether digits of one source neither overlap nor cut its values off."""
+        rest, whole = [*digits], digits[0].total
+        while rest:
+            for digit in rest:
+                end = self.analyzer.multiply(digit.lower, digit.extent)
+                if all(self._divides(end, other.lower) for other in rest if other is not digit) and self._divides(end, whole):
+                    rest.remove(digit)
+                    break
+            else:
+                return False
+        return True
+
+    def _divides(self, part: Linear, whole: Linear) -> bool:
+        return self.analyzer.is_zero(self.analyzer.remainder(whole, part))
+
+
+def _name(atom: Atom) -> str:
+    return str(atom.expr) if isinstance(atom, Leaf) else "a loop variable"

@@ -1,0 +1,234 @@
+"""Rules about values: every element read was written before, every result is complete.
+
+A write is understood by the box of elements that it covers while the loops inside the place where it meets the reader run and
+those around stand still (`vtakit.compiler.lower.verify.cover`). A read is taken point by point, with all that holds there.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.iters import Range
+from vtakit.compiler.ir.ops import all_of
+from vtakit.compiler.ir.stmt import LoopKind
+from vtakit.compiler.ir.values import const
+from vtakit.compiler.ir.walk import free_vars, loads, substitute
+from vtakit.compiler.lower.verify.cover import covered
+from vtakit.compiler.lower.verify.program import Access, Program, effects, meet
+from vtakit.compiler.lower.verify.report import Broken
+
+Box = Sequence[tuple[Expr, Expr]]  # first and last index, one pair a dimension
+
+
+def check_reads(program: Program) -> Iterator[Broken]:
+    """Each element that is read of a buffer that the program writes was written before, by all that write it."""
+    for buffer, reads in program.reads.items():
+        writes = program.writes.get(buffer)
+        if writes is None:
+            if buffer not in program.params:
+                yield Broken(f"nothing writes {buffer.name}, which is read", reads[0].at, "compute it before")
+            continue
+        for read in reads:
+            found = _Read(program, read, writes).problem()
+            if found is not None:
+                yield found
+
+
+def check_outputs(program: Program) -> Iterator[Broken]:
+    """Each element of a parameter that the program writes is written, and completely."""
+    for buffer, writes in program.writes.items():
+        if buffer not in program.params or any(_touches_all(write) for write in writes):
+            continue
+        index = []
+        for at, extent in enumerate(buffer.shape):
+            var = Var(f"{buffer.name}_{at}", extent.dtype)
+            program.analyzer.bind(var, Range(const(0, extent.dtype), extent))
+            index.append(var)
+        box = [(var, var) for var in index]
+        last = writes[-1]
+        if not any(_covers(program, write, 0, box, ()) for write in writes) and not _covers_by_rows(program, writes, box):
+            yield Broken(
+                f"not every element of the output {buffer.name} is certain to be written", last.site.block,
+                "let the loops around the block cover its axes",
+            )
+            continue
+        for write in writes:
+            reason = covered(program, write.site, 0, write.buffer.scope).incomplete
+            if reason:
+                block = write.site.block
+                yield Broken(f"the reduction in block {block.name} is not certain to be complete: {reason}", block,
+                             "let the loops around the block cover the whole domain of its reduction")
+
+
+class _Read:
+    """One read and the writes of its buffer."""
+
+    def __init__(self, program: Program, read: Access, writes: Sequence[Access]) -> None:
+        self.program, self.read = program, read
+        self.own = [write for write in writes if write.site.block is read.site.block]
+        self.others = [write for write in writes if write.site.block is not read.site.block]
+        self.box: Box = [(r.min, r.min + (r.extent - 1)) for r in read.ranges]
+        self.holding = [*read.site.conditions(), *read.where, *_as_data_says(read)]
+
+    def problem(self) -> Broken | None:
+        if self.own and self.read.site.block.init is not None:
+            return None
+        before = [write for write in self.others if self.precedes(write)]
+        name, block = self.read.buffer.name, self.read.site.block.name
+        for write in before:
+            depth = meet(write.site, self.read.site)
+            if _covers(self.program, write, depth, self.box, self.holding):
+                return self.unfinished(before)
+        if self.carried() or self.whole(before):
+            return None
+        makers = ", ".join(dict.fromkeys(write.site.block.name for write in before)) or "no block"
+        after = [write.site.block.name for write in self.others if write not in before]
+        if not before and after:
+            return Broken(f"block {block} reads {name} before block {after[0]} writes it", self.read.site.block,
+                          f"move {after[0]} before {block}")
+        return Broken(
+            f"block {block} reads elements of {name} that {makers} is not certain to have written before", self.read.site.block,
+            "compute the stage at a loop around all that reads it, or over a larger part",
+        )
+
+    def precedes(self, write: Access) -> bool:
+        """Whether the write stands before the read, in one run of the loops around both."""
+        depth = meet(write.site, self.read.site)
+        if depth < self.program.home(self.read.buffer):
+            return False
+        a, b = write.site.path[depth:], self.read.site.path[depth:]
+        return bool(a and b) and isinstance(a[0][0], st.Seq) and a[0][0] is b[0][0] and a[0][1] < b[0][1]
+
+    def unfinished(self, before: Sequence[Access]) -> Broken | None:
+        """Whether a reduction into the buffer may still lack terms when it is read."""
+        together = any(call.name == "allreduce" for call in effects(self.read.site.block))
+        for write in before:
+            depth = meet(write.site, self.read.site)
+            reason = covered(self.program, write.site, depth, write.buffer.scope, together=together).incomplete
+            if reason:
+                return Broken(
+                    f"block {self.read.site.block.name} reads {self.read.buffer.name} before block {write.site.block.name} has "
+                    f"certainly added up all of it: {reason}", self.read.site.block, "read it outside the loops of the reduction",
+                )
+        if not self.own:
+            for write in self.others:
+                if write in before or self.apart(write):
+                    continue
+                if meet(write.site, self.read.site) >= self.program.home(self.read.buffer):
+                    return Broken(
+                        f"block {self.read.site.block.name} reads {self.read.buffer.name} before block {write.site.block.name} "
+                        "writes it", self.read.site.block, f"move {write.site.block.name} before it",
+                    )
+        return None
+
+    def apart(self, write: Access) -> bool:
+        """Whether a write never touches what is read: it is further along in some dimension, or less far."""
+        prove = self.program.analyzer.prove
+        return any(
+            prove(last < r.min) or prove(r.min + (r.extent - 1) < first)
+            for (first, last), r in zip(self.box, write.ranges, strict=True)
+        )
+
+    def whole(self, before: Sequence[Access]) -> bool:
+        """Whether all of a buffer that is allocated outside all loops was written: then what is read lies in it or nowhere."""
+        home = self.program.allocations.get(self.read.buffer, ())
+        if any(isinstance(s, st.For) for s, _ in home):
+            return False
+        first: list[tuple[Expr, Expr]] = [(const(0, e.dtype), const(0, e.dtype)) for e in self.read.buffer.shape]
+        last = [(e - 1, e - 1) for e in self.read.buffer.shape]
+        some = [e >= 1 for e in self.read.buffer.shape]  # there is something to read
+        for write in before:
+            depth = meet(write.site, self.read.site)
+            if all(_covers(self.program, write, depth, box, some) for box in (first, last)) and self.unfinished(before) is None:
+                return True
+        return False
+
+    def carried(self) -> bool:
+        """Whether earlier iterations of serial loops around wrote the rows that are read, and something before them the first."""
+        writes = [*self.own, *self.others]
+        return any(self.carried_by(write, writes) for write in writes)
+
+    def same_place(self, write: Access) -> bool:
+        """Whether the block reads where it writes itself, the first dimension aside."""
+        places = zip(write.ranges[1:], self.read.ranges[1:], strict=True)
+        return write in self.own and all(self.program.analyzer.prove_equal(r.min, mine.min) for r, mine in places)
+
+    def carried_by(self, write: Access, writes: Sequence[Access]) -> bool:
+        if not write.ranges:
+            return False
+        depth = len(write.site.path) if write.site.block is self.read.site.block else meet(write.site, self.read.site)
+        a = self.program.analyzer
+        row = a.simplify(write.ranges[0].min)
+        used = free_vars(row)
+        around = [(at, s) for at, (s, _) in enumerate(write.site.path[:depth]) if isinstance(s, st.For) and s.var in used]
+        if not around or not self.ascending(row, [loop for _, loop in around]):
+            return False
+        start = a.simplify(substitute(row, {loop.var: const(0, loop.var.dtype) for _, loop in around}))
+        first, last = self.box[0]
+        with a.given(all_of(*self.holding)):
+            if not (a.prove(const(0, first.dtype) <= first) and a.prove(last < row)):
+                return False
+        rest = [(row, row), *self.box[1:]]
+        if not self.same_place(write) and not _covers(self.program, write, around[-1][0] + 1, rest, self.holding):
+            return False
+        initial = [(const(0, start.dtype), start - 1), *self.box[1:]]
+        for other in writes:
+            outside = meet(other.site, self.read.site)
+            if outside <= around[0][0] and _covers(self.program, other, outside, initial, self.holding):
+                return True
+        return False
+
+    def ascending(self, row: Expr, loops: Sequence[st.For]) -> bool:
+        """Whether each next iteration of serial loops, the outermost first, writes the next row."""
+        a = self.program.analyzer
+        step: Expr = const(1, row.dtype)
+        for loop in reversed(loops):
+            one_on = substitute(row, {loop.var: loop.var + 1})
+            if loop.kind not in (LoopKind.SERIAL, LoopKind.UNROLLED) or not a.prove_equal(one_on - row, step):
+                return False
+            step = a.simplify(step * loop.extent)
+        return True
+
+
+def _as_data_says(read: Access) -> Iterator[Expr]:
+    """An index that is read from memory is taken to be within its dimension: nothing here knows the data."""
+    for r, extent in zip(read.ranges, read.buffer.shape, strict=True):
+        if next(loads(r.min), None) is not None:
+            yield r.min >= 0
+            yield r.min < extent
+
+
+def _covers(program: Program, write: Access, depth: int, box: Box, holding: Sequence[Expr]) -> bool:
+    """Whether a write covers a box while the loops inside the first `depth` statements run, as far as `holding` holds."""
+    if write.where:
+        return False  # it may be left out
+    return covered(program, write.site, depth, write.buffer.scope).holds(write, box, holding)
+
+
+def _covers_by_rows(program: Program, writes: Sequence[Access], box: Box) -> bool:
+    """Whether two writes together cover a box: one the first rows, the other the rest (the states of a scan)."""
+    if len(writes) < 2 or not box:
+        return False
+    a = program.analyzer
+    for first in writes:
+        rows = covered(program, first.site, 0, first.buffer.scope).along(first, 0)
+        if rows is None:
+            continue
+        row = box[0][0]
+        with a.given(row <= rows[1]):
+            if not _covers(program, first, 0, box, (row <= rows[1],)):
+                continue
+        if any(_covers(program, other, 0, box, (rows[1] < row,)) for other in writes if other is not first):
+            return True
+    return False
+
+
+def _touches_all(write: Access) -> bool:
+    """Whether a write declares the whole buffer."""
+    buffer: Buffer = write.buffer
+    return bool(buffer.shape) and all(
+        r.extent is extent or bool(r.extent == extent) for r, extent in zip(write.ranges, buffer.shape, strict=True)
+    )
+
+

@@ -1,0 +1,139 @@
+"""Rules about loops whose iterations run together: parallel, vectorised and thread loops."""
+
+from collections.abc import Iterator
+
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Var
+from vtakit.compiler.ir.iters import IterKind
+from vtakit.compiler.ir.stmt import LoopKind
+from vtakit.compiler.ir.walk import free_vars
+from vtakit.compiler.lower.verify.program import Program, Site, effects, extent_of
+from vtakit.compiler.lower.verify.report import Broken
+
+TOGETHER = {LoopKind.PARALLEL: "parallel", LoopKind.VECTORIZED: "vectorised"}
+# How far memory of a scope is shared: by blocks (0), by the threads of a block (1), by nothing. Independent of how lower works.
+SHARED_TO = {"global": 0, "shared": 1, "warp": 1}
+
+
+def kind_of(loop: st.For) -> str:
+    """What a loop whose iterations run together is called; "" for one whose iterations follow each other."""
+    if loop.kind is LoopKind.THREAD:
+        return f"{loop.thread} thread"
+    return TOGETHER.get(loop.kind, "")
+
+
+def check_reductions(program: Program) -> Iterator[Broken]:
+    """No parallel, vectorised, block- or virtual-thread loop feeds a reduction or a scan's step."""
+    for site in program.sites:
+        for it in site.block.iters:
+            if it.kind not in (IterKind.REDUCE, IterKind.ORDERED):
+                continue
+            used = free_vars(it.binding)
+            for loop in site.loops:
+                word = kind_of(loop)
+                if loop.var in used and word and not _is_own_part(site, loop):
+                    what = "adds up terms" if it.kind is IterKind.REDUCE else "takes the steps of a scan"
+                    yield Broken(
+                        f"the {word} loop {loop.var} {what} of block {site.block.name}, through its iterator {it.var}, "
+                        "and its iterations run together", loop,
+                        "run it serially, bind it to threadIdx for a reduction across threads, or use rfactor"
+                        if it.kind is IterKind.REDUCE else "run it serially",
+                    )
+
+
+def _is_own_part(site: Site, loop: st.For) -> bool:
+    """Whether the loop is one of a block's threads and the block adds up in memory that each thread has of its own."""
+    if not loop.thread.startswith("threadIdx"):
+        return False
+    return all(region.buffer.scope not in SHARED_TO for region in site.block.writes)
+
+
+def check_disjoint(program: Program) -> Iterator[Broken]:
+    """Iterations that run together write different elements of what they share."""
+    for site in program.sites:
+        for buffer in {region.buffer for region in site.block.writes}:
+            own = buffer.scope not in SHARED_TO
+            for loop in site.loops_inside(program.home(buffer)) if own else _sharing(program, site, buffer):
+                word = kind_of(loop)
+                if not word or _varies(program, site, loop.var) or extent_of(loop) == 1:
+                    continue
+                yield Broken(
+                    f"every iteration of the {word} loop {loop.var} writes the same elements of {buffer.name} in block "
+                    f"{site.block.name}", loop,
+                    f"let an axis of the block depend on {loop.var}, or run the block in one iteration only",
+                )
+
+
+def _sharing(program: Program, site: Site, buffer: Buffer) -> list[st.For]:
+    """The loops whose iterations share memory that is seen by more than one thread."""
+    rank = SHARED_TO[buffer.scope]
+    depth = program.home(buffer)
+    found = []
+    for at, (s, _) in enumerate(site.path):
+        if isinstance(s, st.For):
+            launched = s.thread.startswith(("blockIdx", "threadIdx"))
+            if (launched and rank <= (0 if s.thread.startswith("blockIdx") else 1)) or (not launched and at >= depth):
+                found.append(s)
+    return found
+
+
+def _varies(program: Program, site: Site, var: Var) -> bool:
+    """Whether what the block writes, or whether it runs at all, depends on the variable."""
+    if any(var in free_vars(e) for e in site.conditions()):
+        return True
+    return any(var in free_vars(it.binding) for it in site.block.iters if it.kind is not IterKind.REDUCE) or not site.block.iters
+
+
+def check_launches(program: Program) -> Iterator[Broken]:
+    """A thread axis has one constant number of indices in a kernel and is set once."""
+    for loop, path in program.loops:
+        if not loop.thread:
+            continue
+        if loop.thread.startswith("threadIdx") and extent_of(loop) is None:
+            yield Broken(f"{loop.thread} has {loop.extent} indices, which is no constant", loop, "bind a loop of constant extent")
+        launched = loop.thread.startswith(("blockIdx", "threadIdx"))
+        for s, _ in path:
+            if launched and isinstance(s, st.For) and s.thread == loop.thread:
+                same = program.analyzer.prove_equal(s.extent, loop.extent)
+                sizes = "" if same else f", with {s.extent} indices and with {loop.extent}"
+                yield Broken(f"{loop.thread} is bound to two loops within each other{sizes}", loop, "bind one of them")
+
+
+def check_scopes(program: Program) -> Iterator[Broken]:
+    """Memory of a block or a thread is used within the kernel that it is allocated in."""
+    for buffer, home in program.allocations.items():
+        if buffer.scope == "global":
+            continue
+        own = [s for s, _ in home if isinstance(s, st.For) and s.thread.startswith(("blockIdx", "threadIdx"))]
+        for access in (*program.writes.get(buffer, ()), *program.reads.get(buffer, ())):
+            for loop in access.site.loops:
+                if loop.thread.startswith(("blockIdx", "threadIdx")) and not any(loop is s for s in own):
+                    yield Broken(
+                        f"{buffer.name} is {buffer.scope} memory allocated outside the kernel that uses it in block "
+                        f"{access.site.block.name}", home[-1][0],
+                        "compute its stage within a loop of the kernel, or give it the global scope",
+                    )
+                    return
+
+
+def check_barriers(program: Program) -> Iterator[Broken]:
+    """All threads of a block reach each barrier, and each reduction across threads."""
+    threads = {loop.var for loop, _ in program.loops if loop.thread.startswith("threadIdx")}
+    if not threads:
+        return
+    for site in program.sites:
+        for call in effects(site.block):
+            if call.name not in ("sync", "allreduce"):
+                continue
+            for condition in site.conditions():
+                names = sorted(v.name for v in threads & free_vars(program.analyzer.simplify(condition)))
+                if names:
+                    what = "barrier" if call.name == "sync" else "reduction across threads"
+                    yield Broken(
+                        f"the {what} stands under a condition on {', '.join(names)}", site.block, "move it out of the condition",
+                    )
+            for loop in site.loops:
+                if threads & free_vars(loop.extent):
+                    yield Broken(f"a barrier stands in the loop {loop.var}, whose length differs between threads", loop,
+                                 "make the loop's length the same for all threads")
