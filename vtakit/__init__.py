@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vtakit import boards, compiler, hw, runtime, sim, te
     from vtakit.compiler.lower import lower
+    from vtakit.runtime.build import build
 
 __version__ = "0.1.0"
 
 _PARTS = ("boards", "compiler", "hw", "runtime", "sim", "te")
-_NAMES = {"lower": "vtakit.compiler.lower"}  # a function or class, and the module that has it
+_NAMES = {"build": "vtakit.runtime.build", "lower": "vtakit.compiler.lower"}  # a function or class, and the module that has it
 
-__all__ = ["__version__", "boards", "compiler", "hw", "lower", "runtime", "sim", "te"]
+__all__ = ["__version__", "boards", "build", "compiler", "hw", "lower", "runtime", "sim", "te"]
 
 
 def __getattr__(name: str) -> Any:

@@ -33,7 +33,9 @@ def loop(var: ir.Var, extent: ir.Expr | int, *body: st.Stmt, kind: st.LoopKind =
     return st.For(var, wrap(extent), st.seq(*body), kind)
 
 
-def compiled(name: str, params: tuple[Buffer | ir.Var, ...], *body: st.Stmt, target: Target | None = None, **more: Any) -> Function:
+def compiled(
+    name: str, params: tuple[Buffer | ir.Var, ...], *body: st.Stmt, target: Target | None = None, **more: Any
+) -> Function:
     return build(st.Function(name, params, st.seq(*body)), target, **more)
 
 

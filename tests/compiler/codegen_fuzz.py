@@ -159,7 +159,8 @@ class Program:
 
     def _let(self, kind: DType, lanes: int, depth: int) -> ir.Expr:
         var = ir.Var("let", kind.with_lanes(lanes))
-        return ir.Let(var, self.expr(kind, lanes, depth), select(self.expr(BOOL, lanes, depth), var, self.expr(kind, lanes, depth)))
+        value, condition, other = self.expr(kind, lanes, depth), self.expr(BOOL, lanes, depth), self.expr(kind, lanes, depth)
+        return ir.Let(var, value, select(condition, var, other))
 
     def _cast(self, kind: DType, lanes: int, depth: int) -> ir.Expr:
         source = self.rng.choice(TYPES)
@@ -219,8 +220,9 @@ def _apart(got: "np.ndarray[Any, Any]", want: "np.ndarray[Any, Any]", ulps: int)
     nan = np.isnan(got.astype("f8")) & np.isnan(want.astype("f8"))
     if ulps == 0:
         return np.asarray((got.view(bits) != want.view(bits)) & ~nan)
-    lows = [np.where(x.view(bits) < 0, np.iinfo(bits).min - x.view(bits).astype(object), x.view(bits).astype(object)) for x in (got, want)]
-    return np.asarray((np.abs(lows[0] - lows[1]) > ulps) & ~nan)
+    places = [x.view(bits).astype(object) for x in (got, want)]  # of the numbers in order
+    a, b = (np.where(x < 0, np.iinfo(bits).min - x, x) for x in places)
+    return np.asarray((np.abs(a - b) > ulps) & ~nan)
 
 
 Runner = Callable[[st.Function, list[Any]], None]  # runs a function on arguments, in place
@@ -239,7 +241,8 @@ def check(seed: int, machine: Runner = on_host) -> None:
         outputs = [np.zeros(int(b.shape[0].value), numpy_dtype(b.dtype)) for b in program.outputs]
         run(program.function, [*(array.copy() for array in program.arrays), *outputs, program.number])
         results.append(outputs)
-    for buffer, want, got, ulps, s in zip(program.outputs, *results, program.ulps, program.function.body.stmts[1::2], strict=True):
+    loops = program.function.body.stmts[1::2]
+    for buffer, want, got, ulps, s in zip(program.outputs, *results, program.ulps, loops, strict=True):
         wrong = np.flatnonzero(_apart(got, want, ulps))
         assert not len(wrong), (
             f"seed {seed}: {buffer.name}[{wrong[0]}] is {got[wrong[0]]!r}, the interpreter says {want[wrong[0]]!r}\n{s}\n"

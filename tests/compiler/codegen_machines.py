@@ -20,7 +20,10 @@ AARCH64 = (("aarch64-linux-gnu-gcc", "-static"), ("qemu-aarch64", "-cpu", "max")
 HOST = (("cc",), ())
 
 
-def in_c(target: Target, machine: tuple[tuple[str, ...], tuple[str, ...]], folder: Path) -> Callable[[st.Function, list[Any]], None]:
+Runner = Callable[[st.Function, list[Any]], None]  # runs a function on arguments, in place
+
+
+def in_c(target: Target, machine: tuple[tuple[str, ...], tuple[str, ...]], folder: Path) -> Runner:
     """A runner that compiles a C program which includes the header, links the object file and runs it."""
     compiler, runner = machine
 
@@ -79,8 +82,10 @@ def _library(name: str) -> Callable[..., float]:
         return lambda *values: float(numbers.fma(*(exact(value) for value in values)))
     single = name.endswith("f") and name[:-1] in _ONE
     plain = name[:-1] if single else name
-    numpy_name = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
-                  "pow": "power", "atan2": "arctan2"}.get(plain, plain)
+    numpy_name = {
+        "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
+        "pow": "power", "atan2": "arctan2",
+    }.get(plain, plain)
     function = getattr(np, numpy_name, None) or _ONE[plain]
     kind = np.float32 if single else np.float64
 
@@ -94,7 +99,7 @@ def _library(name: str) -> Callable[..., float]:
     return call
 
 
-def in_wasm(target: Target, folder: Path) -> Callable[[st.Function, list[Any]], None]:
+def in_wasm(target: Target, folder: Path) -> Runner:
     """A runner that links a WebAssembly module and runs it under wasmtime."""
     def run(function: st.Function, args: list[Any]) -> None:
         compiled = compile_for(function, target)

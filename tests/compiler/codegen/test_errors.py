@@ -22,37 +22,84 @@ ZERO, ONE = ir.IntImm(0), const(1.0, FLOAT32)
 x = ir.Var("x")
 
 CASES = {
-    "block": (st.Block("C", (), (), (), TRUE, None, st.NOTHING), "the block 'C' cannot become machine code: run the passes that lower it "
-              "first"),
-    "thread": (st.For(i, ZERO + 4, st.NOTHING, st.LoopKind.THREAD, "threadIdx.x"), "the loop over i is bound to threadIdx.x, which is no "
-               "loop of machine code: a CPU has no such threads"),
-    "vectorized": (loop(i, 4, kind=st.LoopKind.VECTORIZED), "the loop over i is vectorized, which is no loop of machine code: run the "
-                   "passes that lower it first"),
-    "dimensions": (st.Store(M, (ZERO, ZERO), ONE), "buffer 'M' is accessed with 2 indices: machine code is made of buffers of one "
-                   "dimension; run the flatten pass first"),
-    "allocated": (st.Allocate(buffer("T", 2, 2), st.NOTHING), "buffer 'T' is allocated with 2 dimensions: run the flatten pass first"),
-    "memory": (st.Store(buffer("B", 4), (ZERO,), ONE), "buffer 'B' has no memory here: it is neither a parameter nor allocated around "
-               "this point"),
-    "variable": (st.Store(A, (x,), ONE), "the variable x has no value here: it is neither a parameter, nor a loop's, nor a let's"),
-    "stored": (st.Store(A, (ramp(0, 4),), ONE), "A[ramp(0, 1, 4)] = 1.0 stores float32 where the buffer and the index ask for float32x4"),
-    "gather": (st.Store(A, (ramp(0, 8),), ir.Load(V, (ramp(0, 2, 2),))), "V[ramp(0, 2, 2)] gathers vectors: elements of float32x4 can be "
-               "read one at a time, or in a row"),
-    "while": (st.While(ir.LT(ramp(0, 4), ramp(1, 4)), st.NOTHING), "while ramp(0, 1, 4) < ramp(1, 1, 4) has a condition of 4 lanes: such a "
-              "loop must stay scalar"),
-    "sync": (st.Evaluate(effect("sync", "shared")), "the call sync('shared') means nothing to this code generator: it knows the math "
-             "functions, abs, address_of, assert_that, call_packed, clz, fma, isfinite, isinf, isnan, nextafter, popcount, prefetch, the "
-             "intrinsics dot4_u8s8, gemm_f32, gemm_u8s8s32, and C functions (calls of kind 'extern')"),
-    "half in C": (st.Evaluate(ir.Call(INT32, "g", (const(1.0, "float16"),), "extern")), "g(float16(1.0)) passes float16, for which C has no "
-                  "agreed type: cast it to float32"),
-    "C name": (st.Evaluate(ir.Call(INT32, "a b", (), "extern")), "'a b' is no name of a C function"),
-    "C types": (st.seq(st.Evaluate(ir.Call(INT32, "g", (ONE,), "extern")), st.Evaluate(ir.Call(INT32, "g", (ZERO,), "extern"))),
-                "the function g is called as i32 (i32) and as i32 (float): a C function has one type, so cast the arguments to it"),
-    "itself": (st.Evaluate(ir.Call(INT32, "f", (), "extern")), "f() calls the function that it stands in: give the compiled function "
-               "another name"),
-    "masked effect": (st.If(ir.LT(ramp(0, 4), ramp(1, 4)), st.Evaluate(effect("assert_that", TRUE, "fine"))),
-                      "the effect of assert_that(True, 'fine') depends on lanes of a vector: such a statement must stay scalar"),
-    "masked scalar": (st.If(ir.LT(ramp(0, 4), ramp(1, 4)), st.Store(A, (ZERO,), ONE)),
-                      "A[0] = 1.0 depends on lanes of a vector: such a statement must stay scalar"),
+    "block": (
+        st.Block("C", (), (), (), TRUE, None, st.NOTHING),
+        "the block 'C' cannot become machine code: run the passes that lower it first",
+    ),
+    "thread": (
+        st.For(i, ZERO + 4, st.NOTHING, st.LoopKind.THREAD, "threadIdx.x"),
+        "the loop over i is bound to threadIdx.x, which is no loop of machine code: a CPU has no such threads",
+    ),
+    "vectorized": (
+        loop(i, 4, kind=st.LoopKind.VECTORIZED),
+        "the loop over i is vectorized, which is no loop of machine code: run the passes that lower it first",
+    ),
+    "dimensions": (
+        st.Store(M, (ZERO, ZERO), ONE),
+        (
+            "buffer 'M' is accessed with 2 indices: machine code is made of buffers of one dimension; run the flatten "
+            "pass first"
+        ),
+    ),
+    "allocated": (
+        st.Allocate(buffer("T", 2, 2), st.NOTHING),
+        "buffer 'T' is allocated with 2 dimensions: run the flatten pass first",
+    ),
+    "memory": (
+        st.Store(buffer("B", 4), (ZERO,), ONE),
+        "buffer 'B' has no memory here: it is neither a parameter nor allocated around this point",
+    ),
+    "variable": (
+        st.Store(A, (x,), ONE),
+        "the variable x has no value here: it is neither a parameter, nor a loop's, nor a let's",
+    ),
+    "stored": (
+        st.Store(A, (ramp(0, 4),), ONE),
+        "A[ramp(0, 1, 4)] = 1.0 stores float32 where the buffer and the index ask for float32x4",
+    ),
+    "gather": (
+        st.Store(A, (ramp(0, 8),), ir.Load(V, (ramp(0, 2, 2),))),
+        "V[ramp(0, 2, 2)] gathers vectors: elements of float32x4 can be read one at a time, or in a row",
+    ),
+    "while": (
+        st.While(ir.LT(ramp(0, 4), ramp(1, 4)), st.NOTHING),
+        "while ramp(0, 1, 4) < ramp(1, 1, 4) has a condition of 4 lanes: such a loop must stay scalar",
+    ),
+    "sync": (
+        st.Evaluate(effect("sync", "shared")),
+        (
+            "the call sync('shared') means nothing to this code generator: it knows the math functions, abs, address_of, "
+            "assert_that, call_packed, clz, fma, isfinite, isinf, isnan, nextafter, popcount, prefetch, the intrinsics "
+            "dot4_u8s8, gemm_f32, gemm_u8s8s32, and C functions (calls of kind 'extern')"
+        ),
+    ),
+    "half in C": (
+        st.Evaluate(ir.Call(INT32, "g", (const(1.0, "float16"),), "extern")),
+        "g(float16(1.0)) passes float16, for which C has no agreed type: cast it to float32",
+    ),
+    "C name": (
+        st.Evaluate(ir.Call(INT32, "a b", (), "extern")),
+        "'a b' is no name of a C function",
+    ),
+    "C types": (
+        st.seq(st.Evaluate(ir.Call(INT32, "g", (ONE,), "extern")), st.Evaluate(ir.Call(INT32, "g", (ZERO,), "extern"))),
+        (
+            "the function g is called as i32 (i32) and as i32 (float): a C function has one type, so cast the arguments "
+            "to it"
+        ),
+    ),
+    "itself": (
+        st.Evaluate(ir.Call(INT32, "f", (), "extern")),
+        "f() calls the function that it stands in: give the compiled function another name",
+    ),
+    "masked effect": (
+        st.If(ir.LT(ramp(0, 4), ramp(1, 4)), st.Evaluate(effect("assert_that", TRUE, "fine"))),
+        "the effect of assert_that(True, 'fine') depends on lanes of a vector: such a statement must stay scalar",
+    ),
+    "masked scalar": (
+        st.If(ir.LT(ramp(0, 4), ramp(1, 4)), st.Store(A, (ZERO,), ONE)),
+        "A[0] = 1.0 depends on lanes of a vector: such a statement must stay scalar",
+    ),
 }
 
 
@@ -101,9 +148,10 @@ def test_the_builder_lets_no_wrong_type_through():
 
 
 def test_text_that_llvm_refuses_is_an_error():
-    with pytest.raises(CodegenError, match="^LLVM refuses the module that was made, a defect of the code generator: "):
+    with pytest.raises(CodegenError, match=r"^LLVM refuses the module that was made, a defect of the code generator: "):
         machine_code("define i32 @f() {\n  ret i64 0\n}\n", Target.host(), "object")
-    with pytest.raises(CodegenError, match="^LLVM refuses the module that was made, a defect of the code generator: "):
-        machine_code("define i32 @f(i1 %c) {\n  br i1 %c, label %a, label %b\na:\n  %v = add i32 1, 2\n  br label %b\nb:\n  ret i32 %v\n}\n",
-                     Target.host(), "object")
+    lines = ["define i32 @f(i1 %c) {", "br i1 %c, label %a, label %b", "a:", "%v = add i32 1, 2", "br label %b", "b:"]
+    lines += ["ret i32 %v", "}"]
+    with pytest.raises(CodegenError, match=r"^LLVM refuses the module that was made, a defect of the code generator: "):
+        machine_code("\n".join(lines), Target.host(), "object")
     assert Value("%a", "i32").type == "i32"

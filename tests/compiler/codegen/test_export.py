@@ -47,7 +47,8 @@ int32_t scale(const float *A, uint16_t *B, int8_t double_, uint8_t on, int64_t n
 
 
 def scale(parallel: st.LoopKind = st.LoopKind.SERIAL) -> st.Function:
-    n, s, double, on = ir.Var("n", size=True), ir.Var("s", size=True), ir.Var("double", dtype("int8")), ir.Var("on", dtype("bool"))
+    n, s = ir.Var("n", size=True), ir.Var("s", size=True)
+    double, on = ir.Var("double", dtype("int8")), ir.Var("on", dtype("bool"))
     a = buffer("A", n, 4, strides=(s, 1))
     b = buffer("B", n, 4, kind="float16", align=64)
     fa, fb = buffer("A", n * s), buffer("B", n * 4, kind="float16")
@@ -93,9 +94,10 @@ def test_a_shared_library_and_its_header(tmp_path):
 
 def test_code_that_calls_python_stays_in_this_process(tmp_path):
     a = buffer("A", 4)
-    f = compiled("f", (a,), st.Evaluate(effect("call_packed", "my.print", a.access_ptr("r"))), packed={"my.print": lambda x: None})
-    with raises(CodegenError, "f calls Python (my.print), so it cannot become a library: use a C function (te.extern's kind 'extern') in "
-                              "its place, or run it from Python"):
+    call = st.Evaluate(effect("call_packed", "my.print", a.access_ptr("r")))
+    f = compiled("f", (a,), call, packed={"my.print": lambda x: None})
+    with raises(CodegenError, "f calls Python (my.print), so it cannot become a library: use a C function (te.extern's kind "
+                              "'extern') in its place, or run it from Python"):
         f.compiled.save_library(tmp_path / "f.so")
 
 
@@ -136,9 +138,10 @@ def test_a_c_function_that_nobody_has_is_named():
      "no code for x86_64-linux-gnu nonsense: LLVM says 'nonsense' is not a recognized processor for this target"),
     (Target("aarch64-linux-gnu", features=("+nonsense",)),
      "no code for aarch64-linux-gnu: LLVM says '+nonsense' is not a recognized feature for this target"),
-    (Target("foo-bar"), "no code for foo-bar: LLVM has no target for the triple 'foo-bar' (No available targets are compatible with "
-                        "triple \"foo-bar\"): use one such as 'x86_64-unknown-linux-gnu', 'aarch64-linux-gnu' or "
-                        "'wasm32-unknown-unknown'"),
+    (Target("foo-bar"), (
+        "no code for foo-bar: LLVM has no target for the triple 'foo-bar' (No available targets are compatible with triple "
+        "\"foo-bar\"): use one such as 'x86_64-unknown-linux-gnu', 'aarch64-linux-gnu' or 'wasm32-unknown-unknown'"
+    )),
 ])
 def test_what_llvm_does_not_know_is_an_error_and_not_the_end_of_the_process(target, says):
     with raises(CodegenError, says):

@@ -109,8 +109,8 @@ def test_dot_products_of_bytes_do_not_saturate(target, lanes):
 
 
 def test_a_tile_larger_than_the_registers_is_refused():
-    with raises(CodegenError, "gemm_f32 of a tile of 14 x 48 needs 46 vector registers and x86_64-unknown-linux-gnu x86-64-v4 has 32: "
-                              "use fewer rows or columns (a vector has 16 lanes of 32 bits)"):
+    with raises(CodegenError, "gemm_f32 of a tile of 14 x 48 needs 46 vector registers and x86_64-unknown-linux-gnu x86-64-v4 "
+                              "has 32: use fewer rows or columns (a vector has 16 lanes of 32 bits)"):
         compile_for(gemm("gemm_f32", 14, 48, 4), TARGETS["avx512"])
 
 
@@ -125,8 +125,9 @@ def test_a_tile_of_unknown_size_is_refused():
 def test_wrong_arguments_of_intrinsics_are_refused():
     a = buffer("A", 4, kind="int8")
     bytes_ = ir.Load(a, (ramp(0, 4),))
-    with raises(CodegenError, "dot4_u8s8(0, A[ramp(0, 1, 4)], A[ramp(0, 1, 4)]) has int32, int8x4, int8x4: dot4_u8s8 takes an int32xN, "
-                              "a uint8x(4N) and an int8x(4N)"):
+    with raises(CodegenError, "dot4_u8s8(0, A[ramp(0, 1, 4)], A[ramp(0, 1, 4)]) has int32, int8x4, int8x4: dot4_u8s8 takes an "
+                              "int32xN, a uint8x(4N) and an int8x(4N)"):
         compile_for(st.Function("f", (a,), st.Evaluate(ir.Call(dtype("int32"), "dot4_u8s8", (ir.IntImm(0), bytes_, bytes_)))))
-    with raises(CodegenError, "gemm_f32(address_of(A[0], 0, 'r')) has 1 arguments: gemm_f32 takes a, b, c, m, n, k, lda, ldb, ldc"):
+    with raises(CodegenError, "gemm_f32(address_of(A[0], 0, 'r')) has 1 arguments: gemm_f32 takes a, b, c, m, n, k, "
+                              "lda, ldb, ldc"):
         compile_for(st.Function("f", (a,), st.Evaluate(effect("gemm_f32", a.access_ptr("r")))))

@@ -106,6 +106,8 @@ def test_min_and_max_pass_nan_on(node, numpy, lanes):
         c = ir.FloatImm(float(value), FLOAT32)
         return ir.Broadcast(c, lanes) if lanes > 1 else c
 
-    for value in (half, nan):
-        assert np.array_equal(applied(elementwise(lambda a: node(a, spread(value)), lanes=lanes), x), numpy(x, value), equal_nan=True)
-        assert np.array_equal(applied(elementwise(lambda a: node(spread(value), a), lanes=lanes), x), numpy(value, x), equal_nan=True)
+    for c in (half, nan):
+        right, left = (applied(elementwise(make, lanes=lanes), x) for make in (
+            lambda a, c=c: node(a, spread(c)), lambda a, c=c: node(spread(c), a)))
+        assert np.array_equal(right, numpy(x, c), equal_nan=True)
+        assert np.array_equal(left, numpy(c, x), equal_nan=True)

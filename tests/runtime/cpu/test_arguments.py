@@ -55,16 +55,28 @@ def test_arrays_of_other_libraries_come_by_dlpack(scale):
 A, B = arrays()
 WRONG = {
     "count": ((A, B), "scale takes 4 arguments (A, B, factor, times), got 2"),
-    "list": (([[1.0]], B, 1, 1), "argument A of scale: expected an array of float32[n, 4], got list: use numpy.array(…, 'float32')"),
-    "type": ((A.astype("f8"), B, 1, 1), "argument A of scale: expected float32[n, 4], got float64[3, 4]: convert it with "
-             ".astype('float32')"),
-    "byte order": ((A.astype(">f4"), B, 1, 1), "argument A of scale: expected float32[n, 4], got >f4[3, 4]: convert it with "
-                   ".astype('float32')"),
+    "list": (
+        ([[1.0]], B, 1, 1),
+        "argument A of scale: expected an array of float32[n, 4], got list: use numpy.array(…, 'float32')",
+    ),
+    "type": (
+        (A.astype("f8"), B, 1, 1),
+        "argument A of scale: expected float32[n, 4], got float64[3, 4]: convert it with .astype('float32')",
+    ),
+    "byte order": (
+        (A.astype(">f4"), B, 1, 1),
+        "argument A of scale: expected float32[n, 4], got >f4[3, 4]: convert it with .astype('float32')",
+    ),
     "dimensions": ((A[0], B, 1, 1), "argument A of scale: expected float32[n, 4], got float32[4]"),
-    "extent": ((np.zeros((3, 5), "f4"), B, 1, 1), "argument A of scale: expected float32[n, 4] with n = 3, got float32[3, 5]"),
+    "extent": (
+        (np.zeros((3, 5), "f4"), B, 1, 1),
+        "argument A of scale: expected float32[n, 4] with n = 3, got float32[3, 5]",
+    ),
     "size": ((A, np.zeros((2, 4), "f4"), 1, 1), "argument B of scale: dimension 0 is 2, but n is 3 by argument A"),
-    "strides": ((np.zeros((3, 8), "f4")[:, ::2], B, 1, 1), "argument A of scale has strides of (8, 2) elements, expected those of "
-                "row-major order: pass a contiguous array (numpy.ascontiguousarray makes a copy that is)"),
+    "strides": ((np.zeros((3, 8), "f4")[:, ::2], B, 1, 1), (
+        "argument A of scale has strides of (8, 2) elements, expected those of row-major order: pass a contiguous "
+        "array (numpy.ascontiguousarray makes a copy that is)"
+    )),
     "overlap": ((A, A, 1, 1), "arguments B and A of scale share memory, and B is written to: pass a copy"),
     "part": ((A[:2], A[1:], 1, 1), "arguments B and A of scale share memory, and B is written to: pass a copy"),
     "number": ((A, B, "2", 1), "argument factor of scale: expected a number of type float32, got str"),
@@ -107,16 +119,16 @@ def test_alignment_is_checked_where_it_is_asked_for():
     right = empty((5,), align=64)
     aligned()(right[:4])
     address = right.ctypes.data + 4
-    with raises(ArgumentError, f"argument A of f starts at the address {address:#x}, which is no multiple of 64 bytes: make the array with "
-                               "vtakit.runtime.cpu.function.empty(shape, dtype, align)"):
+    with raises(ArgumentError, f"argument A of f starts at the address {address:#x}, which is no multiple of 64 bytes: make "
+                               "the array with vtakit.runtime.cpu.function.empty(shape, dtype, align)"):
         aligned()(right[1:])
 
 
 def test_every_type_needs_its_own_alignment():
     odd = np.zeros(17, np.uint8)[1:].view(np.float32)
     address = odd.ctypes.data
-    with raises(ArgumentError, f"argument A of f starts at the address {address:#x}, which is no multiple of 4 bytes: make the array with "
-                               "vtakit.runtime.cpu.function.empty(shape, dtype, align)"):
+    with raises(ArgumentError, f"argument A of f starts at the address {address:#x}, which is no multiple of 4 bytes: make "
+                               "the array with vtakit.runtime.cpu.function.empty(shape, dtype, align)"):
         aligned(0)(odd)
 
 
@@ -141,7 +153,8 @@ def test_symbolic_strides_and_computed_extents():
 def test_a_size_that_no_shape_tells_must_be_a_parameter():
     n = ir.Var("n", size=True)
     a = buffer("A", n * 2)
-    with raises(ArgumentError, "the size n of f cannot be read off a shape: it is only part of A: float32[n * 2]; make n a parameter"):
+    with raises(ArgumentError, "the size n of f cannot be read off a shape: it is only part of A: float32[n * 2]; make "
+                              "n a parameter"):
         compiled("f", (a,), st.NOTHING)
     i = ir.Var("i")
     f = compiled("f", (a, n), loop(i, n * 2, st.Store(a, (i,), const(1.0, FLOAT32))))

@@ -37,8 +37,8 @@ def test_python_functions_are_called_with_arrays_and_numbers():
         y[:] = x.ravel()[: len(y)]
         return 2.5
 
-    call = effect("call_packed", "f", a.access_ptr("r"), b.access_ptr("w", 2), ir.IntImm(-7), const(0.5, "float16"), ir.IntImm(1, dtype("bool")),
-                  ir.IntImm(2**64 - 1, dtype("uint64")), returns=FLOAT32)
+    numbers = (ir.IntImm(-7), const(0.5, "float16"), ir.IntImm(1, dtype("bool")), ir.IntImm(2**64 - 1, dtype("uint64")))
+    call = effect("call_packed", "f", a.access_ptr("r"), b.access_ptr("w", 2), *numbers, returns=FLOAT32)
     f = compiled("f_", (a, b, c), st.Store(c, (ZERO,), call), packed={"f": function})
     x, y, z = np.arange(6, dtype=np.float32).reshape(2, 3), np.full(6, -1, np.int32), np.zeros(1, np.float32)
     f(x, y, z)
@@ -55,8 +55,8 @@ def test_registered_functions_are_found():
 
 
 def test_a_python_function_that_nobody_gave_is_named():
-    with raises(PackedError, "f calls the Python function 'no.such', which is not known: give build(packed={'no.such': …}), or register it "
-                             "with vtakit.runtime.cpu.packed.register"):
+    with raises(PackedError, "f calls the Python function 'no.such', which is not known: give build(packed={'no.such': …}), or "
+                             "register it with vtakit.runtime.cpu.packed.register"):
         compiled("f", (), st.Evaluate(effect("call_packed", "no.such")))
 
 
@@ -193,8 +193,8 @@ def test_parallel_loops_work_after_a_fork():
 
 def test_without_an_openmp_runtime_loops_are_serial(monkeypatch):
     monkeypatch.setattr(openmp, "library", lambda: None)
-    with pytest.warns(RuntimeWarning, match="^count: parallel loops run on one thread, because there is no OpenMP runtime: apt install "
-                                            "libgomp1$"):
+    says = "count: parallel loops run on one thread, because there is no OpenMP runtime: apt install libgomp1"
+    with pytest.warns(RuntimeWarning, match=f"^{says}$"):
         f = sum_of(10)
     x = np.zeros(10, np.float32)
     f(x)
@@ -206,7 +206,8 @@ def test_without_an_openmp_runtime_loops_are_serial(monkeypatch):
 def test_code_for_another_machine_is_not_run_here():
     f = st.Function("f", (), st.NOTHING)
     here = Target.host()
-    with raises(CodegenError, f"code for riscv64-linux-gnu cannot run in this process on {here}: use compile_for and save_library"):
+    with raises(CodegenError, f"code for riscv64-linux-gnu cannot run in this process on {here}: use compile_for and "
+                              "save_library"):
         build(f, Target("riscv64-linux-gnu"))
     with raises(CodegenError, "this machine lacks sse4a: use compile_for and save_library"):
         build(f, Target(here.triple, features=("+sse4a",)))
