@@ -34,7 +34,7 @@ def _evaluate(e: ir.Expr, sizes: dict[ir.Var, int]) -> int:
         return _evaluate(e.value, sizes)
     if isinstance(e, ir.Binary) and type(e) in _WAYS:
         return _WAYS[type(e)](_evaluate(e.a, sizes), _evaluate(e.b, sizes))
-    raise ArgumentError(f"the extent {e} of a parameter is no sum, product, quotient, minimum or maximum of sizes: compute it before")
+    raise ArgumentError(f"the extent {e} of a parameter is no sum, product, quotient or extreme of sizes: make it a size")
 
 
 class _Buffer:
@@ -60,9 +60,8 @@ class Arguments:
     def __init__(self, signature: Signature) -> None:
         self.signature, self.name = signature, signature.name
         self.params = [_Buffer(p, signature) if isinstance(p, Buffer) else p for p in signature.params]
-        self.plain = {
-            e for p in self.params if isinstance(p, _Buffer) for e in (*p.buffer.shape, *p.buffer.strides) if isinstance(e, ir.Var)
-        }
+        extents = [e for p in self.params if isinstance(p, _Buffer) for e in (*p.buffer.shape, *p.buffer.strides)]
+        self.plain = {e for e in extents if isinstance(e, ir.Var)}
         offsets = {e.offset for e in signature.params if isinstance(e, Buffer) if isinstance(e.offset, ir.Var)}
         for size in signature.sizes:
             if size not in self.plain and size not in offsets:
@@ -70,8 +69,8 @@ class Arguments:
                     size in subexpressions(e) for e in (*p.buffer.shape, *p.buffer.strides, p.buffer.offset)
                 ))
                 raise ArgumentError(
-                    f"the size {size.name} of {self.name} cannot be read off a shape: it is only part of {where.name}: {where.type}; "
-                    f"make {size.name} a parameter"
+                    f"the size {size.name} of {self.name} cannot be read off a shape: it is only part of {where.name}: "
+                    f"{where.type}; make {size.name} a parameter"
                 )
 
     def bind(self, args: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...]]:
@@ -112,13 +111,15 @@ class Arguments:
                     f"use numpy.array(…, {p.dtype.name!r})"
                 )
             arg = np.from_dlpack(arg)
+        array: np.ndarray[Any, Any] = arg
         if arg.dtype != p.dtype or arg.ndim != len(p.shape):
             cure = f": convert it with .astype({p.dtype.name!r})" if arg.dtype != p.dtype else ""
             shape = ", ".join(map(str, arg.shape))
-            raise ArgumentError(f"argument {p.name} of {self.name}: expected {p.type}, got {arg.dtype.name}[{shape}]{cure}")
+            name = arg.dtype.str if arg.dtype != p.dtype and arg.dtype.name == p.dtype.name else arg.dtype.name  # bytes swapped
+            raise ArgumentError(f"argument {p.name} of {self.name}: expected {p.type}, got {name}[{shape}]{cure}")
         if p.writes and not arg.flags.writeable:
             raise ArgumentError(f"argument {p.name} of {self.name} is written to, and the array is read-only: pass a copy")
-        return arg
+        return array
 
     def _sizes(self, p: _Buffer, array: np.ndarray[Any, Any], sizes: dict[ir.Var, int], said: dict[ir.Var, str]) -> None:
         """Read the sizes that stand alone in a shape or stride off the array."""
@@ -145,7 +146,8 @@ class Arguments:
             if wanted != array.shape:
                 shape = ", ".join(map(str, array.shape))
                 means = "" if p.constant else f" with {', '.join(f'{v.name} = {n}' for v, n in sizes.items())}"
-                raise ArgumentError(f"argument {p.name} of {self.name}: expected {p.type}{means}, got {array.dtype.name}[{shape}]")
+                got = f"{array.dtype.name}[{shape}]"
+                raise ArgumentError(f"argument {p.name} of {self.name}: expected {p.type}{means}, got {got}")
         if p.buffer.strides:
             lanes = (array.itemsize,) if p.buffer.dtype.lanes > 1 else ()
             steps = (*(_evaluate(stride, sizes) * array.itemsize for stride in p.buffer.strides), *lanes)
@@ -187,7 +189,8 @@ class Arguments:
                 for other, first, last in spans:
                     if other is not p and first < end and start < last:
                         raise ArgumentError(
-                            f"arguments {p.name} and {other.name} of {self.name} share memory, and {p.name} is written to: pass a copy"
+                            f"arguments {p.name} and {other.name} of {self.name} share memory, and {p.name} is written to: "
+                            "pass a copy"
                         )
 
 
@@ -195,4 +198,4 @@ def _span(array: np.ndarray[Any, Any]) -> int:
     """Bytes from the first element to the end of the last."""
     if array.size == 0:
         return 0
-    return sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)) + array.itemsize
+    return int(sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True))) + array.itemsize

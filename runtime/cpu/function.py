@@ -50,11 +50,8 @@ class Function:
         self._libraries = libraries
         self._loaded = Loaded(compiled, libraries, {PACKED: self._bridge.address})
         s = compiled.signature
-        kinds = [ctypes.c_void_p if isinstance(p, Buffer) else _C[c_type(p.dtype)] for p in s.params]
+        kinds: list[Any] = [ctypes.c_void_p if isinstance(p, Buffer) else _C[c_type(p.dtype)] for p in s.params]
         kinds += [ctypes.c_int64] * len(s.sizes)
-        for position, param in enumerate(s.params):
-            if not isinstance(param, Buffer) and param.dtype.is_float and param.dtype.bits == 16:
-                kinds[position] = ctypes.c_uint16
         self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(self._loaded.address)
 
     @property
@@ -136,4 +133,5 @@ def empty(shape: tuple[int, ...], dtype: Any = "float32", align: int = 64) -> np
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
     raw = np.empty(size + align, np.uint8)
     skip = -raw.ctypes.data % align
-    return raw[skip:skip + size].view(kind).reshape(shape)
+    found: np.ndarray[Any, Any] = raw[skip:skip + size].view(kind).reshape(shape)
+    return found

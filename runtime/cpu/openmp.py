@@ -9,6 +9,7 @@ import ctypes
 import ctypes.util
 import functools
 import os
+from functools import partial
 
 ENTRIES = ("GOMP_parallel", "omp_get_max_threads", "omp_get_num_threads", "omp_get_thread_num")
 _NAMES = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libomp.dylib")
@@ -28,7 +29,7 @@ def library() -> ctypes.CDLL | None:
             except OSError:
                 continue
             if all(hasattr(loaded, entry) for entry in ENTRIES):
-                os.register_at_fork(after_in_child=lambda: loaded.omp_set_num_threads(1))
+                os.register_at_fork(after_in_child=partial(loaded.omp_set_num_threads, 1))
                 return loaded
     finally:
         if before is None:

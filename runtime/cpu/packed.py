@@ -32,7 +32,8 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     if dtype.code == "bfloat":
         import ml_dtypes  # only who uses bfloat16 waits for it
 
-        return np.dtype(ml_dtypes.bfloat16)
+        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return found
     return np.dtype(str(dtype.scalar))
 
 
@@ -44,8 +45,8 @@ class Bridge:
         missing = sorted({site.name for site in sites} - set(known))
         if missing:
             raise PackedError(
-                f"{owner} calls the Python function {missing[0]!r}, which is not known: give build(packed={{{missing[0]!r}: …}}), or "
-                "register it with vtakit.runtime.cpu.packed.register"
+                f"{owner} calls the Python function {missing[0]!r}, which is not known: "
+                f"give build(packed={{{missing[0]!r}: …}}), or register it with vtakit.runtime.cpu.packed.register"
             )
         self.sites = [(site, known[site.name]) for site in sites]
         self.raised: list[BaseException] = []
@@ -96,6 +97,7 @@ def _array(arg: PackedArg, address: int, shape: tuple[int, ...]) -> Any:
     if arg.dtype.lanes > 1:
         shape = (*shape, arg.dtype.lanes)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    array = np.frombuffer((ctypes.c_uint8 * size).from_address(address), dtype).reshape(shape)
+    memory: Any = (ctypes.c_uint8 * size).from_address(address)
+    array = np.frombuffer(memory, dtype).reshape(shape)
     array.flags.writeable = arg.writable
     return array

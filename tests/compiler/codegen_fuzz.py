@@ -159,7 +159,8 @@ class Program:
 
     def _let(self, kind: DType, lanes: int, depth: int) -> ir.Expr:
         var = ir.Var("let", kind.with_lanes(lanes))
-        return ir.Let(var, self.expr(kind, lanes, depth), select(self.expr(BOOL, lanes, depth), var, self.expr(kind, lanes, depth)))
+        value, condition, other = self.expr(kind, lanes, depth), self.expr(BOOL, lanes, depth), self.expr(kind, lanes, depth)
+        return ir.Let(var, value, select(condition, var, other))
 
     def _cast(self, kind: DType, lanes: int, depth: int) -> ir.Expr:
         source = self.rng.choice(TYPES)
@@ -219,20 +220,29 @@ def _apart(got: "np.ndarray[Any, Any]", want: "np.ndarray[Any, Any]", ulps: int)
     nan = np.isnan(got.astype("f8")) & np.isnan(want.astype("f8"))
     if ulps == 0:
         return np.asarray((got.view(bits) != want.view(bits)) & ~nan)
-    lows = [np.where(x.view(bits) < 0, np.iinfo(bits).min - x.view(bits).astype(object), x.view(bits).astype(object)) for x in (got, want)]
-    return np.asarray((np.abs(lows[0] - lows[1]) > ulps) & ~nan)
+    places = [x.view(bits).astype(object) for x in (got, want)]  # of the numbers in order
+    a, b = (np.where(x < 0, np.iinfo(bits).min - x, x) for x in places)
+    return np.asarray((np.abs(a - b) > ulps) & ~nan)
 
 
-def check(seed: int, target: Target | None = None) -> None:
+Runner = Callable[[st.Function, list[Any]], None]  # runs a function on arguments, in place
+
+
+def on_host(function: st.Function, args: list[Any]) -> None:
+    """Machine code in this process, each operation rounded as the interpreter does."""
+    build(function, Target.host(contract=False))(*args)
+
+
+def check(seed: int, machine: Runner = on_host) -> None:
     """Run one program both ways. Raises AssertionError with the first difference."""
     program = Program(seed)
-    chosen = target or Target.host(contract=False)
     results = []
-    for run in (lambda args: interpret(program.function, args), lambda args: build(program.function, chosen)(*args)):
+    for run in (interpret, machine):
         outputs = [np.zeros(int(b.shape[0].value), numpy_dtype(b.dtype)) for b in program.outputs]
-        run([*(array.copy() for array in program.arrays), *outputs, program.number])
+        run(program.function, [*(array.copy() for array in program.arrays), *outputs, program.number])
         results.append(outputs)
-    for buffer, want, got, ulps, s in zip(program.outputs, *results, program.ulps, program.function.body.stmts[1::2], strict=True):
+    loops = program.function.body.stmts[1::2]
+    for buffer, want, got, ulps, s in zip(program.outputs, *results, program.ulps, loops, strict=True):
         wrong = np.flatnonzero(_apart(got, want, ulps))
         assert not len(wrong), (
             f"seed {seed}: {buffer.name}[{wrong[0]}] is {got[wrong[0]]!r}, the interpreter says {want[wrong[0]]!r}\n{s}\n"
@@ -240,10 +250,10 @@ def check(seed: int, target: Target | None = None) -> None:
         )
 
 
-def fuzz(seed: int, count: int, target: Target | None = None) -> None:
+def fuzz(seed: int, count: int, machine: Runner = on_host) -> None:
     """Check that many programs, from a seed on."""
     for number in range(seed, seed + count):
-        check(number, target)
+        check(number, machine)
 
 
 def main() -> None:

@@ -161,15 +161,18 @@ class Builder:
         return self._value(a.type, f"fneg {a}")
 
     def icmp(self, test: str, a: Value, b: Value) -> Value:
-        assert a.type == b.type and (ty.is_int(a.type) or a.type == "ptr"), f"icmp of {a} and {b}"
+        fits = a.type == b.type and (ty.is_int(a.type) or a.type == "ptr")
+        assert fits, f"icmp of {a} and {b}"
         return self._value(ty.like("i1", a.type), f"icmp {test} {a}, {b.ref}")
 
     def fcmp(self, test: str, a: Value, b: Value) -> Value:
-        assert a.type == b.type and ty.is_float(a.type), f"fcmp of {a} and {b}"
+        fits = a.type == b.type and ty.is_float(a.type)
+        assert fits, f"fcmp of {a} and {b}"
         return self._value(ty.like("i1", a.type), f"fcmp {test} {a}, {b.ref}")
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        assert a.type == b.type and condition.type in ("i1", ty.like("i1", a.type)), f"select of {condition}, {a}, {b}"
+        fits = a.type == b.type and condition.type in ("i1", ty.like("i1", a.type))
+        assert fits, f"select of {condition}, {a}, {b}"
         return self._value(a.type, f"select {condition}, {a}, {b}")
 
     def convert(self, name: str, a: Value, to: str) -> Value:
@@ -177,9 +180,9 @@ class Builder:
         if a.type == to:
             return a
         from_int, to_int, wider = _CASTS[name]
-        assert ty.is_int(a.type) == from_int and ty.is_int(to) == to_int, f"{name} of {a} to {to}"
-        assert ty.split(a.type)[1] == ty.split(to)[1], f"{name} of {a} to {to}"
-        assert wider == 0 or (ty.bits(to) - ty.bits(a.type)) * wider > 0, f"{name} of {a} to {to}"
+        fits = ty.is_int(a.type) == from_int and ty.is_int(to) == to_int and ty.split(a.type)[1] == ty.split(to)[1]
+        fits = fits and (wider == 0 or (ty.bits(to) - ty.bits(a.type)) * wider > 0)
+        assert fits, f"{name} of {a} to {to}"
         return self._value(to, f"{name} {a} to {to}")
 
     def bitcast(self, a: Value, to: str) -> Value:
@@ -205,13 +208,15 @@ class Builder:
         return self._value(ty.scalar(a.type), f"extractelement {a}, i32 {lane}")
 
     def insert(self, into: Value, a: Value, lane: int) -> Value:
-        assert ty.scalar(into.type) == a.type and 0 <= lane < ty.split(into.type)[1], f"{a} into lane {lane} of {into}"
+        fits = ty.scalar(into.type) == a.type and 0 <= lane < ty.split(into.type)[1]
+        assert fits, f"{a} into lane {lane} of {into}"
         return self._value(into.type, f"insertelement {into}, {a}, i32 {lane}")
 
     def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
         """The given lanes of `a` and `b` taken as one vector."""
         scalar, count = ty.split(a.type)
-        assert a.type == b.type and count and all(0 <= lane < 2 * count for lane in lanes), f"shuffle of {a}, {b} by {lanes}"
+        fits = a.type == b.type and count > 0 and all(0 <= lane < 2 * count for lane in lanes)
+        assert fits, f"shuffle of {a}, {b} by {lanes}"
         return self._value(ty.vector(scalar, len(lanes)), f"shufflevector {a}, {b}, {lane_constants('i32', lanes)}")
 
     def per_lane(self, make: Callable[..., Value], *args: Value) -> Value:
@@ -236,7 +241,8 @@ class Builder:
 
     def address(self, base: Value, type_: str, index: Value) -> Value:
         """The address of an element; a vector of addresses for a vector of indices."""
-        assert base.type == "ptr" and ty.is_int(index.type), f"element {index} of {base}"
+        fits = base.type == "ptr" and ty.is_int(index.type)
+        assert fits, f"element {index} of {base}"
         return self._value(ty.like("ptr", index.type), f"getelementptr inbounds {type_}, {base}, {index}")
 
     def field(self, base: Value, record: str, number: int) -> Value:
@@ -263,7 +269,8 @@ class Builder:
 
     def raise_flag(self, status: Value, address: Value) -> None:
         """A store that another thread may do too."""
-        assert status.type == "i32" and address.type == "ptr", (status, address)
+        fits = status.type == "i32" and address.type == "ptr"
+        assert fits, (status, address)
         self.at.lines.append(f"store atomic {status}, {address} monotonic, align 4")
 
     # Calls.

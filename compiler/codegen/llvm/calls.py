@@ -33,8 +33,8 @@ def call(x: "Expressions", e: ir.Call) -> Value:
         values = [x.value(arg) for arg in e.args]
         return ar.rounded_to(x.b, x.target, e.dtype, math.function(x.b, x.target, e.name, values))
     raise CodegenError(
-        f"the call {e} means nothing to this code generator: it knows the math functions, {', '.join(sorted(_WAYS))}, the intrinsics "
-        f"{', '.join(sorted(intrinsics.BY_NAME))}, and C functions (calls of kind 'extern')"
+        f"the call {e} means nothing to this code generator: it knows the math functions, {', '.join(sorted(_WAYS))}, "
+        f"the intrinsics {', '.join(sorted(intrinsics.BY_NAME))}, and C functions (calls of kind 'extern')"
     )
 
 
@@ -92,10 +92,18 @@ def _test(x: "Expressions", e: ir.Call) -> Value:
     return b.fcmp("oeq" if e.name == "isinf" else "olt", size, float_constant(value.type, float("inf")))
 
 
+def _pointee(e: ir.Expr) -> tuple[ir.Load, ir.Expr, str]:
+    """The parts of an `address_of`: the element, the offset from it, and the mask."""
+    assert isinstance(e, ir.Call), e
+    source, offset, mask = e.args
+    assert isinstance(source, ir.Load), e
+    assert isinstance(mask, ir.StringImm), e
+    return source, offset, mask.value
+
+
 def address(x: "Expressions", e: ir.Expr) -> Value:
     """The address that an `address_of` stands for."""
-    assert isinstance(e, ir.Call) and isinstance(e.args[0], ir.Load), e
-    source, offset = e.args[0], e.args[1]
+    source, offset, _ = _pointee(e)
     index: ir.Expr = source.buffer.offset
     if not all(value_of(i) == 0 for i in source.indices):
         if len(source.indices) != 1:
@@ -131,6 +139,8 @@ def _extern(x: "Expressions", e: ir.Call) -> Value:
     """A C function; a vector argument makes one call a lane."""
     if not e.name.isidentifier() or not e.name.isascii():
         raise CodegenError(f"{e.name!r} is no name of a C function")
+    if e.name == x.module.name:
+        raise CodegenError(f"{e} calls the function that it stands in: give the compiled function another name")
     args = [x.value(arg) for arg in e.args]
     if e.dtype.lanes > 1:
         _unless_masked(x, e)
@@ -140,9 +150,9 @@ def _extern(x: "Expressions", e: ir.Call) -> Value:
             raise CodegenError(f"{e} passes {dtype}, for which C has no agreed type: cast it to float32")
     extend = [_extension(dtype) for dtype in (*(arg.dtype for arg in e.args), e.dtype)]
     returns = ty.value_type(e.dtype.scalar)
-    return x.b.per_lane(lambda *lanes: x.b.call(e.name, returns, *lanes, extend=extend), *args) if args else x.b.call(
-        e.name, returns, extend=extend
-    )
+    if not args:
+        return x.b.call(e.name, returns, extend=extend)
+    return x.b.per_lane(lambda *lanes: x.b.call(e.name, returns, *lanes, extend=extend), *args)
 
 
 def _extension(dtype: DType) -> str:
@@ -166,10 +176,8 @@ def _packed(x: "Expressions", e: ir.Call) -> Value:
             slots.append(address(x, arg))
             extents = _extents(arg)
             slots += [x.index(extent) for extent in extents]
-            assert isinstance(arg, ir.Call)
-            assert isinstance(arg.args[0], ir.Load)
-            assert isinstance(arg.args[2], ir.StringImm)
-            kinds.append(PackedArg(arg.args[0].buffer.dtype, len(extents), "w" in arg.args[2].value))
+            source, _, mask = _pointee(arg)
+            kinds.append(PackedArg(source.buffer.dtype, len(extents), "w" in mask))
         else:
             slots.append(_slot(x, arg))
             kinds.append(PackedArg(arg.dtype))
@@ -202,8 +210,7 @@ def _slot(x: "Expressions", arg: ir.Expr) -> Value:
 
 def _extents(arg: ir.Expr) -> tuple[ir.Expr, ...]:
     """The shape that a Python function sees: the buffer's, or what is left of it from an offset on."""
-    assert isinstance(arg, ir.Call) and isinstance(arg.args[0], ir.Load), arg
-    source, offset = arg.args[0], arg.args[1]
+    source, offset, _ = _pointee(arg)
     if value_of(offset) == 0 and all(value_of(i) == 0 for i in source.indices):
         return source.buffer.shape
     size: ir.Expr = ir.IntImm(1)
@@ -213,6 +220,7 @@ def _extents(arg: ir.Expr) -> tuple[ir.Expr, ...]:
 
 
 _WAYS: dict[str, Callable[["Expressions", Any], Value]] = {
-    "abs": _absolute, "fma": _fma, "nextafter": _next_after, "popcount": _count_bits("ctpop"), "clz": _count_bits("ctlz"), "address_of": address,
+    "abs": _absolute, "fma": _fma, "nextafter": _next_after, "popcount": _count_bits("ctpop"), "clz": _count_bits("ctlz"),
+    "address_of": address,
     "prefetch": _prefetch, "assert_that": _assert, "call_packed": _packed, **dict.fromkeys(FLOAT_TESTS, _test),
 }

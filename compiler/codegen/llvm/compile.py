@@ -21,7 +21,6 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import INT64
 from vtakit.compiler.ir.stmt import Function
-from vtakit.compiler.ir.values import value_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,28 +141,25 @@ def _passed(dtype: Any) -> str:
 
 
 def _translate(text: str, target: Target, to: str) -> bytes:
-    """Run LLVM on a module: here for this machine, in a process of its own for others.
+    """Run LLVM on a module: here for this machine's architecture, in a process of its own for others.
 
     What LLVM does not know it often meets with an assertion, which ends the process; a processor and features that a person
     wrote may well be such a case.
     """
-    return machine_code(text, target, to) if target.is_host else _in_child(text, target, to)
+    return machine_code(text, target, to) if target.is_known else _in_child(text, target, to)
 
 
 def _in_child(text: str, target: Target, to: str) -> bytes:
     asked = {"triple": target.triple, "cpu": target.cpu, "features": target.features, "to": to, "text": text}
     command = [sys.executable, "-m", "vtakit.compiler.codegen.llvm.child"]
     done = subprocess.run(command, input=json.dumps(asked).encode(), capture_output=True, check=False)
-    said = done.stderr.decode(errors="replace").strip()
+    said = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+    unknown = [line.partition(" (")[0] for line in said if "is not a recognized" in line]
+    if unknown:
+        raise CodegenError(f"no code for {target}: LLVM says {unknown[0]}")
     if done.returncode:
-        raise CodegenError(f"LLVM has no code for {target}: {_reason(said) or f'it ended with status {done.returncode}'}")
-    if "is not a recognized" in said:
-        raise CodegenError(f"LLVM does not know all of {target} with {', '.join(target.features) or 'no features'}: {said.splitlines()[0]}")
+        telling = [line for line in said if "LLVM ERROR" in line or "Assertion" in line]
+        why = (telling or said[-1:] or [f"it ended with status {done.returncode}"])[0]
+        raise CodegenError(f"no code for {target}: {why.removeprefix('CodegenError: ')}")
     return done.stdout
 
-
-def _reason(said: str) -> str:
-    """The line of LLVM's last words that says why."""
-    lines = [line for line in said.splitlines() if line.strip()]
-    telling = [line for line in lines if any(word in line for word in ("LLVM ERROR", "Assertion", "CodegenError"))]
-    return (telling or lines or [""])[0].strip()

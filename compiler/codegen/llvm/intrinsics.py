@@ -12,8 +12,9 @@ gemm_u8s8s32 takes uint8 a, int8 b with four steps of the reduction side by side
 k counts groups of four. dot4_u8s8 takes int32xN, uint8x(4N), int8x(4N) and wraps, as AVX-512's VPDPBUSD does.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import itertools
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
 
 from vtakit.compiler.codegen.llvm import types as ty
 from vtakit.compiler.codegen.llvm.builder import Phi, Value, int_constant
@@ -24,6 +25,8 @@ from vtakit.compiler.ir import expr as ir
 
 if TYPE_CHECKING:
     from vtakit.compiler.codegen.llvm.expressions import Expressions
+
+Item = TypeVar("Item")
 
 
 def registers(target: Target) -> int:
@@ -53,6 +56,10 @@ class _Tile:
             )
 
 
+def _flat(rows: Iterable[Iterable[Item]]) -> Iterable[Item]:
+    return itertools.chain.from_iterable(rows)
+
+
 def _kernel(x: "Expressions", t: _Tile, kind: str, row: Callable[[Value], list[Value]],
             column: Callable[[Value, int], Value], combine: Callable[[Value, Value, Value], Value]) -> Value:
     """Accumulators are loaded, updated k times, and stored.
@@ -80,14 +87,14 @@ def _kernel(x: "Expressions", t: _Tile, kind: str, row: Callable[[Value], list[V
     following = b.op("add", p.value, int_constant("i64", 1), "nuw nsw")
     p.add(int_constant("i64", 0), before)
     p.add(following, b.at)
-    for sum_, first, last in zip(sum(phis, []), sum(start, []), sum(sums, []), strict=True):
+    for sum_, first, last in zip(_flat(phis), _flat(start), _flat(sums), strict=True):
         sum_.add(first, before)
         sum_.add(last, b.at)
     latch = b.at
     b.branch(b.icmp("slt", following, t.k), body, after)
     b.place(after)
     finals: list[tuple[Phi, Value]] = []
-    for place, first, last in zip(sum(places, []), sum(start, []), sum(sums, []), strict=True):
+    for place, first, last in zip(_flat(places), _flat(start), _flat(sums), strict=True):
         final = b.phi(first.type)
         final.add(first, before)
         final.add(last, latch)
@@ -148,9 +155,11 @@ def _dot4_u8s8(x: "Expressions", e: ir.Call) -> Value:
     if len(e.args) != 3 or e.dtype.scalar.bits != 32:
         raise CodegenError(f"{e}: dot4_u8s8 takes an int32xN, a uint8x(4N) and an int8x(4N), and gives an int32xN")
     c, a, b = (x.value(arg) for arg in e.args)
-    if a.type != b.type or ty.scalar(a.type) != "i8" or ty.split(a.type)[1] != 4 * (ty.split(c.type)[1] or 1):
-        raise CodegenError(f"{e} has {', '.join(str(arg.dtype) for arg in e.args)}: dot4_u8s8 takes an int32xN, a uint8x(4N) and an "
-                           "int8x(4N)")
+    signs = [arg.dtype.code for arg in e.args]
+    bytes_ = ty.vector("i8", 4 * e.dtype.lanes)
+    if signs != ["int", "uint", "int"] or (a.type, b.type) != (bytes_, bytes_) or c.type != ty.value_type(e.dtype):
+        types = ", ".join(str(arg.dtype) for arg in e.args)
+        raise CodegenError(f"{e} has {types}: dot4_u8s8 takes an int32xN, a uint8x(4N) and an int8x(4N)")
     if not ty.split(c.type)[1]:
         return x.b.extract(_dot4(x, x.b.splat(c, 1), a, b), 0)
     return _dot4(x, c, a, b)

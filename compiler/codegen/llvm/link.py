@@ -24,7 +24,7 @@ def library(code: bytes, target: Target, path: Path, linker: tuple[str, ...], *,
         source.write_bytes(code)
         done = subprocess.run([*command, str(source), *options, "-o", str(path)], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise CodegenError(f"{' '.join(command)} could not link {path}: {done.stderr.strip()}")
+        raise CodegenError(f"{' '.join(command)} could not link {path}: {done.stderr.strip() or 'it says nothing'}")
 
 
 def find_linker(target: Target) -> tuple[str, ...]:

@@ -170,7 +170,7 @@ def _tanh(f: Float32, x: Value) -> Value:
     size, z = f.abs(x), f.mul(x, x)
     small = f.fma(f.mul(z, x), f.polynomial(z, _TANH), x)
     large = f.sub(1.0, f.div(2.0, f.add(_exp(f, f.add(size, size)), 1.0)))
-    return b.select(b.fcmp("ogt", size, f.const(0.625)), f.copysign(large, x), small)
+    return f.copysign(b.select(b.fcmp("ogt", size, f.const(0.625)), large, small), x)  # of -0.0 too
 
 
 def _erf(f: Float32, x: Value) -> Value:

@@ -57,7 +57,9 @@ def _only_index(buffer: Buffer, indices: tuple[ir.Expr, ...]) -> ir.Expr:
 def base_of(x: "Expressions", buffer: Buffer) -> Value:
     """The address of a buffer's first element."""
     if buffer.data not in x.memory:
-        raise CodegenError(f"buffer {buffer.name!r} has no memory here: it is neither a parameter nor allocated around this point")
+        raise CodegenError(
+            f"buffer {buffer.name!r} has no memory here: it is neither a parameter nor allocated around this point"
+        )
     return x.memory[buffer.data]
 
 
@@ -104,17 +106,25 @@ def store(x: "Expressions", buffer: Buffer, indices: tuple[ir.Expr, ...], value:
     dtype, b = buffer.dtype, x.b
     wanted = dtype.with_lanes(index.dtype.lanes * dtype.lanes)
     if value.dtype is not wanted:
-        raise CodegenError(f"{buffer.name}[{index}] = {value} stores {value.dtype} where the buffer and the index ask for {wanted}")
+        raise CodegenError(
+            f"{buffer.name}[{index}] = {value} stores {value.dtype} where the buffer and the index ask for {wanted}"
+        )
     raw = _to_memory(x, dtype, x.value(value))
     align = dtype.scalar.bytes
     lanes = _lanes(index) if index.dtype.lanes > 1 else None
     step = value_of(lanes.stride) if lanes else None
     if index.dtype.lanes == 1:
+        if x.mask is not None:
+            raise CodegenError(
+                f"{buffer.name}[{index}] = {value} depends on lanes of a vector: such a statement must stay scalar"
+            )
         b.store(raw, element(x, buffer, index), align)
     elif lanes and step == 1:
         _store_run(x, raw, element(x, buffer, lanes.base), align, x.mask)
     elif dtype.lanes > 1:
-        raise CodegenError(f"{buffer.name}[{index}] scatters vectors: elements of {dtype} can be written one at a time, or in a row")
+        raise CodegenError(
+            f"{buffer.name}[{index}] scatters vectors: elements of {dtype} can be written one at a time, or in a row"
+        )
     elif lanes and step == -1:
         first = lanes.base - (lanes.lanes - 1)
         mask = None if x.mask is None else _reverse(x, x.mask)

@@ -23,7 +23,7 @@ class PackedArg(NamedTuple):
 
 
 class PackedSite(NamedTuple):
-    """A place where code calls a Python function: each argument's slots of 8 bytes follow one another; the result goes to slot 0."""
+    """A place where code calls a Python function: each argument's slots of 8 bytes follow one another, the result goes first."""
 
     name: str
     args: tuple[PackedArg, ...]

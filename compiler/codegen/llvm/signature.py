@@ -40,7 +40,9 @@ def signature(function: st.Function) -> Signature:
             for e in (*param.shape, *param.strides, param.offset):
                 sizes |= {v: None for v in subexpressions(e) if isinstance(v, Var) and v not in given}
         elif param.dtype.lanes > 1 or param.dtype.code == "handle":
-            raise CodegenError(f"parameter {param.name} of {function.name} has type {param.dtype}: a scalar is a number of one lane")
+            raise CodegenError(
+                f"parameter {param.name} of {function.name} has type {param.dtype}: a scalar is a number of one lane"
+            )
     return Signature(function.name, function.params, tuple(sizes), frozenset(_written(function.body)))
 
 
@@ -80,9 +82,11 @@ def _c_names(s: Signature) -> list[str]:
     return names
 
 
-_C_WORDS = frozenset(
-    ["auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while"]
-)
+_C_WORDS = frozenset((
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float",
+    "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof",
+    "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while",
+))
 
 
 

@@ -88,7 +88,8 @@ class Statements(Expressions):
         b.place(test)
         condition = self.value(s.condition)
         if condition.type != "i1":
-            raise CodegenError(f"while {s.condition} has a condition of {s.condition.dtype.lanes} lanes: such a loop must stay scalar")
+            lanes = s.condition.dtype.lanes
+            raise CodegenError(f"while {s.condition} has a condition of {lanes} lanes: such a loop must stay scalar")
         b.branch(condition, inside, after)
         b.place(inside)
         self.run(s.body)
@@ -123,7 +124,9 @@ class Statements(Expressions):
     def allocate(self, s: st.Allocate) -> None:
         buffer, kind = s.buffer, ty.memory_type(s.buffer.dtype.scalar)
         if len(buffer.shape) != 1:
-            raise CodegenError(f"buffer {buffer.name!r} is allocated with {len(buffer.shape)} dimensions: run the flatten pass first")
+            raise CodegenError(
+                f"buffer {buffer.name!r} is allocated with {len(buffer.shape)} dimensions: run the flatten pass first"
+            )
         lanes, align = buffer.dtype.lanes, max(ALIGN, buffer.align)
         count = value_of(buffer.shape[0])
         size = count * buffer.dtype.bytes if isinstance(count, int) else None

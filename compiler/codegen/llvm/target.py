@@ -22,6 +22,7 @@ _IMPLIED = {
 }
 # The levels of the x86-64 psABI are processors whose features LLVM knows; these are the ones that code generation asks for.
 _PROCESSORS = {
+    "x86-64": (),
     "x86-64-v2": ("sse4.1", "popcnt"),
     "x86-64-v3": ("avx2", "fma", "f16c", "popcnt", "lzcnt"),
     "x86-64-v4": ("avx512f", "avx512vl", "avx512bw", "avx512dq", "popcnt", "lzcnt"),
@@ -70,10 +71,13 @@ class Target:
         return 32 if self.arch in ("wasm32", "i386", "i686", "riscv32") or self.arch.startswith("arm") else 64
 
     @property
-    def is_host(self) -> bool:
-        """Whether the code can run in this process."""
+    def is_known(self) -> bool:
+        """Whether it is this machine's architecture, and LLVM is certain to know its processor and features."""
         triple, cpu, features = _host()
-        return (self.triple, self.cpu, self.features) == (triple, cpu, features)
+        known = {feature[1:] for feature in features} | {"prefer-256-bit"}
+        x86 = self.arch == "x86_64" and "linux" in self.triple and self.cpu in _PROCESSORS
+        fits = self.arch == triple.partition("-")[0] and (x86 or (self.triple == triple and self.cpu in ("", cpu)))
+        return fits and known.issuperset(feature[1:] for feature in self.features)
 
     def has(self, feature: str) -> bool:
         """Whether the feature is known to be there."""

@@ -1,0 +1,148 @@
+"""Object files, shared libraries, headers: used by a C program and by ctypes."""
+
+import ctypes
+import subprocess
+
+import numpy as np
+import pytest
+from codegen_cases import buffer, compiled, loop
+from codegen_machines import HOST, in_c
+from support import raises
+
+from vtakit.compiler.codegen.llvm.compile import compile_for
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.calls import effect
+from vtakit.compiler.ir.dtypes import FLOAT32, INT32, dtype
+from vtakit.compiler.ir.values import cast
+
+HEADER = '''\
+#ifndef VTAKIT_SCALE_H
+#define VTAKIT_SCALE_H
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * A: float32[n, 4], strides (s, 1)
+ * B: float16[n, 4], aligned to 64 bytes
+ * n: a size, at least 0
+ * s: a size, at least 0
+ * Buffers are row-major and do not overlap unless neither is written to.
+ * Returns 0 on success,
+ *         -1 if memory ran out,
+ *         1 if not: n is under 100.
+ */
+int32_t scale(const float *A, uint16_t *B, int8_t double_, uint8_t on, int64_t n, int64_t s);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
+'''.replace("double_,", "arg_double,")
+
+
+def scale(parallel: st.LoopKind = st.LoopKind.SERIAL) -> st.Function:
+    n, s = ir.Var("n", size=True), ir.Var("s", size=True)
+    double, on = ir.Var("double", dtype("int8")), ir.Var("on", dtype("bool"))
+    a = buffer("A", n, 4, strides=(s, 1))
+    b = buffer("B", n, 4, kind="float16", align=64)
+    fa, fb = buffer("A", n * s), buffer("B", n * 4, kind="float16")
+    fa.data, fb.data = a.data, b.data
+    i, j = ir.Var("i"), ir.Var("j")
+    value = cast(ir.Select(on, fa[i * s + j] * cast(double, FLOAT32), fa[i * s + j]), "float16")
+    check = st.Evaluate(effect("assert_that", ir.LT(n, ir.IntImm(100)), "n is under 100"))
+    return st.Function("scale", (a, b, double, on), st.seq(
+        check, loop(i, n, loop(j, 4, st.Store(fb, (i * 4 + j,), value)), kind=parallel)))
+
+
+def test_the_header_says_what_the_function_takes():
+    assert compile_for(scale()).header == HEADER
+
+
+@pytest.mark.parametrize("kind", [st.LoopKind.SERIAL, st.LoopKind.PARALLEL])
+def test_a_c_program_links_the_object_and_calls_it(kind, tmp_path):
+    """Parallel loops link with the compiler's OpenMP runtime."""
+    n = 50
+    a, b = buffer("A", n), buffer("B", n)
+    i = ir.Var("i")
+    double = ir.Var("double", dtype("int8"))
+    f = st.Function("scale", (a, b, double), loop(i, n, st.Store(b, (i,), a[i] * cast(double, FLOAT32)), kind=kind))
+    x, y = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
+    in_c(Target.host(), HOST, tmp_path)(f, [x, y, -3])
+    assert np.array_equal(y, -3 * x)
+
+
+def test_a_shared_library_and_its_header(tmp_path):
+    compiled_ = compile_for(scale(st.LoopKind.PARALLEL))
+    compiled_.save_library(tmp_path / "scale.so")
+    assert (tmp_path / "scale.h").read_text() == HEADER
+    entry = ctypes.CDLL(str(tmp_path / "scale.so")).scale
+    x, y = np.arange(24, dtype=np.float32).reshape(3, 8), np.zeros((3, 4), np.float16)
+    pointers = (ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data))
+    sizes = (ctypes.c_int64(3), ctypes.c_int64(8))
+    assert entry(*pointers, ctypes.c_int8(2), ctypes.c_uint8(1), *sizes) == 0
+    assert np.array_equal(y, 2 * x[:, :4])
+    assert entry(*pointers, ctypes.c_int8(2), ctypes.c_uint8(0), *sizes) == 0
+    assert np.array_equal(y, x[:, :4])
+    assert entry(*pointers, ctypes.c_int8(2), ctypes.c_uint8(0), ctypes.c_int64(100), ctypes.c_int64(8)) == 1
+
+
+def test_code_that_calls_python_stays_in_this_process(tmp_path):
+    a = buffer("A", 4)
+    call = st.Evaluate(effect("call_packed", "my.print", a.access_ptr("r")))
+    f = compiled("f", (a,), call, packed={"my.print": lambda x: None})
+    with raises(CodegenError, "f calls Python (my.print), so it cannot become a library: use a C function (te.extern's kind "
+                              "'extern') in its place, or run it from Python"):
+        f.compiled.save_library(tmp_path / "f.so")
+
+
+def test_a_linker_that_fails_says_why(tmp_path):
+    with raises(CodegenError, f"false could not link {tmp_path / 'scale.so'}: it says nothing"):
+        compile_for(scale()).save_library(tmp_path / "scale.so", linker=("false",))
+
+
+def test_c_functions_are_called(tmp_path):
+    """Statement 63: external C functions, of this process and of a library, with narrow integers widened as C does."""
+    (tmp_path / "own.c").write_text("#include <stdint.h>\nint8_t twice(int8_t a, float b) { return a * 2 + (int)b; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "own.c", "-o", "own.so"], cwd=tmp_path, check=True)
+    a, b = buffer("A", 8, kind="int8"), buffer("B", 8, kind="int8")
+    i, x = ir.Var("i"), ir.Ramp(ir.IntImm(0), ir.IntImm(1), 8)
+    one = ir.FloatImm(1.0, FLOAT32)
+    scalar = loop(i, 8, st.Store(b, (i,), ir.Call(dtype("int8"), "twice", (a[i], one), "extern")))
+    lanes = st.Store(b, (x,), ir.Call(dtype("int8x8"), "twice", (ir.Load(a, (x,)), one), "extern"))
+    given = np.array([1, -1, 100, -100, 63, -64, 0, 5], np.int8)
+    for body in (scalar, lanes):
+        found = np.zeros(8, np.int8)
+        compiled("f", (a, b), body, libraries=(tmp_path / "own.so",))(given, found)
+        assert np.array_equal(found, (given.astype(int) * 2 + 1).astype(np.int8))
+    c = buffer("C", 1, kind="int32")
+    found32 = np.zeros(1, np.int32)
+    compiled("g", (c,), st.Store(c, (ir.IntImm(0),), ir.Call(INT32, "abs", (ir.IntImm(-7),), "extern")))(found32)
+    assert found32[0] == 7
+
+
+def test_a_c_function_that_nobody_has_is_named():
+    f = st.Function("f", (), st.Evaluate(ir.Call(INT32, "no_such_function", (), "extern")))
+    with raises(CodegenError, "f calls the C function no_such_function, which neither this process nor a given library has: "
+                              "give build(libraries=(path, …))"):
+        compiled("f", (), f.body)
+
+
+@pytest.mark.parametrize(("target", "says"), [
+    (Target("x86_64-linux-gnu", "nonsense"),
+     "no code for x86_64-linux-gnu nonsense: LLVM says 'nonsense' is not a recognized processor for this target"),
+    (Target("aarch64-linux-gnu", features=("+nonsense",)),
+     "no code for aarch64-linux-gnu: LLVM says '+nonsense' is not a recognized feature for this target"),
+    (Target("foo-bar"), (
+        "no code for foo-bar: LLVM has no target for the triple 'foo-bar' (No available targets are compatible with triple "
+        "\"foo-bar\"): use one such as 'x86_64-unknown-linux-gnu', 'aarch64-linux-gnu' or 'wasm32-unknown-unknown'"
+    )),
+])
+def test_what_llvm_does_not_know_is_an_error_and_not_the_end_of_the_process(target, says):
+    with raises(CodegenError, says):
+        compile_for(scale(), target)

@@ -1,0 +1,81 @@
+"""`vtakit.build`: tensor expressions with a schedule, run as machine code."""
+
+import numpy as np
+import pytest
+from support import raises
+
+import vtakit
+from vtakit import te
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.target import Target
+
+RNG = np.random.default_rng(0)
+
+
+def test_vector_add_of_symbolic_size():
+    """Statements 1 and 63, with a vector of 8 and a tail."""
+    n = te.var("n")
+    a, b = te.placeholder((n,), name="A"), te.placeholder((n,), name="B")
+    c = te.compute((n,), lambda i: a[i] + b[i], name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(s[c].op.axis[0], factor=8)
+    s[c].vectorize(inner)
+    s[c].parallel(outer)
+    f = vtakit.build(s, [a, b, c])
+    for size in (1, 8, 29):
+        x, y = RNG.standard_normal((2, size), np.float32)
+        z = np.zeros(size, np.float32)
+        f(x, y, z)
+        assert np.array_equal(z, x + y)
+
+
+def test_a_full_reduction_to_rank_0():
+    """Statement 2."""
+    a = te.placeholder((10, 20), name="A")
+    i, j = te.reduce_axis((0, 10), name="i"), te.reduce_axis((0, 20), name="j")
+    total = te.compute((), lambda: te.sum(a[i, j], axis=[i, j]), name="total")
+    f = vtakit.build(te.create_schedule(total.op), [a, total])
+    x, found = RNG.integers(0, 10, (10, 20)).astype(np.float32), np.zeros((), np.float32)
+    f(x, found)
+    assert found == x.sum()
+
+
+def test_an_extern_calls_python():
+    """Statement 8: buffers of several dimensions, two outputs, run as machine code."""
+    a = te.placeholder((3, 4), name="A")
+
+    def body(inputs, outputs):
+        return te.call_packed("tests.build.rows", inputs[0].access_ptr("r"), *(out.access_ptr("w") for out in outputs))
+
+    low, high = te.extern([(3,), (3,)], [a], body, dtype=["float32", "float32"], name="rows")
+    f = vtakit.build(te.create_schedule(low.op), [a, low, high], packed={
+        "tests.build.rows": lambda x, first, second: (np.min(x, 1, out=first), np.max(x, 1, out=second)) and None,
+    })
+    x, least, most = RNG.standard_normal((3, 4), np.float32), np.zeros(3, np.float32), np.zeros(3, np.float32)
+    f(x, least, most)
+    assert np.array_equal(least, x.min(1))
+    assert np.array_equal(most, x.max(1))
+
+
+@pytest.mark.parametrize("factor", [8, 7])
+def test_a_tiled_matmul(factor):
+    """Statement 63: gemm, with factors that divide the extents and that do not."""
+    n = 40
+    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    k = te.reduce_axis((0, n), name="k")
+    c = te.compute((n, n), lambda y, x: te.sum(a[y, k] * b[k, x], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    s[c].tile(*s[c].op.axis, k, factor, factor, 4)
+    f = vtakit.build(s, [a, b, c], Target.host(contract=False), "matmul")
+    x, y = RNG.integers(-4, 5, (2, n, n)).astype(np.float32)
+    z = np.zeros((n, n), np.float32)
+    f(x, y, z)
+    assert np.array_equal(z, x @ y)
+    assert f.name == "matmul"
+
+
+def test_a_target_that_is_none():
+    a = te.placeholder((4,), name="A")
+    b = te.compute((4,), lambda i: a[i], name="B")
+    with raises(CodegenError, "'gpu' is no target: use 'llvm', or a Target of vtakit.compiler.codegen.llvm.target"):
+        vtakit.build(te.create_schedule(b.op), [a, b], "gpu")
