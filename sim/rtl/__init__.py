@@ -70,7 +70,7 @@ def simulate(
     done = session(params, dram, ops, around)
     refused = next((op for op in done.answers if op.response), None)
     if refused is not None:
-        raise VtakitError(f"the device refuses {refused.value} in its register at 0x{refused.address:x}")
+        raise DeviceError(f"the device refuses {refused.value} in its register at 0x{refused.address:x}")
     registers = done.registers()
     if registers["status"] & mask_of("status", "error"):
         index = registers["error_insn"]
