@@ -38,8 +38,8 @@ class Divider(Prover):
         outside, given = Linear({}, 0), x
         for k, base, by in groups:
             if k % c == 0:
-                part = self.remainder(base, by)
-                outside, x = outside.plus(part, k // c), x.plus(part, -k)
+                remainder = self.remainder(base, by)
+                outside, x = outside.plus(remainder, k // c), x.plus(remainder, -k)
             elif math.gcd(by.content(), by.const) * k % c == 0:  # k * (base % by) = k * base - k * by * (base // by)
                 multiple = self.multiply(self.divide(base, by), by).scaled(-k)
                 after = x.plus(multiple, -1)
