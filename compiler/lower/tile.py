@@ -14,8 +14,8 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.values import const, int_value, value_of
 from vtakit.compiler.ir.walk import free_vars, substitute
-from vtakit.compiler.lower import blocks
 from vtakit.compiler.lower.axes import pass_intervals, pass_values
+from vtakit.compiler.lower.blocks import Point
 from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.matching import Match
 from vtakit.compiler.lower.plan import Plan
@@ -126,7 +126,7 @@ class Tile:
     def _guard(self) -> Expr:
         """The condition under which the stage's block runs; it may not tell the inner iterations apart."""
         plan = self.plan
-        point = blocks.Point(plan, {axis: plan.values[axis] for axis in self.op.root_iter_vars}, self.analyzer)
+        point = Point(plan, {axis: plan.values[axis] for axis in self.op.root_iter_vars}, self.analyzer)
         found = self.nests.where(plan, point, plan.values, plan.stage.relations)
         moving = {v for leaf in self.inner if isinstance(v := plan.leaves[leaf], Var)} | {it.var for it in point.iters}
         if free_vars(found) & moving:
