@@ -99,14 +99,16 @@ class Covered:
             found = self._place(range_.min)
             if found is None:
                 return False
-            var, offset = found
-            low, high = (offset, offset) if var is None else (self.first[var] + offset, self.last[var] + offset)
-            high = high + (range_.extent - 1)
-            goals += [low <= first, last <= high]
-            if var is not None:
-                goals += [last - offset < end for end in self.ends[var]]
-                for value, index in zip(values, (first, last), strict=True):
-                    value[var] = index - offset
+            var, times, offset = found
+            if var is None:
+                goals += [offset <= first, last <= offset + (range_.extent - 1)]
+                continue
+            if not a.prove(times <= range_.extent):
+                return False  # it leaves elements out
+            goals += [self.first[var] * times + offset <= first, last <= self.last[var] * times + offset + (range_.extent - 1)]
+            goals += [(last - offset) // times < end for end in self.ends[var]]
+            for value, index in zip(values, (first, last), strict=True):
+                value[var] = (index - offset) // times
         for condition in self.of_iters:
             if free_vars(condition) & {it.var for it in self.site.block.iters if it.kind is IterKind.REDUCE}:
                 continue  # it chooses terms, not elements
@@ -122,21 +124,29 @@ class Covered:
         found = self._place(write.ranges[dimension].min) if not self.reason and write.ranges else None
         if found is None:
             return None
-        var, offset = found
-        return (offset, offset) if var is None else (self.first[var] + offset, self.last[var] + offset)
+        var, times, offset = found
+        return (offset, offset) if var is None else (self.first[var] * times + offset, self.last[var] * times + offset)
 
-    def _place(self, index: Expr) -> tuple[Var | None, Expr] | None:
-        """The iterator that an index is, and what is added to it; None if it is no such thing."""
+    def _place(self, index: Expr) -> tuple[Var | None, Expr, Expr] | None:
+        """An index as an iterator times a constant and what is added to it; None if it is no such thing."""
         own = {it.var for it in self.site.block.iters}
+        one = const(1, index.dtype)
         match index:
             case Var() if index in own:
-                return index, const(0, index.dtype)
-            case ir.Add(a=Var() as var, b=offset) if var in own and not own & free_vars(offset):
-                return var, offset
-            case ir.Sub(a=Var() as var, b=offset) if var in own and not own & free_vars(offset):
-                return var, -offset
+                return index, one, const(0, index.dtype)
+            case ir.Mul(a=Var() as var, b=ir.IntImm() as times) if var in own:
+                return var, times, const(0, index.dtype)
+            case ir.Add(a=first, b=offset) if not own & free_vars(offset):
+                inner = self._place(first)
+                return (inner[0], inner[1], inner[2] + offset) if inner is not None else None
+            case ir.Add(a=offset, b=first) if not own & free_vars(offset):
+                inner = self._place(first)
+                return (inner[0], inner[1], inner[2] + offset) if inner is not None else None
+            case ir.Sub(a=first, b=offset) if not own & free_vars(offset):
+                inner = self._place(first)
+                return (inner[0], inner[1], inner[2] - offset) if inner is not None else None
             case _ if not own & free_vars(index):
-                return None, index
+                return None, one, index
         return None
 
 

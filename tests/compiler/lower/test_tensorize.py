@@ -1,0 +1,244 @@
+"""Tensor intrinsics in programs: the match, the code's buffers, reductions (statements 35 to 37)."""
+
+import numpy as np
+import pytest
+from lower_support import blocks, ints, run
+
+from vtakit import te
+from vtakit.compiler.intrin.tensor_intrin import decl_tensor_intrin
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.dtypes import INT32
+from vtakit.compiler.ir.expr import Var
+from vtakit.compiler.ir.values import const
+from vtakit.compiler.lower import LowerError, lower
+
+
+def count(name, extent, body):
+    """A loop as an intrinsic's code."""
+    var = Var(name)
+    return st.For(var, const(extent, INT32), body(var))
+
+
+def add_tile(n: int, dtype: str = "int32"):
+    """z[0:n] = x[0:n] + y[0:n]"""
+    x, y = te.placeholder((n,), dtype, name="x"), te.placeholder((n,), dtype, name="y")
+    z = te.compute((n,), lambda i: x[i] + y[i], name="z")
+    return decl_tensor_intrin(
+        z.op, lambda ins, outs: count("i", n, lambda i: st.Store(outs[0], (i,), ins[0][i] + ins[1][i])), name="vadd",
+    )
+
+
+def gemv(rows: int, depth: int, *, reset: bool = True, update: bool = True):
+    """z[rows] = w[rows, depth] @ x[depth], the rows of w any number of elements apart."""
+    w, x = te.placeholder((rows, depth), "int32", name="w"), te.placeholder((depth,), "int32", name="x")
+    k = te.reduce_axis((0, depth), name="k")
+    z = te.compute((rows,), lambda i: te.sum(w[i, k] * x[k], axis=k), name="z")
+    wide = te.decl_buffer(w.shape, w.dtype, "w", strides=[te.var("stride"), 1])
+
+    def code(ins, outs):
+        a, b = ins
+        c = outs[0]
+
+        def zero():
+            return count("i", rows, lambda i: st.Store(c, (i,), const(0, INT32)))
+
+        def add():
+            return count("i", rows, lambda i: count("k", depth, lambda k: st.Store(c, (i,), c[i] + a[i, k] * b[k])))
+        whole = st.seq(zero(), add())
+        return whole, zero() if reset else None, add() if update else None
+    return decl_tensor_intrin(z.op, code, name="gemv", binds={w: wide})
+
+
+def vectors(n=64, dtype="int32"):
+    a, b = te.placeholder((n,), dtype, name="A"), te.placeholder((n,), dtype, name="B")
+    return a, b, te.compute((n,), lambda i: a[i] + b[i], name="C")
+
+
+def matvec(n=16, depth=32, tile=8, part=4):
+    a, b = te.placeholder((n, depth), "int32", name="A"), te.placeholder((depth,), "int32", name="B")
+    k = te.reduce_axis((0, depth), name="k")
+    c = te.compute((n,), lambda i: te.sum(a[i, k] * b[k], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    io, ii = s[c].split(c.op.axis[0], tile)
+    ko, ki = s[c].split(k, part)
+    s[c].reorder(io, ko, ii, ki)
+    return s, c, (a, b, c), ii
+
+
+def test_statement_35_the_region_of_a_tile():
+    a, b, c = vectors()
+    s = te.create_schedule(c.op)
+    _, xi = s[c].split(c.op.axis[0], 16)
+    s[c].tensorize(xi, add_tile(16))
+    function = lower(s, [a, b, c])
+    block = blocks(function)["C"]
+    assert dict(block.notes) == {"tensorize": "vadd"}
+    assert [str(it.binding) for it in block.iters] == ["i_outer"]
+    assert [str(r.min) for region in (*block.reads, *block.writes) for r in region.ranges] == ["vi * 16"] * 3
+    x, y = ints(64), ints(64, seed=1)
+    assert np.array_equal(run(s, [a, b, c], x, y), x + y)
+
+
+@pytest.mark.parametrize("reset", [True, False])
+def test_statement_35_a_reduction_in_parts_with_reset_or_a_guarded_first_part(reset):
+    s, c, args, ii = matvec()
+    s[c].tensorize(ii, gemv(8, 4, reset=reset))
+    function = lower(s, args)
+    assert ("C_init" in blocks(function)) == reset
+    assert isinstance(blocks(function)["C"].body, st.If) != reset
+    x, y = ints(16, 32), ints(32, seed=1)
+    assert np.array_equal(run(s, args, x, y), x @ y)
+
+
+def test_statement_35_without_reset_under_several_loops_of_the_reduction():
+    s, c, args, ii = matvec()
+    ko = s[c].leaf_iter_vars[1]
+    s[c].split(ko, 2)
+    s[c].tensorize(ii, gemv(8, 4, reset=False))
+    x, y = ints(16, 32), ints(32, seed=1)
+    assert np.array_equal(run(s, args, x, y), x @ y)
+    assert str(blocks(lower(s, args))["C"].body.condition) == "k_outer_outer <= 0 and k_outer_inner <= 0"
+
+
+def test_statement_35_a_whole_reduction_by_the_body_alone():
+    s, c, args, ii = matvec(part=32)
+    s[c].tensorize(ii, gemv(8, 32, reset=False, update=False))
+    x, y = ints(16, 32), ints(32, seed=1)
+    assert np.array_equal(run(s, args, x, y), x @ y)
+
+
+def test_a_tile_in_a_cache_under_a_loop():
+    a, b, c = vectors()
+    s = te.create_schedule(c.op)
+    cache = s.cache_write(c, "local")
+    xo, _ = s[c].split(c.op.axis[0], 16)
+    s[cache].compute_at(s[c], xo)
+    s[cache].tensorize(s[cache].op.axis[0], add_tile(16))
+    x, y = ints(64), ints(64, seed=1)
+    assert np.array_equal(run(s, [a, b, c], x, y), x + y)
+
+
+def test_two_stages_by_one_intrinsic():
+    a, b, c = vectors(32)
+    d = te.compute((32,), lambda i: c[i] + a[i], name="D")
+    s = te.create_schedule(d.op)
+    tile = add_tile(8)
+    for tensor in (c, d):
+        _, inner = s[tensor].split(tensor.op.axis[0], 8)
+        s[tensor].tensorize(inner, tile)
+    x, y = ints(32), ints(32, seed=1)
+    assert np.array_equal(run(s, [a, b, d], x, y), 2 * x + y)
+
+
+def test_statement_36_indices_of_other_forms():
+    a = te.placeholder((8, 9), "int32", name="A")
+    c = te.compute((8, 9), lambda i, j: a[i, (j // 3) * 3 + j % 3] + (i * 4 + j) // 4 - i, name="C")
+    x = te.placeholder((9,), "int32", name="x")
+    z = te.compute((9,), lambda j: x[j] + j // 4, name="z")
+    tile = decl_tensor_intrin(
+        z.op, lambda ins, outs: count("j", 9, lambda j: st.Store(outs[0], (j,), ins[0][j] + j // 4)), name="row",
+    )
+    s = te.create_schedule(c.op)
+    s[c].tensorize(c.op.axis[1], tile)
+    data = ints(8, 9)
+    assert np.array_equal(run(s, [a, c], data), data + np.arange(9) // 4)
+
+
+def test_statement_36_a_mismatch_shows_both_bodies_and_the_stage():
+    a = te.placeholder((64,), "int32", name="A")
+    b = te.placeholder((64,), "int32", name="B")
+    c = te.compute((64,), lambda i: a[i] - b[i], name="C")
+    s = te.create_schedule(c.op)
+    _, xi = s[c].split(c.op.axis[0], 16)
+    s[c].tensorize(xi, add_tile(16))
+    with pytest.raises(LowerError) as error:
+        lower(s, [a, b, c])
+    assert str(error.value) == (
+        "tensorize of stage 'C' at 'i_inner' by 'vadd': its loops compute x[i] - y[i], the intrinsic x[i] + y[i]: use an intrinsic "
+        "of the same body and types"
+    )
+
+
+def test_statement_37_another_type():
+    a, b, c = vectors(dtype="int16")
+    s = te.create_schedule(c.op)
+    _, xi = s[c].split(c.op.axis[0], 16)
+    s[c].tensorize(xi, add_tile(16))
+    with pytest.raises(LowerError) as error:
+        lower(s, [a, b, c])
+    assert str(error.value) == (
+        "tensorize of stage 'C' at 'i_inner' by 'vadd': it reads A of int16, the intrinsic x of int32: use an intrinsic of the same "
+        "body and types"
+    )
+
+
+def test_statement_37_a_guard_on_an_inner_loop():
+    a, b, c = vectors(65)
+    s = te.create_schedule(c.op)
+    _, xi = s[c].split(c.op.axis[0], 16)
+    s[c].tensorize(xi, add_tile(16))
+    with pytest.raises(LowerError) as error:
+        lower(s, [a, b, c])
+    assert str(error.value) == (
+        "tensorize of stage 'C' at 'i_inner' by 'vadd': the guard i_outer * 16 + i_inner < 65 depends on i_inner within the "
+        "tensorized loops: split axes by factors that divide them, or pad the tensors"
+    )
+
+
+def test_another_number_of_elements():
+    a, b, c = vectors()
+    s = te.create_schedule(c.op)
+    _, xi = s[c].split(c.op.axis[0], 8)
+    s[c].tensorize(xi, add_tile(16))
+    with pytest.raises(LowerError) as error:
+        lower(s, [a, b, c])
+    assert str(error.value) == (
+        "tensorize of stage 'C' at 'i_inner' by 'vadd': its data axes cover (8), the intrinsic's (16): split the axes by the "
+        "intrinsic's extents"
+    )
+
+
+def test_a_reduction_that_goes_on_and_an_intrinsic_without_update():
+    s, c, args, ii = matvec()
+    s[c].tensorize(ii, gemv(8, 4, reset=False, update=False))
+    with pytest.raises(LowerError) as error:
+        lower(s, args)
+    assert str(error.value) == (
+        "tensorize of stage 'C' at 'i_inner' by 'gemv': the loop 'k_outer' around it continues its reduction, but it has no update: "
+        "give it (body, reset, update)"
+    )
+
+
+def test_memory_with_other_strides_than_the_intrinsic_wants():
+    a = te.placeholder((8, 16), "int32", name="A")
+    c = te.compute((8, 16), lambda i, j: a[i, j] * 2, name="C")
+    x = te.placeholder((4, 4), "int32", name="x")
+    z = te.compute((4, 4), lambda i, j: x[i, j] * 2, name="z")
+    tile = decl_tensor_intrin(
+        z.op, lambda ins, outs: count("i", 4, lambda i: count("j", 4, lambda j: st.Store(outs[0], (i, j), ins[0][i, j] * 2))),
+    )
+    s = te.create_schedule(c.op)
+    _, _, xi, _ = s[c].tile(*c.op.axis, 4, 4)
+    s[c].tensorize(xi, tile)
+    with pytest.raises(LowerError) as error:
+        lower(s, [a, c])
+    assert str(error.value) == (
+        "tensorize of stage 'C' at 'i_inner' by 'z': x has stride 4 in dimension 0, A has 16: declare the intrinsic's buffer with a "
+        "variable as its stride, or copy the tile by cache_read or cache_write"
+    )
+
+
+def test_the_address_of_a_tile():
+    a, b, c = vectors()
+    x, y = te.placeholder((16,), "int32", name="x"), te.placeholder((16,), "int32", name="y")
+    z = te.compute((16,), lambda i: x[i] + y[i], name="z")
+    tile = decl_tensor_intrin(
+        z.op, lambda ins, outs: te.call_packed("add", ins[0].access_ptr("r"), ins[1].access_ptr("r"), outs[0].access_ptr("w")),
+        name="vadd",
+    )
+    s = te.create_schedule(c.op)
+    _, xi = s[c].split(c.op.axis[0], 16)
+    s[c].tensorize(xi, tile)
+    assert str(blocks(lower(s, [a, b, c]))["C"].body) == (
+        "call_packed('add', address_of(A[vi * 16], 0, 'r'), address_of(B[vi * 16], 0, 'r'), address_of(C[vi * 16], 0, 'w'))"
+    )
