@@ -95,7 +95,7 @@ class Writer:
         mine = [relation for relation in relations if any(axis in data for axis in parents(relation))]
         point = Point(plan, {axis: values[axis] for axis in self.tile.op.axis}, self.tile.analyzer)
         where = self.tile.nests.where(plan, point, values, mine)
-        body: st.Stmt = self.block(f"{plan.stage.label}_reset", iters, where, {}, self.outputs(starts))(code, adds=False)
+        body: st.Stmt = self.block(f"{plan.stage.label}_init", iters, where, {}, self.outputs(starts))(code, adds=False)
         for leaf, var in reversed(loops):
             body = self.tile.nests.loop(plan, leaf, var, body)
         return body
@@ -156,6 +156,9 @@ class Writer:
             return e.rebuild(on_expr)
 
         def on_stmt(s: st.Stmt) -> st.Stmt:
+            if isinstance(s, st.For | st.LetStmt):  # the code may stand in the program more than once
+                own = Var(s.var.name, s.var.dtype)
+                return s.replace(var=own, body=substitute_stmt(s.body, {s.var: own}))
             if isinstance(s, st.Store) and s.buffer in places:
                 load = at(s.buffer, s.indices)
                 return s.replace(buffer=load.buffer, indices=load.indices)
