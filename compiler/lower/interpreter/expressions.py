@@ -6,7 +6,7 @@ that of its operands' lanes.
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
@@ -21,13 +21,6 @@ from vtakit.compiler.lower.interpreter.numbers import HELPERS, MATH, float_type,
 INF = math.inf
 
 
-class Memory(NamedTuple):
-    """The Python variable with the cells of one address, and how many there are if that is known."""
-
-    name: str
-    cells: int | None
-
-
 def out_of_bounds(name: str, *index_and_extent: int) -> int:
     at, extent = index_and_extent[::2], index_and_extent[1::2]
     raise OutOfBoundsError(f"{name}[{', '.join(map(str, at))}] is outside its shape [{', '.join(map(str, extent))}]")
@@ -40,7 +33,7 @@ class Expressions:
         self.packed = packed
         self.names: dict[ir.Var, str] = {}
         self.bounds: dict[ir.Var, tuple[float, float]] = {}
-        self.memory: dict[ir.Var, Memory] = {}
+        self.memory: dict[ir.Var, str] = {}  # the Python variable with the cells of an address
         self.typed: dict[tuple[ir.Var, DType], str] = {}  # memory that is used as several types
         self.globals: dict[str, Any] = dict(HELPERS)
         self.globals |= {"out_of_bounds": out_of_bounds, "Pointer": Pointer}
@@ -202,16 +195,16 @@ class Expressions:
         tests = " & ".join(f"({check})" for check in checks)  # not `and`: all indices are evaluated, for the message
         return f"({at}) if {tests} else out_of_bounds({buffer.name!r}, {', '.join(shown)})"
 
-    def cells(self, buffer: Buffer) -> Memory:
+    def cells(self, buffer: Buffer) -> str:
         found = self.memory.get(buffer.data)
         if found is None:
             raise InterpretError(f"buffer {buffer.name!r} is used where it is neither a parameter nor allocated")
         view = self.typed.get((buffer.data, buffer.dtype.scalar))
-        return found if view is None else Memory(view, None)
+        return found if view is None else view
 
     def _load(self, e: ir.Load, lane: str) -> Code:
         kind = e.buffer.dtype.scalar
-        text = f"{self.cells(e.buffer).name}[{self.cell(e.buffer, e.indices, lane)}]"
+        text = f"{self.cells(e.buffer)}[{self.cell(e.buffer, e.indices, lane)}]"
         return Code(text, kind.min, kind.max) if kind.is_int else Code(text)
 
     def address(self, e: ir.Call) -> str:
@@ -223,7 +216,7 @@ class Expressions:
         kind = self.define("kind", numpy_type(buffer.dtype))
         first = self.cell(buffer, load.indices, "") if all(int_value(i) != 0 for i in load.indices) else self._origin(load)
         return (
-            f"Pointer({self.cells(buffer).name}, ({first}) + {self.text(offset)}, ({shape}{',' if shape else ''}), "
+            f"Pointer({self.cells(buffer)}, ({first}) + {self.text(offset)}, ({shape}{',' if shape else ''}), "
             f"{kind}, {self.text(mask)}, {buffer.name!r})"
         )
 

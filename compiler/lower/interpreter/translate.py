@@ -10,7 +10,7 @@ from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.values import int_value, value_of
 from vtakit.compiler.lower.interpreter.errors import InterpretError
-from vtakit.compiler.lower.interpreter.expressions import Expressions, Memory
+from vtakit.compiler.lower.interpreter.expressions import Expressions
 from vtakit.compiler.lower.interpreter.support import CALLED, NOT_SHARED, is_step, no_change, views
 
 _DEEPEST = 15  # Python allows 20 nested loops in one function
@@ -67,7 +67,7 @@ class Statements:
     def _store(self, s: st.Store) -> None:
         lanes = max([s.value.dtype.lanes, *[index.dtype.lanes for index in s.indices]])
         lanes = max(lanes, s.buffer.dtype.lanes)
-        cells = self.exprs.cells(s.buffer).name
+        cells = self.exprs.cells(s.buffer)
         if isinstance(s.value, ir.Call) and s.value.kind == "effect" and s.value.name in _SHUFFLES:
             value, at, width = map(self.exprs.text, s.value.args)
             answer = f"(yield {self._arrival(s.value.name, f'({value}, {at}, {width})')}).answers[position.path]"
@@ -152,10 +152,9 @@ class Statements:
         if s.kind is LoopKind.THREAD and s.thread.startswith("threadIdx"):
             self._thread_loop(s, extent.text, extent.high)
             return
-        opens = (s.kind is LoopKind.PARALLEL or s.thread.startswith("blockIdx")) and not self._threads
-        begins = opens and not self._launch
-        if s.kind is LoopKind.PARALLEL and self._launch:
-            opens = False
+        blocks = s.thread.startswith("blockIdx") and not self._threads
+        begins = (blocks or s.kind is LoopKind.PARALLEL) and not self._launch
+        opens = blocks or begins
         with self._function():
             if begins:
                 self._launch = True
@@ -229,19 +228,14 @@ class Statements:
         self.stmt(s.body)
 
     def _allocate(self, s: st.Allocate) -> None:
-        buffer, size = s.buffer, 1
-        extents = [int_value(extent) for extent in buffer.shape]
+        buffer = s.buffer
         text = " * ".join([*(self.exprs.text(extent) for extent in buffer.shape), str(buffer.dtype.lanes)])
-        for extent in extents:
-            size = size * extent if extent is not None and size >= 0 else -1
-        known = size * buffer.dtype.lanes if size >= 0 else None
         if buffer.strides:
             steps = zip(buffer.shape, buffer.strides, strict=True)
             text = "1 + " + " + ".join(f"({self.exprs.text(e)} - 1) * {self.exprs.text(stride)}" for e, stride in steps)
-            known = None
         views = self.views[buffer.data]
         if len(views) > 1:  # read and written as several types: its cells are bytes
-            text, known = f"({text}) * {buffer.dtype.scalar.bytes}", None
+            text = f"({text}) * {buffer.dtype.scalar.bytes}"
         name = self.exprs.fresh(buffer.name)
         cells = f"[UNDEFINED] * ({text})"
         shared = f"Tracked({cells}, position, {buffer.name!r})"
@@ -253,7 +247,7 @@ class Statements:
             self.line(f"{name} = Private({text}, position)")
         else:
             self.line(f"{name} = {shared if self.tracked and not self._threads else cells}")
-        self.exprs.memory[buffer.data] = Memory(name, known)
+        self.exprs.memory[buffer.data] = name
         for kind in views if len(views) > 1 else ():
             view = self.exprs.fresh(buffer.name)
             self.line(f"{view} = View({name}, {kind.bytes}, {str(kind)!r})")
