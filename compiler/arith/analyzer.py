@@ -1,7 +1,7 @@
 """The analyzer: what the rest of the compiler asks about index arithmetic."""
 
 from vtakit.compiler.arith.linear import Linear
-from vtakit.compiler.arith.ranges import is_index, join, product_bounds, quotient_bounds, type_bounds
+from vtakit.compiler.arith.ranges import floor_div, is_index, join, product_bounds, quotient_bounds, type_bounds
 from vtakit.compiler.arith.state import ANY, Bounds, Modular
 from vtakit.compiler.arith.structures import Structures
 from vtakit.compiler.ir import expr as ir
@@ -115,6 +115,9 @@ class Analyzer(Structures):
         if isinstance(e, ir.TruncDiv):
             if a.lo >= 0 and b.lo >= 0:
                 return quotient_bounds(a, b)
+            if isinstance(e.b, IntImm) and e.b.value:
+                ends = [-floor_div(-x, abs(b.lo)) if x < 0 else floor_div(x, abs(b.lo)) for x in a]
+                return Bounds(*ends) if b.lo > 0 else Bounds(-ends[1], -ends[0])
             most = max(abs(a.lo), abs(a.hi))
             return Bounds(-most, most)
         if isinstance(e, ir.FloorMod):

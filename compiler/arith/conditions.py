@@ -35,14 +35,18 @@ class Conditions(Facts):
         condition = self.condition(e.condition)
         if isinstance(condition, IntImm):
             return self.simplify(e.true if condition.value else e.false)
-        with self.given(condition):
-            true = self.simplify(e.true)
-        with self.given(condition, False):
-            false = self.simplify(e.false)
+        true, false = (self._branch(e, branch, condition, truth) for branch, truth in ((e.true, True), (e.false, False)))
         if ir.same(true, false):
             return true
         found: Expr = type(e)(condition, true, false)
         return found
+
+    def _branch(self, e: ir.Select | ir.IfThenElse, branch: Expr, condition: Expr, truth: bool) -> Expr:
+        """A branch in normal form, where it is chosen; a select also evaluates the other, whose reads must stay as they are."""
+        if isinstance(e, ir.Select) and _guards(branch):
+            return self.simplify(branch)
+        with self.given(condition, truth):
+            return self.simplify(branch)
 
     def condition(self, e: Expr) -> Expr:
         """The normal form of a condition."""
@@ -76,13 +80,11 @@ class Conditions(Facts):
             return other if isinstance(other, ir.Not) else self.condition(other)
         if isinstance(e, ir.Select | ir.IfThenElse):
             return self.choose(e)
-        if isinstance(e, ir.Let):
-            return self.let(e)
         if isinstance(e, ir.LT | ir.LE | ir.EQ | ir.NE):
             if is_index(e.a.dtype):
                 return self._index_comparison(e)
             return self._other_comparison(e)
-        return e.rebuild(self.simplify)
+        return self.other(e)
 
     def _index_comparison(self, e: ir.Binary) -> Expr:
         gap = self.linear(e.b).plus(self.linear(e.a), -1)
@@ -166,12 +168,13 @@ class Conditions(Facts):
         before = self.frame
         try:
             for part in _parts(e, kind):
-                if kept and not _plain(part):  # a minimum, a select … may become simpler where the parts before it hold
+                found = self.condition(part)
+                if kept and not _plain(found):  # a minimum, a select … may become simpler where the parts before it hold
                     self.frame = Frame(before)
                     for other in kept:
                         self.assume(other, conjunction)
-                found = self.condition(part)
-                self.frame = before
+                    found = self.condition(found)
+                    self.frame = before
                 for one in _parts(found, kind):
                     if isinstance(one, IntImm):
                         if one.value == end.value:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from vtakit.compiler.arith.analyzer import Analyzer
 from vtakit.compiler.arith.linear import Extreme, Leaf, Linear, Product, Quotient, mentions
 from vtakit.compiler.arith.ranges import is_index
-from vtakit.compiler.arith.sets import Relaxed
+from vtakit.compiler.arith.sets import Relaxed, claims, conjuncts
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import Range
@@ -66,7 +66,7 @@ def deduce_bound(
     moved = Relaxed(relax or {}, analyzer)
     least: list[Linear] = []
     greatest: list[Linear] = []
-    for x in _claims(condition, analyzer):
+    for x in claims(condition, analyzer):
         if x is None or not _solve(x, analyzer.leaf(var), analyzer, moved, least, greatest):
             return None
     low = None if not least else least[0] if len(least) == 1 else analyzer.extreme(least, True)
@@ -92,25 +92,6 @@ def clip_bounds(condition: Expr, variables: Sequence[Var], analyzer: Analyzer) -
             return None
         ends[var] = one
     return ends
-
-
-def conjuncts(condition: Expr) -> list[Expr]:
-    """The parts of a conjunction."""
-    return conjuncts(condition.a) + conjuncts(condition.b) if isinstance(condition, ir.And) else [condition]
-
-
-def _claims(condition: Expr, analyzer: Analyzer) -> list[Linear | None]:
-    """A conjunction as combinations that are at least 0; None for a part that is no such thing."""
-    found: list[Linear | None] = []
-    for part in conjuncts(condition):
-        if isinstance(part, ir.LT | ir.LE | ir.EQ) and is_index(part.a.dtype):
-            gap = analyzer.linear(part.b).plus(analyzer.linear(part.a), -1)
-            found.append(gap.shifted(-1) if isinstance(part, ir.LT) else gap)
-            if isinstance(part, ir.EQ):
-                found.append(gap.scaled(-1))
-        else:
-            found.append(None)
-    return found
 
 
 def _solve(

@@ -5,11 +5,7 @@ import math
 from vtakit.compiler.arith.linear import Atom, Extreme, Linear, Quotient, constant, factors
 from vtakit.compiler.arith.prover import Prover
 from vtakit.compiler.arith.ranges import Number, floor_div, times
-from vtakit.compiler.arith.state import INF, Bounds
-
-
-def _toward_zero(a: int, b: int) -> int:
-    return a // b if a >= 0 else -(-a // b)
+from vtakit.compiler.arith.state import INF, Bounds, Frame
 
 
 def _block(bounds: Bounds, size: int) -> int | None:
@@ -40,33 +36,27 @@ class Divider(Prover):
             return x
         groups, rest = self.residues(x)
         outside = Linear({}, 0)
-        kept: list[tuple[int, Linear, Linear]] = []
         for k, base, by in groups:
             if math.gcd(by.content(), by.const) * k % c == 0:  # k * (base % by) = k * base - k * by * (base // by)
-                rest = rest.plus(base, k)
-                outside = outside.plus(self.multiply(self.divide(base, by), by).scaled(-k).divided(c))
-            else:
-                kept.append((k, base, by))
+                multiple = self.multiply(self.divide(base, by), by).scaled(-k)
+                outside, x = outside.plus(multiple.divided(c)), x.plus(multiple, -1)
+        if outside.terms:
+            return outside.plus(self.divide_by(x, c))
         whole: dict[Atom, int] = {}
         part: dict[Atom, int] = {}
         for atom, coefficient in rest.terms.items():
-            k = _toward_zero(coefficient, c)
-            if k:
-                whole[atom] = k
-            if coefficient != k * c:
-                part[atom] = coefficient - k * c
-        outside = outside.plus(Linear(whole, rest.const // c)) if outside.terms else Linear(whole, rest.const // c)
-        inside = Linear(part, rest.const % c)
-        for k, base, by in kept:
-            remainder = self.remainder(base, by)
-            outside, inside = outside.plus(remainder, _toward_zero(k, c)), inside.plus(remainder, k - _toward_zero(k, c) * c)
+            if coefficient % c:
+                part[atom] = coefficient  # not reduced: the parts of a fused loop stay together
+            else:
+                whole[atom] = coefficient // c
+        outside, inside = Linear(whole, rest.const // c), Linear(part, rest.const % c)
+        for k, base, by in groups:
+            inside = inside.plus(self.remainder(base, by), k)
         if not inside.terms:
             return outside.shifted(inside.const // c)
         common = math.gcd(c, inside.content())
         if common > 1:
-            inside, c = inside.divided(common), c // common
-            if c == 1:
-                return outside.plus(inside)
+            return outside.plus(self.divide_by(inside.divided(common), c // common))
         return outside.plus(self._divide_rest(inside, c))
 
     def _divide_rest(self, x: Linear, c: int) -> Linear:
@@ -126,11 +116,18 @@ class Divider(Prover):
         found, rest = self._take_multiples(x, d)
         if (len(d.terms) > 1 or d.const) and len(rest.terms) >= len(x.terms):
             found, rest = Linear({}, 0), x
-        if self.linear_bounds(d).lo >= 0:  # and it is not 0, being a divisor
-            if self.nonnegative(rest) and self.nonnegative(d.plus(rest, -1).shifted(-1)):
-                return found
-            if self.nonnegative(rest.plus(d)) and self.nonnegative(rest.scaled(-1).shifted(-1)):
-                return found.shifted(-1)
+        if self.linear_bounds(d).lo >= 0:
+            before = self.frame
+            try:
+                if self.linear_bounds(d).lo == 0:
+                    self.frame = Frame(before)
+                    self.assume_nonnegative(d.shifted(-1))  # being a divisor, it is not 0
+                if self.nonnegative(rest) and self.nonnegative(d.plus(rest, -1).shifted(-1)):
+                    return found
+                if self.nonnegative(rest.plus(d)) and self.nonnegative(rest.scaled(-1).shifted(-1)):
+                    return found.shifted(-1)
+            finally:
+                self.frame = before
         if not rest.terms and not rest.const:
             return found
         common = math.gcd(rest.content(), rest.const, d.content(), d.const)
@@ -143,8 +140,8 @@ class Divider(Prover):
         for _ in range(4):  # each time the degree falls
             part = Linear({}, 0)
             for atom, value in x.terms.items():
-                k = _toward_zero(value, d.terms[lead])
-                ratio = _ratio(atom, lead) if k else None
+                k, odd = divmod(value, d.terms[lead])
+                ratio = None if odd else _ratio(atom, lead)
                 if ratio is not None:
                     one = constant(1) if not ratio else Linear({ratio[0] if len(ratio) == 1 else self.product_atom(*ratio): 1}, 0)
                     part = part.plus(one, k)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from vtakit.compiler.arith.affine import Digit, IterMap, Source, Sum
 from vtakit.compiler.arith.analyzer import Analyzer
-from vtakit.compiler.arith.detect import conjuncts
 from vtakit.compiler.arith.linear import Atom, Linear, Quotient, constant, factors, mentions
 from vtakit.compiler.arith.ranges import is_index
+from vtakit.compiler.arith.sets import conjuncts
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import INT32
 from vtakit.compiler.ir.expr import Expr, Var

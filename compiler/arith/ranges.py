@@ -99,13 +99,21 @@ class Ranges(State):
                 if _contains(rest, part, k):
                     rest = rest.plus(part, -k)
                     found.append((k, q.dividend, q.divisor))
-        for q in quotients:
-            for base, by in _bases(q, quotients):
-                k, odd = divmod(-rest.terms.get(q, 0), by)
-                if k and not odd and _contains(rest, base, k):
-                    rest = rest.plus(base, -k).plus(Linear({q: 1}, 0), k * by)
-                    found.append((k, base, constant(by)))
-                    break
+        for exact in (True, False):
+            for q in quotients:
+                for base, by in _bases(q, quotients):
+                    have = rest.terms.get(q, 0)
+                    size, odd = divmod(abs(have), by)
+                    if not have or (exact and odd) or not (exact or odd):
+                        continue
+                    k = (size + (odd > 0)) * (1 if have < 0 else -1)
+                    if not _contains(rest, base, k):
+                        continue
+                    left = rest.plus(base, -k).plus(Linear({q: 1}, 0), k * by)
+                    if exact or len(left.terms) < len(rest.terms):  # k * (x % c) + (x // c): its coefficient is what is left
+                        rest = left
+                        found.append((k, base, constant(by)))
+                        break
         return found, rest
 
     def linear_bounds(self, x: Linear) -> Bounds:

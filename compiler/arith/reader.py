@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vtakit.compiler.arith.conditions import Conditions
-from vtakit.compiler.arith.linear import Atom, Linear, constant
+from vtakit.compiler.arith.linear import Atom, Leaf, Linear
 from vtakit.compiler.arith.ranges import is_index
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr, IntImm
@@ -120,16 +120,21 @@ class Reader(Conditions):
             return self.linear(e.value)
         if is_index(source):
             value = self.linear(e.value)
-            if not value.terms:
-                return constant(value.const) if e.dtype.min <= value.const <= e.dtype.max else self._opaque(e)
+            narrow = all(isinstance(atom, Leaf) and atom.expr.dtype.bits <= e.dtype.bits for atom in value.terms)
+            lo, hi = self.linear_bounds(value)
+            if narrow and (value.single() or (e.dtype.min <= lo and hi <= e.dtype.max)):
+                return value
         return self._opaque(e)
+
+    def _reduce(self, e: ir.Reduce) -> Linear:
+        return Linear({self.leaf(self.other(e)): 1}, 0)
 
     def _choice(self, e: Any) -> Linear:
         chosen = self.choose(e)
         return Linear({self.leaf(chosen): 1}, 0) if isinstance(chosen, ir.Select | ir.IfThenElse) else self.linear(chosen)
 
     def _let(self, e: ir.Let) -> Linear:
-        found = self.let(e)
+        found = self.other(e)
         return Linear({self.leaf(found): 1}, 0) if isinstance(found, ir.Let) else self.linear(found)
 
 
@@ -137,6 +142,6 @@ _READ: dict[type[Expr], Callable[[Any, Any], Linear]] = {
     ir.Mul: Reader._mul, ir.FloorDiv: Reader._floordiv, ir.FloorMod: Reader._floormod, ir.TruncDiv: Reader._truncdiv,
     ir.TruncMod: Reader._truncmod, ir.Min: Reader._min, ir.Max: Reader._max, ir.ShiftLeft: Reader._shift_left,
     ir.ShiftRight: Reader._shift_right, ir.BitAnd: Reader._bit_and, ir.Cast: Reader._cast, ir.Select: Reader._choice,
-    ir.IfThenElse: Reader._choice, ir.Let: Reader._let,
+    ir.IfThenElse: Reader._choice, ir.Let: Reader._let, ir.Reduce: Reader._reduce,
     ir.Var: lambda self, e: self.frame.values[e],
 }

@@ -10,7 +10,7 @@ from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import binary, maximum, minimum
-from vtakit.compiler.ir.values import const
+from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.ir.walk import free_vars
 
 
@@ -47,23 +47,50 @@ def intersect(a: Interval, b: Interval, analyzer: Analyzer) -> Interval:
     return Interval(analyzer.simplify(maximum(a.min, b.min)), analyzer.simplify(minimum(a.max, b.max)))
 
 
-def region(e: Expr, relax: Mapping[Var, Range], analyzer: Analyzer) -> Interval | None:
+def region(e: Expr, relax: Mapping[Var, Range], analyzer: Analyzer, where: Expr = TRUE) -> Interval | None:
     """The interval of an index while some variables run over their ranges and the others stay; None if it has no ends.
 
     A range may itself depend on variables that are relaxed. The interval holds every value; it is the least one if each
-    relaxed variable stands once.
+    relaxed variable stands once. Points where a condition does not hold are left out as far as its parts each bound one
+    relaxed variable, or the index itself: what a padded read touches.
     """
-    low: Expr | None = e
-    high: Expr | None = e
-    if is_index(e.dtype):
-        least, greatest = Relaxed(relax, analyzer).ends(analyzer.linear(e))
-        low = None if least is None else analyzer.emit(least, e.dtype)
-        high = None if greatest is None else analyzer.emit(greatest, e.dtype)
-    elif free_vars(e) & set(relax):
+    if not is_index(e.dtype):
+        if not free_vars(e) & set(relax):
+            return Interval(e, e)
         lo, hi = analyzer.bounds(e)
-        low = None if isinstance(lo, float) else const(lo, e.dtype)
-        high = None if isinstance(hi, float) else const(hi, e.dtype)
-    return None if low is None or high is None else Interval(low, high)
+        return None if isinstance(lo, float) or isinstance(hi, float) else Interval(const(lo, e.dtype), const(hi, e.dtype))
+    relaxed = Relaxed(relax, analyzer)
+    limits = [claim for claim in claims(where, analyzer) if claim is not None]
+    for claim in limits:
+        relaxed.tighten(claim)
+    x = analyzer.linear(e)
+    least, greatest = relaxed.ends(x)
+    for claim in limits:
+        low, high = relaxed.limits_of(x, claim)
+        least = low if least is None else least if low is None else analyzer.extreme([least, low], True)
+        greatest = high if greatest is None else greatest if high is None else analyzer.extreme([greatest, high], False)
+    if least is None or greatest is None:
+        return None
+    return Interval(analyzer.emit(least, e.dtype), analyzer.emit(greatest, e.dtype))
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The parts of a conjunction."""
+    return conjuncts(condition.a) + conjuncts(condition.b) if isinstance(condition, ir.And) else [condition]
+
+
+def claims(condition: Expr, analyzer: Analyzer) -> list[Linear | None]:
+    """A conjunction as combinations that are at least 0; None for a part that is no such thing."""
+    found: list[Linear | None] = []
+    for part in conjuncts(condition):
+        if isinstance(part, ir.LT | ir.LE | ir.EQ) and is_index(part.a.dtype):
+            gap = analyzer.linear(part.b).plus(analyzer.linear(part.a), -1)
+            found.append(gap.shifted(-1) if isinstance(part, ir.LT) else gap)
+            if isinstance(part, ir.EQ):
+                found.append(gap.scaled(-1))
+        else:
+            found.append(None)
+    return found
 
 
 class Relaxed:
@@ -76,6 +103,34 @@ class Relaxed:
             first = analyzer.linear(dom.min)
             self.relax[analyzer.leaf(var)] = first, first.plus(analyzer.linear(dom.extent)).shifted(-1)
         self._moves: dict[Atom, bool] = {}
+
+    def tighten(self, claim: Linear) -> None:
+        """Narrows a variable's range by a combination that is at least 0 and in which no other moves."""
+        a = self.analyzer
+        moving = [atom for atom in claim.terms if self.moves(atom)]
+        if len(moving) == 1 and moving[0] in self.relax:
+            atom = moving[0]
+            first, last = self.relax[atom]
+            value = claim.terms[atom]
+            end = a.divide_by(claim.plus(Linear({atom: value}, 0), -1), abs(value))
+            if value > 0:
+                first = a.extreme([first, end.scaled(-1)], True)
+            else:
+                last = a.extreme([last, end], False)
+            self.relax[atom] = first, last
+
+    def limits_of(self, x: Linear, claim: Linear) -> _Ends:
+        """The ends of x that a combination sets which is at least 0 and moves as x does, or against it."""
+        moving = {atom: value for atom, value in x.terms.items() if self.moves(atom)}
+        there = {atom: value for atom, value in claim.terms.items() if self.moves(atom)}
+        if len(moving) < 2 or moving.keys() != there.keys():  # of one variable, `tighten` has seen to it
+            return None, None
+        first = next(iter(moving))
+        k, odd = divmod(there[first], moving[first])
+        if odd or any(there[atom] != k * value for atom, value in moving.items()):
+            return None, None
+        end = self.analyzer.divide_by(claim.plus(x, -k), abs(k))  # claim = k * x + rest >= 0
+        return (end.scaled(-1), None) if k > 0 else (None, end)
 
     def moves(self, atom: Atom) -> bool:
         """Whether the atom's value depends on a relaxed variable."""

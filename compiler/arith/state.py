@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Product, Quotient, Stride, factors, in_order
-from vtakit.compiler.ir.expr import Expr, Let, Var
+from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import Range
 
 INF = float("inf")
@@ -86,8 +86,12 @@ class State(ABC):
         """The normal form of an expression."""
 
     @abstractmethod
-    def let(self, e: Let) -> Expr:
-        """The normal form of a let."""
+    def assume_nonnegative(self, x: Linear) -> None:
+        """Takes ``x >= 0`` in the frame in force."""
+
+    @abstractmethod
+    def other(self, e: Expr) -> Expr:
+        """The normal form of an expression that is neither index arithmetic nor made of conditions."""
 
     @abstractmethod
     def bind(self, var: Var, to: Range | Expr | int) -> None:

@@ -21,7 +21,7 @@ class Structures(Reader):
     """Expressions that hold index arithmetic without being it."""
 
     def other(self, e: Expr) -> Expr:
-        """The normal form of an expression that is neither an index nor a condition."""
+        """The normal form of an expression that is neither index arithmetic nor made of conditions."""
         if isinstance(e, ir.Select | ir.IfThenElse) and e.condition.dtype.lanes == 1:
             return self.choose(e)
         if isinstance(e, ir.Let):

@@ -177,8 +177,9 @@ def _conflict(earlier: list[_Access], p: int, later: list[_Access], q: int) -> b
 def _pairs_in(s: Stmt) -> set[Pair]:
     found: set[Pair] = set()
     for inner in statements(s):
-        if isinstance(inner, st.Evaluate) and isinstance(inner.value, ir.Call) and inner.value.name in ("coproc_push", "coproc_pop"):
-            p, q = map(int_value, inner.value.args)
+        e = inner.value if isinstance(inner, st.Evaluate) else None
+        if isinstance(e, ir.Call) and e.name in ("coproc_push", "coproc_pop"):
+            p, q = map(int_value, e.args)
             found.add((p or 0, q or 0))
     return found
 

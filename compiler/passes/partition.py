@@ -44,17 +44,28 @@ class _Partitioner:
     def __init__(self, *, constant_loops: bool) -> None:
         self.constant_loops = constant_loops
         self.analyzer = Analyzer()
+        self.threads: set[Var] = set()
 
     def stmt(self, s: Stmt, depth: int) -> Stmt:
         if not isinstance(s, st.For):
             return s.rebuild(lambda inner: self.stmt(inner, depth), lambda e: e)
         self.analyzer.bind(s.var, Range(IntImm(0, s.var.dtype), s.extent))
+        if s.thread.startswith("threadIdx"):
+            self.threads.add(s.var)
         wanted = self.constant_loops or int_value(s.extent) is None
         found = self._partition(s, depth) if wanted and depth < _DEEPEST and _may_split(s) else None
         return s.replace(body=self.stmt(s.body, depth)) if found is None else found
 
     def _partition(self, s: st.For, depth: int) -> Stmt | None:
-        solved = [found for guard in _guards(s.body) if (found := self._solve(s, guard)) is not None]
+        inside = [*statements(s.body)]
+        guards = [guard for x in inside if isinstance(x, st.If) for guard in _conjuncts(x.condition)]
+        if not guards:
+            return None
+        within = (
+            {loop.var: loop.extent for loop in inside if isinstance(loop, st.For)},
+            {let.var for let in inside if isinstance(let, st.LetStmt)},
+        )
+        solved = [found for guard in guards if (found := self._solve(s, guard, within)) is not None]
         zero = IntImm(0, s.var.dtype)
         low: Expr = zero
         high: Expr = s.extent
@@ -76,8 +87,8 @@ class _Partitioner:
         if whole:
             return self.stmt(s.replace(body=free), depth)
         if s.kind in (LoopKind.PARALLEL, LoopKind.THREAD):
-            inside = self.analyzer.simplify(all_of(low <= s.var, s.var < high))
-            return s.replace(body=st.If(inside, self.stmt(free, depth), self.stmt(renewed(s.body), depth + 1)))
+            fits = self.analyzer.simplify(all_of(low <= s.var, s.var < high))
+            return s.replace(body=st.If(fits, self.stmt(free, depth), self.stmt(renewed(s.body), depth + 1)))
         high = self.analyzer.simplify(maximum(high, low))
         return st.seq(
             self._part(s, s.body, zero, low, depth), self._part(s, free, low, high, depth, fast=True),
@@ -98,19 +109,20 @@ class _Partitioner:
         moved = substitute_stmt(body, {s.var: self.analyzer.simplify(var + first)})
         return s.replace(var=var, extent=extent, body=self.stmt(moved, deeper))
 
-    def _solve(self, s: st.For, guard: Expr) -> _Solved | None:
+    def _solve(self, s: st.For, guard: Expr, within: tuple[dict[Var, Expr], set[Var]]) -> _Solved | None:
         """In which iterations a guard holds for certain; None if that is not to be found, or in all or none."""
         assert isinstance(guard, ir.LT | ir.LE)
         if guard.a.dtype.code != "int":
             return None
-        form = linear(self.analyzer.simplify(guard.a - guard.b))  # the guard: form <= limit
+        form = linear(guard.a) - linear(guard.b)  # the guard: form <= limit
+        if any(type(atom) is not Var for atom in form.terms):
+            form = linear(self.analyzer.simplify(guard.a - guard.b))
         limit = -1 if isinstance(guard, ir.LT) else 0
         step = form.terms.get(s.var, 0)
         if not step:
             return None
         worst = form.constant
-        inner = {loop.var: loop.extent for loop in statements(s.body) if isinstance(loop, st.For)}
-        bound = {let.var for let in statements(s.body) if isinstance(let, st.LetStmt)}
+        inner, bound = within
         for atom, c in form.terms.items():
             if atom is s.var:
                 continue
@@ -121,9 +133,14 @@ class _Partitioner:
                 worst += max(0, c * (extent - 1))
             elif any(x is s.var or x in inner or x in bound or isinstance(x, ir.Load) for x in subexpressions(atom)):
                 return None
+            elif any(x in self.threads for x in subexpressions(atom)):
+                return None  # threads would run different numbers of iterations
         outer = form.without([s.var, *inner])
         rest: Expr = outer.without(()).expr() if outer.terms else IntImm(outer.constant, s.var.dtype)
         rest = rest + (worst - outer.constant)  # its greatest value over the inner loops
+        if isinstance(rest, IntImm):
+            end = IntImm((limit - rest.value) // step + 1 if step > 0 else -((limit - rest.value) // -step), s.var.dtype)
+            return _Solved(guard, None, end) if step > 0 else _Solved(guard, end, None)
         if step > 0:
             return _Solved(guard, None, self.analyzer.simplify((limit - rest) // step + 1))
         return _Solved(guard, self.analyzer.simplify((rest - limit + (-step - 1)) // -step), None)
@@ -133,14 +150,8 @@ def _may_split(s: st.For) -> bool:
     return s.kind is not LoopKind.THREAD or s.thread.startswith("blockIdx")
 
 
-def _guards(body: Stmt) -> Iterator[Expr]:
-    """The comparisons that all must hold for a statement in the body."""
-    for s in statements(body):
-        if isinstance(s, st.If):
-            yield from _conjuncts(s.condition)
-
-
 def _conjuncts(e: Expr) -> Iterator[Expr]:
+    """The comparisons that all must hold for a condition."""
     if isinstance(e, ir.And):
         yield from _conjuncts(e.a)
         yield from _conjuncts(e.b)

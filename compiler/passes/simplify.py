@@ -4,12 +4,14 @@ from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.calls import is_address
+from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.expr import Broadcast, Expr, IntImm, Load, Ramp, Var
 from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import negate
 from vtakit.compiler.ir.stmt import NOTHING, Function, LoopKind, Stmt
-from vtakit.compiler.ir.values import int_value, value_of
-from vtakit.compiler.ir.walk import expressions, free_vars, loads, statements, subexpressions, substitute_stmt
+from vtakit.compiler.ir.values import cast, int_value, value_of
+from vtakit.compiler.ir.walk import expressions, free_vars, loads, statements, subexpressions, substitute
+from vtakit.compiler.passes.affine import Linear, linear
 from vtakit.compiler.passes.vectorize import ramp_operation
 
 
@@ -31,12 +33,17 @@ def simplified(s: Stmt, analyzer: Analyzer | None = None) -> Stmt:
 class _Simplifier:
     def __init__(self, analyzer: Analyzer | None = None) -> None:
         self.analyzer = analyzer or Analyzer()
+        self.known: dict[Var, Expr] = {}  # variables that are gone, with what they stand for
+        self.order: dict[Expr, int] = {}  # of loop variables, as they are bound
 
     # Expressions
 
     def index(self, e: Expr) -> Expr:
         """An index or extent in normal form."""
         if e.dtype.lanes == 1:
+            form = linear(e)
+            if all(type(atom) is Var for atom in form.terms):
+                return self._sum(form, e.dtype)
             return self.analyzer.simplify(e.rebuild(self.value) if any(True for _ in loads(e)) else e)
         if isinstance(e, Ramp):
             return Ramp(self.index(e.base), self.index(e.stride), e.lanes)
@@ -49,6 +56,23 @@ class _Simplifier:
                 found = self._divided_ramp(new)
             return new if found is None else self.index(found)
         return e.rebuild(self.index) if isinstance(e, ir.Cast) else self.value(e)
+
+    def _sum(self, form: Linear, kind: DType) -> Expr:
+        """A linear combination of variables, outer loops' first, as most indices are: the same for the same form."""
+        terms = sorted(form.terms.items(), key=lambda term: self.order.get(term[0], -1))
+        rest = form.constant
+        total: Expr | None = None
+        if terms and terms[0][1] < 0:
+            total, rest = IntImm(rest, kind), 0
+        for atom, c in terms:
+            term = cast(atom, kind) if abs(c) == 1 else ir.Mul(cast(atom, kind), IntImm(abs(c), kind))
+            total = term if total is None else ir.Add(total, term) if c > 0 else ir.Sub(total, term)
+        if total is None:
+            return IntImm(rest, kind)
+        if not rest:
+            return total
+        offset = IntImm(abs(rest), kind)
+        return ir.Add(total, offset) if rest > 0 else ir.Sub(total, offset)
 
     def _divided_ramp(self, e: ir.Binary) -> Expr | None:
         """A ramp's quotient or remainder by a constant, where all lanes fall into one or are multiples apart."""
@@ -95,6 +119,8 @@ class _Simplifier:
     # Statements
 
     def stmt(self, s: Stmt) -> Stmt:
+        if self.known:
+            s = s.rebuild(lambda inner: inner, lambda e: substitute(e, self.known))
         if isinstance(s, st.Store):
             indices, value = tuple(map(self.index, s.indices)), self.value(s.value)
             itself = isinstance(value, Load) and value.buffer is s.buffer and all(map(ir.same, value.indices, indices))
@@ -121,7 +147,9 @@ class _Simplifier:
         if self.analyzer.bounds(extent).hi <= 0:
             return NOTHING
         if value_of(extent) == 1 and s.kind is not LoopKind.THREAD:
-            return self.stmt(substitute_stmt(s.body, {s.var: IntImm(0, s.var.dtype)}))
+            self.known[s.var] = IntImm(0, s.var.dtype)
+            return self.stmt(s.body)
+        self.order[s.var] = len(self.order)
         if self.analyzer.bounds(extent).lo > 0 or any(True for _ in loads(extent)):
             self.analyzer.bind(s.var, Range(IntImm(0, s.var.dtype), extent))
             body = self.stmt(s.body)
@@ -153,7 +181,8 @@ class _Simplifier:
     def _let(self, s: st.LetStmt) -> Stmt:
         value = self.value(s.value)
         if isinstance(value, IntImm | Var):
-            return self.stmt(substitute_stmt(s.body, {s.var: value}))
+            self.known[s.var] = value
+            return self.stmt(s.body)
         if s.var.dtype.code == "int" and s.var.dtype.lanes == 1:
             bounds = self.analyzer.bounds(value)
             if isinstance(bounds.lo, int) and isinstance(bounds.hi, int):

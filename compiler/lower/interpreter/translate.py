@@ -41,7 +41,8 @@ class Statements:
         self._source: st.Stmt | None = None
         self.exprs.globals |= {
             "UNDEFINED": UNDEFINED, "Private": Private, "View": View, "Tracked": Tracked, "Arrival": Arrival,
-            "lockstep": lockstep, "run": run, "block_outside": _block_outside, "check_that": _check_that, "call_packed": _call_packed,
+            "lockstep": lockstep, "run": run, "block_outside": _block_outside, "check_that": _check_that,
+            "call_packed": _call_packed,
         }
 
     def line(self, text: str) -> None:

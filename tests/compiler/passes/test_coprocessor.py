@@ -233,7 +233,8 @@ def test_padding_comes_from_a_condition(choose):
 @pytest.mark.parametrize(("body", "reason"), [
     (loop(i, 4, store(B, i, A[i] + 1)), "the value stored is no element of a buffer but A[i] + 1.0"),
     (loop(i, 8, store(B, i, A[i // 3])), "the index i // 3 is not linear in the loops i"),
-    (loop(i, 4, loop(j, 4, store(B, i * 4 + j, select(i + j < 5, A[i], 0.0)))), "the condition i + j < 5 bounds no single loop from one side"),
+    (loop(i, 4, loop(j, 4, store(B, i * 4 + j, select(i + j < 5, A[i], 0.0)))),
+     "the condition i + j < 5 bounds no single loop from one side"),
     (loop(i, 4, store(B, i, select(i < 3, A[i], A[0]))), "the value beside the copied ones is no constant but A[0]"),
 ])
 def test_what_is_no_copy(body, reason):

@@ -117,8 +117,9 @@ def test_simplification_removes_what_has_no_effect():
     A, B, unused = buffer("A", 8), buffer("B", 8), buffer("U", 8)
     x = Var("x")
     f = function([A, B], allocate(
-        unused, loop(i, 1, loop(j, 8, store(unused, j, A[j]), store(B, (j * 4 + 3) // 4 + i, A[j % 8]), st.If(j < 9, store(A, j, A[j])))),
-        loop(k, 0, store(B, k, 5)), st.If(FALSE, store(B, 0, 7)), st.LetStmt(x, i + 1 if False else IntImm(1), st.Evaluate(x)),
+        unused,
+        loop(i, 1, loop(j, 8, store(unused, j, A[j]), store(B, (j * 4 + 3) // 4 + i, A[j % 8]), st.If(j < 9, store(A, j, A[j])))),
+        loop(k, 0, store(B, k, 5)), st.If(FALSE, store(B, 0, 7)), st.LetStmt(x, IntImm(1), st.Evaluate(x)),
     ))
     assert str(simplify(f)) == "def main(A: float32[8], B: float32[8]):\n    for j in range(8):\n        B[j] = A[j]"
 

@@ -7,9 +7,7 @@ import pytest
 from ir_support import allocate, buffer, function, loop, numbers, of_kind, run, store, threads, vectorized
 
 from vtakit.compiler.ir import stmt as st
-from vtakit.compiler.ir.buffer import Buffer
-from vtakit.compiler.ir.dtypes import dtype
-from vtakit.compiler.ir.expr import Expr, IntImm, Var
+from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.passes import PassError
 from vtakit.compiler.passes.flatten import flatten
@@ -70,7 +68,9 @@ def test_a_diamond_with_rereads_uses_two():
     assert sizes(plan(function([A, B], allocate(T[0], allocate(T[1], allocate(T[2], body)))))) == [64, 64]
 
 
-@pytest.mark.parametrize("index", [lambda i: 15 - i, lambda i: i // 2, lambda i: (i + 1) % 16], ids=["reversed", "halved", "moved"])
+@pytest.mark.parametrize(
+    "index", [lambda i: 15 - i, lambda i: i // 2, lambda i: (i + 1) % 16], ids=["reversed", "halved", "moved"]
+)
 def test_no_sharing_in_place_where_indices_differ(index):
     """Pitfall 11."""
     A, B, S, T = (buffer(name, 16) for name in "ABST")
@@ -112,7 +112,7 @@ def test_types_share_by_bits():
     for inner in reversed(buffers[1:-1]):
         whole = allocate(inner, whole)
     after = plan(function([buffers[0], buffers[-1]], whole))
-    assert sizes(after) == [32, 128] or sizes(after) == [64, 128]
+    assert sizes(after) == [32, 128]
     assert len({s.buffer.data for s in of_kind(after, st.Store)}) == 3  # two memories and the output
 
 
@@ -149,8 +149,7 @@ def test_shared_memory_stays_within_its_kernel():
     buffers = [buffer("A", 64), *(buffer(f"G{i}", 64) for i in range(stages - 1)), buffer("B", 64)]
     body = []
     for source, target in pairwise(buffers):
-        b, t, shared = Var("b"), Var("t"), buffer("S", 1, scope="shared")
-        shared = Buffer("S", (IntImm(8),), dtype("float32"), "shared")
+        b, t, shared = Var("b"), Var("t"), buffer("S", 8, scope="shared")
         inside = allocate(shared, store(shared, t, source[b * 8 + t] + 1), store(target, b * 8 + t, shared[t] * 2))
         body.append(threads("blockIdx.x", b, 8, threads("threadIdx.x", t, 8, inside)))
     whole = st.seq(*body)

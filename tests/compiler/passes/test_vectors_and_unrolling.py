@@ -96,7 +96,8 @@ def test_a_symbolic_extent_is_refused():
 
 def test_selects_casts_math_and_gathers_work_on_lanes():
     index = buffer("I", 32, kind="int32")
-    body = vectorized(i, 8, store(B, i, select(A[i] < 4, math_call("sqrt", A[index[i]]), A[i * 2].astype("int32").astype("float32"))))
+    value = select(A[i] < 4, math_call("sqrt", A[index[i]]), A[i * 2].astype("int32").astype("float32"))
+    body = vectorized(i, 8, store(B, i, value))
     after = check(body, inputs=[numbers(32), numbers(32, kind="int32", seed=1)], params=(A, index, B))
     assert not of_kind(after, st.For)
 
