@@ -225,6 +225,12 @@ class Bounds:
         data = {axis.var for axis in op.axis}
         if not any(data & (free_vars(plan.ranges[axis].min) | free_vars(plan.ranges[axis].extent)) for axis in op.reduce_axis):
             return
+        for leaf in plan.stage.leaf_iter_vars:
+            if is_launch(plan.tag(leaf)) and data & free_vars(plan.extents[leaf]):
+                raise LowerError(
+                    f"axis {leaf.name!r} of stage {plan.stage.label!r} has {plan.extents[leaf]} iterations, as another axis says, and "
+                    f"{plan.tag(leaf)} has the same number everywhere: bind another loop"
+                )
         at = {axis.var: self.analyzer.simplify(plan.ranges[axis].min + plan.values[axis]) for axis in op.axis}
         for axis in op.reduce_axis:
             low, extent = plan.ranges[axis]

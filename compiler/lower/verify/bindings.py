@@ -9,7 +9,7 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.walk import expressions, free_vars, loads, statements
-from vtakit.compiler.lower.verify.cover import covered
+from vtakit.compiler.lower.verify.cover import SEEN_BY, covered
 from vtakit.compiler.lower.verify.program import Program, Site, is_opaque
 from vtakit.compiler.lower.verify.report import Broken
 
@@ -37,7 +37,8 @@ def check_bindings(program: Program) -> Iterator[Broken]:
 def _once(program: Program, site: Site) -> Iterator[Broken]:
     """A block that adds up runs once at each point: every loop around it and its result's home makes another point."""
     home = max((program.home(region.buffer) for region in site.block.writes), default=0)
-    found = covered(program, site, home)
+    own = any(region.buffer.scope not in SEEN_BY for region in site.block.writes)  # each thread's part may be some of the terms
+    found = covered(program, site, home, together=own)
     if found.reason:
         yield Broken(f"block {site.block.name} is not certain to run once at each point: {found.reason}", site.block,
                      "bind its iterators to sums of loop variables that splits and fuses make")

@@ -82,13 +82,14 @@ class _Read:
                 return self.unfinished(before)
         if self.carried() or self.whole(before):
             return None
-        makers = ", ".join(dict.fromkeys(write.site.block.name for write in before)) or "no block"
+        makers = ", ".join(dict.fromkeys(write.site.block.name for write in before))
+        wrote = f"{makers} is not certain to have written before" if makers else "no block wrote before"
         after = [write.site.block.name for write in self.others if write not in before]
         if not before and after:
             return Broken(f"block {block} reads {name} before block {after[0]} writes it", self.read.site.block,
                           f"move {after[0]} before {block}")
         return Broken(
-            f"block {block} reads elements of {name} that {makers} is not certain to have written before", self.read.site.block,
+            f"block {block} reads elements of {name} that {wrote}", self.read.site.block,
             "compute the stage at a loop around all that reads it, or over a larger part",
         )
 
@@ -225,10 +226,8 @@ def _covers_by_rows(program: Program, writes: Sequence[Access], box: Box) -> boo
 
 
 def _touches_all(write: Access) -> bool:
-    """Whether a write declares the whole buffer."""
+    """Whether a block whose body is not looked into declares to write the whole buffer."""
     buffer: Buffer = write.buffer
-    return bool(buffer.shape) and all(
+    return write.at is write.site.block and not write.site.block.iters and all(
         r.extent is extent or bool(r.extent == extent) for r, extent in zip(write.ranges, buffer.shape, strict=True)
     )
-
-

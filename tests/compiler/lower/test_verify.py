@@ -1,0 +1,403 @@
+"""The verifier: for each rule a program that keeps it and programs that break it, with the whole message."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from lower_support import copies
+
+from vtakit import te
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.calls import effect
+from vtakit.compiler.ir.dtypes import dtype
+from vtakit.compiler.ir.expr import Expr, Load, Var
+from vtakit.compiler.ir.iters import IterKind, Range
+from vtakit.compiler.ir.stmt import LoopKind
+from vtakit.compiler.ir.values import TRUE, const, wrap
+from vtakit.compiler.lower import RULES, Limits, VerifyError, lower, verify
+from vtakit.compiler.lower.blocks import with_regions
+from vtakit.compiler.lower.interpreter import interpret
+
+F32, I32 = dtype("float32"), dtype("int32")
+DATA, REDUCE = IterKind.DATA, IterKind.REDUCE
+
+
+def buffer(name: str, *shape: int, scope: str = "global") -> Buffer:
+    return Buffer(name, shape, I32, scope)
+
+
+def loop(name: str, extent: int, body, kind: LoopKind = LoopKind.SERIAL, thread: str = "") -> st.For:
+    """A loop; `body` is made from its variable."""
+    var = Var(name)
+    return st.For(var, const(extent, I32), body(var), kind, thread)
+
+
+def block(
+    name: str, iters: Sequence[tuple[int, IterKind, Expr]], body, where=lambda *v: TRUE, reads=None, writes=None,
+) -> st.Block:
+    """A block over iterators (extent, kind, binding); `body` is made from their variables; what it touches is declared."""
+    vars_ = [Var(f"v{at}") for at in range(len(iters))]
+    made = [
+        st.BlockIter(var, Range(const(0, I32), const(extent, I32)), kind, wrap(binding))
+        for var, (extent, kind, binding) in zip(vars_, iters, strict=True)
+    ]
+    inner = body(*vars_)
+    found = with_regions(name, made, where(*vars_), inner)
+    parts = {key: value for key, value in (("reads", reads), ("writes", writes)) if value is not None}
+    return found.replace(**parts) if parts else found
+
+
+def store(to: Buffer, indices, value) -> st.Store:
+    return st.Store(to, tuple(map(wrap, indices)), wrap(value))
+
+
+def function(*params, body) -> st.Function:
+    return st.Function("main", params, body)
+
+
+def broken(program: st.Function, limits: Limits | None = None) -> str:
+    with pytest.raises(VerifyError) as error:
+        verify(program, limits)
+    return f"{error.value.rule}: {error.value.found}; {error.value.cure}"
+
+
+A, C = buffer("A", 8), buffer("C", 8)
+
+
+def copy_over(n: int = 8, kind: LoopKind = LoopKind.SERIAL, thread: str = "") -> st.Function:
+    return function(A, C, body=loop(
+        "i", n, lambda i: block("C", [(8, DATA, i)], lambda v: store(C, [v], A[v] + 1)), kind, thread,
+    ))
+
+
+def test_a_program_that_keeps_all_rules():
+    verify(copy_over())
+
+
+def test_every_rule_says_what_it_is():
+    assert all(rule.doc.endswith(".") for rule in RULES)
+    assert len({rule.name for rule in RULES}) == len(RULES)
+
+
+def test_the_message_shows_the_program_with_the_culprit():
+    with pytest.raises(VerifyError) as error:
+        verify(copy_over(7))
+    assert str(error.value) == """\
+outputs: not every element of the output C is certain to be written
+
+      def main(A: int32[8], C: int32[8]):
+          for i in range(7):
+-->           block C(v0 = i):
+                  C[v0] = A[v0] + 1
+
+hint: let the loops around the block cover its axes"""
+
+
+# -- names -----------------------------------------------------------------------------------------------------------------
+
+def test_names_a_variable_that_nothing_sets():
+    stray = Var("stray")
+    program = function(A, C, body=loop("i", 8, lambda i: block("C", [(8, DATA, i)], lambda v: store(C, [v], stray))))
+    assert broken(program) == "names: nothing sets the variable stray; use it within the loop or let that sets it"
+
+
+def test_names_a_variable_set_twice():
+    var = Var("i")
+    inner = st.For(var, const(8, I32), block("C", [(8, DATA, var)], lambda v: store(C, [v], 0)))
+    assert broken(function(C, body=st.For(var, const(2, I32), inner))) == (
+        "names: the variable i is set twice; make a new variable for each loop, let and block iterator"
+    )
+
+
+def test_names_a_buffer_outside_its_allocation():
+    t = buffer("T", 8)
+    made = st.Allocate(t, loop("i", 8, lambda i: block("T", [(8, DATA, i)], lambda v: store(t, [v], 0))))
+    used = loop("j", 8, lambda j: block("C", [(8, DATA, j)], lambda v: store(C, [v], t[v])))
+    assert broken(function(C, body=st.seq(made, used))) == (
+        "names: nothing allocates the buffer T here; use it within its allocation, or make it a parameter"
+    )
+
+
+def test_names_a_value_of_another_type():
+    program = function(C, body=loop("i", 8, lambda i: block("C", [(8, DATA, i)], lambda v: store(C, [v], te.const(1.5, F32)))))
+    assert broken(program) == (
+        "names: a value of float32 is stored in C, which holds int32; convert it with .astype('int32')"
+    )
+
+
+def test_names_a_wrong_number_of_indices():
+    program = function(C, body=loop("i", 8, lambda i: block("C", [(8, DATA, i)], lambda v: store(C, [v, v], 1))))
+    assert broken(program).startswith("names: the buffer C has 1 dimensions, used with 2 indices;")
+
+
+# -- bindings and declarations ------------------------------------------------------------------------------------------------
+
+def test_bindings_an_iterator_beyond_its_domain():
+    assert broken(copy_over(9)) == (
+        "bindings: the iterator v0 of block C is i, which is not certain to be within 0 to 7; "
+        "guard the block with a predicate, or shorten its loops"
+    )
+
+
+def test_bindings_a_predicate_keeps_it_within():
+    verify(function(A, C, body=loop("o", 3, lambda o: loop("i", 3, lambda i: block(
+        "C", [(8, DATA, o * 3 + i)], lambda v: store(C, [v], A[v]), where=lambda v: o * 3 + i < 8,
+    )))))
+
+
+def total(make_binding, outer: int = 1, predicate=lambda v: TRUE) -> st.Function:
+    """C[0] = sum of A in a loop within another."""
+    c = buffer("C", 1)
+    init = block("C_init", [], lambda: store(c, [0], 0))
+    return function(A, c, body=st.seq(init, loop("o", outer, lambda o: loop("k", 8, lambda k: block(
+        "C", [(8, REDUCE, make_binding(o, k))], lambda v: store(c, [0], c[0] + A[v]), where=predicate,
+    )))))
+
+
+def test_bindings_a_sum_over_each_term_once():
+    verify(total(lambda o, k: k))
+
+
+def test_bindings_terms_added_twice():
+    assert broken(total(lambda o, k: k, outer=2)) == (
+        "bindings: block C adds up the same terms in every iteration of the loop o; let an iterator depend on the loop, or move "
+        "the block out of it"
+    )
+
+
+def test_bindings_that_are_no_sum_of_loops():
+    assert broken(total(lambda o, k: k * k % 8)).startswith("bindings: block C is not certain to run once at each point: v0 = k * k % 8")
+
+
+def test_declared_a_read_that_is_not():
+    program = function(A, C, body=loop("i", 8, lambda i: block("C", [(8, DATA, i)], lambda v: store(C, [v], A[v]), reads=())))
+    assert broken(program) == (
+        "declared: block C reads elements of A that it does not declare to read; add them to the block's reads"
+    )
+
+
+def test_declared_a_region_around_what_is_read():
+    whole = (st.Region(A, (Range(const(0, I32), const(8, I32)),)),)
+    verify(function(A, C, body=loop("i", 8, lambda i: block("C", [(8, DATA, i)], lambda v: store(C, [v], A[v]), reads=whole))))
+
+
+# -- loops that run together --------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(("kind", "thread", "word"), [
+    (LoopKind.PARALLEL, "", "parallel"), (LoopKind.VECTORIZED, "", "vectorised"),
+    (LoopKind.THREAD, "blockIdx.x", "blockIdx.x thread"), (LoopKind.THREAD, "vthread", "vthread thread"),
+])
+def test_reductions_statement_14_no_race_on_a_sum(kind, thread, word):
+    c = buffer("C", 1)
+    init = block("C_init", [], lambda: store(c, [0], 0))
+    sums = loop("k", 8, lambda k: block("C", [(8, REDUCE, k)], lambda v: store(c, [0], c[0] + A[v])), kind, thread)
+    assert broken(function(A, c, body=st.seq(init, sums))) == (
+        f"reductions: the {word} loop k adds up terms of block C, through its iterator v0, and its iterations run together; run it "
+        "serially, bind it to threadIdx for a reduction across threads, or use rfactor"
+    )
+
+
+@pytest.mark.parametrize("kind", [LoopKind.PARALLEL, LoopKind.VECTORIZED])
+def test_disjoint_every_iteration_writes_the_same(kind):
+    body = loop("p", 4, lambda p: loop("i", 8, lambda i: block("C", [(8, DATA, i)], lambda v: store(C, [v], A[v]))), kind)
+    word = "parallel" if kind is LoopKind.PARALLEL else "vectorised"
+    assert broken(function(A, C, body=body)) == (
+        f"disjoint writes: every iteration of the {word} loop p writes the same elements of C in block C; let an axis of the block "
+        "depend on p, or run the block in one iteration only"
+    )
+
+
+def test_disjoint_in_memory_of_each_iteration():
+    t = buffer("T", 8)
+
+    def each(p):
+        fill = loop("i", 8, lambda i: block("T", [(8, DATA, i)], lambda v: store(t, [v], A[v])))
+        return st.Allocate(t, st.seq(fill, block("C", [(8, DATA, p)], lambda v: store(C, [v], t[v]))))
+    verify(function(A, C, body=loop("p", 8, each, LoopKind.PARALLEL)))
+
+
+def test_launches_pitfall_7_one_thread_axis_on_two_loops():
+    body = loop("t", 8, lambda t: loop("u", 4, lambda u: block("C", [(8, DATA, t)], lambda v: store(C, [v], A[v])),
+                                       LoopKind.THREAD, "threadIdx.x"), LoopKind.THREAD, "threadIdx.x")
+    assert broken(function(A, C, body=body)) == (
+        "launches: threadIdx.x is bound to two loops within each other, with 8 indices and with 4; bind one of them"
+    )
+
+
+def test_launches_threads_of_a_number_that_is_not_known():
+    n = Var("n", size=True)
+    a, c = Buffer("A", (n,), I32), Buffer("C", (n,), I32)
+    var = Var("t")
+    it = st.BlockIter(v := Var("v"), Range(const(0, I32), n), DATA, var)
+    one = st.Block("C", (it,), (st.Region(a, (Range(v, const(1, I32)),)),), (st.Region(c, (Range(v, const(1, I32)),)),), TRUE, None,
+                   st.Store(c, (v,), Load(a, (v,))))
+    assert broken(function(a, c, body=st.For(var, n, one, LoopKind.THREAD, "threadIdx.x"))) == (
+        "launches: threadIdx.x has n indices, which is no constant; bind a loop of constant extent"
+    )
+
+
+def test_scopes_memory_of_threads_outside_their_kernel():
+    t = buffer("T", 8, scope="local")
+    fill = loop("t", 8, lambda i: block("T", [(8, DATA, i)], lambda v: store(t, [v], A[v])), LoopKind.THREAD, "threadIdx.x")
+    use = loop("i", 8, lambda i: block("C", [(8, DATA, i)], lambda v: store(C, [v], t[v])))
+    assert broken(function(A, C, body=st.Allocate(t, st.seq(fill, use)))) == (
+        "scopes: T is local memory allocated outside the kernel that uses it in block T; compute its stage within a loop of the "
+        "kernel, or give it the global scope"
+    )
+
+
+@pytest.mark.parametrize("divergent", [False, True])
+def test_barriers_pitfall_8_all_threads_reach_each(divergent):
+    wait = st.Block("wait", (), (), (), TRUE, None, st.Evaluate(effect("sync", "shared")))
+
+    def each(t):
+        one = block("C", [(8, DATA, t)], lambda v: store(C, [v], A[v]))
+        return st.seq(one, st.If(t < 4, wait) if divergent else wait)
+    program = function(A, C, body=loop("t", 8, each, LoopKind.THREAD, "threadIdx.x"))
+    if divergent:
+        assert broken(program) == "barriers: the barrier stands under a condition on t; move it out of the condition"
+    else:
+        verify(program)
+
+
+# -- values -------------------------------------------------------------------------------------------------------------------
+
+def staged(first: int, width: int, shift: int = 0, swapped: bool = False) -> st.Function:
+    """T = A in a loop, then C[i] = T[i + shift]."""
+    t = buffer("T", 8)
+    fill = loop("i", width, lambda i: block("T", [(8, DATA, i + first)], lambda v: store(t, [v], A[v])))
+    use = loop("j", 8 - shift, lambda j: block("C", [(8, DATA, j)], lambda v: store(C, [v], t[v + shift])))
+    rest = loop("r", shift, lambda r: block("rest", [(8, DATA, r + 8 - shift)], lambda v: store(C, [v], 0))) if shift else None
+    return function(A, C, body=st.Allocate(t, st.seq(*(use, fill) if swapped else (fill, use), rest)))
+
+
+def test_reads_of_what_was_written():
+    verify(staged(0, 8))
+
+
+@pytest.mark.parametrize(("first", "width"), [(1, 7), (0, 7)])
+def test_reads_of_elements_that_nothing_wrote(first, width):
+    assert broken(staged(first, width)) == (
+        "reads: block C reads elements of T that T is not certain to have written before; compute the stage at a loop around all "
+        "that reads it, or over a larger part"
+    )
+
+
+def test_reads_before_the_write():
+    assert broken(staged(0, 8, swapped=True)) == "reads: block C reads T before block T writes it; move T before C"
+
+
+def test_reads_of_an_unfinished_sum():
+    t = buffer("T", 1)
+    init = block("T_init", [], lambda: store(t, [0], 0))
+    sums = loop("k", 8, lambda k: st.seq(
+        block("T", [(8, REDUCE, k)], lambda v: store(t, [0], t[0] + A[v])),
+        block("C", [(8, DATA, k)], lambda v: store(C, [v], t[0])),
+    ))
+    assert broken(function(A, C, body=st.Allocate(t, st.seq(init, sums)))) == (
+        "reads: block C reads T before block T has certainly added up all of it: v0 takes 1 of its 8 values; read it outside the "
+        "loops of the reduction"
+    )
+
+
+def test_reads_of_a_sum_that_nothing_began():
+    c = buffer("C", 1)
+    program = function(A, c, body=loop("k", 8, lambda k: block("C", [(8, REDUCE, k)], lambda v: store(c, [0], c[0] + A[v]))))
+    assert broken(program) == (
+        "reads: block C reads elements of C that no block wrote before; compute the stage at a loop around all that reads it, or over "
+        "a larger part"
+    )
+
+
+@pytest.mark.parametrize(("extent", "ok"), [(8, True), (7, False)])
+def test_outputs_a_sum_lacks_terms(extent, ok):
+    c = buffer("C", 1)
+    init = block("C_init", [], lambda: store(c, [0], 0))
+    sums = loop("k", extent, lambda k: block("C", [(8, REDUCE, k)], lambda v: store(c, [0], c[0] + A[v])))
+    program = function(A, c, body=st.seq(init, sums))
+    if ok:
+        verify(program)
+    else:
+        assert broken(program) == (
+            "outputs: the reduction in block C is not certain to be complete: v0 takes 7 of its 8 values; let the loops around the "
+            "block cover the whole domain of its reduction"
+        )
+
+
+def test_outputs_every_other_element():
+    body = loop("i", 4, lambda i: block("C", [(8, DATA, i * 2)], lambda v: store(C, [v], A[v])))
+    assert broken(function(A, C, body=body)).startswith("outputs: not every element of the output C is certain to be written;")
+
+
+def test_outputs_two_indices_of_one_loop():
+    c = buffer("C", 8, 8)
+    body = loop("i", 8, lambda i: block("C", [(8, DATA, i), (8, DATA, i)], lambda v, w: store(c, [v, w], 0)))
+    assert broken(function(c, body=body)).startswith("outputs: not every element of the output C is certain to be written;")
+
+
+# -- limits of a device (statement 49) -------------------------------------------------------------------------------------------
+
+def on_threads(scope: str = "shared", threads: int = 32):
+    a, a1, a2 = copies((128,))
+    s = te.create_schedule(a2.op)
+    bx, tx = s[a2].split(a2.op.axis[0], threads)
+    s[a2].bind(bx, te.thread_axis(tag="blockIdx.x"))
+    s[a2].bind(tx, te.thread_axis(tag="threadIdx.x"))
+    s[a1].set_scope(scope)
+    s[a1].compute_at(s[a2], bx)
+    return s, [a, a2]
+
+
+@pytest.mark.parametrize(("limits", "message"), [
+    (Limits(threads=32, scope_bytes={"shared": 128}, thread_extents={"threadIdx.x": 32}), ""),
+    (Limits(threads=31), "threads: a block has 32 threads, the device allows 31; bind loops with at most 31 iterations together"),
+    (Limits(thread_extents={"threadIdx.x": 16}),
+     "threads: threadIdx.x has 32 indices, the device has 16; bind a loop of at most 16 iterations"),
+    (Limits(scope_bytes={"shared": 127}),
+     "memory: 128 bytes of shared memory are in use at one time, the device has 127; compute the stage at an inner loop, or split "
+     "its reader's loops into smaller tiles"),
+])
+def test_statement_49_threads_and_shared_memory(limits, message):
+    s, args = on_threads()
+    program = lower(s, args)
+    if message:
+        assert broken(program, limits) == message
+        with pytest.raises(VerifyError):
+            lower(s, args, limits=limits)
+    else:
+        verify(program, limits)
+
+
+@pytest.mark.parametrize(("most", "message"), [
+    (32, ""), (16, "vectors: 8 lanes of int32 are 32 bytes, the device's vectors have 16; vectorise a loop of at most 4 iterations"),
+])
+def test_statement_49_vector_width(most, message):
+    program = copy_over(kind=LoopKind.VECTORIZED)
+    if message:
+        assert broken(program, Limits(vector_bytes=most)) == message
+    else:
+        verify(program, Limits(vector_bytes=most))
+
+
+def test_double_buffers_need_twice_the_memory():
+    s, args = on_threads()
+    s["A1"].double_buffer()
+    assert broken(lower(s, args), Limits(scope_bytes={"shared": 255})).startswith("memory: 256 bytes of shared memory")
+
+
+# -- it is right about what runs --------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(("first", "width", "shift"), [(f, w, s) for f in (0, 1) for w in (6, 7, 8) for s in (0, 1, 2) if f + w <= 8])
+def test_reads_agree_with_the_interpreter(first, width, shift):
+    program = staged(first, width, shift)
+    try:
+        interpret(program, [np.arange(8, dtype="int32"), np.zeros(8, "int32")])
+        runs = True
+    except Exception as error:
+        assert type(error).__name__ == "UndefinedValueError"
+        runs = False
+    if runs:
+        verify(program)
+    else:
+        assert broken(program).startswith("reads: ")
