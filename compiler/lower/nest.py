@@ -19,6 +19,7 @@ from vtakit.compiler.lower.axes import coming_from, guards, parents, pass_values
 from vtakit.compiler.lower.bounds import Bounds
 from vtakit.compiler.lower.memory import Memory
 from vtakit.compiler.lower.plan import Plan, is_launch, loop_var, scope_rank, thread_rank
+from vtakit.compiler.lower.tensorize import tensorized
 from vtakit.compiler.schedule.relations import Mark, Relation
 from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
 
@@ -147,6 +148,9 @@ class Nests:
         return scope_rank(plan.scope) <= thread_rank(tag)
 
     def _compute(self, plan: Plan, op: ComputeOp) -> st.Stmt:
+        for leaf, notes in plan.stage.notes.items():
+            if notes.intrin is not None:
+                return tensorized(self, plan, leaf, notes.intrin)
         if op.reduce_axis:
             return self._reduction(plan, op)
         point = blocks.Point(plan, {axis: plan.values[axis] for axis in op.axis}, self.analyzer)
