@@ -3,5 +3,3 @@
 Expressions (`vtakit.compiler.ir.expr`) and statements (`vtakit.compiler.ir.stmt`) are values: nothing changes one after
 it is made, and a pass returns a new one. It depends on nothing but the standard library.
 """
-
-from vtakit.compiler.ir import ops as ops  # Python's operators on expressions work as soon as any module of the IR is there

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 
 from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.declarations import Declarations
 from vtakit.compiler.ir import dtypes
 from vtakit.compiler.ir.values import rounded, wrapped
 
@@ -96,7 +96,7 @@ _CASTS = {  # operation -> (from integers?, to integers?, how widths compare)
 class Builder:
     """One function being written. `at` is the block that instructions go to."""
 
-    def __init__(self, header: str, declare: "Declarations") -> None:
+    def __init__(self, header: str, declare: Declarations) -> None:
         self.header, self.declare = header, declare
         self.entry = self.at = Block("entry")
         self.blocks = [self.entry]
@@ -292,30 +292,3 @@ class Builder:
     def intrinsic(self, name: str, returns: str, *args: Value) -> Value:
         """A call of one of LLVM's own functions; `name` has the suffixes of its types."""
         return self.call(f"llvm.{name}", returns, *args)
-
-
-class Declarations:
-    """The functions that a module calls but does not define, and those that it defines."""
-
-    def __init__(self) -> None:
-        self.outside: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {}
-        self.defined: set[str] = set()
-
-    def use(self, name: str, returns: str, args: list[str], extend: Sequence[str]) -> None:
-        """Note a call. Raises CodegenError if the name was used with other types."""
-        if name in self.defined:
-            return
-        known = self.outside.setdefault(name, (returns, tuple(args), tuple(extend)))
-        if known[:2] != (returns, tuple(args)):
-            raise CodegenError(
-                f"the function {name} is called as {returns} ({', '.join(args)}) and as {known[0]} ({', '.join(known[1])}): "
-                "a C function has one type, so cast the arguments to it"
-            )
-
-    def text(self) -> str:
-        lines = []
-        for name, (returns, args, extend) in sorted(self.outside.items()):
-            marks = [*extend, *[""] * (len(args) + 1 - len(extend))]
-            listed = ", ".join(f"{arg} {mark}".rstrip() for arg, mark in zip(args, marks, strict=False))
-            lines.append(f"declare {marks[len(args)]}{returns} @{name}({listed})")
-        return "\n".join(lines)

@@ -9,6 +9,7 @@ from vtakit.compiler.codegen.llvm.floats import from_bits, suffix, to_bits
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import DType
+from vtakit.compiler.ir.ops import binary
 from vtakit.compiler.ir.values import value_of
 
 if TYPE_CHECKING:
@@ -33,15 +34,13 @@ def _lanes(e: ir.Expr) -> _Lanes | None:
         case ir.Add() | ir.Sub():
             a, b = _lanes(e.a), _lanes(e.b)
             if a and b:
-                if isinstance(e, ir.Add):
-                    return _Lanes(a.base + b.base, a.stride + b.stride, a.lanes)
-                return _Lanes(a.base - b.base, a.stride - b.stride, a.lanes)
+                return _Lanes(binary(type(e), a.base, b.base), binary(type(e), a.stride, b.stride), a.lanes)
         case ir.Mul():
             a, b = _lanes(e.a), _lanes(e.b)
             if a and b and value_of(b.stride) == 0:
-                return _Lanes(a.base * b.base, a.stride * b.base, a.lanes)
+                return _Lanes(binary(ir.Mul, a.base, b.base), binary(ir.Mul, a.stride, b.base), a.lanes)
             if a and b and value_of(a.stride) == 0:
-                return _Lanes(b.base * a.base, b.stride * a.base, a.lanes)
+                return _Lanes(binary(ir.Mul, b.base, a.base), binary(ir.Mul, b.stride, a.base), a.lanes)
     return None
 
 

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from vtakit.compiler.codegen.llvm.builder import Builder, Declarations, Value
+from vtakit.compiler.codegen.llvm.builder import Builder, Value
+from vtakit.compiler.codegen.llvm.declarations import Declarations
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.dtypes import DType
 

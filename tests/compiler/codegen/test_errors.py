@@ -4,8 +4,9 @@ import pytest
 from codegen_cases import buffer, loop, ramp
 from support import raises
 
-from vtakit.compiler.codegen.llvm.builder import Builder, Declarations, Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.builder import Builder, Value, float_constant, int_constant
 from vtakit.compiler.codegen.llvm.compile import compile_for
+from vtakit.compiler.codegen.llvm.declarations import Declarations
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.passes import machine_code
 from vtakit.compiler.codegen.llvm.target import Target

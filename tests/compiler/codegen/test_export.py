@@ -2,6 +2,7 @@
 
 import ctypes
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -58,6 +59,13 @@ def scale(parallel: st.LoopKind = st.LoopKind.SERIAL) -> st.Function:
     check = st.Evaluate(effect("assert_that", ir.LT(n, ir.IntImm(100)), "n is under 100"))
     return st.Function("scale", (a, b, double, on), st.seq(
         check, loop(i, n, loop(j, 4, st.Store(fb, (i * 4 + j,), value)), kind=parallel)))
+
+
+def test_llvm_is_loaded_by_the_first_compilation_only():
+    """Expressions and schedules, and even the code generator's modules, do without it."""
+    modules = "vtakit.te, vtakit.runtime.build, vtakit.compiler.codegen.llvm.compile"
+    code = f"import sys, {modules}; sys.exit('llvmlite' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_header_says_what_the_function_takes():
