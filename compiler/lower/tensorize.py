@@ -132,8 +132,8 @@ class Tensorize:
         plan, a = self.plan, self.analyzer
         sets = {leaf: Interval(value, value) for leaf, value in leaves.items()}
         for leaf in self.inner:
-            extent = plan.extents[leaf]
-            sets[leaf] = Interval(const(0, extent.dtype), a.simplify(extent - 1))
+            length = plan.extents[leaf]
+            sets[leaf] = Interval(const(0, length.dtype), a.simplify(length - 1))
         found = pass_intervals(plan.stage.relations, sets, plan.extents, a)
         tiles = {}
         for axis in self.op.root_iter_vars:

@@ -154,8 +154,8 @@ def test_statement_36_a_mismatch_shows_both_bodies_and_the_stage():
     with pytest.raises(LowerError) as error:
         lower(s, [a, b, c])
     assert str(error.value) == (
-        "tensorize of stage 'C' at 'i_inner' by 'vadd': its loops compute x[i] - y[i], the intrinsic x[i] + y[i]: use an intrinsic "
-        "of the same body and types"
+        "tensorize of stage 'C' at 'i_inner' by 'vadd': its loops compute x[i] - y[i], the intrinsic x[i] + y[i]: use an "
+        "intrinsic of the same body and types"
     )
 
 
@@ -167,8 +167,8 @@ def test_statement_37_another_type():
     with pytest.raises(LowerError) as error:
         lower(s, [a, b, c])
     assert str(error.value) == (
-        "tensorize of stage 'C' at 'i_inner' by 'vadd': it reads A of int16, the intrinsic x of int32: use an intrinsic of the same "
-        "body and types"
+        "tensorize of stage 'C' at 'i_inner' by 'vadd': it reads A of int16, the intrinsic x of int32: use an intrinsic of the "
+        "same body and types"
     )
 
 
@@ -204,8 +204,8 @@ def test_a_reduction_that_goes_on_and_an_intrinsic_without_update():
     with pytest.raises(LowerError) as error:
         lower(s, args)
     assert str(error.value) == (
-        "tensorize of stage 'C' at 'i_inner' by 'gemv': the loop 'k_outer' around it continues its reduction, but it has no update: "
-        "give it (body, reset, update)"
+        "tensorize of stage 'C' at 'i_inner' by 'gemv': the loop 'k_outer' around it continues its reduction, but it has "
+        "no update: give it (body, reset, update)"
     )
 
 
@@ -223,8 +223,8 @@ def test_memory_with_other_strides_than_the_intrinsic_wants():
     with pytest.raises(LowerError) as error:
         lower(s, [a, c])
     assert str(error.value) == (
-        "tensorize of stage 'C' at 'i_inner' by 'z': x has stride 4 in dimension 0, A has 16: declare the intrinsic's buffer with a "
-        "variable as its stride, or copy the tile by cache_read or cache_write"
+        "tensorize of stage 'C' at 'i_inner' by 'z': x has stride 4 in dimension 0, A has 16: declare the intrinsic's buffer "
+        "with a variable as its stride, or copy the tile by cache_read or cache_write"
     )
 
 
