@@ -15,7 +15,7 @@ from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, subexpressions, substitute
 from vtakit.compiler.lower.axes import coming_from, pass_extents, pass_intervals, pass_values
 from vtakit.compiler.lower.errors import LowerError
-from vtakit.compiler.lower.plan import Level, Plan, Plans, is_launch, scope_rank, thread_rank
+from vtakit.compiler.lower.plan import Level, Plan, Plans, is_launch, loop_var, scope_rank, thread_rank
 from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
 from vtakit.compiler.te.tensor import Tensor
 
@@ -241,7 +241,7 @@ class Bounds:
             plan.ranges[axis] = Range(substitute(low, at), substitute(extent, at))
         plan.extents = {axis: substitute(extent, at) for axis, extent in plan.extents.items()}
         plan.values = pass_values(plan.stage.relations, plan.leaves, plan.extents)
-        inside = data - {value for value in plan.leaves.values() if isinstance(value, Var)}
+        inside: set[Var] = set()
         for leaf in reversed(plan.stage.leaf_iter_vars):
             value = plan.leaves[leaf]
             if isinstance(value, Var) and not is_launch(plan.tag(leaf)):
@@ -262,7 +262,7 @@ class Bounds:
             return self._thread(plan, leaf, tag, extent)
         if int_value(extent) == 1 and not tag:
             return const(0, leaf.var.dtype)
-        return leaf.var
+        return loop_var(leaf)  # not the axis's own variable: that counts from the axis's first value, a loop from 0
 
     def _share(self, plan: Plan, tag: str, extent: Expr) -> tuple[Var, Expr]:
         """The variable and length of a thread axis in the plan's kernel; it has `extent` if nothing said otherwise before."""
