@@ -47,7 +47,9 @@ def across_threads(nests: "Nests", plan: Plan, op: ComputeOp, reducing: set[Iter
         f"{stage.label}_part", term.iters, where, update_body(plan, term, nests.read, own),
     )
     for leaf in reversed(serial):
-        update = nests.loop(plan, leaf, leaf.var, update)
+        value = plan.leaves[leaf]
+        assert isinstance(value, Var), "a serial loop has a variable"
+        update = nests.loop(plan, leaf, value, update)
 
     end = Point(plan, {axis: plan.values[axis] for axis in op.axis}, nests.analyzer)
     data = coming_from(relations, op.axis)

@@ -15,7 +15,7 @@ from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, subexpressions, substitute
 from vtakit.compiler.lower.axes import coming_from, pass_extents, pass_intervals, pass_values
 from vtakit.compiler.lower.errors import LowerError
-from vtakit.compiler.lower.plan import Level, Plan, Plans, is_launch, scope_rank, thread_rank
+from vtakit.compiler.lower.plan import Level, Plan, Plans, is_launch, loop_var, scope_rank, thread_rank
 from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
 from vtakit.compiler.te.tensor import Tensor
 
@@ -45,7 +45,8 @@ class Bounds:
         self.plans, self.given, self.analyzer = plans, given, analyzer
         self.launches: dict[Plan, Launch] = {}
         self.kernels = {
-            plan.root() for plan in plans.all for leaf in plan.stage.leaf_iter_vars if is_launch(plan.tag(leaf))
+            plan.root() for plan in plans.all
+            if plan.stage.threads_around or any(is_launch(plan.tag(leaf)) for leaf in plan.stage.leaf_iter_vars)
         }
         for plan in reversed(plans.all):
             if not isinstance(plan.op, PlaceholderOp):
@@ -210,6 +211,9 @@ class Bounds:
         tags = {leaf: tag for leaf in stage.leaf_iter_vars if (tag := plan.tag(leaf))}
         roots = {axis: range_.extent for axis, range_ in plan.ranges.items()}
         plan.extents = pass_extents(stage.relations, roots, tags.keys(), analyzer)
+        for thread in stage.threads_around:
+            if thread.dom is not None and is_launch(thread.thread):
+                self._share(plan, thread.thread, thread.dom.extent)
         for leaf in stage.leaf_iter_vars:
             plan.leaves[leaf] = self._leaf_value(plan, leaf, tags.get(leaf, ""))
         plan.values = pass_values(stage.relations, plan.leaves, plan.extents)
@@ -237,7 +241,7 @@ class Bounds:
             plan.ranges[axis] = Range(substitute(low, at), substitute(extent, at))
         plan.extents = {axis: substitute(extent, at) for axis, extent in plan.extents.items()}
         plan.values = pass_values(plan.stage.relations, plan.leaves, plan.extents)
-        inside = data - {value for value in plan.leaves.values() if isinstance(value, Var)}
+        inside: set[Var] = set()
         for leaf in reversed(plan.stage.leaf_iter_vars):
             value = plan.leaves[leaf]
             if isinstance(value, Var) and not is_launch(plan.tag(leaf)):
@@ -258,18 +262,21 @@ class Bounds:
             return self._thread(plan, leaf, tag, extent)
         if int_value(extent) == 1 and not tag:
             return const(0, leaf.var.dtype)
-        return leaf.var
+        return loop_var(leaf)  # not the axis's own variable: that counts from the axis's first value, a loop from 0
+
+    def _share(self, plan: Plan, tag: str, extent: Expr) -> tuple[Var, Expr]:
+        """The variable and length of a thread axis in the plan's kernel; it has `extent` if nothing said otherwise before."""
+        launch = self.launch(plan)
+        var = launch.var(tag)
+        if tag not in launch.extents:
+            launch.extents[tag] = extent
+            self.analyzer.bind(var, Range(const(0, var.dtype), extent))
+        return var, launch.extents[tag]
 
     def _thread(self, plan: Plan, leaf: IterVar, tag: str, extent: Expr) -> Var:
-        launch = self.launch(plan)
         thread = plan.stage.note(leaf).thread
         given = thread.dom.extent if thread is not None and thread.dom is not None else None
-        have = launch.extents.get(tag)
-        want = given if given is not None else extent
-        var = launch.var(tag)
-        if have is None:
-            have = launch.extents[tag] = want
-            self.analyzer.bind(var, Range(const(0, var.dtype), want))
+        var, have = self._share(plan, tag, given if given is not None else extent)
         if not self.analyzer.prove(extent <= have) or (given is not None and not self.analyzer.prove_equal(given, have)):
             raise LowerError(
                 f"axis {leaf.name!r} of stage {plan.stage.label!r} has {extent} iterations on {tag}, which has {have} in the "

@@ -19,6 +19,7 @@ from vtakit.compiler.lower.blocks import Point, compute_body, init_body, point_o
 from vtakit.compiler.lower.bounds import Bounds
 from vtakit.compiler.lower.memory import Memory
 from vtakit.compiler.lower.plan import Plan, is_launch, loop_var, scope_rank, thread_rank
+from vtakit.compiler.lower.prefetch import prefetches
 from vtakit.compiler.lower.tensorize import tensorized
 from vtakit.compiler.schedule.relations import Mark, Relation
 from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
@@ -94,6 +95,7 @@ class Nests:
         """The stage's loops around `body`, with the stages that stand within each, and what goes just before one."""
         for leaf in reversed(plan.stage.leaf_iter_vars):
             body = self._pipeline(self.within.get((plan, leaf), ()), body)
+            body = st.seq(*prefetches(self, plan, leaf), body)
             value = plan.leaves[leaf]
             if isinstance(value, Var) and not is_launch(plan.tag(leaf)) and leaf not in leave_out:
                 body = self.loop(plan, leaf, value, body)
@@ -129,6 +131,8 @@ class Nests:
     def _thread_conditions(self, plan: Plan, own: bool) -> list[Expr]:
         """Which threads run the stage: those that its loops have iterations for, and one of those that it does not use."""
         launch, found, used = self.bounds.launches[plan.root()], [], set()
+        if plan.stage.store_predicate is not None:  # it says which of the threads around store
+            used |= {thread.thread for thread in plan.stage.threads_around}
         for leaf in plan.stage.leaf_iter_vars:
             tag = plan.tag(leaf)
             if is_launch(tag):
@@ -159,12 +163,15 @@ class Nests:
         return self.loops(plan, with_regions(plan.stage.label, point.iters, where, body))
 
     def _threads_of(self, plan: Plan) -> dict[Var, Expr]:
-        """The variables of the thread axes that a person named, as those of the launch."""
+        """The variables of the thread axes that a person named in a kernel, as those of its launch."""
+        launch = self.bounds.launches.get(plan.root())
         found: dict[Var, Expr] = {}
-        for level in plan.around():
-            thread = level.plan.stage.note(level.axis).thread
-            if thread is not None:
-                found[thread.var] = level.plan.leaves[level.axis]
+        for other in self.bounds.plans.all if launch is not None else ():
+            if launch is not None and other.root() is plan.root():
+                threads = [other.stage.note(leaf).thread for leaf in other.stage.leaf_iter_vars]
+                for thread in (*threads, *other.stage.threads_around):
+                    if thread is not None and thread.thread in launch.vars:
+                        found[thread.var] = launch.vars[thread.thread]
         return found
 
     def read(self, load: ir.ProducerLoad) -> Expr:

@@ -76,17 +76,19 @@ class Covered:
         """A condition on running loops that is not understood."""
         used = {var for it in self.site.block.iters for var in free_vars(it.binding)}
         self.still: list[Expr] = []
+        idle = moving - used
+        chosen: dict[Var, Expr] = {var: const(0, var.dtype) for var in idle}  # an iteration of the loops that change nothing
+        for condition in left:
+            match condition:
+                case ir.EQ(a=Var() as var, b=ir.IntImm() as value) if var in idle:
+                    chosen[var] = value
         for condition in left:
             variables = free_vars(condition) & moving
             if not variables:
                 self.still.append(condition)
-            elif variables & used or not self._holds_at_start(condition, variables):
+            elif not variables <= idle or not self.program.analyzer.prove(substitute(condition, chosen)):
                 return f"the condition {condition}"
         return ""
-
-    def _holds_at_start(self, condition: Expr, variables: set[Var]) -> bool:
-        """Whether a condition on loops that change nothing that is written holds in the first iteration of them."""
-        return self.program.analyzer.prove(substitute(condition, {var: const(0, var.dtype) for var in variables}))
 
     def holds(self, write: Access, box: Sequence[tuple[Expr, Expr]], holding: Sequence[Expr]) -> bool:
         """Whether a write of the block covers a box (first and last index a dimension) where `holding` holds."""

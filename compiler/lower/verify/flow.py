@@ -12,7 +12,7 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.stmt import LoopKind
-from vtakit.compiler.ir.values import const
+from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, loads, substitute
 from vtakit.compiler.lower.verify.cover import covered
 from vtakit.compiler.lower.verify.program import Access, Program, effects, meet
@@ -132,9 +132,12 @@ class _Read:
         )
 
     def whole(self, before: Sequence[Access]) -> bool:
-        """Whether all of a buffer that is allocated outside all loops was written: then what is read lies in it or nowhere."""
+        """Whether all of a buffer was written of which only sizes that are not known leave open what is read.
+
+        Then it lies in the buffer or nowhere; the tensor expression says so, and the verifier takes it at its word.
+        """
         home = self.program.allocations.get(self.read.buffer, ())
-        if any(isinstance(s, st.For) for s, _ in home):
+        if any(isinstance(s, st.For) for s, _ in home) or not self.open_to_sizes():
             return False
         first: list[tuple[Expr, Expr]] = [(const(0, e.dtype), const(0, e.dtype)) for e in self.read.buffer.shape]
         last = [(e - 1, e - 1) for e in self.read.buffer.shape]
@@ -144,6 +147,16 @@ class _Read:
             if all(_covers(self.program, write, depth, box, some) for box in (first, last)) and self.unfinished(before) is None:
                 return True
         return False
+
+    def open_to_sizes(self) -> bool:
+        """Whether each index is certain to be within the buffer, or unbounded or beside a size that is not a constant."""
+        a = self.program.analyzer
+        with a.given(all_of(*self.holding)):
+            for (first, last), extent in zip(self.box, self.read.buffer.shape, strict=True):
+                bounded = a.bounds(first).lo > float("-inf") and a.bounds(last).hi < float("inf") and int_value(extent) is not None
+                if bounded and not (a.prove(first >= 0) and a.prove(last < extent)):
+                    return False
+        return True
 
     def carried(self) -> bool:
         """Whether earlier iterations of serial loops around wrote the rows that are read, and something before them the first."""

@@ -378,3 +378,31 @@ def test_an_argument_of_another_program():
     with pytest.raises(LowerError) as error:
         lower(te.create_schedule(a1.op), [a, other, a1])
     assert str(error.value) == "argument 'A' of 'main' is no tensor that the schedule reads or computes: leave it out"
+
+
+def test_a_prefetch_of_the_next_tile():
+    a, a1 = copies((32, 64), 1)
+    s = te.create_schedule(a1.op)
+    outer, _ = s[a1].split(a1.op.axis[0], 4)
+    s[a1].prefetch(a, outer, 1)
+    function = lower(s, [a, a1])
+    assert extents(function)["line0"] == "4"
+    assert extents(function)["line1"] == "4", "64 elements of 4 bytes are 4 lines"
+    assert str(blocks(function)["A1_prefetch"].body) == (
+        "prefetch(address_of(A[min(i0_outer * 4 + line0, 27) + 4, line1 * 16], 0, 'r'))"
+    )
+    x = ints(32, 64)
+    assert np.array_equal(run(s, [a, a1], x), x + 1)
+
+
+def test_a_store_predicate_and_threads_around():
+    a = te.placeholder((8, 16), "int32", name="A")
+    k = te.reduce_axis((0, 16), name="k")
+    c = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    tx = te.thread_axis((0, 4), "threadIdx.x")
+    s[c].env_threads(tx)
+    s[c].set_store_predicate(tx.var == 2)
+    assert predicates(lower(s, [a, c])) == {"C_init": "threadIdx.x == 2", "C": "threadIdx.x == 2"}
+    x = ints(8, 16)
+    assert np.array_equal(run(s, [a, c], x), x.sum(1))

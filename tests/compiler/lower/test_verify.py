@@ -96,7 +96,7 @@ outputs: not every element of the output C is certain to be written
 hint: let the loops around the block cover its axes"""
 
 
-# -- names -----------------------------------------------------------------------------------------------------------------
+# -- names ---------------------------------------------------------------------------------------------------------------
 
 def test_names_a_variable_that_nothing_sets():
     stray = Var("stray")
@@ -134,7 +134,7 @@ def test_names_a_wrong_number_of_indices():
     assert broken(program).startswith("names: the buffer C has 1 dimensions, used with 2 indices;")
 
 
-# -- bindings and declarations ------------------------------------------------------------------------------------------------
+# -- bindings and declarations -------------------------------------------------------------------------------------------
 
 def test_bindings_an_iterator_beyond_its_domain():
     assert broken(copy_over(9)) == (
@@ -188,7 +188,7 @@ def test_declared_a_region_around_what_is_read():
     verify(function(A, C, body=one))
 
 
-# -- loops that run together --------------------------------------------------------------------------------------------------
+# -- loops that run together ---------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize(("kind", "thread", "word"), [
     (LoopKind.PARALLEL, "", "parallel"), (LoopKind.VECTORIZED, "", "vectorised"),
@@ -267,7 +267,7 @@ def test_barriers_pitfall_8_all_threads_reach_each(divergent):
         verify(program)
 
 
-# -- values -------------------------------------------------------------------------------------------------------------------
+# -- values --------------------------------------------------------------------------------------------------------------
 
 def staged(first: int, width: int, shift: int = 0, swapped: bool = False) -> st.Function:
     """T = A in a loop, then C[i] = T[i + shift]."""
@@ -342,7 +342,7 @@ def test_outputs_two_indices_of_one_loop():
     assert broken(function(c, body=body)).startswith("outputs: not every element of the output C is certain to be written;")
 
 
-# -- limits of a device (statement 49) -------------------------------------------------------------------------------------------
+# -- limits of a device (statement 49) -----------------------------------------------------------------------------------
 
 def on_threads(scope: str = "shared", threads: int = 32):
     a, a1, a2 = copies((128,))
@@ -394,7 +394,7 @@ def test_double_buffers_need_twice_the_memory():
     assert broken(lower(s, args), Limits(scope_bytes={"shared": 255})).startswith("memory: 256 bytes of shared memory")
 
 
-# -- it is right about what runs --------------------------------------------------------------------------------------------------
+# -- it is right about what runs -----------------------------------------------------------------------------------------
 
 STAGED = [(first, n, shift) for first in (0, 1) for n in (6, 7, 8) for shift in (0, 1, 2) if first + n <= 8]
 
