@@ -35,7 +35,10 @@ async def started(dut, seed, timing, withheld, late):
 
 
 @cocotb.test()
-@cocotb.parametrize(stall=STALLS, withheld=STALLS, late=STALLS, latency=[1, 20], wants=["any", "data", "both"])
+@cocotb.parametrize(
+    ("stall", STALLS), ("withheld", STALLS), ("late", STALLS),
+    (("latency", "wants"), [(1, "any"), (20, "data"), (20, "both")]),
+)
 async def writes_what_the_strobes_name(dut, stall, withheld, late, latency, wants):
     timing = Timing(latency=latency, stall=stall, wants=wants)
     bench, memory, _, data, bursts, beats, image = await started(dut, stall + withheld + late, timing, withheld, late)
