@@ -17,11 +17,14 @@ import numpy as np
 
 from vtakit import te
 from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.ir.stmt import For, LoopKind
 from vtakit.compiler.ir.values import const, int_value
-from vtakit.compiler.ir.walk import substitute
+from vtakit.compiler.ir.walk import statements, substitute
 from vtakit.compiler.lower import LowerError, VerifyError, lower
 from vtakit.compiler.lower.interpreter import interpret
+from vtakit.compiler.passes import PassError, lower_late
 from vtakit.compiler.te.operation import PlaceholderOp
+from vtakit.runtime.cpu.function import build
 
 Array = np.ndarray
 
@@ -323,6 +326,8 @@ def compare(source: Program, schedule: Any, seed: int, want: list[Array], runner
         return error.rule
     except LowerError:
         return "lower"
+    except PassError:
+        return "passes"
     for tensor, x, y in zip(source.args, want, got, strict=True):
         if not np.array_equal(x, y):
             at = tuple(int(i) for i in np.argwhere(x != y)[0])
@@ -390,23 +395,36 @@ def fuzz(seed: int, count: int, runner: Runner = interpret, log: Callable[[str],
     return refused
 
 
+def run_machine_code(function: Any, arrays: list[Array]) -> None:
+    """Run a function as machine code; one with a GPU's threads, or that no processor's code is made of, by the interpreter."""
+    if any(isinstance(s, For) and s.kind is LoopKind.THREAD for s in statements(function.body)):
+        interpret(function, arrays)
+        return
+    build(lower_late(function))(*arrays)
+
+
+DEVICES: dict[str, Runner] = {"interpreter": interpret, "llvm": run_machine_code}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--device", choices=[*DEVICES], default="interpreter", help="what runs the scheduled program")
     parser.add_argument("--keep-going", action="store_true", help="print all failures, one line each")
     args = parser.parse_args()
+    runner = DEVICES[args.device]
     if args.keep_going:
         total: Counter[str] = Counter()
         for seed in range(args.seed, args.seed + args.count):
             try:
-                total += fuzz(seed, 1)
+                total += fuzz(seed, 1, runner)
             except AssertionError as error:
                 total["FAILED"] += 1
                 print(f"{seed}: {str(error).splitlines()[0][:200]}", flush=True)
         print(total)
         return 1 if total["FAILED"] else 0
-    print(fuzz(args.seed, args.count, log=print))
+    print(fuzz(args.seed, args.count, runner, log=print))
     return 0
 
 
