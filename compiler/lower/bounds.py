@@ -228,8 +228,8 @@ class Bounds:
         for leaf in plan.stage.leaf_iter_vars:
             if is_launch(plan.tag(leaf)) and data & free_vars(plan.extents[leaf]):
                 raise LowerError(
-                    f"axis {leaf.name!r} of stage {plan.stage.label!r} has {plan.extents[leaf]} iterations, as another axis says, and "
-                    f"{plan.tag(leaf)} has the same number everywhere: bind another loop"
+                    f"axis {leaf.name!r} of stage {plan.stage.label!r} has {plan.extents[leaf]} iterations, as another axis "
+                    f"says, and {plan.tag(leaf)} has the same number everywhere: bind another loop"
                 )
         at = {axis.var: self.analyzer.simplify(plan.ranges[axis].min + plan.values[axis]) for axis in op.axis}
         for axis in op.reduce_axis:

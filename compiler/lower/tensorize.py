@@ -10,8 +10,8 @@ from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value, wrap
 from vtakit.compiler.ir.walk import loads, map_stmt, substitute_stmt
-from vtakit.compiler.lower import blocks
 from vtakit.compiler.lower.axes import coming_from, parents, pass_values
+from vtakit.compiler.lower.blocks import Point, point_of, translate
 from vtakit.compiler.lower.matching import Match, Operand
 from vtakit.compiler.lower.plan import Plan, is_launch, loop_var
 from vtakit.compiler.lower.tile import Intrinsic, Tile
@@ -34,7 +34,7 @@ class Writer:
 
     def __init__(self, tile: Tile, match: Match) -> None:
         self.tile, self.match = tile, match
-        self.params = {var: blocks.translate(e, {}, tile.nests.read) for var, e in match.values.items()}
+        self.params = {var: translate(e, {}, tile.nests.read) for var, e in match.values.items()}
 
     def inputs(self) -> Places:
         """Where the intrinsic's input buffers are in the program."""
@@ -93,9 +93,9 @@ class Writer:
             it, starts[axis.var] = self.tile.count(axis, self.tile.analyzer.simplify(plan.ranges[axis].min + values[axis]))
             iters.append(it)
         mine = [relation for relation in relations if any(axis in data for axis in parents(relation))]
-        point = blocks.Point(plan, {axis: values[axis] for axis in self.tile.op.axis}, self.tile.analyzer)
+        point = Point(plan, {axis: values[axis] for axis in self.tile.op.axis}, self.tile.analyzer)
         where = self.tile.nests.where(plan, point, values, mine)
-        body: st.Stmt = self.block(f"{plan.stage.label}_reset", iters, where, {}, self.outputs(starts))(code, adds=False)
+        body: st.Stmt = self.block(f"{plan.stage.label}_init", iters, where, {}, self.outputs(starts))(code, adds=False)
         for leaf, var in reversed(loops):
             body = self.tile.nests.loop(plan, leaf, var, body)
         return body
@@ -119,7 +119,7 @@ class Writer:
                 self.tile.fail(
                     f"the operand {declared.name} has {strides}",
                     "declare the operand's buffer with strides that are variables, or keep the tile compact in a cache")
-        first = blocks.point_of(buffer, operand.base, origin)
+        first = point_of(buffer, operand.base, origin)
         return st.Region(buffer, tuple([Range(self.tile.analyzer.simplify(i), n) for i, n in zip(first, sizes, strict=True)]))
 
     def code(self, body: st.Stmt, places: Places) -> st.Stmt:
@@ -156,6 +156,9 @@ class Writer:
             return e.rebuild(on_expr)
 
         def on_stmt(s: st.Stmt) -> st.Stmt:
+            if isinstance(s, st.For | st.LetStmt):  # the code may stand in the program more than once
+                own = Var(s.var.name, s.var.dtype)
+                return s.replace(var=own, body=substitute_stmt(s.body, {s.var: own}))
             if isinstance(s, st.Store) and s.buffer in places:
                 load = at(s.buffer, s.indices)
                 return s.replace(buffer=load.buffer, indices=load.indices)

@@ -14,8 +14,8 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.values import const, int_value, value_of
 from vtakit.compiler.ir.walk import free_vars, substitute
-from vtakit.compiler.lower import blocks
 from vtakit.compiler.lower.axes import pass_intervals, pass_values
+from vtakit.compiler.lower.blocks import Point
 from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.matching import Match
 from vtakit.compiler.lower.plan import Plan
@@ -126,7 +126,7 @@ class Tile:
     def _guard(self) -> Expr:
         """The condition under which the stage's block runs; it may not tell the inner iterations apart."""
         plan = self.plan
-        point = blocks.Point(plan, {axis: plan.values[axis] for axis in self.op.root_iter_vars}, self.analyzer)
+        point = Point(plan, {axis: plan.values[axis] for axis in self.op.root_iter_vars}, self.analyzer)
         found = self.nests.where(plan, point, plan.values, plan.stage.relations)
         moving = {v for leaf in self.inner if isinstance(v := plan.leaves[leaf], Var)} | {it.var for it in point.iters}
         if free_vars(found) & moving:
@@ -189,12 +189,20 @@ class Tile:
             return isinstance(have, ir.Reduce) and self._one_term(have) and found.expr(
                 substitute(have.source[have.value_index], inside), substitute(want, still))
         if not isinstance(have, ir.Reduce) or not isinstance(want, ir.Reduce):
-            return found.expr(substitute(have, inside), substitute(want, still))
+            return self._alike(found, substitute(have, inside), substitute(want, still))
         a, b = have.combiner, want.combiner
         same = a is b or (str(a), str(a.identity), a.lhs[0].dtype) == (str(b), str(b.identity), b.lhs[0].dtype)
         plain = value_of(have.condition) == 1 and value_of(want.condition) == 1 and not have.init and not want.init
-        return same and plain and all(
-            found.expr(substitute(x, inside), substitute(y, still)) for x, y in zip(have.source, want.source, strict=True))
+        pairs = zip(have.source, want.source, strict=True)
+        return same and plain and all(self._alike(found, substitute(x, inside), substitute(y, still)) for x, y in pairs)
+
+    def _alike(self, found: Match, have: Expr, want: Expr) -> bool:
+        """Whether the expressions match in their normal forms, or as they stand."""
+        a, before = self.analyzer, (dict(found.operands), dict(found.values))
+        if found.expr(a.simplify(have), a.simplify(want)):
+            return True
+        found.operands, found.values = before
+        return found.expr(have, want)
 
     def _one_term(self, reduce: ir.Reduce) -> bool:
         """Whether all of a reduction is one term, so that the term is its value."""

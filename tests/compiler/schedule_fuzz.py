@@ -8,7 +8,8 @@ import argparse
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,7 +78,9 @@ class Build:
         width, stride, dilation = self.rng.randint(1, 4), self.rng.randint(1, 3), self.rng.randint(1, 2)
         a = te.placeholder((n * stride + width * dilation,), "int32", name="A")
         b = te.compute(a.shape, lambda i: a[i] + 1, name="B")
-        c = te.compute((n,), lambda i: sum((b[i * stride + d * dilation] * (d + 1) for d in range(1, width)), b[i * stride]), name="C")
+        c = te.compute(
+            (n,), lambda i: sum((b[i * stride + d * dilation] * (d + 1) for d in range(1, width)), b[i * stride]), name="C",
+        )
         d = te.compute((n,), lambda i: c[i] * 3, name="D")
         return [d], [a, d]
 
@@ -102,9 +105,9 @@ class Build:
         return [d], [a, w, d]
 
     def matmul(self) -> tuple[list[Any], list[Any]]:
-        (m, _), (n, _), (l, _) = self.size(), self.size(), self.size()
-        a, b = te.placeholder((m, l), "int32", name="A"), te.placeholder((n, l), "int32", name="B")
-        k = te.reduce_axis((0, l), name="k")
+        (m, _), (n, _), (depth, _) = self.size(), self.size(), self.size()
+        a, b = te.placeholder((m, depth), "int32", name="A"), te.placeholder((n, depth), "int32", name="B")
+        k = te.reduce_axis((0, depth), name="k")
         c = te.compute((m, n), lambda i, j: te.sum(a[i, k] * b[j, k], axis=k), name="C")
         if self.rng.random() < 0.5:
             return [c], [a, b, c]
@@ -114,10 +117,10 @@ class Build:
     def normalise(self) -> tuple[list[Any], list[Any]]:
         (m, _), (n, _) = self.size(), self.size()
         a = te.placeholder((m, n), "int32", name="A")
-        k, l = te.reduce_axis((0, n), name="k"), te.reduce_axis((0, n), name="l")
+        k, r = te.reduce_axis((0, n), name="k"), te.reduce_axis((0, n), name="r")
         top = te.compute((m,), lambda i: te.max(a[i, k], axis=k), name="T")
         b = te.compute((m, n), lambda i, j: a[i, j] - top[i], name="B")
-        total = te.compute((m,), lambda i: te.sum(b[i, l], axis=l), name="S")
+        total = te.compute((m,), lambda i: te.sum(b[i, r], axis=r), name="S")
         c = te.compute((m, n), lambda i, j: b[i, j] * total[i], name="C")
         return [c], [a, c]
 
@@ -160,10 +163,12 @@ class Build:
     def largest(self) -> tuple[list[Any], list[Any]]:
         m, n = self.rng.randint(1, 6), self.rng.randint(1, 9)
         a = te.placeholder((m, n), "int32", name="A")
-        pick = te.comm_reducer(
-            lambda x, y: (te.select(te.any(x[1] > y[1], te.all(x[1] == y[1], x[0] < y[0])), x[0], y[0]), te.select(x[1] >= y[1], x[1], y[1])),
-            lambda t0, t1: (te.const(1 << 20, t0), te.min_value(t1)), name="argmax",
-        )
+
+        def better(x: Any, y: Any) -> tuple[Any, Any]:
+            first = te.any(x[1] > y[1], te.all(x[1] == y[1], x[0] < y[0]))
+            return te.select(first, x[0], y[0]), te.select(x[1] >= y[1], x[1], y[1])
+
+        pick = te.comm_reducer(better, lambda t0, t1: (te.const(1 << 20, t0), te.min_value(t1)), name="argmax")
         k = te.reduce_axis((0, n), name="k")
         i, v = te.compute((m,), lambda r: pick((k.var, a[r, k]), axis=k), name="C")
         return [i], [a, i, v]
@@ -180,8 +185,8 @@ class Build:
 
 
 KINDS = (
-    "chain", "stencil", "blur", "padded_conv", "matmul", "normalise", "transposed", "reshaped", "triangular", "two_outputs", "gather",
-    "largest", "running",
+    "chain", "stencil", "blur", "padded_conv", "matmul", "normalise", "transposed", "reshaped", "triangular", "two_outputs",
+    "gather", "largest", "running",
 )
 
 
@@ -202,7 +207,8 @@ class Scheduler:
     def __init__(self, schedule: Any, rng: random.Random, refused: Counter[str]) -> None:
         self.s, self.rng, self.refused = schedule, rng, refused
         self.gpu = rng.random() < 0.2
-        self.threads = {tag: te.thread_axis(tag=tag) for tag in ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread")}
+        tags = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread")
+        self.threads = {tag: te.thread_axis(tag=tag) for tag in tags}
 
     def run(self, count: int) -> None:
         moves: dict[str, int] = {
@@ -300,13 +306,14 @@ class DifferenceError(AssertionError):
     """Two schedules of one operator computed different things."""
 
 
-def check(seed: int, trace: Any, runner: Runner = interpret) -> str:
-    """Replay a trace on the operator of a seed; "" if it computes the same, else the rule that refused it."""
+def replayed(seed: int, steps: Sequence[Any]) -> tuple[Program, Any]:
+    """The operator of a seed and its schedule after those of the steps that can be done."""
     source = program(seed)
-    want = run(source, te.create_schedule([t.op for t in source.outputs]), seed)
     schedule = te.create_schedule([t.op for t in source.outputs])
-    trace.replay(schedule)
-    return compare(source, schedule, seed, want, runner)
+    for step in steps:
+        with suppress(te.ScheduleError):
+            schedule.replay(te.Trace((step,)))
+    return source, schedule
 
 
 def compare(source: Program, schedule: Any, seed: int, want: list[Array], runner: Runner) -> str:
@@ -338,21 +345,28 @@ def one(seed: int, refused: Counter[str], runner: Runner = interpret) -> Any:
 
 
 def shrink(seed: int, trace: Any, error: Exception, runner: Runner = interpret) -> Any:
-    """The trace without steps that the failure does not need."""
-    steps = list(trace.steps)
+    """The trace without steps that the failure does not need; steps that need one of those go with it."""
+    source = program(seed)
+    try:
+        want = run(source, te.create_schedule([t.op for t in source.outputs]), seed)
+    except Exception:  # the operator fails by itself
+        return te.Trace(())
+    steps = [*trace.steps]
     at = len(steps)
     while at > 0:
-        at -= 1
-        fewer = steps[:at] + steps[at + 1:]
-        try:
-            check(seed, te.Trace(tuple(fewer)), runner)
-        except te.ScheduleError:
-            continue
-        except Exception as other:
-            if type(other) is type(error):
-                steps = fewer
-                at = min(at, len(steps))
+        at = min(at, len(steps)) - 1
+        fewer, schedule = replayed(seed, steps[:at] + steps[at + 1:])
+        if len(schedule.trace.steps) < len(steps) and _fails(fewer, schedule, seed, want, error, runner):
+            steps = [*schedule.trace.steps]
     return te.Trace(tuple(steps))
+
+
+def _fails(source: Program, schedule: Any, seed: int, want: list[Array], error: Exception, runner: Runner) -> bool:
+    try:
+        compare(source, schedule, seed, want, runner)
+    except Exception as other:
+        return type(other) is type(error)
+    return False
 
 
 def fuzz(seed: int, count: int, runner: Runner = interpret, log: Callable[[str], None] = lambda text: None) -> Counter[str]:

@@ -99,16 +99,16 @@ class Covered:
             found = self._place(range_.min)
             if found is None:
                 return False
-            var, scale, offset = found
-            low, high = (offset, offset) if var is None else (self.first[var] * scale + offset, self.last[var] * scale + offset)
-            high = high + (range_.extent - 1)
-            goals += [low <= first, last <= high]
-            if scale != 1:
-                goals.append(scale <= range_.extent)  # or elements between two values of the iterator are left out
-            if var is not None:
-                goals += [(last - offset) // scale < end for end in self.ends[var]]
-                for value, index in zip(values, (first, last), strict=True):
-                    value[var] = (index - offset) // scale
+            var, times, offset = found
+            if var is None:
+                goals += [offset <= first, last <= offset + (range_.extent - 1)]
+                continue
+            if not a.prove(times <= range_.extent):
+                return False  # it leaves elements out
+            goals += [self.first[var] * times + offset <= first, last <= self.last[var] * times + offset + (range_.extent - 1)]
+            goals += [(last - offset) // times < end for end in self.ends[var]]
+            for value, index in zip(values, (first, last), strict=True):
+                value[var] = (index - offset) // times
         for condition in self.of_iters:
             if free_vars(condition) & {it.var for it in self.site.block.iters if it.kind is IterKind.REDUCE}:
                 continue  # it chooses terms, not elements
@@ -124,28 +124,29 @@ class Covered:
         found = self._place(write.ranges[dimension].min) if not self.reason and write.ranges else None
         if found is None:
             return None
-        var, scale, offset = found
-        if var is None:
-            return offset, offset
-        extent = write.ranges[dimension].extent
-        if scale != 1 and not self.program.analyzer.prove(scale <= extent):
-            return None
-        return self.first[var] * scale + offset, self.last[var] * scale + offset + (extent - 1)
+        var, times, offset = found
+        return (offset, offset) if var is None else (self.first[var] * times + offset, self.last[var] * times + offset)
 
-    def _place(self, index: Expr) -> tuple[Var | None, int, Expr] | None:
-        """The iterator that an index is, what it is multiplied by (a tile's extent), and what is added; None if it is no such."""
+    def _place(self, index: Expr) -> tuple[Var | None, Expr, Expr] | None:
+        """An index as an iterator times a constant and what is added to it; None if it is no such thing."""
         own = {it.var for it in self.site.block.iters}
-        if not own & free_vars(index):
-            return None, 1, index
+        one = const(1, index.dtype)
         match index:
-            case Var():
-                return index, 1, const(0, index.dtype)
-            case ir.Mul(a=Var() as var, b=ir.IntImm(value=scale)) if scale > 0:
-                return var, scale, const(0, index.dtype)
-            case ir.Add(a=scaled, b=offset) | ir.Sub(a=scaled, b=offset) if not own & free_vars(offset):
-                found = self._place(scaled)
-                if found is not None:
-                    return found[0], found[1], found[2] + offset if isinstance(index, ir.Add) else found[2] - offset
+            case Var() if index in own:
+                return index, one, const(0, index.dtype)
+            case ir.Mul(a=Var() as var, b=ir.IntImm() as times) if var in own:
+                return var, times, const(0, index.dtype)
+            case ir.Add(a=first, b=offset) if not own & free_vars(offset):
+                inner = self._place(first)
+                return (inner[0], inner[1], inner[2] + offset) if inner is not None else None
+            case ir.Add(a=offset, b=first) if not own & free_vars(offset):
+                inner = self._place(first)
+                return (inner[0], inner[1], inner[2] + offset) if inner is not None else None
+            case ir.Sub(a=first, b=offset) if not own & free_vars(offset):
+                inner = self._place(first)
+                return (inner[0], inner[1], inner[2] - offset) if inner is not None else None
+            case _ if not own & free_vars(index):
+                return None, one, index
         return None
 
 

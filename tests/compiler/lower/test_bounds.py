@@ -118,7 +118,8 @@ def test_statement_25_windows():
     assert np.array_equal(run(s, [b], shape=(6,)), 9 * np.arange(6) + 9)
 
     x = te.compute((12, 12), lambda i, j: i * 12 + j, name="X")
-    y = te.compute((10, 10), lambda i, j: sum((x[i + d, j + e] for d in range(3) for e in range(3)), te.const(0, "int32")), name="Y")
+    window = [(d, e) for d in range(3) for e in range(3)]
+    y = te.compute((10, 10), lambda i, j: sum((x[i + d, j + e] for d, e in window), te.const(0, "int32")), name="Y")
     s = te.create_schedule(y.op)
     s[x].compute_at(s[y], y.op.axis[1])
     assert shapes(lower(s, [y])) == {"X": (3, 3)}
@@ -241,8 +242,8 @@ def test_pitfall_7_two_extents_on_one_thread_axis_of_a_kernel():
     with pytest.raises(LowerError) as error:
         lower(s, [a, a2])
     assert str(error.value) == (
-        "axis 'i0_outer' of stage 'A1' has 32 iterations on threadIdx.x, which has 16 in the same kernel: split the axis so that it "
-        "has 16"
+        "axis 'i0_outer' of stage 'A1' has 32 iterations on threadIdx.x, which has 16 in the same kernel: split the axis so that "
+        "it has 16"
     )
 
 

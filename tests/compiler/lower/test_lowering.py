@@ -22,8 +22,9 @@ def matmul(n=12, m=10, depth=9):
 def test_the_program_of_a_tiled_matmul_as_text():
     a, b, c = matmul(8, 8, 8)
     s = te.create_schedule(c.op)
+    k = c.op.reduce_axis[0]
     io, jo, ii, ji = s[c].tile(*c.op.axis, 4, 3)
-    s[c].reorder(io, jo, c.op.reduce_axis[0], ii, ji)
+    s[c].reorder(io, jo, k, ii, ji)
     s[c].unroll(ii)
     assert str(vtakit.lower(s, [a, b, c], name="matmul")) == """\
 def matmul(A: int32[8, 8], B: int32[8, 8], C: int32[8, 8]):
@@ -31,13 +32,13 @@ def matmul(A: int32[8, 8], B: int32[8, 8], C: int32[8, 8]):
         for j_outer in range(3):
             for i_inner_init in unrolled(4):
                 for j_inner_init in range(3):
-                    block C_init(vi = i_outer * 4 + i_inner_init, vj = j_outer * 3 + j_inner_init) where j_outer * 3 + j_inner_init < 8:
+                    block C_init(vi = i_outer * 4 + i_inner_init, vj = {j}_init) where {j}_init < 8:
                         C[vi, vj] = 0
             for k in range(8):
                 for i_inner in unrolled(4):
                     for j_inner in range(3):
-                        block C(vi_1 = i_outer * 4 + i_inner, vj_1 = j_outer * 3 + j_inner, vk = k) where j_outer * 3 + j_inner < 8:
-                            C[vi_1, vj_1] = C[vi_1, vj_1] + A[vi_1, vk] * B[vk, vj_1]"""
+                        block C(vi_1 = i_outer * 4 + i_inner, vj_1 = {j}, vk = k) where {j} < 8:
+                            C[vi_1, vj_1] = C[vi_1, vj_1] + A[vi_1, vk] * B[vk, vj_1]""".replace("{j}", "j_outer * 3 + j_inner")
 
 
 @pytest.mark.parametrize("then", ["split", "fuse"])
@@ -95,7 +96,7 @@ def test_statement_30_one_guard_for_an_uneven_split_and_none_for_an_even_one(siz
 def test_statement_30_each_uneven_split_has_its_guard_once():
     a, a1, a2 = copies((10, 11))
     s = te.create_schedule(a2.op)
-    xo, yo, xi, _ = s[a2].tile(*a2.op.axis, 4, 4)
+    _, yo, xi, _ = s[a2].tile(*a2.op.axis, 4, 4)
     s[a2].split(xi, 3)
     s[a1].compute_at(s[a2], yo)
     assert predicates(lower(s, [a, a2])) == {
@@ -173,7 +174,12 @@ def test_statement_33_a_reduction_as_long_as_the_outer_index_says(cached):
     n = 7
     a = te.placeholder((n,), "int32", name="A")
     start = te.placeholder((n,), "int32", name="S")
-    c = te.compute((n,), lambda i: te.sum(a[(k := te.reduce_axis((0, i + 1), name="k"))], axis=k, init=start[i]), name="C")
+
+    def up_to(i):
+        k = te.reduce_axis((0, i + 1), name="k")
+        return te.sum(a[k], axis=k, init=start[i])
+
+    c = te.compute((n,), up_to, name="C")
     s = te.create_schedule(c.op)
     made = s.cache_write(c, "local") if cached else c
     s[made].split(s[made].op.reduce_axis[0], 3)
@@ -182,21 +188,25 @@ def test_statement_33_a_reduction_as_long_as_the_outer_index_says(cached):
 
 
 def test_pitfall_15_its_loop_must_be_within_that_of_the_index():
-    c = te.compute((5,), lambda i: te.sum(te.cast((k := te.reduce_axis((0, i + 1), name="k")).var, "int32"), axis=k), name="C")
+    def up_to(i):
+        k = te.reduce_axis((0, i + 1), name="k")
+        return te.sum(k.var, axis=k)
+
+    c = te.compute((5,), up_to, name="C")
     s = te.create_schedule(c.op)
     s[c].reorder(c.op.reduce_axis[0], c.op.axis[0])
     with pytest.raises(LowerError) as error:
         lower(s, [c])
     assert str(error.value) == (
-        "the length of loop 'k' of stage 'C' depends on 'i', whose loop is not around it: reorder them, and leave axes that others "
-        "depend on unfused with them"
+        "the length of loop 'k' of stage 'C' depends on 'i', whose loop is not around it: reorder them, and leave axes that "
+        "others depend on unfused with them"
     )
 
 
 def test_statement_13_data_and_reduction_axes_fused_together():
     a, b, c = matmul()
     s = te.create_schedule(c.op)
-    i, j = c.op.axis
+    _, j = c.op.axis
     fused = s[c].fuse(j, c.op.reduce_axis[0])
     s[c].split(fused, 7)
     x, y = ints(12, 9), ints(9, 10, seed=1)
@@ -353,7 +363,7 @@ def test_pitfall_4_an_index_of_64_bits():
 
 
 def test_an_input_that_is_no_argument():
-    a, a1 = copies((8,), 1)
+    _, a1 = copies((8,), 1)
     s = te.create_schedule(a1.op)
     with pytest.raises(LowerError) as error:
         lower(s, [a1])
