@@ -88,7 +88,7 @@ def test_parallel_loops_within_one_launch():
     b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
     c = te.compute((n,), lambda i: te.sqrt(b[i]) * 2.0 + 2.0, name="C")
     s = te.create_schedule(c.op)
-    outer, inner = s[c].split(s[c].op.axis[0], factor=8)
+    outer, _ = s[c].split(s[c].op.axis[0], factor=8)
     launch, outer = s[c].split(outer, nparts=1)
     s[b].compute_at(s[c], launch)
     s[b].parallel(s[b].op.axis[0])
