@@ -79,3 +79,25 @@ def test_a_target_that_is_none():
     b = te.compute((4,), lambda i: a[i], name="B")
     with raises(CodegenError, "'gpu' is no target: use 'llvm', or a Target of vtakit.compiler.codegen.llvm.target"):
         vtakit.build(te.create_schedule(b.op), [a, b], "gpu")
+
+
+def test_parallel_loops_within_one_launch():
+    """Statement 63: persistent parallel. OpenMP keeps its threads from one loop to the next, so the pragmas need do nothing."""
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
+    c = te.compute((n,), lambda i: te.sqrt(b[i]) * 2.0 + 2.0, name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(s[c].op.axis[0], factor=8)
+    launch, outer = s[c].split(outer, nparts=1)
+    s[b].compute_at(s[c], launch)
+    s[b].parallel(s[b].op.axis[0])
+    s[b].pragma(s[b].op.axis[0], "parallel_barrier_when_finish")
+    s[c].parallel(outer)
+    s[c].pragma(launch, "parallel_launch_point")
+    s[c].pragma(outer, "parallel_stride_pattern")
+    f = vtakit.build(s, [a, c])
+    assert f.compiled.text.count("@GOMP_parallel(") == 3  # declared, and called for each of the two loops
+    x, y = RNG.random(100, np.float32), np.zeros(100, np.float32)
+    f(x, y)
+    assert np.allclose(y, np.sqrt(x + 1) * 2 + 2, rtol=1e-6)
