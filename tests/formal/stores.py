@@ -87,7 +87,9 @@ class StoresRetireWhenWritten(Checker):
         self.prove(m, "a STORE retires only when all its bytes were accepted and answered",
                    ~(watching & retires & (before_it == 0)) | ~(written.answered - bound)[BYTES - 1])
         error = dut.axi.b.valid & dut.axi.b.ready & dut.axi.b.payload.resp[1]
-        its_own = watching & ~(written.answered - begin)[BYTES - 1] & (bound - written.answered - 1 < 1 << (BYTES - 1))
+        left = Signal(BYTES)  # bytes of the STORE that are not answered, as long as any of it is
+        m.d.comb += left.eq(bound - written.answered)
+        its_own = watching & ~(written.answered - begin)[BYTES - 1] & (left != 0) & ~left[-1]
         with m.If(error):
             self.prove(m, "a write's error is told at once", dut.status.fault == Fault.BUS_WRITE)
             self.prove(m, "it names the STORE whose bytes they were", ~its_own | (dut.status.fault_index == number))
