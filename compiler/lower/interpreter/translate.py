@@ -7,7 +7,6 @@ from typing import Any
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.iters import IterKind
-from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.values import int_value, value_of
 from vtakit.compiler.lower.interpreter.errors import InterpretError
 from vtakit.compiler.lower.interpreter.expressions import Expressions
@@ -151,11 +150,11 @@ class Statements:
 
     def _for(self, s: st.For) -> None:
         extent = self.exprs.code(s.extent)
-        if s.kind is LoopKind.THREAD and s.thread.startswith("threadIdx"):
+        if s.kind is st.LoopKind.THREAD and s.thread.startswith("threadIdx"):
             self._thread_loop(s, extent.text, extent.high)
             return
         blocks = s.thread.startswith("blockIdx") and not self._threads
-        begins = (blocks or s.kind is LoopKind.PARALLEL) and not self._launch
+        begins = (blocks or s.kind is st.LoopKind.PARALLEL) and not self._launch
         opens = blocks or begins
         with self._function():
             if begins:
