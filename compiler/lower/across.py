@@ -10,8 +10,8 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import TRUE, const
-from vtakit.compiler.lower import blocks
 from vtakit.compiler.lower.axes import coming_from, parents
+from vtakit.compiler.lower.blocks import Point, combine, reduction, translate, update_body, with_regions
 from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.plan import Plan, is_launch, scope_rank
 from vtakit.compiler.te.operation import ComputeOp
@@ -35,29 +35,29 @@ def across_threads(nests: "Nests", plan: Plan, op: ComputeOp, reducing: set[Iter
         [Buffer(f"{buffer.name}_{word}", (1,), buffer.dtype, "local") for buffer in plan.buffers]
         for word in ("part", "all")
     )
-    reduce = blocks.reduction(plan)
-    none = blocks.Point(plan, {}, nests.analyzer)
+    reduce = reduction(plan)
+    none = Point(plan, {}, nests.analyzer)
     own = [(buffer, zero) for buffer in part]
     identity = st.seq(*[st.Store(b, at, e) for (b, at), e in zip(own, reduce.combiner.identity, strict=True)])
-    start = blocks.with_regions(f"{stage.label}_init", none.iters, TRUE, identity)
+    start = with_regions(f"{stage.label}_init", none.iters, TRUE, identity)
 
-    term = blocks.Point(plan, {axis: plan.values[axis] for axis in op.root_iter_vars}, nests.analyzer)
+    term = Point(plan, {axis: plan.values[axis] for axis in op.root_iter_vars}, nests.analyzer)
     where = nests.where(plan, term, plan.values, relations, own=True)
-    update: st.Stmt = blocks.with_regions(
-        f"{stage.label}_part", term.iters, where, blocks.update_body(plan, term, nests.read, own),
+    update: st.Stmt = with_regions(
+        f"{stage.label}_part", term.iters, where, update_body(plan, term, nests.read, own),
     )
     for leaf in reversed(serial):
         value = plan.leaves[leaf]
         assert isinstance(value, Var), "a serial loop has a variable"
         update = nests.loop(plan, leaf, value, update)
 
-    end = blocks.Point(plan, {axis: plan.values[axis] for axis in op.axis}, nests.analyzer)
+    end = Point(plan, {axis: plan.values[axis] for axis in op.axis}, nests.analyzer)
     data = coming_from(relations, op.axis)
     mine = [relation for relation in relations if any(axis in data for axis in parents(relation))]
     conditions = [nests.where(plan, end, plan.values, mine)]
     if scope_rank(plan.scope) <= 1:  # all threads see the result: one of them stores it
         conditions += [ir.EQ(thread, const(0, thread.dtype)) for thread in threads]
-    store = blocks.with_regions(stage.label, end.iters, all_of(*conditions), _results(nests, plan, end, whole))
+    store = with_regions(stage.label, end.iters, all_of(*conditions), _results(nests, plan, end, whole))
     body = st.seq(start, update, _combine_all(stage.label, reduce, part, whole, threads), store)
     for buffer in (*whole, *part):
         body = st.Allocate(buffer, body)
@@ -91,12 +91,12 @@ def _combine_all(name: str, reduce: ir.Reduce, part: list[Buffer], whole: list[B
     return st.Block(f"{name}_all", (), regions[0], regions[1], TRUE, None, body, {"allreduce": len(threads)})
 
 
-def _results(nests: "Nests", plan: Plan, end: blocks.Point, whole: list[Buffer]) -> st.Stmt:
+def _results(nests: "Nests", plan: Plan, end: Point, whole: list[Buffer]) -> st.Stmt:
     """The combined values where the output has them; what a reduction starts from comes in only here, once."""
-    reduce = blocks.reduction(plan)
+    reduce = reduction(plan)
     at = nests.targets(plan, end)
     values: list[Expr] = [ir.Load(buffer, (const(0, "int32"),)) for buffer in whole]
     if reduce.init:
-        first = [blocks.translate(e, end.vars, nests.read) for e in reduce.init]
-        return blocks.combine(reduce.combiner, first, values, at)
+        first = [translate(e, end.vars, nests.read) for e in reduce.init]
+        return combine(reduce.combiner, first, values, at)
     return st.seq(*[st.Store(buffer, indices, value) for (buffer, indices), value in zip(at, values, strict=True)])

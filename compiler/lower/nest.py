@@ -13,14 +13,14 @@ from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.ir.walk import replace_buffers, substitute, substitute_stmt
-from vtakit.compiler.lower import blocks
 from vtakit.compiler.lower.across import across_threads
 from vtakit.compiler.lower.axes import coming_from, guards, parents, pass_values
+from vtakit.compiler.lower.blocks import Point, compute_body, init_body, point_of, target, update_body, with_regions
 from vtakit.compiler.lower.bounds import Bounds
 from vtakit.compiler.lower.memory import Memory
 from vtakit.compiler.lower.plan import Plan, is_launch, loop_var, scope_rank, thread_rank
 from vtakit.compiler.lower.prefetch import prefetches
-from vtakit.compiler.lower.tensorize import Tensorize, tensorized_at
+from vtakit.compiler.lower.tensorize import tensorized
 from vtakit.compiler.schedule.relations import Mark, Relation
 from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
 
@@ -113,7 +113,7 @@ class Nests:
     # -- blocks ----------------------------------------------------------------------------------------------------------
 
     def where(
-        self, plan: Plan, point: blocks.Point, values: Mapping[IterVar, Expr], relations: Sequence[Relation], *,
+        self, plan: Plan, point: Point, values: Mapping[IterVar, Expr], relations: Sequence[Relation], *,
         own: bool = False,
     ) -> Expr:
         """The condition under which a block of the stage runs.
@@ -152,15 +152,15 @@ class Nests:
         return scope_rank(plan.scope) <= thread_rank(tag)
 
     def _compute(self, plan: Plan, op: ComputeOp) -> st.Stmt:
-        at = tensorized_at(plan)
-        if at is not None:
-            return Tensorize(self, plan, op, at).nest()
+        for leaf, notes in plan.stage.notes.items():
+            if notes.intrin is not None:
+                return tensorized(self, plan, leaf, notes.intrin)
         if op.reduce_axis:
             return self._reduction(plan, op)
-        point = blocks.Point(plan, {axis: plan.values[axis] for axis in op.axis}, self.analyzer)
-        body = blocks.compute_body(plan, point, self.read)
+        point = Point(plan, {axis: plan.values[axis] for axis in op.axis}, self.analyzer)
+        body = compute_body(plan, point, self.read)
         where = self.where(plan, point, plan.values, plan.stage.relations)
-        return self.loops(plan, blocks.with_regions(plan.stage.label, point.iters, where, body))
+        return self.loops(plan, with_regions(plan.stage.label, point.iters, where, body))
 
     def _threads_of(self, plan: Plan) -> dict[Var, Expr]:
         """The variables of the thread axes that a person named in a kernel, as those of its launch."""
@@ -177,7 +177,7 @@ class Nests:
     def read(self, load: ir.ProducerLoad) -> Expr:
         """The element of a buffer that holds an element of a tensor."""
         buffer, origin = self.memory.of(load.tensor)
-        return ir.Load(buffer, blocks.point_of(buffer, load.indices, origin))
+        return ir.Load(buffer, point_of(buffer, load.indices, origin))
 
     # -- reductions ------------------------------------------------------------------------------------------------------
 
@@ -188,13 +188,13 @@ class Nests:
         first = next(at for at, leaf in enumerate(stage.leaf_iter_vars) if leaf in reducing)
         if any(leaf in reducing and is_launch(plan.tag(leaf)) for leaf in stage.leaf_iter_vars):
             return across_threads(self, plan, op, reducing)
-        point = blocks.Point(plan, {axis: plan.values[axis] for axis in op.root_iter_vars}, self.analyzer)
-        body = blocks.update_body(plan, point, self.read, self.targets(plan, point))
-        update = blocks.with_regions(stage.label, point.iters, self.where(plan, point, plan.values, relations), body)
+        point = Point(plan, {axis: plan.values[axis] for axis in op.root_iter_vars}, self.analyzer)
+        body = update_body(plan, point, self.read, self.targets(plan, point))
+        update = with_regions(stage.label, point.iters, self.where(plan, point, plan.values, relations), body)
         return self.loops(plan, update, {stage.leaf_iter_vars[first]: self._init(plan, op, first)})
 
-    def targets(self, plan: Plan, point: blocks.Point) -> list[tuple[Buffer, tuple[Expr, ...]]]:
-        return [(buffer, blocks.target(plan, point, i)) for i, buffer in enumerate(plan.buffers)]
+    def targets(self, plan: Plan, point: Point) -> list[tuple[Buffer, tuple[Expr, ...]]]:
+        return [(buffer, target(plan, point, i)) for i, buffer in enumerate(plan.buffers)]
 
     def _init(self, plan: Plan, op: ComputeOp, first: int) -> st.Stmt:
         """The loops that set the first partial results of all elements that the loops from the leaf `first` on compute."""
@@ -212,10 +212,10 @@ class Nests:
                 loops.append((leaf, value))
             values[leaf] = value
         values = pass_values(relations, values, plan.extents)
-        point = blocks.Point(plan, {axis: values[axis] for axis in op.axis}, self.analyzer)
-        body = blocks.init_body(plan, point, self.read, self.targets(plan, point))
+        point = Point(plan, {axis: values[axis] for axis in op.axis}, self.analyzer)
+        body = init_body(plan, point, self.read, self.targets(plan, point))
         mine = [relation for relation in relations if any(axis in data for axis in parents(relation))]
-        body = blocks.with_regions(f"{plan.stage.label}_init", point.iters, self.where(plan, point, values, mine), body)
+        body = with_regions(f"{plan.stage.label}_init", point.iters, self.where(plan, point, values, mine), body)
         for leaf, var in reversed(loops):
             body = self.loop(plan, leaf, var, body)
         return body
