@@ -44,7 +44,9 @@ class Conditions(Facts):
     def _branch(self, e: ir.Select | ir.IfThenElse, branch: Expr, condition: Expr, truth: bool) -> Expr:
         """A branch in normal form, where it is chosen; a select also evaluates the other, whose reads must stay as they are."""
         if isinstance(e, ir.Select) and _guards(branch):
-            return self.simplify(branch)
+            branch = self.simplify(branch)
+            if _guards(branch):
+                return branch
         with self.given(condition, truth):
             return self.simplify(branch)
 

@@ -35,12 +35,17 @@ class Divider(Prover):
         if c == 1:
             return x
         groups, rest = self.residues(x)
-        outside = Linear({}, 0)
+        outside, given = Linear({}, 0), x
         for k, base, by in groups:
-            if math.gcd(by.content(), by.const) * k % c == 0:  # k * (base % by) = k * base - k * by * (base // by)
+            if k % c == 0:
+                remainder = self.remainder(base, by)
+                outside, x = outside.plus(remainder, k // c), x.plus(remainder, -k)
+            elif math.gcd(by.content(), by.const) * k % c == 0:  # k * (base % by) = k * base - k * by * (base // by)
                 multiple = self.multiply(self.divide(base, by), by).scaled(-k)
-                outside, x = outside.plus(multiple.divided(c)), x.plus(multiple, -1)
-        if outside.terms:
+                after = x.plus(multiple, -1)
+                if not any(found.same(base) for _, found, _ in self.residues(after)[0]):  # else it would be found for ever
+                    outside, x = outside.plus(multiple.divided(c)), after
+        if x is not given:
             return outside.plus(self.divide_by(x, c))
         whole: dict[Atom, int] = {}
         part: dict[Atom, int] = {}
@@ -71,7 +76,9 @@ class Divider(Prover):
         if len(inner) == 1:  # (y // d + r) // c  =  (y + d * r) // (c * d)
             q = inner[0]
             rest = Linear({atom: value for atom, value in x.terms.items() if atom is not q}, x.const)
-            return self.divide_by(q.dividend.plus(rest, q.by), c * q.by)
+            beside = [atom.dividend.terms.keys() for atom in rest.terms if isinstance(atom, Quotient)]
+            if all(q.dividend.terms.keys().isdisjoint(atoms) for atoms in (rest.terms.keys(), *beside)):  # else it may not end
+                return self.divide_by(q.dividend.plus(rest, q.by), c * q.by)
         atom = self.quotient_atom(x, constant(c))
         if self.frame.limits:
             lo, hi = self.linear_bounds(atom)

@@ -153,7 +153,7 @@ class _Detector:
             if scale:
                 x = x.plus(Linear(limit.terms, 0), -scale)
                 found.append(self._digit(constant(scale), self._fused(Linear(limit.terms, 0), limits[at + 1:], limit)))
-        groups, rest = self.analyzer.residues(x)
+        groups, rest = self.analyzer.digits(x)
         for atom, value in rest.terms.items():
             scale_, moving = constant(value), [part for part in factors(atom) if self.moves(part)]
             for part in factors(atom):

@@ -11,7 +11,7 @@ from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Product, Q
 from vtakit.compiler.arith.ranges import Ranges
 
 DEPTH = 5  # eliminations one after another
-BUDGET = 96  # claims looked at in one proof
+BUDGET = 48  # claims looked at in one proof
 
 
 class Prover(Ranges):

@@ -2,14 +2,14 @@
 
 import math
 
-from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Product, Quotient, Stride, constant, in_order
-from vtakit.compiler.arith.state import ANY, EVERY, INF, Bounds, Modular, State
+from vtakit.compiler.arith.digits import Digits
+from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Product, Quotient, Stride
+from vtakit.compiler.arith.state import ANY, EVERY, INF, Bounds, Modular
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.expr import Expr
 
 Number = int | float
-Residues = tuple[list[tuple[int, Linear, Linear]], Linear]
 
 
 def is_index(dtype: DType) -> bool:
@@ -69,52 +69,8 @@ def modular_join(a: Modular, b: Modular) -> Modular:
     return Modular(coeff, a.base % coeff if coeff else a.base)
 
 
-class Ranges(State):
+class Ranges(Digits):
     """Intervals and residues."""
-
-    def residues(self, x: Linear) -> Residues:
-        """Finds remainders: ``x = sum of k * (base % modulus), plus rest``, as [(k, base, modulus)], rest."""
-        quotients = [atom for atom in x.terms if type(atom) is Quotient and atom.by]
-        symbolic = [
-            (atom, factor) for atom in x.terms if type(atom) is Product
-            for factor in atom.factors if type(factor) is Quotient and not factor.by
-        ]
-        if not quotients and not symbolic:
-            return [], x
-        key = x.key
-        known = self.frame.residues.get(key)
-        if known is None:
-            known = self.frame.residues[key] = self._find_residues(x, in_order(quotients)[::-1], symbolic)
-        return known
-
-    def _find_residues(self, x: Linear, quotients: list[Quotient], symbolic: list[tuple[Product, Quotient]]) -> Residues:
-        found: list[tuple[int, Linear, Linear]] = []
-        rest = x
-        for product, q in symbolic:
-            whole = self.multiply(q.divisor, Linear({q: 1}, 0))
-            have, need = rest.terms.get(product, 0), whole.terms.get(product, 0)
-            if need and have and have % need == 0:
-                k = -have // need
-                part = q.dividend.plus(whole, -1)
-                if _contains(rest, part, k):
-                    rest = rest.plus(part, -k)
-                    found.append((k, q.dividend, q.divisor))
-        for exact in (True, False):
-            for q in quotients:
-                for base, by in _bases(q, quotients):
-                    have = rest.terms.get(q, 0)
-                    size, odd = divmod(abs(have), by)
-                    if not have or (exact and odd) or not (exact or odd):
-                        continue
-                    k = (size + (odd > 0)) * (1 if have < 0 else -1)
-                    if not _contains(rest, base, k):
-                        continue
-                    left = rest.plus(base, -k).plus(Linear({q: 1}, 0), k * by)
-                    if exact or len(left.terms) < len(rest.terms):  # k * (x % c) + (x // c): its coefficient is what is left
-                        rest = left
-                        found.append((k, base, constant(by)))
-                        break
-        return found, rest
 
     def linear_bounds(self, x: Linear) -> Bounds:
         """The interval of a combination."""
@@ -260,19 +216,6 @@ class Ranges(State):
         return EVERY
 
 
-def _bases(q: Quotient, quotients: list[Quotient]) -> list[tuple[Linear, int]]:
-    """The combinations B with ``q = B // m``, as (B, m), smallest m first: quotients of the same dividend, and that itself."""
-    found: list[tuple[Linear, int]] = []
-    for p in quotients:
-        if p is not q and p.by < q.by and q.by % p.by == 0 and p.dividend.terms == q.dividend.terms:
-            shift, odd = divmod(q.dividend.const - p.dividend.const, p.by)
-            if not odd:
-                found.append((Linear({p: 1}, shift), q.by // p.by))
-    found.sort(key=lambda pair: pair[1])
-    found.append((q.dividend, q.by))
-    return found
-
-
 def _pairs(x: Linear) -> list[tuple[Quotient, Quotient, int]]:
     """Quotients a and b of x by the same constant, and the k > 0 for which ``k * (a - b)`` is part of x."""
     left = {atom: value for atom, value in x.terms.items() if type(atom) is Quotient and atom.by}
@@ -285,12 +228,3 @@ def _pairs(x: Linear) -> list[tuple[Quotient, Quotient, int]]:
                 left[a] -= k
                 left[b] += k
     return found
-
-
-def _contains(x: Linear, part: Linear, k: int) -> bool:
-    """Whether ``k * part`` is part of x term by term, so that taking it out makes no coefficient grow."""
-    for atom, coefficient in part.terms.items():
-        have, need = x.terms.get(atom, 0), k * coefficient
-        if not (need <= have if need > 0 else have <= need):
-            return False
-    return True

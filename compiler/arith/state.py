@@ -16,9 +16,6 @@ class Bounds(NamedTuple):
     lo: int | float
     hi: int | float
 
-    def holds(self, value: int) -> bool:
-        return self.lo <= value <= self.hi
-
 
 class Modular(NamedTuple):
     """``value = coeff * k + base`` for some integer k, ``0 <= base < coeff``; of a constant, `coeff` is 0."""
@@ -29,6 +26,9 @@ class Modular(NamedTuple):
 
 ANY = Bounds(-INF, INF)
 EVERY = Modular(1, 0)
+
+
+Key = tuple[int, frozenset[tuple[Atom, int]]]  # Linear.key
 
 
 class Frame:
@@ -58,7 +58,6 @@ class Frame:
 
     def forget(self) -> None:
         """Drops what was worked out."""
-        Key = tuple[int, frozenset[tuple[Atom, int]]]
         self.linears: dict[int, tuple[Expr, Linear]] = {}  # by the expression's address; the expression is kept alive
         self.conditions: dict[int, tuple[Expr, Expr]] = {}
         self.gaps: dict[int, tuple[Expr, Linear]] = {}  # of a comparison in normal form, the combination that is at least 0

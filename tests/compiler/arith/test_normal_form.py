@@ -35,6 +35,7 @@ def a() -> Analyzer:
     # nested divisions
     (x // 4 // 8, x // 32), (x % 16 % 4, x % 4), (x % 16 // 4, x // 4 % 4), ((x // 4 + y) // 2, (y * 4 + x) // 8),
     (x * 8 % 12, x * 2 % 3 * 4),
+    ((x * 5 + x % 4 + x % 2) % 3, (x // 4 * 20 + x % 2 * 7) % 3),
     # negative divisors and dividends
     (x // -4, (0 - x) // 4), ((0 - i) // 16, (0 - i) // 16), ((0 - j) % 4, (0 - j) % 4), (ops.truncdiv(i, 4), i // 4),
     (ops.truncdiv(0 - i, 4), 0 - i // 4), (ops.truncmod(0 - i, 4), 0 - i % 4),
