@@ -91,9 +91,8 @@ def is_injective(form: Linear, extents: Mapping[Var, int]) -> bool:
     return _mixed_radix(steps) is not None
 
 
-def _mixed_radix(steps: Iterable[tuple[int, int]]) -> int | None:
-    """How far the values of ``sum of step * index`` reach, plus one, if all are different; else None."""
-    reach = 1
+def _mixed_radix(steps: Iterable[tuple[int, int]], reach: int = 1) -> int | None:
+    """How far the values of ``sum of step * index`` reach, plus one, if all are at least `reach` apart; else None."""
     for step, extent in sorted(steps):
         if step < reach:
             return None
@@ -101,19 +100,34 @@ def _mixed_radix(steps: Iterable[tuple[int, int]]) -> int | None:
     return reach
 
 
-def same_thread_only(a: Linear, b: Linear, threads: Mapping[Var, int]) -> bool:
+def same_thread_only(a: Linear, b: Linear, threads: Mapping[Var, int], extents: Mapping[Var, int]) -> bool:
     """Whether equal values of the forms imply equal thread indices; variables other than `threads` are independent in each.
 
-    Both must have the same coefficients of the threads. The rest of each form and the difference of their constants are
-    then multiples of some G that the threads' part stays below.
+    Both must have the same coefficients of the threads. Beside their part stand variables of smaller steps, which must not
+    reach to the next thread, and others of which the steps are multiples of some G that all of it must stay below.
+
+    extents : of the loop variables where they are known
     """
-    steps = [(abs(a.terms.get(var, 0)), extent) for var, extent in threads.items() if extent > 1]
+    steps = sorted((abs(a.terms.get(var, 0)), extent) for var, extent in threads.items() if extent > 1)
     if any(a.terms.get(var, 0) != b.terms.get(var, 0) for var in threads):
         return False
-    reach = _mixed_radix(steps)
-    if reach is None:
-        return False
-    others = [c for form in (a, b) for atom, c in form.terms.items() if atom not in threads]
-    step = gcd(*others, a.constant - b.constant)
-    return step == 0 or (reach <= step)
-
+    if not steps:
+        return True
+    low = high = a.constant - b.constant
+    far: list[int] = []
+    for form, sign in ((a, 1), (b, -1)):
+        for atom, c in form.terms.items():
+            extent = extents.get(atom) if isinstance(atom, Var) else None
+            if atom in threads or extent == 1:
+                continue
+            if extent is not None and abs(c) < steps[0][0]:
+                most = sign * c * (extent - 1)
+                low, high = low + min(0, most), high + max(0, most)
+            else:
+                far.append(c)
+    step = gcd(*far)
+    if step:
+        middle = ((low + high) // 2 + step // 2) // step * step
+        low, high = low - middle, high - middle
+    reach = _mixed_radix(steps, 1 + max(abs(low), abs(high)))
+    return reach is not None and (step == 0 or reach <= step)

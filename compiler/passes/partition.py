@@ -44,11 +44,14 @@ class _Partitioner:
     def __init__(self, *, constant_loops: bool) -> None:
         self.constant_loops = constant_loops
         self.analyzer = Analyzer()
+        self.threads: set[Var] = set()
 
     def stmt(self, s: Stmt, depth: int) -> Stmt:
         if not isinstance(s, st.For):
             return s.rebuild(lambda inner: self.stmt(inner, depth), lambda e: e)
         self.analyzer.bind(s.var, Range(IntImm(0, s.var.dtype), s.extent))
+        if s.thread.startswith("threadIdx"):
+            self.threads.add(s.var)
         wanted = self.constant_loops or int_value(s.extent) is None
         found = self._partition(s, depth) if wanted and depth < _DEEPEST and _may_split(s) else None
         return s.replace(body=self.stmt(s.body, depth)) if found is None else found
@@ -130,6 +133,8 @@ class _Partitioner:
                 worst += max(0, c * (extent - 1))
             elif any(x is s.var or x in inner or x in bound or isinstance(x, ir.Load) for x in subexpressions(atom)):
                 return None
+            elif any(x in self.threads for x in subexpressions(atom)):
+                return None  # threads would run different numbers of iterations
         outer = form.without([s.var, *inner])
         rest: Expr = outer.without(()).expr() if outer.terms else IntImm(outer.constant, s.var.dtype)
         rest = rest + (worst - outer.constant)  # its greatest value over the inner loops

@@ -59,19 +59,20 @@ class _Simplifier:
 
     def _sum(self, form: Linear, kind: DType) -> Expr:
         """A linear combination of variables, outer loops' first, as most indices are: the same for the same form."""
+        terms = sorted(form.terms.items(), key=lambda term: self.order.get(term[0], -1))
+        rest = form.constant
         total: Expr | None = None
-        for atom, c in sorted(form.terms.items(), key=lambda term: self.order.get(term[0], -1)):
+        if terms and terms[0][1] < 0:
+            total, rest = IntImm(rest, kind), 0
+        for atom, c in terms:
             term = cast(atom, kind) if abs(c) == 1 else ir.Mul(cast(atom, kind), IntImm(abs(c), kind))
-            if total is None:
-                total = term if c > 0 else ir.Sub(IntImm(0, kind), term)
-            else:
-                total = ir.Add(total, term) if c > 0 else ir.Sub(total, term)
+            total = term if total is None else ir.Add(total, term) if c > 0 else ir.Sub(total, term)
         if total is None:
-            return IntImm(form.constant, kind)
-        if not form.constant:
+            return IntImm(rest, kind)
+        if not rest:
             return total
-        offset = IntImm(abs(form.constant), kind)
-        return ir.Add(total, offset) if form.constant > 0 else ir.Sub(total, offset)
+        offset = IntImm(abs(rest), kind)
+        return ir.Add(total, offset) if rest > 0 else ir.Sub(total, offset)
 
     def _divided_ramp(self, e: ir.Binary) -> Expr | None:
         """A ramp's quotient or remainder by a constant, where all lanes fall into one or are multiples apart."""

@@ -239,7 +239,7 @@ def _in_place(within: Stmt | None, old: Var, new: Var) -> bool:
     if within is None or any(isinstance(s, st.While) or _is_region(s) for s in statements(within)):
         return False
     stores = [s for s in statements(within) if isinstance(s, st.Store) and s.buffer.data is new]
-    if len(stores) != 1:
+    if len(stores) != 1 or any(isinstance(s, st.Store) and s.buffer.data is old for s in statements(within)):
         return False
     store, index = stores[0], stores[0].indices[0]
     for s in statements(within):

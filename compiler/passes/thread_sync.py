@@ -132,8 +132,9 @@ class _Launch:
         if self._varies(s.extent):
             self.varying.add(s.var)
         self.moving.add(s.var)
-        if extent is not None:
-            self.loops[s.var] = extent
+        most = self.analyzer.bounds(s.extent).hi
+        if isinstance(most, int) and most < s.var.dtype.max:
+            self.loops[s.var] = max(most, 1)
         self.analyzer.bind(s.var, Range(ir.IntImm(0, s.var.dtype), s.extent))
         body, found = self.plan(s.body)
         if extent != 1 and self._conflict(found.tail, found.head):
@@ -261,13 +262,10 @@ class _Launch:
             return False
         common = Linear({x: c for x, c in a.form.terms.items() if b.form.terms.get(x) == c and self._fixed(x)}, 0)
         one, two = a.form - common, b.form - common  # what is the same for both whatever happens between them
+        lane = Var("lane")
+        one, two = (Linear({**form.terms, lane: 1}, form.constant) for form in (one, two))
         lanes = max(wide[0] or 0, wide[1] or 0) + 1
-        threads = dict(self.threads)
-        if lanes > 1:
-            lane = Var("lane")
-            one, two = (Linear({**form.terms, lane: 1}, form.constant) for form in (one, two))
-            return not same_thread_only(one, two, {**threads, lane: lanes})
-        return not same_thread_only(one, two, threads)
+        return not same_thread_only(one, two, self.threads, self.loops | {lane: lanes})
 
     def _fixed(self, atom: Expr) -> bool:
         """Whether it has one value for all threads of a block during a launch."""

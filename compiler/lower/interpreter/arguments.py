@@ -10,7 +10,7 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.lower.interpreter.errors import ArgumentError, UndefinedValueError
-from vtakit.compiler.lower.interpreter.expressions import Expressions, Memory
+from vtakit.compiler.lower.interpreter.expressions import Expressions
 from vtakit.compiler.lower.interpreter.memory import UNDEFINED, Position, Tracked
 from vtakit.compiler.lower.interpreter.numbers import float_type, numpy_type
 
@@ -47,7 +47,7 @@ class Arguments:
             inputs[exprs.bind(var, value if whole else 0, value if whole else 0)] = value
         for buffer, _, cells, _ in self.arrays:
             name = exprs.fresh(buffer.name)
-            exprs.memory[buffer.data] = Memory(name, len(cells))
+            exprs.memory[buffer.data] = name
             inputs[name] = cells
         return inputs
 

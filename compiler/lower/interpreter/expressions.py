@@ -5,35 +5,20 @@ that of its operands' lanes.
 """
 
 import math
-import operator
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.calls import FLOAT_MATH, FLOAT_PAIRS, FLOAT_TESTS
 from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.values import int_value
-from vtakit.compiler.lower.interpreter import numbers
 from vtakit.compiler.lower.interpreter.errors import InterpretError, OutOfBoundsError
+from vtakit.compiler.lower.interpreter.intervals import Code, interval
 from vtakit.compiler.lower.interpreter.memory import Pointer
+from vtakit.compiler.lower.interpreter.numbers import HELPERS, MATH, float_type, numpy_type
 
 INF = math.inf
-
-
-class Code(NamedTuple):
-    """Python text of an atom or in brackets, and for integers and bools the least and greatest value."""
-
-    text: str
-    low: float = 0
-    high: float = 1
-
-
-class Memory(NamedTuple):
-    """The Python variable with the cells of one address, and how many there are if that is known."""
-
-    name: str
-    cells: int | None
 
 
 def out_of_bounds(name: str, *index_and_extent: int) -> int:
@@ -48,15 +33,10 @@ class Expressions:
         self.packed = packed
         self.names: dict[ir.Var, str] = {}
         self.bounds: dict[ir.Var, tuple[float, float]] = {}
-        self.memory: dict[ir.Var, Memory] = {}
+        self.memory: dict[ir.Var, str] = {}  # the Python variable with the cells of an address
         self.typed: dict[tuple[ir.Var, DType], str] = {}  # memory that is used as several types
-        self.globals: dict[str, Any] = {
-            name: getattr(numbers, name) for name in (
-                "select", "float_min", "float_max", "trunc_div", "trunc_mod", "shift_count", "to_integer", "wide_to_float",
-                "popcount", "leading_zeros",
-            )
-        }
-        self.globals |= {"out_of_bounds": out_of_bounds, "Pointer": Pointer, "fmod": _fmod}
+        self.globals: dict[str, Any] = dict(HELPERS)
+        self.globals |= {"out_of_bounds": out_of_bounds, "Pointer": Pointer}
         self._count = 0
 
     def fresh(self, base: str) -> str:
@@ -105,7 +85,7 @@ class Expressions:
             return Code(_FLOAT_FORMS[kind].format(a=a.text, b=b.text))
         bits = e.dtype.bits
         text = _INT_FORMS[kind].format(a=a.text, b=b.text, bits=bits)
-        low, high = _interval(kind, a, b, bits)
+        low, high = interval(kind, a, b, bits)
         return self.wrapped(text, low, high, e.dtype)
 
     def wrapped(self, text: str, low: float, high: float, kind: DType) -> Code:
@@ -148,7 +128,7 @@ class Expressions:
 
     def _float(self, kind: DType) -> str:
         name = str(kind.scalar)
-        self.globals.setdefault(name, numbers.float_type(kind))
+        self.globals.setdefault(name, float_type(kind))
         return name
 
     # Values
@@ -166,7 +146,7 @@ class Expressions:
         return Code(str(e.value) if e.value >= 0 else f"({e.value})", e.value, e.value)
 
     def _floating(self, e: ir.FloatImm, lane: str) -> Code:
-        return Code(self.define("c", numbers.float_type(e.dtype)(e.value)))
+        return Code(self.define("c", float_type(e.dtype)(e.value)))
 
     def _string(self, e: ir.StringImm, lane: str) -> Code:
         return Code(repr(e.value))
@@ -215,16 +195,16 @@ class Expressions:
         tests = " & ".join(f"({check})" for check in checks)  # not `and`: all indices are evaluated, for the message
         return f"({at}) if {tests} else out_of_bounds({buffer.name!r}, {', '.join(shown)})"
 
-    def cells(self, buffer: Buffer) -> Memory:
+    def cells(self, buffer: Buffer) -> str:
         found = self.memory.get(buffer.data)
         if found is None:
             raise InterpretError(f"buffer {buffer.name!r} is used where it is neither a parameter nor allocated")
         view = self.typed.get((buffer.data, buffer.dtype.scalar))
-        return found if view is None else Memory(view, None)
+        return found if view is None else view
 
     def _load(self, e: ir.Load, lane: str) -> Code:
         kind = e.buffer.dtype.scalar
-        text = f"{self.cells(e.buffer).name}[{self.cell(e.buffer, e.indices, lane)}]"
+        text = f"{self.cells(e.buffer)}[{self.cell(e.buffer, e.indices, lane)}]"
         return Code(text, kind.min, kind.max) if kind.is_int else Code(text)
 
     def address(self, e: ir.Call) -> str:
@@ -233,10 +213,10 @@ class Expressions:
         assert isinstance(load, ir.Load)
         buffer = load.buffer
         shape = ", ".join(self.text(extent) for extent in buffer.shape)
-        kind = self.define("kind", numbers.numpy_type(buffer.dtype))
+        kind = self.define("kind", numpy_type(buffer.dtype))
         first = self.cell(buffer, load.indices, "") if all(int_value(i) != 0 for i in load.indices) else self._origin(load)
         return (
-            f"Pointer({self.cells(buffer).name}, ({first}) + {self.text(offset)}, ({shape}{',' if shape else ''}), "
+            f"Pointer({self.cells(buffer)}, ({first}) + {self.text(offset)}, ({shape}{',' if shape else ''}), "
             f"{kind}, {self.text(mask)}, {buffer.name!r})"
         )
 
@@ -253,9 +233,9 @@ class Expressions:
             return Code(self.address(e))
         if e.kind == "pure" and e.name in _OWN_CALLS:
             return _OWN_CALLS[e.name](self, e, lane)
-        if e.kind == "pure" and e.name in numbers.MATH and e.name in _MATH_NAMES:
+        if e.kind == "pure" and e.name in MATH and e.name in _MATH_NAMES:
             name = f"math_{e.name}"
-            self.globals.setdefault(name, numbers.MATH[e.name])
+            self.globals.setdefault(name, MATH[e.name])
             return Code(f"{name}({', '.join(self.text(arg, lane) for arg in e.args)})")
         function = self.packed.get(e.name)
         if function is None:
@@ -277,35 +257,6 @@ class Expressions:
 
     def _clz(self, e: ir.Call, lane: str) -> Code:
         return Code(f"leading_zeros({self.text(e.args[0], lane)}, {e.args[0].dtype.bits})", 0, e.args[0].dtype.bits)
-
-
-def _fmod(a: Any, b: Any) -> Any:
-    return type(a)(math.fmod(float(a), float(b))) if b and math.isfinite(a) else type(a)(math.nan)
-
-
-def _interval(kind: type[ir.Binary], a: Code, b: Code, bits: int) -> tuple[float, float]:
-    """The values that an integer operation may have, before wrapping."""
-    if kind in (ir.Add, ir.Sub, ir.Mul):
-        compute = operator.add if kind is ir.Add else operator.sub if kind is ir.Sub else operator.mul
-        ends = [compute(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
-        return min(ends), max(ends)
-    if kind in (ir.Min, ir.Max):
-        pick = min if kind is ir.Min else max
-        return pick(a.low, b.low), pick(a.high, b.high)
-    if kind in (ir.FloorMod, ir.TruncMod) and b.low > 0 and (a.low >= 0 or kind is ir.FloorMod):
-        return 0, min(b.high - 1, a.high) if a.low >= 0 else b.high - 1
-    if kind in (ir.FloorDiv, ir.TruncDiv) and b.low > 0:
-        ends = [int(x) // int(y) for x in (a.low, a.high) for y in (b.low, b.high)]
-        return min(*ends, *([-(int(-a.low) // int(b.low))] if a.low < 0 else [])), max(ends) + (a.low < 0 and kind is ir.TruncDiv)
-    if kind is ir.BitAnd and b.low >= 0:
-        return 0, b.high
-    if kind in (ir.BitOr, ir.BitXor) and a.low >= 0 and b.low >= 0:
-        return 0, (1 << max(int(a.high).bit_length(), int(b.high).bit_length())) - 1
-    if kind is ir.ShiftRight:
-        return min(a.low, 0), max(a.high, 0)
-    if kind in (ir.BitAnd, ir.BitOr, ir.BitXor):  # of values within the type
-        return (0, (1 << bits) - 1) if a.low >= 0 and b.low >= 0 else (-(1 << bits - 1), (1 << bits - 1) - 1)
-    return -(1 << 2 * bits), 1 << 2 * bits
 
 
 _COMPARES = (ir.EQ, ir.NE, ir.LT, ir.LE)

@@ -131,3 +131,15 @@ MATH: dict[str, Callable[..., Any]] = {
     "nextafter": np.nextafter, "fma": fma,
     "isnan": lambda x: bool(np.isnan(x)), "isinf": lambda x: bool(np.isinf(x)), "isfinite": lambda x: bool(np.isfinite(x)),
 }
+
+
+def fmod(a: Any, b: Any) -> Any:
+    return type(a)(math.fmod(float(a), float(b))) if b and math.isfinite(a) else type(a)(math.nan)
+
+
+# What generated code calls by these names.
+HELPERS: dict[str, Callable[..., Any]] = {
+    function.__name__: function for function in (
+        select, float_min, float_max, trunc_div, trunc_mod, shift_count, to_integer, wide_to_float, popcount, leading_zeros, fmod,
+    )
+}

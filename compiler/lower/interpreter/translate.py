@@ -6,18 +6,14 @@ from typing import Any
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
-from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.values import int_value, value_of
-from vtakit.compiler.ir.walk import expressions, loads, statements, subexpressions
-from vtakit.compiler.lower.interpreter.errors import InterpretError, UndefinedValueError
-from vtakit.compiler.lower.interpreter.expressions import Expressions, Memory
-from vtakit.compiler.lower.interpreter.memory import UNDEFINED, Pointer, Private, Tracked, View
-from vtakit.compiler.lower.interpreter.threads import Arrival, lockstep, run
+from vtakit.compiler.lower.interpreter.errors import InterpretError
+from vtakit.compiler.lower.interpreter.expressions import Expressions
+from vtakit.compiler.lower.interpreter.support import CALLED, NOT_SHARED, is_step, no_change, views
 
 _DEEPEST = 15  # Python allows 20 nested loops in one function
-_NOT_SHARED = ("local", "warp")
 _SHUFFLES = ("shuffle", "shuffle_down")
 
 
@@ -28,7 +24,7 @@ class Statements:
         self, body: st.Stmt, packed: Mapping[str, Callable[..., Any]], *, implicit_barriers: bool, tracked: bool
     ) -> None:
         self.packed = packed
-        self.views = _views(body)
+        self.views = views(body)
         self.exprs = Expressions(packed)
         self.implicit, self.tracked = implicit_barriers, tracked
         self.lines: list[str] = []
@@ -39,11 +35,7 @@ class Statements:
         self._sites = 0
         self._reducers: list[Any] = []
         self._source: st.Stmt | None = None
-        self.exprs.globals |= {
-            "UNDEFINED": UNDEFINED, "Private": Private, "View": View, "Tracked": Tracked, "Arrival": Arrival,
-            "lockstep": lockstep, "run": run, "block_outside": _block_outside, "check_that": _check_that,
-            "call_packed": _call_packed,
-        }
+        self.exprs.globals |= CALLED
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self._depth + text)
@@ -62,7 +54,7 @@ class Statements:
         around, self._source = self._source, s
         way(self, s)
         self._source = around
-        if self.implicit and self._threads and _is_step(s):
+        if self.implicit and self._threads and is_step(s):
             self.line(f"yield {self._arrival('implicit')}")
 
     def _arrival(self, kind: str, payload: str = "()") -> str:
@@ -75,7 +67,7 @@ class Statements:
     def _store(self, s: st.Store) -> None:
         lanes = max([s.value.dtype.lanes, *[index.dtype.lanes for index in s.indices]])
         lanes = max(lanes, s.buffer.dtype.lanes)
-        cells = self.exprs.cells(s.buffer).name
+        cells = self.exprs.cells(s.buffer)
         if isinstance(s.value, ir.Call) and s.value.kind == "effect" and s.value.name in _SHUFFLES:
             value, at, width = map(self.exprs.text, s.value.args)
             answer = f"(yield {self._arrival(s.value.name, f'({value}, {at}, {width})')}).answers[position.path]"
@@ -162,10 +154,9 @@ class Statements:
         if s.kind is LoopKind.THREAD and s.thread.startswith("threadIdx"):
             self._thread_loop(s, extent.text, extent.high)
             return
-        opens = (s.kind is LoopKind.PARALLEL or s.thread.startswith("blockIdx")) and not self._threads
-        begins = opens and not self._launch
-        if s.kind is LoopKind.PARALLEL and self._launch:
-            opens = False
+        blocks = s.thread.startswith("blockIdx") and not self._threads
+        begins = (blocks or s.kind is LoopKind.PARALLEL) and not self._launch
+        opens = blocks or begins
         with self._function():
             if begins:
                 self._launch = True
@@ -239,19 +230,14 @@ class Statements:
         self.stmt(s.body)
 
     def _allocate(self, s: st.Allocate) -> None:
-        buffer, size = s.buffer, 1
-        extents = [int_value(extent) for extent in buffer.shape]
+        buffer = s.buffer
         text = " * ".join([*(self.exprs.text(extent) for extent in buffer.shape), str(buffer.dtype.lanes)])
-        for extent in extents:
-            size = size * extent if extent is not None and size >= 0 else -1
-        known = size * buffer.dtype.lanes if size >= 0 else None
         if buffer.strides:
             steps = zip(buffer.shape, buffer.strides, strict=True)
             text = "1 + " + " + ".join(f"({self.exprs.text(e)} - 1) * {self.exprs.text(stride)}" for e, stride in steps)
-            known = None
         views = self.views[buffer.data]
         if len(views) > 1:  # read and written as several types: its cells are bytes
-            text, known = f"({text}) * {buffer.dtype.scalar.bytes}", None
+            text = f"({text}) * {buffer.dtype.scalar.bytes}"
         name = self.exprs.fresh(buffer.name)
         cells = f"[UNDEFINED] * ({text})"
         shared = f"Tracked({cells}, position, {buffer.name!r})"
@@ -259,11 +245,11 @@ class Statements:
             self.line(f"{name} = position.of_block({id(s)}, lambda: {shared})")
         elif self._threads and buffer.scope == "warp":
             self.line(f"{name} = position.of_warp({id(s)}, lambda: {cells})")
-        elif self._launch and not self._threads and buffer.scope in _NOT_SHARED:
+        elif self._launch and not self._threads and buffer.scope in NOT_SHARED:
             self.line(f"{name} = Private({text}, position)")
         else:
             self.line(f"{name} = {shared if self.tracked and not self._threads else cells}")
-        self.exprs.memory[buffer.data] = Memory(name, known)
+        self.exprs.memory[buffer.data] = name
         for kind in views if len(views) > 1 else ():
             view = self.exprs.fresh(buffer.name)
             self.line(f"{view} = View({name}, {kind.bytes}, {str(kind)!r})")
@@ -285,7 +271,7 @@ class Statements:
         guarded = value_of(s.predicate) != 1
         if guarded:
             self.line(f"if {self.exprs.text(s.predicate)}:")
-        with self._indent() if guarded else _no_change():
+        with self._indent() if guarded else no_change():
             self._block_body(s)
 
     def _block_body(self, s: st.Block) -> None:
@@ -303,58 +289,9 @@ class Statements:
         if s.init is not None:
             if firsts:
                 self.line(f"if {' and '.join(firsts)}:")
-            with self._indent() if firsts else _no_change():
+            with self._indent() if firsts else no_change():
                 self.stmt(s.init)
         self.stmt(s.body)
-
-
-def _views(body: st.Stmt) -> dict[ir.Var, set[DType]]:
-    """The types as which each address is read or written."""
-    found: dict[ir.Var, set[DType]] = {}
-    for s in statements(body):
-        if isinstance(s, st.Store | st.Allocate):
-            found.setdefault(s.buffer.data, set()).add(s.buffer.dtype.scalar)
-    for e in expressions(body):
-        for x in subexpressions(e):
-            if isinstance(x, ir.Load):
-                found.setdefault(x.buffer.data, set()).add(x.buffer.dtype.scalar)
-    return found
-
-
-@contextmanager
-def _no_change() -> Iterator[None]:
-    yield
-
-
-def _is_step(s: st.Stmt) -> bool:
-    """Whether threads wait for each other after it: a leaf on common memory, or what some may have gone through differently."""
-    leaf = isinstance(s, st.Store | st.Evaluate)
-    return (leaf or isinstance(s, st.For | st.While | st.If | st.Block)) and any(map(_touches_common_memory, statements(s)))
-
-
-def _touches_common_memory(s: st.Stmt) -> bool:
-    if isinstance(s, st.Store) and s.buffer.scope not in _NOT_SHARED:
-        return True
-    if isinstance(s, st.Evaluate):
-        return True
-    return any(load.buffer.scope not in _NOT_SHARED for e in expressions(s) for load in loads(e))
-
-
-def _block_outside(name: str, var: str, at: int, low: int, extent: int) -> None:
-    raise InterpretError(f"block {name} runs with {var} = {at}, outside its domain {low} to {low + extent - 1}")
-
-
-def _check_that(condition: Any, message: str) -> None:
-    if not condition:
-        raise UndefinedValueError(f"the program asserts: {message}")
-
-
-def _call_packed(function: Callable[..., Any], args: list[Any]) -> None:
-    arrays = [arg.array() if isinstance(arg, Pointer) else arg for arg in args]
-    function(*arrays)
-    for arg, array in zip(args, arrays, strict=True):
-        if isinstance(arg, Pointer) and "w" in arg.mask:
-            arg.take(array)
 
 
 _WAYS: dict[type[st.Stmt], Callable[[Statements, Any], None]] = {

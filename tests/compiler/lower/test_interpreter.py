@@ -260,7 +260,8 @@ def test_races_between_barriers():
 
     fine = kernel(store(S, t, A[t]), SYNC, store(B, t, S[7 - t]))
     np.testing.assert_array_equal(run(fine, numbers(8)), numbers(8)[::-1])
-    text = "element 0 of S is written twice by thread threadIdx.x = 1 and by thread threadIdx.x = 0 with no barrier between, at t = 1"
+    one, other = "threadIdx.x = 1", "threadIdx.x = 0"
+    text = f"element 0 of S is written twice by thread {one} and by thread {other} with no barrier between, at t = 1"
     fault(RaceError, text, kernel(store(S, 0, A[t])), numbers(8))
     again = kernel(loop(k, 2, store(S, t, A[t]), SYNC, store(B, t, S[7 - t])))  # the next write does not wait for the reads
     with pytest.raises(RaceError, match=r"element 3 of S is written and read by thread threadIdx\.x = 4"):

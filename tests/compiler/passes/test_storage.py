@@ -167,3 +167,13 @@ def test_size_that_a_loop_decides_stays_where_it_is():
     f = function([A, B], loop(i, 16, allocate(S, loop(j, i + 1, store(S, j, A[j])), loop(k, i + 1, store(B, k, S[i - k])))))
     after = plan(f)
     assert isinstance(after.body, st.For)
+
+
+def test_no_sharing_in_place_with_what_the_same_loop_stores():
+    A, B, S, T = (buffer(name, 16) for name in "ABST")
+    i, k, m = (Var("i") for _ in range(3))
+    body = st.seq(
+        loop(m, 16, store(S, m, A[m])),
+        loop(i, 16, store(T, i, S[i]), st.If(i > 0, store(S, i - 1, 5))), loop(k, 16, store(B, k, T[k])),
+    )
+    assert sizes(plan(function([A, B], allocate(S, allocate(T, body))))) == [64, 64]

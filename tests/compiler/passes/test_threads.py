@@ -16,6 +16,7 @@ from vtakit.compiler.passes import PassError, lower_late
 from vtakit.compiler.passes.all_reduce import lower_all_reduce
 from vtakit.compiler.passes.double_buffer import double_buffer
 from vtakit.compiler.passes.flatten import flatten
+from vtakit.compiler.passes.partition import partition_loops
 from vtakit.compiler.passes.simplify import simplify
 from vtakit.compiler.passes.thread_sync import thread_sync
 from vtakit.compiler.passes.virtual_threads import virtual_threads
@@ -176,7 +177,7 @@ def test_a_barrier_in_a_loop_that_threads_leave_apart_is_refused():
 def test_divergence_is_an_error_of_the_interpreter():
     A = buffer("A", 8)
     f = function([A], threads("threadIdx.x", t, 8, st.If(t < 4, SYNC), store(A, t, 1)))
-    with pytest.raises(DivergenceError, match=r"thread threadIdx\.x = 0 waits at a barrier at which thread threadIdx\.x = 4 never"):
+    with pytest.raises(DivergenceError, match=r"threadIdx\.x = 0 waits at a barrier at which thread threadIdx\.x = 4 never"):
         run(f)
 
 
@@ -288,3 +289,22 @@ def test_a_tiled_matmul_with_cooperative_fetch():
     np.testing.assert_array_equal(run(after, a, c), a @ c)
     assert len(of_kind(after, st.Allocate)) == 3
     assert 2 <= len(calls(after, "sync")) <= 4
+
+
+@pytest.mark.parametrize(("index", "barriers"), [
+    (lambda t, k: t * 2 + k, False), (lambda t, k: t + k * 4, False), (lambda t, k: t + k * 3, True),
+    (lambda t, k: (t * 5 + k) % 11, True),
+], ids=["a tile a thread", "threads within a step", "overlapping", "not linear"])
+def test_a_threads_own_tile_needs_no_barrier(index, barriers):
+    """Statement 43: threads are told apart by the steps of their indices."""
+    B = buffer("B", 8, kind="int32")
+    S = buffer("S", 12, kind="int32", scope="shared")
+    fill, use = loop(i, 2, store(S, index(t, i), t)), loop(k, 2, store(B, t * 2 + k, S[index(t, k)]))
+    f = function([B], threads("threadIdx.x", t, 4, allocate(S, loop(j, 3, fill, use))))
+    assert bool(calls(thread_sync(simplify(flatten(f))), "sync")) == barriers
+
+
+def test_partition_leaves_loops_alone_that_threads_would_leave_apart():
+    A, B = buffer("A", 15), buffer("B", 15)
+    f = function([A, B], threads("threadIdx.x", t, 8, loop(k, 2, st.If(t * 2 + k < 15, store(B, t * 2 + k, A[t * 2 + k])))))
+    assert str(partition_loops(f)) == str(f)
