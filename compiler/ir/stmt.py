@@ -181,7 +181,8 @@ class Block(Stmt):
     """A leaf: what one stage computes at one point of its iteration space.
 
     name      : the stage's
-    iters     : its iterators; body, init, reads, writes refer to their variables and to nothing of the loops around
+    iters     : its iterators; body, init, reads, writes refer to their variables, and to those of the loops around only for
+                where a buffer begins that holds a part of a tensor
     reads, writes : the elements that it touches, at most
     predicate : over the iterators and loop variables; the block runs only where it holds (an uneven split)
     init      : what to do first when all reduce iterators are at their start, or None

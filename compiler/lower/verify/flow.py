@@ -153,8 +153,8 @@ class _Read:
         a = self.program.analyzer
         with a.given(all_of(*self.holding)):
             for (first, last), extent in zip(self.box, self.read.buffer.shape, strict=True):
-                ends = a.bounds(first).lo > float("-inf") and a.bounds(last).hi < float("inf")
-                if ends and int_value(extent) is not None and not (a.prove(first >= 0) and a.prove(last < extent)):
+                finite = a.bounds(first).lo > float("-inf") and a.bounds(last).hi < float("inf")
+                if finite and int_value(extent) is not None and not (a.prove(first >= 0) and a.prove(last < extent)):
                     return False
         return True
 

@@ -5,7 +5,7 @@ import pytest
 from lower_support import blocks, copies, extents, ints, loops, predicates, run, shapes
 
 from vtakit import te
-from vtakit.compiler.lower import LowerError, lower
+from vtakit.compiler.lower import LowerError, VerifyError, lower
 
 
 def test_statement_20_a_producer_under_an_outer_axis_has_the_extent_of_the_inner_one():
@@ -253,3 +253,27 @@ def test_pitfall_12_an_empty_dimension():
     s = te.create_schedule(b.op)
     s[b].split(b.op.axis[0], 4)
     assert run(s, [a, b], np.zeros((0, 4), "int32")).shape == (0, 4)
+
+
+def test_an_axis_counts_from_its_first_value_and_its_loop_from_0():
+    """The region of ``i // 7`` for i from ``7 * j`` on: a loop over i from 0 would make it row 0."""
+    a = te.placeholder((7, 7), "int32", name="A")
+    b = te.compute((7, 7), lambda i, j: a[i, j] * 2, name="B")
+    c = te.compute((49,), lambda i: b[i // 7, i % 7] + 1, name="C")
+    d = te.compute((7, 7), lambda i, j: c[j * 7 + i], name="D")
+    s = te.create_schedule(d.op)
+    i, j = d.op.axis
+    s[d].reorder(j, i)
+    s[c].compute_at(s[d], j)
+    assert shapes(lower(s, [a, d])) == {"B": (7, 7), "C": (7,)}
+    x = ints(7, 7)
+    assert np.array_equal(run(s, [a, d], x), x.T * 2 + 1)
+
+
+def test_a_buffer_that_is_read_beyond_its_end_is_found():
+    """Even if all of it was written, where sizes are numbers."""
+    a = te.placeholder((8,), "int32", name="A")
+    b = te.compute((8,), lambda i: a[i] + 1, name="B")
+    c = te.compute((8,), lambda i: b[i + 1], name="C")
+    with pytest.raises(VerifyError, match="block C reads elements of B that B is not certain to have written before"):
+        lower(te.create_schedule(c.op), [a, c])
