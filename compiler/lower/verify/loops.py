@@ -151,7 +151,7 @@ def _exchanges(program: Program, threads: set[Var]) -> Iterator[Broken]:
                     length = s.extent if isinstance(s, st.For) else s.condition if isinstance(s, st.If) else None
                     if length is not None and threads & free_vars(length):
                         yield Broken(
-                            f"threads exchange elements of {buffer.name} where not all of them come: {length} differs between them",
-                            s, "let the loops around the stage be the same for all threads, or give its memory the local scope",
+                            f"threads exchange elements of {buffer.name} where not all of them come: {length} differs between "
+                            "them", s, "let the loops around the stage be the same for all threads, or use the local scope",
                         )
                         return
