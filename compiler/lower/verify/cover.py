@@ -10,7 +10,9 @@ from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.ir.walk import free_vars, substitute
-from vtakit.compiler.lower.verify.digits import Digits, NotAffineError
+from vtakit.compiler.lower.verify.digit import NotAffineError
+from vtakit.compiler.lower.verify.digits import Digits
+from vtakit.compiler.lower.verify.independence import dependence
 from vtakit.compiler.lower.verify.program import Access, Program, Site, conjuncts
 
 # Which threads see memory of a scope, and so what the others wrote in it.
@@ -63,9 +65,9 @@ class Covered:
             if it.kind is IterKind.REDUCE and (ends or not self._is_whole(it.dom.min, it.dom.extent, first, count)):
                 self.incomplete = f"{it.var} takes {a.emit(count, it.var.dtype)} of its {it.dom.extent} values"
         if not self.reason:
-            dependence = every.dependence(indices)
-            if dependence:
-                self.reason = f"the iterators do not run independently: {dependence}"
+            reason = dependence(a, indices)
+            if reason:
+                self.reason = f"the iterators do not run independently: {reason}"
         self.reason = self.reason or self._left_over([c for c in every.left() if c in inner.left()], set(extents))
 
     def _is_whole(self, low: Expr, extent: Expr, first: Linear, count: Linear) -> bool:

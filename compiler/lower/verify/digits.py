@@ -6,7 +6,6 @@ overlap are independent; a sum of digits whose factors fit together takes every 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.arith.linear import Atom, Leaf, Linear, Product, Quotient, Stride, constant
@@ -15,41 +14,7 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.ir.walk import free_vars
-
-ONE = constant(1)
-Key = tuple[int, frozenset[tuple[Atom, int]]]
-
-
-class Digit(NamedTuple):
-    """``times * (source // lower % extent)``."""
-
-    times: Linear
-    source: Key
-    atoms: frozenset[Atom]  # the loop variables in the source
-    total: Linear  # how many values the source takes
-    lower: Linear
-    extent: Linear
-
-
-class Limit:
-    """A condition that says ``sum < end``, and whether an index has used it."""
-
-    def __init__(self, condition: Expr, total: Linear, end: Linear) -> None:
-        self.condition, self.sum, self.end = condition, total, end
-        self.used = False
-
-
-class Values(NamedTuple):
-    """Those of ``first <= index < first + number`` that are below all `ends`."""
-
-    first: Linear
-    number: Linear
-    ends: list[Linear]
-    digits: list[Digit]
-
-
-class NotAffineError(Exception):
-    """An index that is no sum of digits, or takes not all values of an interval; the argument says what it is."""
+from vtakit.compiler.lower.verify.digit import ONE, Digit, Key, Limit, NotAffineError, Values
 
 
 class Digits:
@@ -308,40 +273,3 @@ class Digits:
             elif isinstance(atom, Product):
                 stack += atom.factors
         return frozenset(found)
-
-    # -- several indices -------------------------------------------------------------------------------------------------
-
-    def dependence(self, indices: Iterable[list[Digit]]) -> str:
-        """Why indices do not take all combinations of their values; "" if they do."""
-        owner: dict[Atom, Key] = {}
-        sources: dict[Key, list[Digit]] = {}
-        for digits in indices:
-            for digit in digits:
-                for atom in digit.atoms:
-                    if owner.setdefault(atom, digit.source) != digit.source:
-                        return f"{_name(atom)} stands in several of them"
-                sources.setdefault(digit.source, []).append(digit)
-        for digits in sources.values():
-            if len(digits) > 1 and not self._disjoint(digits):
-                return f"{_name(min(digits[0].atoms, key=lambda a: a.order))} stands in several of them"
-        return ""
-
-    def _disjoint(self, digits: list[Digit]) -> bool:
-        """Whether digits of one source neither overlap nor cut its values off."""
-        rest, whole = [*digits], digits[0].total
-        while rest:
-            for digit in rest:
-                end = self.analyzer.multiply(digit.lower, digit.extent)
-                if all(self._divides(end, other.lower) for other in rest if other is not digit) and self._divides(end, whole):
-                    rest.remove(digit)
-                    break
-            else:
-                return False
-        return True
-
-    def _divides(self, part: Linear, whole: Linear) -> bool:
-        return self.analyzer.is_zero(self.analyzer.remainder(whole, part))
-
-
-def _name(atom: Atom) -> str:
-    return str(atom.expr) if isinstance(atom, Leaf) else "a loop variable"

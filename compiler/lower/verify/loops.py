@@ -8,7 +8,7 @@ from vtakit.compiler.ir.expr import Var
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.walk import free_vars
-from vtakit.compiler.lower.verify.program import Program, Site, effects, extent_of
+from vtakit.compiler.lower.verify.program import Program, Site, effects, extent_of, meet
 from vtakit.compiler.lower.verify.report import Broken
 
 TOGETHER = {LoopKind.PARALLEL: "parallel", LoopKind.VECTORIZED: "vectorised"}
@@ -137,3 +137,21 @@ def check_barriers(program: Program) -> Iterator[Broken]:
                 if threads & free_vars(loop.extent):
                     yield Broken(f"a barrier stands in the loop {loop.var}, whose length differs between threads", loop,
                                  "make the loop's length the same for all threads")
+    yield from _exchanges(program, threads)
+
+
+def _exchanges(program: Program, threads: set[Var]) -> Iterator[Broken]:
+    """Between a write and a read of memory that threads share stands a barrier, so all of them take the loops around both."""
+    for buffer, writes in program.writes.items():
+        if buffer.scope not in ("shared", "warp"):
+            continue
+        for write in writes:
+            for read in program.reads.get(buffer, ()):
+                for s, _ in write.site.path[: meet(write.site, read.site)]:
+                    length = s.extent if isinstance(s, st.For) else s.condition if isinstance(s, st.If) else None
+                    if length is not None and threads & free_vars(length):
+                        yield Broken(
+                            f"threads exchange elements of {buffer.name} where not all of them come: {length} differs between "
+                            "them", s, "let the loops around the stage be the same for all threads, or use the local scope",
+                        )
+                        return

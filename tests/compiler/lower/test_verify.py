@@ -267,6 +267,29 @@ def test_barriers_pitfall_8_all_threads_reach_each(divergent):
         verify(program)
 
 
+def test_barriers_threads_that_share_memory_take_the_same_loops():
+    a = te.placeholder((6,), "int32", name="A")
+    b = te.compute((6,), lambda i: a[i] + 1, name="B")
+
+    def up_to(i):
+        k = te.reduce_axis((0, i + 1), name="k")
+        return te.sum(b[k], axis=k)
+
+    c = te.compute((6,), up_to, name="C")
+    s = te.create_schedule(c.op)
+    i, k = c.op.axis[0], c.op.reduce_axis[0]
+    s[c].bind(i, te.thread_axis(tag="threadIdx.y"))
+    s[b].set_scope("shared")
+    s[b].compute_at(s[c], k)
+    with pytest.raises(VerifyError) as error:
+        lower(s, [a, c])
+    assert (error.value.rule, error.value.found) == (
+        "barriers", "threads exchange elements of B where not all of them come: threadIdx.y + 1 differs between them"
+    )
+    s[b].set_scope("local")
+    lower(s, [a, c])
+
+
 # -- values --------------------------------------------------------------------------------------------------------------
 
 def staged(first: int, width: int, shift: int = 0, swapped: bool = False) -> st.Function:

@@ -1,0 +1,41 @@
+"""The parts of an index: digits of loop variables, and the conditions that limit their sums."""
+
+from typing import NamedTuple
+
+from vtakit.compiler.arith.linear import Atom, Linear, constant
+from vtakit.compiler.ir.expr import Expr
+
+ONE = constant(1)
+Key = tuple[int, frozenset[tuple[Atom, int]]]
+
+
+class Digit(NamedTuple):
+    """``times * (source // lower % extent)``."""
+
+    times: Linear
+    source: Key
+    atoms: frozenset[Atom]  # the loop variables in the source
+    total: Linear  # how many values the source takes
+    lower: Linear
+    extent: Linear
+
+
+class Limit:
+    """A condition that says ``sum < end``, and whether an index has used it."""
+
+    def __init__(self, condition: Expr, total: Linear, end: Linear) -> None:
+        self.condition, self.sum, self.end = condition, total, end
+        self.used = False
+
+
+class Values(NamedTuple):
+    """Those of ``first <= index < first + number`` that are below all `ends`."""
+
+    first: Linear
+    number: Linear
+    ends: list[Linear]
+    digits: list[Digit]
+
+
+class NotAffineError(Exception):
+    """An index that is no sum of digits, or takes not all values of an interval; the argument says what it is."""

@@ -1,0 +1,46 @@
+"""Whether several indices over the same loops take all combinations of their values."""
+
+from collections.abc import Iterable
+
+from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.arith.linear import Atom, Leaf, Linear
+from vtakit.compiler.lower.verify.digit import Digit, Key
+
+
+def dependence(analyzer: Analyzer, indices: Iterable[list[Digit]]) -> str:
+    """Why indices, given by their digits, do not take all combinations of their values; "" if they do."""
+    owner: dict[Atom, Key] = {}
+    sources: dict[Key, list[Digit]] = {}
+    for digits in indices:
+        for digit in digits:
+            for atom in digit.atoms:
+                if owner.setdefault(atom, digit.source) != digit.source:
+                    return f"{_name(atom)} stands in several of them"
+            sources.setdefault(digit.source, []).append(digit)
+    for digits in sources.values():
+        if len(digits) > 1 and not _disjoint(analyzer, digits):
+            return f"{_name(min(digits[0].atoms, key=lambda a: a.order))} stands in several of them"
+    return ""
+
+
+def _disjoint(analyzer: Analyzer, digits: list[Digit]) -> bool:
+    """Whether digits of one source neither overlap nor cut its values off."""
+    rest, whole = [*digits], digits[0].total
+    while rest:
+        for digit in rest:
+            end = analyzer.multiply(digit.lower, digit.extent)
+            others = [other.lower for other in rest if other is not digit]
+            if all(_divides(analyzer, end, lower) for lower in (*others, whole)):
+                rest.remove(digit)
+                break
+        else:
+            return False
+    return True
+
+
+def _divides(analyzer: Analyzer, part: Linear, whole: Linear) -> bool:
+    return analyzer.is_zero(analyzer.remainder(whole, part))
+
+
+def _name(atom: Atom) -> str:
+    return str(atom.expr) if isinstance(atom, Leaf) else "a loop variable"
