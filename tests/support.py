@@ -28,11 +28,12 @@ def raises(error: type[Exception], message: str) -> Iterator[pytest.ExceptionInf
 
 
 def interruptible(*words: str, **options: object) -> subprocess.Popen[str]:
-    """Python with these arguments, in a session of its own. It hears Ctrl-C even where we do not, as under `nohup` or in CI."""
-    return subprocess.Popen(
-        [sys.executable, *words], text=True, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler), **options,
-    )
+    """Python with these arguments, in a session of its own. It hears signals even where we do not, as under `nohup` or in CI."""
+    def hear() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return subprocess.Popen([sys.executable, *words], text=True, start_new_session=True, preexec_fn=hear, **options)
 
 
 def runs(pid: int) -> bool:

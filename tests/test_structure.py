@@ -25,7 +25,6 @@ COMPILER = ("ir", "arith", "te", "schedule", "lower", "intrin", "passes", "codeg
 LINES_HABIT, LINES_CEILING = 300, 500
 # Files over the habit, each with the reason why it is one file; a table of test cases may be long.
 LONG = {
-    "compiler/lower/verify/digits.py": "one argument, from the digits of a loop to its proof",
     "compiler/ir/expr.py": "every kind of expression, one short class each",
     "hw/isa/config.py": "one class with its derived values and the constraints on them",
 }

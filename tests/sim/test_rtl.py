@@ -13,7 +13,7 @@ from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import MemType, Stage
 from vtakit.hw.isa.regs import CYCLE_CAUSES
 from vtakit.sim import run_image
-from vtakit.sim.faults import ProgramFault
+from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fuzz import cases, fuzz
 from vtakit.sim.random_programs import random_program
 from vtakit.sim.workloads import Conv2d, conv2d_program, conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
@@ -87,5 +87,5 @@ def test_wrong_options_are_refused():
         run_image(code, 0, 1, TINY, "rtl", stall=100)
     with raises(ConfigError, "bus_bits must be one of (64, 128, 256, 512), got 32"):
         run_image(code, 0, 1, TINY, "rtl", bus_bits=32)
-    with raises(VtakitError, "the RTL has not finished within 3 cycles"):
+    with raises(DeviceError, "the RTL has not finished within 3 cycles"):
         run_image(code, 0, 1, NAMED["tiny"], "rtl", max_cycles=3)

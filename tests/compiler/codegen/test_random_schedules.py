@@ -1,4 +1,4 @@
-"""A sample of random (operator, schedule) pairs: machine code of the scheduled program against the interpreter of the operator."""
+"""A sample of random (operator, schedule) pairs: scheduled machine code against the interpreter of the operator."""
 
 import pytest
 import schedule_fuzz

@@ -299,21 +299,11 @@ def test_an_unwritable_path_is_refused(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["file"]
 
 
-class FullDisk:
-    """A stream of a disk that is full after a few bytes."""
-
-    def __init__(self, handle, mode):
-        self.handle = handle
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        os.close(self.handle)
-
-    def write(self, data):
-        os.write(self.handle, data[:10])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def full_disk(path, data):
+    """Writing to a disk that is full after a few bytes."""
+    with path.open("wb") as stream:
+        stream.write(data[:10])
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def fail(code):
@@ -330,7 +320,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
         path.write_bytes(b"old")
     with monkeypatch.context() as patch:
         if step == "write":
-            patch.setattr(os, "fdopen", FullDisk)
+            patch.setattr(Path, "write_bytes", full_disk)
         elif step == "interrupt":
             def interrupted(*args):
                 raise KeyboardInterrupt
