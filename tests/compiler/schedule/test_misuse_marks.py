@@ -1,4 +1,4 @@
-"""vectorize, parallel, unroll, bind, pragma, prefetch and tensorize misused, with the whole messages."""
+"""vectorize, parallel, unroll, bind, pragma, prefetch and tensorize misused, with whole messages (the first: statement 14)."""
 
 from collections.abc import Callable
 
