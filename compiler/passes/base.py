@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from vtakit.compiler.ir.printer import function_text
 from vtakit.compiler.ir.stmt import Function, Stmt
+from vtakit.hw.isa.errors import VtakitError
 
 
-class PassError(ValueError):
+class PassError(VtakitError, ValueError):
     """A program that a pass cannot lower; the message ends with the program and a mark."""
 
     def __init__(self, what: str, function: Function, mark: Stmt | None = None) -> None:

@@ -5,6 +5,7 @@ from vtakit.compiler.ir.dtypes import INT32, INT64
 from vtakit.compiler.ir.expr import Call, Expr, IntImm, Load, Ramp, Var
 from vtakit.compiler.ir.stmt import Allocate, Attr, Function, Stmt, Store
 from vtakit.compiler.ir.values import cast, int_value, value_of
+from vtakit.compiler.passes.base import PassError
 
 
 def flatten(function: Function) -> Function:
@@ -12,12 +13,12 @@ def flatten(function: Function) -> Function:
 
     ``A[i, j]`` of ``A: float32[n, 16]``  ->  ``A[i * 16 + j]``
     """
-    flattener = _Flattener()
-    return function._replace(body=flattener.stmt(function.body))
+    return function._replace(body=_Flattener(function).stmt(function.body))
 
 
 class _Flattener:
-    def __init__(self) -> None:
+    def __init__(self, function: Function) -> None:
+        self.function = function
         self.flat: dict[Buffer, Buffer] = {}
 
     def buffer(self, buffer: Buffer) -> Buffer:
@@ -51,8 +52,18 @@ class _Flattener:
         if lanes == 1:
             return total
         if total.dtype.lanes > 1:
-            return _spread(total, lanes)
+            return self._spread(buffer, total)
         return Ramp(total * lanes, IntImm(1, total.dtype), lanes)
+
+    def _spread(self, buffer: Buffer, index: Expr) -> Expr:
+        """Vector indices of vectors: a ramp over all their lanes if they follow on each other."""
+        if not isinstance(index, Ramp) or int_value(index.stride) != 1:
+            raise PassError(
+                f"vectors of {buffer.name} ({buffer.dtype}) are taken from {index}, which do not follow on each other: "
+                "give the buffer a scalar type and one more dimension", self.function,
+            )
+        lanes = buffer.dtype.lanes
+        return Ramp(index.base * lanes, IntImm(1, index.base.dtype), index.lanes * lanes)
 
     def expr(self, e: Expr) -> Expr:
         if isinstance(e, Load):
@@ -91,13 +102,6 @@ def _times(index: Expr, stride: Expr) -> Expr:
     if isinstance(index, Ramp):
         return Ramp(index.base * stride, index.stride * stride, index.lanes)
     return index * stride
-
-
-def _spread(index: Expr, lanes: int) -> Expr:
-    """Vector indices of vectors: a ramp over all their lanes if they follow on each other."""
-    if isinstance(index, Ramp) and int_value(index.stride) == 1:
-        return Ramp(index.base * lanes, IntImm(1, index.base.dtype), index.lanes * lanes)
-    raise NotImplementedError(f"a gather of vectors: {index}")
 
 
 def _wider(e: Expr, wide: bool) -> Expr:

@@ -154,6 +154,18 @@ def test_indices_are_wide_where_memory_may_be(shape, kind):
     assert load.indices[0].dtype is kind
 
 
+def test_vectors_apart_from_each_other_are_refused():
+    wide = Buffer("W", (8,), dtype("int32x4"))
+    apart = (Ramp(IntImm(0), IntImm(2), 4),)
+    f = function([wide], st.Store(wide, apart, Load(wide, apart)))
+    with pytest.raises(PassError) as error:
+        flatten(f)
+    assert str(error.value).startswith(
+        "vectors of W (int32x4) are taken from ramp(0, 2, 4), which do not follow on each other: "
+        "give the buffer a scalar type and one more dimension\n\ndef "
+    )
+
+
 def test_buffers_of_vectors_become_vectors_of_scalars():
     A, B = (Buffer(name, (IntImm(4),), dtype("float32x4")) for name in "AB")
     f = function([A, B], loop(i, 4, st.Store(B, (i,), A[i] + A[3 - i])))
