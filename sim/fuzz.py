@@ -219,12 +219,13 @@ def cases(device: str, configs: list[str], seed: int, programs: int, length: int
 
 
 def fuzz(work: list[Case], jobs: int, done: Callable[[int], None]) -> list[Failure]:
-    """Run cases on `jobs` processes; `done` is told how many have been run each time some have.
+    """Run cases on up to `jobs` processes; `done` is told how many have been run each time some have.
 
     Stops at the end of the round in which the first failure shows.
     """
     chunks = list(_chunks(work))
-    if jobs == 1:
+    jobs = min(jobs, len(chunks))
+    if jobs <= 1:
         for chunk in chunks:
             failures = _run_chunk(chunk)
             done(len(chunk))

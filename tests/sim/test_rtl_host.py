@@ -272,7 +272,14 @@ def test_random_programs_under_bad_memory_give_the_same_results():
 
 @pytest.mark.parametrize(("option", "message"), [
     ({"wave": "x.txt"}, "wave must be the name of a .vcd or .fst file, got 'x.txt'"),
+    ({"wave": 5}, "wave must be the name of a .vcd or .fst file, got 5"),
     ({"bandwidth": 0}, "bandwidth is 0 and must be from 1 to 100"),
+    ({"latency": 1.5}, "latency must be an integer, not 1.5"),
+    ({"stall": "40"}, "stall must be an integer, not '40'"),
+    ({"read_error": None}, "read_error must be an integer, not None"),
+    ({"bus_bits": "64"}, "bus_bits must be an integer, not '64'"),
+    ({"bus_bits": 64.0}, "bus_bits must be an integer, not 64.0"),
+    ({"trace": "yes"}, "trace must be True or False, not 'yes'"),
 ])
 def test_wrong_options_are_refused(option, message):
     with pytest.raises(VtakitError) as refused:
