@@ -69,6 +69,9 @@ class Operand:
     def __invert__(self) -> "Expr":
         return OPERATORS["~"](self, None)
 
+    def __iter__(self) -> Iterator["Expr"]:  # without it Python would read elements at 0, 1, 2, … for ever
+        raise TypeError(f"{self} cannot be iterated while a program is being described: read its elements by index")
+
 
 class Expr(Operand):
     """An expression of a data type.
@@ -148,9 +151,6 @@ class Expr(Operand):
             f"the truth value of the expression {self} is not known while a program is being described: "
             "use te.if_then_else, te.all or te.any in place of if, and, or"
         )
-
-    def __iter__(self) -> Iterator["Expr"]:
-        raise TypeError(f"the expression {self} is a scalar and cannot be iterated")
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """What is kept in a file: all but the hash, which holds addresses of this process."""

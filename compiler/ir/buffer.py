@@ -1,6 +1,6 @@
 """Buffers: memory with a shape, a type and a scope."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from vtakit.compiler.ir.dtypes import HANDLE, INT32, DType
 from vtakit.compiler.ir.expr import Call, Expr, IntImm, Load, StringImm, Var
@@ -45,6 +45,9 @@ class Buffer:
         if len(given) != len(self.shape):
             raise ValueError(f"buffer {self.name!r} has {len(self.shape)} dimensions, got {len(given)} indices")
         return Load(self, tuple(wrap(index) for index in given))
+
+    def __iter__(self) -> Iterator[Load]:
+        raise TypeError(f"{self} cannot be iterated while a program is being described: read its elements by index")
 
     def compact_strides(self) -> tuple[Expr, ...]:
         """Elements from one index to the next in each dimension: the given strides, or those of row-major order."""

@@ -114,7 +114,7 @@ def test_operands_meet_in_a_common_type():
     (lambda: wrap("x"), "'x' of type str is no expression: give a number, a variable, an axis or a tensor's element"),
     (lambda: bool(i < j), ("the truth value of the expression i < j is not known while a program is being described: "
                            "use te.if_then_else, te.all or te.any in place of if, and, or")),
-    (lambda: list(i), "the expression i is a scalar and cannot be iterated"),
+    (lambda: list(i), "i cannot be iterated while a program is being described: read its elements by index"),
 ])
 def test_what_makes_no_sense_is_refused(make, message):
     with raises(TypeError, message):
