@@ -39,13 +39,14 @@ def lower(
         elif isinstance(arg, Var | Buffer):
             params.append(arg)
         else:
-            raise LowerError(f"argument {arg!r} of {name!r} is no tensor, variable or buffer")
+            raise LowerError("arguments", f"the argument {arg!r} of {name!r} is no tensor, variable or buffer", "leave it out")
     analyzer = Analyzer()
     plans = Plans(schedule)
     for tensor in given:
         if plans.maker(tensor) is None:
             raise LowerError(
-                f"argument {tensor.name!r} of {name!r} is no tensor that the schedule reads or computes: leave it out"
+                "arguments", f"the argument {tensor.name} of {name!r} is no tensor that the schedule reads or computes",
+                "leave it out, or give the tensors from which the schedule was made",
             )
     bounds = Bounds(plans, given, analyzer)
     memory = Memory(bounds, given)

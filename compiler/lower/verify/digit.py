@@ -10,7 +10,7 @@ Key = tuple[int, frozenset[tuple[Atom, int]]]
 
 
 class Digit(NamedTuple):
-    """``times * (source // lower % extent)``."""
+    """``times * (source // lower % width)`` where that is below the extent."""
 
     times: Linear
     source: Key
@@ -18,6 +18,7 @@ class Digit(NamedTuple):
     total: Linear  # how many values the source takes
     lower: Linear
     extent: Linear
+    width: Linear
 
 
 class Limit:
@@ -29,12 +30,13 @@ class Limit:
 
 
 class Values(NamedTuple):
-    """Those of ``first <= index < first + number`` that are below all `ends`."""
+    """``first + step * x`` for all x from 0 to number - 1, as far as that is below all `ends`."""
 
     first: Linear
     number: Linear
     ends: list[Linear]
     digits: list[Digit]
+    step: int = 1
 
 
 class NotAffineError(Exception):
