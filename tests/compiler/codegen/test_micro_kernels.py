@@ -1,4 +1,4 @@
-"""Micro-kernels through tensorize: on each level of x86 against NumPy and the interpreter, with strides, with edges, and refused."""
+"""Micro-kernels through tensorize: on each level of x86 against NumPy and the interpreter, with strides, edges, refused."""
 
 import numpy as np
 import pytest
@@ -228,8 +228,8 @@ def test_a_tile_that_the_registers_do_not_hold_is_refused():
     A, B, C = matmul_f32(16, 64, 8)
     s = te.create_schedule(C)
     s[C].tensorize(C.op.axis[0], mk.gemm_f32(8, rows=16, columns=64))
-    with raises(CodegenError, "gemm_f32 of a tile of 16 x 64 needs 69 vector registers and x86_64-unknown-linux-gnu x86-64-v4 has "
-                              "32: use fewer rows or columns (a vector has 16 lanes of 32 bits)"):
+    with raises(CodegenError, "gemm_f32 of a tile of 16 x 64 needs 69 vector registers and x86_64-unknown-linux-gnu x86-64-v4 "
+                              "has 32: use fewer rows or columns (a vector has 16 lanes of 32 bits)"):
         compile_for(lower_late(lower(s, [A, B, C])), TARGETS["avx512"])
 
 
