@@ -74,7 +74,9 @@ class Bounds:
         whole = {axis: axis.dom for axis in op.root_iter_vars if axis.dom is not None}
         plan.ranges.update(whole)
         given = any(tensor in self.given for tensor in plan.stage.origin_op.outputs)
-        if not isinstance(op, ComputeOp) or plan.stage.is_output or given:
+        # At the root an intrinsic's tiles are whole, though readers may need only a part of the last ones.
+        tiles = plan.home is None and any(plan.stage.note(leaf).intrin is not None for leaf in plan.stage.leaf_iter_vars)
+        if not isinstance(op, ComputeOp) or plan.stage.is_output or given or tiles:
             return
         box = self._needed(plan)
         for axis, interval in zip(op.axis, box, strict=True):

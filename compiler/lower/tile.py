@@ -6,12 +6,13 @@ takes their place counts tiles: an iterator ``t`` of an axis stands for the elem
 
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from vtakit.compiler.arith.sets import Interval
+from vtakit.compiler.arith.sets import Interval, conjuncts, region
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
+from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value, value_of
 from vtakit.compiler.ir.walk import free_vars, substitute
 from vtakit.compiler.lower.axes import pass_intervals, pass_values
@@ -110,8 +111,7 @@ class Tile:
         for axis in self.op.root_iter_vars:
             size = int_value(a.simplify(spans[axis].max - spans[axis].min + 1))
             if size is None:
-                self.fail(f"how much of {axis.name} the loops cover depends on the loops around them",
-                          PAD)
+                self.fail(f"how much of {axis.name} the loops cover depends on the loops around them", PAD)
             found[axis] = size
             elements *= size
         if elements != iterations:
@@ -121,15 +121,31 @@ class Tile:
         return found
 
     def _guard(self) -> Expr:
-        """The condition under which the stage's block runs; it may not tell the inner iterations apart."""
+        """The condition under which the stage's block runs; it holds for all of a tile or for none of it."""
         plan = self.plan
         point = Point(plan, {axis: plan.values[axis] for axis in self.op.root_iter_vars}, self.analyzer)
-        found = self.nests.where(plan, point, plan.values, plan.stage.relations)
-        moving = {v for leaf in self.inner if isinstance(v := plan.leaves[leaf], Var)} | {it.var for it in point.iters}
-        if free_vars(found) & moving:
-            self.fail(f"the condition {found} guards single elements of its tile",
-                      PAD)
-        return found
+        inner = {
+            value: Range(const(0, value.dtype), plan.extents[leaf])
+            for leaf in self.inner if isinstance(value := plan.leaves[leaf], Var)
+        }
+        moving = {*inner, *(it.var for it in point.iters)}
+        found = []
+        for part in conjuncts(self.nests.where(plan, point, plan.values, plan.stage.relations)):
+            whole = self._of_tile(part, inner) if free_vars(part) & moving else part
+            if whole is None:
+                self.fail(f"the condition {part} guards single elements of its tile", PAD)
+            found.append(whole)
+        return all_of(*found)
+
+    def _of_tile(self, part: Expr, inner: dict[Var, Range]) -> Expr | None:
+        """``i < n`` where i stays between two multiples of a tile's extent and n is such a multiple: i's first value tells."""
+        if not isinstance(part, ir.LT):
+            return None
+        a, ends = self.analyzer, region(part.a, inner, self.analyzer)
+        for size in set(self.extents.values()):
+            if ends and a.prove_equal(part.b % size, 0) and a.prove_equal(ends.min // size, ends.max // size):
+                return ends.min < part.b
+        return None
 
     def count(self, axis: IterVar, base: Expr) -> tuple[st.BlockIter, Expr]:
         """An iterator over the tiles of an axis (over its elements where tiles do not divide it), and a tile's first element."""

@@ -110,9 +110,8 @@ def build(
     chosen = target or host
     if chosen.arch != host.arch:
         raise CodegenError(f"code for {chosen} cannot run in this process on {host}: use compile_for and save_library")
-    missing = sorted(f for f in chosen.features if f[0] == "+" and not host.has(f[1:]))
-    if missing:
-        raise CodegenError(f"this machine lacks {', '.join(f[1:] for f in missing)}: use compile_for and save_library")
+    if missing := host.lacks(chosen):
+        raise CodegenError(f"this machine lacks {', '.join(missing)}: use compile_for and save_library")
     if chosen.threads and _is_parallel(function.body) and openmp.library() is None:
         warnings.warn(
             f"{function.name}: parallel loops run on one thread, because there is no OpenMP runtime: apt install libgomp1",

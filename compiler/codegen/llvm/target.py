@@ -83,6 +83,14 @@ class Target:
         """Whether the feature is known to be there."""
         return feature in _known(self)
 
+    def lacks(self, other: "Target") -> tuple[str, ...]:
+        """The features that code for another target may use and this one is not known to have, sorted."""
+        return tuple(sorted(_known(other) - _known(self)))
+
+    def runs(self, other: "Target") -> bool:
+        """Whether code for another target of this architecture is certain to run here."""
+        return self.arch == other.arch and not self.lacks(other)
+
     @property
     def has_fma(self) -> bool:
         """Whether a fused multiply-add is an instruction."""

@@ -176,8 +176,14 @@ TRANSPARENT = (st.Store, st.Seq, st.If, st.LetStmt)
 
 
 def is_opaque(block: st.Block) -> bool:
-    """Whether what the block touches is to be taken from its declaration: its body holds more than stores and conditions."""
-    return not all(isinstance(s, TRANSPARENT) for s in statements(block.body))
+    """Whether what the block touches is to be taken from its declaration: its body holds more than stores of single elements
+    and conditions."""
+    return not all(isinstance(s, TRANSPARENT) and not _stores_vector(s) for s in statements(block.body))
+
+
+def _stores_vector(s: st.Stmt) -> bool:
+    """Whether it is an intrinsic's store of several elements at once."""
+    return isinstance(s, st.Store) and any(index.dtype.lanes > 1 for index in s.indices)
 
 
 def _writes(site: Site) -> Iterator[Access]:

@@ -1,0 +1,173 @@
+"""The micro-kernels of a CPU as tensor intrinsics, for `Stage.tensorize`, and their meaning for the interpreter.
+
+A record holds for every target: its code is a call that `intrinsics` makes instructions of, by the target's features, and
+portable code where there are none. What the target decides here is the size of the tile, that its sums fill the registers.
+`MEANING` is what the calls do, in Python: ``interpret(function, args, packed=MEANING)``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.intrinsics import registers
+from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.intrin.tensor_intrin import TensorIntrin, decl_tensor_intrin, hardware_intrin
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.dtypes import INT32
+from vtakit.compiler.ir.expr import Broadcast, Call, Expr, Load, Ramp, Var
+from vtakit.compiler.ir.stmt import Evaluate, For, Stmt, Store, seq
+from vtakit.compiler.ir.values import const, wrap
+from vtakit.compiler.te.compose import decl_buffer
+from vtakit.compiler.te.language import compute, placeholder, reduce_axis, var
+from vtakit.compiler.te.reduce import sum as sum_of
+from vtakit.compiler.te.tensor import Tensor
+
+
+def tile(target: Target | None = None) -> tuple[int, int]:
+    """Rows and columns of 32-bit sums that fill a target's vector registers; this machine's by default.
+
+    A step takes a load for each row and for each vector of columns; of the tiles that leave room for those vectors and one
+    element, the squarest in loads has four vectors a row where there are 32 registers, and two where there are 16.
+    """
+    chosen = target or Target.host()
+    there, lanes = registers(chosen), chosen.vector_bytes // 4
+    vectors = 4 if there == 32 else 2
+    return (there - vectors - 1) // vectors, vectors * lanes
+
+
+def gemm_f32(
+    steps: int, target: Target | None = None, *, rows: int | None = None, columns: int | None = None
+) -> TensorIntrin:
+    """``c[i, j] += a[i, p] * b[p, j]`` over `steps` values of p; a product and its sum are rounded once where the target can.
+
+    a  float32  [rows, steps]      c  float32  [rows, columns]      rows of all three are any number of elements apart
+    b  float32  [steps, columns]   by default `tile` says how many rows and columns
+
+    Raises CodegenError for sizes below 1; a tile that the registers do not hold is refused when code is made.
+    """
+    m, n = _sizes("gemm_f32", target, rows, columns, steps)
+    a, b = placeholder((m, steps), name="a"), placeholder((steps, n), name="b")
+    p = reduce_axis((0, steps), "p")
+    c = compute((m, n), lambda i, j: sum_of(a[i, p] * b[p, j], axis=p), name="c")
+    strides = {a: [var("lda"), 1], b: [var("ldb"), 1], c: [var("ldc"), 1]}
+    return _gemm("gemm_f32", c, strides, (m, n, steps), steps)
+
+
+def gemm_u8s8s32(
+    steps: int, target: Target | None = None, *, rows: int | None = None, columns: int | None = None
+) -> TensorIntrin:
+    """``c[i, j] += a[i, r] * b[r // 4, j, r % 4]`` over `steps` values of r, a multiple of 4; sums wrap.
+
+    a  uint8  [rows, steps]            c  int32  [rows, columns]      rows of all three are any number of elements apart
+    b  int8   [steps / 4, columns, 4]  by default `tile` says how many rows and columns
+
+    The instruction is VPDPBUSD with avx512vnni or avxvnni, USDOT with i8mm. Raises CodegenError for sizes that do not fit.
+    """
+    m, n = _sizes("gemm_u8s8s32", target, rows, columns, steps)
+    if steps % 4:
+        raise CodegenError(f"gemm_u8s8s32 of {steps} steps: it takes four at a time, so give a multiple of 4")
+    a, b = placeholder((m, steps), "uint8", name="a"), placeholder((steps // 4, n, 4), "int8", name="b")
+    r = reduce_axis((0, steps), "r")
+    c = compute((m, n), lambda i, j: sum_of(_wide(a[i, r]) * _wide(b[r // 4, j, r % 4]), axis=r), name="c")
+    strides = {a: [var("lda"), 1], b: [var("ldb"), 4, 1], c: [var("ldc"), 1]}
+    return _gemm("gemm_u8s8s32", c, strides, (m, n, steps // 4), steps)
+
+
+def dot4_u8s8(target: Target | None = None, *, lanes: int | None = None) -> TensorIntrin:
+    """``c[j] += a[4 * j + q] * b[4 * j + q]`` over q < 4; sums wrap.
+
+    a  uint8  [4 * lanes]    b  int8  [4 * lanes]    c  int32  [lanes]    by default as many lanes as a vector has
+
+    Raises CodegenError for less than one lane.
+    """
+    n = (target or Target.host()).vector_bytes // 4 if lanes is None else lanes
+    _at_least_one("dot4_u8s8", lanes=n)
+    a, b = placeholder((4 * n,), "uint8", name="a"), placeholder((4 * n,), "int8", name="b")
+    q = reduce_axis((0, 4), "q")
+    c = compute((n,), lambda j: sum_of(_wide(a[4 * j + q]) * _wide(b[4 * j + q]), axis=q), name="c")
+
+    def code(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
+        def add(before: Expr) -> Stmt:
+            products = [Load(source, (_run(4 * n),)) for source in ins]
+            return Store(outs[0], (_run(n),), Call(before.dtype, "dot4_u8s8", (before, *products)))
+        zero = _spread(const(0, INT32), n)
+        return add(zero), Store(outs[0], (_run(n),), zero), add(Load(outs[0], (_run(n),)))
+    return decl_tensor_intrin(c.op, code, f"dot4_u8s8_{n}")
+
+
+def _gemm(call: str, c: Tensor, strides: Mapping[Tensor, list[Any]], sizes: tuple[int, int, int], steps: int) -> TensorIntrin:
+    binds = {
+        tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=apart, data_alignment=0)
+        for tensor, apart in strides.items()
+    }
+    between = [apart[0] for apart in strides.values()]
+    m, n, _ = sizes
+
+    def code(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
+        def zero() -> Stmt:
+            row = Var("row", INT32)
+            return For(row, wrap(m), Store(outs[0], (row, _run(n)), _spread(const(0, outs[0].dtype), n)))
+        pointers = *(source.access_ptr("r") for source in ins), outs[0].access_ptr("rw")
+        add = Evaluate(hardware_intrin(call, *pointers, *sizes, *between))
+        return seq(zero(), add), zero(), add
+    return decl_tensor_intrin(c.op, code, f"{call}_{m}x{n}x{steps}", binds)
+
+
+def _sizes(name: str, target: Target | None, rows: int | None, columns: int | None, steps: int) -> tuple[int, int]:
+    m, n = tile(target) if rows is None or columns is None else (rows, columns)
+    m, n = m if rows is None else rows, n if columns is None else columns
+    _at_least_one(name, rows=m, columns=n, steps=steps)
+    return m, n
+
+
+def _at_least_one(name: str, **sizes: int) -> None:
+    for what, size in sizes.items():
+        if size < 1:
+            raise CodegenError(f"{name} of {size} {what}: give at least 1")
+
+
+def _wide(e: Expr) -> Expr:
+    return e.astype("int32")
+
+
+def _run(lanes: int) -> Expr:
+    """The first indices of a dimension, as a vector."""
+    return Ramp(wrap(0), wrap(1), lanes) if lanes > 1 else wrap(0)
+
+
+def _spread(value: Expr, lanes: int) -> Expr:
+    return Broadcast(value, lanes) if lanes > 1 else value
+
+
+# What the calls do, element by element.
+
+
+def _gemm_f32(a: Any, b: Any, c: Any, m: int, n: int, k: int, lda: int, ldb: int, ldc: int) -> int:
+    for i in range(m):
+        for j in range(n):
+            for p in range(k):
+                c[i * ldc + j] = c[i * ldc + j] + a[i * lda + p] * b[p * ldb + j]
+    return 0
+
+
+def _gemm_u8s8s32(a: Any, b: Any, c: Any, m: int, n: int, k: int, lda: int, ldb: int, ldc: int) -> int:
+    for i in range(m):
+        for j in range(n):
+            products = (int(a[i * lda + r]) * int(b[r // 4 * ldb + 4 * j + r % 4]) for r in range(4 * k))
+            c[i * ldc + j] = _wrapped(sum(products, int(c[i * ldc + j])))
+    return 0
+
+
+def _dot4_u8s8(c: Any, a: list[int], b: list[int]) -> Any:
+    before = c if isinstance(c, list) else [c]
+    found = [_wrapped(sum((a[4 * j + q] * b[4 * j + q] for q in range(4)), x)) for j, x in enumerate(before)]
+    return found if isinstance(c, list) else found[0]
+
+
+def _wrapped(value: int) -> int:
+    return int(np.array(value & 0xFFFFFFFF, np.uint32).view(np.int32))
+
+
+MEANING: Mapping[str, Callable[..., Any]] = {"gemm_f32": _gemm_f32, "gemm_u8s8s32": _gemm_u8s8s32, "dot4_u8s8": _dot4_u8s8}
