@@ -18,7 +18,7 @@ from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.insns import MEMORIES
 from vtakit.sim.coverage import Coverage, cover
 from vtakit.sim.fuzz import Case, cases, default_configs, options
-from vtakit.sim.random_programs import RandomProgram, random_program
+from vtakit.sim.random_programs import RandomProgram
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "data" / "golden"
 CHUNK = 50
@@ -43,7 +43,7 @@ def golden() -> Iterator[RandomProgram]:
 
 def cover_chunk(chunk: list[Case]) -> Coverage:
     """What the random programs of some cases reach, and their runs on the RTL."""
-    found = cover(random_program(case.load(), case.seed, case.length) for case in chunk)
+    found = cover(case.program() for case in chunk)
     for case in chunk:
         found.add_run(options(case))
     return found

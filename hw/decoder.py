@@ -1,6 +1,7 @@
 """What an instruction word says before anything runs: its stage, and whether it is one that the instruction set knows."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -9,7 +10,8 @@ from amaranth.lib.wiring import In, Out
 from vtakit.hw.interfaces import FAULT_BITS, layout
 from vtakit.hw.isa.config import INSN_BITS, VTAConfig
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, LOAD, MEMORIES, AluOp, MemType, Opcode, Stage
+from vtakit.hw.isa.formats import Field, Format
+from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, GEMM, LOAD, MEMORIES, AluOp, MemType, Opcode, Stage
 
 
 class Decoder(wiring.Component):
@@ -32,15 +34,18 @@ class Decoder(wiring.Component):
         m, cfg = Module(), self._cfg
         f = data.View(layout(LOAD, cfg), self.word)
         a = data.View(layout(FORMATS[Opcode.ALU], cfg), self.word)
-        is_op = {op: f.opcode == op for op in Opcode}
+        formats = _known()
+        is_op = {op: f.opcode == op for op in formats}
         transfer = is_op[Opcode.LOAD] | is_op[Opcode.STORE]
 
         kinds = [kind for kind in MemType if kind is not MemType.ACC_8BIT or cfg.has_acc8]
-        of_kind = {kind: is_op[MEMORIES[kind].opcode] & (f.memory_type == kind) for kind in kinds}
+        of_kind = {
+            kind: _any(is_op[op] for op in MEMORIES[kind].opcodes if op in formats) & (f.memory_type == kind) for kind in kinds
+        }
         on_load = _any(of_kind[kind] for kind in kinds if MEMORIES[kind].stage is Stage.LOAD)
         m.d.comb += self.stage.eq(Mux(is_op[Opcode.STORE], Stage.STORE, Mux(on_load, Stage.LOAD, Stage.COMPUTE)))
 
-        reserved = _any(is_op[op] & (self.word & Const(fmt.reserved_bits(cfg), INSN_BITS)).any() for op, fmt in FORMATS.items())
+        reserved = _any(is_op[op] & (self.word & Const(fmt.reserved_bits(cfg), INSN_BITS)).any() for op, fmt in formats.items())
         missing = _any(
             (self.stage == stage) & f[flag] for stage in Stage for flag in FLAGS if (stage, flag) not in FLAG_QUEUES
         )
@@ -69,6 +74,14 @@ class Decoder(wiring.Component):
             fault = Mux(found, code, fault)
         m.d.comb += self.fault.eq(fault)
         return m
+
+
+def _known() -> dict[Opcode, Format]:
+    """The formats that this hardware runs."""
+    gemm = replace(GEMM, items=tuple(item for item in GEMM.items if not (isinstance(item, Field) and item.name == "overwrite")))
+    known = dict(FORMATS) | {Opcode.GEMM: gemm}
+    del known[Opcode.REQUANT]
+    return known
 
 
 def _any(bits: Iterable[Value]) -> Value:

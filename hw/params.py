@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from vtakit.hw.isa.config import DEFAULT, VTAConfig
 from vtakit.hw.isa.errors import ConfigError
-from vtakit.hw.isa.regs import DRAM_ADDRESS_BITS
+from vtakit.hw.isa.insns import Feature
+from vtakit.hw.isa.regs import DRAM_ADDRESS_BITS, device_features
 
 PAGE_BYTES = 4096  # no AXI burst crosses a multiple of this
 BUS_BITS = (64, 128, 256, 512)
@@ -52,6 +53,11 @@ class CoreParams:
     def bus_bytes_log2(self) -> int:
         """log2 of the bytes a beat moves."""
         return self.bus_bytes.bit_length() - 1
+
+    @property
+    def features(self) -> Feature:
+        """The abilities beyond the smallest device that the core has."""
+        return device_features(self.cfg) & ~(Feature.REQUANT | Feature.OVERWRITE)
 
     def lanes(self, element_bytes: int, depth: int) -> int:
         """Elements of a scratchpad that one beat fills."""

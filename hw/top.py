@@ -8,7 +8,7 @@ from vtakit.hw.core import Core
 from vtakit.hw.counters import Counters
 from vtakit.hw.interfaces import INDEX_BITS, axi_lite, axi_read, axi_write
 from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES, Stage
-from vtakit.hw.isa.regs import ADDRESS_BITS, CYCLE_CAUSES, IDENTITY, device_features, pack_config
+from vtakit.hw.isa.regs import ADDRESS_BITS, CYCLE_CAUSES, IDENTITY, pack_config
 from vtakit.hw.params import CoreParams
 from vtakit.hw.registers import Registers
 from vtakit.hw.supervisor import Supervisor
@@ -84,7 +84,7 @@ class Top(wiring.Component):
         byte = {"log_data_bytes": params.bus_bytes_log2, "outstanding": params.outstanding, "address_bits": params.address_bits}
         values: dict[str, Value] = {
             "identity": Const(IDENTITY, 32), "version": Cat(Const(ISA_VERSION[1], 16), Const(ISA_VERSION[0], 16)),
-            "features": Const(device_features(params.cfg), 32), "config": Const(pack_config(params.cfg), 64),
+            "features": Const(params.features, 32), "config": Const(pack_config(params.cfg), 64),
             "bus": Cat(Const(value, 8) for value in byte.values()),
             "status": Cat(supervisor.busy, supervisor.done, supervisor.error != 0),
             "error": Cat(supervisor.error, supervisor.error_stage), "error_insn": supervisor.error_index,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from vtakit.hw.isa.codec import Insn
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import MEMORIES, UOP, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import MEMORIES, REQUANT_WORDS, UOP, MemType, Opcode, Stage
 from vtakit.sim.values import Ints
 
 DRAM = "dram"
@@ -51,19 +51,21 @@ def granule_bytes(cfg: VTAConfig) -> int:
 
 
 def transfer_accesses(cfg: VTAConfig, insn: Insn, base: int) -> list[Access]:
-    """What a LOAD or STORE touches; `base` is the base register of its memory type."""
+    """What a LOAD, STORE or REQUANT touches; `base` is the base register of its memory type."""
     if not insn["x_size"]:
         return []
     memory = MEMORIES[MemType(insn["memory_type"])]
-    across = insn["x_pad_0"] + insn["x_size"] + insn["x_pad_1"]
-    count = (insn["y_pad_0"] + insn["y_size"] + insn["y_pad_1"]) * across
-    store = insn.op is Opcode.STORE
-    found = [Access(memory.scratchpad, slice(insn["sram_base"], insn["sram_base"] + count), not store)] if count else []
+    load = insn.op is Opcode.LOAD
+    across = insn["x_size"] + (insn["x_pad_0"] + insn["x_pad_1"] if load else 0)
+    count = (insn["y_size"] + (insn["y_pad_0"] + insn["y_pad_1"] if load else 0)) * across
+    found = [Access(memory.scratchpad, slice(insn["sram_base"], insn["sram_base"] + count), load)] if count else []
+    if insn.op is Opcode.REQUANT and count:
+        found.append(Access("acc", slice(insn["params"], insn["params"] + REQUANT_WORDS), False))
     if insn["y_size"]:
         size, granule = memory.bytes_in(cfg), granule_bytes(cfg)
         first = (base + insn["dram_base"] * size) // granule
         rows = first + np.arange(insn["y_size"]) * (insn["x_stride"] * size // granule)
-        found.append(Access(DRAM, np.add.outer(rows, np.arange(insn["x_size"] * size // granule)).reshape(-1), store))
+        found.append(Access(DRAM, np.add.outer(rows, np.arange(insn["x_size"] * size // granule)).reshape(-1), not load))
     return found
 
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from vtakit.hw.isa.config import VTAConfig, load_config
 from vtakit.hw.isa.errors import ProgramError, VtakitError, needs, one_of
+from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.program import Program
-from vtakit.hw.isa.regs import device_features
 from vtakit.sim.trace import Trace
 
 ConfigLike = VTAConfig | str | Path | Mapping[str, object]
@@ -40,6 +40,9 @@ class Result:
 
 class Device(Protocol):
     """What a simulator's module offers."""
+
+    def features(self, cfg: VTAConfig) -> Feature:
+        """The abilities beyond the smallest device that it has."""
 
     def simulate(self, cfg: VTAConfig, dram: bytearray, insn_addr: int, insn_count: int, **options: Any) -> Result:
         """Run the instructions at a byte address; `dram` is the simulator's to change."""
@@ -118,7 +121,7 @@ def run(
     if not isinstance(program, Program):
         raise ProgramError(f"run takes a Program (vtakit.hw.isa.file.load reads one), not {type(program).__name__}")
     cfg = program.config if config is None else load_config(config)
-    program.require(cfg, features=device_features(cfg))
+    program.require(cfg, features=find_device(device).features(cfg))
     contents = {
         program.buffer(name).name: as_bytes(f"the contents of buffer {name!r}", value) for name, value in (buffers or {}).items()
     }

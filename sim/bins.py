@@ -14,10 +14,11 @@ from vtakit.hw.params import BUS_BITS
 Bin = tuple[str, ...]
 COUNTS = ("0", "1", "many")
 LOADS = tuple(f"LOAD {kind.name}" for kind in MemType if kind is not MemType.OUT)
-TRANSFERS = (*LOADS, "STORE OUT")
+STORES = ("STORE OUT", "REQUANT OUT")
+TRANSFERS = (*LOADS, *STORES)
 COMPUTE_LOADS = tuple(f"LOAD {kind.name}" for kind in (MemType.UOP, MemType.ACC, MemType.ACC_8BIT))
 STAGES = {  # who runs what
-    Stage.LOAD: ("LOAD INP", "LOAD WGT"), Stage.COMPUTE: (*COMPUTE_LOADS, "GEMM", "ALU"), Stage.STORE: ("STORE OUT",),
+    Stage.LOAD: ("LOAD INP", "LOAD WGT"), Stage.COMPUTE: (*COMPUTE_LOADS, "GEMM", "ALU"), Stage.STORE: STORES,
 }
 TOKENS_ONLY = "tokens only"  # an instruction that moves and computes nothing
 OTHER = "other"  # a configuration without a name
@@ -67,8 +68,8 @@ GROUPS: tuple[Group, ...] = (
         name="pads", doc="transfers that move something, by where zeros are",
         axes=(("instruction", TRANSFERS), ("pads", ("none", "top", "bottom", "left", "right", "several", "all four"))),
         impossible=(Impossible(
-            where=(("instruction", ("STORE OUT",)), ("pads", ("top", "bottom", "left", "right", "several", "all four"))),
-            reason="the pads of a STORE must be 0"),),
+            where=(("instruction", STORES), ("pads", ("top", "bottom", "left", "right", "several", "all four"))),
+            reason="the pads of a STORE must be 0, and a REQUANT has none"),),
     ),
     Group(
         name="shape", doc="rows, elements of a row, and the pitch of rows: less than a row, a row, more",
@@ -88,11 +89,14 @@ GROUPS: tuple[Group, ...] = (
         impossible=(Impossible(
             where=(("configuration", tuple(name for name, cfg in NAMED.items() if not cfg.has_acc8)),
                    ("instruction", ("LOAD ACC_8BIT",))),
-            reason="ACC_8BIT exists only for 8-bit inputs and 32-bit accumulators"),),
+            reason="ACC_8BIT exists only for 8-bit inputs and 32-bit accumulators"), Impossible(
+            where=(("configuration", tuple(name for name, cfg in NAMED.items() if not cfg.has_requant)),
+                   ("instruction", ("REQUANT OUT",))),
+            reason="REQUANT exists only for 32-bit accumulators and outputs of at most 8 bits")),
     ),
     Group(
         name="gemm", doc="GEMM by its loops",
-        axes=(("does", ("multiply", "reset")), ("iter_out", COUNTS), ("iter_in", COUNTS), ("uops", COUNTS)),
+        axes=(("does", ("multiply", "overwrite", "reset")), ("iter_out", COUNTS), ("iter_in", COUNTS), ("uops", COUNTS)),
     ),
     Group(
         name="alu", doc="ALU by operation, second operand and loops",
@@ -106,7 +110,7 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         name="hazard", doc="an element written by a step and used by a later one, nothing between having written it",
-        axes=(("written by", ("multiply", "reset", "alu", "MUL")),
+        axes=(("written by", ("multiply", "overwrite", "reset", "alu", "MUL")),
               ("used by", ("multiply dst", "alu dst", "alu src", "MUL dst", "MUL src")), ("distance", NEAR)),
     ),
     Group(

@@ -147,7 +147,7 @@ class _Walk:
         base = self.memories.bases[kind]
         accesses = transfer_accesses(self.cfg, insn, base)
         first, last = (int(ends[index]) for ends in self.decoded.dram_span(kind, base)) if accesses else (0, 0)
-        if insn.op is Opcode.STORE and any(low < self.code[1] and self.code[0] < high for low, high in self._rows(insn)):
+        if kind is MemType.OUT and any(low < self.code[1] and self.code[0] < high for low, high in self._rows(insn)):
             self._report(Fault.CODE_WRITTEN, index, f"it writes bytes {first} to {last}, where the program's instructions lie")
         if kind is MemType.UOP and accesses:
             self._load_uops(index, insn, accesses)

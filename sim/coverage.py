@@ -9,13 +9,13 @@ import numpy as np
 
 from vtakit.hw.isa.codec import Insn, decode, from_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, UOP_BYTES, VTAConfig
-from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, UOP, AluOp, MemType, Opcode
+from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TRANSFERS, UOP, AluOp, MemType, Opcode
 from vtakit.hw.params import BUS_BITS, PAGE_BYTES
 from vtakit.sim.bins import COMPUTE_LOADS, GROUPS, NEAR, OTHER, TOKENS_ONLY, Bin, flag_text
 from vtakit.sim.random_programs import RandomProgram
 from vtakit.sim.values import Ints
 
-_KINDS = ("multiply", "reset", "alu", "MUL")
+_KINDS = ("multiply", "overwrite", "reset", "alu", "MUL")
 _FARTHEST = 16  # steps back in which "7 or more" is looked for
 _PADS = {"top": "y_pad_0", "bottom": "y_pad_1", "left": "x_pad_0", "right": "x_pad_1"}
 MOST_STEPS = 1 << 16  # of one instruction; further ones repeat what these reach
@@ -86,21 +86,21 @@ class _Reader:
             touched = self._touched(insn)  # before its own micro-ops change
             works = self._works(insn)
             self._flags(insn, works)
-            if insn.op in (Opcode.LOAD, Opcode.STORE):
+            if insn.op in TRANSFERS:
                 self._transfer(insn, works)
             else:
                 self._arithmetic(insn, works)
-            if works and (insn.op not in (Opcode.LOAD, Opcode.STORE) or self._name(insn) in COMPUTE_LOADS):
+            if works and (insn.op not in TRANSFERS or self._name(insn) in COMPUTE_LOADS):
                 beside = self._overlap(beside, insn, touched)
         self._hazards()
 
     def _name(self, insn: Insn) -> str:
-        moves = insn.op in (Opcode.LOAD, Opcode.STORE)
+        moves = insn.op in TRANSFERS
         return f"{insn.op.name} {MemType(insn['memory_type']).name}" if moves else insn.op.name
 
     def _works(self, insn: Insn) -> bool:
-        if insn.op in (Opcode.LOAD, Opcode.STORE):
-            return bool(insn["x_size"] and (insn["y_size"] or insn["y_pad_0"] or insn["y_pad_1"]))
+        if insn.op in TRANSFERS:
+            return bool(insn["x_size"] and (insn["y_size"] or insn.fields.get("y_pad_0") or insn.fields.get("y_pad_1")))
         return bool(insn["iter_out"] and insn["iter_in"] and insn["uop_bgn"] < insn["uop_end"])
 
     def _flags(self, insn: Insn, works: bool) -> None:
@@ -118,7 +118,7 @@ class _Reader:
         self.counts["shape"][name, _count(y), _count(x), pitch] += 1
         if not works:
             return
-        sides = [side for side, pad in _PADS.items() if insn[pad]]
+        sides = [side for side, pad in _PADS.items() if insn.fields.get(pad)]
         pads = sides[0] if len(sides) == 1 else "none" if not sides else "all four" if len(sides) == len(_PADS) else "several"
         self.counts["pads"][name, pads] += 1
         kind = MemType(insn["memory_type"])
@@ -157,7 +157,7 @@ class _Reader:
     def _arithmetic(self, insn: Insn, works: bool) -> None:
         loops = (_count(insn["iter_out"]), _count(insn["iter_in"]), _count(max(0, insn["uop_end"] - insn["uop_bgn"])))
         if insn.op is Opcode.GEMM:
-            does = "reset" if insn["reset"] else "multiply"
+            does = "reset" if insn["reset"] else "overwrite" if insn["overwrite"] else "multiply"
             self.counts["gemm"][does, *loops] += 1
         else:
             op = AluOp(insn["alu_opcode"])
@@ -173,7 +173,7 @@ class _Reader:
 
     def _touched(self, insn: Insn) -> Ints:
         """Accumulator elements, or micro-ops as negative numbers, that an instruction of the compute stage touches."""
-        if insn.op in (Opcode.LOAD, Opcode.STORE):
+        if insn.op in TRANSFERS:
             elements = insn["sram_base"] + np.arange(_elements(insn))
             return -1 - elements if insn["memory_type"] == MemType.UOP else elements
         if not self._works(insn):
@@ -200,7 +200,7 @@ class _Reader:
             found = np.zeros(len(used), np.bool_)
             found |= used < 0
             if operand == "dst":
-                found |= kind == kinds.index("reset")  # it reads nothing
+                found |= (kind == kinds.index("reset")) | (kind == kinds.index("overwrite"))  # they read no dst
             for distance in range(1, min(_FARTHEST, len(dst))):
                 hit = (dst[:-distance] == used[distance:]) & ~found[distance:]
                 found[distance:] |= hit
@@ -215,8 +215,9 @@ def _count(value: int) -> str:
 
 
 def _elements(insn: Insn) -> int:
-    across = insn["x_pad_0"] + insn["x_size"] + insn["x_pad_1"]
-    return (insn["y_pad_0"] + insn["y_size"] + insn["y_pad_1"]) * across if insn["x_size"] else 0
+    pads = {name: insn.fields.get(name, 0) for name in _PADS.values()}
+    across = pads["x_pad_0"] + insn["x_size"] + pads["x_pad_1"]
+    return (pads["y_pad_0"] + insn["y_size"] + pads["y_pad_1"]) * across if insn["x_size"] else 0
 
 
 def _amount(imm: int, cfg: VTAConfig) -> str:

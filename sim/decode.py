@@ -13,7 +13,7 @@ import numpy.typing as npt
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.formats import Kind, listing
-from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, MEMORIES, AluOp, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, MEMORIES, REQUANT_WORDS, TRANSFERS, AluOp, MemType, Opcode, Stage
 from vtakit.sim.faults import ProgramFault
 
 Ints = npt.NDArray[np.int64]
@@ -59,7 +59,7 @@ class Decoded:
             low, high = np.uint64(reserved & (2**64 - 1)), np.uint64(reserved >> 64)
             self.reserved[rows] = ((mine[:, 0] & low) | (mine[:, 1] & high)) != 0
         self._of_memory: dict[MemType, Mask] = {
-            kind: self.is_op(memory.opcode) & (self["memory_type"] == kind) for kind, memory in MEMORIES.items()
+            kind: self.is_op(*memory.opcodes) & (self["memory_type"] == kind) for kind, memory in MEMORIES.items()
         }
         self.stage = self._stages()
 
@@ -81,7 +81,7 @@ class Decoded:
 
     def _stages(self) -> Ints:
         stage = np.full(self.count, int(Stage.COMPUTE), np.int64)
-        stage[self.is_op(Opcode.STORE)] = Stage.STORE
+        stage[self.is_op(Opcode.STORE, Opcode.REQUANT)] = Stage.STORE
         for kind, memory in MEMORIES.items():
             stage[self.of_memory(kind)] = memory.stage
         return stage
@@ -152,7 +152,7 @@ Rule = tuple[Fault, Mask, Callable[[int], str]]
 
 def _rules(d: Decoded, memories: Memories) -> list[Rule]:
     """(fault, which instructions break it, what to say), the most basic first."""
-    transfer = d.is_op(Opcode.LOAD, Opcode.STORE)
+    transfer, requant = d.is_op(*TRANSFERS), d.is_op(Opcode.REQUANT)
     known = np.zeros(d.count, np.bool_)
     for kind in MEMORIES:
         if kind is not MemType.ACC_8BIT or d.cfg.has_acc8:
@@ -160,6 +160,8 @@ def _rules(d: Decoded, memories: Memories) -> list[Rule]:
     rules: list[Rule] = [
         (Fault.UNKNOWN_OPCODE, ~d.is_op(*Opcode),
          lambda i: f"opcode {d['opcode'][i]} is unknown; known: {listing(Opcode)}"),
+        (Fault.UNKNOWN_OPCODE, requant & (not d.cfg.has_requant),
+         lambda i: "REQUANT exists only for 32-bit accumulators, at least 4 elements of them, and outputs of at most 8 bits"),
         (Fault.RESERVED_BITS, d.reserved, lambda i: "bits that belong to no field are set; they must be 0"),
         (Fault.UNKNOWN_MEMORY_TYPE, transfer & ~known, lambda i: _memory_type(d, i)),
         (Fault.UNKNOWN_ALU_OPCODE, d.is_op(Opcode.ALU) & ~np.isin(d["alu_opcode"], list(AluOp)),
@@ -178,6 +180,9 @@ def _rules(d: Decoded, memories: Memories) -> list[Rule]:
     rules.append((Fault.STORE_PAD, d.is_op(Opcode.STORE) & (pads != 0), lambda i: "the pads of a STORE must be 0"))
     for kind, memory in MEMORIES.items():
         rules += _range_rules(d, kind, memory.depth_in(d.cfg), memories)
+    rules.append((Fault.SRAM_RANGE, requant & (d.sram_elements > 0) & (d["params"] + REQUANT_WORDS > d.cfg.acc_depth),
+                  lambda i: f"params {d['params'][i]} + {REQUANT_WORDS} elements = {d['params'][i] + REQUANT_WORDS} exceeds the "
+                            f"{d.cfg.acc_depth} of the acc scratchpad"))
     loops = d.is_op(Opcode.GEMM, Opcode.ALU) & (d["iter_out"] * d["iter_in"] > 0) & (d["uop_end"] > d["uop_bgn"])
     rules.append((Fault.UOP_RANGE, loops & (d["uop_end"] > d.cfg.uop_depth),
                   lambda i: f"uop_end {d['uop_end'][i]} is beyond the {d.cfg.uop_depth} micro-ops of the scratchpad"))
@@ -204,7 +209,7 @@ def _memory_type(d: Decoded, index: int) -> str:
     opcode, kind = Opcode(int(d["opcode"][index])), int(d["memory_type"][index])
     if opcode is Opcode.LOAD and kind == MemType.ACC_8BIT:
         return "memory_type ACC_8BIT exists only for 8-bit inputs and 32-bit accumulators"
-    kinds = (m.kind for m in MEMORIES.values() if m.opcode is opcode)
+    kinds = (m.kind for m in MEMORIES.values() if opcode in m.opcodes)
     fits = listing(kind for kind in kinds if kind is not MemType.ACC_8BIT or d.cfg.has_acc8)
     return f"memory_type {kind} is not one that {opcode.name} moves; known: {fits}"
 

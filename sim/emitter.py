@@ -61,7 +61,7 @@ class Emitter:
     def token_only(self, stage: Stage, takes: list[Queue] | None = None) -> None:
         """Append an instruction of `stage` that moves nothing and takes tokens from `takes`."""
         kind = _TOKEN_ONLY[stage]
-        self._append(MEMORIES[kind].opcode, {"memory_type": int(kind)}, stage, [], takes or [])
+        self._append(MEMORIES[kind].opcodes[0], {"memory_type": int(kind)}, stage, [], takes or [])
 
     def finish(self) -> list[int]:
         """Take the tokens that are left, append FINISH, and return the program's words."""

@@ -11,14 +11,19 @@ import numpy as np
 
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import VtakitError, one_of
-from vtakit.hw.isa.insns import MEMORIES, MemType
-from vtakit.hw.isa.regs import BASE_ALIGN_BYTES, DRAM_ADDRESS_BITS
+from vtakit.hw.isa.insns import MEMORIES, Feature, MemType
+from vtakit.hw.isa.regs import BASE_ALIGN_BYTES, DRAM_ADDRESS_BITS, device_features
 from vtakit.sim import plain
 from vtakit.sim.api import Result, integer
 from vtakit.sim.decode import Decoded, Memories, program_bytes
 from vtakit.sim.order import execution_order
 
 PATHS = ("auto", "plain", "compiled")
+
+
+def features(cfg: VTAConfig) -> Feature:
+    """The abilities beyond the smallest device: all that the configuration allows."""
+    return device_features(cfg)
 
 
 def simulate(

@@ -17,10 +17,10 @@ from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.codec import decode, encode, from_bytes, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig, load_config
 from vtakit.hw.isa.errors import ConfigError
-from vtakit.hw.isa.insns import FORMATS, Opcode
+from vtakit.hw.isa.insns import FORMATS, TRANSFERS, Opcode
 from vtakit.hw.isa.process import endings_noted
 from vtakit.hw.params import BUS_BITS
-from vtakit.sim.api import Result, run_image
+from vtakit.sim.api import Result, find_device, run_image
 from vtakit.sim.checker import check_image
 from vtakit.sim.decode import Decoded
 from vtakit.sim.faults import DeviceError, ProgramFault
@@ -50,6 +50,11 @@ class Case:
         if self.device == "rtl":
             return random_config(self.model[1], _MOST_MACS)
         return random_config(self.seed)
+
+    def program(self) -> RandomProgram:
+        """The program meant; it may use all that the device has."""
+        cfg = self.load()
+        return random_program(cfg, self.seed, self.length, find_device(self.device).features(cfg))
 
     @property
     def model(self) -> tuple[str, int]:
@@ -98,7 +103,7 @@ def random_config(seed: int, most_macs: int | None = None) -> VTAConfig:
 
 def run_case(case: Case) -> Failure | None:
     """Run one random program on the definition and on a device, and check it statically."""
-    program = random_program(case.load(), case.seed, case.length)
+    program = case.program()
     found = check_image(program.dram, program.insn_addr, program.insn_count, program.config, memories=program.memories)
     if found:
         return Failure(case=case, difference=f"the static checker rejects a legal program: {found[0]}", instruction="", shrunk=())
@@ -205,7 +210,7 @@ def _emptied(program: RandomProgram, kept: list[bool]) -> RandomProgram:
     for word, keep in zip(from_bytes(_code(program)), kept, strict=True):
         insn = decode(program.config, word)
         if not keep and insn.op is not Opcode.FINISH:
-            empty = {"x_size": 0} if insn.op in (Opcode.LOAD, Opcode.STORE) else {"iter_out": 0}
+            empty = {"x_size": 0} if insn.op in TRANSFERS else {"iter_out": 0}
             word = encode(program.config, FORMATS[insn.op].name, **{**insn.fields, **empty})
         words.append(word)
     code = to_bytes(words)

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from vtakit.hw.isa.insns import AluOp, MemType, Opcode
+from vtakit.hw.isa.config import DEFAULT
+from vtakit.hw.isa.insns import REQUANT_PARAMS, AluOp, MemType, Opcode
 from vtakit.sim.decode import COLUMNS
 from vtakit.sim.tiles import VECTOR_BLOCKS, multiply_any, multiply_tile
 
@@ -15,9 +16,17 @@ _Y0, _Y1, _X0, _X1 = (COLUMNS[n] for n in ("y_pad_0", "y_pad_1", "x_pad_0", "x_p
 _RESET, _BGN, _END, _OUTER, _INNER = (COLUMNS[n] for n in ("reset", "uop_bgn", "uop_end", "iter_out", "iter_in"))
 _DST_O, _DST_I, _SRC_O, _SRC_I = (COLUMNS[n] for n in ("dst_out", "dst_in", "src_out", "src_in"))
 _WGT_O, _WGT_I, _ALU, _USE_IMM, _IMM = (COLUMNS[n] for n in ("wgt_out", "wgt_in", "alu_opcode", "use_imm", "imm"))
+_OVERWRITE, _PARAMS = COLUMNS["overwrite"], COLUMNS["params"]
 _LOAD, _STORE, _GEMM, _ALU_INSN = (int(op) for op in (Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.ALU))
+_REQUANT = int(Opcode.REQUANT)
 _UOP, _WGT, _INP = (int(kind) for kind in (MemType.UOP, MemType.WGT, MemType.INP))
 _MIN, _MAX, _ADD, _SHR = (int(op) for op in (AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR))
+
+# (word, shift to the left that puts the field on top, to the right that leaves it) of each of a lane's parameters.
+_PLACES = {p.field.name: (p.offset // 32, 64 - p.offset % 32 - p.width, 64 - p.width) for p in REQUANT_PARAMS.place(DEFAULT)}
+_BIAS, _MULTIPLIER, _SHIFT, _ZERO_POINT, _LOW, _HIGH = (
+    _PLACES[n] for n in ("bias", "multiplier", "shift", "zero_point", "low", "high")
+)
 
 
 class Shape(NamedTuple):
@@ -52,7 +61,9 @@ def run_slice(
         if op == _LOAD:
             _load(insn, dram, layout, shape, uop, inp, wgt, acc)
         elif op == _STORE:
-            _store(insn, dram, layout, shape, acc)
+            _store(insn, dram, layout, shape, acc, insn[_SRAM] * shape.batch * shape.block)
+        elif op == _REQUANT:
+            _store(insn, dram, layout, shape, _requantised(insn, shape, acc), 0)
         elif op == _GEMM or op == _ALU_INSN:
             if insn[_OUTER] == 0 or insn[_INNER] == 0 or insn[_END] <= insn[_BGN]:
                 continue
@@ -160,11 +171,42 @@ def _load_weights(dram: Any, start: int, bits: int, block: int, wgt: Any, at: in
 
 
 @njit(error_model="numpy")
-def _store(insn: Any, dram: Any, layout: Any, shape: Any, acc: Any) -> None:
+def _signed(words: Any, lane: int, size: int, place: Any) -> Any:
+    """A parameter of a lane, with its sign."""
+    return (np.int64(words[place[0] * size + lane]) << place[1]) >> place[2]
+
+
+@njit(error_model="numpy")
+def _unsigned(words: Any, lane: int, size: int, place: Any) -> Any:
+    return np.int64(np.uint64(np.int64(words[place[0] * size + lane]) << place[1]) >> np.uint64(place[2]))
+
+
+@njit(error_model="numpy")
+def _requantised(insn: Any, shape: Any, acc: Any) -> Any:
+    """The elements that a REQUANT stores."""
+    size = shape.batch * shape.block
+    count = insn[_X] * insn[_Y]
+    values = np.empty(count * size, np.int32)
+    if count:
+        words = acc[insn[_PARAMS] * size : (insn[_PARAMS] + 3) * size]
+        first = insn[_SRAM] * size
+        for lane in range(size):
+            bias, multiplier = _signed(words, lane, size, _BIAS), _unsigned(words, lane, size, _MULTIPLIER)
+            shift, zero_point = _unsigned(words, lane, size, _SHIFT), _signed(words, lane, size, _ZERO_POINT)
+            low, high = _signed(words, lane, size, _LOW), _signed(words, lane, size, _HIGH)
+            half = np.int64(1) << (shift - 1) if shift else np.int64(0)
+            for at in range(lane, count * size, size):
+                scaled = (((np.int64(acc[first + at]) + bias) * multiplier + half) >> shift) + zero_point
+                values[at] = min(max(scaled, low), high)
+    return values
+
+
+@njit(error_model="numpy")
+def _store(insn: Any, dram: Any, layout: Any, shape: Any, acc: Any, at: Any) -> None:
+    """Consecutive values from `acc[at]` on."""
     kind = insn[_MEMORY]
     base, element, bits = layout[kind, 0], layout[kind, 1], layout[kind, 2]
     size = shape.batch * shape.block
-    at = insn[_SRAM] * size
     for row in range(insn[_Y]):
         start = base + (insn[_DRAM] + row * insn[_STRIDE]) * element
         count = insn[_X] * size
@@ -187,7 +229,7 @@ def _store(insn: Any, dram: Any, layout: Any, shape: Any, acc: Any) -> None:
 
 @njit(error_model="numpy")
 def _gemm(insn: Any, first: int, last: int, shape: Any, uop: Any, inp: Any, wgt: Any, acc: Any) -> None:
-    batch, block, reset = shape.batch, shape.block, insn[_RESET] == 1
+    batch, block, reset, overwrite = shape.batch, shape.block, insn[_RESET] == 1, insn[_OVERWRITE] == 1
     size, weights, shift, vector = batch * block, block * block, 32 - shape.acc_bits, block in VECTOR_BLOCKS
     acc_at, inp_at, wgt_at = acc.ctypes.data, inp.ctypes.data, wgt.ctypes.data  # once: taking an address costs more than a tile
     dst_out, dst_in, src_out, src_in = insn[_DST_O], insn[_DST_I], insn[_SRC_O], insn[_SRC_I]
@@ -205,6 +247,8 @@ def _gemm(insn: Any, first: int, last: int, shape: Any, uop: Any, inp: Any, wgt:
                     continue
                 src = srcs[at] + outer * src_out + inner * src_in
                 tile = tiles[at] + outer * wgt_out + inner * wgt_in
+                if overwrite:
+                    acc[dst * size : (dst + 1) * size] = 0
                 if vector:
                     multiply_tile(acc_at + 4 * size * dst, inp_at + 2 * size * src, wgt_at + 2 * weights * tile, batch, block)
                 else:

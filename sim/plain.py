@@ -11,7 +11,7 @@ import numpy.typing as npt
 from vtakit.hw.isa.codec import Insn, decode, decode_uop
 from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import MEMORIES, AluOp, MemType, Opcode
+from vtakit.hw.isa.insns import MEMORIES, REQUANT_PARAMS, REQUANT_WORDS, AluOp, MemType, Opcode
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.values import Bytes, Ints, pack, unpack, wrap
 
@@ -87,11 +87,39 @@ def _elements(cfg: VTAConfig, kind: MemType, data: Bytes) -> Ints:
 
 def store(m: Machine, insn: Insn) -> None:
     """Write the low output-width bits of consecutive accumulator elements to rows in DRAM."""
+    first, count = insn["sram_base"], insn["y_size"] * insn["x_size"]
+    _store_values(m, insn, m.acc[first : first + count])
+
+
+def _store_values(m: Machine, insn: Insn, values: Ints) -> None:
     for row in range(insn["y_size"] if insn["x_size"] else 0):
-        first = insn["sram_base"] + row * insn["x_size"]
-        data = pack(m.acc[first : first + insn["x_size"]], m.cfg.out_bits)
+        data = pack(values[row * insn["x_size"] : (row + 1) * insn["x_size"]], m.cfg.out_bits)
         start = m.dram_at(insn, row)
         m.dram[start : start + data.size] = data
+
+
+def requant(m: Machine, insn: Insn) -> None:
+    """Store consecutive accumulator elements requantised, by the parameters of their lanes."""
+    first, count = insn["sram_base"], insn["y_size"] * insn["x_size"]
+    if count:
+        words = m.acc[insn["params"] : insn["params"] + REQUANT_WORDS]
+        _store_values(m, insn, requantised(m.cfg, m.acc[first : first + count], words))
+
+
+def requantised(cfg: VTAConfig, values: Ints, words: Ints) -> Ints:
+    """Values [.., batch, block] after bias, scale, rounding shift, zero point and clip; `words` [3, batch, block] hold how."""
+    def parameter(name: str) -> Ints:
+        place = next(p for p in REQUANT_PARAMS.place(cfg) if p.field.name == name)
+        word, at = divmod(place.offset, 32)
+        bits = words[word] >> at & (1 << place.width) - 1
+        return wrap(bits, place.width) if place.low < 0 else bits
+
+    product = (values + parameter("bias")) * parameter("multiplier")
+    shift = parameter("shift")
+    half = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
+    scaled = ((product + half) >> shift) + parameter("zero_point")
+    clipped: Ints = np.minimum(np.maximum(scaled, parameter("low")), parameter("high"))
+    return clipped
 
 
 def steps(m: Machine, insn: Insn) -> Iterable[tuple[int, int, int]]:
@@ -108,9 +136,10 @@ def steps(m: Machine, insn: Insn) -> Iterable[tuple[int, int, int]]:
 
 
 def gemm(m: Machine, insn: Insn) -> None:
-    """Multiply input tiles with transposed weight tiles into the accumulator, or reset it."""
+    """Multiply input tiles with transposed weight tiles into the accumulator, adding or not, or reset it."""
     for dst, src, wgt in steps(m, insn):
-        m.acc[dst] = 0 if insn["reset"] else wrap(m.acc[dst] + m.inp[src] @ m.wgt[wgt].T, m.cfg.acc_bits)
+        before = 0 if insn["overwrite"] else m.acc[dst]
+        m.acc[dst] = 0 if insn["reset"] else wrap(before + m.inp[src] @ m.wgt[wgt].T, m.cfg.acc_bits)
 
 
 def alu(m: Machine, insn: Insn) -> None:
@@ -143,6 +172,7 @@ def finish(m: Machine, insn: Insn) -> None:
 
 STEPS: dict[Opcode, Callable[[Machine, Insn], None]] = {
     Opcode.LOAD: load, Opcode.STORE: store, Opcode.GEMM: gemm, Opcode.ALU: alu, Opcode.FINISH: finish,
+    Opcode.REQUANT: requant,
 }
 
 

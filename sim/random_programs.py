@@ -15,12 +15,13 @@ import numpy as np
 
 from vtakit.hw.isa.codec import encode_uop, to_bytes
 from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
-from vtakit.hw.isa.insns import FORMATS, MEMORIES, UOP, AluOp, MemType, Opcode, Stage
-from vtakit.hw.isa.regs import BASE_ALIGN_BYTES
+from vtakit.hw.isa.insns import FORMATS, MEMORIES, REQUANT_WORDS, UOP, AluOp, Feature, MemType, Opcode, Stage
+from vtakit.hw.isa.regs import BASE_ALIGN_BYTES, device_features
 from vtakit.hw.params import PAGE_BYTES
 from vtakit.sim.access import loop_accesses, transfer_accesses
 from vtakit.sim.decode import Memories
 from vtakit.sim.emitter import Emitter, complete
+from vtakit.sim.random_parameters import random_parameters
 from vtakit.sim.values import Ints
 
 Pick = Callable[[int, int], int]  # an integer from low to high, both included
@@ -29,6 +30,8 @@ T = TypeVar("T")
 DATA_BYTES = 1 << 15  # the part of DRAM that programs read and write
 UOP_WORDS = 48  # different micro-ops of a program
 UOP_TABLE = 7 * UOP_WORDS  # micro-ops in DRAM, behind the data: long rows of them reach every length of burst
+PUBLISHED = Feature(0)  # nothing beyond the published instruction set, MUL and ACC_8BIT included
+PARAMETER_SETS = 8  # of REQUANTs, each for every lane
 UOP_TABLE_AT = DATA_BYTES + PAGE_BYTES - UOP_WORDS * UOP_BYTES  # so that rows meet a page's end
 
 
@@ -48,45 +51,63 @@ class RandomProgram:
         return Memories(bases={kind: self.bases[kind.name.lower()] for kind in MEMORIES}, window=(0, len(self.dram)))
 
 
-def random_program(cfg: VTAConfig, seed: int, length: int = 40) -> RandomProgram:
-    """The program of a seed: about `length` instructions and the tokens between them."""
-    return generate(cfg, random.Random(seed).randint, length)
+def random_program(cfg: VTAConfig, seed: int, length: int = 40, features: Feature = PUBLISHED) -> RandomProgram:
+    """The program of a seed: about `length` instructions and the tokens between them.
+
+    features   REQUANT and OVERWRITE are used if they are among these; without them a seed means what it did before they were
+    """
+    return generate(cfg, random.Random(seed).randint, length, features)
 
 
-def generate(cfg: VTAConfig, pick: Pick, length: int = 40) -> RandomProgram:
+def generate(cfg: VTAConfig, pick: Pick, length: int = 40, features: Feature = PUBLISHED) -> RandomProgram:
     """A program whose every choice is made by `pick`."""
-    return _Generator(cfg, pick).program(length)
+    return _Generator(cfg, pick, features).program(length)
 
 
 class _Generator:
-    def __init__(self, cfg: VTAConfig, pick: Pick) -> None:
-        self.cfg, self.pick = cfg, pick
+    def __init__(self, cfg: VTAConfig, pick: Pick, features: Feature) -> None:
+        self.cfg, self.pick, self.features = cfg, pick, features & device_features(cfg)
         self.contexts = pick(1, 4)
         highest = DATA_BYTES // 4 // BASE_ALIGN_BYTES
         self.bases = {kind: BASE_ALIGN_BYTES * (pick(0, highest) if pick(0, 3) == 3 else 0) for kind in MEMORIES}
         self.table = [self._uop_word() for _ in range(UOP_WORDS)] * (UOP_TABLE // UOP_WORDS)
         self.uops: Ints = np.zeros(cfg.uop_depth, np.int64)  # what the UOP scratchpad holds
-        dram_bytes = UOP_TABLE_AT + UOP_TABLE * UOP_BYTES
+        self.data_end = UOP_TABLE_AT + UOP_TABLE * UOP_BYTES
+        self.params = b""  # parameters of REQUANTs in DRAM, from params_at on
+        self.params_in: list[int] = []  # accumulator elements that they have been loaded to
+        if Feature.REQUANT in self.features:
+            base = self.bases[MemType.ACC]
+            self.params_at = base - (base - self.data_end) // cfg.acc_bytes * cfg.acc_bytes
+            self.params = random_parameters(cfg, PARAMETER_SETS, pick(0, 2**32 - 1))
+            self.data_end = self.params_at + len(self.params)
         give = self.choose((6, 6, 6, 2))  # one in so many pushes that nothing requires
-        self.emitter = Emitter(cfg, dram_bytes, spare_give=lambda: self.maybe(give), spare_take=lambda: self.maybe(3))
+        self.emitter = Emitter(cfg, self.data_end, spare_give=lambda: self.maybe(give), spare_take=lambda: self.maybe(3))
 
     def program(self, length: int) -> RandomProgram:
-        makers: Sequence[Callable[[], None]] = (
+        makers: list[Callable[[], None]] = [
             self._gemm, self._load_tile, self._store, self._alu, self._load_uops, self._load_acc, self._token_only,
-        )
-        odds = (6, 5, 4, 5, 2, 3, 1)
+        ]
+        odds = [6, 5, 4, 5, 2, 3, 1]
+        if self.params:
+            makers.append(self._load_params)
+            odds.append(1)
         wheel = [maker for maker, weight in zip(makers, odds, strict=True) for _ in range(weight)]
         self._load_uops()
         for context in range(self.contexts):
             for kind in (MemType.INP, MemType.WGT):
                 if not self.maybe(8):
                     self._prime(kind, context)
+            if self.params and not self.maybe(4):
+                self._load_params()
         for _ in range(self.pick(0, length)):
             self.choose(wheel)()
         words = self.emitter.finish()
-        insn_addr = -(-(UOP_TABLE_AT + UOP_TABLE * UOP_BYTES) // BASE_ALIGN_BYTES) * BASE_ALIGN_BYTES
+        insn_addr = -(-self.data_end // BASE_ALIGN_BYTES) * BASE_ALIGN_BYTES
         table = b"".join(word.to_bytes(UOP_BYTES, "little") for word in self.table)
-        dram = (self._data().ljust(UOP_TABLE_AT, b"\0") + table).ljust(insn_addr, b"\0") + to_bytes(words)
+        dram = self._data().ljust(UOP_TABLE_AT, b"\0") + table
+        if self.params:
+            dram = dram.ljust(self.params_at, b"\0") + self.params
+        dram = dram.ljust(insn_addr, b"\0") + to_bytes(words)
         bases = {kind.name.lower(): base for kind, base in self.bases.items()}
         return RandomProgram(config=self.cfg, dram=dram, insn_addr=insn_addr, insn_count=len(words), bases=bases)
 
@@ -202,14 +223,36 @@ class _Generator:
     def _store(self) -> None:
         kind = MemType.OUT
         fields = self._transfer(kind, pads=False, first_byte=0, bytes_there=DATA_BYTES)
-        self.emitter.emit(Opcode.STORE, fields, transfer_accesses(self.cfg, complete(Opcode.STORE, fields), self.bases[kind]))
+        op = Opcode.STORE
+        if Feature.REQUANT in self.features and self.maybe(2):
+            op = Opcode.REQUANT
+            fields = {name: value for name, value in fields.items() if "pad" not in name}
+            if not fields["x_size"]:
+                fields["params"] = self.small(65535)
+            elif self.params_in and not self.maybe(6):
+                fields["params"] = self.choose(self.params_in)
+            else:
+                fields["params"] = self.small(self.cfg.acc_depth - REQUANT_WORDS)
+        self.emitter.emit(op, fields, transfer_accesses(self.cfg, complete(op, fields), self.bases[kind]))
+
+    def _load_params(self) -> None:
+        """One of the sets of parameters, to anywhere in ACC."""
+        kind, size = MemType.ACC, self.cfg.acc_bytes
+        at = self.pick(0, self.cfg.acc_depth - REQUANT_WORDS)
+        first = (self.params_at - self.bases[kind]) // size + REQUANT_WORDS * self.pick(0, PARAMETER_SETS - 1)
+        f = {"memory_type": int(kind), "y_size": 1, "x_size": REQUANT_WORDS, "sram_base": at, "dram_base": first}
+        self.params_in.append(at)
+        self.emitter.emit(Opcode.LOAD, f, transfer_accesses(self.cfg, complete(Opcode.LOAD, f), self.bases[kind]))
 
     def _gemm(self) -> None:
         reset = int(self.maybe(4))
         used = {"dst": self.cfg.acc_depth}
         if not reset:
             used |= {"src": self.cfg.inp_depth, "wgt": self.cfg.wgt_depth}
-        self._loops(Opcode.GEMM, {"reset": reset}, used)
+        fields = {"reset": reset}
+        if Feature.OVERWRITE in self.features:
+            fields["overwrite"] = int(self.maybe(3))
+        self._loops(Opcode.GEMM, fields, used)
 
     def _alu(self) -> None:
         op = self.choose((AluOp.ADD, AluOp.SHR, AluOp.MIN, AluOp.MAX, AluOp.MUL))

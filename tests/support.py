@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from vtakit.hw.isa.codec import encode
 from vtakit.hw.isa.config import NAMED, VTAConfig
 from vtakit.hw.isa.formats import Field, Format, Kind, Placed
-from vtakit.hw.isa.insns import FORMATS, OPCODE, Opcode
+from vtakit.hw.isa.insns import FORMATS, OPCODE, TRANSFERS, Opcode
 from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation
 
 
@@ -130,7 +130,7 @@ def programs(draw: st.DrawFn) -> Program:
             continue
         _, op, values = draw(instructions(cfg))
         insns.append(encode(cfg, FORMATS[op].name, **values))
-        if op in (Opcode.LOAD, Opcode.STORE) and draw(st.booleans()):
+        if op in TRANSFERS and draw(st.booleans()):
             relocations.append(Relocation(index, draw(st.sampled_from([UOPS, *(buffer.name for buffer in some)]))))
     uops = draw(st.lists(st.integers(0, (1 << 32) - 1), max_size=4))
     return Program(config=cfg, insns=tuple(insns), uops=tuple(uops), buffers=tuple(some), relocations=tuple(relocations))

@@ -15,7 +15,7 @@ from vtakit.hw.isa.codec import Insn, decode, decode_uop, encode, encode_uop
 from vtakit.hw.isa.config import INSN_BITS, NAMED, VTAConfig
 from vtakit.hw.isa.errors import AsmError, ConfigError, EncodingError, ProgramError, one_of
 from vtakit.hw.isa.formats import Field, Kind
-from vtakit.hw.isa.insns import BY_NAME, FORMATS, ISA_VERSION, MEMORIES, OPCODE, AluOp, MemType, Opcode
+from vtakit.hw.isa.insns import BY_NAME, FORMATS, ISA_VERSION, MEMORIES, OPCODE, REQUANT_WORDS, AluOp, MemType, Opcode
 from vtakit.hw.isa.program import Buffer, BufferKind, Program, Relocation, dotted
 
 _DATA_BYTES_A_LINE = 32
@@ -65,19 +65,26 @@ def describe(insn: Insn) -> str:
         steps = insn["iter_out"] * insn["iter_in"] * max(0, insn["uop_end"] - insn["uop_bgn"])
         if not steps:
             return f"{stage}: tokens only"
-        verb = AluOp(insn["alu_opcode"]).name if insn.op is Opcode.ALU else "reset" if insn["reset"] else "multiply"
+        verb = AluOp(insn["alu_opcode"]).name if insn.op is Opcode.ALU else _gemm_verb(insn)
         loops = f"{insn['iter_out']} x {insn['iter_in']} x {insn['uop_end'] - insn['uop_bgn']} micro-ops"
         return f"{stage}: {verb} {steps} tiles ({loops})"
     memory = MEMORIES[MemType(insn["memory_type"])]
     if not insn["x_size"]:
         return f"{stage}: tokens only"
-    across = insn["x_pad_0"] + insn["x_size"] + insn["x_pad_1"]
-    down = insn["y_pad_0"] + insn["y_size"] + insn["y_pad_1"]
+    pads = {name: insn.fields.get(name, 0) for name in ("x_pad_0", "x_pad_1", "y_pad_0", "y_pad_1")}
+    across = pads["x_pad_0"] + insn["x_size"] + pads["x_pad_1"]
+    down = pads["y_pad_0"] + insn["y_size"] + pads["y_pad_1"]
     span = f"{memory.scratchpad}[{insn['sram_base']}:{insn['sram_base'] + across * down}]"
     size = f"{insn['y_size']} x {insn['x_size']}"
     if (down, across) != (insn["y_size"], insn["x_size"]):
         size += f" padded to {down} x {across}"
+    if insn.op is Opcode.REQUANT:
+        span += f", requantised by acc[{insn['params']}:{insn['params'] + REQUANT_WORDS}]"
     return f"{stage}: {size} elements {'to' if insn.op is Opcode.LOAD else 'from'} {span}"
+
+
+def _gemm_verb(insn: Insn) -> str:
+    return "reset" if insn["reset"] else "overwrite" if insn["overwrite"] else "multiply"
 
 
 def asm(line: str, cfg: VTAConfig) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.errors import EncodingError, ProgramError, one_of
 from vtakit.hw.isa.formats import listing
-from vtakit.hw.isa.insns import BY_NAME, FORMATS, MEMORIES, OPCODE, UOP, AluOp, Feature, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import BY_NAME, FORMATS, MEMORIES, OPCODE, REQUANT_PARAMS, UOP, AluOp, Feature, MemType, Opcode, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Insn:
     @property
     def stage(self) -> Stage:
         """The stage that runs it."""
-        if self.op is Opcode.STORE:
+        if self.op in (Opcode.STORE, Opcode.REQUANT):
             return Stage.STORE
         if self.op is Opcode.LOAD:
             return MEMORIES[MemType(self["memory_type"])].stage
@@ -35,11 +35,15 @@ class Insn:
             return Feature.ALU_MUL
         if self.op is Opcode.LOAD and self["memory_type"] == MemType.ACC_8BIT:
             return Feature.ACC_8BIT
+        if self.op is Opcode.REQUANT:
+            return Feature.REQUANT
+        if self.op is Opcode.GEMM and self["overwrite"]:
+            return Feature.OVERWRITE
         return Feature(0)
 
 
 def encode(cfg: VTAConfig, op: str, **values: int) -> int:
-    """The 128-bit word of instruction `op` ("load", "store", "gemm", "alu", "finish"); absent fields are 0.
+    """The 128-bit word of instruction `op` ("load", "store", "gemm", "alu", "finish", "requant"); absent fields are 0.
 
     Raises `EncodingError` for an unknown instruction or field, or a value that does not fit.
     """
@@ -84,6 +88,15 @@ def encode_uop(cfg: VTAConfig, dst: int = 0, src: int = 0, wgt: int = 0) -> int:
 def decode_uop(cfg: VTAConfig, word: int) -> dict[str, int]:
     """dst, src and wgt of a micro-op."""
     return UOP.unpack(cfg, word)
+
+
+def encode_requant(cfg: VTAConfig, **values: int) -> tuple[int, ...]:
+    """The words of one lane's requantisation parameters, for accumulator elements params, params + 1 and params + 2.
+
+    bias, multiplier, shift, zero_point, low, high; absent ones are 0. Raises `EncodingError` as `encode` does.
+    """
+    packed = REQUANT_PARAMS.pack(cfg, values)
+    return tuple(packed >> at & 0xFFFFFFFF for at in range(0, REQUANT_PARAMS.bits, 32))
 
 
 def to_bytes(words: tuple[int, ...] | list[int]) -> bytes:

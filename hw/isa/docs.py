@@ -11,6 +11,7 @@ from vtakit.hw.isa.insns import (
     FORMATS,
     ISA_VERSION,
     MEMORIES,
+    REQUANT_PARAMS,
     TOKEN_QUEUE_DEPTH,
     UOP,
     Feature,
@@ -31,6 +32,7 @@ def reference(cfg: VTAConfig) -> str:
         "## Stages and tokens", *_tokens(),
         "## Instructions", *(part for fmt in FORMATS.values() for part in _format(fmt, cfg)),
         "## Micro-op", *_format(UOP, cfg),
+        "## Parameters of a REQUANT", *_format(REQUANT_PARAMS, cfg),
         "## Features", _table(("bit", "feature"), ((f.bit_length() - 1, f.name) for f in Feature)),
         "## Faults", "A program that does one of these is stopped; the code is what the error register reads.",
         _table(("code", "fault", "the program"), ((f.value, f.name, f.doc) for f in HARDWARE_FAULTS)),
@@ -55,11 +57,16 @@ def _configuration(cfg: VTAConfig) -> Iterator[str]:
     yield _table(("memory type", "code", "element bytes in DRAM", "scratchpad", "elements", "stage", "holds"), rows)
     if not cfg.has_acc8:
         yield "ACC_8BIT does not exist in this configuration: it needs 8-bit inputs and 32-bit accumulators."
+    if not cfg.has_requant:
+        yield (
+            "REQUANT does not exist in this configuration: it needs 32-bit accumulators, at least 4 elements of them, and "
+            "outputs of at most 8 bits."
+        )
 
 
 def _tokens() -> Iterator[str]:
     yield (
-        "Each stage runs its own instructions in order. STORE runs on the store stage, LOAD of INP and WGT on load, "
+        "Each stage runs its own instructions in order. STORE and REQUANT run on the store stage, LOAD of INP and WGT on load, "
         "everything else on compute. A pop flag waits for a token before the instruction runs; a push flag gives one after "
         "its writes are done."
     )

@@ -14,9 +14,11 @@ class Feature(IntFlag):
 
     ALU_MUL = 1 << 0
     ACC_8BIT = 1 << 1
+    REQUANT = 1 << 2
+    OVERWRITE = 1 << 3
 
 
-ALL_FEATURES = Feature.ALU_MUL | Feature.ACC_8BIT
+ALL_FEATURES = Feature.ALU_MUL | Feature.ACC_8BIT | Feature.REQUANT | Feature.OVERWRITE
 
 
 class Opcode(IntEnum):
@@ -27,10 +29,11 @@ class Opcode(IntEnum):
     GEMM = 2
     FINISH = 3
     ALU = 4
+    REQUANT = 5
 
 
 class MemType(IntEnum):
-    """The memory that a LOAD fills or a STORE empties."""
+    """The memory that a LOAD fills, or a STORE or REQUANT empties."""
 
     UOP = 0
     WGT = 1
@@ -80,7 +83,7 @@ class Memory:
     element_bytes: str  # VTAConfig property
     scratchpad: str  # "uop", "inp", "wgt" or "acc": prefix of the VTAConfig depth properties
     stage: Stage
-    opcode: Opcode
+    opcodes: tuple[Opcode, ...]  # those that move it
     doc: str
 
     def bytes_in(self, cfg: VTAConfig) -> int:
@@ -95,17 +98,17 @@ class Memory:
 MEMORIES: dict[MemType, Memory] = {
     memory.kind: memory
     for memory in (
-        Memory(kind=MemType.UOP, element_bytes="uop_bytes", scratchpad="uop", stage=Stage.COMPUTE, opcode=Opcode.LOAD,
+        Memory(kind=MemType.UOP, element_bytes="uop_bytes", scratchpad="uop", stage=Stage.COMPUTE, opcodes=(Opcode.LOAD,),
                doc="micro-ops, 32 bits each"),
-        Memory(kind=MemType.WGT, element_bytes="wgt_bytes", scratchpad="wgt", stage=Stage.LOAD, opcode=Opcode.LOAD,
+        Memory(kind=MemType.WGT, element_bytes="wgt_bytes", scratchpad="wgt", stage=Stage.LOAD, opcodes=(Opcode.LOAD,),
                doc="weight tiles, block_out x block_in"),
-        Memory(kind=MemType.INP, element_bytes="inp_bytes", scratchpad="inp", stage=Stage.LOAD, opcode=Opcode.LOAD,
+        Memory(kind=MemType.INP, element_bytes="inp_bytes", scratchpad="inp", stage=Stage.LOAD, opcodes=(Opcode.LOAD,),
                doc="input tiles, batch x block_in"),
-        Memory(kind=MemType.ACC, element_bytes="acc_bytes", scratchpad="acc", stage=Stage.COMPUTE, opcode=Opcode.LOAD,
+        Memory(kind=MemType.ACC, element_bytes="acc_bytes", scratchpad="acc", stage=Stage.COMPUTE, opcodes=(Opcode.LOAD,),
                doc="accumulator tiles, batch x block_out, little-endian"),
-        Memory(kind=MemType.OUT, element_bytes="out_bytes", scratchpad="acc", stage=Stage.STORE, opcode=Opcode.STORE,
-               doc="output tiles: the low output-width bits of each accumulator value"),
-        Memory(kind=MemType.ACC_8BIT, element_bytes="acc8_bytes", scratchpad="acc", stage=Stage.COMPUTE, opcode=Opcode.LOAD,
+        Memory(kind=MemType.OUT, element_bytes="out_bytes", scratchpad="acc", stage=Stage.STORE,
+               opcodes=(Opcode.STORE, Opcode.REQUANT), doc="output tiles: the low output-width bits of each value"),
+        Memory(kind=MemType.ACC_8BIT, element_bytes="acc8_bytes", scratchpad="acc", stage=Stage.COMPUTE, opcodes=(Opcode.LOAD,),
                doc="accumulator tiles kept as int8 in DRAM and sign-extended"),
     )
 }
@@ -127,43 +130,54 @@ _TRANSFER = (
     Field(name="y_size", width=16, doc="rows"),
     Field(name="x_size", width=16, doc="elements a row; 0: no data move, pads write nothing"),
     Field(name="x_stride", width=16, doc="DRAM elements from the start of one row to the next"),
+)
+
+_PADS = (
     Field(name="y_pad_0", width=4, doc="zero rows before"),
     Field(name="y_pad_1", width=4, doc="zero rows after"),
     Field(name="x_pad_0", width=4, doc="zero elements before each row"),
     Field(name="x_pad_1", width=4, doc="zero elements after each row"),
 )
 
-_LOOPS = (
+_EXTENTS = (
     Field(name="uop_bgn", width="uop_depth_log2", doc="first micro-op"),
     Field(name="uop_end", width="uop_end_bits", doc="micro-op after the last"),
     Field(name="iter_out", width=14, doc="extent of the outer loop"),
     Field(name="iter_in", width=14, doc="extent of the inner loop"),
+)
+
+_DST = (
     Align(64),
     Field(name="dst_out", width="acc_depth_log2", doc="added to dst each outer iteration"),
     Field(name="dst_in", width="acc_depth_log2", doc="added to dst each inner iteration"),
 )
 
-LOAD = Format(name="load", bits=INSN_BITS, items=_TRANSFER, doc=(
+LOAD = Format(name="load", bits=INSN_BITS, items=(*_TRANSFER, *_PADS), doc=(
     "Fill a scratchpad from DRAM, consecutively from sram_base: with X = x_pad_0 + x_size + x_pad_1, first y_pad_0 rows of "
     "X zeros, then y_size rows of x_pad_0 zeros, x_size elements and x_pad_1 zeros, then y_pad_1 rows of X zeros."))
-STORE = Format(name="store", bits=INSN_BITS, items=_TRANSFER, doc=(
+STORE = Format(name="store", bits=INSN_BITS, items=(*_TRANSFER, *_PADS), doc=(
     "Write y_size x x_size consecutive accumulator elements from sram_base to DRAM, the low output-width bits of each value, "
     "rows x_stride elements apart. Pads must be 0."))
 GEMM = Format(name="gemm", bits=INSN_BITS, items=(
     *_HEADER,
     Field(name="reset", width=1, kind=Kind.FLAG, doc="set acc[dst] to 0 instead of multiplying"),
-    *_LOOPS,
+    *_EXTENTS,
+    Align(63),
+    Field(name="overwrite", width=1, kind=Kind.FLAG, doc="acc[dst] becomes the product, not a sum with it; no effect with reset"),
+    *_DST,
     Field(name="src_out", width="inp_depth_log2", doc="added to src each outer iteration"),
     Field(name="src_in", width="inp_depth_log2", doc="added to src each inner iteration"),
     Field(name="wgt_out", width="wgt_depth_log2", doc="added to wgt each outer iteration"),
     Field(name="wgt_in", width="wgt_depth_log2", doc="added to wgt each inner iteration"),
 ), doc=(
     "For o < iter_out, i < iter_in, u in uop_bgn..uop_end: acc[dst] += inp[src] x transpose(wgt[wgt]), wrapping at the "
-    "accumulator width, where dst = uop[u].dst + o*dst_out + i*dst_in and src and wgt likewise."))
+    "accumulator width, where dst = uop[u].dst + o*dst_out + i*dst_in and src and wgt likewise. With overwrite, each step "
+    "replaces acc[dst] by its product, wrapped likewise."))
 ALU = Format(name="alu", bits=INSN_BITS, items=(
     *_HEADER,
     Align(8),
-    *_LOOPS,
+    *_EXTENTS,
+    *_DST,
     Field(name="src_out", width="acc_depth_log2", doc="added to src each outer iteration"),
     Field(name="src_in", width="acc_depth_log2", doc="added to src each inner iteration"),
     Field(name="alu_opcode", width=3, kind=Kind.ENUM, members=AluOp, doc="the operation"),
@@ -174,6 +188,14 @@ ALU = Format(name="alu", bits=INSN_BITS, items=(
     "MIN and MAX compare signed; ADD and MUL wrap; SHR shifts right arithmetically, left for negative amounts; right by the "
     "accumulator width or more gives the sign, left by as much gives 0. An immediate is used whole, also where it is wider than "
     "the accumulator; only the result wraps."))
+REQUANT = Format(name="requant", bits=INSN_BITS, items=(
+    *_TRANSFER,
+    Field(name="params", width=16, doc="first of the three accumulator elements that hold every lane's parameters"),
+), doc=(
+    "A STORE that requantises: each value x of a lane becomes min(max((((x + bias) * multiplier + half) >> shift) + zero_point, "
+    "low), high), with half = 1 << shift >> 1 and an arithmetic shift, all exact in integers; its low output-width bits are "
+    "stored. The lane's parameters are that lane's words in the elements params, params + 1 and params + 2, as they are when the "
+    "instruction runs. One that moves nothing reads no parameters."))
 FINISH = Format(name="finish", bits=INSN_BITS, items=_HEADER, doc=(
     "The last instruction: raise done once every stage is idle. Its dependence bits must be 0."))
 UOP = Format(name="uop", bits=UOP_BITS, doc="A micro-op: the indices of one step of a GEMM or ALU instruction.", items=(
@@ -181,6 +203,20 @@ UOP = Format(name="uop", bits=UOP_BITS, doc="A micro-op: the indices of one step
     Field(name="src", width="src_depth_log2", doc="input element for a GEMM, accumulator element for an ALU instruction"),
     Field(name="wgt", width="wgt_depth_log2", doc="weight element; not used by ALU instructions"),
 ))
+
+REQUANT_WORDS = 3  # accumulator elements that a REQUANT reads its parameters from
+REQUANT_PARAMS = Format(name="requant parameters", bits=REQUANT_WORDS * 32, items=(
+    Field(name="bias", width=32, kind=Kind.INT, doc="added to the value"),
+    Field(name="multiplier", width=16, doc="the sum is multiplied by it"),
+    Align(64),
+    Field(name="shift", width=6, doc="bits that the product is shifted right by, half of the last one rounded up"),
+    Align(72),
+    Field(name="zero_point", width=8, kind=Kind.INT, doc="added to what is left"),
+    Field(name="low", width=8, kind=Kind.INT, doc="the least result, unless high is less"),
+    Field(name="high", width=8, kind=Kind.INT, doc="the largest result"),
+), doc=(
+    "One lane's parameters: word n of 32 bits is the lane's value in accumulator element params + n. Bits that belong to no "
+    "field are not looked at."))
 
 # Which token queue a dependence flag takes from or gives to; a pair that is absent is illegal.
 FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
@@ -197,6 +233,8 @@ FLAG_QUEUES: dict[tuple[Stage, str], Queue] = {
 
 FORMATS: dict[Opcode, Format] = {
     Opcode.LOAD: LOAD, Opcode.STORE: STORE, Opcode.GEMM: GEMM, Opcode.FINISH: FINISH, Opcode.ALU: ALU,
+    Opcode.REQUANT: REQUANT,
 }
+TRANSFERS = (Opcode.LOAD, Opcode.STORE, Opcode.REQUANT)  # what moves elements between DRAM and a scratchpad
 BY_NAME: dict[str, Opcode] = {fmt.name: op for op, fmt in FORMATS.items()}
 OPCODE = _HEADER[0]

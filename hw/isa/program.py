@@ -13,7 +13,7 @@ from operator import or_
 from vtakit.hw.isa.codec import Insn, decode, encode, to_bytes
 from vtakit.hw.isa.config import INSN_BITS, INSN_BYTES, UOP_BITS, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.errors import EncodingError, ProgramError, one_of
-from vtakit.hw.isa.insns import ALL_FEATURES, FORMATS, ISA_VERSION, MEMORIES, Feature, MemType, Opcode
+from vtakit.hw.isa.insns import ALL_FEATURES, FORMATS, ISA_VERSION, MEMORIES, TRANSFERS, Feature, MemType
 
 UOPS = "uops"  # the symbol of the program's own micro-ops
 DRAM_LIMIT_BYTES = 1 << 40  # a linked image larger than this is a mistake
@@ -177,7 +177,7 @@ class Program:
             insn = decode(self.config, self.insns[entry.insn])
         except EncodingError as error:
             raise ProgramError(f"instruction {entry.insn} cannot be relocated to {entry.symbol!r}: {error}") from None
-        if insn.op not in (Opcode.LOAD, Opcode.STORE):
+        if insn.op not in TRANSFERS:
             what = FORMATS[insn.op].name
             raise ProgramError(f"relocation names instruction {entry.insn}, a {what}, not a load or store")
         return insn

@@ -151,8 +151,13 @@ def pack_config(cfg: VTAConfig) -> int:
 
 
 def device_features(cfg: VTAConfig) -> Feature:
-    """The abilities that a device of this configuration has."""
-    return ALL_FEATURES if cfg.has_acc8 else ALL_FEATURES & ~Feature.ACC_8BIT
+    """The abilities that a device of this configuration can have."""
+    absent = Feature(0)
+    if not cfg.has_acc8:
+        absent |= Feature.ACC_8BIT
+    if not cfg.has_requant:
+        absent |= Feature.REQUANT
+    return ALL_FEATURES & ~absent
 
 
 HARDWARE_FAULTS = tuple(fault for fault in Fault if fault < Fault.RACE)

@@ -8,7 +8,7 @@ import numpy as np
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import Stage
+from vtakit.hw.isa.insns import Feature, Stage
 from vtakit.hw.isa.regs import CYCLE_CAUSES, mask_of
 from vtakit.hw.params import CoreParams
 from vtakit.sim.api import Result, integer
@@ -18,6 +18,11 @@ from vtakit.sim.fsim import bases_of, window_of
 from vtakit.sim.rtl.host import NOWHERE, Surroundings, command, program_settings, read_register, session, until_idle
 
 _COUNTERS = ("cycles", *(f"{stage.name.lower()}_{cause}" for stage in Stage for cause in CYCLE_CAUSES))
+
+
+def features(cfg: VTAConfig) -> Feature:
+    """The abilities beyond the smallest device that the hardware has."""
+    return CoreParams(cfg=cfg).features
 
 
 def simulate(

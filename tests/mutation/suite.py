@@ -15,7 +15,7 @@ import test_rtl_faults
 import test_rtl_host
 
 from vtakit.sim import Result, fuzz, run_image
-from vtakit.sim.random_programs import RandomProgram, random_program
+from vtakit.sim.random_programs import RandomProgram
 
 MODULES = (test_rtl, test_rtl_faults, test_rtl_host, test_random_cycles)
 RANDOM = "test_random_programs_give_the_definitions_results"  # it shrinks what fails; `_programs` runs the same ones
@@ -90,7 +90,7 @@ def _calls(name: str, function: Callable[..., object]) -> Iterator[Check]:
 @cache
 def _wanted(seed: int) -> tuple[fuzz.Case, RandomProgram, Result]:
     case = fuzz.Case(config="tiny", seed=seed, length=40, device="rtl")
-    program = random_program(case.load(), seed, case.length)
+    program = case.program()
     return case, program, run_image(program.dram, program.insn_addr, program.insn_count, program.config, bases=program.bases)
 
 

@@ -249,7 +249,8 @@ WRONG = {
         "vtakit sim: cannot write statistics '.': Is a directory"
     ),
     ("asm", "bad.vtas"): (
-        "vtakit asm: bad.vtas: line 2: unknown instruction 'laod'; did you mean 'load'? Known: alu, finish, gemm, load, store"
+        "vtakit asm: bad.vtas: line 2: unknown instruction 'laod'; did you mean 'load'? "
+        "Known: alu, finish, gemm, load, requant, store"
     ),
     ("asm", "x.bin", "-o", "x.bin"): "vtakit asm: the program file would replace its text 'x.bin'; name another with -o",
     ("asm", "latin.vtas"): "vtakit asm: 'latin.vtas' is not UTF-8 text: byte 2 is 0xe9",

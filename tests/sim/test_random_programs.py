@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from vtakit.hw.isa.codec import Insn, decode, from_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig
-from vtakit.hw.isa.insns import AluOp, MemType, Opcode
+from vtakit.hw.isa.insns import ALL_FEATURES, AluOp, MemType, Opcode
 from vtakit.sim import plain, run_image
 from vtakit.sim.fuzz import Case, fuzz, random_config
 from vtakit.sim.random_programs import RandomProgram, generate, random_program
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 @st.composite
 def programs(draw: st.DrawFn, config: VTAConfig) -> RandomProgram:
     """A random legal program whose choices Hypothesis makes, and shrinks."""
-    return generate(config, lambda low, high: draw(st.integers(low, high)), length=12)
+    return generate(config, lambda low, high: draw(st.integers(low, high)), length=12, features=ALL_FEATURES)
 
 
 @settings(max_examples=60)

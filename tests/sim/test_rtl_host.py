@@ -10,7 +10,7 @@ from sim_support import FINISH, TINY
 from vtakit.hw.isa.codec import encode, to_bytes
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import ALL_FEATURES, COMMAND_QUEUE_DEPTH, ISA_VERSION, TOKEN_QUEUE_DEPTH, MemType, Stage
+from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, ISA_VERSION, TOKEN_QUEUE_DEPTH, MemType, Stage
 from vtakit.hw.isa.regs import IDENTITY, REGISTERS, AccessMode, mask_of, offset_of, pack_config
 from vtakit.hw.params import CoreParams
 from vtakit.sim import run_image
@@ -53,7 +53,7 @@ def test_identity_and_configuration_registers():
     names = ("identity", "version", "features", "config", "bus", "status", "error", "error_insn", "cycles")
     found = talk(op for name in names for op in read_register(name)).registers()
     assert found == {
-        "identity": IDENTITY, "version": ISA_VERSION[0] << 16 | ISA_VERSION[1], "features": int(ALL_FEATURES),
+        "identity": IDENTITY, "version": ISA_VERSION[0] << 16 | ISA_VERSION[1], "features": int(CoreParams(cfg=TINY).features),
         "config": pack_config(TINY), "bus": 3 | PARAMS.outstanding << 8 | PARAMS.address_bits << 16, "status": 0, "error": 0,
         "error_insn": 0, "cycles": 0,
     }

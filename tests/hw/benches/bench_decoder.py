@@ -19,6 +19,10 @@ def wanted(cfg, word, is_last):
     """(stage, fault) as the simulators see the word, followed by FINISH unless it is the last."""
     words = [word] if is_last else [word, encode(cfg, "finish")]
     decoded = Decoded(cfg, b"".join(w.to_bytes(16, "little") for w in words))
+    if decoded["opcode"][0] == Opcode.REQUANT:  # this hardware has neither
+        return int(decoded.stage[0]), int(Fault.UNKNOWN_OPCODE)
+    if decoded["overwrite"][0]:
+        return int(decoded.stage[0]), int(Fault.RESERVED_BITS)
     try:
         decoded.check(ANYWHERE)
     except ProgramFault as found:
@@ -36,7 +40,7 @@ def does_something(cfg, word):
         return False
     if insn.op in (Opcode.GEMM, Opcode.ALU):
         return bool(insn["iter_out"] and insn["iter_in"] and insn["uop_bgn"] < insn["uop_end"])
-    return bool(insn["x_size"] and (insn["y_size"] or insn["y_pad_0"] or insn["y_pad_1"]))
+    return bool(insn["x_size"] and (insn["y_size"] or insn.fields.get("y_pad_0") or insn.fields.get("y_pad_1")))
 
 
 def legal_words(cfg, pick):

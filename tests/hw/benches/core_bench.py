@@ -17,7 +17,6 @@ from vtakit.hw.isa.regs import (
     REGISTER_BYTES,
     REGISTERS,
     AccessMode,
-    device_features,
     mask_of,
     offset_of,
     offsets,
@@ -126,7 +125,7 @@ async def registers_say_what_the_device_is(dut, stall):
     _, _, host = await started(dut, stall, stall=stall)
     assert await host.read("identity") == IDENTITY
     assert await host.read("version") == ISA_VERSION[0] << 16 | ISA_VERSION[1]
-    assert await host.read("features") == device_features(CFG)
+    assert await host.read("features") == CoreParams(cfg=CFG).features
     assert await host.read("config") == pack_config(CFG)
     assert await host.read("bus") == PARAMS.bus_bytes_log2 | PARAMS.outstanding << 8 | PARAMS.address_bits << 16
     assert [await host.read(name) for name in ("status", "error", "error_insn", "cycles")] == [0] * 4

@@ -31,8 +31,11 @@ LINES = {
         0xFFFDB002020008080010001000C00504,
     "alu.add uop_end=4 iter_out=1 iter_in=7 dst_in=4 src_in=4 push_next": 0x0000200800002000000E000800800044,
     "load.uop pop_prev pop_next": 0x18,
+    "requant.out sram_base=7 dram_base=4096 y_size=2 x_size=3 x_stride=8 params=2045 pop_prev push_prev":
+        0x07FD0008000300020000004000001E2D,
+    "gemm uop_end=1 iter_out=1 iter_in=64 dst_in=1 push_prev overwrite": 0x00000000000008008080000800200022,
     "finish": 3,
-    ".word 0x00000000000000000000000000000005": 5,
+    ".word 0x00000000000000000000000000000006": 6,
     ".word 0xffffffffffffffffffffffffffffffff": (1 << 128) - 1,
 }
 
@@ -50,6 +53,9 @@ COMMENTS = {  # ISA.md's worked examples with what they do
     "load.uop sram_base=3 y_size=1 x_size=9": "compute: 1 x 9 elements to uop[3:12]",
     "load.acc_8bit y_size=2 x_size=3": "compute: 2 x 3 elements to acc[0:6]",
     "store.out sram_base=7 y_size=2 x_size=3": "store: 2 x 3 elements from acc[7:13]",
+    "requant.out sram_base=7 y_size=2 x_size=3 params=2045":
+        "store: 2 x 3 elements from acc[7:13], requantised by acc[2045:2048]",
+    "gemm uop_end=1 iter_out=1 iter_in=64 overwrite": "compute: overwrite 64 tiles (1 x 64 x 1 micro-ops)",
     "load.wgt x_pad_0=1": "load: tokens only",
     "gemm uop_bgn=3 uop_end=9 iter_out=14 iter_in=28": "compute: multiply 2352 tiles (14 x 28 x 6 micro-ops)",
     "gemm uop_end=1 iter_out=1 iter_in=64 reset": "compute: reset 64 tiles (1 x 64 x 1 micro-ops)",
@@ -57,16 +63,16 @@ COMMENTS = {  # ISA.md's worked examples with what they do
     "alu.shr uop_end=4 iter_out=2 iter_in=8": "compute: SHR 64 tiles (2 x 8 x 4 micro-ops)",
     "alu.mul iter_out=2 iter_in=8": "compute: tokens only",
     "finish": "compute: raise done",
-    ".word 0x00000000000000000000000000000005": "opcode 5 is unknown; known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4",
+    ".word 0x00000000000000000000000000000006": "opcode 6 is unknown; known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5",
     ".word 0x00000000000000000000000000000083": "finish has reserved bits set: 0x00000000000000000000000000000080",
 }
 
 WRONG = {  # one instruction
     "": "there is no instruction on the line",
     "   ; only a comment": "there is no instruction on the line",
-    "gem": "unknown instruction 'gem'; did you mean 'gemm'? Known: alu, finish, gemm, load, store",
-    "xyzzy x": "unknown instruction 'xyzzy'; known: alu, finish, gemm, load, store",
-    "GEMM": "unknown instruction 'GEMM'; known: alu, finish, gemm, load, store",
+    "gem": "unknown instruction 'gem'; did you mean 'gemm'? Known: alu, finish, gemm, load, requant, store",
+    "xyzzy x": "unknown instruction 'xyzzy'; known: alu, finish, gemm, load, requant, store",
+    "GEMM": "unknown instruction 'GEMM'; known: alu, finish, gemm, load, requant, store",
     "load": "load needs a memory_type after a dot, got 'load'; known: acc, acc_8bit, inp, out, uop, wgt",
     "load.input": "load needs a memory_type after a dot, got 'load.input'; did you mean 'inp'? Known: acc, acc_8bit, inp, out, "
                   "uop, wgt",
@@ -149,7 +155,7 @@ WRONG_PROGRAM = {
                    ".word",
     ".": "line 1: unknown directive '.'; known: .buffer, .config, .data, .isa, .uop, .word",
     "; a comment\n\nfinish\nfinsh": "line 4: unknown instruction 'finsh'; did you mean 'finish'? Known: alu, finish, gemm, "
-                                    "load, store",
+                                    "load, requant, store",
     "\n.word": "line 2: .word takes one number of 128 bits",
 }
 
@@ -188,7 +194,7 @@ TEXT_WITH_COMMENTS = """\
 ; instruction 0
 load.uop dram_base=@uops y_size=1 x_size=2  ; compute: 1 x 2 elements to uop[0:2]
 load.inp dram_base=@image+4 y_size=1 x_size=5 push_next  ; load: 1 x 5 elements to inp[0:5]
-.word 0x00000000000000000000000000000007  ; opcode 7 is unknown; known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4
+.word 0x00000000000000000000000000000007  ; opcode 7 is unknown; known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5
 gemm uop_end=1 iter_out=1 iter_in=1 pop_prev push_next  ; compute: multiply 1 tiles (1 x 1 x 1 micro-ops)
 store.out dram_base=@result y_size=1 x_size=1 pop_prev  ; store: 1 x 1 elements from acc[0:1]
 finish  ; compute: raise done
@@ -328,7 +334,8 @@ def test_relocations_read_back_whatever_their_order():
 @pytest.mark.parametrize(("word", "message"), [
     (3, "relocation names instruction 0, a finish, not a load or store"),
     (2, "relocation names instruction 0, a gemm, not a load or store"),
-    (7, "instruction 0 cannot be relocated to 'uops': opcode 7 is unknown; known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4"),
+    (7, ("instruction 0 cannot be relocated to 'uops': opcode 7 is unknown; "
+         "known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5")),
     (1 << 58, "instruction 0 cannot be relocated to 'uops': load has reserved bits set: 0x00000000000000000400000000000000"),
 ])
 def test_a_relocation_that_text_would_lose_cannot_exist(word, message):

@@ -9,7 +9,7 @@ from vtakit.hw.isa.config import DEFAULT, NAMED
 from vtakit.hw.isa.docs import reference
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.formats import Format
-from vtakit.hw.isa.insns import FORMATS, UOP, Feature
+from vtakit.hw.isa.insns import FORMATS, REQUANT_PARAMS, UOP, Feature
 from vtakit.hw.isa.regs import REGISTERS, device_features, offsets, pack_config
 
 PAGE = Path(__file__).parents[3] / "docs" / "isa.md"
@@ -22,7 +22,7 @@ def test_the_page_in_docs_is_fresh():
 @pytest.mark.parametrize("name", NAMED)
 def test_the_reference_names_everything(name):
     text = reference(NAMED[name])
-    formats: list[Format] = [*FORMATS.values(), UOP]
+    formats: list[Format] = [*FORMATS.values(), UOP, REQUANT_PARAMS]
     for fmt in formats:
         assert f"### {fmt.name}\n" in text
         for placed in fmt.place(NAMED[name]):
@@ -34,6 +34,7 @@ def test_the_reference_names_everything(name):
     for register in REGISTERS:
         assert f"| {register.name} |" in text
     assert ("ACC_8BIT does not exist" in text) is not NAMED[name].has_acc8
+    assert ("REQUANT does not exist" in text) is not NAMED[name].has_requant
 
 
 def test_registers_follow_each_other_without_a_gap():
@@ -52,6 +53,7 @@ def test_the_config_register_tells_configurations_apart():
     assert pack_config(DEFAULT) >> 48 == DEFAULT.log_acc_buff_size
 
 
-def test_a_device_without_8_bit_accumulator_loads_says_so():
-    assert device_features(DEFAULT) == Feature.ALU_MUL | Feature.ACC_8BIT
-    assert device_features(NAMED["tiny_acc16"]) == Feature.ALU_MUL
+def test_what_a_configuration_does_not_allow_is_no_feature_of_its_devices():
+    assert device_features(DEFAULT) == Feature.ALU_MUL | Feature.ACC_8BIT | Feature.REQUANT | Feature.OVERWRITE
+    assert device_features(NAMED["tiny_acc16"]) == Feature.ALU_MUL | Feature.OVERWRITE
+    assert device_features(NAMED["i4w4"]) == Feature.ALU_MUL | Feature.REQUANT | Feature.OVERWRITE
