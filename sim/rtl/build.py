@@ -75,8 +75,8 @@ def model_hash(params: CoreParams, wave: str, threads: int) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _check_fst() -> None:
-    """Told before minutes are spent: the headers that an .fst waveform needs."""
+def check_fst() -> None:
+    """Raise `VtakitError` before minutes are spent, if the headers that an .fst waveform needs are missing."""
     try:
         run_tool([compiler(), "-E", "-x", "c++", "-"], given="#include <lz4.h>\n#include <zlib.h>\n", limit_seconds=TOOL_SECONDS)
     except ToolError:
@@ -85,7 +85,7 @@ def _check_fst() -> None:
 
 def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
     if wave == "fst":
-        _check_fst()
+        check_fst()
     shape = f"block {params.cfg.block}, batch {params.cfg.batch}, {params.bus_bits}-bit bus"
     what = f"building the RTL model of {shape} (once, a minute or two)"
     with building_place(folder) as work, telling(what) as status:

@@ -31,6 +31,8 @@ void Vvta___024root___eval_nba(Vvta___024root* root);  // Verilator's: what happ
 #include "verilated_vcd_c.h"
 using Wave = VerilatedVcdC;
 #elif defined(WAVE_FST)
+#include <fstream>
+
 #include "verilated_fst_c.h"
 using Wave = VerilatedFstC;
 #endif
@@ -340,6 +342,14 @@ class WaveFile : public VerilatedVcdFile {
 
     int file_ = -1;
 };
+#elif defined(WAVE_FST)
+// Whether all of an .fst file was written. Verilator's writer does not say; but it writes the header last, and after an error
+// nothing. A header begins with a block's type, 0, and its length, eight bytes of which the last are not 0.
+bool is_whole(const char* path) {
+    char begin[9] = {};
+    std::ifstream{path, std::ios::binary}.read(begin, sizeof begin);
+    return begin[7] || begin[8];
+}
 #endif
 
 }  // namespace
@@ -424,14 +434,31 @@ struct Model {
 
     void dump() {
 #ifdef WAVE
-        if (wave) wave->dump(wave_time++);
+        if (!wave) return;
+        errno = 0;
+        wave->dump(wave_time++);
+        if (errno) last_errno = errno;
 #endif
     }
 
-    // What kept the waveform from being written, as an `errno`; of an .fst file Verilator does not say.
+    void close_wave() {
+#ifdef WAVE
+        if (!wave) return;
+        errno = 0;
+        wave->close();
+        if (errno) last_errno = errno;
+#ifdef WAVE_FST
+        if (!is_whole(s.wave)) fst_error = last_errno ? last_errno : EIO;
+#endif
+#endif
+    }
+
+    // What kept the waveform from being written, as an `errno`; of an .fst file this is known once it is closed.
     int wave_error() const {
-#ifdef WAVE_VCD
+#if defined(WAVE_VCD)
         return wave_file.error;
+#elif defined(WAVE_FST)
+        return fst_error;
 #else
         return 0;
 #endif
@@ -454,6 +481,8 @@ struct Model {
 #ifdef WAVE
     std::unique_ptr<Wave> wave;
     uint64_t wave_time = 0;
+    int last_errno = 0;  // of the writer's calls
+    int fst_error = 0;
 #endif
 };
 
@@ -479,9 +508,7 @@ uint64_t vta_events(Model* model, const Event** events) {
 // Returns `wave_error` of the whole waveform.
 int vta_close(Model* model) {
     model->top.final();
-#ifdef WAVE
-    if (model->wave) model->wave->close();
-#endif
+    model->close_wave();
     const int error = model->wave_error();
     delete model;
     return error;

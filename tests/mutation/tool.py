@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path = model.library(finder.text)
     with model.in_place(path):
         with console.status("the suite on the original"):
+            model.select(path, 0)
             checks, failure = suite.passed_by_the_original(model.OtherModelError)
         if failure:
             console.print(f"the original fails {failure}", style="red", markup=False)
