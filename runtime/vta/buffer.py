@@ -14,7 +14,7 @@ from vtakit.sim.api import as_bytes
 class DeviceBuffer:
     """A piece of a device's memory, with what programs leave in it; how values lie in it is the caller's business.
 
-    Freed by `free`, at the end of a `with` block, or when nothing refers to it any more.
+    Freed by `free`, at the end of a `with` block, which stops a program that still uses it, or when nothing refers to it.
 
     size_bytes   its size
     address      byte address of its first byte
@@ -33,6 +33,8 @@ class DeviceBuffer:
 
     def __exit__(self, *_: object) -> None:
         if self._dropped.alive:
+            if self._connection.uses(self):
+                self._connection.halt()
             self.free()
 
     def __repr__(self) -> str:

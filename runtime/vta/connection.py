@@ -113,7 +113,8 @@ class Connection:
         """Stop what runs and let go of the device; closing again does nothing."""
         if self._gone == "is closed":
             return
-        self._stop("was stopped, and the device closed")
+        with suppress(DeviceError):  # it is let go of, whatever it answers
+            self.halt()
         self._gone = "is closed"
         self.device.close()
 

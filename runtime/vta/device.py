@@ -6,7 +6,7 @@ from typing import Protocol
 
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import Feature, Stage
+from vtakit.hw.isa.insns import Feature
 from vtakit.sim.trace import Trace
 
 
@@ -16,7 +16,6 @@ class Ending:
 
     fault      why the device stopped it; None if it reached its FINISH
     index      with a fault: number of the instruction, -1 if there is none
-    stage      with a fault: the stage that found it, if the device says so
     detail     with a fault: what the program did
     counters   what the device counted: nothing, or `cycles` and what each stage's cycles were spent on, and perhaps more
     trace      what each stage did in every cycle, if the device was asked for it
@@ -24,7 +23,6 @@ class Ending:
 
     fault: Fault | None = None
     index: int = -1
-    stage: Stage | None = None
     detail: str = ""
     counters: Mapping[str, int] = field(default_factory=dict)
     trace: Trace | None = None

@@ -11,14 +11,13 @@ class ProgramStopped(DeviceError):
     fault         which of the instruction set's errors
     index         number of the instruction, from 0; -1 if the program has none
     disassembly   that instruction's text
-    stage         the stage that found it; None if that is not known
+    stage         the stage that runs it; None if there is no instruction
     """
 
     def __init__(self, device: str, fault: Fault, index: int, disassembly: str, stage: Stage | None, detail: str) -> None:
         self.device, self.fault, self.index, self.disassembly, self.stage = device, fault, index, disassembly, stage
         self.detail = detail
-        found_by = "" if stage is None else f", {stage.name.lower()} stage"
-        where = f" at instruction {index} ({disassembly}){found_by}" if index >= 0 else ""
+        where = "" if stage is None else f" at instruction {index} ({disassembly}) of the {stage.name.lower()} stage"
         super().__init__(f"device {device!r} stopped the program{where}: {detail} [{fault.name}]")
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ import numpy as np
 
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES, Stage
+from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES
 from vtakit.hw.isa.regs import device_features
 from vtakit.runtime.vta.device import Ending
 from vtakit.sim.decode import Decoded, Memories
@@ -50,8 +50,7 @@ class Fsim:
         try:
             execute(decoded, self._dram, memories, order=self._order, path=self._path)
         except ProgramFault as fault:
-            stage = Stage(int(decoded.stage[fault.index])) if fault.index >= 0 else None
-            return Ending(fault=fault.fault, index=fault.index, stage=stage, detail=fault.detail)
+            return Ending(fault=fault.fault, index=fault.index, detail=fault.detail)
         return Ending()
 
     def reset(self) -> None:

@@ -10,9 +10,11 @@ from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.codec import to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES
 from vtakit.hw.isa.errors import ProgramError
+from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.program import UOPS, BufferKind, Program
 from vtakit.runtime.vta.buffer import DeviceBuffer
 from vtakit.runtime.vta.connection import Connection, Run
+from vtakit.runtime.vta.device import Ending
 from vtakit.runtime.vta.errors import ProgramStopped
 from vtakit.sim.decode import Decoded
 from vtakit.sim.trace import Trace
@@ -43,8 +45,8 @@ class LaunchResult:
 class Launch:
     """A program that runs, or has run, on a device."""
 
-    def __init__(self, connection: Connection, run: Run, program: Program, work: Mapping[str, int]) -> None:
-        self._connection, self._run, self._program, self._work = connection, run, program, work
+    def __init__(self, connection: Connection, run: Run, program: Program, decoded: Decoded) -> None:
+        self._connection, self._run, self._program, self._decoded = connection, run, program, decoded
 
     def wait(self, timeout_s: float = TIMEOUT_S) -> LaunchResult:
         """What the launch did, once it has ended; again, at any later time.
@@ -56,13 +58,19 @@ class Launch:
         ending = self._connection.wait(self._run, timeout_s)
         device = self._connection.device
         if ending.fault is not None:
-            words, at = self._program.insns, ending.index
-            text = disasm(words[at], self._program.config) if 0 <= at < len(words) else ""
-            raise ProgramStopped(device.name, ending.fault, at if text else -1, text, ending.stage, ending.detail)
+            raise self._stopped(device.name, ending)
         return LaunchResult(
-            program=self._program, device=device.name, bus_bytes=device.bus_bytes, counters={**self._work, **ending.counters},
-            trace=ending.trace,
+            program=self._program, device=device.name, bus_bytes=device.bus_bytes, trace=ending.trace,
+            counters=self._decoded.transfer_counters() | dict(ending.counters),
         )
+
+    def _stopped(self, device: str, ending: Ending) -> ProgramStopped:
+        assert ending.fault is not None
+        if not 0 <= ending.index < self._decoded.count:
+            return ProgramStopped(device, ending.fault, -1, "", None, ending.detail)
+        text = disasm(self._program.insns[ending.index], self._program.config)
+        stage = Stage(int(self._decoded.stage[ending.index]))
+        return ProgramStopped(device, ending.fault, ending.index, text, stage, ending.detail)
 
 
 class LoadedProgram:
@@ -70,6 +78,8 @@ class LoadedProgram:
 
     program   what was loaded
     buffers   the buffers that were loaded with it, by name: those with contents, and scratch
+
+    Freed by `free`, at the end of a `with` block, which stops the program if it still runs, or when nothing refers to it.
     """
 
     def __init__(self, connection: Connection, program: Program) -> None:
@@ -81,7 +91,7 @@ class LoadedProgram:
         self._own: list[DeviceBuffer] = []
         self._placed: dict[str, int] | None = None  # where the instructions in memory look for each symbol
         code = to_bytes(program.insns)
-        self._work = Decoded(program.config, code).transfer_counters()
+        self._decoded = Decoded(program.config, code)
         with self._all_or_nothing():
             self._code = self._place(len(program.insns) * INSN_BYTES)
             uops = self._place(len(program.uops) * UOP_BYTES, b"".join(u.to_bytes(UOP_BYTES, "little") for u in program.uops))
@@ -93,8 +103,9 @@ class LoadedProgram:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._own:
-            self.free()
+        if any(map(self._connection.uses, self._own)):
+            self._connection.halt()
+        self.free()
 
     def launch(self, buffers: Mapping[str, DeviceBuffer] | None = None) -> Launch:
         """Start the program on these buffers of the device; others that it has keep what the last launch left in them.
@@ -115,14 +126,14 @@ class LoadedProgram:
             self._placed = addresses
         held = (self._code, *bound.values())
         run = self._connection.start(self._code.address, len(self.program.insns), held)
-        return Launch(self._connection, run, self.program, self._work)
+        return Launch(self._connection, run, self.program, self._decoded)
 
     def free(self) -> None:
         """Give the memory of everything that was loaded back.
 
         Raises `DeviceError` if the program runs.
         """
-        if self._connection.uses(self._code):
+        if any(map(self._connection.uses, self._own)):
             self._connection.require_idle("it is freed")
         own, self._own = self._own, []
         for buffer in own:

@@ -5,7 +5,7 @@ from typing import Protocol
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES, Feature, Stage
+from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES, Feature
 from vtakit.hw.isa.program import dotted
 from vtakit.hw.isa.regs import COUNTERS, IDENTITY, REGISTER_BYTES, REGISTERS, fields_of, mask_of, offset_of
 from vtakit.runtime.vta.device import Ending
@@ -113,13 +113,12 @@ class RegisterDevice:
         self.port.close()
 
     def _stopped(self, counters: dict[str, int]) -> Ending:
-        error = fields_of("error", self._read("error"))
-        fault = next((f for f in Fault if f == error["fault"]), None)
-        stage = next((s for s in Stage if s == error["stage"]), None)
+        code = fields_of("error", self._read("error"))["fault"]
+        fault = next((f for f in Fault if f == code), None)
         if fault is None:
-            raise DeviceError(f"device {self.name!r} stopped the program with the unknown fault {error['fault']}")
+            raise DeviceError(f"device {self.name!r} stopped the program with fault {code}, which this vtakit does not know")
         detail = f"in cycle {counters['cycles']}, {fault.doc}"
-        return Ending(fault=fault, index=self._read("error_insn"), stage=stage, detail=detail, counters=counters)
+        return Ending(fault=fault, index=self._read("error_insn"), detail=detail, counters=counters)
 
     def _read(self, name: str) -> int:
         """A register, low half first, which latches the high one."""
