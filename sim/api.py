@@ -1,6 +1,6 @@
 """The one call of every simulator: a program and DRAM in, the same `Result` out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from inspect import Parameter, signature
@@ -68,14 +68,19 @@ def run_image(
     Raises `ProgramFault` for whatever the instruction set forbids, `VtakitError` for a wrong argument.
     """
     module = find_device(device)
-    known = [name for name, p in signature(module.simulate).parameters.items() if p.kind is Parameter.KEYWORD_ONLY]
-    for name in options:
-        if name not in known:
-            raise VtakitError(f"device {device!r} has no option {name!r}; {one_of(known, name)}")
+    check_options(device, module.simulate, options)
     return module.simulate(
         load_config(config), bytearray(as_bytes("dram", dram)),
         integer("insn_addr", insn_addr), integer("insn_count", insn_count), **options,
     )
+
+
+def check_options(device: str, function: Callable[..., object], options: Mapping[str, object]) -> None:
+    """Refuse options that are no keyword-only parameters of the function that takes a device's."""
+    known = [name for name, p in signature(function).parameters.items() if p.kind is Parameter.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            raise VtakitError(f"device {device!r} has no option {name!r}; {one_of(known, name)}")
 
 
 def integer(name: str, value: Any) -> int:

@@ -1,4 +1,4 @@
-"""The exceptions that every simulator and checker raises: for a program that is wrong, and for hardware that is."""
+"""The exceptions that every simulator, device and checker raises: for a program that is wrong, and for hardware that is."""
 
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.config import VTAConfig
@@ -31,4 +31,4 @@ class ProgramFault(VtakitError):
 
 
 class DeviceError(VtakitError):
-    """The hardware did what no program can make it do: it hung, or broke the bus's protocol."""
+    """A device could not do what it was asked to; of the RTL: it hung, or broke the bus's protocol."""

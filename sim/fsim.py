@@ -8,6 +8,7 @@ from importlib import import_module
 from types import ModuleType
 
 import numpy as np
+import numpy.typing as npt
 
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import VtakitError, one_of
@@ -45,16 +46,25 @@ def simulate(
     bases   base registers in bytes by memory type ("inp", "acc_8bit", …), multiples of 64, added to every address; 0 if absent
     window  the DRAM bytes (first, after the last) that instructions may touch; all of the image if absent
     """
-    if path not in PATHS:
-        raise VtakitError(f"unknown path {path!r}; {one_of(PATHS, str(path))}")
     memories = Memories(bases=bases_of(bases or {}), window=window_of(window, len(dram)))
     decoded = Decoded(cfg, bytes(program_bytes(dram, insn_addr, insn_count)))
+    acc = execute(decoded, dram, memories, order=order, path=path)
+    return Result(dram=bytes(dram), acc=acc, counters=decoded.transfer_counters())
+
+
+def execute(
+    decoded: Decoded, dram: bytearray, memories: Memories, *, order: str | int = "program", path: str = "auto"
+) -> npt.NDArray[np.int32]:
+    """Run a program that lies in `dram` or anywhere else, changing `dram`; returns the accumulator [acc_depth, batch, block]."""
+    if path not in PATHS:
+        raise VtakitError(f"unknown path {path!r}; {one_of(PATHS, str(path))}")
     decoded.check(memories)
     sequence = execution_order(decoded, order)
-    bytes_now = np.frombuffer(dram, np.uint8)
     machine_code = None if path == "plain" else _machine_code(required=path == "compiled")
-    acc = (machine_code or plain).run(cfg, decoded, bytes_now, memories, sequence)
-    return Result(dram=bytes(dram), acc=acc, counters=decoded.transfer_counters())
+    acc: npt.NDArray[np.int32] = (machine_code or plain).run(
+        decoded.cfg, decoded, np.frombuffer(dram, np.uint8), memories, sequence
+    )
+    return acc
 
 
 def _machine_code(*, required: bool) -> ModuleType | None:

@@ -10,10 +10,10 @@ from enum import StrEnum
 from functools import reduce
 from operator import or_
 
-from vtakit.hw.isa.codec import Insn, decode, encode, to_bytes
+from vtakit.hw.isa.codec import Insn, decode, to_bytes
 from vtakit.hw.isa.config import INSN_BITS, INSN_BYTES, UOP_BITS, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.errors import EncodingError, ProgramError, one_of
-from vtakit.hw.isa.insns import ALL_FEATURES, FORMATS, ISA_VERSION, MEMORIES, TRANSFERS, Feature, MemType
+from vtakit.hw.isa.insns import ALL_FEATURES, FORMATS, ISA_VERSION, MEMORIES, TRANSFERS, Feature, Opcode
 
 UOPS = "uops"  # the symbol of the program's own micro-ops
 DRAM_LIMIT_BYTES = 1 << 40  # a linked image larger than this is a mistake
@@ -146,7 +146,7 @@ class Program:
         """
         if base < 0:
             raise ProgramError(f"the base address of a link is {base} and must be at least 0")
-        alignment = max(64, *(m.bytes_in(self.config) for m in MEMORIES.values()))
+        alignment = dram_alignment(self.config)
         contents = contents or {}
         for name, data in contents.items():
             if len(data) > self.buffer(name).size_bytes:
@@ -163,7 +163,7 @@ class Program:
             dram = bytearray(end)
         except MemoryError:
             raise ProgramError(f"the program needs {end} bytes of DRAM, more than this machine has") from None
-        parts = {"": to_bytes(self._relocated(addresses)), UOPS: b"".join(u.to_bytes(UOP_BYTES, "little") for u in self.uops)}
+        parts = {"": to_bytes(self.relocated(addresses)), UOPS: b"".join(u.to_bytes(UOP_BYTES, "little") for u in self.uops)}
         parts.update((b.name, b.data) for b in self.buffers if b.data is not None)
         parts.update((name, bytes(data)) for name, data in contents.items())
         for name, data in parts.items():
@@ -182,22 +182,43 @@ class Program:
             raise ProgramError(f"relocation names instruction {entry.insn}, a {what}, not a load or store")
         return insn
 
-    def _relocated(self, addresses: Mapping[str, int]) -> list[int]:
+    def relocated(self, addresses: Mapping[str, int]) -> list[int]:
+        """The instructions for buffers that lie at these byte addresses.
+
+        Raises `ProgramError` if a relocation's symbol has no address, one that is no multiple of `dram_alignment`, or one that
+        an instruction cannot reach.
+        """
         words = list(self.insns)
+        alignment = dram_alignment(self.config)
+        for name, address in addresses.items():
+            if address % alignment:
+                raise ProgramError(f"buffer {name!r} lies at byte {address}, which is no multiple of {alignment}")
+        places = {p.field.name: p for p in FORMATS[Opcode.LOAD].place(self.config)}  # those of a STORE too
+        opcode, base, kind = (places[name] for name in ("opcode", "dram_base", "memory_type"))
+        element_bytes = {int(memory.kind): memory.bytes_in(self.config) for memory in MEMORIES.values()}
         for entry in self.relocations:
-            insn = self._relocatable(entry)
-            element_bytes = MEMORIES[MemType(insn["memory_type"])].bytes_in(self.config)
-            fields = {**insn.fields, "dram_base": insn["dram_base"] + addresses[entry.symbol] // element_bytes}
-            try:
-                words[entry.insn] = encode(self.config, FORMATS[insn.op].name, **fields)
-            except EncodingError as error:
-                raise ProgramError(f"instruction {entry.insn} cannot be relocated to {entry.symbol!r}: {error}") from None
+            if entry.symbol not in addresses:
+                raise ProgramError(f"instruction {entry.insn} cannot be relocated: buffer {entry.symbol!r} has no address")
+            word = words[entry.insn]
+            offset = addresses[entry.symbol] // element_bytes[kind.read(word)]
+            if base.read(word) + offset > base.high:
+                given = f"{FORMATS[Opcode(opcode.read(word))].name}.dram_base is {base.read(word) + offset}"
+                raise ProgramError(
+                    f"instruction {entry.insn} cannot be relocated to {entry.symbol!r}: {given} and must be from {base.low} to "
+                    f"{base.high} ({base.width} bits)"
+                )
+            words[entry.insn] = word + (offset << base.offset)
         return words
 
     def with_data(self, name: str, data: bytes) -> "Program":
         """The same program with new first contents of one buffer."""
         old = self.buffer(name)
         return replace(self, buffers=tuple(replace(b, data=data) if b is old else b for b in self.buffers))
+
+
+def dram_alignment(cfg: VTAConfig) -> int:
+    """What the address of a program's buffer must be a multiple of, in bytes: an element of any memory type may begin there."""
+    return max(64, *(memory.bytes_in(cfg) for memory in MEMORIES.values()))
 
 
 def dotted(version: tuple[int, int]) -> str:

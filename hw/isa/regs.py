@@ -140,6 +140,15 @@ def mask_of(register: str, field: str) -> int:
     raise KeyError(f"register {register} has no field {field}")
 
 
+def fields_of(register: str, value: int) -> dict[str, int]:
+    """The fields of what the register `register` reads as."""
+    found, at = {}, 0
+    for f in next(r for r in REGISTERS if r.name == register).fields:
+        found[f.name] = value >> at & (1 << f.width) - 1
+        at += f.width
+    return found
+
+
 def pack_config(cfg: VTAConfig) -> int:
     """What the two words of `config` read as one 64-bit number."""
     width = {f.name: f.width for r in REGISTERS if r.name == "config" for f in r.fields}
@@ -160,4 +169,6 @@ def device_features(cfg: VTAConfig) -> Feature:
     return ALL_FEATURES & ~absent
 
 
+# The registers that count cycles: of a run, and for each stage what its cycles were spent on.
+COUNTERS = ("cycles", *(f"{stage.name.lower()}_{cause}" for stage in Stage for cause in CYCLE_CAUSES))
 HARDWARE_FAULTS = tuple(fault for fault in Fault if fault < Fault.RACE)

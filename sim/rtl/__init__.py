@@ -8,16 +8,15 @@ import numpy as np
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import Feature, Stage
-from vtakit.hw.isa.regs import CYCLE_CAUSES, mask_of
+from vtakit.hw.isa.insns import Feature
+from vtakit.hw.isa.regs import COUNTERS, mask_of
 from vtakit.hw.params import CoreParams
 from vtakit.sim.api import Result, integer
 from vtakit.sim.decode import Decoded, Memories, program_bytes
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fsim import bases_of, window_of
-from vtakit.sim.rtl.host import NOWHERE, Surroundings, command, program_settings, read_register, session, until_idle
-
-_COUNTERS = ("cycles", *(f"{stage.name.lower()}_{cause}" for stage in Stage for cause in CYCLE_CAUSES))
+from vtakit.sim.rtl.host import command, program_settings, read_register, session, until_idle
+from vtakit.sim.rtl.model import NOWHERE, Surroundings
 
 
 def features(cfg: VTAConfig) -> Feature:
@@ -71,7 +70,7 @@ def simulate(
         raise ProgramFault(Fault.NO_FINISH, -1, "", "the program has no instructions; it must end with FINISH")
     ops = [
         *program_settings(insn_addr, insn_count, memories.bases, memories.window), command("start"), until_idle(),
-        *(op for name in ("status", "error", "error_insn", *_COUNTERS) for op in read_register(name)),
+        *(op for name in ("status", "error", "error_insn", *COUNTERS) for op in read_register(name)),
     ]
     done = session(params, dram, ops, around)
     refused = next((op for op in done.answers if op.response), None)
@@ -86,7 +85,7 @@ def simulate(
         raise ProgramFault.at(cfg, fault, index, word, stopped)
     if not registers["status"] & mask_of("status", "done"):
         raise DeviceError(f"the hardware neither finished nor found a fault: status is {registers['status']}")
-    counters = Decoded(cfg, code).transfer_counters() | {name: registers[name] for name in _COUNTERS}
+    counters = Decoded(cfg, code).transfer_counters() | {name: registers[name] for name in COUNTERS}
     counters |= {"read_beats": done.read_beats, "write_beats": done.write_beats}
     values = done.acc.view(f"<i{cfg.acc_bits // 8}").astype(np.int32).reshape(-1, cfg.batch, cfg.block)
     return Result(dram=bytes(dram), acc=values, counters=counters, trace=done.trace)

@@ -1,5 +1,5 @@
 // The world around the Verilated accelerator, so that a run is one call: clock, reset, a host that works off a list of register
-// accesses, and an AXI4 memory.
+// accesses and then perhaps further lists, and an AXI4 memory.
 //
 // The model's only input is the clock (wrapper.py): what stands at the pins in a cycle is put into variables before the edge that
 // begins it, and the accelerator's answer in that cycle is read before the edge that ends it.
@@ -61,6 +61,7 @@ extern "C" {
 
 struct Op {
     uint32_t kind, address, value, response;  // value: written, waited for, or what was read
+    uint32_t limit;                           // of a poll: reads at most; 0 for as many as it takes
 };
 
 struct Event {
@@ -257,6 +258,9 @@ class Host {
 
     bool finished() const { return at_ == s_.op_count; }
 
+    // From now on what is the list in the settings; to be called once the one before is finished.
+    void rewind() { at_ = 0; }
+
     void drive(Pins& pins) {
         pins.IN(s_axil_bready) = pins.IN(s_axil_rready) = !random_.percent(s_.stall);
         if (!begun_) begin();
@@ -277,7 +281,8 @@ class Host {
         } else if (pins.s_axil_rvalid && pins.IN(s_axil_rready)) {
             Op& op = s_.ops[at_];
             op.response = pins.s_axil_rresp, begun_ = false;
-            if (op.kind == kPoll && (pins.s_axil_rdata & op.value)) {
+            if (op.kind == kPoll && (pins.s_axil_rdata & op.value) && op.limit != 1) {
+                if (op.limit) op.limit--;
                 pause_ = kPollCycles;
             } else {
                 op.value = pins.s_axil_rdata, at_++;
@@ -396,6 +401,12 @@ struct Model {
         return kRunning;
     }
 
+    // A further list for the host; the accelerator and its memory go on as they are.
+    void give(Op* ops, uint64_t count) { s.ops = ops, s.op_count = count, host.rewind(); }
+
+    // What the next run records will be all that is recorded; to be called while no program runs.
+    void forget() { events.clear(), busy_cycle = 0; }
+
     // What stands at the pins from the next edge on.
     void drive() {
         memory.drive(pins, cycle);
@@ -489,6 +500,10 @@ struct Model {
 Model* vta_open(const Settings* settings) { return new Model{*settings}; }
 
 uint64_t vta_advance(Model* model, uint64_t cycles) { return model->advance(cycles); }
+
+void vta_give(Model* model, Op* ops, uint64_t count) { model->give(ops, count); }
+
+void vta_forget(Model* model) { model->forget(); }
 
 // The accumulator, and how many cycles were simulated and beats moved.
 void vta_report(Model* model, uint8_t* acc, uint64_t acc_size, uint64_t* counts) {

@@ -1,102 +1,22 @@
 """The Verilated accelerator as a host sees it: a list of register accesses, beside a memory, simulated to its end."""
 
-import ctypes
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import written_whole
 from vtakit.hw.isa.insns import MEMORIES
 from vtakit.hw.isa.regs import REGISTER_BYTES, REGISTERS, mask_of, offset_of
 from vtakit.hw.params import CoreParams
-from vtakit.sim.api import integer
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl.build import library
+from vtakit.sim.rtl.model import Kind, Model, Op, Surroundings
 from vtakit.sim.trace import Trace
-
-NOWHERE = 2**64 - 1  # an address at which no error is injected
-_SLICE_CYCLES = 100_000  # a tenth of a second, after which Ctrl-C is seen
-_RUNNING, _ENDED, _TIMEOUT = 0, 1, 2
-_PROTOCOL = {
-    4: "a burst crosses 4 KiB", 5: "WLAST is wrong", 6: "an offer changes before it is taken",
-    7: "a burst is not one of whole, aligned, incrementing beats",
-}
-
-
-class Kind(IntEnum):
-    """What an `Op` does."""
-
-    WRITE = 0
-    READ = 1
-    POLL = 2
-    WAIT = 3
-
-
-class _COp(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint32) for name in ("kind", "address", "value", "response")]
-
-
-class _CSettings(ctypes.Structure):
-    _fields_ = [
-        ("dram", ctypes.c_void_p), ("dram_size", ctypes.c_uint64), ("ops", ctypes.POINTER(_COp)), ("op_count", ctypes.c_uint64),
-        *((name, ctypes.c_uint64) for name in (
-            "latency", "outstanding", "bandwidth", "stall", "seed", "read_error", "write_error", "max_cycles", "trace")),
-        ("wave", ctypes.c_char_p),
-    ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Op:
-    """One step of the host.
-
-    WRITE   `value` to the register at byte `address`
-    READ    the register there; the answer's value is what it held
-    POLL    read it until none of the bits of `value` is set
-    WAIT    `value` cycles
-    response    AXI response, in the answer: 0 OKAY, 2 SLVERR
-    """
-
-    kind: Kind
-    address: int = 0
-    value: int = 0
-    response: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """The memory's behaviour and what is recorded; see `vtakit.sim.rtl.simulate`."""
-
-    latency: int = 40
-    outstanding: int = 16
-    bandwidth: int = 100
-    stall: int = 0
-    seed: int = 0
-    read_error: int = NOWHERE
-    write_error: int = NOWHERE
-    max_cycles: int = 1_000_000_000
-    trace: bool = False
-    wave: Path | None = None
-
-    def __post_init__(self) -> None:
-        for name, low, high in (
-            ("latency", 0, 100_000), ("outstanding", 1, 256), ("bandwidth", 1, 100), ("stall", 0, 99), ("seed", 0, 2**63),
-            ("read_error", 0, NOWHERE), ("write_error", 0, NOWHERE), ("max_cycles", 1, 2**62),
-        ):
-            value = integer(name, getattr(self, name))
-            if not low <= value <= high:
-                raise VtakitError(f"{name} is {value} and must be from {low} to {high}")
-        if not isinstance(self.trace, bool):
-            raise VtakitError(f"trace must be True or False, not {self.trace!r:.40}")
-        if self.wave is not None and self.wave.suffix not in (".vcd", ".fst"):
-            raise VtakitError(f"wave must be the name of a .vcd or .fst file, got {str(self.wave)!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,59 +85,19 @@ def session(
     Raises `DeviceError` if that takes more than `around.max_cycles`, or the accelerator breaks the AXI protocol; there is then a
     waveform up to there. Raises `VtakitError` if the waveform cannot be written, which leaves no part of it.
     """
+    failed: DeviceError | None = None  # raised behind the block, so that the waveform stands
     with nullcontext() if around.wave is None else written_whole(around.wave, "the waveform") as wave:
-        functions = _functions(model or library(params, around.wave.suffix[1:] if around.wave else ""))
-        c_ops = (_COp * len(ops))(*(_COp(op.kind, op.address, op.value, 0) for op in ops))
-        memory = (ctypes.c_char * len(dram)).from_buffer(dram)
-        settings = _CSettings(
-            ctypes.cast(memory, ctypes.c_void_p), len(dram), c_ops, len(ops), around.latency, around.outstanding,
-            around.bandwidth, around.stall, around.seed, around.read_error, around.write_error, around.max_cycles, around.trace,
-            None if wave is None else bytes(wave),
-        )
-        acc = np.zeros(params.cfg.acc_depth * params.cfg.acc_bytes, np.uint8)
-        counts = (ctypes.c_uint64 * 3)()
-        wave_error = 0
-        running = functions.vta_open(ctypes.byref(settings))
-        try:
-            ending = _RUNNING
-            while ending == _RUNNING:
-                ending = functions.vta_advance(running, _SLICE_CYCLES)
-            functions.vta_report(running, acc.ctypes.data_as(ctypes.c_void_p), acc.nbytes, counts)
-            trace = _trace(functions, running) if around.trace and ending == _ENDED else None
-        finally:
-            wave_error = functions.vta_close(running)
-        if wave_error:
-            raise VtakitError(f"cannot write the waveform {str(around.wave)!r}: {os.strerror(wave_error)}")
-    if ending == _TIMEOUT:
-        raise DeviceError(f"the RTL has not finished within {around.max_cycles} cycles")
-    if ending in _PROTOCOL:
-        raise DeviceError(f"the RTL broke the AXI protocol in cycle {counts[0]}: {_PROTOCOL[ending]}")
-    answers = tuple(Op(kind=Kind(op.kind), address=op.address, value=op.value, response=op.response) for op in c_ops)
+        path = model or library(params, around.wave.suffix[1:] if around.wave else "")
+        with Model(path, dram, around, ops, wave) as running:
+            try:
+                while not running.advance():
+                    pass
+            except DeviceError as error:
+                failed = error
+            counts, acc, answers = running.counts(), running.accumulator(params.cfg), running.answers()
+            trace = running.trace() if around.trace and failed is None else None
+    if failed is not None:
+        raise failed
     return Session(
-        answers=answers, acc=acc, cycles=counts[0], read_beats=counts[1], write_beats=counts[2], trace=trace,
+        answers=answers, acc=acc, cycles=counts.cycles, read_beats=counts.read_beats, write_beats=counts.write_beats, trace=trace,
     )
-
-
-def _trace(functions: Any, model: int) -> Trace:
-    pointer = ctypes.c_void_p()
-    count = functions.vta_events(model, ctypes.byref(pointer))
-    dtype = np.dtype([("cycle", "<u8"), ("index", "<u4"), ("stage", "<u2"), ("kind", "<u2")])
-    events = ctypes.string_at(pointer, count * dtype.itemsize) if count else b""
-    return Trace.from_events(np.frombuffer(events, dtype))
-
-
-def _functions(path: Path) -> Any:
-    try:
-        functions = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise VtakitError(f"cannot load the RTL model: {error}") from None
-    functions.vta_open.restype = ctypes.c_void_p
-    functions.vta_advance.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
-    functions.vta_advance.restype = ctypes.c_uint64
-    functions.vta_report.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]
-    functions.vta_report.restype = None
-    functions.vta_events.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    functions.vta_events.restype = ctypes.c_uint64
-    functions.vta_close.argtypes = [ctypes.c_void_p]
-    functions.vta_close.restype = ctypes.c_int
-    return functions

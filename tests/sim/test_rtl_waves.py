@@ -20,6 +20,7 @@ from vtakit.sim import run_image
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl import host
 from vtakit.sim.rtl.build import check_fst, library
+from vtakit.sim.rtl.model import Model
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
 
@@ -69,7 +70,7 @@ def test_an_interrupted_run_leaves_the_waveform_of_before(tmp_path, monkeypatch)
     def interrupted(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(host, "_trace", interrupted)
+    monkeypatch.setattr(Model, "trace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_image(CODE, 0, 1, TINY, "rtl", wave=path, trace=True)
     assert path.read_text() == "what was there"

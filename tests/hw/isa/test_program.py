@@ -210,6 +210,17 @@ def test_a_relocation_beyond_the_address_field_is_refused():
         three_buffers(insns=(word, FINISH), relocations=(Relocation(0, "image"),)).link()
 
 
+@pytest.mark.parametrize(("addresses", "why"), [
+    ({"image": 256}, "instruction 0 cannot be relocated: buffer 'uops' has no address"),
+    ({"uops": 4, "image": 256}, "buffer 'uops' lies at byte 4, which is no multiple of 256"),
+])
+def test_addresses_that_instructions_cannot_take_are_refused(addresses, why):
+    load = encode(DEFAULT, "load", memory_type=MemType.UOP)
+    program = three_buffers(relocations=(Relocation(0, "uops"),), insns=(load, FINISH))
+    with raises(ProgramError, why):
+        program.relocated(addresses)
+
+
 def test_more_dram_than_any_device_has_is_refused():
     with raises(ProgramError, f"the program needs {1024 + (1 << 41)} bytes of DRAM, more than {1 << 40}"):
         three_buffers(buffers=(Buffer(name="a", size_bytes=1 << 41),)).link(base=300)

@@ -1,0 +1,26 @@
+"""The kinds of device by name."""
+
+from importlib import import_module
+from typing import Any
+
+from vtakit.hw.isa.config import load_config
+from vtakit.hw.isa.errors import VtakitError, needs, one_of
+from vtakit.runtime.vta.device import Device
+from vtakit.sim.api import ConfigLike, check_options
+
+# Modules with a function `open_device(config, *, …) -> Device`.
+DEVICES = {"fsim": "vtakit.runtime.vta.fsim", "rtl": "vtakit.runtime.vta.rtl"}
+
+
+def open_device(name: str, config: ConfigLike, **options: Any) -> Device:
+    """The device called `name`, with this configuration.
+
+    Raises `VtakitError` for an unknown name or option, and what the device raises.
+    """
+    if not isinstance(name, str) or name not in DEVICES:
+        raise VtakitError(f"unknown device {name!r}; {one_of(DEVICES, str(name))}")
+    with needs(f"device {name!r}", "sim"):
+        module = import_module(DEVICES[name])
+    check_options(name, module.open_device, options)
+    device: Device = module.open_device(load_config(config), **options)
+    return device

@@ -1,0 +1,143 @@
+"""Device "rtl": the hardware in Verilator, driven through its registers as a board is."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+
+from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.params import CoreParams
+from vtakit.runtime.vta.device import Ending
+from vtakit.runtime.vta.fsim import simulated_memory
+from vtakit.runtime.vta.registers import RegisterDevice
+from vtakit.sim.faults import DeviceError
+from vtakit.sim.rtl.build import library
+from vtakit.sim.rtl.model import NOWHERE, SLICE_CYCLES, Kind, Model, Op, Surroundings
+
+_FOR_EVER = 2**62  # cycles: waits have bounds of their own
+_ACCESS_CYCLES = 20_000_000  # that an access may take; with channels that stall most of the time one takes thousands
+_POLL_CYCLES = 40  # that one read of a poll takes, about
+_OKAY = 0
+
+
+class RtlPort:
+    """The registers and the memory of a simulated accelerator, which lives from one access to the next.
+
+    Time passes during an access and while `wait_clear` waits, for which `max_cycles` is a bound too.
+    """
+
+    def __init__(self, model: Model, dram: bytearray, max_cycles: int) -> None:
+        self.memory = range(len(dram))
+        self.model, self._dram, self._max_cycles = model, dram, max_cycles
+        self._pending = False  # an interrupt came while the host worked off its list
+
+    def read_register(self, address: int) -> int:
+        """A register."""
+        return self._access(Op(kind=Kind.READ, address=address))
+
+    def write_register(self, address: int, value: int) -> None:
+        """Write a register."""
+        self._access(Op(kind=Kind.WRITE, address=address, value=value))
+
+    def wait_clear(self, address: int, mask: int, timeout_s: float) -> str | None:
+        """Simulate until no bit of the mask is set."""
+        deadline, first = time.monotonic() + timeout_s, self.model.counts().cycles
+        while True:
+            left = first + self._max_cycles - self.model.counts().cycles
+            polls = min(max(left // _POLL_CYCLES, 1), SLICE_CYCLES // _POLL_CYCLES)
+            if not self._access(Op(kind=Kind.POLL, address=address, value=mask, limit=polls)) & mask:
+                return None
+            if self.model.counts().cycles - first >= self._max_cycles:
+                return f"{self._max_cycles} cycles"
+            if time.monotonic() >= deadline:
+                return f"{timeout_s:g} s"
+
+    def read_memory(self, address: int, size: int) -> bytes:
+        """Bytes of memory."""
+        return bytes(memoryview(self._dram)[address : address + size])
+
+    def write_memory(self, address: int, data: bytes) -> None:
+        """Write memory."""
+        self._dram[address : address + len(data)] = data
+
+    def close(self) -> None:
+        """End the simulation."""
+        self.model.close()
+
+    def _access(self, op: Op) -> int:
+        if self._pending:
+            self._finish()
+        self._work([op])
+        answer = self.model.answers()[0]
+        if answer.response != _OKAY:
+            what = f"write of 0x{op.value:x} to" if op.kind is Kind.WRITE else "read of"
+            raise DeviceError(f"device 'rtl' refuses the {what} its register at 0x{op.address:03x}")
+        return answer.value
+
+    def _work(self, ops: Iterable[Op]) -> None:
+        self._pending = True
+        self.model.give(ops)
+        self._finish()
+
+    def _finish(self) -> None:
+        end = self.model.counts().cycles + _ACCESS_CYCLES
+        while not self.model.advance():
+            if self.model.counts().cycles >= end:
+                raise DeviceError(f"device 'rtl' does not answer at its registers within {_ACCESS_CYCLES} cycles")
+        self._pending = False
+
+
+class Rtl(RegisterDevice):
+    """A `Device`; its counters also hold the beats that the bus moved. Scratchpads keep what a program leaves in them."""
+
+    port: RtlPort
+
+    def __init__(self, port: RtlPort, config: VTAConfig, bandwidth: int, trace: bool) -> None:
+        super().__init__("rtl", port, config)
+        assert self.bus_bytes is not None
+        self.bus_bytes *= bandwidth / 100
+        self._trace = trace
+        self._before = port.model.counts()
+
+    def start(self, insn_addr: int, insn_count: int) -> None:
+        """Start the program at a byte address."""
+        self.port.model.forget()
+        self._before = self.port.model.counts()
+        super().start(insn_addr, insn_count)
+
+    def wait(self, timeout_s: float) -> Ending:
+        """Wait until the program has ended."""
+        ending, now = super().wait(timeout_s), self.port.model.counts()
+        beats = {name: getattr(now, name) - getattr(self._before, name) for name in ("read_beats", "write_beats")}
+        trace = self.port.model.trace() if self._trace and ending.fault is None else None
+        return replace(ending, counters={**ending.counters, **beats}, trace=trace)
+
+
+def open_device(
+    config: VTAConfig,
+    *,
+    memory_bytes: int = 1 << 26,
+    bus_bits: int = 64,
+    latency: int = 40,
+    outstanding: int = 16,
+    bandwidth: int = 100,
+    stall: int = 0,
+    seed: int = 0,
+    read_error: int = NOWHERE,
+    write_error: int = NOWHERE,
+    max_cycles: int = 1_000_000_000,
+    trace: bool = False,
+) -> Rtl:
+    """The RTL of a configuration; its options are those after `config`.
+
+    memory_bytes   of its DRAM
+    bus_bits … write_error   as in `vtakit.sim.rtl.simulate`
+    max_cycles     that a program may take, and a reset
+    trace          keep what each stage did in every cycle of the last program
+    """
+    around = Surroundings(
+        latency=latency, outstanding=outstanding, bandwidth=bandwidth, stall=stall, seed=seed, read_error=read_error,
+        write_error=write_error, max_cycles=max_cycles, trace=trace,
+    )
+    dram = simulated_memory(memory_bytes)
+    model = Model(library(CoreParams(cfg=config, bus_bits=bus_bits)), dram, replace(around, max_cycles=_FOR_EVER))
+    return Rtl(RtlPort(model, dram, max_cycles), config, bandwidth, trace)

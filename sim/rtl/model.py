@@ -1,0 +1,213 @@
+"""A Verilated accelerator that runs: what its harness takes, and one list of register accesses after another."""
+
+import ctypes
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.sim.api import integer
+from vtakit.sim.faults import DeviceError
+from vtakit.sim.trace import Trace
+
+NOWHERE = 2**64 - 1  # an address at which no error is injected
+SLICE_CYCLES = 100_000  # a tenth of a second, after which Ctrl-C is seen
+_RUNNING, _ENDED, _TIMEOUT = 0, 1, 2
+_PROTOCOL = {
+    4: "a burst crosses 4 KiB", 5: "WLAST is wrong", 6: "an offer changes before it is taken",
+    7: "a burst is not one of whole, aligned, incrementing beats",
+}
+
+
+class Kind(IntEnum):
+    """What an `Op` does."""
+
+    WRITE = 0
+    READ = 1
+    POLL = 2
+    WAIT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """One step of the host.
+
+    WRITE   `value` to the register at byte `address`
+    READ    the register there; the answer's value is what it held
+    POLL    read it until none of the bits of `value` is set, `limit` times at most (0: as often as it takes); as READ
+    WAIT    `value` cycles
+    response    AXI response, in the answer: 0 OKAY, 2 SLVERR
+    """
+
+    kind: Kind
+    address: int = 0
+    value: int = 0
+    response: int = 0
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The memory's behaviour and what is recorded; see `vtakit.sim.rtl.simulate`."""
+
+    latency: int = 40
+    outstanding: int = 16
+    bandwidth: int = 100
+    stall: int = 0
+    seed: int = 0
+    read_error: int = NOWHERE
+    write_error: int = NOWHERE
+    max_cycles: int = 1_000_000_000
+    trace: bool = False
+    wave: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("latency", 0, 100_000), ("outstanding", 1, 256), ("bandwidth", 1, 100), ("stall", 0, 99), ("seed", 0, 2**63),
+            ("read_error", 0, NOWHERE), ("write_error", 0, NOWHERE), ("max_cycles", 1, 2**62),
+        ):
+            value = integer(name, getattr(self, name))
+            if not low <= value <= high:
+                raise VtakitError(f"{name} is {value} and must be from {low} to {high}")
+        if not isinstance(self.trace, bool):
+            raise VtakitError(f"trace must be True or False, not {self.trace!r:.40}")
+        if self.wave is not None and self.wave.suffix not in (".vcd", ".fst"):
+            raise VtakitError(f"wave must be the name of a .vcd or .fst file, got {str(self.wave)!r}")
+
+
+class _COp(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint32) for name in ("kind", "address", "value", "response", "limit")]
+
+
+class _CSettings(ctypes.Structure):
+    _fields_ = [
+        ("dram", ctypes.c_void_p), ("dram_size", ctypes.c_uint64), ("ops", ctypes.POINTER(_COp)), ("op_count", ctypes.c_uint64),
+        *((name, ctypes.c_uint64) for name in (
+            "latency", "outstanding", "bandwidth", "stall", "seed", "read_error", "write_error", "max_cycles", "trace")),
+        ("wave", ctypes.c_char_p),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a model has simulated since its reset: cycles, and beats that its memory moved."""
+
+    cycles: int
+    read_beats: int
+    write_beats: int
+
+
+class Model:
+    """The accelerator of a library, from its reset on, beside the memory `dram`, which it changes.
+
+    The host works off `ops`, and then whatever `give` gives it, while `advance` simulates. A model is closed once, or used in a
+    `with` block.
+    """
+
+    def __init__(
+        self, library: Path, dram: bytearray, around: Surroundings, ops: Iterable[Op] = (), wave: Path | None = None
+    ) -> None:
+        self._functions = _functions(library)
+        self._wave = around.wave
+        self._memory = (ctypes.c_char * len(dram)).from_buffer(dram)  # as long as this lives, `dram` cannot change its size
+        self._ops = _c_ops(ops)
+        settings = _CSettings(
+            ctypes.cast(self._memory, ctypes.c_void_p), len(dram), self._ops, len(self._ops), around.latency, around.outstanding,
+            around.bandwidth, around.stall, around.seed, around.read_error, around.write_error, around.max_cycles, around.trace,
+            None if wave is None else bytes(wave),
+        )
+        self._max_cycles = around.max_cycles
+        self._model: Any = self._functions.vta_open(ctypes.byref(settings))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def give(self, ops: Iterable[Op]) -> None:
+        """A further list for the host, once it is through with the one before."""
+        self._ops = _c_ops(ops)
+        self._functions.vta_give(self._model, self._ops, len(self._ops))
+
+    def advance(self, cycles: int = SLICE_CYCLES) -> bool:
+        """Simulate until the host is through with its list, or so many cycles; whether it is through.
+
+        Raises `DeviceError` if the model is past its `max_cycles`, or the accelerator breaks the AXI protocol.
+        """
+        ending = self._functions.vta_advance(self._model, cycles)
+        if ending == _TIMEOUT:
+            raise DeviceError(f"the RTL has not finished within {self._max_cycles} cycles")
+        if ending in _PROTOCOL:
+            raise DeviceError(f"the RTL broke the AXI protocol in cycle {self.counts().cycles}: {_PROTOCOL[ending]}")
+        return bool(ending != _RUNNING)
+
+    def answers(self) -> tuple[Op, ...]:
+        """The host's list with what it read."""
+        return tuple(
+            Op(kind=Kind(op.kind), address=op.address, value=op.value, response=op.response, limit=op.limit) for op in self._ops
+        )
+
+    def counts(self) -> Counts:
+        """Cycles and beats."""
+        counts = (ctypes.c_uint64 * 3)()
+        self._functions.vta_report(self._model, None, 0, counts)
+        return Counts(*counts)
+
+    def accumulator(self, cfg: VTAConfig) -> npt.NDArray[np.uint8]:
+        """The bytes of the ACC scratchpad."""
+        acc = np.zeros(cfg.acc_depth * cfg.acc_bytes, np.uint8)
+        self._functions.vta_report(self._model, acc.ctypes.data_as(ctypes.c_void_p), acc.nbytes, (ctypes.c_uint64 * 3)())
+        return acc
+
+    def forget(self) -> None:
+        """Drop what is recorded, so that `trace` shows the next run; no program may run."""
+        self._functions.vta_forget(self._model)
+
+    def trace(self) -> Trace:
+        """What was recorded of the one run since the model was opened, or made to forget."""
+        pointer = ctypes.c_void_p()
+        count = self._functions.vta_events(self._model, ctypes.byref(pointer))
+        dtype = np.dtype([("cycle", "<u8"), ("index", "<u4"), ("stage", "<u2"), ("kind", "<u2")])
+        events = ctypes.string_at(pointer, count * dtype.itemsize) if count else b""
+        return Trace.from_events(np.frombuffer(events, dtype))
+
+    def close(self) -> None:
+        """End the simulation; raises `VtakitError` if the waveform could not be written."""
+        model, self._model = self._model, None
+        wave_error = self._functions.vta_close(model) if model is not None else 0
+        if wave_error:
+            raise VtakitError(f"cannot write the waveform {str(self._wave)!r}: {os.strerror(wave_error)}")
+
+
+def _c_ops(ops: Iterable[Op]) -> Any:
+    given = [_COp(op.kind, op.address, op.value, 0, op.limit) for op in ops]
+    return (_COp * len(given))(*given)
+
+
+def _functions(path: Path) -> Any:
+    try:
+        functions = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise VtakitError(f"cannot load the RTL model: {error}") from None
+    functions.vta_open.restype = ctypes.c_void_p
+    functions.vta_advance.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+    functions.vta_advance.restype = ctypes.c_uint64
+    functions.vta_give.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64]
+    functions.vta_give.restype = None
+    functions.vta_forget.argtypes = [ctypes.c_void_p]
+    functions.vta_forget.restype = None
+    functions.vta_report.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]
+    functions.vta_report.restype = None
+    functions.vta_events.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    functions.vta_events.restype = ctypes.c_uint64
+    functions.vta_close.argtypes = [ctypes.c_void_p]
+    functions.vta_close.restype = ctypes.c_int
+    return functions
