@@ -127,9 +127,8 @@ class Tile:
         """The condition under which the stage's block runs; it may not tell the inner iterations apart."""
         plan = self.plan
         point = Point(plan, {axis: plan.values[axis] for axis in self.op.root_iter_vars}, self.analyzer)
-        found = self.nests.where(plan, point, plan.values, plan.stage.relations)
-        moving = {v for leaf in self.inner if isinstance(v := plan.leaves[leaf], Var)} | {it.var for it in point.iters}
-        if free_vars(found) & moving:
+        found = substitute(self.nests.where(plan, point, plan.values, plan.stage.relations), bindings(point))
+        if free_vars(found) & {v for leaf in self.inner if isinstance(v := plan.leaves[leaf], Var)}:
             self.fail(f"the condition {found} guards single elements of its tile",
                       PAD)
         return found
@@ -214,3 +213,8 @@ class Tile:
         ours, theirs = text(self.op, self.plan.body), text(self.intrin.op, self.intrin.op.body)
         self.fail(f"what the loops compute,\n{ours}\nis not what the intrinsic does,\n{theirs}",
                   "declare the intrinsic with the same operations, types and order of operands' dimensions")
+
+
+def bindings(point: Point) -> dict[Var, Expr]:
+    """What each iterator of a point stands for, in terms of the loops around."""
+    return {it.var: it.binding for it in point.iters}
