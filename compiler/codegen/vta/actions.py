@@ -111,7 +111,7 @@ class Product:
     """GEMM instructions: ``dst += src x transpose(wgt)``, or ``dst = 0`` without operands."""
 
     nest: Nest
-    lanes: tuple[int, int, int]
+    lanes: tuple[int, ...]
     dst: Operand
     src: Operand | None = None
     wgt: Operand | None = None

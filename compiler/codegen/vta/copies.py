@@ -69,11 +69,9 @@ def moves(dims: Sequence[Dim], sram: int, dram: int) -> Iterator[Move]:
     """
     rest = [dim for dim in dims if dim.extent != 1 or dim.padded]
     x = _take(rest, lambda d: d.sram == 1 and (d.dram == 1 or not d.size)) or Dim(extent=1, sram=1, dram=1)
-    while outer := _take(rest, lambda d: d.followed_by(x)):
-        x = replace(x, extent=x.extent * outer.extent)
+    x = _lengthened(x, rest)
     y = _take(rest, lambda d: d.sram == x.extent and 0 <= d.dram <= MOST_PITCH) or Dim(extent=1, sram=x.extent, dram=0)
-    while outer := _take(rest, lambda d: d.followed_by(y)):
-        y = replace(y, extent=y.extent * outer.extent)
+    y = _lengthened(y, rest)
     for indices in product(*[range(dim.extent) for dim in rest]):
         at = sram + sum(i * dim.sram for i, dim in zip(indices, rest, strict=True))
         if all(dim.before <= i < dim.extent - dim.after for i, dim in zip(indices, rest, strict=True)):
@@ -88,6 +86,12 @@ def _take(dims: list[Dim], fits: Callable[[Dim], bool]) -> Dim | None:
         if fits(dim):
             return dims.pop(at)
     return None
+
+
+def _lengthened(dim: Dim, others: list[Dim]) -> Dim:
+    """The dimension with those that go on where it ends, which are taken out of the list."""
+    outer = _take(others, lambda other: other.followed_by(dim))
+    return dim if outer is None else _lengthened(replace(dim, extent=dim.extent * outer.extent), others)
 
 
 def _rows(y: Dim, x: Dim, sram: int, dram: int) -> Iterator[Move]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import add, and_, floordiv, ge, gt, le, lt, mod, mul, or_, sub
+from operator import add, and_, floordiv, le, lt, mod, mul, or_, sub
 from typing import Any
 
 from vtakit.compiler.codegen.vta.errors import UnfitError

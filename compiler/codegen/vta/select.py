@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from vtakit.compiler.codegen.vta.actions import Action, Operand, Passes, Product, Transfer
 from vtakit.compiler.codegen.vta.alu import passes
 from vtakit.compiler.codegen.vta.errors import UnfitError
-from vtakit.compiler.codegen.vta.forms import form, guards
+from vtakit.compiler.codegen.vta.forms import Guard, form, guards
 from vtakit.compiler.codegen.vta.sites import Site
 from vtakit.compiler.codegen.vta.target import GEMM, RESET, Target
 from vtakit.compiler.codegen.vta.tree import Nest
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.calls import is_address
 from vtakit.compiler.ir.expr import Call, Expr, Load, Var
 from vtakit.compiler.ir.values import value_of
 from vtakit.compiler.passes.affine import linear
@@ -56,7 +57,7 @@ class Selector:
 
     def _load(self, nest: Nest, leaf: st.Store) -> Transfer | None:
         """The LOAD of a copy from DRAM, with zeros where a condition does not hold; None if it is no copy."""
-        value, inside = leaf.value, ()
+        value, inside = leaf.value, tuple[Guard, ...]()
         if isinstance(value, ir.Select | ir.IfThenElse):
             if value_of(value.false) != 0:
                 raise UnfitError(f"a LOAD fills up with zeros, not with {value.false}")
@@ -130,11 +131,10 @@ class Selector:
         """What a tensor intrinsic's code stands for."""
         if not isinstance(call, Call) or call.name not in (GEMM, RESET):
             raise UnfitError(f"{call} is no operation of the accelerator, whose calls are {GEMM} and {RESET}")
-        places = []
+        operands = []
         for arg in call.args:
-            if isinstance(arg, Call) and arg.name == "address_of" and isinstance(arg.args[0], Load):
-                places.append(arg.args[0])
-        lanes = tuple(self.target.lanes(scope) for scope in ("acc", "inp", "wgt"))
-        operands = [self.operand(nest, load.buffer, load.indices[0]) for load in places]
-        assert len(lanes) == 3
-        return Product(nest, (lanes[0], lanes[1], lanes[2]), *operands)
+            assert is_address(arg)
+            load = arg.children()[0]
+            assert isinstance(load, Load)
+            operands.append(self.operand(nest, load.buffer, load.indices[0]))
+        return Product(nest, tuple([self.target.lanes(scope) for scope in ("acc", "inp", "wgt")]), *operands)

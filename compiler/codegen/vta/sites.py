@@ -107,8 +107,9 @@ class _Walk:
     def _site(self, buffer: Buffer, loops: tuple[Loop, ...]) -> Site:
         values, lanes = int_value(buffer.shape[0]), self.target.lanes(buffer.scope)
         if values is None or values % lanes:
-            raise VtaError(f"{buffer.name} in {buffer.scope} has {buffer.shape[0]} values, no whole number of elements of {lanes}: "
-                           f"let its last two dimensions be those of an element, {self.target.element(buffer.scope)}")
+            shape = self.target.element(buffer.scope)
+            raise VtaError(f"{buffer.name} in {buffer.scope} has {buffer.shape[0]} values, no whole elements of {lanes}: "
+                           f"let its last two dimensions be those of an element, {shape}")
         return Site(buffer.scope, values // lanes, loops, [buffer.name])
 
     def adopt(self) -> None:

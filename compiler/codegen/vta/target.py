@@ -15,10 +15,10 @@ from vtakit.compiler.ir.ops import binary
 from vtakit.compiler.ir.stmt import Evaluate, For, Stmt, Store, seq
 from vtakit.compiler.lower import Limits
 from vtakit.compiler.te import reduce
-from vtakit.compiler.te.language import compute, placeholder, reduce_axis
 from vtakit.compiler.te.compose import decl_buffer
+from vtakit.compiler.te.language import compute, placeholder, reduce_axis
 from vtakit.compiler.te.tensor import Tensor
-from vtakit.hw.isa.config import VTAConfig, load_config
+from vtakit.hw.isa.config import DEFAULT, VTAConfig, load_config
 from vtakit.hw.isa.insns import AluOp
 
 _NODES = {AluOp.MIN: ir.Min, AluOp.MAX: ir.Max, AluOp.ADD: ir.Add, AluOp.SHR: ir.ShiftRight, AluOp.MUL: ir.Mul}
@@ -34,7 +34,7 @@ class Target:
     copies : how many copies of a buffer in a scratchpad there are at most, so that one is filled while others are used
     """
 
-    config: VTAConfig = VTAConfig()
+    config: VTAConfig = DEFAULT
     copies: int = 2
 
     def __post_init__(self) -> None:
@@ -96,8 +96,9 @@ class Target:
             value = binary(node, ins[0][i, j], params[0] if immediate else ins[1][i, j])
             rows, columns = outs[0].shape
             return For(i, rows, For(j, columns, Store(outs[0], (i, j), value)))
+        name = f"vta.{op.name.lower()}{'_imm' if immediate else ''}"
         return decl_tensor_intrin(
-            out.op, code, name=f"vta.{op.name.lower()}{'_imm' if immediate else ''}", scalar_params=[number] if immediate else None,
+            out.op, code, name=name, scalar_params=[number] if immediate else None,
             binds={t: self._bound(t, "acc") for t in (a, out, *(() if immediate else (b,)))},
         )
 
