@@ -13,7 +13,6 @@ from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.ops import binary
 from vtakit.compiler.ir.stmt import Evaluate, For, Stmt, Store, seq
-from vtakit.compiler.lower import Limits
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.compose import decl_buffer
 from vtakit.compiler.te.language import compute, placeholder, reduce_axis
@@ -61,13 +60,6 @@ class Target:
     def dtype(self, scope: str) -> str:
         """The type of values in a scope; "out" is what a store makes of those in acc."""
         return f"int{getattr(self.config, f'{scope}_bits')}"
-
-    @cached_property
-    def limits(self) -> Limits:
-        """What the verifier holds a schedule to."""
-        return Limits(scope_bytes={
-            scope: self.depth(scope) * self.lanes(scope) * max(1, getattr(self.config, f"{scope}_bits") // 8) for scope in SCOPES
-        })
 
     @cached_property
     def gemm(self) -> TensorIntrin:
