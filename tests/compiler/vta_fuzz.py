@@ -42,7 +42,9 @@ def conv_reference(conv: Conv2d, data: np.ndarray, weights: np.ndarray, given: d
 def finish(epilogue: Epilogue, x: np.ndarray, given: dict[Any, np.ndarray], cfg: VTAConfig) -> np.ndarray:
     """What an epilogue makes of accumulators [images, blocks, rows, columns, batch, block]; each step wraps."""
     def vector(of: Any) -> Any:
-        return given[of][None, :, None, None] if isinstance(of, te.Tensor) else of
+        if not isinstance(of, te.Tensor):
+            return of
+        return given[of][None, :, None, None] if of.ndim == 3 else given[of]
     bits = cfg.acc_bits
     x = wrap(x, bits)
     if epilogue.bias is not None:
@@ -71,7 +73,7 @@ def random_epilogue(rng: np.random.Generator, target: Target, blocks: int, shape
         return bool(rng.random() < 0.4)
     return Epilogue(
         bias=vector("bias") if some() else None,
-        scale=vector("scale") if some() else int(rng.integers(-9, 99)) if some() else None,
+        scale=vector("scale") if some() else int(rng.integers(1, 99)) if some() else None,
         shift=vector("shift") if some() else int(rng.integers(0, target.config.acc_bits)) if some() else None,
         add=te.placeholder(shape, target.dtype("out"), name="added") if some() and target.config.has_acc8 else None,
         low=int(rng.integers(-9, 2)) if some() else None, high=int(rng.integers(2, 9)) if some() else None,
@@ -103,8 +105,7 @@ def build_conv(conv: Conv2d) -> tuple[Program, list[Any]]:
     """The program of a convolution and its inputs."""
     schedule = te.create_schedule(conv.result.op)
     conv.schedule(schedule)
-    inputs = [conv.data, conv.weights, *conv.epilogue.vectors, *([conv.epilogue.add] if conv.epilogue.add is not None else [])]
-    return build(schedule, [*inputs, conv.result], conv.target), inputs
+    return build(schedule, [*conv.inputs, conv.result], conv.target), [*conv.inputs]
 
 
 def data_for(rng: np.random.Generator, inputs: list[Any]) -> dict[Any, np.ndarray]:

@@ -72,13 +72,13 @@ def turns(nest: Nest, env: Env) -> list[range] | None:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A copy between DRAM and a scratchpad; outside of `inside` it writes zeros."""
+    """A copy between DRAM and a scratchpad; outside of `inside`, or where there is no `dram`, it writes zeros."""
 
     nest: Nest
     kind: MemType
     lanes: int
     sram: Operand
-    dram: Operand
+    dram: Operand | None
     inside: tuple[Guard, ...] = ()
 
     def emit(self, env: Env, out: Output) -> None:
@@ -87,9 +87,9 @@ class Transfer:
         if ranges is None:
             return
         have = list(ranges)
-        some = all([guard.clip(env, have) for guard in self.inside])
-        extents = tuple(map(len, ranges))
-        found = in_elements(extents, (self.sram.form.steps, self.dram.form.steps), self.lanes)
+        some = self.dram is not None and all([guard.clip(env, have) for guard in self.inside])
+        steps = [operand.form.steps for operand in (self.sram, self.dram or self.sram)]
+        found = in_elements(tuple(map(len, ranges)), tuple(steps), self.lanes)
         dims = []
         for at, extent, (sram, dram) in found:
             before, after = (have[at].start - ranges[at].start, ranges[at].stop - have[at].stop) if some else (extent, 0)
@@ -100,10 +100,14 @@ class Transfer:
             raise UnfitError("the edge of its zeros lies within memory elements")
         if not some and not dims:
             dims.append(Dim(extent=1, sram=1, dram=1, before=1))
-        first = self.dram.at(env, have, self.lanes) if some else 0
-        assert isinstance(self.dram.memory, str)
+        first = self.dram.at(env, have, self.lanes) if some and self.dram is not None else 0
         for move in moves(dims, self.sram.at(env, ranges, self.lanes), first):
-            out.move(self.kind, self.dram.memory, move)
+            out.move(self.kind, self.symbol, move)
+
+    @property
+    def symbol(self) -> str:
+        """The buffer in DRAM, or ""."""
+        return self.dram.memory if self.dram is not None and isinstance(self.dram.memory, str) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,9 +113,8 @@ class _Maker:
 
     def _transfers(self) -> Iterator[tuple[str, Transfer]]:
         for action in self.actions.values():
-            if isinstance(action, Transfer):
-                assert isinstance(action.dram.memory, str)
-                yield action.dram.memory, action
+            if isinstance(action, Transfer) and action.symbol:
+                yield action.symbol, action
 
     def _tracked(self) -> tuple[dict[str, int], dict[str, int]]:
         """The buffers in DRAM that are both written and read: bytes of the unit of their accesses, and how many units."""

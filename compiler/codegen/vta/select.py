@@ -62,6 +62,10 @@ class Selector:
             if value_of(value.false) != 0:
                 raise UnfitError(f"a LOAD fills up with zeros, not with {value.false}")
             inside, value = guards(value.condition, nest.vars), value.true
+        scope = self._scope(leaf.buffer)
+        if scope != "acc" and value_of(value) == 0:
+            to = self.operand(nest, leaf.buffer, leaf.indices[0])
+            return Transfer(nest, _LOADED[scope], self.target.lanes(scope), to, None)
         narrow = isinstance(value, ir.Cast)
         if isinstance(value, ir.Cast):
             value = value.value
@@ -69,7 +73,6 @@ class Selector:
             if inside:
                 raise UnfitError(f"a condition chooses between {value} and zeros, which only a LOAD from DRAM can")
             return None
-        scope = self._scope(leaf.buffer)
         self._typed(leaf.buffer, scope)
         kind = _LOADED[scope]
         if narrow:

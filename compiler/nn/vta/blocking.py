@@ -101,8 +101,8 @@ def choose(target: Target, work: Work) -> Cut:
                        cycles=_cycles(target, work, cut))
     if best is None:
         least = Cut(images=1, out_blocks=1, rows=1, columns=1, in_blocks=1, kernel_rows=1, kernel_columns=1, keep=False)
-        raise VtaError(f"no part of the operator fits: {_overflow(target, work, least)}; enlarge it, or lower the target's copies "
-                       f"from {target.copies}")
+        raise VtaError(f"no part of the operator fits: {_overflow(target, work, least)}; enlarge it, or lower the target's "
+                       f"copies from {target.copies}")
     return best
 
 
@@ -139,7 +139,7 @@ def _overflow(target: Target, work: Work, cut: Cut) -> str | None:
 
 
 def _cycles(target: Target, work: Work, cut: Cut) -> int:
-    """The estimate: of a chunk the longer of steps and loads, of a tile its passes, and the loads and stores that nothing hides."""
+    """The estimate: of a chunk the longer of steps and loads, of a tile its passes, and what nothing hides."""
     cfg = target.config
     tiles = prod(-(-getattr(work, name) // getattr(cut, name)) for name in ("images", "out_blocks", "rows", "columns"))
     chunks = prod(-(-getattr(work, name) // getattr(cut, name)) for name in ("in_blocks", "kernel_rows", "kernel_columns"))
@@ -154,4 +154,5 @@ def _cycles(target: Target, work: Work, cut: Cut) -> int:
     kernels = min(cut.out_blocks * cut.run, steps) * target.copies**2 * cfg.uop_bytes // BUS_BYTES
     groups = -(-work.out_blocks // cut.out_blocks)
     kept = chunks * weights * (1 + (groups - 1) // 4) if cut.keep else 0  # most of it behind the last tiles of the group before
-    return work.repeats * (tiles * per_tile + kept) + weights + data + stored + kernels
+    total: int = work.repeats * (tiles * per_tile + kept) + weights + data + stored + kernels
+    return total

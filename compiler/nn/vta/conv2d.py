@@ -2,21 +2,19 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
-from vtakit.compiler.ir.values import const, int_value
+from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.blocking import Cut, Work, choose
-from vtakit.compiler.nn.vta.epilogue import Epilogue
+from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, Tail, made, shape_of
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te import reduce
-from vtakit.compiler.te.language import compute, reduce_axis
+from vtakit.compiler.te.language import reduce_axis
+from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Tensor
-
-PLAIN = Epilogue()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,16 +43,17 @@ class Conv2d:
 
     def __post_init__(self) -> None:
         what = f"convolution {self.name!r}"
-        images, channels, height, width, *tile = shape_of(self.data)
+        _, channels, height, width, *tile = shape_of(self.data)
         outs, ins, rows, columns, *block = shape_of(self.weights)
         if tuple(tile) != self.target.element("inp") or tuple(block) != self.target.element("wgt"):
-            raise VtaError(f"{what}: data and weights end in {tuple(tile)} and {tuple(block)}, but elements of this configuration "
-                           f"are {self.target.element('inp')} and {self.target.element('wgt')}")
+            raise VtaError(f"{what}: data and weights end in {tuple(tile)} and {tuple(block)}, but elements of this "
+                           f"configuration are {self.target.element('inp')} and {self.target.element('wgt')}")
         if channels != self.groups * ins or outs % self.groups:
             raise VtaError(f"{what}: {channels} input and {outs} output blocks do not go with {self.groups} groups "
                            f"of {ins} input blocks")
         if min(*self.stride, *self.dilation) < 1 or min(self.pad) < 0:
-            raise VtaError(f"{what}: stride {self.stride} and dilation {self.dilation} must be at least 1, pad {self.pad} at least 0")
+            raise VtaError(f"{what}: stride {self.stride} and dilation {self.dilation} must be at least 1, and pad {self.pad} "
+                           "at least 0")
         if min(self.out_height, self.out_width) < 1:
             raise VtaError(f"{what}: the kernel of {rows} x {columns} taps is larger than the padded image of "
                            f"{height + self.pad[0] + self.pad[1]} x {width + self.pad[2] + self.pad[3]} pixels")
@@ -99,7 +98,7 @@ class Conv2d:
                 inside.append(column < width)
             read = self.data[n, g * ins + c, row, column, b, k]
             return if_then_else(all_of(*inside), read, const(0, self.data.dtype)) if inside else read
-        return compute((images, self.groups, ins, rows, columns, batch, block), value, name=f"{self.name}_window")
+        return made((images, self.groups, ins, rows, columns, batch, block), value, f"{self.name}_window")
 
     @cached_property
     def sums(self) -> Tensor:
@@ -110,43 +109,28 @@ class Conv2d:
         c, k = reduce_axis((0, ins), "c"), reduce_axis((0, block), "k")
         dy, dx = reduce_axis((0, kernel_rows), "dy"), reduce_axis((0, kernel_columns), "dx")
         down, across = self.dilation
-        return compute(
+        return made(
             (images, self.groups, per_group, self.out_height, self.out_width, batch, block),
             lambda n, g, o, y, x, b, j: reduce.sum(
                 self.window[n, g, c, y * self._row_step + dy * down, x * self.stride[1] + dx * across, b, k].astype(acc)
                 * self.weights[g * per_group + o, c, dy, dx, j, k].astype(acc), axis=[c, dy, dx, k],
-            ), name=f"{self.name}_sums",
+            ), f"{self.name}_sums",
         )
 
     @cached_property
-    def _added(self) -> Tensor | None:
-        """The residual, as wide as the accumulators."""
-        if self.epilogue.add is None:
-            return None
-        added, acc = self.epilogue.add, self.target.dtype("acc")
-        return compute(added.shape, lambda *at: added(*at).astype(acc), name=f"{self.name}_added")
+    def tail(self) -> Tail:
+        """The stages after the sums."""
+        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums)
 
-    @cached_property
-    def finished(self) -> Tensor:
-        """The accumulators after the epilogue; the same as `sums` where there is none."""
-        if not self.epilogue.passes:
-            return self.sums
-        per_group = shape_of(self.weights)[0] // self.groups
-
-        def value(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, k: Expr) -> Expr:
-            return self.epilogue.value(
-                self.sums[n, g, o, y, x, b, k], lambda t: t[g * per_group + o, b, k],
-                lambda t: self._added[n, g * per_group + o, y, x, b, k] if self._added is not None else t[n, o, y, x, b, k],
-            )
-        return compute(self.sums.shape, value, name=f"{self.name}_finished")
-
-    @cached_property
+    @property
     def result(self) -> Tensor:
         """What is stored; [images, groups, out blocks, …] where there are groups, which lies in memory as without them."""
-        out, shape = self.target.dtype("out"), self.sums.shape
-        if self.groups > 1:
-            return compute(shape, lambda *at: self.finished(*at).astype(out), name=self.name)
-        return compute((shape[0], *shape[2:]), lambda n, *at: self.finished(n, 0, *at).astype(out), name=self.name)
+        return self.tail.result
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What it reads."""
+        return self.data, self.weights, *self.epilogue.tensors
 
     @property
     def work(self) -> Work:
@@ -156,50 +140,27 @@ class Conv2d:
             images=shape_of(self.data)[0], out_blocks=outs // self.groups, rows=self.out_height, columns=self.out_width,
             in_blocks=ins, kernel_rows=kernel_rows, kernel_columns=kernel_columns, row_step=self._row_step,
             column_step=self.stride[1], row_dilation=self.dilation[0], column_dilation=self.dilation[1],
-            passes=1 + self.epilogue.passes, tensors=self.epilogue.add is not None, vectors=len(self.epilogue.vectors),
+            passes=1 + self.epilogue.passes, tensors=len(self.epilogue.elements), vectors=len(self.epilogue.vectors),
             repeats=self.groups,
         )
 
     def schedule(self, s: Schedule, cut: Cut | None = None) -> None:
         """Schedule its stages in a schedule that has them, by the cut that should be fastest if none is given."""
         cut = cut or choose(self.target, self.work)
-        out = s[self.result]
-        n, *g, o, y, x, b, k = out.op.axis
-        no, ni = out.split(n, cut.images)
-        oo, oi = out.split(o, cut.out_blocks)
-        yo, yi = out.split(y, cut.rows)
-        xo, xi = out.split(x, cut.columns)
-        out.reorder(*g, oo, no, yo, xo, ni, oi, yi, xi, b, k)
-        if self.finished is not self.sums:
-            s[self.finished].set_scope("acc")
-            s[self.finished].compute_at(out, xo)
-        for vector in self.epilogue.vectors:
-            s[s.cache_read(vector, "acc", [self.finished])].compute_at(out, oo)
-        if self._added is not None:
-            s[self._added].set_scope("acc")
-            s[self._added].compute_at(out, xo)
+        out, blocks, _ = self.tail.tile(s, (cut.images, cut.out_blocks, cut.rows, cut.columns))
         sums = s[self.sums]
-        sums.set_scope("acc")
-        sums.compute_at(out, xo)
+        assert isinstance(sums.op, ComputeOp)
         c, dy, dx, kk = sums.op.reduce_axis
         co, ci = sums.split(c, cut.in_blocks)
         dyo, dyi = sums.split(dy, cut.kernel_rows)
         dxo, dxi = sums.split(dx, cut.kernel_columns)
-        n, group, o, y, x, b, k = sums.op.axis
-        sums.reorder(co, dyo, dxo, ci, dyi, dxi, n, group, o, y, x, b, k, kk)
+        *outer, b, k = sums.op.axis
+        sums.reorder(co, dyo, dxo, ci, dyi, dxi, *outer, b, k, kk)
         sums.tensorize(b, self.target.gemm)
         s[self.window].set_scope("inp")
         s[self.window].compute_at(sums, dxo)
         weights = s[s.cache_read(self.weights, "wgt", [self.sums])]
         if cut.keep:
-            weights.compute_at(out, oo)
+            weights.compute_at(out, blocks)
         else:
             weights.compute_at(sums, dxo)
-
-
-def shape_of(tensor: Tensor) -> list[int]:
-    """A tensor's shape as numbers. Raises VtaError for a symbolic one."""
-    found: list[Any] = [int_value(extent) for extent in tensor.shape]
-    if None in found:
-        raise VtaError(f"{tensor.name} has the shape {tensor.shape}: programs for the accelerator have constant shapes")
-    return found
