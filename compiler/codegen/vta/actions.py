@@ -12,7 +12,7 @@ from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Env, Form, Guard, evaluate
 from vtakit.compiler.codegen.vta.kernels import Kernel, Loop, Place, kernels
 from vtakit.compiler.codegen.vta.sites import Site
-from vtakit.compiler.codegen.vta.stream import Access, Elements, Stream, stage_of
+from vtakit.compiler.codegen.vta.stream import Access, Elements, Step
 from vtakit.compiler.codegen.vta.tree import Nest
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import MEMORIES, MemType, Opcode, Stage
@@ -34,32 +34,34 @@ class Operand:
 
 
 class Output:
-    """Where instructions go: the stream, with what is known of the configuration and of DRAM.
+    """Where instructions go, with what is known of the configuration and of DRAM.
 
     tracked : buffers in DRAM whose accesses are to be ordered, with the bytes of the unit in which they are counted
     """
 
-    def __init__(self, cfg: VTAConfig, stream: Stream, tracked: Mapping[str, int]) -> None:
-        self.cfg, self.stream, self.tracked = cfg, stream, tracked
+    def __init__(self, cfg: VTAConfig, tracked: Mapping[str, int]) -> None:
+        self.cfg, self.tracked = cfg, tracked
+        self.steps: list[Step] = []
 
     def move(self, kind: MemType, symbol: str, move: Move) -> None:
         """Append a LOAD or STORE."""
-        memory = MEMORIES[kind]
-        accesses = [Access(memory.scratchpad, slice(move.sram_base, move.sram_base + move.elements))]
+        memory, store = MEMORIES[kind], MEMORIES[kind].opcode is Opcode.STORE
+        accesses = [Access(memory.scratchpad, slice(move.sram_base, move.sram_base + move.elements), not store)]
         if symbol in self.tracked and move.y_size:
             units = memory.bytes_in(self.cfg) // self.tracked[symbol]
             last = move.dram_base + (move.y_size - 1) * move.x_stride + move.x_size
-            accesses.append(Access(symbol, slice(move.dram_base * units, last * units)))
+            accesses.append(Access(symbol, slice(move.dram_base * units, last * units), store))
         fields = {"memory_type": int(kind)}
         for name in Move.__slots__:
             value = getattr(move, name)
             if value:
                 fields[name] = value
-        self.stream.append(memory.opcode, fields, stage_of(kind), accesses, symbol=symbol if move.y_size else "")
+        self.steps.append(Step(memory.opcode, fields, memory.stage, tuple(accesses), symbol if move.y_size else ""))
 
     def run(self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], **fields: int) -> None:
         """Append a GEMM or ALU instruction."""
-        self.stream.append(op, kernel.fields(op) | fields, Stage.COMPUTE, accesses, uops=kernel.words(self.cfg, base))
+        words = kernel.words(self.cfg, base)
+        self.steps.append(Step(op, kernel.fields(op) | fields, Stage.COMPUTE, tuple(accesses), uops=words))
 
 
 def turns(nest: Nest, env: Env) -> list[range] | None:
@@ -138,7 +140,7 @@ class Product:
         )
         first = _three(base + [0] * none)
         accesses = [
-            Access(name, reach(first[at], tuple((loop.extent, loop.steps[at]) for loop in loops)))
+            Access(name, reach(first[at], tuple((loop.extent, loop.steps[at]) for loop in loops)), write=name == "acc")
             for at, name in enumerate(("acc", "inp", "wgt")[: len(operands)])
         ]
         for kernel in kernels(out.cfg, Opcode.GEMM, loops):
@@ -171,7 +173,10 @@ class Passes:
             found = alone if load is None else in_elements(extents, (self.dst.form.steps, load.form.steps), self.lanes)
             loops = tuple(Loop(extent, _three([*steps, *[0] * (3 - len(steps))])) for _, extent, steps in found)
             base = dst, 0 if load is None else load.at(env, ranges, self.lanes), 0
-            accesses = [Access("acc", reach(dst, tuple((loop.extent, loop.steps[0]) for loop in loops)))]
+            accesses = [
+                Access("acc", reach(base[at], tuple((loop.extent, loop.steps[at]) for loop in loops)), write=not at)
+                for at in range(1 if load is None else 2)
+            ]
             op = Opcode.GEMM if one.op is None else Opcode.ALU
             for kernel in kernels(out.cfg, op, loops):
                 if one.op is None:

@@ -4,13 +4,15 @@ from collections.abc import Iterator, Mapping
 from math import gcd
 
 from vtakit.compiler.codegen.vta.actions import Action, Output, Transfer
+from vtakit.compiler.codegen.vta.clear import clear_early
 from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
 from vtakit.compiler.codegen.vta.forms import evaluate
 from vtakit.compiler.codegen.vta.residency import load_kernels
 from vtakit.compiler.codegen.vta.select import Selector
 from vtakit.compiler.codegen.vta.sites import Site, place
-from vtakit.compiler.codegen.vta.stream import Step, Stream
+from vtakit.compiler.codegen.vta.stream import Step
 from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.codegen.vta.tokens import with_tokens
 from vtakit.compiler.codegen.vta.tree import Branch, Let, Loop, Memory, Nest, Node, Row, tree
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Var
@@ -70,10 +72,10 @@ class _Maker:
         """Run the tree, order its instructions, and give micro-ops their places."""
         sizes = {scope: self.target.depth(scope) for scope in self.target.scopes}
         tracked, units = self._tracked()
-        stream = Stream(sizes | units)
-        self._run(self.root, Output(self.cfg, stream, tracked))
-        steps, uops = load_kernels(stream.steps, self.cfg.uop_depth)
-        steps.append(Step(Opcode.FINISH, {}, Stage.COMPUTE, (-1, -1, -1)))
+        out = Output(self.cfg, tracked)
+        self._run(self.root, out)
+        steps, uops = load_kernels(with_tokens(clear_early(out.steps), sizes | units), self.cfg.uop_depth)
+        steps.append(Step(Opcode.FINISH, {}, Stage.COMPUTE))
         return Program(
             config=self.cfg, insns=tuple([self._word(step) for step in steps]), uops=uops,
             buffers=tuple(self._buffers()),

@@ -50,7 +50,7 @@ def load_kernels(steps: Sequence[Step], depth: int) -> tuple[list[Step], tuple[i
                         break
                     group.append(more)
                 base = planner.make_room(sum(map(len, group)))
-                new.append(_load(step, base, place_of[words], sum(map(len, group))))
+                new.append(_load(base, place_of[words], sum(map(len, group))))
                 for kernel in group:
                     planner.resident[kernel] = _Resident(base, len(kernel), uses[kernel][0])
                     base += len(kernel)
@@ -61,9 +61,9 @@ def load_kernels(steps: Sequence[Step], depth: int) -> tuple[list[Step], tuple[i
     return new, tuple(word for words in order for word in words)
 
 
-def _load(step: Step, base: int, first: int, count: int) -> Step:
+def _load(base: int, first: int, count: int) -> Step:
     fields = {"memory_type": int(MemType.UOP), "sram_base": base, "dram_base": first, "y_size": 1, "x_size": count}
-    return Step(Opcode.LOAD, fields, Stage.COMPUTE, step.clock, UOPS)
+    return Step(Opcode.LOAD, fields, Stage.COMPUTE, symbol=UOPS)
 
 
 class _Planner:
