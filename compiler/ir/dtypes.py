@@ -12,6 +12,7 @@ _SCALARS = {
     "bfloat16": ("bfloat", 16),
     "bool": ("bool", 1),
     "handle": ("handle", 64),
+    **{f"int{bits}": ("int", bits) for bits in (1, 2, 4)},
 }
 
 
@@ -20,7 +21,7 @@ class DType:
     """A scalar type times a number of lanes; written ``float32`` or ``float32x8``.
 
     code : ``int``, ``uint``, ``float``, ``bfloat``, ``bool`` or ``handle`` (an address)
-    bits : of one lane; a bool has 1 and takes a byte in memory
+    bits : of one lane; a bool and an integer of less than 8 bits take a byte in memory, unless a target packs them
     lanes : 1 for a scalar
     """
 

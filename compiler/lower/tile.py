@@ -128,10 +128,9 @@ class Tile:
             value: Range(const(0, value.dtype), plan.extents[leaf])
             for leaf in self.inner if isinstance(value := plan.leaves[leaf], Var)
         }
-        moving = {*inner, *(it.var for it in point.iters)}
         found = []
-        for part in conjuncts(self.nests.where(plan, point, plan.values, plan.stage.relations)):
-            whole = self._of_tile(part, inner) if free_vars(part) & moving else part
+        for part in conjuncts(substitute(self.nests.where(plan, point, plan.values, plan.stage.relations), bindings(point))):
+            whole = self._of_tile(part, inner) if free_vars(part) & {*inner} else part
             if whole is None:
                 self.fail(f"the condition {part} guards single elements of its tile", PAD)
             found.append(whole)
@@ -227,3 +226,8 @@ class Tile:
         ours, theirs = text(self.op, self.plan.body), text(self.intrin.op, self.intrin.op.body)
         self.fail(f"what the loops compute,\n{ours}\nis not what the intrinsic does,\n{theirs}",
                   "declare the intrinsic with the same operations, types and order of operands' dimensions")
+
+
+def bindings(point: Point) -> dict[Var, Expr]:
+    """What each iterator of a point stands for, in terms of the loops around."""
+    return {it.var: it.binding for it in point.iters}

@@ -53,6 +53,8 @@ def value_type(dtype: DType) -> str:
     float16 and bfloat16 are float32 values that the narrower type can hold: each operation is done in float32 and rounded. That
     is exact for + - * / and sqrt, since 24 >= 2 * 11 + 2 (S. Figueroa, When is double rounding innocuous?, 1995).
     """
+    if dtype.is_int and dtype.bits < 8:
+        raise CodegenError(f"there is no machine code for {dtype}, which accelerators have: convert it to int8 or wider")
     name = {"bool": "i1", "handle": "ptr", "bfloat": "float"}.get(dtype.code)
     if name is None:
         name = {16: "float", 32: "float", 64: "double"}[dtype.bits] if dtype.code == "float" else f"i{dtype.bits}"

@@ -21,8 +21,8 @@ _FLOATS: dict[str, Any] = {
 
 
 def numpy_type(of: DType) -> "np.dtype[Any]":
-    """The NumPy type of one lane; handles have none."""
-    found: np.dtype[Any] = np.dtype(_FLOATS.get(str(of.scalar), str(of.scalar)))
+    """The NumPy type of one lane, int8 for narrower integers; handles have none."""
+    found: np.dtype[Any] = np.dtype("int8" if of.code == "int" and of.bits < 8 else _FLOATS.get(str(of.scalar), str(of.scalar)))
     return found
 
 

@@ -23,7 +23,7 @@ i, j, n = ir.Var("i"), ir.Var("j"), ir.Var("n", size=True)
 
 
 def test_a_type_is_its_name():
-    for name in (*INTS, "bool", "float16", "float32", "float64", "bfloat16", "handle", "int8x4", "float32x16"):
+    for name in (*INTS, "bool", "float16", "float32", "float64", "bfloat16", "handle", "int4", "int8x4", "float32x16"):
         assert str(dtype(name)) == name
         assert dtype(name) is dtype(dtype(name))
     assert dtype(np.float32) is dtype("float32")
@@ -33,7 +33,8 @@ def test_a_type_is_its_name():
 
 
 def test_another_name_is_refused_with_the_list():
-    names = "int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, bfloat16, bool, handle"
+    names = ("int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, bfloat16, bool, handle, "
+             "int1, int2, int4")
     with raises(ValueError, f"'int9' is no data type: use one of {names}; a vector adds 'x' and its lanes"):
         dtype("int9")
     with pytest.raises(ValueError, match="'int8x0' is no data type"):

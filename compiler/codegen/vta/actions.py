@@ -1,0 +1,217 @@
+"""What a nest becomes: a transfer, a row of ALU passes, or a matrix product, emitted anew for each turn of the loops around."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from vtakit.compiler.codegen.vta.alu import Pass
+from vtakit.compiler.codegen.vta.copies import Dim, Move, in_elements, moves
+from vtakit.compiler.codegen.vta.errors import UnfitError
+from vtakit.compiler.codegen.vta.forms import Env, Form, Guard, evaluate
+from vtakit.compiler.codegen.vta.kernels import Kernel, Loop, Place, kernels
+from vtakit.compiler.codegen.vta.sites import Site
+from vtakit.compiler.codegen.vta.stream import Access, Elements, Step
+from vtakit.compiler.codegen.vta.tree import Nest
+from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.isa.insns import MEMORIES, MemType, Opcode, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Values of a scratchpad or of a buffer in DRAM: the first one, and how far each loop of the nest moves."""
+
+    memory: "Site | str"
+    form: Form
+
+    def at(self, env: Env, ranges: list[range], lanes: int) -> int:
+        """The element of the first value, within its memory; raises UnfitError if that value does not begin one."""
+        first = self.form.base(env) + sum(step * r.start for step, r in zip(self.form.steps, ranges, strict=True))
+        if first % lanes:
+            raise UnfitError(f"it begins at value {first}, in the middle of an element of {lanes} values")
+        return first // lanes + (self.memory.address if isinstance(self.memory, Site) else 0)
+
+
+class Output:
+    """Where instructions go, with what is known of the configuration and of DRAM.
+
+    tracked : buffers in DRAM whose accesses are to be ordered, with the bytes of the unit in which they are counted
+    """
+
+    def __init__(self, cfg: VTAConfig, tracked: Mapping[str, int]) -> None:
+        self.cfg, self.tracked = cfg, tracked
+        self.steps: list[Step] = []
+
+    def move(self, kind: MemType, symbol: str, move: Move) -> None:
+        """Append a LOAD or STORE."""
+        memory, store = MEMORIES[kind], MEMORIES[kind].opcode is Opcode.STORE
+        accesses = [Access(memory.scratchpad, slice(move.sram_base, move.sram_base + move.elements), not store)]
+        if symbol in self.tracked and move.y_size:
+            units = memory.bytes_in(self.cfg) // self.tracked[symbol]
+            last = move.dram_base + (move.y_size - 1) * move.x_stride + move.x_size
+            accesses.append(Access(symbol, slice(move.dram_base * units, last * units), store))
+        fields = {"memory_type": int(kind)}
+        for name in Move.__slots__:
+            value = getattr(move, name)
+            if value:
+                fields[name] = value
+        self.steps.append(Step(memory.opcode, fields, memory.stage, tuple(accesses), symbol if move.y_size else ""))
+
+    def run(self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], **fields: int) -> None:
+        """Append a GEMM or ALU instruction."""
+        words = kernel.words(self.cfg, base)
+        self.steps.append(Step(op, kernel.fields(op) | fields, Stage.COMPUTE, tuple(accesses), uops=words))
+
+
+def turns(nest: Nest, env: Env) -> list[range] | None:
+    """The iterations of a nest's loops for which its guards hold; None if there are none."""
+    ranges = [range(evaluate(extent, env)) for _, extent in nest.loops]
+    if all(guard.clip(env, ranges) for guard in nest.guards) and all(ranges):
+        return ranges
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A copy between DRAM and a scratchpad; outside of `inside`, or where there is no `dram`, it writes zeros."""
+
+    nest: Nest
+    kind: MemType
+    lanes: int
+    sram: Operand
+    dram: Operand | None
+    inside: tuple[Guard, ...] = ()
+
+    def emit(self, env: Env, out: Output) -> None:
+        """Append its instructions."""
+        ranges = turns(self.nest, env)
+        if ranges is None:
+            return
+        have = list(ranges)
+        some = self.dram is not None and all([guard.clip(env, have) for guard in self.inside])
+        steps = [operand.form.steps for operand in (self.sram, self.dram or self.sram)]
+        found = in_elements(tuple(map(len, ranges)), tuple(steps), self.lanes)
+        dims = []
+        for at, extent, (sram, dram) in found:
+            before, after = (have[at].start - ranges[at].start, ranges[at].stop - have[at].stop) if some else (extent, 0)
+            if extent != len(ranges[at]) and (before or after) and some:
+                raise UnfitError("the edge of its zeros lies within memory elements")
+            dims.append(Dim(extent=extent, sram=sram, dram=dram, before=before, after=after))
+        if sum(len(r) != len(h) for r, h in zip(ranges, have, strict=True)) != sum(dim.padded for dim in dims) and some:
+            raise UnfitError("the edge of its zeros lies within memory elements")
+        if not some and not dims:
+            dims.append(Dim(extent=1, sram=1, dram=1, before=1))
+        first = self.dram.at(env, have, self.lanes) if some and self.dram is not None else 0
+        for move in moves(dims, self.sram.at(env, ranges, self.lanes), first):
+            out.move(self.kind, self.symbol, move)
+
+    @property
+    def symbol(self) -> str:
+        """The buffer in DRAM, or ""."""
+        return self.dram.memory if self.dram is not None and isinstance(self.dram.memory, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """GEMM instructions: ``dst += src x transpose(wgt)``, or ``dst = 0`` without operands."""
+
+    nest: Nest
+    lanes: tuple[int, ...]
+    dst: Operand
+    src: Operand | None = None
+    wgt: Operand | None = None
+
+    def emit(self, env: Env, out: Output) -> None:
+        """Append its instructions."""
+        ranges = turns(self.nest, env)
+        if ranges is None:
+            return
+        operands = [operand for operand in (self.dst, self.src, self.wgt) if operand is not None]
+        steps, base = [], []
+        for operand, lanes in zip(operands, self.lanes, strict=False):
+            if any(step % lanes for step in operand.form.steps):
+                raise UnfitError(f"its steps are no multiples of an element of {lanes} values")
+            steps.append([step // lanes for step in operand.form.steps])
+            base.append(operand.at(env, ranges, lanes))
+        none = 3 - len(operands)
+        loops = tuple(
+            Loop(len(r), _three([row[at] for row in steps] + [0] * none)) for at, r in enumerate(ranges) if len(r) > 1
+        )
+        first = _three(base + [0] * none)
+        accesses = [
+            Access(name, reach(first[at], tuple((loop.extent, loop.steps[at]) for loop in loops)), write=name == "acc")
+            for at, name in enumerate(("acc", "inp", "wgt")[: len(operands)])
+        ]
+        for kernel in kernels(out.cfg, Opcode.GEMM, loops):
+            out.run(Opcode.GEMM, kernel, first, accesses, **({} if self.src else {"reset": 1}))
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """ALU passes over a tile of accumulators, one after another."""
+
+    nest: Nest
+    lanes: int
+    dst: Operand
+    row: tuple[Pass, ...]
+    loads: tuple[Operand | None, ...]  # the second operand of each pass
+
+    def emit(self, env: Env, out: Output) -> None:
+        """Append its instructions."""
+        ranges = turns(self.nest, env)
+        if ranges is None:
+            return
+        extents = tuple(map(len, ranges))
+        dst = self.dst.at(env, ranges, self.lanes)
+        alone = in_elements(extents, (self.dst.form.steps,), self.lanes)
+        again = len(self.row) > 1 and any(not step for _, _, (step,) in alone)
+        if again:
+            raise UnfitError("it adds to one accumulator again and again what takes several ALU passes: "
+                             "compute what is added in a stage before")
+        for one, load in zip(self.row, self.loads, strict=True):
+            found = alone if load is None else in_elements(extents, (self.dst.form.steps, load.form.steps), self.lanes)
+            loops = tuple(Loop(extent, _three([*steps, *[0] * (3 - len(steps))])) for _, extent, steps in found)
+            base = dst, 0 if load is None else load.at(env, ranges, self.lanes), 0
+            accesses = [
+                Access("acc", reach(base[at], tuple((loop.extent, loop.steps[at]) for loop in loops)), write=not at)
+                for at in range(1 if load is None else 2)
+            ]
+            op = Opcode.GEMM if one.op is None else Opcode.ALU
+            for kernel in kernels(out.cfg, op, loops):
+                if one.op is None:
+                    out.run(op, kernel, base, accesses, reset=1)
+                else:
+                    imm = {"use_imm": 1, "imm": one.imm} if load is None else {}
+                    out.run(op, kernel, base, accesses, alu_opcode=int(one.op), **imm)
+
+
+Action = Transfer | Product | Passes
+
+
+def _three(values: list[int]) -> Place:
+    return values[0], values[1], values[2]
+
+
+def reach(first: int, loops: tuple[tuple[int, int], ...]) -> Elements:
+    """The elements that an operand takes: a slice if they lie together."""
+    low, found = _reach(loops)
+    return slice(first + low, first + low + found) if isinstance(found, int) else found + (first + low)
+
+
+@lru_cache(maxsize=4096)
+def _reach(loops: tuple[tuple[int, int], ...]) -> "tuple[int, int | np.ndarray]":
+    low = sum(min(0, step) * (extent - 1) for extent, step in loops)
+    steps = sorted((abs(step), extent) for extent, step in loops if step)
+    length = 1
+    for step, extent in steps:
+        if step > length:
+            break
+        length += step * (extent - 1)
+    else:
+        return low, length
+    offsets = np.zeros(1, np.int64)
+    for step, extent in steps:
+        offsets = np.unique(np.add.outer(offsets, np.arange(extent) * step))
+    return low, offsets
+

@@ -1,0 +1,187 @@
+"""From a lowered function to a program."""
+
+from collections.abc import Iterator, Mapping
+from math import gcd
+
+from vtakit.compiler.codegen.vta.actions import Action, Output, Transfer
+from vtakit.compiler.codegen.vta.clear import clear_early
+from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
+from vtakit.compiler.codegen.vta.forms import evaluate
+from vtakit.compiler.codegen.vta.residency import load_kernels
+from vtakit.compiler.codegen.vta.select import Selector
+from vtakit.compiler.codegen.vta.sites import Site, place
+from vtakit.compiler.codegen.vta.stream import Step
+from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.codegen.vta.tokens import with_tokens
+from vtakit.compiler.codegen.vta.tree import Branch, Let, Loop, Memory, Nest, Node, Row, tree
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Var
+from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.passes.base import Pass, run_passes
+from vtakit.compiler.passes.blocks import inline_blocks
+from vtakit.compiler.passes.flatten import flatten
+from vtakit.compiler.passes.simplify import simplify
+from vtakit.compiler.passes.virtual_threads import virtual_threads
+from vtakit.hw.isa.codec import encode
+from vtakit.hw.isa.errors import EncodingError
+from vtakit.hw.isa.insns import FORMATS, MEMORIES, Opcode, Stage
+from vtakit.hw.isa.program import Buffer as ProgramBuffer
+from vtakit.hw.isa.program import BufferKind, Program, Relocation
+
+# The block form as plain statements on flat buffers; virtual threads become dimensions of the memory that they have of their own.
+PASSES = (
+    Pass("inline_blocks", inline_blocks), Pass("virtual_threads", virtual_threads), Pass("flatten", flatten),
+    Pass("simplify", simplify),
+)
+
+
+def compile_for(function: Function, target: Target) -> Program:
+    """The program of a function in block form whose shapes are all numbers; a buffer of it has its parameter's name.
+
+    Raises VtaError for what the accelerator cannot run, with the program and the place in it.
+    """
+    for param in function.params:
+        if not isinstance(param, Buffer):
+            raise VtaError(f"{param} is a parameter of {function.name!r}, and a program for the accelerator takes only tensors: "
+                           "make it a number")
+    return _Maker(run_passes(function, PASSES), target).program()
+
+
+class _Maker:
+    def __init__(self, function: Function, target: Target) -> None:
+        self.function, self.target, self.cfg = function, target, target.config
+        self.root = tree(function)
+        self.sites: dict[Var, Site] = place(self.root, target)
+        self.owners = {id(site): data for data, site in reversed(self.sites.items())}  # whose allocation takes the next copy
+        self.buffers = {param.data: param for param in function.params if isinstance(param, Buffer)}
+        self.scratch = [m.buffer for m in _memories(self.root) if m.buffer.data not in self.sites]
+        self.buffers |= {buffer.data: buffer for buffer in self.scratch}
+        self.symbols = _names(self.buffers)
+        selector = Selector(target, self.sites, self.symbols)
+        self.actions = {nest: self._action(selector, nest) for nest in _nests(self.root)}
+        self.env: dict[Var, int] = {}
+
+    def _action(self, selector: Selector, nest: Nest) -> Action:
+        try:
+            return selector.action(nest)
+        except UnfitError as error:
+            raise VtaError(str(error), self.function, nest.leaf) from None
+
+    def program(self) -> Program:
+        """Run the tree, order its instructions, and give micro-ops their places."""
+        sizes = {scope: self.target.depth(scope) for scope in self.target.scopes}
+        tracked, units = self._tracked()
+        out = Output(self.cfg, tracked)
+        self._run(self.root, out)
+        steps, uops = load_kernels(with_tokens(clear_early(out.steps), sizes | units), self.cfg.uop_depth)
+        steps.append(Step(Opcode.FINISH, {}, Stage.COMPUTE))
+        return Program(
+            config=self.cfg, insns=tuple([self._word(step) for step in steps]), uops=uops,
+            buffers=tuple(self._buffers()),
+            relocations=tuple([Relocation(at, step.symbol) for at, step in enumerate(steps) if step.symbol]),
+        )
+
+    def _word(self, step: Step) -> int:
+        try:
+            return encode(self.cfg, FORMATS[step.op].name, **step.fields)
+        except EncodingError as error:
+            raise VtaError(f"{self.function.name!r} needs an instruction that there is not: {error}; tile smaller") from None
+
+    def _run(self, node: Node, out: Output) -> None:
+        match node:
+            case Nest():
+                try:
+                    self.actions[node].emit(self.env, out)
+                except (UnfitError, EncodingError) as error:
+                    raise VtaError(str(error), self.function, node.leaf) from None
+            case Row():
+                for part in node.parts:
+                    self._run(part, out)
+            case Loop():
+                for turn in range(evaluate(node.extent, self.env)):
+                    self.env[node.var] = turn
+                    self._run(node.body, out)
+            case Branch():
+                self._run(node.then if evaluate(node.condition, self.env) else node.otherwise, out)
+            case Let():
+                self.env[node.var] = evaluate(node.value, self.env)
+                self._run(node.body, out)
+            case Memory():
+                site = self.sites.get(node.buffer.data)
+                if site is not None and self.owners[id(site)] is node.buffer.data:
+                    site.enter()
+                self._run(node.body, out)
+
+    def _transfers(self) -> Iterator[tuple[str, Transfer]]:
+        for action in self.actions.values():
+            if isinstance(action, Transfer) and action.symbol:
+                yield action.symbol, action
+
+    def _tracked(self) -> tuple[dict[str, int], dict[str, int]]:
+        """The buffers in DRAM that are both written and read: bytes of the unit of their accesses, and how many units."""
+        stored = {name for name, action in self._transfers() if MEMORIES[action.kind].stage is Stage.STORE}
+        loaded = {name for name, action in self._transfers() if MEMORIES[action.kind].stage is not Stage.STORE}
+        unit = gcd(*(memory.bytes_in(self.cfg) for memory in MEMORIES.values()))
+        both = stored & loaded
+        return dict.fromkeys(both, unit), {b.name: -(-b.size_bytes // unit) for b in self._buffers() if b.name in both}
+
+    def _buffers(self) -> Iterator[ProgramBuffer]:
+        stored = {name for name, action in self._transfers() if MEMORIES[action.kind].stage is Stage.STORE}
+        bits = {name: self._bits(action) for name, action in self._transfers()}
+        inside = {buffer.data for buffer in self.scratch}
+        for data, buffer in self.buffers.items():
+            name = self.symbols[data]
+            values = 1
+            for extent in buffer.shape:
+                values *= int_value(extent) or 0
+            size = -(-values * bits.get(name, buffer.dtype.bits) // 8)
+            kind = BufferKind.SCRATCH if data in inside else BufferKind.OUTPUT if name in stored else BufferKind.INPUT
+            yield ProgramBuffer(name=name, size_bytes=size, kind=kind)
+
+    def _bits(self, action: Transfer) -> int:
+        """Bits of one value in DRAM of what a transfer moves."""
+        return MEMORIES[action.kind].bytes_in(self.cfg) * 8 // action.lanes
+
+
+def _nests(node: Node) -> Iterator[Nest]:
+    match node:
+        case Nest():
+            yield node
+        case Row():
+            for part in node.parts:
+                yield from _nests(part)
+        case Branch():
+            yield from _nests(node.then)
+            yield from _nests(node.otherwise)
+        case Loop() | Let() | Memory():
+            yield from _nests(node.body)
+
+
+def _memories(node: Node) -> Iterator[Memory]:
+    match node:
+        case Memory():
+            yield node
+            yield from _memories(node.body)
+        case Row():
+            for part in node.parts:
+                yield from _memories(part)
+        case Branch():
+            yield from _memories(node.then)
+            yield from _memories(node.otherwise)
+        case Loop() | Let():
+            yield from _memories(node.body)
+        case Nest():
+            return
+
+
+def _names(buffers: Mapping[Var, Buffer]) -> dict[Var, str]:
+    """A name of its own for each buffer: its own if it is an identifier that no other has."""
+    found: dict[Var, str] = {}
+    for data, buffer in buffers.items():
+        name = "".join(c if c.isidentifier() or c.isdigit() else "_" for c in buffer.name)
+        if not name.isidentifier() or name == "uops":
+            name = f"_{name}"
+        count = sum(other == name or other.startswith(f"{name}_") for other in found.values())
+        found[data] = name if name not in found.values() else f"{name}_{count}"
+    return found

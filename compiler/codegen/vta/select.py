@@ -1,0 +1,143 @@
+"""Which instructions a nest becomes, from the memories that its statement touches and what it computes."""
+
+from collections.abc import Mapping
+
+from vtakit.compiler.codegen.vta.actions import Action, Operand, Passes, Product, Transfer
+from vtakit.compiler.codegen.vta.alu import passes
+from vtakit.compiler.codegen.vta.errors import UnfitError
+from vtakit.compiler.codegen.vta.forms import Guard, form, guards
+from vtakit.compiler.codegen.vta.sites import Site
+from vtakit.compiler.codegen.vta.target import GEMM, RESET, Target
+from vtakit.compiler.codegen.vta.tree import Nest
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.calls import is_address
+from vtakit.compiler.ir.expr import Call, Expr, Load, Var
+from vtakit.compiler.ir.values import value_of
+from vtakit.compiler.passes.affine import linear
+from vtakit.hw.isa.insns import MemType
+
+_LOADED = {"inp": MemType.INP, "wgt": MemType.WGT, "acc": MemType.ACC}
+
+
+class Selector:
+    """Chooses the instructions for nests.
+
+    symbols : the name of each buffer in DRAM, by its `data`
+    """
+
+    def __init__(self, target: Target, sites: Mapping[Var, Site], symbols: Mapping[Var, str]) -> None:
+        self.target, self.sites, self.symbols = target, sites, symbols
+
+    def action(self, nest: Nest) -> Action:
+        """The action of a nest; raises UnfitError if no instruction does what its statement does."""
+        if isinstance(nest.leaf, st.Evaluate):
+            return self._call(nest, nest.leaf.value)
+        if self._scope(nest.leaf.buffer) == "global":
+            return self._store(nest, nest.leaf)
+        copied = self._load(nest, nest.leaf)
+        return copied if copied is not None else self._arithmetic(nest, nest.leaf)
+
+    def _scope(self, buffer: Buffer) -> str:
+        site = self.sites.get(buffer.data)
+        return site.scope if site is not None else "global"
+
+    def operand(self, nest: Nest, buffer: Buffer, index: Expr) -> Operand:
+        """A value of a buffer in terms of the nest's loops."""
+        site = self.sites.get(buffer.data)
+        return Operand(site if site is not None else self.symbols[buffer.data], form(index, nest.vars))
+
+    def _typed(self, buffer: Buffer, *kinds: str) -> None:
+        wanted = [self.target.dtype(kind) for kind in kinds]
+        if str(buffer.dtype) not in wanted:
+            raise UnfitError(f"{buffer.name} is of {buffer.dtype}, and the accelerator has {' or '.join(wanted)} there")
+
+    # Transfers
+
+    def _load(self, nest: Nest, leaf: st.Store) -> Transfer | None:
+        """The LOAD of a copy from DRAM, with zeros where a condition does not hold; None if it is no copy."""
+        value, inside = leaf.value, tuple[Guard, ...]()
+        if isinstance(value, ir.Select | ir.IfThenElse):
+            if value_of(value.false) != 0:
+                raise UnfitError(f"a LOAD fills up with zeros, not with {value.false}")
+            inside, value = guards(value.condition, nest.vars), value.true
+        scope = self._scope(leaf.buffer)
+        if scope != "acc" and value_of(value) == 0:
+            to = self.operand(nest, leaf.buffer, leaf.indices[0])
+            return Transfer(nest, _LOADED[scope], self.target.lanes(scope), to, None)
+        narrow = isinstance(value, ir.Cast)
+        if isinstance(value, ir.Cast):
+            value = value.value
+        if not isinstance(value, Load) or self._scope(value.buffer) != "global":
+            if inside:
+                raise UnfitError(f"a condition chooses between {value} and zeros, which only a LOAD from DRAM can")
+            return None
+        self._typed(leaf.buffer, scope)
+        kind = _LOADED[scope]
+        if narrow:
+            self._typed(value.buffer, "out")
+            if scope != "acc" or not self.target.config.has_acc8:
+                raise UnfitError(f"a LOAD to {scope} of this configuration does not widen values of {value.buffer.dtype}")
+            kind = MemType.ACC_8BIT
+        else:
+            self._typed(value.buffer, scope)
+        return Transfer(
+            nest, kind, self.target.lanes(scope), self.operand(nest, leaf.buffer, leaf.indices[0]),
+            self.operand(nest, value.buffer, value.indices[0]), inside,
+        )
+
+    def _store(self, nest: Nest, leaf: st.Store) -> Transfer:
+        """The STORE of a copy from the accumulator, which keeps the low bits of each value."""
+        value = leaf.value.value if isinstance(leaf.value, ir.Cast) else leaf.value
+        if not isinstance(value, Load) or self._scope(value.buffer) != "acc":
+            raise UnfitError(f"what is written to DRAM is a copy of accumulators, not {leaf.value}: "
+                             "compute it in a stage of scope acc")
+        self._typed(leaf.buffer, "out")
+        self._typed(value.buffer, "acc")
+        return Transfer(
+            nest, MemType.OUT, self.target.lanes("acc"), self.operand(nest, value.buffer, value.indices[0]),
+            self.operand(nest, leaf.buffer, leaf.indices[0]),
+        )
+
+    # Arithmetic
+
+    def _arithmetic(self, nest: Nest, leaf: st.Store) -> Passes:
+        """The ALU passes of an expression over accumulators."""
+        scope = self._scope(leaf.buffer)
+        if scope != "acc":
+            raise UnfitError(f"{leaf.buffer.name} in {scope} is made of {leaf.value}; only the accumulator can be computed in, "
+                             f"and {scope} only be loaded: store the values and read them back with cache_read")
+        self._typed(leaf.buffer, "acc")
+        return self._passes(nest, leaf.buffer, leaf.indices[0], leaf.value)
+
+    def _passes(self, nest: Nest, buffer: Buffer, index: Expr, value: Expr) -> Passes:
+        dst, site = self.operand(nest, buffer, index), self.sites[buffer.data]
+        own = linear(index)
+
+        def is_own(load: Load) -> bool:
+            return self.sites.get(load.buffer.data) is site and linear(load.indices[0]) == own
+        row = tuple(passes(value, is_own))
+        loads: list[Operand | None] = []
+        for one in row:
+            if one.load is not None:
+                if self._scope(one.load.buffer) != "acc":
+                    raise UnfitError(f"{one.load} is in {self._scope(one.load.buffer)}, and the ALU works on accumulators: "
+                                     "read it with cache_read into acc")
+                if self.sites[one.load.buffer.data] is site:
+                    raise UnfitError(f"{one.load} is another element of what is written")
+                self._typed(one.load.buffer, "acc")
+            loads.append(None if one.load is None else self.operand(nest, one.load.buffer, one.load.indices[0]))
+        return Passes(nest, self.target.lanes("acc"), dst, row, tuple(loads))
+
+    def _call(self, nest: Nest, call: Expr) -> Action:
+        """What a tensor intrinsic's code stands for."""
+        if not isinstance(call, Call) or call.name not in (GEMM, RESET):
+            raise UnfitError(f"{call} is no operation of the accelerator, whose calls are {GEMM} and {RESET}")
+        operands = []
+        for arg in call.args:
+            assert is_address(arg)
+            load = arg.children()[0]
+            assert isinstance(load, Load)
+            operands.append(self.operand(nest, load.buffer, load.indices[0]))
+        return Product(nest, tuple([self.target.lanes(scope) for scope in ("acc", "inp", "wgt")]), *operands)

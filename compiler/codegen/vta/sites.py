@@ -1,0 +1,187 @@
+"""Where each buffer lies in its scratchpad, and in how many copies."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.codegen.vta.tree import Branch, Let, Loop, Memory, Nest, Node, Row
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Expr, Load, Var
+from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.passes.affine import linear
+
+
+@dataclass(eq=False)
+class Site:
+    """A place in a scratchpad for a buffer, and for others that take it over.
+
+    size   : elements of one copy
+    copies : how many lie one after another; each time the memory is allocated the next one is taken
+    base   : element of the first copy
+    """
+
+    scope: str
+    size: int
+    loops: tuple[Loop, ...]
+    names: list[str] = field(default_factory=list)
+    begin: int = -1
+    end: int = -1
+    copies: int = 1
+    base: int = 0
+    turn: int = -1
+
+    def enter(self) -> None:
+        """Take the next copy."""
+        self.turn = (self.turn + 1) % self.copies
+
+    @property
+    def address(self) -> int:
+        """The first element of the copy at hand."""
+        return self.base + max(self.turn, 0) * self.size
+
+
+class _Touch(NamedTuple):
+    time: int
+    loops: tuple[Loop, ...]
+    nest: Nest
+
+
+def place(root: Node, target: Target) -> dict[Var, Site]:
+    """A site for each buffer in a scratchpad, by the buffer's `data`.
+
+    A buffer whose values are made element by element of another one's last use takes its place, since an ALU instruction
+    writes to its first operand. What is allocated within loops has copies, so that one is filled while others are
+    used; where the scratchpad is too small, memory that is not needed at once is shared, and then there is one copy.
+
+    Raises VtaError if that is still too much.
+    """
+    walk = _Walk(target)
+    walk.node(root, ())
+    walk.adopt()
+    sites = list(dict.fromkeys(walk.sites.values()))
+    for scope in target.scopes:
+        _pack([site for site in sites if site.scope == scope], scope, target)
+    return walk.sites
+
+
+class _Walk:
+    """The order in which buffers are touched."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.sites: dict[Var, Site] = {}
+        self.buffers: dict[Var, Buffer] = {}
+        self.touches: dict[Var, list[_Touch]] = {}
+        self.spans: dict[Loop, tuple[int, int]] = {}
+        self.time = 0
+
+    def node(self, node: Node, loops: tuple[Loop, ...]) -> None:
+        self.time += 1
+        match node:
+            case Nest():
+                for data in dict.fromkeys(buffer.data for buffer in node.touched()):
+                    self.touches.setdefault(data, []).append(_Touch(self.time, loops, node))
+            case Row():
+                for part in node.parts:
+                    self.node(part, loops)
+            case Loop():
+                first = self.time
+                self.node(node.body, (*loops, node))
+                self.time += 1
+                self.spans[node] = first, self.time
+            case Branch():
+                self.node(node.then, loops)
+                self.node(node.otherwise, loops)
+            case Let():
+                self.node(node.body, loops)
+            case Memory():
+                if node.buffer.scope in self.target.scopes:
+                    self.sites[node.buffer.data] = self._site(node.buffer, loops)
+                    self.buffers[node.buffer.data] = node.buffer
+                self.node(node.body, loops)
+
+    def _site(self, buffer: Buffer, loops: tuple[Loop, ...]) -> Site:
+        values, lanes = int_value(buffer.shape[0]), self.target.lanes(buffer.scope)
+        if values is None or values % lanes:
+            shape = self.target.element(buffer.scope)
+            raise VtaError(f"{buffer.name} in {buffer.scope} has {buffer.shape[0]} values, no whole elements of {lanes}: "
+                           f"let its last two dimensions be those of an element, {shape}")
+        return Site(buffer.scope, values // lanes, loops, [buffer.name])
+
+    def adopt(self) -> None:
+        """Work out when each site is needed, and let buffers take over the places of those that they are made of."""
+        for data, site in self.sites.items():
+            for touch in self.touches.get(data, ()):
+                within = touch.loops[len(site.loops):]
+                begin, end = self.spans[within[0]] if within else (touch.time, touch.time)
+                site.begin = begin if site.begin < 0 else min(site.begin, begin)
+                site.end = max(site.end, end)
+        made = sorted(self.sites, key=lambda data: self.sites[data].begin)
+        for data in made:
+            touches = self.touches.get(data)
+            if touches and isinstance(touches[0].nest.leaf, st.Store) and touches[0].nest.leaf.buffer.data is data:
+                self._take_over(data, touches[0])
+
+    def _take_over(self, data: Var, touch: _Touch) -> None:
+        leaf, mine = touch.nest.leaf, self.sites[data]
+        assert isinstance(leaf, st.Store)
+        for load in seeds(leaf.value):
+            old = self.sites.get(load.buffer.data)
+            if old is None or old is mine or (old.scope, old.size, old.loops) != (mine.scope, mine.size, mine.loops):
+                continue
+            last = self.touches[load.buffer.data][-1]
+            if last.nest is touch.nest and linear(load.indices[0]) == linear(leaf.indices[0]):
+                old.end = max(old.end, mine.end)
+                old.names += mine.names
+                self.sites[data] = old
+                return
+
+
+def seeds(value: Expr) -> Iterable[Load]:
+    """The loads that may stand first in the chain of operations that an expression is."""
+    match value:
+        case Load():
+            yield value
+        case ir.Cast():
+            yield from seeds(value.value)
+        case ir.Add() | ir.Mul() | ir.Min() | ir.Max():
+            yield from seeds(value.a)
+            yield from seeds(value.b)
+        case ir.Sub() | ir.ShiftLeft() | ir.ShiftRight():
+            yield from seeds(value.a)
+
+
+def _pack(sites: Sequence[Site], scope: str, target: Target) -> None:
+    """Give the sites of one scratchpad their places."""
+    depth = target.depth(scope)
+    for copies, share in ((target.copies, False), (target.copies, True), (1, False), (1, True)):
+        for site in sites:
+            site.copies = copies if site.loops else 1
+        if _lay(sites, share=share) <= depth:
+            return
+    worst = max(range(len(sites)), key=lambda at: _needed(sites, sites[at].begin))
+    at_once = [site for site in sites if site.begin <= sites[worst].begin <= site.end]
+    names = ", ".join(f"{site.names[0]} ({site.size})" for site in at_once)
+    raise VtaError(f"the {scope} scratchpad holds {depth} elements, but {names} need {sum(s.size for s in at_once)} at once: "
+                   "split the loops into smaller tiles, or compute a stage at an inner loop")
+
+
+def _needed(sites: Sequence[Site], time: int) -> int:
+    return sum(site.size for site in sites if site.begin <= time <= site.end)
+
+
+def _lay(sites: Sequence[Site], *, share: bool) -> int:
+    """Lay sites one after another, or where others are not needed at the same time; returns the elements used."""
+    placed: list[Site] = []
+    for site in sorted(sites, key=lambda site: (site.begin, -site.size)):
+        others = [o for o in placed if not share or (o.begin <= site.end and site.begin <= o.end)]
+        starts = sorted({0, *(o.base + o.size * o.copies for o in others)})
+        size = site.size * site.copies
+        site.base = next(at for at in starts if all(at + size <= o.base or o.base + o.size * o.copies <= at for o in others))
+        placed.append(site)
+    return max((site.base + site.size * site.copies for site in sites), default=0)
+

@@ -1,0 +1,54 @@
+"""The instructions of a program before they are ordered: what each is, and what it touches."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.hw.isa.insns import Opcode, Stage
+
+Elements = slice | npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Elements of a scratchpad, or of a buffer in DRAM, that an instruction reads or writes."""
+
+    memory: str
+    elements: Elements
+    write: bool
+
+    def meets(self, other: "Access") -> bool:
+        """Whether both may touch one element, and one of them writes."""
+        if self.memory != other.memory or not (self.write or other.write):
+            return False
+        (a, b), (c, d) = _ends(self.elements), _ends(other.elements)
+        return a < d and c < b
+
+
+def _ends(elements: Elements) -> tuple[int, int]:
+    """The first element, and the one after the last."""
+    if isinstance(elements, slice):
+        return elements.start, elements.stop
+    return int(elements[0]), int(elements[-1]) + 1
+
+
+@dataclass(slots=True)
+class Step:
+    """An instruction: its fields without those of its micro-ops, and what they are.
+
+    symbol : the buffer in DRAM that dram_base counts from, or ""
+    uops   : the words of its micro-ops
+    """
+
+    op: Opcode
+    fields: dict[str, int]
+    stage: Stage
+    accesses: tuple[Access, ...] = ()
+    symbol: str = ""
+    uops: tuple[int, ...] = ()
+
+    @property
+    def cycles(self) -> int:
+        """Steps of a GEMM or ALU instruction."""
+        return self.fields.get("iter_out", 0) * self.fields.get("iter_in", 0) * len(self.uops)

@@ -1,0 +1,103 @@
+"""The accelerator as the scheduling core sees it: memory scopes, what they hold, and tensor intrinsics."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.intrin.tensor_intrin import TensorIntrin, decl_tensor_intrin, hardware_intrin
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.dtypes import dtype
+from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.ops import binary
+from vtakit.compiler.ir.stmt import Evaluate, For, Stmt, Store, seq
+from vtakit.compiler.te import reduce
+from vtakit.compiler.te.compose import decl_buffer
+from vtakit.compiler.te.language import compute, placeholder, reduce_axis
+from vtakit.compiler.te.tensor import Tensor
+from vtakit.hw.isa.config import DEFAULT, VTAConfig, load_config
+from vtakit.hw.isa.insns import AluOp
+
+_NODES = {AluOp.MIN: ir.Min, AluOp.MAX: ir.Max, AluOp.ADD: ir.Add, AluOp.SHR: ir.ShiftRight, AluOp.MUL: ir.Mul}
+SCOPES = ("inp", "wgt", "acc")
+GEMM, RESET = "vta.gemm", "vta.reset"
+
+
+@dataclass(frozen=True)
+class Target:
+    """An accelerator to make programs for.
+
+    config : its shape
+    copies : how many copies of a buffer in a scratchpad there are at most, so that one is filled while others are used
+    """
+
+    config: VTAConfig = DEFAULT
+    copies: int = 2
+
+    def __post_init__(self) -> None:
+        if self.copies < 1:
+            raise VtaError(f"copies is {self.copies} and must be at least 1")
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        return SCOPES
+
+    def depth(self, scope: str) -> int:
+        """Elements that a scratchpad holds."""
+        return int(getattr(self.config, f"{scope}_depth"))
+
+    def element(self, scope: str) -> tuple[int, int]:
+        """The last two dimensions of a tensor in a scope: those of one memory element."""
+        return (self.config.block if scope == "wgt" else self.config.batch, self.config.block)
+
+    def lanes(self, scope: str) -> int:
+        """Values of one memory element."""
+        rows, columns = self.element(scope)
+        return rows * columns
+
+    def dtype(self, scope: str) -> str:
+        """The type of values in a scope; "out" is what a store makes of those in acc."""
+        return f"int{getattr(self.config, f'{scope}_bits')}"
+
+    @cached_property
+    def gemm(self) -> TensorIntrin:
+        """``acc[batch, block] += inp[batch, block] x transpose(wgt[block, block])``, with its reset."""
+        rows, block = self.element("inp")
+        inp = placeholder((rows, block), self.dtype("inp"), name="inp")
+        wgt = placeholder((block, block), self.dtype("wgt"), name="wgt")
+        k, acc = reduce_axis((0, block), name="k"), self.dtype("acc")
+        out = compute((rows, block), lambda i, j: reduce.sum(inp[i, k].astype(acc) * wgt[j, k].astype(acc), axis=k), name="acc")
+
+        def code(ins: list[Buffer], outs: list[Buffer]) -> Any:
+            multiply = hardware_intrin(GEMM, outs[0].access_ptr("rw"), ins[0].access_ptr("r"), ins[1].access_ptr("r"))
+            reset = hardware_intrin(RESET, outs[0].access_ptr("w"))
+            return seq(Evaluate(reset), Evaluate(multiply)), reset, multiply
+        return decl_tensor_intrin(out.op, code, name=GEMM, binds={t: self._bound(t, t.name) for t in (inp, wgt, out)})
+
+    def alu(self, op: AluOp, *, immediate: bool = False) -> TensorIntrin:
+        """``acc = op(acc, acc)`` on one element, or with a number in place of the second operand."""
+        node, kind = _NODES[op], self.dtype("acc")
+        a, b = (placeholder(self.element("acc"), kind, name=name) for name in "ab")
+        number = Var("number", dtype(kind))
+        out = compute(a.shape, lambda i, j: binary(node, a[i, j], number if immediate else b[i, j]), name="acc")
+
+        def code(ins: list[Buffer], outs: list[Buffer], params: tuple[Expr, ...] = ()) -> Stmt:
+            i, j = Var("i"), Var("j")
+            value = binary(node, ins[0][i, j], params[0] if immediate else ins[1][i, j])
+            rows, columns = outs[0].shape
+            return For(i, rows, For(j, columns, Store(outs[0], (i, j), value)))
+        name = f"vta.{op.name.lower()}{'_imm' if immediate else ''}"
+        return decl_tensor_intrin(
+            out.op, code, name=name, scalar_params=[number] if immediate else None,
+            binds={t: self._bound(t, "acc") for t in (a, out, *(() if immediate else (b,)))},
+        )
+
+    def _bound(self, tensor: Tensor, scope: str) -> Buffer:
+        return decl_buffer(tensor.shape, tensor.dtype, tensor.name, scope=scope)
+
+
+def vta(config: VTAConfig | str | Path | dict[str, object] = "default", **options: Any) -> Target:
+    """The target for a configuration: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file of them."""
+    return Target(load_config(config), **options)

@@ -1,0 +1,161 @@
+"""A lowered function as what is run while the program is made, with nests that become instructions at its leaves."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
+from vtakit.compiler.codegen.vta.forms import Guard, bent, guards, tangled
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Expr, Load, Var
+from vtakit.compiler.ir.stmt import Function, Stmt
+from vtakit.compiler.ir.walk import subexpressions
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """Loops around one statement that an instruction can run.
+
+    loops  : variable and extent, outermost first
+    guards : what must hold for the statement to run
+    leaf   : a Store or a call
+    """
+
+    loops: tuple[tuple[Var, Expr], ...]
+    guards: tuple[Guard, ...]
+    leaf: st.Store | st.Evaluate
+
+    @property
+    def vars(self) -> tuple[Var, ...]:
+        return tuple(var for var, _ in self.loops)
+
+    def touched(self) -> Iterator[Buffer]:
+        """The buffers that it reads and writes."""
+        if isinstance(self.leaf, st.Store):
+            yield self.leaf.buffer
+        for e in subexpressions(self.leaf.value):
+            if isinstance(e, Load):
+                yield e.buffer
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    parts: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A loop that runs while the program is made."""
+
+    var: Var
+    extent: Expr
+    body: "Node"
+
+
+@dataclass(frozen=True, eq=False)
+class Branch:
+    condition: Expr
+    then: "Node"
+    otherwise: "Node"
+
+
+@dataclass(frozen=True, eq=False)
+class Let:
+    var: Var
+    value: Expr
+    body: "Node"
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Memory for a buffer while `body` runs."""
+
+    buffer: Buffer
+    body: "Node"
+
+
+Node = Nest | Row | Loop | Branch | Let | Memory
+NOTHING = Row(())
+
+
+def tree(function: Function) -> Node:
+    """The tree of a function in flat form; loops that an instruction cannot run are outside of nests.
+
+    Raises VtaError for a statement that has no meaning here.
+    """
+    return _Reader(function).node(function.body)
+
+
+class _Reader:
+    def __init__(self, function: Function) -> None:
+        self.function = function
+
+    def node(self, s: Stmt) -> Node:
+        match s:
+            case st.Seq():
+                return Row(tuple(map(self.node, s.stmts)))
+            case st.Allocate():
+                return Memory(s.buffer, self.node(s.body))
+            case st.Attr():
+                return self.node(s.body)
+            case st.LetStmt():
+                return Let(s.var, s.value, self.node(s.body))
+            case st.For() | st.If() | st.Store() | st.Evaluate():
+                found = self.nest(s)
+                if found is not None:
+                    return found
+        match s:
+            case st.For() if s.kind is not st.LoopKind.THREAD:
+                return Loop(s.var, s.extent, self.node(s.body))
+            case st.If():
+                return Branch(s.condition, self.node(s.then), NOTHING if s.otherwise is None else self.node(s.otherwise))
+        raise VtaError(f"the accelerator runs no {type(s).__name__} statement of this kind", self.function, s)
+
+    def nest(self, s: Stmt) -> Node | None:
+        """The nest that a statement is, or one within the loops that no instruction can run; None if it is no nest."""
+        loops: list[tuple[Var, Expr]] = []
+        tests: list[Expr] = []
+        leaf = s
+        while True:
+            if isinstance(leaf, st.For) and leaf.kind is not st.LoopKind.THREAD:
+                loops.append((leaf.var, leaf.extent))
+                leaf = leaf.body
+            elif isinstance(leaf, st.If) and leaf.otherwise is None:
+                tests.append(leaf.condition)
+                leaf = leaf.then
+            elif isinstance(leaf, st.Attr):
+                leaf = leaf.body
+            else:
+                break
+        if not isinstance(leaf, st.Store | st.Evaluate):
+            return None
+        inner = [var for var, _ in loops]
+        try:
+            outside = _outside(leaf, tests, loops)
+            count = max((inner.index(var) + 1 for var in outside), default=0)
+            nest: Node = Nest(tuple(loops[count:]), tuple(g for test in tests for g in guards(test, inner[count:])), leaf)
+        except UnfitError as error:
+            raise VtaError(str(error), self.function, s) from None
+        for var, extent in reversed(loops[:count]):
+            nest = Loop(var, extent, nest)
+        return nest
+
+
+def _outside(leaf: st.Store | st.Evaluate, tests: list[Expr], loops: list[tuple[Var, Expr]]) -> set[Var]:
+    """The loops that must run while the program is made, for indices to be linear and conditions to bound single loops."""
+    inner = [var for var, _ in loops]
+    found: set[Var] = set()
+    for _, extent in loops:
+        found |= {e for e in subexpressions(extent) if isinstance(e, Var) and e in inner}
+    for test in tests:
+        found |= tangled(test, inner)
+    indices = [*leaf.indices] if isinstance(leaf, st.Store) else []
+    for e in subexpressions(leaf.value):
+        if isinstance(e, Load):
+            indices += e.indices
+        elif isinstance(e, ir.Select | ir.IfThenElse):
+            found |= tangled(e.condition, inner)
+    for index in indices:
+        found |= bent(index, inner)
+    return found

@@ -1,0 +1,166 @@
+"""2-D convolutions and matrix products."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.ir.ops import all_of, if_then_else
+from vtakit.compiler.ir.values import const
+from vtakit.compiler.nn.vta.blocking import Cut, Work, choose
+from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, Tail, made, shape_of
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te import reduce
+from vtakit.compiler.te.language import reduce_axis
+from vtakit.compiler.te.operation import ComputeOp
+from vtakit.compiler.te.tensor import Tensor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Conv2d:
+    """A convolution in the accelerator's layout, as a tensor expression and a schedule for it.
+
+    data    inp type  [images, groups * in blocks, height, width, batch, block]    images in blocks of batch
+    weights wgt type  [groups * out blocks, in blocks, kernel rows, kernel columns, block of outputs, block of inputs]
+    result  out type  [images, groups * out blocks, rows, columns, batch, block]
+
+    stride, dilation : (down, across)
+    pad              : zeros (above, below, left, right)
+
+    Raises VtaError for shapes that do not fit together.
+    """
+
+    target: Target
+    data: Tensor
+    weights: Tensor
+    stride: tuple[int, int] = (1, 1)
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    epilogue: Epilogue = PLAIN
+    name: str = "conv"
+
+    def __post_init__(self) -> None:
+        what = f"convolution {self.name!r}"
+        _, channels, height, width, *tile = shape_of(self.data)
+        outs, ins, rows, columns, *block = shape_of(self.weights)
+        if tuple(tile) != self.target.element("inp") or tuple(block) != self.target.element("wgt"):
+            raise VtaError(f"{what}: data and weights end in {tuple(tile)} and {tuple(block)}, but elements of this "
+                           f"configuration are {self.target.element('inp')} and {self.target.element('wgt')}")
+        if channels != self.groups * ins or outs % self.groups:
+            raise VtaError(f"{what}: {channels} input and {outs} output blocks do not go with {self.groups} groups "
+                           f"of {ins} input blocks")
+        if min(*self.stride, *self.dilation) < 1 or min(self.pad) < 0:
+            raise VtaError(f"{what}: stride {self.stride} and dilation {self.dilation} must be at least 1, and pad {self.pad} "
+                           "at least 0")
+        if min(self.out_height, self.out_width) < 1:
+            raise VtaError(f"{what}: the kernel of {rows} x {columns} taps is larger than the padded image of "
+                           f"{height + self.pad[0] + self.pad[1]} x {width + self.pad[2] + self.pad[3]} pixels")
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the result."""
+        reach = (shape_of(self.weights)[2] - 1) * self.dilation[0]
+        return (shape_of(self.data)[2] + self.pad[0] + self.pad[1] - reach - 1) // self.stride[0] + 1
+
+    @property
+    def out_width(self) -> int:
+        """Columns of the result."""
+        reach = (shape_of(self.weights)[3] - 1) * self.dilation[1]
+        return (shape_of(self.data)[3] + self.pad[2] + self.pad[3] - reach - 1) // self.stride[1] + 1
+
+    @property
+    def _row_step(self) -> int:
+        """Rows of the window from one of the result to the next; of one row of taps only those are loaded that are used."""
+        return 1 if shape_of(self.weights)[2] == 1 else self.stride[0]
+
+    @cached_property
+    def window(self) -> Tensor:
+        """The input as the kernel sees it, with its zeros around: [images, groups, in blocks, rows, columns, batch, block]."""
+        images, _, height, width, batch, block = shape_of(self.data)
+        ins, kernel_rows = shape_of(self.weights)[1:3]
+        above, _, left, _ = self.pad
+        skip = self.stride[0] // self._row_step
+        rows = (self.out_height - 1) * self._row_step + (kernel_rows - 1) * self.dilation[0] + 1
+        columns = (self.out_width - 1) * self.stride[1] + (shape_of(self.weights)[3] - 1) * self.dilation[1] + 1
+
+        def value(n: Expr, g: Expr, c: Expr, y: Expr, x: Expr, b: Expr, k: Expr) -> Expr:
+            row, column = y * skip - above, x - left
+            inside = []
+            if above:
+                inside.append(y * skip >= above)
+            if (rows - 1) * skip - above >= height:
+                inside.append(row < height)
+            if left:
+                inside.append(x >= left)
+            if columns - 1 - left >= width:
+                inside.append(column < width)
+            read = self.data[n, g * ins + c, row, column, b, k]
+            return if_then_else(all_of(*inside), read, const(0, self.data.dtype)) if inside else read
+        return made((images, self.groups, ins, rows, columns, batch, block), value, f"{self.name}_window")
+
+    @cached_property
+    def sums(self) -> Tensor:
+        """The accumulators: [images, groups, out blocks, rows, columns, batch, block]."""
+        images, _, _, _, batch, block = shape_of(self.data)
+        outs, ins, kernel_rows, kernel_columns = shape_of(self.weights)[:4]
+        per_group, acc = outs // self.groups, self.target.dtype("acc")
+        c, k = reduce_axis((0, ins), "c"), reduce_axis((0, block), "k")
+        dy, dx = reduce_axis((0, kernel_rows), "dy"), reduce_axis((0, kernel_columns), "dx")
+        down, across = self.dilation
+        return made(
+            (images, self.groups, per_group, self.out_height, self.out_width, batch, block),
+            lambda n, g, o, y, x, b, j: reduce.sum(
+                self.window[n, g, c, y * self._row_step + dy * down, x * self.stride[1] + dx * across, b, k].astype(acc)
+                * self.weights[g * per_group + o, c, dy, dx, j, k].astype(acc), axis=[c, dy, dx, k],
+            ), f"{self.name}_sums",
+        )
+
+    @cached_property
+    def tail(self) -> Tail:
+        """The stages after the sums."""
+        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums)
+
+    @property
+    def result(self) -> Tensor:
+        """What is stored; [images, groups, out blocks, …] where there are groups, which lies in memory as without them."""
+        return self.tail.result
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What it reads."""
+        return self.data, self.weights, *self.epilogue.tensors
+
+    @property
+    def work(self) -> Work:
+        """The loops, for the choice of a cut."""
+        outs, ins, kernel_rows, kernel_columns = shape_of(self.weights)[:4]
+        return Work(
+            images=shape_of(self.data)[0], out_blocks=outs // self.groups, rows=self.out_height, columns=self.out_width,
+            in_blocks=ins, kernel_rows=kernel_rows, kernel_columns=kernel_columns, row_step=self._row_step,
+            column_step=self.stride[1], row_dilation=self.dilation[0], column_dilation=self.dilation[1],
+            passes=1 + self.epilogue.passes, tensors=len(self.epilogue.elements), vectors=len(self.epilogue.vectors),
+            repeats=self.groups,
+        )
+
+    def schedule(self, s: Schedule, cut: Cut | None = None) -> None:
+        """Schedule its stages in a schedule that has them, by the cut that should be fastest if none is given."""
+        cut = cut or choose(self.target, self.work)
+        out, blocks, _ = self.tail.tile(s, (cut.images, cut.out_blocks, cut.rows, cut.columns))
+        sums = s[self.sums]
+        assert isinstance(sums.op, ComputeOp)
+        c, dy, dx, kk = sums.op.reduce_axis
+        co, ci = sums.split(c, cut.in_blocks)
+        dyo, dyi = sums.split(dy, cut.kernel_rows)
+        dxo, dxi = sums.split(dx, cut.kernel_columns)
+        *outer, b, k = sums.op.axis
+        sums.reorder(co, dyo, dxo, ci, dyi, dxi, *outer, b, k, kk)
+        sums.tensorize(b, self.target.gemm)
+        s[self.window].set_scope("inp")
+        s[self.window].compute_at(sums, dxo)
+        weights = s[s.cache_read(self.weights, "wgt", [self.sums])]
+        if cut.keep:
+            weights.compute_at(out, blocks)
+        else:
+            weights.compute_at(sums, dxo)

@@ -1,0 +1,151 @@
+"""Random operators for the accelerator: shapes, configurations and epilogues, against NumPy.
+
+    python tests/compiler/vta_fuzz.py [--seeds FIRST COUNT]
+"""
+
+import argparse
+from typing import Any
+
+import numpy as np
+from vta_support import BITS, build, execute, values, wrap
+
+from vtakit import te
+from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.nn.vta.conv2d import Conv2d
+from vtakit.compiler.nn.vta.epilogue import Epilogue
+from vtakit.hw.isa.config import NAMED, VTAConfig
+from vtakit.hw.isa.program import Program
+
+CONFIGS = [*NAMED.values()]
+
+
+def conv_reference(conv: Conv2d, data: np.ndarray, weights: np.ndarray, given: dict[Any, np.ndarray]) -> np.ndarray:
+    """The exact result of a convolution with its epilogue, in its layout: taps one by one."""
+    cfg = conv.target.config
+    n, _, h, w, b, k = data.shape
+    outs, ins, kh, kw = weights.shape[:4]
+    rows, columns, groups = conv.out_height, conv.out_width, conv.groups
+    above, below, left, right = conv.pad
+    padded = np.zeros((n, groups, ins, h + above + below, w + left + right, b, k), np.int64)
+    padded[:, :, :, above:above + h, left:left + w] = data.reshape(n, groups, ins, h, w, b, k)
+    grouped = weights.reshape(groups, outs // groups, ins, kh, kw, k, k)
+    sums = np.zeros((n, groups, outs // groups, rows, columns, b, k), np.int64)
+    for dy in range(kh):
+        for dx in range(kw):
+            y, x = dy * conv.dilation[0], dx * conv.dilation[1]
+            part = padded[..., y:y + (rows - 1) * conv.stride[0] + 1:conv.stride[0],
+                          x:x + (columns - 1) * conv.stride[1] + 1:conv.stride[1], :, :]
+            sums += np.einsum("ngcyxbk,gocjk->ngoyxbj", part, grouped[..., dy, dx, :, :])
+    return finish(conv.epilogue, sums.reshape(n, outs, rows, columns, b, k), given, cfg)
+
+
+def finish(epilogue: Epilogue, x: np.ndarray, given: dict[Any, np.ndarray], cfg: VTAConfig) -> np.ndarray:
+    """What an epilogue makes of accumulators [images, blocks, rows, columns, batch, block]; each step wraps."""
+    def vector(of: Any) -> Any:
+        if not isinstance(of, te.Tensor):
+            return of
+        return given[of][None, :, None, None] if of.ndim == 3 else given[of]
+    bits = cfg.acc_bits
+    x = wrap(x, bits)
+    if epilogue.bias is not None:
+        x = wrap(x + vector(epilogue.bias), bits)
+    if epilogue.scale is not None:
+        x = wrap(x * vector(epilogue.scale), bits)
+    if epilogue.shift is not None:
+        x = x >> vector(epilogue.shift)
+    if epilogue.add is not None:
+        x = wrap(x + given[epilogue.add], bits)
+    if epilogue.low is not None:
+        x = np.maximum(x, epilogue.low)
+    if epilogue.high is not None:
+        x = np.minimum(x, epilogue.high)
+    return wrap(x, cfg.out_bits)
+
+
+def random_epilogue(rng: np.random.Generator, target: Target, blocks: int, shape: tuple[int, ...]) -> Epilogue:
+    """Any part of an epilogue may be there."""
+    acc = target.dtype("acc")
+
+    def vector(name: str) -> Any:
+        return te.placeholder((blocks, *target.element("acc")), acc, name=name)
+
+    def some() -> bool:
+        return bool(rng.random() < 0.4)
+    return Epilogue(
+        bias=vector("bias") if some() else None,
+        scale=vector("scale") if some() else int(rng.integers(1, 99)) if some() else None,
+        shift=vector("shift") if some() else int(rng.integers(0, target.config.acc_bits)) if some() else None,
+        add=te.placeholder(shape, target.dtype("out"), name="added") if some() and target.config.has_acc8 else None,
+        low=int(rng.integers(-9, 2)) if some() else None, high=int(rng.integers(2, 9)) if some() else None,
+    )
+
+
+def random_conv(rng: np.random.Generator, target: Target) -> Conv2d:
+    """A convolution of up to a few thousand steps."""
+    batch, block = target.element("inp")
+
+    def pick(*choices: int) -> int:
+        return int(rng.choice(choices))
+    kernel = pick(1, 1, 2, 3, 3, 5), pick(1, 1, 2, 3, 3, 5)
+    stride, dilation = (pick(1, 1, 2, 3), pick(1, 1, 2, 3)), (pick(1, 1, 1, 2), pick(1, 1, 1, 2))
+    pad = pick(0, 0, 1, 2), pick(0, 1, 2), pick(0, 0, 1, 2, 17), pick(0, 1, 2)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    height = int(rng.integers(max(1, reach[0] - pad[0] - pad[1]), reach[0] + 9))
+    width = int(rng.integers(max(1, reach[1] - pad[2] - pad[3]), reach[1] + 9))
+    groups, ins, outs, images = pick(1, 1, 1, 2, 3), pick(1, 1, 2, 3), pick(1, 2, 3), pick(1, 1, 2, 3)
+    data = te.placeholder((images, groups * ins, height, width, batch, block), target.dtype("inp"), name="data")
+    weights = te.placeholder((groups * outs, ins, *kernel, block, block), target.dtype("wgt"), name="weights")
+    conv = Conv2d(target=target, data=data, weights=weights, stride=stride, dilation=dilation, pad=pad, groups=groups)
+    shape = (images, groups * outs, conv.out_height, conv.out_width, batch, block)
+    return Conv2d(target=target, data=data, weights=weights, stride=stride, dilation=dilation, pad=pad, groups=groups,
+                  epilogue=random_epilogue(rng, target, groups * outs, shape))
+
+
+def build_conv(conv: Conv2d) -> tuple[Program, list[Any]]:
+    """The program of a convolution and its inputs."""
+    schedule = te.create_schedule(conv.result.op)
+    conv.schedule(schedule)
+    return build(schedule, [*conv.inputs, conv.result], conv.target), [*conv.inputs]
+
+
+def data_for(rng: np.random.Generator, inputs: list[Any]) -> dict[Any, np.ndarray]:
+    """Values of every input; shifts are counts of bits."""
+    return {t: values(rng, t, 0, BITS[str(t.dtype)] - 1) if t.name == "shift" else values(rng, t) for t in inputs}
+
+
+def check(seed: int) -> str:
+    """One random convolution; raises AssertionError where it is not NumPy's. Returns what it was."""
+    rng = np.random.default_rng(seed)
+    target = Target(CONFIGS[seed % len(CONFIGS)], copies=int(rng.choice([1, 2, 2, 3])))
+    conv = random_conv(rng, target)
+    try:
+        program, inputs = build_conv(conv)
+    except ValueError as error:
+        if "no part of the operator fits" in str(error):
+            return f"seed {seed}: {error}"
+        raise
+    given = data_for(rng, inputs)
+    want = conv_reference(conv, given[conv.data], given[conv.weights], given)
+    for order in ("program", "eager", "lazy", *range(20)) if seed % 10 == 0 else ("program", seed):
+        got = execute(program, given, conv.result, order=order).reshape(want.shape)
+        assert np.array_equal(got, want), f"seed {seed}, order {order}: {int((got != want).sum())} of {want.size} values differ"
+    return f"seed {seed}: {len(program.insns)} instructions"
+
+
+def main() -> None:
+    """Run a range of seeds and print those that fail."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", nargs=2, type=int, default=(0, 100), metavar=("FIRST", "COUNT"))
+    first, count = parser.parse_args().seeds
+    failed, refused = [], 0
+    for seed in range(first, first + count):
+        try:
+            refused += "no part" in check(seed)
+        except Exception as error:
+            failed.append(seed)
+            print(f"seed {seed}: {type(error).__name__}: {str(error)[:3000]}", flush=True)
+    print(f"{count} seeds from {first}, {refused} do not fit, failed: {failed}")
+
+
+if __name__ == "__main__":
+    main()
