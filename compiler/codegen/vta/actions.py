@@ -45,7 +45,9 @@ class Output:
 
     def move(self, kind: MemType, symbol: str, move: Move) -> None:
         """Append a LOAD or STORE."""
-        memory, store = MEMORIES[kind], MEMORIES[kind].opcode is Opcode.STORE
+        memory = MEMORIES[kind]
+        opcode = memory.opcodes[0]
+        store = opcode is Opcode.STORE
         accesses = [Access(memory.scratchpad, slice(move.sram_base, move.sram_base + move.elements), not store)]
         if symbol in self.tracked and move.y_size:
             units = memory.bytes_in(self.cfg) // self.tracked[symbol]
@@ -56,7 +58,7 @@ class Output:
             value = getattr(move, name)
             if value:
                 fields[name] = value
-        self.steps.append(Step(memory.opcode, fields, memory.stage, tuple(accesses), symbol if move.y_size else ""))
+        self.steps.append(Step(opcode, fields, memory.stage, tuple(accesses), symbol if move.y_size else ""))
 
     def run(self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], **fields: int) -> None:
         """Append a GEMM or ALU instruction."""
