@@ -134,8 +134,8 @@ def test_counters_are_read_whole():
 def test_a_fault_is_read_from_the_registers():
     error = Fault.DRAM_RANGE | Stage.STORE << 8
     with driver_of(Board(ends=ERROR, error=error, error_insn=3, cycles=77)) as driver, raises(
-        ProgramStopped, "device 'ulx3s' stopped the program at instruction 3 (store.out y_size=1 x_size=1 x_stride=1 pop_prev) of "
-                        "the store stage: in cycle 77, an address lies outside the DRAM window [DRAM_RANGE]",
+        ProgramStopped, "device 'ulx3s' stopped the program at instruction 3 (store.out y_size=1 x_size=1 x_stride=1 pop_prev) "
+                        "of the store stage: in cycle 77, an address lies outside the DRAM window [DRAM_RANGE]",
     ):
         launch(driver).wait()
 
