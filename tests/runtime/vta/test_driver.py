@@ -85,6 +85,16 @@ finish
     assert driver.free_bytes == MEMORY_BYTES - 2 * 64
 
 
+@pytest.mark.parametrize("options", [
+    {"stall": 60, "seed": 5}, {"bandwidth": 9, "latency": 200, "outstanding": 1}, {"stall": 95, "latency": 0, "seed": 1},
+], ids=str)
+def test_one_device_runs_many_programs_on_a_bad_memory(options):
+    with tiny("rtl", **options) as driver:
+        for seed in range(5):
+            work = convolution(seed)
+            assert np.array_equal(work.values(driver.run(work.program, work.inputs).buffers["result"]), work.result), seed
+
+
 def test_counters_are_those_of_the_simulators():
     work = convolution(3)
     want = {name: sim.run(work.program, work.inputs, device=name).counters for name in ("fsim", "rtl")}

@@ -13,7 +13,7 @@ from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.program import Program
-from vtakit.runtime.vta import DeviceMemoryError, DeviceTimeout, ProgramStopped
+from vtakit.runtime.vta import DeviceMemoryError, DeviceTimeout, ProgramStopped, fsim
 from vtakit.runtime.vta.loaded import LoadedProgram
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl.model import Model
@@ -228,6 +228,18 @@ def test_ctrl_c_stops_the_program_and_the_device_can_be_used_on(monkeypatch):
         for buffer in buffers.values():
             buffer.free()
         del launch
+        assert adds(driver)
+
+
+def test_ctrl_c_in_the_functional_simulator(monkeypatch):
+    def interrupted(*args: object, **options: object) -> None:
+        monkeypatch.undo()
+        signal.raise_signal(signal.SIGINT)
+
+    with tiny("fsim") as driver:
+        monkeypatch.setattr(fsim, "execute", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            driver.run(ADD, {"x": bytes(16)})
         assert adds(driver)
 
 
