@@ -207,6 +207,27 @@ def test_a_link_that_breaks_in_a_start_is_told_and_the_device_reset(monkeypatch)
         launch(driver).wait()
 
 
+def test_instructions_that_were_written_in_part_are_written_again(monkeypatch):
+    board = Board()
+    with driver_of(board) as driver, driver.load(ADD) as loaded:
+        x, y, other = driver.upload(bytes(16)), driver.allocate(4), driver.allocate(4)
+        loaded.launch({"x": x, "y": y}).wait()
+        code = bytes(board.bytes[:80])
+        write = board.write_memory
+
+        def cut(address: int, data: bytes) -> None:
+            write(address, data[:64])
+            raise DeviceError("the line to ulx3s is cut")
+
+        monkeypatch.setattr(board, "write_memory", cut)
+        with raises(DeviceError, "the line to ulx3s is cut"):
+            loaded.launch({"x": x, "y": other})
+        monkeypatch.setattr(board, "write_memory", write)
+        assert bytes(board.bytes[:80]) != code  # the store has the other address
+        loaded.launch({"x": x, "y": y}).wait()
+        assert bytes(board.bytes[:80]) == code
+
+
 def test_a_device_without_a_feature_refuses_programs_that_need_it():
     program = Program(config=TINY, insns=(encode(TINY, "alu", alu_opcode=AluOp.MUL), encode(TINY, "finish")))
     with driver_of(Board(features=0)) as driver, raises(ProgramError, "the program needs ALU_MUL, which the device lacks"):
