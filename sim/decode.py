@@ -125,21 +125,21 @@ class Decoded:
         if self["opcode"][-1] != Opcode.FINISH:
             raise self.fault(Fault.NO_FINISH, self.count - 1, "the program ends here and must end with FINISH")
 
+    def moved_bytes(self, kind: MemType) -> int:
+        """Bytes of DRAM that all transfers of this memory type move; pads are not counted."""
+        moved = (self["x_size"] * self["y_size"])[self.of_memory(kind)]
+        return int(moved.sum()) * MEMORIES[kind].bytes_in(self.cfg)
+
     def transfer_counters(self) -> dict[str, int]:
         """Bytes by memory, micro-op steps and instructions: what a run without a fault counts."""
-        moved = self["x_size"] * self["y_size"]
         loops = self["iter_out"] * self["iter_in"] * np.maximum(self["uop_end"] - self["uop_bgn"], 0)
-
-        def transferred(*kinds: MemType) -> int:
-            return sum(int(moved[self.of_memory(kind)].sum()) * MEMORIES[kind].bytes_in(self.cfg) for kind in kinds)
-
         gemm = self.is_op(Opcode.GEMM)
         return {
-            "inp_load_nbytes": transferred(MemType.INP),
-            "wgt_load_nbytes": transferred(MemType.WGT),
-            "acc_load_nbytes": transferred(MemType.ACC, MemType.ACC_8BIT),
-            "uop_load_nbytes": transferred(MemType.UOP),
-            "out_store_nbytes": transferred(MemType.OUT),
+            "inp_load_nbytes": self.moved_bytes(MemType.INP),
+            "wgt_load_nbytes": self.moved_bytes(MemType.WGT),
+            "acc_load_nbytes": self.moved_bytes(MemType.ACC) + self.moved_bytes(MemType.ACC_8BIT),
+            "uop_load_nbytes": self.moved_bytes(MemType.UOP),
+            "out_store_nbytes": self.moved_bytes(MemType.OUT),
             "gemm_counter": int(loops[gemm & (self["reset"] == 0)].sum()),
             "gemm_reset_counter": int(loops[gemm & (self["reset"] == 1)].sum()),
             "alu_counter": int(loops[self.is_op(Opcode.ALU)].sum()),

@@ -22,6 +22,7 @@ _JOBS = {
     "fpga": "bitstreams, synthesis reports and proofs with open tools",
     "tune": "tuning schedules",
     "gpu": "running on NVIDIA GPUs",
+    "plot": "plots of reports",
     "torch": "importing PyTorch models",
     "dev": "tests and checks of vtakit itself",
 }

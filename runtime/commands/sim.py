@@ -6,25 +6,31 @@
 The first form takes a program file and its buffers, the second a raw DRAM image. Counters go to the terminal, and to
 --json with the CRC-32 of DRAM and of the accumulator (little-endian int32). A program that the instruction set forbids ends with
 a sentence that names the instruction, and exit status 2.
+
+--report says where cycles, multiplications and bytes went: `table` on the terminal in place of the counters, or a file that
+ends in .txt, .json, .svg or .png (a roofline plot, for which `vtakit[plot]` brings matplotlib). It may be given more than once.
 """
 
 import argparse
 import json
 import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.codec import from_bytes
-from vtakit.hw.isa.config import INSN_BYTES
+from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import read_bytes, write_bytes
 from vtakit.hw.isa.program import Program
+from vtakit.hw.params import CoreParams
 from vtakit.runtime.commands._arguments import add_program, check_outputs, number, read_program
 
 _OPTIONS = (  # of the devices
     "order", "path", "bus_bits", "latency", "outstanding", "bandwidth", "stall", "seed", "read_error", "write_error",
     "max_cycles", "wave",
 )
+_TABLE = "table"  # what --report takes beside files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,11 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", action="append", default=[], metavar="NAME=FILE", help="where to write a buffer afterwards")
     parser.add_argument("--out", type=Path, metavar="OUT.bin", help="where to write all of DRAM afterwards")
     parser.add_argument("--json", type=Path, metavar="STATS.json", help="where to write the counters")
+    parser.add_argument("--report", action="append", default=[], metavar="FILE", help="what it cost: table, or a file to write")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from vtakit import sim  # NumPy: only once the arguments are right
+    from vtakit.runtime.report.report import check_savable
 
     program = read_program(args)
     options = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None} | {"device": args.device}
@@ -66,7 +74,11 @@ def run(args: argparse.Namespace) -> int:
     check_outputs(
         *((f"--output {name}", f"output {name}", path) for name, path in outputs.items()), ("--out", "DRAM image", args.out),
         ("--json", "statistics", args.json), ("--trace", "timeline", args.trace), ("--wave", "the waveform", args.wave),
+        *((f"--report {path}", "the report", path) for path in args.report if path != _TABLE),
     )
+    for path in args.report:
+        if path != _TABLE:
+            check_savable(path, args.device, cycles=args.device != "fsim")
     if isinstance(program, Program):
         inputs = {name: read_bytes(path, f"input {name}") for name, path in _pairs(args.input, "--input").items()}
         result = sim.run(program, inputs, **options)
@@ -91,10 +103,28 @@ def run(args: argparse.Namespace) -> int:
     if args.trace and result.trace:
         timeline = result.trace.to_perfetto([disasm(word, config) for word in words])
         write_bytes(args.trace, timeline.encode(), "timeline")
-    width = max(map(len, result.counters))
-    for name, value in result.counters.items():
-        print(f"{name:{width}}  {value:>12,}")
+    if args.report:
+        _report(args, config, words, result.counters)
+    if _TABLE not in args.report:
+        width = max(map(len, result.counters))
+        for name, value in result.counters.items():
+            print(f"{name:{width}}  {value:>12,}")
     return 0
+
+
+def _report(args: argparse.Namespace, config: VTAConfig, words: Sequence[int], counters: Mapping[str, int]) -> None:
+    from rich.console import Console
+
+    from vtakit.runtime.report import Layer, Report
+
+    bus_bytes = (args.bus_bits or CoreParams().bus_bits) / 8 * (args.bandwidth or 100) / 100 if "cycles" in counters else None
+    name = str(args.program or args.image)
+    report = Report(args.device, (Layer.of(name, config, words, counters, bus_bytes=bus_bytes),))
+    for path in args.report:
+        if path == _TABLE:
+            Console().print(report.tables())
+        else:
+            report.save(path)
 
 
 def _pairs(words: list[str], option: str) -> dict[str, str]:

@@ -2,5 +2,6 @@
 
 from vtakit.runtime.vta.driver import Driver, connect
 from vtakit.runtime.vta.errors import DeviceMemoryError, DeviceTimeout, ProgramStopped
+from vtakit.sim.faults import DeviceError
 
-__all__ = ["DeviceMemoryError", "DeviceTimeout", "Driver", "ProgramStopped", "connect"]
+__all__ = ["DeviceError", "DeviceMemoryError", "DeviceTimeout", "Driver", "ProgramStopped", "connect"]

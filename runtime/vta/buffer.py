@@ -32,14 +32,19 @@ class DeviceBuffer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._dropped.alive:
+        if self.alive:
             if self._connection.uses(self):
                 self._connection.halt()
             self.free()
 
     def __repr__(self) -> str:
-        state = "" if self._dropped.alive else ", freed"
+        state = "" if self.alive else ", freed"
         return f"<{self.size_bytes} bytes at {self.address:#x} of {self._connection.name}{state}>"
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not been freed."""
+        return self._dropped.alive
 
     def of(self, connection: Connection) -> bool:
         """Whether it lies in that device's memory."""
@@ -76,7 +81,7 @@ class DeviceBuffer:
 
     def require(self, count: int = 0, offset: int = 0) -> None:
         """Refuse a use after it was freed, or of bytes that it does not have."""
-        if not self._dropped.alive:
+        if not self.alive:
             raise DeviceMemoryError(f"{self!r} is used after it was freed")
         if count < 0 or index(offset) < 0 or offset + count > self.size_bytes:
             raise DeviceMemoryError(f"{count} bytes from byte {offset} on do not lie in {self!r}")

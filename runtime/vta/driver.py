@@ -97,7 +97,6 @@ class Driver:
                     buffers[wanted.name] = stack.enter_context(self.allocate(wanted.size_bytes))
                 if data is not None or wanted.data is None:
                     buffers[wanted.name].write((data or b"").ljust(wanted.size_bytes, b"\0"))
-            stack.callback(self._connection.halt)  # before what it uses is freed
             result = loaded.launch(buffers).wait(timeout_s)
             contents = {wanted.name: buffers[wanted.name].read(wanted.size_bytes) for wanted in program.buffers}
         return replace(result, buffers=contents)

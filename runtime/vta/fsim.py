@@ -6,7 +6,7 @@ from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES
 from vtakit.hw.isa.regs import device_features
-from vtakit.runtime.vta.device import Ending
+from vtakit.runtime.vta.device import Device, Ending
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fsim import execute
@@ -63,7 +63,7 @@ class Fsim:
 
 def open_device(
     config: VTAConfig, *, memory_bytes: int = 1 << 26, order: str | int = "program", path: str = "auto", max_steps: int = 10**10
-) -> Fsim:
+) -> Device:
     """The functional simulator of a configuration; its options are those after `config`.
 
     memory_bytes   of its DRAM

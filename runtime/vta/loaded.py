@@ -137,7 +137,8 @@ class LoadedProgram:
             self._connection.require_idle("it is freed")
         own, self._own = self._own, []
         for buffer in own:
-            buffer.free()
+            if buffer.alive:
+                buffer.free()
 
     def _place(self, size: int, data: bytes | None = None) -> DeviceBuffer:
         buffer = DeviceBuffer(self._connection, size, self._connection.alignment)
@@ -162,7 +163,6 @@ class LoadedProgram:
             if not isinstance(buffer, DeviceBuffer):
                 kind = type(buffer).__name__
                 raise ProgramError(f"buffer {name!r} must be a DeviceBuffer (`upload` makes one of an array), not {kind}")
-            buffer.require()
             if not buffer.of(self._connection):
                 raise ProgramError(f"buffer {name!r} lies on another device: {buffer!r}")
             if buffer.size_bytes < wanted.size_bytes:
@@ -171,4 +171,6 @@ class LoadedProgram:
         for wanted in self.program.buffers:
             if wanted.name not in bound:
                 raise ProgramError(f"{wanted.kind} buffer {wanted.name!r} ({wanted.size_bytes} bytes) is not given")
+        for buffer in bound.values():
+            buffer.require()
         return bound

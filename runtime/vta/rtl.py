@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.params import CoreParams
-from vtakit.runtime.vta.device import Ending
+from vtakit.runtime.vta.device import Device, Ending
 from vtakit.runtime.vta.fsim import simulated_memory
 from vtakit.runtime.vta.registers import RegisterDevice
 from vtakit.sim.faults import DeviceError
@@ -126,7 +126,7 @@ def open_device(
     write_error: int = NOWHERE,
     max_cycles: int = 1_000_000_000,
     trace: bool = False,
-) -> Rtl:
+) -> Device:
     """The RTL of a configuration; its options are those after `config`.
 
     memory_bytes   of its DRAM

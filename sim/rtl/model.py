@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -107,8 +108,8 @@ class Counts:
 class Model:
     """The accelerator of a library, from its reset on, beside the memory `dram`, which it changes.
 
-    The host works off `ops`, and then whatever `give` gives it, while `advance` simulates. A model is closed once, or used in a
-    `with` block.
+    The host works off `ops`, and then whatever `give` gives it, while `advance` simulates. A model is closed by `close`, at the
+    end of a `with` block, or when nothing refers to it; nothing is called behind that.
     """
 
     def __init__(
@@ -124,7 +125,8 @@ class Model:
             None if wave is None else bytes(wave),
         )
         self._max_cycles = around.max_cycles
-        self._model: Any = self._functions.vta_open(ctypes.byref(settings))
+        self._model: int = self._functions.vta_open(ctypes.byref(settings))
+        self._close = weakref.finalize(self, self._functions.vta_close, self._model)
 
     def __enter__(self) -> Self:
         return self
@@ -181,8 +183,7 @@ class Model:
 
     def close(self) -> None:
         """End the simulation; raises `VtakitError` if the waveform could not be written."""
-        model, self._model = self._model, None
-        wave_error = self._functions.vta_close(model) if model is not None else 0
+        wave_error = self._close()
         if wave_error:
             raise VtakitError(f"cannot write the waveform {str(self._wave)!r}: {os.strerror(wave_error)}")
 

@@ -264,7 +264,9 @@ WRONG = {
     ("fuzz", "--config", "nope.json"): (
         "vtakit fuzz: cannot read configuration file 'nope.json': No such file or directory"
     ),
-    ("doctor", "simm"): "vtakit doctor: unknown job 'simm'; did you mean 'sim'? Known: core, dev, fpga, gpu, sim, torch, tune",
+    ("doctor", "simm"): (
+        "vtakit doctor: unknown job 'simm'; did you mean 'sim'? Known: core, dev, fpga, gpu, plot, sim, torch, tune"
+    ),
 }
 
 

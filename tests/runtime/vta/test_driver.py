@@ -85,6 +85,16 @@ finish
     assert driver.free_bytes == MEMORY_BYTES - 2 * 64
 
 
+@pytest.mark.parametrize("options", [
+    {"stall": 60, "seed": 5}, {"bandwidth": 9, "latency": 200, "outstanding": 1}, {"stall": 95, "latency": 0, "seed": 1},
+], ids=str)
+def test_one_device_runs_many_programs_on_a_bad_memory(options):
+    with tiny("rtl", **options) as driver:
+        for seed in range(5):
+            work = convolution(seed)
+            assert np.array_equal(work.values(driver.run(work.program, work.inputs).buffers["result"]), work.result), seed
+
+
 def test_counters_are_those_of_the_simulators():
     work = convolution(3)
     want = {name: sim.run(work.program, work.inputs, device=name).counters for name in ("fsim", "rtl")}
@@ -150,7 +160,7 @@ def test_a_freed_buffer_and_one_of_another_device_are_refused():
         with raises(ProgramError, "buffer 'x' lies on another device: <16 bytes at 0x0 of device 'fsim'>"):
             loaded.launch({"x": there})
         with raises(DeviceMemoryError, "<16 bytes at 0xc0 of device 'fsim', freed> is used after it was freed"):
-            loaded.launch({"x": freed})
+            loaded.launch({"x": freed, "y": driver.allocate(4)})
 
 
 def test_a_buffer_that_is_not_aligned_for_programs_is_refused():
@@ -194,6 +204,19 @@ def test_a_program_that_does_not_fit_is_not_loaded_in_part():
                    "at most 65344 in one piece; free buffers, or give it more memory")
         with raises(DeviceMemoryError, message):
             driver.load(large)
+        assert driver.free_bytes == MEMORY_BYTES
+
+
+def test_a_part_of_a_program_that_was_freed_is_not_used():
+    constant = replace(ADD, buffers=(Buffer(name="x", size_bytes=16, kind=BufferKind.CONST, data=bytes(16)), ADD.buffer("y")))
+    with tiny("fsim") as driver:
+        loaded, y = driver.load(constant), driver.allocate(4)
+        loaded.buffers["x"].free()
+        with raises(DeviceMemoryError, "<16 bytes at 0xc0 of device 'fsim', freed> is used after it was freed"):
+            loaded.launch({"y": y})
+        loaded.launch({"x": driver.upload(bytes(16)), "y": y}).wait()
+        loaded.free()
+        y.free()
         assert driver.free_bytes == MEMORY_BYTES
 
 

@@ -134,8 +134,8 @@ def test_counters_are_read_whole():
 def test_a_fault_is_read_from_the_registers():
     error = Fault.DRAM_RANGE | Stage.STORE << 8
     with driver_of(Board(ends=ERROR, error=error, error_insn=3, cycles=77)) as driver, raises(
-        ProgramStopped, "device 'ulx3s' stopped the program at instruction 3 (store.out y_size=1 x_size=1 x_stride=1 pop_prev) of "
-                        "the store stage: in cycle 77, an address lies outside the DRAM window [DRAM_RANGE]",
+        ProgramStopped, "device 'ulx3s' stopped the program at instruction 3 (store.out y_size=1 x_size=1 x_stride=1 pop_prev) "
+                        "of the store stage: in cycle 77, an address lies outside the DRAM window [DRAM_RANGE]",
     ):
         launch(driver).wait()
 
@@ -205,6 +205,27 @@ def test_a_link_that_breaks_in_a_start_is_told_and_the_device_reset(monkeypatch)
             launch(driver)
         assert board.written[-1] == ("control", RESET)
         launch(driver).wait()
+
+
+def test_instructions_that_were_written_in_part_are_written_again(monkeypatch):
+    board = Board()
+    with driver_of(board) as driver, driver.load(ADD) as loaded:
+        x, y, other = driver.upload(bytes(16)), driver.allocate(4), driver.allocate(4)
+        loaded.launch({"x": x, "y": y}).wait()
+        code = bytes(board.bytes[:80])
+        write = board.write_memory
+
+        def cut(address: int, data: bytes) -> None:
+            write(address, data[:64])
+            raise DeviceError("the line to ulx3s is cut")
+
+        monkeypatch.setattr(board, "write_memory", cut)
+        with raises(DeviceError, "the line to ulx3s is cut"):
+            loaded.launch({"x": x, "y": other})
+        monkeypatch.setattr(board, "write_memory", write)
+        assert bytes(board.bytes[:80]) != code  # the store has the other address
+        loaded.launch({"x": x, "y": y}).wait()
+        assert bytes(board.bytes[:80]) == code
 
 
 def test_a_device_without_a_feature_refuses_programs_that_need_it():

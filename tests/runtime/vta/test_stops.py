@@ -13,7 +13,7 @@ from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.program import Program
-from vtakit.runtime.vta import DeviceMemoryError, DeviceTimeout, ProgramStopped
+from vtakit.runtime.vta import DeviceMemoryError, DeviceTimeout, ProgramStopped, fsim
 from vtakit.runtime.vta.loaded import LoadedProgram
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl.model import Model
@@ -206,18 +206,20 @@ def test_run_stops_a_program_that_has_not_ended_in_time():
         driver.run(NOTHING)
 
 
-def test_ctrl_c_stops_the_program_and_the_device_can_be_used_on(monkeypatch):
+@pytest.mark.parametrize("cycles", [1, 2, 3, 4, 5, 20, 40])
+def test_ctrl_c_stops_the_program_and_the_device_can_be_used_on(monkeypatch, cycles):
+    """It comes in the midst of the host's first access, or between two."""
     with tiny("rtl", latency=100_000) as driver:
         buffers = {"x": driver.upload(bytes(16)), "y": driver.upload(b"\xaa" * 4)}
         launch = driver.load(ADD).launch(buffers)
         advance, calls = Model.advance, []
 
-        def interrupted(model, *cycles):
-            calls.append(cycles)
-            if len(calls) == 1:  # in the midst of the host's first access
-                advance(model, 20)
+        def interrupted(model, *given):
+            calls.append(given)
+            if len(calls) == 1:
+                advance(model, cycles)
                 signal.raise_signal(signal.SIGINT)
-            return advance(model, *cycles)
+            return advance(model, *given)
 
         monkeypatch.setattr(Model, "advance", interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -228,6 +230,18 @@ def test_ctrl_c_stops_the_program_and_the_device_can_be_used_on(monkeypatch):
         for buffer in buffers.values():
             buffer.free()
         del launch
+        assert adds(driver)
+
+
+def test_ctrl_c_in_the_functional_simulator(monkeypatch):
+    def interrupted(*args: object, **options: object) -> None:
+        monkeypatch.undo()
+        signal.raise_signal(signal.SIGINT)
+
+    with tiny("fsim") as driver:
+        monkeypatch.setattr(fsim, "execute", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            driver.run(ADD, {"x": bytes(16)})
         assert adds(driver)
 
 

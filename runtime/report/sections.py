@@ -1,0 +1,71 @@
+"""One launch cut into parts, each with its own cycles and stalls: the layers of a network that is one program."""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.insns import Stage
+from vtakit.hw.isa.regs import CYCLE_CAUSES
+from vtakit.runtime.report.layer import Layer
+from vtakit.sim.trace import Trace
+
+
+def sections(
+    cfg: VTAConfig, words: Sequence[int], ends: Mapping[str, int], trace: Trace | None, *, bus_bytes: float | None = None,
+    macs: Mapping[str, int] | None = None,
+) -> list[Layer]:
+    """The layers of one run of the instructions `words`.
+
+    ends    in order: a part's name, and the number of the instruction after its last
+    trace   of that run; without one the parts have no cycles
+    macs    multiplications that a part is for, by name
+
+    A part lasts from the retirement of the last instruction of all parts before it to that of its own last. So every cycle of
+    every stage belongs to one part, and the parts' cycles add up to the run's.
+
+    Raises `VtakitError` if the ends do not ascend to the number of instructions, or `macs` names no part.
+    """
+    firsts = [0, *ends.values()]
+    if any(first > last for first, last in pairwise(firsts)) or firsts[-1] != len(words):
+        raise VtakitError(f"the parts of a program of {len(words)} instructions must end in order, the last at {len(words)}: "
+                          f"{', '.join(f'{name} {end}' for name, end in ends.items())}")
+    if unknown := set(macs or {}) - set(ends):
+        raise VtakitError(f"macs names {min(unknown)!r}, which is none of the parts {', '.join(ends)}")
+    layers = [
+        Layer.of(name, cfg, words[first:last], {}, bus_bytes=bus_bytes, macs=(macs or {}).get(name))
+        for name, (first, last) in zip(ends, pairwise(firsts), strict=True)
+    ]
+    if trace is None:
+        return layers
+    edges = _edges(trace, firsts[1:])
+    spent = _spent(trace, edges)
+    return [
+        replace(layer, cycles=end - start, stages=stages)
+        for layer, (start, end), stages in zip(layers, pairwise(edges), spent, strict=True)
+    ]
+
+
+def _edges(trace: Trace, ends: list[int]) -> list[int]:
+    """The cycle in which each part begins, and that after the last."""
+    retired = [0] * len(ends)
+    for span in trace.instructions:
+        part = bisect_right(ends, span.index)
+        retired[part] = max(retired[part], span.end)
+    edges = [0]
+    for cycle in retired[:-1]:
+        edges.append(max(edges[-1], cycle))
+    return [*edges, trace.cycles]
+
+
+def _spent(trace: Trace, edges: list[int]) -> list[dict[str, dict[str, int]]]:
+    """For each part, cycles by stage and cause."""
+    found = [{stage.name.lower(): dict.fromkeys(CYCLE_CAUSES, 0) for stage in Stage} for _ in edges[1:]]
+    for span in trace.causes:
+        part = bisect_right(edges, span.start) - 1
+        while part < len(found) and edges[part] < span.end:
+            found[part][span.stage.name.lower()][span.name] += min(span.end, edges[part + 1]) - max(span.start, edges[part])
+            part += 1
+    return found
