@@ -1,11 +1,14 @@
 """The mutation tool on a block of five lines: what it finds, that the original stays the original, and that a mutant differs."""
 
 import itertools
+import os
+import time
 
 import pytest
 from amaranth.hdl import Module, Signal, signed
 from amaranth.sim import Simulator
-from mutation import report, schemata, sites
+from mutation import report, schemata, sites, workers
+from rich.console import Console
 
 TOY = """
 LIMIT = 3 + 1
@@ -104,3 +107,21 @@ def test_a_page_wants_a_reason_for_every_survivor():
     text = report.page(result, {"toy.py: a | b  ->  a & b": {"kind": "equivalent", "why": "a is b"}})
     assert "| toy.py:6 | `a \\| b` → `a & b` | equivalent | a is b |" in text
     assert "1 of 2 mutants killed, 50.0%, in 3 s." in text
+
+
+def test_mutants_that_are_killed_live_crash_or_hang_are_told_apart(monkeypatch):
+    """A hang is one of processor time: that others keep the machine busy kills no mutant."""
+    monkeypatch.setattr(workers, "SECONDS", 1)
+    def endless():
+        for _ in itertools.count():
+            pass
+
+    fates = {1: lambda: ("a check", "what it said"), 2: lambda: ("", ""), 3: lambda: os._exit(7), 4: endless}
+    chosen = [sites.Site(number=n, file="toy.py", line=n, nth=1, kind="", before="", after="") for n in fates]
+    verdicts = workers.verdicts_on(
+        chosen, lambda number: fates[number](), jobs=2, end=time.monotonic() + 600, console=Console(quiet=True)
+    )
+    assert {verdict.site.number: (verdict.killer, verdict.said) for verdict in verdicts} == {
+        1: ("a check", "what it said"), 2: ("", ""), 3: ("crash", "the simulation ended with status 7"),
+        4: ("time", "not done within 1 s of processor time"),
+    }

@@ -1,6 +1,8 @@
 """Each mutant in a process of its own, since a mutant may take its process with it, or never end."""
 
 import multiprocessing as mp
+import resource
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +14,7 @@ from mutation.sites import Site
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-SECONDS = 120  # for all checks on one mutant; one that takes longer hangs where no cycle passes
+SECONDS = 120  # of processor time for all checks on one mutant; one that takes longer hangs where no cycle passes
 
 Killer = Callable[[int], tuple[str, str]]
 
@@ -30,7 +32,6 @@ class Verdict:
 class _Run:
     site: Site
     process: BaseProcess
-    deadline: float
 
 
 def verdicts_on(
@@ -48,11 +49,10 @@ def verdicts_on(
                     running[reader] = run
                 if not running:
                     return
-                nearest = min(run.deadline for run in running.values())
-                ready = wait(list(running), max(0.0, nearest - time.monotonic()))
-                for reader in [r for r, run in running.items() if r in ready or run.deadline <= time.monotonic()]:
+                ready = wait(list(running))
+                for reader in [reader for reader in running if reader in ready]:
                     run = running.pop(reader)
-                    verdict = Verdict(run.site, *_heard(reader, run.process, reader in ready))
+                    verdict = Verdict(run.site, *_heard(reader, run.process))
                     alive += not verdict.killer
                     progress.update(bar, advance=1, description=f"mutants, {alive} alive")
                     yield verdict
@@ -68,24 +68,23 @@ def _begun(site: Site, killer: Killer) -> tuple[Connection, _Run]:
     process = context.Process(target=_work, args=(writer, killer, site.number))
     process.start()
     writer.close()
-    return reader, _Run(site, process, time.monotonic() + SECONDS)
+    return reader, _Run(site, process)
 
 
 def _work(writer: Connection, killer: Killer, number: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     writer.send(killer(number))
     writer.close()
 
 
-def _heard(reader: Connection, process: BaseProcess, ready: bool) -> tuple[str, str]:
-    if not ready:
-        process.kill()
-        answer = ("time", f"not done within {SECONDS} s")
-    else:
-        try:
-            answer = reader.recv()
-        except EOFError:
-            process.join()
-            answer = ("crash", f"the simulation ended with status {process.exitcode}")
-    process.join()
+def _heard(reader: Connection, process: BaseProcess) -> tuple[str, str]:
+    try:
+        answer = reader.recv()
+        process.join()
+    except EOFError:
+        process.join()
+        answer = ("crash", f"the simulation ended with status {process.exitcode}")
+        if process.exitcode == -signal.SIGXCPU:
+            answer = ("time", f"not done within {SECONDS} s of processor time")
     reader.close()
     return answer

@@ -42,6 +42,7 @@ async def gives_the_definitions_results(dut, op):
         np.testing.assert_array_equal(got, want, f"{op.name} {a} {b}")
     bench.pins.set("runs", 0)
     bench.pins.set("a", 0)
+    bench.pins.set("chosen", 1 << (op + 1) % len(AluOp))
     before = bench.pins.get("result")
     await bench.rest(3)
     assert bench.pins.get("result") == before, "without runs, the result stays"

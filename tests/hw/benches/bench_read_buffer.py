@@ -28,8 +28,15 @@ async def asks_only_for_what_fits(dut, stall, slow, longest):
     memory.bad = frozenset(burst["address"] for burst in work[::7])
     bursts = bench.source("bursts", stall, work)
     beats = bench.sink("beats", slow)
-    room = []
-    empty = bench.watch("empty", see=lambda now: room.append(sum(n for _, n in memory.bursts) - len(beats.items)))
+    room, asked, due = [], [0], [0]  # due: beats asked for and not taken, when the cycle began
+    bursts.gave = lambda burst: asked.__setitem__(0, asked[0] + burst["last"] + 1)
+
+    def see(now):
+        assert now["empty"] == (due[0] == 0), f"cycle {bench.cycle}: {due[0]} beats are due, and empty is {now['empty']}"
+        due[0] = asked[0] - len(beats.items)
+        room.append(sum(n for _, n in memory.bursts) - len(beats.items))
+
+    empty = bench.watch("empty", see=see)
     total = sum(burst["last"] + 1 for burst in work)
     await bench.run(lambda: len(beats.items) == total, 60 * total + 500, f"{total} beats")
     await bench.rest()
