@@ -258,6 +258,22 @@ def a_stage_of_no_tensor(p):
 
 
 @misuse
+def a_stage_of_what_names_none(p):
+    """
+    '{}' is no stage of this schedule: known: A, B, C, D, W
+    """
+    p.s[{}]
+
+
+@misuse
+def cache_write_of_a_number(p):
+    """
+    cache_write(8, 'local'): 8 is no tensor: give what a stage makes, all of its outputs
+    """
+    p.s.cache_write(8, "local")
+
+
+@misuse
 def a_stage_of_another_program(p):
     """
     'D' of another program is given: use the tensor that this schedule was created for

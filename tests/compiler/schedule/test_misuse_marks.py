@@ -259,6 +259,38 @@ def tensorize_twice(p):
     p.s[p.C].tensorize("k", gemm(p.C))
 
 
+@misuse
+def tensorize_by_a_tensor(p):
+    """
+    C.tensorize(j, B): B: float32[30, 16] is no tensor intrinsic
+
+          # C
+          for i in range(30):
+    -->       for j in range(12):
+                  for k in range(16):  # reduce
+                      C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: make one with te.decl_tensor_intrin
+    """
+    p.s[p.C].tensorize("j", p.B)
+
+
+@misuse
+def prefetch_by_part_of_an_iteration(p):
+    """
+    C.prefetch(B, i, 1.5): the offset 1.5 is no number of iterations
+
+          # C
+    -->   for i in range(30):
+              for j in range(12):
+                  for k in range(16):  # reduce
+                      C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: give a whole number, or an expression of sizes
+    """
+    p.s[p.C].prefetch(p.B, "i", 1.5)
+
+
 @pytest.mark.parametrize("function", MISUSES, ids=lambda function: function.__name__)
 def test_misuse_says_what_where_and_how_instead(function):
     p = program()
