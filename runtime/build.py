@@ -31,7 +31,7 @@ def build(
 
     Raises LowerError or VerifyError for a schedule that no correct program can be made of, CodegenError for a target.
     """
-    if isinstance(target, str) and target != "llvm":
+    if not isinstance(target, Target) and target != "llvm":
         raise CodegenError(f"{target!r} is no target: use 'llvm', or a Target of vtakit.compiler.codegen.llvm.target")
     low = lower_late(lower(schedule, args, name, binds=binds or {}, limits=limits))
     return cpu.build(low, target if isinstance(target, Target) else None, packed=packed, libraries=libraries)

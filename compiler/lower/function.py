@@ -31,6 +31,10 @@ def lower(
 
     Raises LowerError for a schedule that no program can be made of, VerifyError for a program that breaks a rule.
     """
+    if not isinstance(schedule, Schedule):
+        raise LowerError(f"{schedule!r} is no schedule: make one of the results with te.create_schedule")
+    if not isinstance(args, Sequence):
+        raise LowerError(f"the arguments of {name!r} are {args!r}: give a list of tensors, variables and buffers, in order")
     given: dict[Tensor, Buffer] = dict(binds)
     params: list[Buffer | Var] = []
     for arg in args:
@@ -40,6 +44,8 @@ def lower(
             params.append(arg)
         else:
             raise LowerError(f"argument {arg!r} of {name!r} is no tensor, variable or buffer")
+        if params[-1] in params[:-1]:
+            raise LowerError(f"argument {arg.name!r} of {name!r} is given twice: give each once")
     analyzer = Analyzer()
     plans = Plans(schedule)
     for tensor in given:

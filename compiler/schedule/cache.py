@@ -52,7 +52,7 @@ def _stage(schedule: "Schedule", of: Any) -> Stage:
     return of if isinstance(of, Stage) else schedule[of]
 
 
-def cache_write(schedule: "Schedule", tensors: Sequence[Tensor], scope: Any) -> list[Tensor]:
+def cache_write(schedule: "Schedule", tensors: Sequence[Any], scope: Any) -> list[Tensor]:
     """`Schedule.cache_write`, of all outputs of one operation."""
     name = scope_name(scope)
     asked = f"cache_write({', '.join(str(getattr(tensor, 'name', tensor)) for tensor in tensors)}, {name!r})"

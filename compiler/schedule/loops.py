@@ -61,7 +61,8 @@ class LoopPrimitives(Checks):
         if number is not None and number < 1:
             refuse(self, asked(), f"the {word} is {size}, but a loop has at least one iteration", cure, axis)
         if number is not None and number > axis.dtype.max:
-            refuse(self, asked(), f"the {word} {number} is no {axis.dtype}, which counts the loop", f"give a smaller {word}", axis)
+            truth = f"the {word} {number} is no {axis.dtype}, which counts the loop"
+            refuse(self, asked(), truth, f"give a smaller {word}", axis)
         return const(number, axis.dtype) if number is not None else size
 
     @staticmethod
@@ -263,6 +264,8 @@ class LoopPrimitives(Checks):
         if not isinstance(tensor, Tensor) or not self.schedule.read_as(self, tensor):
             reads = ", ".join(item.name for item in self.op.input_tensors) or "nothing"
             refuse(self, asked(), f"{self.label} does not read it", f"prefetch what it reads: {reads}", "body")
+        if not isinstance(self.op, ComputeOp):
+            refuse(self, asked(), f"{self.label} is no compute", "prefetch in the stage of a te.compute", "body")
         notes = self.note(leaf)
         self.notes[leaf] = notes._replace(prefetches=(*notes.prefetches, Prefetch(tensor, ahead)))
         label = self.schedule.tensor_label(tensor)

@@ -113,9 +113,9 @@ class Schedule:
         If the loops of C were split, fused or reordered before, the values are kept in the order of these loops.
         Of several outputs give all; a list is returned. Raises ScheduleError if the loops cannot become dimensions.
         """
-        several = isinstance(tensor, list | tuple)
-        made = cache.cache_write(self, tensor if several else [tensor], scope)
-        return made if several else made[0]
+        if isinstance(tensor, list | tuple):
+            return cache.cache_write(self, tensor, scope)
+        return cache.cache_write(self, [tensor], scope)[0]
 
     def rfactor(self, tensor: Tensor, axis: IterVar | str, factor_axis: int = 0) -> Any:
         """Make a loop over a reduction a dimension of a new tensor of partial results, and let the stage combine these.

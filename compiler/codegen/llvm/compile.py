@@ -88,8 +88,8 @@ class Compiled:
             raise CodegenError(f"{self.name} calls Python ({names}), so it cannot become {what}: use a C function (te.extern's "
                                "kind 'extern') in its place, or run it from Python")
         if self.name == "main" or self.name in C_WORDS:
-            raise CodegenError(f"{self.name} has a meaning of its own in C, so it cannot name what {what} offers: give the function "
-                               "another name, as in vtakit.build(…, name='f')")
+            raise CodegenError(f"{self.name} has a meaning of its own in C, so it cannot name what {what} offers: give the "
+                               "function another name, as in vtakit.build(…, name='f')")
 
 
 def compile_for(function: Function, target: Target | None = None) -> Compiled:

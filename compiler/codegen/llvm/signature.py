@@ -83,14 +83,16 @@ def _c_names(s: Signature) -> list[str]:
 
 
 # The keywords of C11 and of C++20, which reads the header too.
-C_WORDS = frozenset("""
-    auto break case char const continue default do double else enum extern float for goto if inline int long register restrict
-    return short signed sizeof static struct switch typedef union unsigned void volatile while
-    alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t char8_t class co_await co_return co_yield compl
-    concept const_cast consteval constexpr constinit decltype delete dynamic_cast explicit export false friend mutable namespace
-    new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast requires static_assert
-    static_cast template this thread_local throw true try typeid typename using virtual wchar_t xor xor_eq
-""".split())
+C_WORDS = frozenset((
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float", "for",
+    "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof", "static", "struct",
+    "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "alignas", "alignof", "and", "and_eq", "asm", "bitand",
+    "bitor", "bool", "catch", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept",
+    "const_cast", "consteval", "constexpr", "constinit", "decltype", "delete", "dynamic_cast", "explicit", "export", "false",
+    "friend", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private",
+    "protected", "public", "reinterpret_cast", "requires", "static_assert", "static_cast", "template", "this", "thread_local",
+    "throw", "true", "try", "typeid", "typename", "using", "virtual", "wchar_t", "xor", "xor_eq",
+))
 
 
 def header(s: Signature, messages: tuple[str, ...]) -> str:

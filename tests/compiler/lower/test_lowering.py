@@ -372,6 +372,22 @@ def test_an_input_that_is_no_argument():
     )
 
 
+def test_arguments_that_are_none():
+    a, a1 = copies((8,), 1)
+    s = te.create_schedule(a1.op)
+    for args, says in (
+        ([a, a.op.output(0), a1], "argument 'A' of 'main' is given twice: give each once"),
+        ([a, a1, 3], "argument 3 of 'main' is no tensor, variable or buffer"),
+        (a1, f"the arguments of 'main' are {a1!r}: give a list of tensors, variables and buffers, in order"),
+    ):
+        with pytest.raises(LowerError) as error:
+            lower(s, args)
+        assert str(error.value) == says
+    with pytest.raises(LowerError) as error:
+        lower(a1, [a, a1])
+    assert str(error.value) == f"{a1!r} is no schedule: make one of the results with te.create_schedule"
+
+
 def test_an_argument_of_another_program():
     a, a1 = copies((8,), 1)
     other, _ = copies((8,), 1)

@@ -194,6 +194,22 @@ def rfactor_to_no_dimension(p):
 
 
 @misuse
+def rfactor_to_a_word(p):
+    """
+    rfactor(C, k, factor_axis='i'): the new tensor has 3 dimensions
+
+          # C
+          for i in range(30):
+              for j in range(12):
+                  for k in range(16):  # reduce
+    -->               C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: give factor_axis from 0 to 2
+    """
+    p.s.rfactor(p.C, "k", "i")
+
+
+@misuse
 def rfactor_under_an_attached_stage(p):
     """
     rfactor(C, k): B is computed within k, whose loop goes to the new stage

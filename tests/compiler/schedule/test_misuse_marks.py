@@ -291,6 +291,25 @@ def prefetch_by_part_of_an_iteration(p):
     p.s[p.C].prefetch(p.B, "i", 1.5)
 
 
+@misuse
+def prefetch_in_a_scan(p):
+    """
+    scan.prefetch(init, scan_idx, 1): scan is no compute
+
+          # scan, an output
+          for scan_idx in range(3):  # ordered
+              for scan_i1 in range(5):
+    -->           scan of update
+
+    hint: prefetch in the stage of a te.compute
+    """
+    state = te.placeholder((4, 5))
+    init = te.compute((1, 5), lambda t, i: 0.0, name="init")
+    scan = te.scan(init, te.compute((4, 5), lambda t, i: state[t - 1, i], name="update"), state)
+    s = te.create_schedule(scan.op)
+    s[scan].prefetch(init, scan.op.scan_axis)
+
+
 @pytest.mark.parametrize("function", MISUSES, ids=lambda function: function.__name__)
 def test_misuse_says_what_where_and_how_instead(function):
     p = program()

@@ -71,10 +71,10 @@ def test_tensors_slices_and_buffers_are_not_iterated():
     """Python would read elements 0, 1, 2, … of them without end."""
     A, buffer = te.placeholder((4, 5), name="A"), te.decl_buffer((4,), name="b")
     for made in (A, A[0], buffer):
-        with pytest.raises(TypeError, match="cannot be iterated while a program is being described: read its elements by index$"):
+        with pytest.raises(TypeError, match=r" cannot be iterated while a program is being described"):
             list(made)
-    with pytest.raises(TypeError, match="^C: float32"):
-        first, second = te.compute((4,), lambda i: A[i, 0], name="C")
+    with pytest.raises(TypeError, match=r"^C: float32"):
+        _first, _second = te.compute((4,), lambda i: A[i, 0], name="C")
 
 
 def test_reductions_over_several_axes_and_of_several_values():
