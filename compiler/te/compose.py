@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.calls import is_address
 from vtakit.compiler.ir.dtypes import DType, dtype
-from vtakit.compiler.ir.expr import Expr, ProducerLoad, Var, same
+from vtakit.compiler.ir.expr import Call, Expr, Load, ProducerLoad, StringImm, Var, same
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.stmt import Evaluate, Stmt
 from vtakit.compiler.ir.values import const, int_value
-from vtakit.compiler.ir.walk import subexpressions
+from vtakit.compiler.ir.walk import map_expr, map_stmt, subexpressions
 from vtakit.compiler.te.errors import ExpressionError
 from vtakit.compiler.te.language import extents
 from vtakit.compiler.te.operation import NO_ATTRS, ComputeOp, ExternOp, PlaceholderOp, ScanOp
@@ -75,8 +76,18 @@ def extern(
         body = Evaluate(body)
     if not isinstance(body, Stmt):
         raise ExpressionError(f"extern {name!r}: its function gave {body!r}; it gives a statement or a call")
+    body = map_stmt(body, on_expr=lambda e: map_expr(e, lambda node: _only_read(node, ins, name)))
     op = ExternOp(name, tensors, ins, outs, body, tag, NO_ATTRS if attrs is None else attrs)
     return op.output(0) if len(outs) == 1 else list(op.outputs)
+
+
+def _only_read(e: Expr, inputs: tuple[Buffer, ...], name: str) -> Expr:
+    """An address of an input as one that is read: other stages, and the caller, rely on what it holds."""
+    if isinstance(e, Call) and is_address(e) and isinstance(e.args[0], Load) and e.args[0].buffer in inputs:
+        if same(e.args[2], StringImm("w")):
+            raise ExpressionError(f"extern {name!r} writes its input {e.args[0].buffer.name}: write to an output")
+        return e.replace(args=(*e.args[:2], StringImm("r")))
+    return e
 
 
 def _several(shape: Any) -> bool:

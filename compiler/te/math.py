@@ -5,6 +5,7 @@ from typing import Any
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.base import OPERATORS
+from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.calls import math_call
 from vtakit.compiler.ir.dtypes import DType, dtype
 from vtakit.compiler.ir.expr import Call, Expr, StringImm
@@ -151,8 +152,12 @@ def _call_args(name: Any, args: tuple[Any, ...]) -> tuple[Expr, ...]:
 
 
 def call_packed(name: str, *args: Any) -> Expr:
-    """Calls the Python function registered under a name; buffers arrive as arrays. For the body of `extern`."""
-    return Call(dtype("int32"), "call_packed", (StringImm(name), *_call_args(name, args)), "effect")
+    """Calls the Python function registered under a name; a buffer, or its access_ptr, arrives as an array. For `extern`'s body.
+
+    A buffer given whole is one that the function may write to, unless it is an input of `extern`.
+    """
+    values = tuple([arg.access_ptr() if isinstance(arg, Buffer) else arg for arg in args])
+    return Call(dtype("int32"), "call_packed", (StringImm(name), *_call_args(name, values)), "effect")
 
 
 def call_extern(result: str | DType, name: str, *args: Any) -> Expr:
