@@ -11,7 +11,19 @@ from vtakit.compiler.ir.dtypes import DType, dtype
 from vtakit.compiler.ir.expr import Call, Expr, StringImm
 from vtakit.compiler.ir.ops import binary, select, truncdiv, truncmod
 from vtakit.compiler.ir.values import cast, unify, wrap
+from vtakit.compiler.ir.values import const as constant
 from vtakit.compiler.te.errors import ExpressionError
+
+
+def const(value: Any, dtype: str | DType | None = None) -> Expr:
+    """A constant of a type; without one an integer is an int32 (int64 if it must), another number a float32.
+
+    Raises ExpressionError for a value that the type does not hold, or that is no number.
+    """
+    try:
+        return wrap(value) if dtype is None else constant(value, dtype)
+    except (TypeError, ValueError) as error:
+        raise ExpressionError(str(error)) from None
 
 
 def _function(name: str, meaning: str) -> Callable[[Any], Expr]:

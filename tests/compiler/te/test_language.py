@@ -182,6 +182,15 @@ def test_a_domain_may_depend_on_data_axes_but_not_on_reduce_axes():
         te.compute((8,), lambda i: te.sum(A8[i, i2], axis=[i2, te.reduce_axis((0, i2 + 1), "r")]), name="D")
 
 
+def test_constants_have_a_type_of_their_own_or_that_of_their_value():
+    assert [str(te.const(value).dtype) for value in (1, 2**40, 1.5, True)] == ["int32", "int64", "float32", "bool"]
+    assert str(te.const(1, dtype="int8").dtype) == "int8"
+    with refused("300 is not a value of uint8, whose values are the integers 0 to 255"):
+        te.const(300, "uint8")
+    with refused("'x' of type str is no expression: give a number, a variable, an axis or a tensor's element"):
+        te.const("x")
+
+
 def test_several_outputs_share_one_operation():
     """Statement 6."""
     A, B = te.placeholder((8,), name="A"), te.placeholder((8,), "int32", "B")
