@@ -124,6 +124,17 @@ REFUSED = {
         lambda: te.compute((8,), lambda i: (te.sum(A8[i, K], axis=K), te.max(A8[i, K], axis=K)), name="C"),
         ("compute 'C' has 2 values that are not the values of one reduction, in order: return what one reducer gives, or compute "
          "each in a tensor of its own")),
+    "a division by 0": (
+        lambda: te.compute((8,), lambda i: A8[i // 0, 0], name="C"), "compute 'C' has i // 0, a division by the constant 0"),
+    "a remainder of a division by 0": (
+        lambda: te.compute((8,), lambda i: te.truncmod(i, 0), name="C"),
+        "compute 'C' has truncmod(i, 0), a division by the constant 0"),
+    "a shift beyond the bits": (
+        lambda: te.compute((8,), lambda i: (i << 32) + 1, name="C"),
+        "compute 'C' has i << 32, a shift of int32 by 32: the count is within 0 to 31"),
+    "a shift by less than nothing": (
+        lambda: te.compute((8,), lambda i: i >> -1, name="C"),
+        "compute 'C' has i >> -1, a shift of int32 by -1: the count is within 0 to 31"),
     "a function of too few indices": (
         lambda: te.compute((8, 8), lambda i: i, name="C"),
         "compute 'C' has 2 dimensions, but its function has 1 parameter: give it one a dimension, or *indices"),
