@@ -1,6 +1,8 @@
 """The whole way from a schedule to a function in block form."""
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.ir.buffer import Buffer
@@ -46,6 +48,14 @@ def lower(
             raise LowerError(f"argument {arg!r} of {name!r} is no tensor, variable or buffer")
         if params[-1] in params[:-1]:
             raise LowerError(f"argument {arg.name!r} of {name!r} is given twice: give each once")
+    with shallow(name):
+        return _lower(schedule, given, params, name, limits, check=check)
+
+
+def _lower(
+    schedule: Schedule, given: dict[Tensor, Buffer], params: Sequence[Buffer | Var], name: str, limits: Limits | None, *,
+    check: bool,
+) -> Function:
     analyzer = Analyzer()
     plans = Plans(schedule)
     for tensor in given:
@@ -59,3 +69,16 @@ def lower(
     if check:
         verify(function, limits)
     return function
+
+
+@contextmanager
+def shallow(name: str) -> Iterator[None]:
+    """Walks over a program go as deep as its expressions and statements: what is deeper than Python goes is a LowerError."""
+    try:
+        yield
+    except RecursionError:
+        raise LowerError(
+            f"an expression of {name!r}, or its stages one within another, are nested deeper than Python calls functions "
+            f"(sys.getrecursionlimit() is {sys.getrecursionlimit()}): compute parts as tensors of their own, inline fewer "
+            "stages, or call sys.setrecursionlimit with more"
+        ) from None

@@ -1,5 +1,7 @@
 """`vtakit.build`: tensor expressions with a schedule, run as machine code."""
 
+import sys
+
 import numpy as np
 import pytest
 from support import raises
@@ -8,6 +10,7 @@ import vtakit
 from vtakit import te
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.lower import LowerError
 
 RNG = np.random.default_rng(0)
 
@@ -79,6 +82,24 @@ def test_a_target_that_is_none():
     b = te.compute((4,), lambda i: a[i], name="B")
     with raises(CodegenError, "'gpu' is no target: use 'llvm', or a Target of vtakit.compiler.codegen.llvm.target"):
         vtakit.build(te.create_schedule(b.op), [a, b], "gpu")
+
+
+@pytest.mark.parametrize("stages", [False, True])
+def test_what_is_nested_too_deeply_is_refused(stages):
+    a = last = te.placeholder((4,), name="A")
+    if stages:
+        for _ in range(sys.getrecursionlimit()):
+            last = te.compute((4,), lambda i, before=last: before[i], name="step")
+    else:
+        value = a[0]
+        for _ in range(sys.getrecursionlimit()):
+            value = value + a[1]
+        last = te.compute((4,), lambda i: value, name="B")
+    limit = sys.getrecursionlimit()
+    with raises(LowerError, "an expression of 'main', or its stages one within another, are nested deeper than Python calls "
+                            f"functions (sys.getrecursionlimit() is {limit}): compute parts as tensors of their own, inline "
+                            "fewer stages, or call sys.setrecursionlimit with more"):
+        vtakit.build(te.create_schedule(last.op), [a, last])
 
 
 def test_parallel_loops_within_one_launch():
