@@ -72,17 +72,22 @@ class Statements:
             answer = f"(yield {self._arrival(s.value.name, f'({value}, {at}, {width})')}).answers[position.path]"
             self.line(f"{cells}[{self.exprs.cell(s.buffer, s.indices, '')}] = {answer}")
             return
+        if self.exprs.mask and (lanes == 1 or all(index.dtype.lanes == 1 for index in s.indices)):
+            raise InterpretError(f"a store to one element of {s.buffer.name} stands under a condition that differs between lanes")
         if lanes == 1:
             self.line(f"{cells}[{self.exprs.cell(s.buffer, s.indices, '')}] = {self.exprs.text(s.value)}")
             return
         values, lane = self.exprs.fresh("values"), self.exprs.fresh("lane")
-        self.line(f"{values} = [{self.exprs.text(s.value, lane)} for {lane} in range({lanes})]")
-        self.line(f"for {lane} in range({lanes}):")
+        active = self.exprs.active(lane)
+        self.line(f"{values} = {{{lane}: {self.exprs.text(s.value, lane)} for {lane} in range({lanes}){active}}}")
+        self.line(f"for {lane} in {values}:")
         with self._indent():
             self.line(f"{cells}[{self.exprs.cell(s.buffer, s.indices, lane)}] = {values}[{lane}]")
 
     def _evaluate(self, s: st.Evaluate) -> None:
         e = s.value
+        if self.exprs.mask:
+            raise InterpretError(f"{e} stands under a condition that differs between lanes")
         if not (isinstance(e, ir.Call) and e.kind == "effect"):
             self.line(self.exprs.vector(e))
             return
@@ -213,6 +218,9 @@ class Statements:
                 self.stmt(s.body)
 
     def _if(self, s: st.If) -> None:
+        if s.condition.dtype.lanes > 1:
+            self._if_lanes(s)
+            return
         self.line(f"if {self.exprs.text(s.condition)}:")
         with self._indent():
             self.stmt(s.then)
@@ -220,6 +228,18 @@ class Statements:
             self.line("else:")
             with self._indent():
                 self.stmt(s.otherwise)
+
+    def _if_lanes(self, s: st.If) -> None:
+        """Each branch in the lanes that it is for."""
+        outer, condition = self.exprs.mask, self.exprs.fresh("mask")
+        self.line(f"{condition} = {self.exprs.vector(s.condition)}")
+        for branch, word in ((s.then, ""), (s.otherwise, "not ")):
+            if branch is not None:
+                self.exprs.mask = self.exprs.fresh("mask")
+                around = f"{outer}[lane] and " if outer else ""
+                self.line(f"{self.exprs.mask} = [{around}{word}{condition}[lane] for lane in range({s.condition.dtype.lanes})]")
+                self.stmt(branch)
+        self.exprs.mask = outer
 
     def _let(self, s: st.LetStmt) -> None:
         value = self.exprs.code(s.value) if s.value.dtype.lanes == 1 else None
