@@ -97,19 +97,27 @@ class Prover(Ranges):
         """From what is known of one factor, times the others where these are not negative."""
         for at, factor in enumerate(product.factors):
             others = Linear({_product(self, product.factors[:at] + product.factors[at + 1:]): 1}, 0)
-            if isinstance(factor, Quotient) and not factor.by and others.same(factor.divisor):
-                whole = Linear({product: 1}, 0)
-                if self.linear_bounds(factor.divisor).lo >= 0:  # and it is not 0, being a divisor
-                    yield (whole.plus(factor.dividend, -1).plus(factor.divisor).shifted(-1) if positive
+            if isinstance(factor, Quotient) and not factor.by:
+                whole = self.multiply(factor.divisor, Linear({factor: 1}, 0))
+                there = whole.terms.get(product)
+                if there is not None and self.linear_bounds(factor.divisor).lo >= 0:  # and it is not 0, being a divisor
+                    yield (whole.plus(factor.dividend, -1).plus(factor.divisor).shifted(-1) if positive == (there > 0)
                            else factor.dividend.plus(whole, -1))
-                continue
+                    continue
             if self.linear_bounds(others).lo < 0:
                 continue
-            for fact in self._known_of(factor, positive):
+            for fact in (*self._known_of(factor, positive), *self._ends_of(factor, positive)):
                 found = self.multiply(fact, others)
                 there = found.terms.get(product)
                 if there is not None and (there > 0) == positive:
                     yield found
+
+    def _ends_of(self, atom: Atom, positive: bool) -> Iterator[Linear]:
+        """What an atom's interval says, as `_known_of` does; a product's own interval forgets which factor made it."""
+        lo, hi = self.atom_bounds(atom)
+        end = lo if positive else hi
+        if isinstance(end, int):
+            yield Linear({atom: 1}, -end) if positive else Linear({atom: -1}, end)
 
 
 def _product(state: Ranges, parts: tuple[Atom, ...]) -> Atom:

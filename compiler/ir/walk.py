@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from vtakit.compiler.ir.buffer import Buffer
-from vtakit.compiler.ir.expr import Call, Expr, Let, Load, Reduce, Var
+from vtakit.compiler.ir.expr import Call, Expr, FloorDiv, FloorMod, Let, Load, Reduce, Var
 from vtakit.compiler.ir.stmt import Allocate, Block, Region, Stmt, Store
 
 
@@ -100,6 +100,11 @@ def free_vars(e: Expr) -> set[Var]:
         elif isinstance(node, Reduce):
             bound |= {axis.var for axis in node.axes}
     return found - bound
+
+
+def divides(e: Expr) -> bool:
+    """Whether a quotient or a remainder, rounded down, stands in the expression."""
+    return any(isinstance(node, FloorDiv | FloorMod) for node in subexpressions(e))
 
 
 def loads(e: Expr) -> Iterator[Load]:

@@ -9,7 +9,7 @@ from vtakit.compiler.ir.calls import effect
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.ops import all_of
-from vtakit.compiler.ir.values import TRUE, const
+from vtakit.compiler.ir.values import TRUE, const, int_value
 from vtakit.compiler.lower.axes import coming_from, parents
 from vtakit.compiler.lower.blocks import Point, combine, reduction, translate, update_body, with_regions
 from vtakit.compiler.lower.errors import LowerError
@@ -26,7 +26,8 @@ def across_threads(nests: "Nests", plan: Plan, op: ComputeOp, reducing: set[Iter
     ``part = identity; for k: part = part + term; allreduce(part -> all); if thread == 0: out = all``
     """
     stage, relations = plan.stage, plan.stage.relations
-    serial = _serial_loops(plan, reducing)
+    data = coming_from(relations, op.axis)
+    serial = _serial_loops(plan, reducing, coming_from(relations, [a for a in op.axis if int_value(plan.ranges[a].extent) != 1]))
     threads = list(dict.fromkeys(
         plan.leaves[leaf] for leaf in stage.leaf_iter_vars if leaf in reducing and is_launch(plan.tag(leaf))
     ))
@@ -46,13 +47,11 @@ def across_threads(nests: "Nests", plan: Plan, op: ComputeOp, reducing: set[Iter
     update: st.Stmt = with_regions(
         f"{stage.label}_part", term.iters, where, update_body(plan, term, nests.read, own),
     )
-    for leaf in reversed(serial):
-        value = plan.leaves[leaf]
-        assert isinstance(value, Var), "a serial loop has a variable"
-        update = nests.loop(plan, leaf, value, update)
+    leaves = stage.leaf_iter_vars
+    first = stage.position(serial[0]) if serial else len(leaves)
+    update = nests.loops(plan, update, leaves=leaves[first:])
 
     end = Point(plan, {axis: plan.values[axis] for axis in op.axis}, nests.analyzer)
-    data = coming_from(relations, op.axis)
     mine = [relation for relation in relations if any(axis in data for axis in parents(relation))]
     conditions = [nests.where(plan, end, plan.values, mine)]
     if scope_rank(plan.scope) <= 1:  # all threads see the result: one of them stores it
@@ -61,22 +60,31 @@ def across_threads(nests: "Nests", plan: Plan, op: ComputeOp, reducing: set[Iter
     body = st.seq(start, update, _combine_all(stage.label, reduce, part, whole, threads), store)
     for buffer in (*whole, *part):
         body = st.Allocate(buffer, body)
-    return nests.loops(plan, body, leave_out=serial)
+    return nests.loops(plan, body, leaves=leaves[:first])
 
 
 
-
-def _serial_loops(plan: Plan, reducing: set[IterVar]) -> list[IterVar]:
+def _serial_loops(plan: Plan, reducing: set[IterVar], data: set[IterVar]) -> list[IterVar]:
     """The loops that each thread reduces over, which are its innermost."""
     leaves = [
         leaf for leaf in plan.stage.leaf_iter_vars if isinstance(plan.leaves[leaf], Var) and not is_launch(plan.tag(leaf))
     ]
     serial = [leaf for leaf in leaves if leaf in reducing]
+    labels = plan.stage.axis_labels
+    for leaf in plan.stage.leaf_iter_vars:
+        if leaf in reducing and leaf in data:
+            raise LowerError(
+                "thread reductions",
+                f"{labels[leaf]} takes both data and terms, and {plan.stage.label} is reduced across threads",
+                "do not fuse axes of the reduction with others, or reduce in one thread",
+                (plan.stage, leaf),
+            )
     for leaf in leaves[leaves.index(serial[0]):] if serial else ():
         if leaf not in reducing:
             raise LowerError(
-                f"stage {plan.stage.label!r} is reduced across threads, and its data loop {leaf.name!r} is within the "
-                f"reduction's loop {serial[0].name!r}: reorder them so that the loops of the reduction are innermost"
+                "thread reductions", f"{labels[leaf]} runs over data, within the reduction's loop {labels[serial[0]]}, and "
+                f"{plan.stage.label} is reduced across threads", f"put the loops of the reduction innermost: reorder("
+                f"{', '.join(labels[axis] for axis in (leaf, *serial))})", (plan.stage, leaf),
             )
     return serial
 

@@ -8,6 +8,7 @@ from vtakit.compiler.ir.expr import LT, Expr
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.ops import minimum
 from vtakit.compiler.ir.values import const, int_value
+from vtakit.compiler.ir.walk import divides
 from vtakit.compiler.schedule.relations import Fuse, Relation, Singleton, Split
 
 
@@ -118,7 +119,10 @@ def pass_values(
 def guards(
     relations: Iterable[Relation], values: Mapping[IterVar, Expr], extents: Mapping[IterVar, Expr], analyzer: Analyzer,
 ) -> list[Expr]:
-    """One condition for each split that covers more than its axis has, unless it is certain to hold."""
+    """One condition for each split that covers more than its axis has, unless it is certain to hold.
+
+    Where the normal form of a value divides, the loops' own form is kept, in which all parts of a fused axis divide the same.
+    """
     found = []
     for relation in relations:
         if isinstance(relation, Split):
@@ -131,7 +135,7 @@ def guards(
                 continue
             value = analyzer.simplify(values[relation.parent])
             if not analyzer.prove(LT(value, whole)):
-                found.append(value < whole)
+                found.append((values[relation.parent] if divides(value) else value) < whole)
     return found
 
 

@@ -11,7 +11,7 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value, value_of
-from vtakit.compiler.ir.walk import map_expr, statements, subexpressions, substitute
+from vtakit.compiler.ir.walk import divides, map_expr, statements, subexpressions, substitute
 from vtakit.compiler.lower.plan import Plan
 from vtakit.compiler.te.operation import ComputeOp
 
@@ -30,7 +30,7 @@ class Point:
         self.iters: list[st.BlockIter] = []
         bindings = [plan.ranges[axis].min + value for axis, value in values.items()]
         simple = [analyzer.simplify(e) for e in bindings]
-        if not any(map(_divides, simple)):
+        if not any(map(divides, simple)):  # else the loops' own form, in which all parts of a fused axis divide the same
             bindings = simple
         for axis, binding in zip(values, bindings, strict=True):
             var = Var(f"v{axis.name}", axis.var.dtype)
@@ -55,11 +55,6 @@ class Point:
                 if not certainly_below(analyzer, it.binding, end):
                     found.append(it.var < end)
         return found
-
-
-def _divides(e: Expr) -> bool:
-    """Whether the normal form divides: then the loops' own form, in which all parts of a fused axis divide the same, is kept."""
-    return any(isinstance(node, ir.FloorDiv | ir.FloorMod) for node in subexpressions(e))
 
 
 def point_of(buffer: Buffer, index: Sequence[Expr], origin: Sequence[Expr]) -> tuple[Expr, ...]:

@@ -14,6 +14,7 @@ from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, subexpressions, substitute
 from vtakit.compiler.lower.axes import coming_from, pass_extents, pass_intervals, pass_values
+from vtakit.compiler.lower.dependent import dependent_axes, has_dependent_thread, resolve, widen
 from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.plan import Level, Plan, Plans, is_launch, loop_var, scope_rank, thread_rank
 from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
@@ -128,10 +129,12 @@ class Bounds:
             elif runs and isinstance(value, Var):
                 outside[value] = Range(const(0, extent.dtype), extent)
         if plan.home is not None and not fixed:
+            home = plan.home.plan.stage
             raise LowerError(
-                f"stage {plan.stage.label!r} is computed at {plan.home.axis.name!r} of {plan.home.plan.stage.label!r}, but "
-                f"{reader.stage.label!r}, which reads it, is not within that loop: place the reader there too, or compute "
-                f"{plan.stage.label!r} at a loop around both"
+                "places", f"{plan.stage.label} is computed at the loop {home.axis_labels[plan.home.axis]} of {home.label}, but "
+                f"{reader.stage.label}, which reads it, is not within that loop",
+                f"compute {reader.stage.label} there too, or {plan.stage.label} at a loop around both or at the root",
+                (home, plan.home.axis), (reader.stage, "stage"),
             )
         sets = pass_intervals(reader.stage.relations, leaves, reader.extents, self.analyzer)
         return {axis.var: self._shifted(sets[axis], reader.ranges[axis], axis) for axis in reader.op.root_iter_vars}, outside
@@ -207,52 +210,36 @@ class Bounds:
     # -- the extents of a stage's loops ----------------------------------------------------------------------------------
 
     def _find_extents(self, plan: Plan) -> None:
-        stage, analyzer = plan.stage, self.analyzer
-        tags = {leaf: tag for leaf in stage.leaf_iter_vars if (tag := plan.tag(leaf))}
-        roots = {axis: range_.extent for axis, range_ in plan.ranges.items()}
-        plan.extents = pass_extents(stage.relations, roots, tags.keys(), analyzer)
-        for thread in stage.threads_around:
+        for thread in plan.stage.threads_around:
             if thread.dom is not None and is_launch(thread.thread):
                 self._share(plan, thread.thread, thread.dom.extent)
-        for leaf in stage.leaf_iter_vars:
-            plan.leaves[leaf] = self._leaf_value(plan, leaf, tags.get(leaf, ""))
-        plan.values = pass_values(stage.relations, plan.leaves, plan.extents)
-        if isinstance(plan.op, ComputeOp) and plan.op.reduce_axis:
-            self._resolve_dependent(plan, plan.op)
-        for leaf in stage.leaf_iter_vars:
-            value = plan.leaves[leaf]
-            if isinstance(value, Var) and not is_launch(tags.get(leaf, "")):
-                analyzer.bind(value, Range(const(0, value.dtype), plan.extents[leaf]))
-
-    def _resolve_dependent(self, plan: Plan, op: ComputeOp) -> None:
-        """A reduction's domain may refer to the data axes: put their values in."""
-        data = {axis.var for axis in op.axis}
-        if not any(data & (free_vars(plan.ranges[axis].min) | free_vars(plan.ranges[axis].extent)) for axis in op.reduce_axis):
-            return
+        dependent = dependent_axes(plan)
+        self._pass_extents(plan)
+        if dependent and has_dependent_thread(plan):
+            widen(plan, dependent, self.analyzer)
+            dependent = []
+            self._pass_extents(plan)
+        self._name_loops(plan)
+        if dependent:
+            if not resolve(plan, self.analyzer):
+                widen(plan, dependent, self.analyzer)
+                self._pass_extents(plan)
+                self._name_loops(plan)
+            plan.values = pass_values(plan.stage.relations, plan.leaves, plan.extents)
         for leaf in plan.stage.leaf_iter_vars:
-            if is_launch(plan.tag(leaf)) and data & free_vars(plan.extents[leaf]):
-                raise LowerError(
-                    f"axis {leaf.name!r} of stage {plan.stage.label!r} has {plan.extents[leaf]} iterations, as another axis "
-                    f"says, and {plan.tag(leaf)} has the same number everywhere: bind another loop"
-                )
-        at = {axis.var: self.analyzer.simplify(plan.ranges[axis].min + plan.values[axis]) for axis in op.axis}
-        for axis in op.reduce_axis:
-            low, extent = plan.ranges[axis]
-            plan.ranges[axis] = Range(substitute(low, at), substitute(extent, at))
-        plan.extents = {axis: substitute(extent, at) for axis, extent in plan.extents.items()}
-        plan.values = pass_values(plan.stage.relations, plan.leaves, plan.extents)
-        inside: set[Var] = set()
-        for leaf in reversed(plan.stage.leaf_iter_vars):
             value = plan.leaves[leaf]
             if isinstance(value, Var) and not is_launch(plan.tag(leaf)):
-                inside.add(value)
-            culprits = inside & free_vars(plan.extents[leaf])
-            if culprits:
-                raise LowerError(
-                    f"the length of loop {leaf.name!r} of stage {plan.stage.label!r} depends on "
-                    f"{' and '.join(sorted(repr(var.name) for var in culprits))}, whose loop is not around it: reorder them, "
-                    "and leave axes that others depend on unfused with them"
-                )
+                self.analyzer.bind(value, Range(const(0, value.dtype), plan.extents[leaf]))
+
+    def _pass_extents(self, plan: Plan) -> None:
+        roots = {axis: range_.extent for axis, range_ in plan.ranges.items()}
+        bound = [leaf for leaf in plan.stage.leaf_iter_vars if plan.tag(leaf)]
+        plan.extents = pass_extents(plan.stage.relations, roots, bound, self.analyzer)
+
+    def _name_loops(self, plan: Plan) -> None:
+        for leaf in plan.stage.leaf_iter_vars:
+            plan.leaves[leaf] = self._leaf_value(plan, leaf, plan.tag(leaf))
+        plan.values = pass_values(plan.stage.relations, plan.leaves, plan.extents)
 
     def _leaf_value(self, plan: Plan, leaf: IterVar, tag: str) -> Expr:
         extent = plan.extents[leaf]
@@ -260,7 +247,7 @@ class Bounds:
             return const(0, leaf.var.dtype)  # the update has loops of its own over the other dimensions
         if is_launch(tag):
             return self._thread(plan, leaf, tag, extent)
-        if int_value(extent) == 1 and not tag:
+        if int_value(extent) == 1 and not tag and not plan.stage.note(leaf).pragmas:
             return const(0, leaf.var.dtype)
         return loop_var(leaf)  # not the axis's own variable: that counts from the axis's first value, a loop from 0
 
@@ -278,8 +265,9 @@ class Bounds:
         given = thread.dom.extent if thread is not None and thread.dom is not None else None
         var, have = self._share(plan, tag, given if given is not None else extent)
         if not self.analyzer.prove(extent <= have) or (given is not None and not self.analyzer.prove_equal(given, have)):
+            label = plan.stage.axis_labels[leaf]
             raise LowerError(
-                f"axis {leaf.name!r} of stage {plan.stage.label!r} has {extent} iterations on {tag}, which has {have} in the "
-                f"same kernel: split the axis so that it has {have}"
+                "thread lengths", f"{label} has {extent} iterations on {tag}, which has {have} in the same kernel",
+                f"split {label} so that a loop of {have} is bound", (plan.stage, leaf),
             )
         return var

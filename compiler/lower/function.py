@@ -34,9 +34,9 @@ def lower(
     Raises LowerError for a schedule that no program can be made of, VerifyError for a program that breaks a rule.
     """
     if not isinstance(schedule, Schedule):
-        raise LowerError(f"{schedule!r} is no schedule: make one of the results with te.create_schedule")
+        raise LowerError("arguments", f"{schedule!r} is no schedule", "make one of the results with te.create_schedule")
     if not isinstance(args, Sequence):
-        raise LowerError(f"the arguments of {name!r} are {args!r}: give a list of tensors, variables and buffers, in order")
+        raise LowerError("arguments", f"the arguments of {name!r} are {args!r}", "give a list of tensors, variables and buffers")
     given: dict[Tensor, Buffer] = dict(binds)
     params: list[Buffer | Var] = []
     for arg in args:
@@ -45,9 +45,9 @@ def lower(
         elif isinstance(arg, Var | Buffer):
             params.append(arg)
         else:
-            raise LowerError(f"argument {arg!r} of {name!r} is no tensor, variable or buffer")
+            raise LowerError("arguments", f"the argument {arg!r} of {name!r} is no tensor, variable or buffer", "leave it out")
         if params[-1] in params[:-1]:
-            raise LowerError(f"argument {arg.name!r} of {name!r} is given twice: give each once")
+            raise LowerError("arguments", f"the argument {arg.name} of {name!r} is given twice", "give each once")
     with shallow(name):
         return _lower(schedule, given, params, name, limits, check=check)
 
@@ -61,7 +61,8 @@ def _lower(
     for tensor in given:
         if plans.maker(tensor) is None:
             raise LowerError(
-                f"argument {tensor.name!r} of {name!r} is no tensor that the schedule reads or computes: leave it out"
+                "arguments", f"the argument {tensor.name} of {name!r} is no tensor that the schedule reads or computes",
+                "leave it out, or give the tensors from which the schedule was made",
             )
     bounds = Bounds(plans, given, analyzer)
     memory = Memory(bounds, given)
@@ -78,7 +79,8 @@ def shallow(name: str) -> Iterator[None]:
         yield
     except RecursionError:
         raise LowerError(
-            f"an expression of {name!r}, or its stages one within another, are nested deeper than Python calls functions "
-            f"(sys.getrecursionlimit() is {sys.getrecursionlimit()}): compute parts as tensors of their own, inline fewer "
-            "stages, or call sys.setrecursionlimit with more"
+            "depth",
+            f"an expression of {name!r}, or its stages one within another, are nested deeper than Python calls functions",
+            "compute parts as tensors of their own, inline fewer stages, or call sys.setrecursionlimit with more than "
+            f"{sys.getrecursionlimit()}",
         ) from None

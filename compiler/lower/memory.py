@@ -44,8 +44,8 @@ class Memory:
         buffer = self.given.get(tensor)
         if buffer is None:
             raise LowerError(
-                f"tensor {tensor.name!r} is read by the program but is not among its arguments, which are "
-                f"{', '.join(repr(t.name) for t in self.given) or 'none'}: add it to them"
+                "arguments", f"{tensor.name} is read by the program but is not among its arguments, which are "
+                f"{', '.join(t.name for t in self.given) or 'none'}", f"add {tensor.name} to the arguments",
             )
         return buffer, _zeros(buffer.shape)
 
@@ -57,8 +57,10 @@ class Memory:
             if given is not None:
                 if plan.home is not None:
                     raise LowerError(
-                        f"tensor {tensor.name!r} is an argument of the program and cannot be computed at "
-                        f"{plan.home.axis.name!r} of {plan.home.plan.stage.label!r}: leave its stage at the root"
+                        "places", f"{tensor.name} is an argument of the program, and is computed at the loop "
+                        f"{plan.home.axis.name} of {plan.home.plan.stage.label}", f"compute {plan.stage.label} at the root, or "
+                        f"use cache_write({plan.stage.label}, scope) and compute that there", (plan.stage, "stage"),
+                        (plan.home.plan.stage, plan.home.axis),
                     )
                 buffers.append(given)
                 origins.append(_zeros(given.shape))
@@ -80,8 +82,8 @@ class Memory:
         for maker in makers:
             if not isinstance(maker.op, ComputeOp):
                 raise LowerError(
-                    f"stage {maker.stage.label!r} makes a state of scan {plan.stage.label!r} but is no compute: "
-                    "copy its result with a compute"
+                    "states", f"{maker.stage.label} makes a state of the scan {plan.stage.label} but is no compute",
+                    "copy its result with a te.compute, and give that to the scan", (maker.stage, "body"),
                 )
             places = {tensor.value_index: at for tensors in (op.init, op.update) for at, tensor in enumerate(tensors)
                       if self.plans.maker(tensor) is maker}

@@ -91,9 +91,10 @@ class Nests:
 
     def loops(
         self, plan: Plan, body: st.Stmt, before: Mapping[IterVar, st.Stmt] = NONE, leave_out: Sequence[IterVar] = (),
+        leaves: Sequence[IterVar] | None = None,
     ) -> st.Stmt:
-        """The stage's loops around `body`, with the stages that stand within each, and what goes just before one."""
-        for leaf in reversed(plan.stage.leaf_iter_vars):
+        """The stage's loops, or some of them, around `body`, with the stages that stand within each and what goes before it."""
+        for leaf in reversed(plan.stage.leaf_iter_vars if leaves is None else leaves):
             body = self._pipeline(self.within.get((plan, leaf), ()), body)
             body = st.seq(*prefetches(self, plan, leaf), body)
             value = plan.leaves[leaf]

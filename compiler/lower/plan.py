@@ -9,6 +9,7 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.walk import map_expr, subexpressions, substitute
 from vtakit.compiler.lower.errors import LowerError
+from vtakit.compiler.lower.selects import safe_selects
 from vtakit.compiler.schedule.data import StageData
 from vtakit.compiler.schedule.relations import AttachKind
 from vtakit.compiler.schedule.schedule import Schedule
@@ -143,14 +144,19 @@ class Plans:
         elif self.inlined:
             for tensor in plan.op.input_tensors:
                 if self._inlined_maker(tensor) is not None:
+                    inlined = self.schedule.stage_of(tensor.op)
                     raise LowerError(
-                        f"stage {tensor.op.name!r} is inlined, but {plan.op.name!r}, which reads it, has no expression to put it "
-                        "in: leave the stage at the root"
+                        "inlining",
+                        f"{tensor.op.name} is inlined, but {stage.label}, which reads it, has no expression to put it in",
+                        f"compute {tensor.op.name} at the root", *([(inlined, "stage")] if inlined else []), (stage, "body"),
                     )
+        plan.body = safe_selects(plan.body, plan.op.root_iter_vars)
         if stage.attach.kind is AttachKind.INLINE:
             if not isinstance(plan.op, ComputeOp) or plan.op.reduce_axis:
-                what = "is a reduction" if isinstance(plan.op, ComputeOp) else "has no expression"
-                raise LowerError(f"stage {stage.label!r} cannot be inlined: it {what}; place it with compute_at")
+                what = "a reduction" if isinstance(plan.op, ComputeOp) else "no expression"
+                raise LowerError(
+                    "inlining", f"{stage.label} is inlined, but is {what}", "place it with compute_at", (stage, "body"),
+                )
             self.inlined[stage.origin_op] = self.inlined[stage.op] = plan.op, plan.body
         else:
             self.of_label[stage.label] = plan
@@ -173,22 +179,28 @@ class Plans:
             home = self.of_label.get(stage.attach.stage)
             if home is None:
                 raise LowerError(
-                    f"stage {plan.stage.label!r} is computed at {stage.attach.axis.name!r} of {stage.attach.stage!r}, "
-                    "which has no loops since it is inlined: attach it to the stage that reads that one"
+                    "places",
+                    f"{plan.stage.label} is computed at {stage.attach.axis.name} of {stage.attach.stage}, which is inlined",
+                    f"compute it at a loop of the stage that reads {stage.attach.stage}",
+                    (plan.stage, "stage"), (self.schedule.labelled(stage.attach.stage), "stage"),
                 )
             plan.home = Level(home, leaf_of(home.stage, stage.attach.axis))
 
     def _check_place(self, plan: Plan) -> None:
         if plan.home is not None and plan.stage.is_output:
             raise LowerError(
-                f"stage {plan.stage.label!r} is an output of the program and cannot be computed at "
-                f"{plan.home.axis.name!r} of {plan.home.plan.stage.label!r}: outputs stay at the root"
+                "places", f"{plan.stage.label} is an output, and is computed at the loop {plan.home.axis.name} of "
+                f"{plan.home.plan.stage.label}", f"use cache_write({plan.stage.label}, scope) and compute that there",
+                (plan.stage, "stage"), (plan.home.plan.stage, plan.home.axis),
             )
         seen, at = [plan], plan.home
         while at is not None:
             if at.plan in seen:
-                names = " within ".join(repr(p.stage.label) for p in (*seen, at.plan))
-                raise LowerError(f"stages are placed in a circle, {names}: place one of them with compute_root")
+                names = " within ".join(p.stage.label for p in (*seen, at.plan))
+                raise LowerError(
+                    "places", f"stages are placed in a circle, {names}", "place one of them with compute_root",
+                    *[(p.stage, "stage") for p in seen],
+                )
             seen.append(at.plan)
             at = at.plan.home
 
@@ -214,10 +226,7 @@ def leaf_of(stage: StageData, axis: IterVar) -> IterVar:
     """The loop that an axis is now: itself, the inner part of a split, or what it was fused into."""
     leaf = stage.loop_of(axis)
     if stage.position(leaf) < 0:
-        raise LowerError(
-            f"{axis.name!r} is no loop of stage {stage.label!r}, whose loops are "
-            f"{', '.join(repr(leaf.name) for leaf in stage.leaf_iter_vars)}"
-        )
+        raise LowerError("places", f"{axis.name} is no loop of {stage.label}", "choose one of its loops", (stage, "stage"))
     return leaf
 
 

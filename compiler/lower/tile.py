@@ -19,7 +19,6 @@ from vtakit.compiler.lower.blocks import Point
 from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.matching import Match
 from vtakit.compiler.lower.plan import Plan
-from vtakit.compiler.schedule.nest import nest_text
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Tensor
 
@@ -86,10 +85,8 @@ class Tile:
     def fail(self, truth: str, cure: str) -> NoReturn:
         """Raise LowerError about this stage and intrinsic."""
         name = self.plan.stage.axis_labels[self.leaf]
-        raise LowerError(
-            f"tensorize of {self.plan.stage.label}'s loop {name} by {self.intrin.name}: {truth}\n\n"
-            f"{nest_text(self.plan.stage, self.leaf)}\n\nhint: {cure}"
-        )
+        found = f"{self.plan.stage.label}'s loop {name} by {self.intrin.name}: {truth}"
+        raise LowerError("tensorize", found, cure, (self.plan.stage, self.leaf))
 
     def _box(self) -> dict[IterVar, int]:
         """How many values each axis takes within the inner loops, which must make every combination of them once."""

@@ -77,6 +77,8 @@ class _Partitioner:
                 continue
             low, high = new_low, new_high
             taken.append(guard)
+        if not self.analyzer.prove(low <= s.extent):  # in some iterations of the loops around, no iteration is free of the guard
+            low = self.analyzer.simplify(minimum(low, s.extent))
         whole = self.analyzer.prove_equal(low, 0) and self.analyzer.prove_equal(high, s.extent)
         if not taken or (whole and int_value(s.extent) is None):
             return None

@@ -113,12 +113,13 @@ def _partial(
                 kept[root] = root
     for axis in stage.leaf_iter_vars:
         if axis in touched and axis is not leaf:
-            part = IterVar(Var(axis.name, axis.dtype), Range(const(0, axis.dtype), sizes[axis]), IterKind.REDUCE)
+            extent = substitute(sizes[axis], replaced)
+            part = IterVar(Var(axis.name, axis.dtype), Range(const(0, axis.dtype), extent), IterKind.REDUCE)
             values[axis] = part.var
             reduce_axes.append(part)
             kept[axis] = part
-    condition = roots_from_leaves(stage, values, sizes)
-    replaced |= {root.var: values[root] for root in op.reduce_axis if root in touched}
+    condition = substitute(roots_from_leaves(stage, values, sizes), replaced)
+    replaced |= {root.var: substitute(values[root], replaced) for root in op.reduce_axis if root in touched}
     body = tuple([_part(e, replaced, condition, tuple(reduce_axes)) for e in op.body])
     axes = (*new_data[:place], own, *new_data[place:])
     return ComputeOp(f"{op.name}_rf", axes, body, op.tag, op.attrs), kept

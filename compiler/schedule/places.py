@@ -11,7 +11,7 @@ from vtakit.compiler.schedule.data import StageData
 from vtakit.compiler.schedule.errors import refuse
 from vtakit.compiler.schedule.relations import AT_ROOT, INLINED, Align, Attach, AttachKind
 from vtakit.compiler.te.compose import scope_name
-from vtakit.compiler.te.operation import ComputeOp, PlaceholderOp
+from vtakit.compiler.te.operation import ComputeOp, PlaceholderOp, ScanOp
 
 
 class PlacePrimitives(Checks):
@@ -24,7 +24,8 @@ class PlacePrimitives(Checks):
 
         parent : the stage, or its tensor; it reads what this one makes, directly or through others
         axis   : a loop of `parent`; if that is split or fused later, the place is within the inner or fused loop
-        Raises ScheduleError for an output, a stage that does not read this one, or a circle of stages.
+        Raises ScheduleError for an output, a stage that does not read this one, a circle of stages, or what makes the first
+        state of a scan at a loop of that scan.
         """
         holder = parent if isinstance(parent, StageData) else self.schedule[parent]
 
@@ -49,6 +50,9 @@ class PlacePrimitives(Checks):
         if not self._is_read_by(holder):
             readers = ", ".join(stage.label for stage in self.schedule.readers_of(self)) or "nothing"
             refuse(holder, asked(), f"{holder.label} does not need {self.label}", f"{self.label} is read by {readers}", "body")
+        if isinstance(holder.op, ScanOp) and any(self.schedule.stage_of(state.op) is self for state in holder.op.init):
+            truth = f"{self.label} makes the first state of {holder.label}, which all of its steps come after"
+            refuse(holder, asked(), truth, f"leave {self.label} at the root, or compute it at a loop around {holder.label}", loop)
         self.attach = Attach(AttachKind.SCOPE, holder.label, loop)
         self.record("compute_at", {"parent": holder.label, "axis": holder.axis_labels[loop]})
 

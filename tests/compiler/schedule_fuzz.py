@@ -22,7 +22,7 @@ from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import statements, substitute
 from vtakit.compiler.lower import LowerError, VerifyError, lower
 from vtakit.compiler.lower.interpreter import interpret
-from vtakit.compiler.passes import PassError, lower_late
+from vtakit.compiler.passes import lower_late
 from vtakit.compiler.te.operation import PlaceholderOp
 from vtakit.runtime.cpu.function import build
 
@@ -322,12 +322,8 @@ def replayed(seed: int, steps: Sequence[Any]) -> tuple[Program, Any]:
 def compare(source: Program, schedule: Any, seed: int, want: list[Array], runner: Runner) -> str:
     try:
         got = run(source, schedule, seed, runner)
-    except VerifyError as error:
+    except (LowerError, VerifyError) as error:
         return error.rule
-    except LowerError:
-        return "lower"
-    except PassError:
-        return "passes"
     for tensor, x, y in zip(source.args, want, got, strict=True):
         if not np.array_equal(x, y):
             at = tuple(int(i) for i in np.argwhere(x != y)[0])

@@ -7,7 +7,7 @@ is broken; `verify` raises `VerifyError` for the first.
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower.errors import VerifyError
 from vtakit.compiler.lower.verify.bindings import check_bindings, check_declared
-from vtakit.compiler.lower.verify.capacity import check_memory, check_threads, check_vectors
+from vtakit.compiler.lower.verify.capacity import check_copies, check_memory, check_threads, check_vectors
 from vtakit.compiler.lower.verify.flow import check_outputs, check_reads
 from vtakit.compiler.lower.verify.inside import check_inside
 from vtakit.compiler.lower.verify.limits import NO_LIMITS, Limits
@@ -27,6 +27,7 @@ RULES = (
     Rule("scopes", check_scopes),
     Rule("threads", check_threads),
     Rule("vectors", check_vectors),
+    Rule("copies", check_copies),
     Rule("memory", check_memory),
     Rule("reductions", check_reductions),
     Rule("disjoint writes", check_disjoint),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from vtakit.compiler.arith.comparisons import certainly_below
+from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr
@@ -10,7 +11,7 @@ from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.walk import expressions, free_vars, loads, statements
 from vtakit.compiler.lower.verify.cover import SEEN_BY, covered
-from vtakit.compiler.lower.verify.program import Program, Site, is_opaque
+from vtakit.compiler.lower.verify.program import Program, Site, conjuncts, is_opaque
 from vtakit.compiler.lower.verify.report import Broken
 
 
@@ -39,14 +40,15 @@ def _once(program: Program, site: Site) -> Iterator[Broken]:
     home = max((program.home(region.buffer) for region in site.block.writes), default=0)
     own = any(region.buffer.scope not in SEEN_BY for region in site.block.writes)  # each thread's part may be some of the terms
     found = covered(program, site, home, together=own)
-    if found.reason:
-        yield Broken(f"block {site.block.name} is not certain to run once at each point: {found.reason}", site.block,
+    if found.reason or found.overlaps:
+        reason = found.reason or "the steps of its iterators overlap"
+        yield Broken(f"block {site.block.name} is not certain to run once at each point: {reason}", site.block,
                      "bind its iterators to sums of loop variables that splits and fuses make")
         return
     bound = {var for it in site.block.iters for var in free_vars(it.binding)}
-    conditions = {var for condition in site.conditions() for var in free_vars(condition)}
+    fixed = {c.a for whole in site.conditions() for c in conjuncts(whole) if isinstance(c, ir.EQ) and isinstance(c.a, ir.Var)}
     for loop in site.loops_inside(home):
-        if loop.var not in bound and loop.var not in conditions and not program.analyzer.prove(loop.extent <= 1):
+        if loop.var not in bound and loop.var not in fixed and not program.analyzer.prove(loop.extent <= 1):
             yield Broken(f"block {site.block.name} adds up the same terms in every iteration of the loop {loop.var}", loop,
                          "let an iterator depend on the loop, or move the block out of it")
 

@@ -62,6 +62,18 @@ def check_vectors(program: Program) -> Iterator[Broken]:
                     break
 
 
+def check_copies(program: Program) -> Iterator[Broken]:
+    """A loop whose iterations become copies of its body, unrolled or of virtual threads, has a constant number of them."""
+    for loop, _ in program.loops:
+        virtual = loop.kind is LoopKind.THREAD and not loop.thread.startswith(("blockIdx", "threadIdx"))
+        if (loop.kind is LoopKind.UNROLLED or virtual) and extent_of(loop) is None:
+            word, verb = (f"{loop.thread} loop", "bind") if virtual else ("unrolled loop", "unroll")
+            yield Broken(
+                f"the {word} {loop.var} has {loop.extent} iterations, which is no constant", loop,
+                f"split it by a constant factor and {verb} the inner loop",
+            )
+
+
 def check_memory(program: Program) -> Iterator[Broken]:
     """Memory of a scope that is in use at one time fits the device."""
     for scope, most in program.limits.scope_bytes.items():

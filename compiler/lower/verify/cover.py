@@ -8,7 +8,7 @@ from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
-from vtakit.compiler.ir.values import const
+from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, substitute
 from vtakit.compiler.lower.verify.digit import NotAffineError
 from vtakit.compiler.lower.verify.digits import Digits
@@ -24,12 +24,14 @@ class Covered:
 
     reason : why that is not known, or ""
     incomplete : why the reduction iterators may not take all their values, or ""
+    overlaps : whether the block may run more than once at a point
     """
 
     def __init__(self, program: Program, site: Site, depth: int, seen_by: tuple[str, ...], together: bool) -> None:
         self.program, self.site = program, site
         self.first: dict[Var, Expr] = {}
         self.last: dict[Var, Expr] = {}
+        self.step: dict[Var, int] = {}
         self.ends: dict[Var, list[Expr]] = {}
         self.reason = self.incomplete = ""
         extents = {
@@ -52,7 +54,7 @@ class Covered:
         for it in site.block.iters:
             try:
                 of = inner if it.kind is IterKind.REDUCE else every
-                first, count, ends, digits = of.values(it.binding)
+                first, count, ends, digits, self.step[it.var] = of.values(it.binding)
             except NotAffineError as error:
                 self.reason = f"{it.var} = {it.binding} has {error}"
                 if it.kind is IterKind.REDUCE:
@@ -61,13 +63,15 @@ class Covered:
             indices.append(digits)
             self.ends[it.var] = [a.emit(end, it.var.dtype) for end in ends]
             self.first[it.var] = a.emit(first, it.var.dtype)
-            self.last[it.var] = a.emit(first.plus(count).shifted(-1), it.var.dtype)
-            if it.kind is IterKind.REDUCE and (ends or not self._is_whole(it.dom.min, it.dom.extent, first, count)):
+            self.last[it.var] = a.emit(first.plus(count.shifted(-1), self.step[it.var]), it.var.dtype)
+            whole = self.step[it.var] == 1 and not ends and self._is_whole(it.dom.min, it.dom.extent, first, count)
+            if it.kind is IterKind.REDUCE and not whole:
                 self.incomplete = f"{it.var} takes {a.emit(count, it.var.dtype)} of its {it.dom.extent} values"
         if not self.reason:
-            reason = dependence(a, indices)
+            reason = dependence(a, indices, every.sums | inner.sums)
             if reason:
                 self.reason = f"the iterators do not run independently: {reason}"
+        self.overlaps = every.overlaps or inner.overlaps
         self.reason = self.reason or self._left_over([c for c in every.left() if c in inner.left()], set(extents))
 
     def _is_whole(self, low: Expr, extent: Expr, first: Linear, count: Linear) -> bool:
@@ -88,8 +92,10 @@ class Covered:
             variables = free_vars(condition) & moving
             if not variables:
                 self.still.append(condition)
-            elif not variables <= idle or not self.program.analyzer.prove(substitute(condition, chosen)):
+            elif not variables <= idle:
                 return f"the condition {condition}"
+            elif not self.program.analyzer.prove(fixed := substitute(condition, chosen)):
+                self.still.append(fixed)
         return ""
 
     def holds(self, write: Access, box: Sequence[tuple[Expr, Expr]], holding: Sequence[Expr]) -> bool:
@@ -107,7 +113,12 @@ class Covered:
             if var is None:
                 goals += [offset <= first, last <= offset + (range_.extent - 1)]
                 continue
-            if not a.prove(times <= range_.extent):
+            step = self.step[var]
+            if step > 1:
+                one = int_value(times) == 1 and ir.same(first, last)
+                if not one or not a.prove_equal((first - offset - self.first[var]) % step, 0):
+                    return False
+            elif not a.prove(times <= range_.extent):
                 return False  # it leaves elements out
             goals += [self.first[var] * times + offset <= first, last <= self.last[var] * times + offset + (range_.extent - 1)]
             goals += [(last - offset) // times < end for end in self.ends[var]]
@@ -129,6 +140,8 @@ class Covered:
         if found is None:
             return None
         var, times, offset = found
+        if var is not None and self.step[var] > 1:
+            return None
         return (offset, offset) if var is None else (self.first[var] * times + offset, self.last[var] * times + offset)
 
     def _place(self, index: Expr) -> tuple[Var | None, Expr, Expr] | None:

@@ -1,5 +1,7 @@
 """The parts of an index: digits of loop variables, and the conditions that limit their sums."""
 
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from vtakit.compiler.arith.linear import Atom, Linear, constant
@@ -10,7 +12,7 @@ Key = tuple[int, frozenset[tuple[Atom, int]]]
 
 
 class Digit(NamedTuple):
-    """``times * (source // lower % extent)``."""
+    """``times * (source // lower % width)`` where that is below the extent."""
 
     times: Linear
     source: Key
@@ -18,6 +20,7 @@ class Digit(NamedTuple):
     total: Linear  # how many values the source takes
     lower: Linear
     extent: Linear
+    width: Linear
 
 
 class Limit:
@@ -29,12 +32,19 @@ class Limit:
 
 
 class Values(NamedTuple):
-    """Those of ``first <= index < first + number`` that are below all `ends`."""
+    """``first + step * x`` for all x from 0 to number - 1, as far as that is below all `ends`."""
 
     first: Linear
     number: Linear
     ends: list[Linear]
     digits: list[Digit]
+    step: int = 1
+
+
+def common_step(digits: Iterable[Digit]) -> int:
+    """What all steps of a sum are multiples of, where they are numbers: 3 for ``i * 3`` and ``i * 6 + j * 3``."""
+    steps = [digit.times for digit in digits]
+    return math.gcd(*[times.const for times in steps]) if not any(times.terms for times in steps) else 1
 
 
 class NotAffineError(Exception):

@@ -8,31 +8,33 @@ overlap are independent; a sum of digits whose factors fit together takes every 
 from collections.abc import Iterable, Mapping
 
 from vtakit.compiler.arith import Analyzer
-from vtakit.compiler.arith.linear import Atom, Leaf, Linear, Product, Quotient, Stride, constant
+from vtakit.compiler.arith.linear import Atom, Leaf, Linear, Quotient, constant
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.ir.walk import free_vars
-from vtakit.compiler.lower.verify.digit import ONE, Digit, Key, Limit, NotAffineError, Values
+from vtakit.compiler.ir.walk import divides
+from vtakit.compiler.lower.verify.digit import ONE, Digit, Key, Limit, NotAffineError, Values, common_step
+from vtakit.compiler.lower.verify.running import Running
 
 
-class Digits:
+class Digits(Running):
     """Indices over loops that run, with the conditions under which their iterations count.
 
     extents : the running loops' variables; every other variable stands still
     conditions : taken into account where they limit a sum of running variables, found in an index, from above
+    overlaps : whether an index may take a value more than once
     """
 
     def __init__(self, analyzer: Analyzer, extents: Mapping[Var, Expr], conditions: Iterable[Expr]) -> None:
-        self.analyzer = analyzer
-        self.extents: dict[Atom, Linear] = {analyzer.leaf(var): analyzer.linear(extent) for var, extent in extents.items()}
-        self._moves: dict[Atom, bool] = {}
-        self._marks: dict[Key, Linear] = {}
+        super().__init__(analyzer, extents)
+        self._marks: dict[Key, tuple[Linear, list[Limit]]] = {}
         self._sums: dict[Key, tuple[Var, frozenset[Atom]]] = {}
+        self.sums: dict[Key, list[Digit]] = {}  # of each sum that has a variable, by that as a source, its own digits
         self.limits: list[Limit] = []
+        self.overlaps = False
         self._others: list[Expr] = []
-        for condition in conditions:
+        for condition in sorted(conditions, key=divides):  # what divides may divide what the others limit
             limit = self._limit(condition)
             if limit is None:
                 self._others.append(condition)
@@ -43,35 +45,13 @@ class Digits:
         """The conditions that no index taken so far has used."""
         return self._others + [limit.condition for limit in self.limits if not limit.used]
 
-    def moves(self, atom: Atom) -> bool:
-        known = self._moves.get(atom)
-        if known is None:
-            match atom:
-                case Leaf():
-                    known = atom in self.extents or (not isinstance(atom.expr, Var) and any(
-                        self.analyzer.leaf(var) in self.extents for var in free_vars(atom.expr)))
-                case Stride():
-                    known = atom.var in self.extents
-                case Quotient():
-                    known = any(map(self.moves, (*atom.dividend.terms, *atom.divisor.terms)))
-                case Product():
-                    known = any(map(self.moves, atom.factors))
-                case _:
-                    known = True
-            self._moves[atom] = known
-        return known
-
-    def parted(self, x: Linear) -> tuple[Linear, Linear]:
-        """What moves of a combination, and what stands still."""
-        moving = {atom: k for atom, k in x.terms.items() if self.moves(atom)}
-        if not moving:
-            return constant(0), x
-        return Linear(moving, 0), Linear({atom: k for atom, k in x.terms.items() if atom not in moving}, x.const)
-
     def _limit(self, condition: Expr) -> Limit | None:
         if not isinstance(condition, ir.LT | ir.LE) or not condition.a.dtype.is_int or not condition.b.dtype.is_int:
             return None
-        difference = self.analyzer.linear(condition.a).plus(self.analyzer.linear(condition.b), -1)
+        sides = [self.analyzer.linear(self._with_sums(e)) for e in (condition.a, condition.b)]
+        for limit in self.limits:
+            limit.used = False  # a condition does not use it: the indices do
+        difference = sides[0].plus(sides[1], -1)
         moving, still = self.parted(difference)
         if not moving.terms:
             return None
@@ -92,15 +72,18 @@ class Digits:
         if not moving.terms:
             return Values(x, ONE, [], [])
         digits, more = self.digits(moving)
-        first, count, ends = still.plus(more), self._in_a_row(digits), []
+        step = common_step(digits)
+        count = self._in_a_row([digit._replace(times=digit.times.divided(step)) for digit in digits] if step > 1 else digits)
+        first, ends = still.plus(more), []
+        sums = moving.divided(step) if step > 1 and not moving.content() % step else moving
         for limit in self.limits:
-            if limit.sum.same(moving):
+            if limit.sum.same(sums):
                 limit.used = True
                 if self.analyzer.at_most(limit.end, count):
                     count = limit.end
                 elif not self.analyzer.at_most(count, limit.end):
-                    ends.append(still.plus(limit.end))
-        return Values(first, count, ends, digits)
+                    ends.append(still.plus(limit.end, step if sums is not moving else 1))
+        return Values(first, count, ends, digits, step)
 
     def _with_sums(self, e: Expr) -> Expr:
         """The index with a variable of its own for each sum of running loops that is divided, so that it stays one source."""
@@ -108,7 +91,7 @@ class Digits:
         if not isinstance(e, ir.FloorDiv | ir.FloorMod):
             return e
         moving, still = self.parted(self.analyzer.linear(e.a))
-        if len(moving.terms) < 2 or still.terms or still.const:
+        if still.terms or still.const or len(self.atoms(moving)) < 2:
             return e
         known = self._sums.get(moving.key)
         if known is None:
@@ -117,20 +100,32 @@ class Digits:
             except NotAffineError:
                 return e
             var = Var("sum", e.dtype)
-            known = self._sums[moving.key] = var, self._atoms(moving)
-            self.extents[self.analyzer.leaf(var)] = extent
+            known = self._sums[moving.key] = var, self.atoms(moving)
+            atom = self.analyzer.leaf(var)
+            self.extents[atom] = extent
+            self.sums[Linear({atom: 1}, 0).key] = self.digits(moving)[0]
             self.analyzer.bind(var, Range(const(0, e.dtype), self.analyzer.emit(extent, e.dtype)))
+        else:
+            self.mark(moving)  # it uses the limits again
         return e.replace(a=known[0])
 
     def mark(self, moving: Linear) -> Linear:
         """How many values a sum of running variables takes, from 0 on in a row; raises NotAffineError."""
         known = self._marks.get(moving.key)
         if known is None:
+            used = [limit for limit in self.limits if limit.used]
+            for limit in used:
+                limit.used = False
             digits, more = self.digits(moving)
             if more.terms or more.const:
                 raise NotAffineError("an offset within a division")
-            known = self._marks[moving.key] = self._mark(moving, digits)
-        return known
+            extent = self._mark(moving, digits)
+            known = self._marks[moving.key] = extent, [limit for limit in self.limits if limit.used]
+            for limit in used:
+                limit.used = True
+        for limit in known[1]:
+            limit.used = True
+        return known[0]
 
     def _mark(self, moving: Linear, digits: list[Digit]) -> Linear:
         extent = self._in_a_row(digits)
@@ -154,6 +149,7 @@ class Digits:
             for digit in rest:
                 exact = self.analyzer.is_zero(digit.times.plus(span, -1))
                 if exact or (not digit.times.terms and not span.terms and 0 < digit.times.const <= span.const):
+                    self.overlaps = self.overlaps or not exact
                     span = self.analyzer.multiply(digit.times, digit.extent.shifted(-1)).plus(span)
                     rest.remove(digit)
                     break
@@ -187,8 +183,8 @@ class Digits:
                     del terms[atom]
                 found.append(self._whole(constant(k), limit.sum))
         alone = moving.single()  # limits of a sum as a whole are the caller's
-        for atom, k in terms.items():
-            found.append(self._loop(atom, ONE) if atom is alone and atom in self.extents else self._term(atom, k))
+        for atom, times in self.by_atom(terms).items():
+            found.append(self._loop(atom, ONE) if atom is alone and atom in self.extents else self._term(atom, times))
         return found, still
 
     def _contained(self, part: Linear, terms: Mapping[Atom, int]) -> int:
@@ -201,25 +197,17 @@ class Digits:
         k, odd = ratios.pop()
         return k if not odd and k > 0 else 0
 
-    def _term(self, atom: Atom, k: int) -> Digit:
+    def _term(self, atom: Atom, times: Linear) -> Digit:
         match atom:
             case Leaf() if atom in self.extents:
-                return self._whole(constant(k), Linear({atom: 1}, 0))
+                return self._whole(times, Linear({atom: 1}, 0))
             case Quotient():
                 part, fixed = self.parted(atom.dividend)
                 if any(map(self.moves, atom.divisor.terms)):
                     raise NotAffineError("a divisor that a loop changes")
                 if not self.analyzer.is_zero(fixed):
                     raise NotAffineError("an offset within a division")
-                return self._quotient(constant(k), part, atom.divisor)
-            case Product():
-                moving = [factor for factor in atom.factors if self.moves(factor)]
-                if len(moving) == 1:
-                    times = constant(k)
-                    for factor in atom.factors:
-                        if factor is not moving[0]:
-                            times = self.analyzer.multiply(times, Linear({factor: 1}, 0))
-                    return self._term(moving[0], 1)._replace(times=times)
+                return self._quotient(times, part, atom.divisor)
         raise NotAffineError("no sum of the loops' variables, divided and taken modulo something")
 
     def _loop(self, atom: Atom, times: Linear) -> Digit:
@@ -229,7 +217,7 @@ class Digits:
             raise NotAffineError("a loop as long as another one says")
         assert isinstance(atom, Leaf)
         atoms = next((atoms for var, atoms in self._sums.values() if var is atom.expr), frozenset((atom,)))
-        return Digit(times, Linear({atom: 1}, 0).key, atoms, extent, ONE, extent)
+        return Digit(times, Linear({atom: 1}, 0).key, atoms, extent, ONE, extent, extent)
 
     def _whole(self, times: Linear, source: Linear) -> Digit:
         atom = source.single()
@@ -239,37 +227,30 @@ class Digits:
                 if limit.sum.same(source):
                     limit.used = True
                     extent = self._lesser(digit.extent, limit.end)
-                    digit = digit._replace(total=extent, extent=extent)
+                    digit = digit._replace(total=extent, extent=extent, width=extent)
             return digit
         extent = self.mark(source)
-        return Digit(times, source.key, self._atoms(source), extent, ONE, extent)
+        return Digit(times, source.key, self.atoms(source), extent, ONE, extent, extent)
 
     def _remainder(self, times: Linear, base: Linear, by: Linear) -> Digit:
         """``base % by``."""
         atom = base.single()
-        digit = self._term(atom, 1) if isinstance(atom, Quotient) else self._whole(times, base)
+        digit = self._term(atom, ONE) if isinstance(atom, Quotient) else self._whole(times, base)
         exact = self.analyzer.is_zero(self.analyzer.remainder(digit.extent, by))  # perhaps no values at all
         if not exact and not self.analyzer.at_most(by, digit.extent):
             raise NotAffineError("a remainder that does not take all its values")
-        return digit._replace(times=times, extent=by)
+        found = digit._replace(times=times, extent=by, width=by)
+        remainder = self.analyzer.remainder(base, by)
+        for limit in self.limits:
+            if limit.sum.same(remainder):
+                limit.used = True
+                found = found._replace(extent=self._lesser(found.extent, limit.end))
+        return found
 
     def _quotient(self, times: Linear, base: Linear, by: Linear) -> Digit:
         """``base // by``."""
         atom = base.single()
-        inner = self._term(atom, 1) if isinstance(atom, Quotient) else self._whole(times, base)
+        inner = self._term(atom, ONE) if isinstance(atom, Quotient) else self._whole(times, base)
         exact = self.analyzer.is_zero(self.analyzer.remainder(inner.extent, by))
         extent = self.analyzer.divide(inner.extent if exact else inner.extent.plus(by).shifted(-1), by)
-        return inner._replace(times=times, lower=self.analyzer.multiply(inner.lower, by), extent=extent)
-
-    def _atoms(self, source: Linear) -> frozenset[Atom]:
-        found: set[Atom] = set()
-        stack: list[Atom] = [*source.terms]
-        while stack:
-            atom = stack.pop()
-            if atom in self.extents:
-                found.add(atom)
-            elif isinstance(atom, Quotient):
-                stack += [*atom.dividend.terms, *atom.divisor.terms]
-            elif isinstance(atom, Product):
-                stack += atom.factors
-        return frozenset(found)
+        return inner._replace(times=times, lower=self.analyzer.multiply(inner.lower, by), extent=extent, width=extent)

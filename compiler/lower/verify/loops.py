@@ -1,12 +1,14 @@
 """Rules about loops whose iterations run together: parallel, vectorised and thread loops."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from vtakit.compiler.arith import linear_coefficients
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
-from vtakit.compiler.ir.expr import Var
+from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.stmt import LoopKind
+from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import free_vars
 from vtakit.compiler.lower.verify.program import Program, Site, effects, extent_of, meet
 from vtakit.compiler.lower.verify.report import Broken
@@ -32,7 +34,7 @@ def check_reductions(program: Program) -> Iterator[Broken]:
             used = free_vars(it.binding)
             for loop in site.loops:
                 word = kind_of(loop)
-                if loop.var in used and word and not _is_own_part(site, loop):
+                if loop.var in used and word and not (_is_own_part(site, loop) or _apart(program, site, loop)):
                     what = "adds up terms" if it.kind is IterKind.REDUCE else "takes the steps of a scan"
                     yield Broken(
                         f"the {word} loop {loop.var} {what} of block {site.block.name}, through its iterator {it.var}, "
@@ -40,6 +42,36 @@ def check_reductions(program: Program) -> Iterator[Broken]:
                         "run it serially, bind it to threadIdx for a reduction across threads, or use rfactor"
                         if it.kind is IterKind.REDUCE else "run it serially",
                     )
+
+
+def _apart(program: Program, site: Site, loop: st.For) -> bool:
+    """Whether a data iterator differs between any two of the loop's iterations: then they add to different elements.
+
+    The length of an inner loop may depend on the loop, as where a row of a triangle is split into a number of parts.
+    """
+    inside = site.loops[site.loops.index(loop):]
+    for it in site.block.iters:
+        if it.kind is not IterKind.DATA or loop.var not in free_vars(it.binding):
+            continue
+        found = linear_coefficients(it.binding, [other.var for other in inside], program.analyzer)
+        if found is None:
+            continue
+        step, spread = int_value(found.coefficients[0]), _spread(found.coefficients[1:], inside[1:])
+        if step is not None and spread is not None and abs(step) > spread:
+            return True
+    return False
+
+
+def _spread(coefficients: Sequence[Expr], loops: Sequence[st.For]) -> int | None:
+    """How far apart two values of a sum of loop variables may be; None if that is no constant."""
+    total = 0
+    for times, count in zip(map(int_value, coefficients), map(extent_of, loops), strict=True):
+        if times == 0:
+            continue
+        if times is None or count is None:
+            return None
+        total += abs(times) * max(count - 1, 0)
+    return total
 
 
 def _is_own_part(site: Site, loop: st.For) -> bool:

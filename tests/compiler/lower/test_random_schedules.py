@@ -3,14 +3,14 @@
 import pytest
 import schedule_fuzz
 
-from vtakit.compiler.lower.verify import RULES
+from vtakit.compiler.lower import LOWER_RULES, RULES
 
 
 @pytest.mark.parametrize("start", range(0, 120, 30))
 def test_random_schedules_compute_what_the_operator_does(start):
     counts = schedule_fuzz.fuzz(start, 30)
     assert counts[""] >= 15, "most random schedules run"
-    assert {name for name in counts if "Schedule" not in name} <= {"", "lower", *(rule.name for rule in RULES)}
+    assert {name for name in counts if "Schedule" not in name} <= {"", *LOWER_RULES, *(rule.name for rule in RULES)}
 
 
 def forget_guards(monkeypatch):

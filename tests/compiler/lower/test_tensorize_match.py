@@ -184,7 +184,7 @@ def test_other_operations_are_refused_with_both_bodies():
     *_, inner, _, _ = s[C].tile("i", "j", "k", ROWS, COLUMNS, DEPTH)
     s[C].tensorize(inner, gemm())
     refused(s, [A, B, C], """\
-tensorize of C's loop i_inner by gemm: what the loops compute,
+tensorize: C's loop i_inner by gemm: what the loops compute,
     C = sum(A[i, k] + B[j, k], axis=[k])
 is not what the intrinsic does,
     y = sum(w[p, r] * x[q, r], axis=[r])
@@ -214,7 +214,7 @@ def test_a_guard_that_depends_on_an_inner_loop_is_refused():
     *_, inner, _, _ = s[C].tile("i", "j", "k", ROWS, COLUMNS, DEPTH)
     s[C].tensorize(inner, gemm())
     assert first_line(s, [A, B, C]) == (
-        "tensorize of C's loop i_inner by gemm: the condition i_outer * 4 + i_inner < 10 guards single elements of its tile",
+        "tensorize: C's loop i_inner by gemm: the condition i_outer * 4 + i_inner < 10 guards single elements of its tile",
         "hint: split evenly, or compute a tensor of whole tiles from padded operands, and copy the part that is needed")
 
 
@@ -223,12 +223,12 @@ def test_what_else_does_not_fit_is_refused():
     A, B, C, s = matmul(dtype="float64")
     *_, inner, _, _ = s[C].tile("i", "j", "k", ROWS, COLUMNS, DEPTH)
     s[C].tensorize(inner, gemm())
-    assert first_line(s, [A, B, C])[0] == "tensorize of C's loop i_inner by gemm: what the loops compute,"
+    assert first_line(s, [A, B, C])[0] == "tensorize: C's loop i_inner by gemm: what the loops compute,"
     A, B, C, s = matmul()
     *_, inner, _, _ = s[C].tile("i", "j", "k", ROWS, 12, DEPTH)
     s[C].tensorize(inner, gemm())
     assert first_line(s, [A, B, C]) == (
-        "tensorize of C's loop i_inner by gemm: the loops cover 4 × 12 elements, the intrinsic 4 × 8",
+        "tensorize: C's loop i_inner by gemm: the loops cover 4 × 12 elements, the intrinsic 4 × 8",
         "hint: split to the intrinsic's extents")
     for intrin, truth in (
         (gemm(scope="acc"), "the operand w is in the scope acc, but A is in global"),
@@ -238,7 +238,7 @@ def test_what_else_does_not_fit_is_refused():
         A, B, C, s = matmul()
         *_, inner, _, _ = s[C].tile("i", "j", "k", ROWS, COLUMNS, DEPTH)
         s[C].tensorize(inner, intrin)
-        assert first_line(s, [A, B, C])[0] == f"tensorize of C's loop i_inner by gemm: {truth}"
+        assert first_line(s, [A, B, C])[0] == f"tensorize: C's loop i_inner by gemm: {truth}"
 
 
 def test_a_stage_within_the_intrinsic_is_refused():
@@ -248,7 +248,7 @@ def test_a_stage_within_the_intrinsic_is_refused():
     s[C].tensorize(inner, gemm())
     s[cache].compute_at(s[C], last)
     assert first_line(s, [A, B, C])[0] == (
-        "tensorize of C's loop i_inner by gemm: A_local is computed within k_inner, which the intrinsic replaces")
+        "tensorize: C's loop i_inner by gemm: A_local is computed within k_inner, which the intrinsic replaces")
 
 
 def test_an_uneven_result_is_computed_in_whole_tiles_and_copied():

@@ -7,6 +7,7 @@ import pytest
 from lower_support import copies
 
 from vtakit import te
+from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.calls import effect
@@ -167,6 +168,28 @@ def test_bindings_terms_added_twice():
         "bindings: block C adds up the same terms in every iteration of the loop o; let an iterator depend on the loop, or move "
         "the block out of it"
     )
+
+
+def sum_of(binding, n: int, where=lambda o, k: TRUE) -> st.Function:
+    """C[0] = sum of terms that two loops, over 4 and 2, make."""
+    c = buffer("C", 1)
+    init = block("C_init", [], lambda: store(c, [0], 0))
+    return function(A, c, body=st.seq(init, loop("o", 4, lambda o: loop("k", 2, lambda k: block(
+        "C", [(n, REDUCE, binding(o, k))], lambda v: store(c, [0], c[0] + A[v]), where=lambda v: where(o, k),
+    )))))
+
+
+def test_bindings_a_condition_pins_a_loop_only_where_it_says_its_value():
+    verify(sum_of(lambda o, k: k, 2, lambda o, k: ir.EQ(o, const(0, I32))))
+    assert broken(sum_of(lambda o, k: k, 2, lambda o, k: o < 2)).startswith(
+        "bindings: block C adds up the same terms in every iteration of the loop o;")
+
+
+def test_bindings_steps_that_overlap():
+    verify(sum_of(lambda o, k: o * 2 + k, 8))
+    assert broken(sum_of(lambda o, k: k * 3 + o, 7)) == (
+        "bindings: block C is not certain to run once at each point: the steps of its iterators overlap; bind its iterators to "
+        "sums of loop variables that splits and fuses make")
 
 
 def test_bindings_that_are_no_sum_of_loops():
@@ -409,6 +432,21 @@ def test_statement_49_vector_width(most, message):
         assert broken(program, Limits(vector_bytes=most)) == message
     else:
         verify(program, Limits(vector_bytes=most))
+
+
+@pytest.mark.parametrize(("kind", "thread", "found"), [
+    (LoopKind.UNROLLED, "", "the unrolled loop i has n iterations"),
+    (LoopKind.THREAD, "vthread", "the vthread loop i has n iterations"),
+])
+def test_copies_of_a_body_are_of_a_known_number(kind, thread, found):
+    n, i = Var("n", size=True), Var("i")
+    a, c = Buffer("A", (n,), I32), Buffer("C", (n,), I32)
+    body = block("C", [(8, DATA, i)], lambda v: store(c, [v], a[v] + 1))
+    body = body.replace(iters=tuple(it._replace(dom=Range(const(0, I32), n)) for it in body.iters))
+    word = "bind" if thread else "unroll"
+    assert broken(function(a, c, body=st.For(i, n, body, kind, thread))) == (
+        f"copies: {found}, which is no constant; split it by a constant factor and {word} the inner loop")
+    verify(copy_over(kind=kind, thread=thread))
 
 
 def test_double_buffers_need_twice_the_memory():
