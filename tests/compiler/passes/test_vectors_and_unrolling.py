@@ -144,6 +144,15 @@ def test_a_pragma_affects_only_its_own_loop():
     assert len(of_kind(after, st.Store)) == 5
 
 
+def test_a_pragma_may_be_a_constant_and_nothing_else():
+    def asked(value):
+        return function([A, B], loop(i, 4, store(B, i, A[i]), auto_unroll_max_step=value))
+    assert not of_kind(unroll(asked(IntImm(4))), st.For)
+    says = "loop 'i' has the pragma auto_unroll_max_step with the value 'four': give a whole number"
+    with pytest.raises(PassError, match=f"^{says}\n"):
+        unroll(asked("four"))
+
+
 def test_copies_have_variables_of_their_own():
     own = buffer("Own", 2, scope="local")
     f = function([A, B], loop(j, 2, st.Allocate(own, loop(i, 2, store(own, i, A[i]), store(B, j * 2 + i, own[i]))),
