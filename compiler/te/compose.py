@@ -26,15 +26,22 @@ def decl_buffer(
     elem_offset : elements that the address is before the first element, or a variable where any will do
     offset_factor : with a value above 1 and no `elem_offset`, the offset is some multiple of it
     data : must be None; a buffer has an address of its own
+    data_alignment : bytes that the address is a multiple of; -1 for the default, 0 for any
+    Raises ExpressionError for parts that do not fit.
     """
     if data is not None:
         raise ExpressionError(f"decl_buffer {name!r}: data is given by the caller of the program, so leave it None")
     if elem_offset is None and offset_factor > 1:
         elem_offset = Var(f"{name}_offset")
-    return Buffer(
-        name, extents(shape, name), _dtype(dtype), scope_name(scope), strides=tuple(strides or ()), align=data_alignment,
-        offset=elem_offset,
-    )
+    if not isinstance(data_alignment, int) or data_alignment < -1:
+        raise ExpressionError(f"decl_buffer {name!r}: the alignment is {data_alignment!r}: give a number of bytes")
+    try:
+        return Buffer(
+            name, extents(shape, name), _dtype(dtype), scope_name(scope), strides=tuple(strides or ()),
+            align=64 if data_alignment == -1 else data_alignment, offset=elem_offset,
+        )
+    except (TypeError, ValueError) as error:  # of the strides, for one
+        raise ExpressionError(str(error)) from None
 
 
 def scope_name(scope: Any) -> str:

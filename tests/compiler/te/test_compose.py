@@ -112,6 +112,14 @@ def test_an_extern_hands_on_whole_buffers():
     np.testing.assert_array_equal(got, x + 3)
 
 
+def test_what_makes_no_buffer_is_refused():
+    assert [te.decl_buffer((4,), data_alignment=align).align for align in (-1, 0, 16)] == [64, 0, 16]
+    with refused("decl_buffer 'b': the alignment is -3: give a number of bytes"):
+        te.decl_buffer((4,), name="b", data_alignment=-3)
+    with refused("buffer 'b' has 2 dimensions but 1 strides: give one a dimension, or none"):
+        te.decl_buffer((3, 4), name="b", strides=[1])
+
+
 def test_what_makes_no_extern_is_refused():
     A, B = te.placeholder((4,), name="A"), te.placeholder((4,), "int8", "B")
     with refused("extern 'extern': give dtype=, since its inputs' types (float32, int8) do not settle it"):
