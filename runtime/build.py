@@ -9,6 +9,7 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Var
 from vtakit.compiler.lower import Limits, lower
+from vtakit.compiler.lower.function import shallow
 from vtakit.compiler.passes import lower_late
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
@@ -31,7 +32,8 @@ def build(
 
     Raises LowerError or VerifyError for a schedule that no correct program can be made of, CodegenError for a target.
     """
-    if isinstance(target, str) and target != "llvm":
+    if not isinstance(target, Target) and target != "llvm":
         raise CodegenError(f"{target!r} is no target: use 'llvm', or a Target of vtakit.compiler.codegen.llvm.target")
-    low = lower_late(lower(schedule, args, name, binds=binds or {}, limits=limits))
-    return cpu.build(low, target if isinstance(target, Target) else None, packed=packed, libraries=libraries)
+    with shallow(name):
+        low = lower_late(lower(schedule, args, name, binds=binds or {}, limits=limits))
+        return cpu.build(low, target if isinstance(target, Target) else None, packed=packed, libraries=libraries)

@@ -17,7 +17,7 @@ from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.ops import all_of as all
 from vtakit.compiler.ir.ops import any_of as any
 from vtakit.compiler.ir.ops import if_then_else, select, truncdiv, truncmod
-from vtakit.compiler.ir.values import cast, const
+from vtakit.compiler.ir.values import cast
 from vtakit.compiler.schedule.errors import ScheduleError
 from vtakit.compiler.schedule.nest import nest_text
 from vtakit.compiler.schedule.save import load_schedule, save_schedule
@@ -44,6 +44,7 @@ from vtakit.compiler.te.math import (
     call_pure_extern,
     ceil,
     clz,
+    const,
     copysign,
     cos,
     cosh,

@@ -101,6 +101,8 @@ def decl_tensor_intrin(
     for param in params:
         if not isinstance(param, Var):
             raise ExpressionError(f"{where}: the scalar parameter {param!r} is no variable: make one with te.var")
+    if not callable(fcompute):
+        raise ExpressionError(f"{where}: {fcompute!r} is no function of the inputs' and the outputs' buffers")
     count = len(made.input_tensors)
     result = fcompute(buffers[:count], buffers[count:], *([list(params)] if params else []))
     parts = tuple(result) if isinstance(result, tuple | list) else (result,)

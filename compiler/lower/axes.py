@@ -176,6 +176,9 @@ def _unfuse(fused: Interval, relation: Fuse, extents: Mapping[IterVar, Expr], an
         inner = analyzer.simplify(fused.min % width)
         return outer, Interval(inner, inner)
     size = analyzer.simplify(fused.max - fused.min + 1)
+    count = int_value(size)
+    if count is not None and count < 1:  # what a prefetch asks for beyond the end
+        return outer, everything
     none = const(0, width.dtype)
     if analyzer.prove_equal(width % size, none) and analyzer.prove_equal(fused.min % size, none):
         start = analyzer.simplify(fused.min % width)  # aligned: it does not go across the end of a row

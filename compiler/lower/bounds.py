@@ -249,7 +249,7 @@ class Bounds:
             return const(0, leaf.var.dtype)  # the update has loops of its own over the other dimensions
         if is_launch(tag):
             return self._thread(plan, leaf, tag, extent)
-        if int_value(extent) == 1 and not tag:
+        if int_value(extent) == 1 and not tag and not plan.stage.note(leaf).pragmas:
             return const(0, leaf.var.dtype)
         return loop_var(leaf)  # not the axis's own variable: that counts from the axis's first value, a loop from 0
 

@@ -16,6 +16,8 @@ LOWER_RULES = {
     "thread lengths": "a thread axis has one length in a kernel",
     "thread reductions": "a reduction across threads has its own loops innermost, and none that takes both data and terms",
     "states": "computes make the states of a scan",
+    "prefetch": "what is prefetched is read by the stage, and made outside of the loop that runs ahead",
+    "depth": "expressions and stages are nested no deeper than Python calls functions",
     "tensorize": "the loops compute what the intrinsic does, on operands in the memory that it declares",
 }
 

@@ -1,6 +1,8 @@
 """The whole way from a schedule to a function in block form."""
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.ir.buffer import Buffer
@@ -31,6 +33,10 @@ def lower(
 
     Raises LowerError for a schedule that no program can be made of, VerifyError for a program that breaks a rule.
     """
+    if not isinstance(schedule, Schedule):
+        raise LowerError("arguments", f"{schedule!r} is no schedule", "make one of the results with te.create_schedule")
+    if not isinstance(args, Sequence):
+        raise LowerError("arguments", f"the arguments of {name!r} are {args!r}", "give a list of tensors, variables and buffers")
     given: dict[Tensor, Buffer] = dict(binds)
     params: list[Buffer | Var] = []
     for arg in args:
@@ -40,6 +46,16 @@ def lower(
             params.append(arg)
         else:
             raise LowerError("arguments", f"the argument {arg!r} of {name!r} is no tensor, variable or buffer", "leave it out")
+        if params[-1] in params[:-1]:
+            raise LowerError("arguments", f"the argument {arg.name} of {name!r} is given twice", "give each once")
+    with shallow(name):
+        return _lower(schedule, given, params, name, limits, check=check)
+
+
+def _lower(
+    schedule: Schedule, given: dict[Tensor, Buffer], params: Sequence[Buffer | Var], name: str, limits: Limits | None, *,
+    check: bool,
+) -> Function:
     analyzer = Analyzer()
     plans = Plans(schedule)
     for tensor in given:
@@ -54,3 +70,17 @@ def lower(
     if check:
         verify(function, limits)
     return function
+
+
+@contextmanager
+def shallow(name: str) -> Iterator[None]:
+    """Walks over a program go as deep as its expressions and statements: what is deeper than Python goes is a LowerError."""
+    try:
+        yield
+    except RecursionError:
+        raise LowerError(
+            "depth",
+            f"an expression of {name!r}, or its stages one within another, are nested deeper than Python calls functions",
+            "compute parts as tensors of their own, inline fewer stages, or call sys.setrecursionlimit with more than "
+            f"{sys.getrecursionlimit()}",
+        ) from None

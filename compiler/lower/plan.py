@@ -9,6 +9,7 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.walk import map_expr, subexpressions, substitute
 from vtakit.compiler.lower.errors import LowerError
+from vtakit.compiler.lower.selects import safe_selects
 from vtakit.compiler.schedule.data import StageData
 from vtakit.compiler.schedule.relations import AttachKind
 from vtakit.compiler.schedule.schedule import Schedule
@@ -149,6 +150,7 @@ class Plans:
                         f"{tensor.op.name} is inlined, but {stage.label}, which reads it, has no expression to put it in",
                         f"compute {tensor.op.name} at the root", *([(inlined, "stage")] if inlined else []), (stage, "body"),
                     )
+        plan.body = safe_selects(plan.body, plan.op.root_iter_vars)
         if stage.attach.kind is AttachKind.INLINE:
             if not isinstance(plan.op, ComputeOp) or plan.op.reduce_axis:
                 what = "a reduction" if isinstance(plan.op, ComputeOp) else "no expression"

@@ -11,6 +11,7 @@ from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.ops import maximum, minimum
 from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.lower.axes import ceil_div, pass_intervals
+from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.plan import Plan
 from vtakit.compiler.schedule.relations import Prefetch
 from vtakit.compiler.te.operation import ComputeOp
@@ -30,6 +31,16 @@ def prefetches(nests: "Nests", plan: Plan, leaf: IterVar) -> Iterator[st.Stmt]:
 
 def _prefetch(nests: "Nests", plan: Plan, leaf: IterVar, item: Prefetch) -> st.Stmt:
     """``for each line of the region: prefetch(address)``; indices beyond the tensor become its last."""
+    plans = nests.bounds.plans
+    maker = plans.maker(item.tensor)
+    reads = [load for load in plan.reads() if load.tensor == item.tensor or (maker and plans.maker(load.tensor) is maker)]
+    asked, mark = f"{plan.stage.label} prefetches {item.tensor.name}, which", (plan.stage, leaf)
+    if not reads:
+        raise LowerError("prefetch", f"{asked} it reads no more since that was cached or inlined",
+                         "cache and inline first, then prefetch what is read", mark)
+    if maker and any(level == (plan, leaf) for level in maker.outside()):
+        raise LowerError("prefetch", f"{asked} is computed anew in each iteration of {leaf.name}",
+                         f"prefetch what is there before the loop, or compute {item.tensor.name} outside of it", mark)
     a = nests.analyzer
     leaves: dict[IterVar, Interval] = {}
     fixed = True
@@ -45,8 +56,6 @@ def _prefetch(nests: "Nests", plan: Plan, leaf: IterVar, item: Prefetch) -> st.S
         for axis in plan.op.root_iter_vars if (steps := found[axis])
     }
     buffer, origin = nests.memory.of(item.tensor)
-    maker = nests.bounds.plans.maker(item.tensor)
-    reads = [load for load in plan.reads() if nests.bounds.plans.maker(load.tensor) is maker]
     index: list[Expr] = []
     loops: list[tuple[Var, Expr]] = []
     for d, extent in enumerate(buffer.shape):

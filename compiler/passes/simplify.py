@@ -146,7 +146,7 @@ class _Simplifier:
         extent = self.index(s.extent)
         if self.analyzer.bounds(extent).hi <= 0:
             return NOTHING
-        if value_of(extent) == 1 and s.kind is not LoopKind.THREAD:
+        if value_of(extent) == 1 and s.kind is not LoopKind.THREAD and not s.notes:
             self.known[s.var] = IntImm(0, s.var.dtype)
             return self.stmt(s.body)
         self.order[s.var] = len(self.order)

@@ -1,7 +1,7 @@
 """Loops as copies of their bodies."""
 
 from vtakit.compiler.ir import stmt as st
-from vtakit.compiler.ir.expr import IntImm
+from vtakit.compiler.ir.expr import Expr, IntImm
 from vtakit.compiler.ir.stmt import Function, LoopKind, Stmt
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import statements, substitute_stmt
@@ -18,7 +18,7 @@ def unroll(function: Function, auto_steps: int = 0) -> Function:
 
     auto_steps : a serial loop whose copies have at most so many leaves is unrolled, if all loops in it were; the pragma
                  `AUTO_STEPS` on a loop says it for that loop and those in it
-    Raises PassError for an unrolled loop whose extent is not constant.
+    Raises PassError for an unrolled loop whose extent is not constant, and a pragma whose value is no whole number.
     """
     return function._replace(body=_Unroller(function, auto_steps).stmt(function.body))
 
@@ -31,7 +31,7 @@ class _Unroller:
         if not isinstance(s, st.For):
             return s.rebuild(self.stmt, lambda e: e)
         around = self.auto_steps
-        self.auto_steps = int(s.notes.get(AUTO_STEPS, around))
+        self.auto_steps = self._asked(s, around)
         body = self.stmt(s.body)
         extent, explicit = int_value(s.extent), s.kind is LoopKind.UNROLLED
         if explicit and extent is None:
@@ -46,6 +46,17 @@ class _Unroller:
             return s.replace(body=body, notes=notes) if len(notes) < len(s.notes) else s.replace(body=body)
         copies = [body, *(renewed(body) for _ in range(extent - 1))]
         return st.seq(*[substitute_stmt(copy, {s.var: IntImm(i, s.var.dtype)}) for i, copy in enumerate(copies)])
+
+    def _asked(self, s: st.For, around: int) -> int:
+        """How many steps the loop's pragma allows, or else that of the loop around."""
+        given = s.notes.get(AUTO_STEPS, around)
+        number = int_value(given) if isinstance(given, Expr) else given
+        if not isinstance(number, int):
+            raise PassError(
+                f"loop {s.var.name!r} has the pragma {AUTO_STEPS} with the value {given!r}: give a whole number",
+                self.function, s,
+            )
+        return number
 
     def _is_small(self, body: Stmt, extent: int) -> bool:
         inside = [*statements(body)]

@@ -52,12 +52,15 @@ def _stage(schedule: "Schedule", of: Any) -> Stage:
     return of if isinstance(of, Stage) else schedule[of]
 
 
-def cache_write(schedule: "Schedule", tensors: Sequence[Tensor], scope: Any) -> list[Tensor]:
+def cache_write(schedule: "Schedule", tensors: Sequence[Any], scope: Any) -> list[Tensor]:
     """`Schedule.cache_write`, of all outputs of one operation."""
     name = scope_name(scope)
-    asked = f"cache_write({', '.join(tensor.name for tensor in tensors)}, {name!r})"
+    asked = f"cache_write({', '.join(str(getattr(tensor, 'name', tensor)) for tensor in tensors)}, {name!r})"
     if not tensors:
         raise ScheduleError(f"{asked}: no tensor is given: give the outputs of one stage")
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise ScheduleError(f"{asked}: {tensor!r} is no tensor: give what a stage makes, all of its outputs")
     stage = schedule[tensors[0]]
     op = stage.op
     if not isinstance(op, ComputeOp):

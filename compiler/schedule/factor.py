@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 def rfactor(schedule: "Schedule", tensor: Tensor, axis: IterVar | str, factor_axis: int) -> list[Tensor]:
     """`Schedule.rfactor`."""
     stage = schedule[tensor]
+    whole = isinstance(factor_axis, int) and not isinstance(factor_axis, bool)
 
     def asked() -> str:
         name = stage.axis_labels.get(axis, axis.name) if isinstance(axis, IterVar) else axis
-        return f"rfactor({tensor.name}, {name}{f', factor_axis={factor_axis}' if factor_axis else ''})"
+        return f"rfactor({tensor.name}, {name}{'' if whole and not factor_axis else f', factor_axis={factor_axis!r}'})"
 
     op = stage.op
     if not isinstance(op, ComputeOp) or not op.reduce_axis:
@@ -49,7 +50,7 @@ def rfactor(schedule: "Schedule", tensor: Tensor, axis: IterVar | str, factor_ax
         if at is not None and at.kind is IterKind.REDUCE:
             refuse(stage, asked(), f"{held.label} is computed within {stage.axis_labels[at]}, whose loop goes to the new stage",
                    "use rfactor first", at)
-    place = factor_axis if factor_axis >= 0 else len(op.axis) + 1 + factor_axis
+    place = -1 if not whole else factor_axis if factor_axis >= 0 else len(op.axis) + 1 + factor_axis
     if not 0 <= place <= len(op.axis):
         truth = f"the new tensor has {len(op.axis) + 1} dimensions"
         refuse(stage, asked(), truth, f"give factor_axis from 0 to {len(op.axis)}", "body")

@@ -52,16 +52,26 @@ class LoopPrimitives(Checks):
 
     def _split_size(self, given: Any, word: str, axis: IterVar, asked: Any) -> Expr:
         cure = f"give a {word} of at least 1: a number, or an expression of sizes"
-        try:
-            size = wrap(given)
-        except TypeError:
+        size = self._number(given)
+        if size is None:
             refuse(self, asked(), f"the {word} {given!r} is no number", cure, axis)
         number = int_value(size)
         if not size.dtype.is_int:
             refuse(self, asked(), f"the {word} {size} is a {size.dtype}", cure, axis)
         if number is not None and number < 1:
             refuse(self, asked(), f"the {word} is {size}, but a loop has at least one iteration", cure, axis)
+        if number is not None and number > axis.dtype.max:
+            truth = f"the {word} {number} is no {axis.dtype}, which counts the loop"
+            refuse(self, asked(), truth, f"give a smaller {word}", axis)
         return const(number, axis.dtype) if number is not None else size
+
+    @staticmethod
+    def _number(given: Any) -> Expr | None:
+        """A number or an expression of sizes; None for anything else, such as a tensor."""
+        try:
+            return wrap(given)
+        except (TypeError, ValueError):
+            return None
 
     def fuse(self, *axes: IterVar | str) -> IterVar:
         """Replace adjacent loops, given outermost first, by one over all their iterations, and return it.
@@ -247,11 +257,17 @@ class LoopPrimitives(Checks):
             return self.call("prefetch", getattr(tensor, "name", repr(tensor)), axis, str(offset))
 
         leaf = self.leaf(axis, asked)
+        ahead = self._number(offset)
+        if ahead is None or not ahead.dtype.is_int:
+            truth = f"the offset {offset!r} is no number of iterations"
+            refuse(self, asked(), truth, "give a whole number, or an expression of sizes", leaf)
         if not isinstance(tensor, Tensor) or not self.schedule.read_as(self, tensor):
             reads = ", ".join(item.name for item in self.op.input_tensors) or "nothing"
             refuse(self, asked(), f"{self.label} does not read it", f"prefetch what it reads: {reads}", "body")
+        if not isinstance(self.op, ComputeOp):
+            refuse(self, asked(), f"{self.label} is no compute", "prefetch in the stage of a te.compute", "body")
         notes = self.note(leaf)
-        self.notes[leaf] = notes._replace(prefetches=(*notes.prefetches, Prefetch(tensor, wrap(offset))))
+        self.notes[leaf] = notes._replace(prefetches=(*notes.prefetches, Prefetch(tensor, ahead)))
         label = self.schedule.tensor_label(tensor)
         self.record("prefetch", {"tensor": label, "axis": self.axis_labels[leaf], "offset": self.plain(offset)})
 
@@ -267,7 +283,7 @@ class LoopPrimitives(Checks):
             return self.call("tensorize", axis, name if isinstance(name, str) else repr(intrin))
 
         leaf = self.leaf(axis, asked)
-        if not isinstance(name, str) or not hasattr(intrin, "op"):
+        if not isinstance(name, str) or not hasattr(intrin, "scalar_params"):
             refuse(self, asked(), f"{intrin!r} is no tensor intrinsic", "make one with te.decl_tensor_intrin", leaf)
         if not isinstance(self.op, ComputeOp):
             refuse(self, asked(), f"{self.label} is no compute", "tensorize the stage of a te.compute", "body")

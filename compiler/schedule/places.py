@@ -173,7 +173,7 @@ class PlacePrimitives(Checks):
 
         Raises ScheduleError for anything that is no thread axis.
         """
-        given = (threads,) if isinstance(threads, IterVar) else tuple(threads)
+        given = tuple(threads) if isinstance(threads, list | tuple) else (threads,)
 
         def asked() -> str:
             return self.call("env_threads", *[getattr(thread, "name", repr(thread)) for thread in given])
@@ -192,7 +192,7 @@ class PlacePrimitives(Checks):
         """
         try:
             condition = wrap(predicate)
-        except TypeError:
+        except (TypeError, ValueError):
             condition = None
         if condition is None or not condition.dtype.is_bool:
             refuse(self, self.call("set_store_predicate", predicate), f"{predicate!r} is no condition", "compare two expressions")

@@ -48,7 +48,7 @@ class Replay:
         for at, step in enumerate(steps):
             try:
                 self.do(step)
-            except (VtakitError, TypeError, KeyError, ValueError) as error:
+            except (VtakitError, TypeError, LookupError, ValueError, SyntaxError) as error:
                 raise ScheduleError(f"step {at} of the trace, {step}: {error}") from error
 
     def do(self, step: Step) -> None:

@@ -45,7 +45,11 @@ class Schedule:
 
     def __getitem__(self, of: Tensor | Operation | str) -> Stage:
         """The stage of a tensor, an operation or a label; raises ScheduleError for what is not in the schedule."""
-        found = self._labels.get(of) if isinstance(of, str) else self.stage_of(of.op if isinstance(of, Tensor) else of)
+        found: Stage | None = None
+        if isinstance(of, str):
+            found = self._labels.get(of)
+        elif isinstance(of, Tensor | Operation):
+            found = self.stage_of(of.op if isinstance(of, Tensor) else of)
         if found is None:
             name = str(of if isinstance(of, str) else getattr(of, "name", of))
             if name in self._labels:
@@ -109,8 +113,9 @@ class Schedule:
         If the loops of C were split, fused or reordered before, the values are kept in the order of these loops.
         Of several outputs give all; a list is returned. Raises ScheduleError if the loops cannot become dimensions.
         """
-        made = cache.cache_write(self, [tensor] if isinstance(tensor, Tensor) else tensor, scope)
-        return made[0] if isinstance(tensor, Tensor) else made
+        if isinstance(tensor, list | tuple):
+            return cache.cache_write(self, tensor, scope)
+        return cache.cache_write(self, [tensor], scope)[0]
 
     def rfactor(self, tensor: Tensor, axis: IterVar | str, factor_axis: int = 0) -> Any:
         """Make a loop over a reduction a dimension of a new tensor of partial results, and let the stage combine these.

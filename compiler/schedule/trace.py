@@ -123,6 +123,11 @@ def _checked(item: Any, at: int) -> Step:
     for name in args:
         if name not in names:
             raise ScheduleError(f"{where}: {do} has no argument {name!r}: {one_of(names, name) if names else 'it has none'}")
+        for thread in args[name] if name == "threads" and isinstance(args[name], list) else [args[name]]:
+            if KINDS[name] == "thread" and not (isinstance(thread, dict) and {"tag", "name"} <= thread.keys()):
+                raise ScheduleError(f"{where}: {thread!r} is no thread axis: give its tag and name")
+    if not isinstance(gives, list | tuple):
+        raise ScheduleError(f"{where}: gives is {gives!r}: give the list of the names that it makes")
     return Step(on, do, args, tuple(map(str, gives)))
 
 
@@ -172,8 +177,12 @@ def _value(node: ast.expr, kind: str) -> Any:
     if kind == "tensor" and isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return [ast.unparse(node.value), node.slice.value]
     if kind == "thread" and isinstance(node, ast.Call) and len(node.args) == 1:
-        named = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
-        return {"tag": ast.literal_eval(node.args[0])} | named
+        try:
+            named = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
+            return {"tag": ast.literal_eval(node.args[0])} | named
+        except ValueError:
+            truth = f"{ast.unparse(node)!r} is no thread axis"
+            raise ScheduleError(f"line {node.lineno} of the trace: {truth}: give its tag and name") from None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return ast.literal_eval(node)
     return {"expr": ast.unparse(node)} if kind == "expr" else ast.unparse(node)

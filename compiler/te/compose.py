@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.calls import is_address
 from vtakit.compiler.ir.dtypes import DType, dtype
-from vtakit.compiler.ir.expr import Expr, ProducerLoad, Var, same
+from vtakit.compiler.ir.expr import Call, Expr, Load, ProducerLoad, StringImm, Var, same
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.stmt import Evaluate, Stmt
 from vtakit.compiler.ir.values import const, int_value
-from vtakit.compiler.ir.walk import subexpressions
+from vtakit.compiler.ir.walk import map_expr, map_stmt, subexpressions
 from vtakit.compiler.te.errors import ExpressionError
 from vtakit.compiler.te.language import extents
 from vtakit.compiler.te.operation import NO_ATTRS, ComputeOp, ExternOp, PlaceholderOp, ScanOp
@@ -25,15 +26,22 @@ def decl_buffer(
     elem_offset : elements that the address is before the first element, or a variable where any will do
     offset_factor : with a value above 1 and no `elem_offset`, the offset is some multiple of it
     data : must be None; a buffer has an address of its own
+    data_alignment : bytes that the address is a multiple of; -1 for the default, 0 for any
+    Raises ExpressionError for parts that do not fit.
     """
     if data is not None:
         raise ExpressionError(f"decl_buffer {name!r}: data is given by the caller of the program, so leave it None")
     if elem_offset is None and offset_factor > 1:
         elem_offset = Var(f"{name}_offset")
-    return Buffer(
-        name, extents(shape, name), _dtype(dtype), scope_name(scope), strides=tuple(strides or ()), align=data_alignment,
-        offset=elem_offset,
-    )
+    if not isinstance(data_alignment, int) or data_alignment < -1:
+        raise ExpressionError(f"decl_buffer {name!r}: the alignment is {data_alignment!r}: give a number of bytes")
+    try:
+        return Buffer(
+            name, extents(shape, name), _dtype(dtype), scope_name(scope), strides=tuple(strides or ()),
+            align=64 if data_alignment == -1 else data_alignment, offset=elem_offset,
+        )
+    except (TypeError, ValueError) as error:  # of the strides, for one
+        raise ExpressionError(str(error)) from None
 
 
 def scope_name(scope: Any) -> str:
@@ -75,8 +83,18 @@ def extern(
         body = Evaluate(body)
     if not isinstance(body, Stmt):
         raise ExpressionError(f"extern {name!r}: its function gave {body!r}; it gives a statement or a call")
+    body = map_stmt(body, on_expr=lambda e: map_expr(e, lambda node: _only_read(node, ins, name)))
     op = ExternOp(name, tensors, ins, outs, body, tag, NO_ATTRS if attrs is None else attrs)
     return op.output(0) if len(outs) == 1 else list(op.outputs)
+
+
+def _only_read(e: Expr, inputs: tuple[Buffer, ...], name: str) -> Expr:
+    """An address of an input as one that is read: other stages, and the caller, rely on what it holds."""
+    if isinstance(e, Call) and is_address(e) and isinstance(e.args[0], Load) and e.args[0].buffer in inputs:
+        if same(e.args[2], StringImm("w")):
+            raise ExpressionError(f"extern {name!r} writes its input {e.args[0].buffer.name}: write to an output")
+        return e.replace(args=(*e.args[:2], StringImm("r")))
+    return e
 
 
 def _several(shape: Any) -> bool:

@@ -54,7 +54,10 @@ class Parsed(NamedTuple):
 
 def parse(function: Callable[..., Any], args: Sequence[Any]) -> Parsed:
     """The statements of a function applied to tensors and numbers; raises ExpressionError with the line that is not known."""
-    source = textwrap.dedent(inspect.getsource(function))
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+    except OSError:
+        raise ExpressionError(f"hybrid {function.__name__!r}: its source cannot be read; define it in a file") from None
     definition = ast.parse(source).body[0]
     assert isinstance(definition, ast.FunctionDef), source
     names = [arg.arg for arg in definition.args.args]

@@ -5,7 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vtakit.compiler.ir.dtypes import INT32, DType, dtype
-from vtakit.compiler.ir.expr import Expr, Reduce, Var
+from vtakit.compiler.ir.expr import (
+    Binary,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Reduce,
+    ShiftLeft,
+    ShiftRight,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.values import const, int_value, wrap
 from vtakit.compiler.ir.walk import free_vars, subexpressions
@@ -153,6 +164,19 @@ def _body(value: Any, name: str) -> Expr:
     return wrap(value)
 
 
+def _check_defined(name: str, node: Expr) -> None:
+    """Refuse what has no value whatever it is computed from."""
+    count = int_value(node.b) if isinstance(node, Binary) and node.dtype.is_int else None
+    if count is None:
+        return
+    assert isinstance(node, Binary)
+    if isinstance(node, FloorDiv | FloorMod | TruncDiv | TruncMod) and count == 0:
+        raise ExpressionError(f"compute {name!r} has {node}, a division by the constant 0")
+    if isinstance(node, ShiftLeft | ShiftRight) and not 0 <= count < node.dtype.bits:
+        most = node.dtype.bits - 1
+        raise ExpressionError(f"compute {name!r} has {node}, a shift of {node.dtype} by {count}: the count is within 0 to {most}")
+
+
 def _check_body(name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> None:
     """Refuse reductions that are a part of an expression, or several reductions in one operation."""
     for e in body:
@@ -163,6 +187,8 @@ def _check_body(name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) ->
                 f"compute {name!r} uses a reduction within an expression, {nested}: a reduction is the whole value of a "
                 "tensor, so compute it as a tensor of its own and read that tensor here"
             )
+        for node in subexpressions(e):
+            _check_defined(name, node)
     reductions = [e for e in body if isinstance(e, Reduce)]
     if not reductions:
         return

@@ -5,12 +5,25 @@ from typing import Any
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.base import OPERATORS
+from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.calls import math_call
 from vtakit.compiler.ir.dtypes import DType, dtype
 from vtakit.compiler.ir.expr import Call, Expr, StringImm
 from vtakit.compiler.ir.ops import binary, select, truncdiv, truncmod
 from vtakit.compiler.ir.values import cast, unify, wrap
+from vtakit.compiler.ir.values import const as constant
 from vtakit.compiler.te.errors import ExpressionError
+
+
+def const(value: Any, dtype: str | DType | None = None) -> Expr:
+    """A constant of a type; without one an integer is an int32 (int64 if it must), another number a float32.
+
+    Raises ExpressionError for a value that the type does not hold, or that is no number.
+    """
+    try:
+        return wrap(value) if dtype is None else constant(value, dtype)
+    except (TypeError, ValueError) as error:
+        raise ExpressionError(str(error)) from None
 
 
 def _function(name: str, meaning: str) -> Callable[[Any], Expr]:
@@ -151,8 +164,12 @@ def _call_args(name: Any, args: tuple[Any, ...]) -> tuple[Expr, ...]:
 
 
 def call_packed(name: str, *args: Any) -> Expr:
-    """Calls the Python function registered under a name; buffers arrive as arrays. For the body of `extern`."""
-    return Call(dtype("int32"), "call_packed", (StringImm(name), *_call_args(name, args)), "effect")
+    """Calls the Python function registered under a name; a buffer, or its access_ptr, arrives as an array. For `extern`'s body.
+
+    A buffer given whole is one that the function may write to, unless it is an input of `extern`.
+    """
+    values = tuple([arg.access_ptr() if isinstance(arg, Buffer) else arg for arg in args])
+    return Call(dtype("int32"), "call_packed", (StringImm(name), *_call_args(name, values)), "effect")
 
 
 def call_extern(result: str | DType, name: str, *args: Any) -> Expr:

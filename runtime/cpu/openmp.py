@@ -11,7 +11,7 @@ import functools
 import os
 from functools import partial
 
-ENTRIES = ("GOMP_parallel", "omp_get_max_threads", "omp_get_num_threads", "omp_get_thread_num")
+ENTRIES = ("GOMP_barrier", "GOMP_parallel", "omp_get_max_threads", "omp_get_num_threads", "omp_get_thread_num")
 _NAMES = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libomp.dylib")
 
 

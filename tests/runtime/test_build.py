@@ -1,5 +1,7 @@
 """`vtakit.build`: tensor expressions with a schedule, run as machine code."""
 
+import sys
+
 import numpy as np
 import pytest
 from support import raises
@@ -8,6 +10,16 @@ import vtakit
 from vtakit import te
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.calls import effect
+from vtakit.compiler.ir.dtypes import FLOAT32
+from vtakit.compiler.ir.expr import IntImm, Var
+from vtakit.compiler.ir.stmt import LoopKind
+from vtakit.compiler.ir.values import const
+from vtakit.compiler.lower import LowerError
+from vtakit.runtime.cpu import openmp
+from vtakit.runtime.cpu.function import build
 
 RNG = np.random.default_rng(0)
 
@@ -81,23 +93,76 @@ def test_a_target_that_is_none():
         vtakit.build(te.create_schedule(b.op), [a, b], "gpu")
 
 
-def test_parallel_loops_within_one_launch():
-    """Statement 63: persistent parallel. OpenMP keeps its threads from one loop to the next, so the pragmas need do nothing."""
+@pytest.mark.parametrize("stages", [False, True])
+def test_what_is_nested_too_deeply_is_refused(stages):
+    a = last = te.placeholder((4,), name="A")
+    if stages:
+        for _ in range(sys.getrecursionlimit()):
+            last = te.compute((4,), lambda i, before=last: before[i], name="step")
+    else:
+        value = a[0]
+        for _ in range(sys.getrecursionlimit()):
+            value = value + a[1]
+        last = te.compute((4,), lambda i: value, name="B")
+    with pytest.raises(LowerError, match=r"^depth: an expression of 'main', or its stages one within another, are nested deeper"):
+        vtakit.build(te.create_schedule(last.op), [a, last])
+
+
+@pytest.fixture(params=[1, 3])
+def threads(request):
+    before = openmp.threads()
+    openmp.set_threads(request.param)
+    yield request.param
+    openmp.set_threads(before)
+
+
+@pytest.mark.parametrize("tiles", [1, 4])
+@pytest.mark.parametrize("strided", [False, True], ids=["a run each", "in turn"])
+def test_parallel_loops_within_one_launch(strided, tiles, threads):
+    """Statement 63: persistent parallel. The threads start once and wait for each other behind each loop."""
     n = te.var("n")
     a = te.placeholder((n,), name="A")
     b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
     c = te.compute((n,), lambda i: te.sqrt(b[i]) * 2.0 + 2.0, name="C")
     s = te.create_schedule(c.op)
     outer, _ = s[c].split(s[c].op.axis[0], factor=8)
-    launch, outer = s[c].split(outer, nparts=1)
+    launch, outer = s[c].split(outer, nparts=tiles)
     s[b].compute_at(s[c], launch)
     s[b].parallel(s[b].op.axis[0])
     s[b].pragma(s[b].op.axis[0], "parallel_barrier_when_finish")
     s[c].parallel(outer)
     s[c].pragma(launch, "parallel_launch_point")
-    s[c].pragma(outer, "parallel_stride_pattern")
+    if strided:
+        s[c].pragma(outer, "parallel_stride_pattern")
     f = vtakit.build(s, [a, c])
-    assert f.compiled.text.count("@GOMP_parallel(") == 3  # declared, and called for each of the two loops
-    x, y = RNG.random(100, np.float32), np.zeros(100, np.float32)
-    f(x, y)
-    assert np.allclose(y, np.sqrt(x + 1) * 2 + 2, rtol=1e-6)
+    assert f.compiled.text.count("call void @GOMP_parallel(") == 1
+    assert f.compiled.text.count("call void @GOMP_barrier(") >= 2
+    for size in (0, 1, 7, 100, 1000):
+        x, y = RNG.random(size, np.float32), np.full(size, -1, np.float32)
+        f(x, y)
+        assert np.allclose(y, np.sqrt(x + 1) * 2 + 2, rtol=1e-6)
+
+
+def test_a_failure_within_a_launch_is_told(threads):
+    """The threads finish what follows, and the caller hears of it."""
+    a, (once, i, j) = Buffer("A", (64,), FLOAT32), map(Var, ("once", "i", "j"))
+    checks = st.For(i, IntImm(64), st.Evaluate(effect("assert_that", i < 40, "there are 40")), LoopKind.PARALLEL)
+    fills = st.For(j, IntImm(64), st.Store(a, (j,), const(1.0, FLOAT32)), LoopKind.PARALLEL)
+    body = st.For(once, IntImm(1), st.seq(checks, fills), notes={"parallel_launch_point": 1})
+    f = build(st.Function("main", (a,), body))
+    x = np.zeros(64, np.float32)
+    with pytest.raises(Exception, match="there are 40"):
+        f(x)
+    assert np.array_equal(x, np.ones(64))
+
+
+def test_a_launch_that_does_more_than_parallel_loops_starts_threads_for_each():
+    """Every thread would do the rest."""
+    a, (once, i) = Buffer("A", (64,), FLOAT32), map(Var, ("once", "i"))
+    adds = st.Store(a, (IntImm(0),), a[0] + const(1.0, FLOAT32))
+    fills = st.For(i, IntImm(64), st.Store(a, (i,), const(1.0, FLOAT32)), LoopKind.PARALLEL)
+    f = build(st.Function("main", (a,), st.For(once, IntImm(1), st.seq(fills, adds), notes={"parallel_launch_point": 1})))
+    x = np.zeros(64, np.float32)
+    f(x)
+    assert (x[0], x[1]) == (2, 1)
+    assert "GOMP_barrier" not in f.compiled.text

@@ -15,7 +15,7 @@ from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.floats import from_bits
 from vtakit.compiler.codegen.llvm.module import Module, PackedSite
 from vtakit.compiler.codegen.llvm.passes import machine_code
-from vtakit.compiler.codegen.llvm.signature import Signature, header, signature
+from vtakit.compiler.codegen.llvm.signature import C_WORDS, Signature, header, signature
 from vtakit.compiler.codegen.llvm.statements import Statements
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.buffer import Buffer
@@ -67,7 +67,7 @@ class Compiled:
         return parallel.uses_threads(self.text)
 
     def save_object(self, path: str | Path) -> None:
-        """Write an object file. Raises CodegenError if the code calls Python."""
+        """Write an object file. Raises CodegenError if the code calls Python, or the function has a name such as main."""
         self._alone("an object file")
         Path(path).write_bytes(self.code)
 
@@ -76,7 +76,7 @@ class Compiled:
 
         linker : the command of a C compiler, or of wasm-ld, that links for the target; found on the machine by default
 
-        Raises CodegenError if the code calls Python, or if no linker is found or it fails.
+        Raises CodegenError if the code calls Python, the function has a name such as main, or if no linker is found or it fails.
         """
         self._alone("a library")
         link.library(self.code, self.target, Path(path), linker, threads=self.parallel)
@@ -87,6 +87,9 @@ class Compiled:
             names = ", ".join(sorted({site.name for site in self.packed}))
             raise CodegenError(f"{self.name} calls Python ({names}), so it cannot become {what}: use a C function (te.extern's "
                                "kind 'extern') in its place, or run it from Python")
+        if self.name == "main" or self.name in C_WORDS:
+            raise CodegenError(f"{self.name} has a meaning of its own in C, so it cannot name what {what} offers: give the "
+                               "function another name, as in vtakit.build(…, name='f')")
 
 
 def compile_for(function: Function, target: Target | None = None) -> Compiled:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from vtakit.compiler.codegen.llvm.statements import Statements
 
 
-class _Captured:
-    """What the body of a loop refers to outside of it, by how the function around it keeps it."""
+class Captured:
+    """What a loop, or its body, refers to outside of it, by how the function around it keeps it."""
 
     def __init__(self, x: "Statements", body: st.Stmt) -> None:
         nodes = {node: None for e in expressions(body) for node in _atoms(e)}
@@ -50,13 +50,10 @@ def _atoms(e: ir.Expr) -> list[ir.Var]:
 
 def loop(x: "Statements", s: st.For) -> None:
     """A parallel loop."""
-    b, captured = x.b, _Captured(x, s.body)
+    b, captured = x.b, Captured(x, s.body)
     extent = x.index(s.extent)
-    body = _body(x, s, captured)
-    record = "{ " + ", ".join(["i32", "i64", *captured.types]) + " }"  # status, extent, and what the body refers to
-    closure = b.alloca(record, 64)
-    for field, value in enumerate([int_constant("i32", 0), extent, *captured.given]):
-        b.store(value, b.field(closure, record, field), 4 if field == 0 else 8 if field == 1 else 1)
+    body = body_of(x, s, captured)
+    record, closure = record_of(x, captured, extent)
     threads = b.call("omp_get_max_threads", "i32")
     wanted = b.intrinsic("smin.i64", "i64", b.convert("sext", threads, "i64"), extent)
     alone, many, after = b.block("alone"), b.block("many"), b.block("joined")
@@ -81,7 +78,7 @@ def loop(x: "Statements", s: st.For) -> None:
     b.place(good)
 
 
-def _body(x: "Statements", s: st.For, captured: _Captured) -> str:
+def body_of(x: "Statements", s: st.For, captured: Captured) -> str:
     """``status body(what it refers to…, first, end)``. Buffers come as arguments so that LLVM knows that they do not overlap."""
     name = x.module.unique("body")
     params = [f"{type_}{' noalias' if type_ == 'ptr' else ''} %c{i}" for i, type_ in enumerate(captured.types)]
@@ -94,7 +91,7 @@ def _body(x: "Statements", s: st.For, captured: _Captured) -> str:
     return name
 
 
-def _share(x: "Statements", body: str, record: str, captured: _Captured) -> str:
+def _share(x: "Statements", body: str, record: str, captured: Captured) -> str:
     """What each thread runs: its part of the iterations."""
     name = x.module.unique("share")
     b: Builder = x.module.function(name, "void", ["ptr %closure"], internal=True)
@@ -106,15 +103,29 @@ def _share(x: "Statements", body: str, record: str, captured: _Captured) -> str:
     end = b.op("sdiv", b.op("mul", b.op("add", thread, int_constant("i64", 1)), extent), threads)
     args = [b.load(type_, b.field(closure, record, field), 1) for field, type_ in enumerate(captured.types, 2)]
     status = b.call(body, "i32", *args, first, end)
-    bad, good = b.block("bad"), b.block("good")
-    b.branch(b.icmp("eq", status, int_constant("i32", 0)), good, bad, likely=True)
-    b.place(bad)
-    b.raise_flag(status, b.field(closure, record, 0))
-    b.jump(good)
-    b.place(good)
+    note_failure(b, status, b.field(closure, record, 0))
     b.ret()
     x.module.finish(b)
     return name
+
+
+def record_of(x: "Statements", captured: Captured, extent: Value) -> tuple[str, Value]:
+    """The type and the address of what threads are given: a status, an extent, and what the loop refers to."""
+    record = "{ " + ", ".join(["i32", "i64", *captured.types]) + " }"
+    closure = x.b.alloca(record, 64)
+    for field, value in enumerate([int_constant("i32", 0), extent, *captured.given]):
+        x.b.store(value, x.b.field(closure, record, field), 4 if field == 0 else 8 if field == 1 else 1)
+    return record, closure
+
+
+def note_failure(b: Builder, status: Value, address: Value) -> None:
+    """Keep the status of a thread that failed, for the one that started it."""
+    bad, good = b.block("bad"), b.block("good")
+    b.branch(b.icmp("eq", status, int_constant("i32", 0)), good, bad, likely=True)
+    b.place(bad)
+    b.raise_flag(status, address)
+    b.jump(good)
+    b.place(good)
 
 
 def uses_threads(text: str) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from vtakit.compiler.codegen.llvm import memory, parallel
+from vtakit.compiler.codegen.llvm import memory, parallel, team
 from vtakit.compiler.codegen.llvm import types as ty
 from vtakit.compiler.codegen.llvm.builder import Builder, Value, int_constant
 from vtakit.compiler.codegen.llvm.errors import CodegenError
@@ -21,13 +21,14 @@ class Statements(Expressions):
 
     heap     : allocations to be freed when the function is left early
     threaded : whether several threads run this function, so that loops within are serial
+    team     : of threads that run this function and part its parallel loops among them
     """
 
-    def __init__(self, module: Module, b: Builder, *, threaded: bool = False) -> None:
+    def __init__(self, module: Module, b: Builder, *, threaded: bool = False, team: team.Team | None = None) -> None:
         super().__init__(module, b)
         self.heap: list[Value] = []
         self.frame_bytes = 0
-        self.threaded = threaded
+        self.threaded, self.team = threaded, team
 
     def run(self, s: st.Stmt) -> None:
         """Add a statement's instructions."""
@@ -53,7 +54,11 @@ class Statements(Expressions):
             self.run(part)
 
     def loop(self, s: st.For) -> None:
-        if s.kind is st.LoopKind.PARALLEL and not self.threaded and self.target.threads:
+        if self.team is not None and s.kind is st.LoopKind.PARALLEL:
+            team.part(self, s, self.team)
+        elif self.team is None and not self.threaded and self.target.threads and team.is_launch(s):
+            team.launch(self, s)
+        elif s.kind is st.LoopKind.PARALLEL and not self.threaded and self.target.threads:
             parallel.loop(self, s)
         elif s.kind in (st.LoopKind.SERIAL, st.LoopKind.PARALLEL):
             self.count(s.var, int_constant("i64", 0), self.index(s.extent), s.body, runs=(value_of(s.extent) or 0) > 0)

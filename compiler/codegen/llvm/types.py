@@ -6,6 +6,7 @@ import re
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.ir.dtypes import DType
 
+MOST_LANES = 4096  # of a vector: compiling takes seconds there, and beyond 65535 operands LLVM ends the process
 _FLOATS = {"half": 16, "float": 32, "double": 64}
 
 
@@ -22,7 +23,10 @@ def scalar(type_: str) -> str:
 
 @functools.cache
 def vector(scalar_type: str, lanes: int) -> str:
-    """The type of `lanes` values; the scalar type itself for 0."""
+    """The type of `lanes` values; the scalar type itself for 0. Raises CodegenError for more lanes than LLVM takes."""
+    if lanes > MOST_LANES:
+        raise CodegenError(f"a vector of {lanes} lanes of {scalar_type} is too long: vectorise loops of at most {MOST_LANES} "
+                           "iterations")
     return f"<{lanes} x {scalar_type}>" if lanes else scalar_type
 
 

@@ -35,6 +35,7 @@ class Expressions:
         self.bounds: dict[ir.Var, tuple[float, float]] = {}
         self.memory: dict[ir.Var, str] = {}  # the Python variable with the cells of an address
         self.typed: dict[tuple[ir.Var, DType], str] = {}  # memory that is used as several types
+        self.mask = ""  # the Python variable that says which lanes run, within a condition that differs between them
         self.globals: dict[str, Any] = dict(HELPERS)
         self.globals |= {"out_of_bounds": out_of_bounds, "Pointer": Pointer}
         self._count = 0
@@ -64,7 +65,12 @@ class Expressions:
         if e.dtype.lanes == 1:
             return self.text(e)
         lane = self.fresh("lane")
-        return f"[{self.text(e, lane)} for {lane} in range({e.dtype.lanes})]"
+        otherwise = f" if {self.mask}[{lane}] else None" if self.mask else ""
+        return f"[{self.text(e, lane)}{otherwise} for {lane} in range({e.dtype.lanes})]"
+
+    def active(self, lane: str) -> str:
+        """The end of a comprehension over lanes that leaves out those that a condition around leaves out."""
+        return f" if {self.mask}[{lane}]" if self.mask else ""
 
     def code(self, e: ir.Expr, lane: str = "") -> Code:
         kind = type(e)

@@ -58,6 +58,9 @@ def check_that(condition: Any, message: str) -> None:
 
 def call_packed(function: Callable[..., Any], args: list[Any]) -> None:
     arrays = [arg.array() if isinstance(arg, Pointer) else arg for arg in args]
+    for arg, array in zip(args, arrays, strict=True):
+        if isinstance(arg, Pointer) and "w" not in arg.mask:
+            array.flags.writeable = False  # as in machine code
     function(*arrays)
     for arg, array in zip(args, arrays, strict=True):
         if isinstance(arg, Pointer) and "w" in arg.mask:

@@ -1,50 +1,23 @@
 """Statements as lines of Python, each line with the statement that it comes from, for messages."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.iters import IterKind
-from vtakit.compiler.ir.values import int_value, value_of
+from vtakit.compiler.ir.values import value_of
+from vtakit.compiler.lower.interpreter.effects import Effects
 from vtakit.compiler.lower.interpreter.errors import InterpretError
-from vtakit.compiler.lower.interpreter.expressions import Expressions
-from vtakit.compiler.lower.interpreter.support import CALLED, NOT_SHARED, is_step, no_change, views
+from vtakit.compiler.lower.interpreter.support import NOT_SHARED, is_step, no_change
 
 _DEEPEST = 15  # Python allows 20 nested loops in one function
 _SHUFFLES = ("shuffle", "shuffle_down")
 
 
-class Statements:
+class Statements(Effects):
     """The translator of one function's body."""
-
-    def __init__(
-        self, body: st.Stmt, packed: Mapping[str, Callable[..., Any]], *, implicit_barriers: bool, tracked: bool
-    ) -> None:
-        self.packed = packed
-        self.views = views(body)
-        self.exprs = Expressions(packed)
-        self.implicit, self.tracked = implicit_barriers, tracked
-        self.lines: list[str] = []
-        self.sources: list[st.Stmt | None] = []
-        self._depth, self._loops = 1, 0
-        self._launch = False  # within parallel, block or thread loops
-        self._threads: list[ir.Var] = []  # of the thread loops around
-        self._sites = 0
-        self._reducers: list[Any] = []
-        self._source: st.Stmt | None = None
-        self.exprs.globals |= CALLED
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self._depth + text)
-        self.sources.append(self._source)
-
-    @contextmanager
-    def _indent(self) -> Iterator[None]:
-        self._depth += 1
-        yield
-        self._depth -= 1
 
     def stmt(self, s: st.Stmt) -> None:
         way = _WAYS.get(type(s))
@@ -55,11 +28,6 @@ class Statements:
         self._source = around
         if self.implicit and self._threads and is_step(s):
             self.line(f"yield {self._arrival('implicit')}")
-
-    def _arrival(self, kind: str, payload: str = "()") -> str:
-        """A thread's arrival at a barrier of its own number."""
-        self._sites += 1
-        return f"[Arrival({self._sites}, {kind!r}, position.path, {payload})]"
 
     # Leaves
 
@@ -72,73 +40,17 @@ class Statements:
             answer = f"(yield {self._arrival(s.value.name, f'({value}, {at}, {width})')}).answers[position.path]"
             self.line(f"{cells}[{self.exprs.cell(s.buffer, s.indices, '')}] = {answer}")
             return
+        if self.exprs.mask and (lanes == 1 or all(index.dtype.lanes == 1 for index in s.indices)):
+            raise InterpretError(f"a store to one element of {s.buffer.name} stands under a condition that differs between lanes")
         if lanes == 1:
             self.line(f"{cells}[{self.exprs.cell(s.buffer, s.indices, '')}] = {self.exprs.text(s.value)}")
             return
         values, lane = self.exprs.fresh("values"), self.exprs.fresh("lane")
-        self.line(f"{values} = [{self.exprs.text(s.value, lane)} for {lane} in range({lanes})]")
-        self.line(f"for {lane} in range({lanes}):")
+        active = self.exprs.active(lane)
+        self.line(f"{values} = {{{lane}: {self.exprs.text(s.value, lane)} for {lane} in range({lanes}){active}}}")
+        self.line(f"for {lane} in {values}:")
         with self._indent():
             self.line(f"{cells}[{self.exprs.cell(s.buffer, s.indices, lane)}] = {values}[{lane}]")
-
-    def _evaluate(self, s: st.Evaluate) -> None:
-        e = s.value
-        if not (isinstance(e, ir.Call) and e.kind == "effect"):
-            self.line(self.exprs.vector(e))
-            return
-        text = self.exprs.text
-        if e.name == "sync":
-            scope = e.args[0]
-            assert isinstance(scope, ir.StringImm)
-            if self._threads:
-                self.line(f"yield {self._arrival(scope.value)}")
-        elif e.name == "assert_that":
-            self.line(f"check_that({text(e.args[0])}, {text(e.args[1])})")
-        elif e.name == "call_packed":
-            self._packed_call(e)
-        elif e.name == "allreduce":
-            self._all_reduce(s, e)
-        elif e.name == "prefetch":
-            self.line("pass")
-        else:
-            self.line(self.exprs.vector(e))
-
-    def _packed_call(self, e: ir.Call) -> None:
-        name = e.args[0]
-        assert isinstance(name, ir.StringImm)
-        if name.value not in self.packed:
-            raise InterpretError(
-                f"call_packed of {name.value!r}: give interpret(…, packed={{{name.value!r}: a Python function}})"
-            )
-        function = self.exprs.define(name.value, self.packed[name.value])
-        self.line(f"call_packed({function}, [{', '.join(map(self.exprs.text, e.args[1:]))}])")
-
-    def _all_reduce(self, s: st.Stmt, e: ir.Call) -> None:
-        """``allreduce(number, values…, condition, addresses…, threads…)`` within an Attr "reducer"."""
-        if not self._reducers:
-            raise InterpretError('allreduce stands in no Attr("reducer", combiner, …), which says how values are combined')
-        number = int_value(e.args[0])
-        assert number is not None
-        values, condition = e.args[1 : 1 + number], e.args[1 + number]
-        results, threads = e.args[2 + number : 2 + 2 * number], e.args[2 + 2 * number :]
-        combiner = self._reducers[-1]
-        combine = self._combiner(combiner)
-        text = self.exprs.text
-        group = "".join(f"{self.exprs.names[var]}, " for var in self._threads if var not in threads)
-        given = "".join(f"{text(value)}, " for value in values)
-        identity = "".join(f"{text(value)}, " for value in combiner.identity)
-        payload = f"(({group}), ({given}) if {text(condition)} else None, {combine}, ({identity}))"
-        answer = self.exprs.fresh("answer")
-        self.line(f"{answer} = (yield {self._arrival('allreduce', payload)}).answers[position.path]")
-        for i, result in enumerate(results):
-            self.line(f"{text(result)}[0] = {answer}[{i}]")
-
-    def _combiner(self, combiner: Any) -> str:
-        """A global function of two partial results."""
-        names = [self.exprs.bind(var) for var in (*combiner.lhs, *combiner.rhs)]
-        result = "".join(f"{self.exprs.text(value)}, " for value in combiner.result)
-        found = eval(f"lambda {', '.join(names)}: ({result})", self.exprs.globals)  # text of our own making
-        return self.exprs.define("combine", found)
 
     # Structure
 
@@ -213,6 +125,9 @@ class Statements:
                 self.stmt(s.body)
 
     def _if(self, s: st.If) -> None:
+        if s.condition.dtype.lanes > 1:
+            self._if_lanes(s)
+            return
         self.line(f"if {self.exprs.text(s.condition)}:")
         with self._indent():
             self.stmt(s.then)
@@ -220,6 +135,18 @@ class Statements:
             self.line("else:")
             with self._indent():
                 self.stmt(s.otherwise)
+
+    def _if_lanes(self, s: st.If) -> None:
+        """Each branch in the lanes that it is for."""
+        outer, condition = self.exprs.mask, self.exprs.fresh("mask")
+        self.line(f"{condition} = {self.exprs.vector(s.condition)}")
+        for branch, word in ((s.then, ""), (s.otherwise, "not ")):
+            if branch is not None:
+                self.exprs.mask = self.exprs.fresh("mask")
+                around = f"{outer}[lane] and " if outer else ""
+                self.line(f"{self.exprs.mask} = [{around}{word}{condition}[lane] for lane in range({s.condition.dtype.lanes})]")
+                self.stmt(branch)
+        self.exprs.mask = outer
 
     def _let(self, s: st.LetStmt) -> None:
         value = self.exprs.code(s.value) if s.value.dtype.lanes == 1 else None

@@ -9,6 +9,8 @@ from vtakit.compiler.lower.errors import VerifyError
 from vtakit.compiler.lower.verify.bindings import check_bindings, check_declared
 from vtakit.compiler.lower.verify.capacity import check_copies, check_memory, check_threads, check_vectors
 from vtakit.compiler.lower.verify.flow import check_outputs, check_reads
+from vtakit.compiler.lower.verify.inside import check_inside
+from vtakit.compiler.lower.verify.iterations import check_iterations
 from vtakit.compiler.lower.verify.limits import NO_LIMITS, Limits
 from vtakit.compiler.lower.verify.loops import check_barriers, check_disjoint, check_launches, check_reductions, check_scopes
 from vtakit.compiler.lower.verify.names import check_names
@@ -33,6 +35,8 @@ RULES = (
     Rule("barriers", check_barriers),
     Rule("reads", check_reads),
     Rule("outputs", check_outputs),
+    Rule("inside", check_inside),
+    Rule("iterations", check_iterations),
 )
 
 

@@ -11,6 +11,9 @@ from vtakit.compiler.lower.verify.program import Program, accesses_of, extent_of
 from vtakit.compiler.lower.verify.report import Broken
 
 UNBOUNDED = float("inf")
+# What no device is asked for: the time to compile it is minutes.
+MOST_LANES = 4096
+MOST_COPIES = 8192
 
 
 def check_threads(program: Program) -> Iterator[Broken]:
@@ -46,6 +49,11 @@ def check_vectors(program: Program) -> Iterator[Broken]:
                 "split it by a constant factor and vectorise the inner loop",
             )
             continue
+        if lanes > MOST_LANES:
+            yield Broken(
+                f"the vectorised loop {loop.var} has {lanes} iterations, and vectors have at most {MOST_LANES} lanes", loop,
+                "split it by a factor such as 16 and vectorise the inner loop",
+            )
         most = program.limits.vector_bytes
         if most is None:
             continue
@@ -63,15 +71,28 @@ def check_vectors(program: Program) -> Iterator[Broken]:
 
 
 def check_copies(program: Program) -> Iterator[Broken]:
-    """A loop whose iterations become copies of its body, unrolled or of virtual threads, has a constant number of them."""
+    """Loops whose iterations become copies of a body, unrolled or of virtual threads, have a constant number, not too many."""
     for loop, _ in program.loops:
-        virtual = loop.kind is LoopKind.THREAD and not loop.thread.startswith(("blockIdx", "threadIdx"))
-        if (loop.kind is LoopKind.UNROLLED or virtual) and extent_of(loop) is None:
-            word, verb = (f"{loop.thread} loop", "bind") if virtual else ("unrolled loop", "unroll")
+        if _makes_copies(loop) and extent_of(loop) is None:
+            word, verb = (f"{loop.thread} loop", "bind") if loop.thread else ("unrolled loop", "unroll")
             yield Broken(
                 f"the {word} {loop.var} has {loop.extent} iterations, which is no constant", loop,
                 f"split it by a constant factor and {verb} the inner loop",
             )
+    for site in program.sites:
+        around = [loop for loop in site.loops if _makes_copies(loop)]
+        copies = prod(extent_of(loop) or 1 for loop in around)
+        if copies > MOST_COPIES:
+            names = ", ".join(str(loop.var) for loop in around)
+            yield Broken(
+                f"block {site.block.name} becomes {copies} copies by the loops {names}, and {MOST_COPIES} is the most", around[0],
+                "split the loops and unroll only inner parts of a few iterations",
+            )
+
+
+def _makes_copies(loop: st.For) -> bool:
+    virtual = loop.kind is LoopKind.THREAD and not loop.thread.startswith(("blockIdx", "threadIdx"))
+    return loop.kind is LoopKind.UNROLLED or virtual
 
 
 def check_memory(program: Program) -> Iterator[Broken]:

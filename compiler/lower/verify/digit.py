@@ -1,5 +1,7 @@
 """The parts of an index: digits of loop variables, and the conditions that limit their sums."""
 
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from vtakit.compiler.arith.linear import Atom, Linear, constant
@@ -37,6 +39,12 @@ class Values(NamedTuple):
     ends: list[Linear]
     digits: list[Digit]
     step: int = 1
+
+
+def common_step(digits: Iterable[Digit]) -> int:
+    """What all steps of a sum are multiples of, where they are numbers: 3 for ``i * 3`` and ``i * 6 + j * 3``."""
+    steps = [digit.times for digit in digits]
+    return math.gcd(*[times.const for times in steps]) if not any(times.terms for times in steps) else 1
 
 
 class NotAffineError(Exception):

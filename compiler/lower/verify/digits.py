@@ -5,26 +5,20 @@ below some extent), divided by something and taken modulo something, times a con
 overlap are independent; a sum of digits whose factors fit together takes every value from 0 on.
 """
 
-import math
 from collections.abc import Iterable, Mapping
 
 from vtakit.compiler.arith import Analyzer
-from vtakit.compiler.arith.linear import Atom, Leaf, Linear, Product, Quotient, Stride, constant
+from vtakit.compiler.arith.linear import Atom, Leaf, Linear, Quotient, constant
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.ir.walk import divides, free_vars
-from vtakit.compiler.lower.verify.digit import ONE, Digit, Key, Limit, NotAffineError, Values
+from vtakit.compiler.ir.walk import divides
+from vtakit.compiler.lower.verify.digit import ONE, Digit, Key, Limit, NotAffineError, Values, common_step
+from vtakit.compiler.lower.verify.running import Running
 
 
-def _common_step(digits: Iterable[Digit]) -> int:
-    """What all steps of a sum are multiples of, where they are numbers: 3 for ``i * 3`` and ``i * 6 + j * 3``."""
-    steps = [digit.times for digit in digits]
-    return math.gcd(*[times.const for times in steps]) if not any(times.terms for times in steps) else 1
-
-
-class Digits:
+class Digits(Running):
     """Indices over loops that run, with the conditions under which their iterations count.
 
     extents : the running loops' variables; every other variable stands still
@@ -33,9 +27,7 @@ class Digits:
     """
 
     def __init__(self, analyzer: Analyzer, extents: Mapping[Var, Expr], conditions: Iterable[Expr]) -> None:
-        self.analyzer = analyzer
-        self.extents: dict[Atom, Linear] = {analyzer.leaf(var): analyzer.linear(extent) for var, extent in extents.items()}
-        self._moves: dict[Atom, bool] = {}
+        super().__init__(analyzer, extents)
         self._marks: dict[Key, tuple[Linear, list[Limit]]] = {}
         self._sums: dict[Key, tuple[Var, frozenset[Atom]]] = {}
         self.sums: dict[Key, list[Digit]] = {}  # of each sum that has a variable, by that as a source, its own digits
@@ -52,31 +44,6 @@ class Digits:
     def left(self) -> list[Expr]:
         """The conditions that no index taken so far has used."""
         return self._others + [limit.condition for limit in self.limits if not limit.used]
-
-    def moves(self, atom: Atom) -> bool:
-        known = self._moves.get(atom)
-        if known is None:
-            match atom:
-                case Leaf():
-                    known = atom in self.extents or (not isinstance(atom.expr, Var) and any(
-                        self.analyzer.leaf(var) in self.extents for var in free_vars(atom.expr)))
-                case Stride():
-                    known = atom.var in self.extents
-                case Quotient():
-                    known = any(map(self.moves, (*atom.dividend.terms, *atom.divisor.terms)))
-                case Product():
-                    known = any(map(self.moves, atom.factors))
-                case _:
-                    known = True
-            self._moves[atom] = known
-        return known
-
-    def parted(self, x: Linear) -> tuple[Linear, Linear]:
-        """What moves of a combination, and what stands still."""
-        moving = {atom: k for atom, k in x.terms.items() if self.moves(atom)}
-        if not moving:
-            return constant(0), x
-        return Linear(moving, 0), Linear({atom: k for atom, k in x.terms.items() if atom not in moving}, x.const)
 
     def _limit(self, condition: Expr) -> Limit | None:
         if not isinstance(condition, ir.LT | ir.LE) or not condition.a.dtype.is_int or not condition.b.dtype.is_int:
@@ -105,7 +72,7 @@ class Digits:
         if not moving.terms:
             return Values(x, ONE, [], [])
         digits, more = self.digits(moving)
-        step = _common_step(digits)
+        step = common_step(digits)
         count = self._in_a_row([digit._replace(times=digit.times.divided(step)) for digit in digits] if step > 1 else digits)
         first, ends = still.plus(more), []
         sums = moving.divided(step) if step > 1 and not moving.content() % step else moving
@@ -124,7 +91,7 @@ class Digits:
         if not isinstance(e, ir.FloorDiv | ir.FloorMod):
             return e
         moving, still = self.parted(self.analyzer.linear(e.a))
-        if still.terms or still.const or len(self._atoms(moving)) < 2:
+        if still.terms or still.const or len(self.atoms(moving)) < 2:
             return e
         known = self._sums.get(moving.key)
         if known is None:
@@ -133,7 +100,7 @@ class Digits:
             except NotAffineError:
                 return e
             var = Var("sum", e.dtype)
-            known = self._sums[moving.key] = var, self._atoms(moving)
+            known = self._sums[moving.key] = var, self.atoms(moving)
             atom = self.analyzer.leaf(var)
             self.extents[atom] = extent
             self.sums[Linear({atom: 1}, 0).key] = self.digits(moving)[0]
@@ -216,24 +183,9 @@ class Digits:
                     del terms[atom]
                 found.append(self._whole(constant(k), limit.sum))
         alone = moving.single()  # limits of a sum as a whole are the caller's
-        for atom, times in self._by_atom(terms).items():
+        for atom, times in self.by_atom(terms).items():
             found.append(self._loop(atom, ONE) if atom is alone and atom in self.extents else self._term(atom, times))
         return found, still
-
-    def _by_atom(self, terms: Mapping[Atom, int]) -> dict[Atom, Linear]:
-        """How many times each atom that moves is taken: ``n * i + i`` is ``(n + 1)`` times i."""
-        found: dict[Atom, Linear] = {}
-        for atom, k in terms.items():
-            of, times = atom, constant(k)
-            if isinstance(atom, Product):
-                moving = [factor for factor in atom.factors if self.moves(factor)]
-                if len(moving) == 1:
-                    of = moving[0]
-                    for factor in atom.factors:
-                        if factor is not of:
-                            times = self.analyzer.multiply(times, Linear({factor: 1}, 0))
-            found[of] = times if of not in found else found[of].plus(times)
-        return found
 
     def _contained(self, part: Linear, terms: Mapping[Atom, int]) -> int:
         """How many times the part is contained in the terms, all of its own; 0 for none."""
@@ -278,7 +230,7 @@ class Digits:
                     digit = digit._replace(total=extent, extent=extent, width=extent)
             return digit
         extent = self.mark(source)
-        return Digit(times, source.key, self._atoms(source), extent, ONE, extent, extent)
+        return Digit(times, source.key, self.atoms(source), extent, ONE, extent, extent)
 
     def _remainder(self, times: Linear, base: Linear, by: Linear) -> Digit:
         """``base % by``."""
@@ -302,16 +254,3 @@ class Digits:
         exact = self.analyzer.is_zero(self.analyzer.remainder(inner.extent, by))
         extent = self.analyzer.divide(inner.extent if exact else inner.extent.plus(by).shifted(-1), by)
         return inner._replace(times=times, lower=self.analyzer.multiply(inner.lower, by), extent=extent, width=extent)
-
-    def _atoms(self, source: Linear) -> frozenset[Atom]:
-        found: set[Atom] = set()
-        stack: list[Atom] = [*source.terms]
-        while stack:
-            atom = stack.pop()
-            if atom in self.extents:
-                found.add(atom)
-            elif isinstance(atom, Quotient):
-                stack += [*atom.dividend.terms, *atom.divisor.terms]
-            elif isinstance(atom, Product):
-                stack += atom.factors
-        return frozenset(found)

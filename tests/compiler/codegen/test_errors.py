@@ -42,6 +42,10 @@ CASES = {
             "pass first"
         ),
     ),
+    "lanes": (
+        st.Store(buffer("B", 100000), (ramp(0, 100000),), ir.Broadcast(ONE, 100000)),
+        "a vector of 100000 lanes of float is too long: vectorise loops of at most 4096 iterations",
+    ),
     "allocated": (
         st.Allocate(buffer("T", 2, 2), st.NOTHING),
         "buffer 'T' is allocated with 2 dimensions: run the flatten pass first",

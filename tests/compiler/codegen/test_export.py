@@ -100,6 +100,29 @@ def test_a_shared_library_and_its_header(tmp_path):
     assert entry(*pointers, ctypes.c_int8(2), ctypes.c_uint8(0), ctypes.c_int64(100), ctypes.c_int64(8)) == 1
 
 
+def test_a_cpp_program_reads_the_header(tmp_path):
+    """Arguments whose names are words of C++ get others."""
+    a, b = buffer("new", 4), buffer("this", 4)
+    i = ir.Var("i")
+    made = compile_for(st.Function("twice", (a, b), loop(i, 4, st.Store(b, (i,), a[i] * 2.0))))
+    assert "int32_t twice(const float *arg_new, float *arg_this);" in made.header
+    (tmp_path / "twice.h").write_text(made.header)
+    (tmp_path / "use.cpp").write_text('#include "twice.h"\nint32_t (*f)(const float *, float *) = twice;\n')
+    subprocess.run(["c++", "-Wall", "-Werror", "-c", "use.cpp", "-o", "use.o"], cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize("name", ["main", "int", "class"])
+def test_a_name_that_c_keeps_for_itself_is_not_exported(name, tmp_path):
+    """`build` calls a function main if it is given no name."""
+    made = compile_for(st.Function(name, (), st.NOTHING))
+    with raises(CodegenError, f"{name} has a meaning of its own in C, so it cannot name what an object file offers: give the "
+                              "function another name, as in vtakit.build(…, name='f')"):
+        made.save_object(tmp_path / "f.o")
+    if name != "main":
+        with raises(CodegenError, f"'{name}' is a word of C or C++ and names no function there: give the function another name"):
+            str(made.header)
+
+
 def test_code_that_calls_python_stays_in_this_process(tmp_path):
     a = buffer("A", 4)
     call = st.Evaluate(effect("call_packed", "my.print", a.access_ptr("r")))

@@ -322,3 +322,24 @@ def test_vectors_widths_and_strings_are_not_confused():
     np.testing.assert_array_equal(run(f, numbers(8)), numbers(8))
     fault(UndefinedValueError, "the program asserts: too small", function([A, B], st.Evaluate(
         Call(dtype("int32"), "assert_that", (A[0] > 100.0, StringImm("too small")), "effect"))), numbers(8))
+
+
+def test_a_condition_that_differs_between_lanes():
+    """Each lane takes its branch: nothing is read or divided where it is not for, and what is stored before stays."""
+    X, Y, D = buffer("X", 8, kind="int32"), buffer("Y", 8, kind="int32"), buffer("D", 8, kind="int32")
+    lanes = ir.Ramp(IntImm(0), IntImm(1), 8)
+    shifted = X[ir.Ramp(IntImm(-2), IntImm(1), 8)]
+
+    def at(number):
+        return ir.Broadcast(IntImm(number), 8)
+
+    body = st.If(
+        ir.LT(lanes, at(4)),
+        st.If(ir.LT(lanes, at(2)), st.Store(Y, (lanes,), at(9)), st.Store(Y, (lanes,), shifted)),
+        st.If(ir.NE(Load(D, (lanes,)), at(0)), st.Store(Y, (lanes,), ir.FloorDiv(Load(X, (lanes,)), Load(D, (lanes,))))),
+    )
+    x, d, y = np.arange(8, dtype=np.int32) * 10, np.array([0, 0, 0, 0, 3, 0, 7, 0], np.int32), np.full(8, -1, np.int32)
+    interpret(function([X, D, Y], body), [x, d, y])
+    np.testing.assert_array_equal(y, [9, 9, 0, 10, 40 // 3, -1, 60 // 7, -1])
+    fault(InterpretError, "a store to one element of Y stands under a condition that differs between lanes",
+          function([Y], st.If(ir.LT(lanes, at(4)), st.Store(Y, (IntImm(0),), IntImm(1)))))

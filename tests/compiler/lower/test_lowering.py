@@ -331,6 +331,15 @@ def test_pitfall_4_an_index_of_64_bits():
     assert all(it.binding.dtype.bits == 64 for it in blocks(function)["B"].iters)
 
 
+def test_a_prefetch_beyond_the_last_iteration():
+    a, a1 = copies((1, 1), 1)
+    s = te.create_schedule(a1.op)
+    outer, _ = s[a1].split(s[a1].fuse(*a1.op.axis), 4)
+    s[a1].prefetch(a, outer, 1)
+    x = ints(1, 1)
+    assert np.array_equal(run(s, [a, a1], x), x + 1)
+
+
 def test_a_prefetch_of_the_next_tile():
     a, a1 = copies((32, 64), 1)
     s = te.create_schedule(a1.op)

@@ -1,6 +1,7 @@
 """Schedules of which lowering makes no program: for each of its rules one, with the whole message."""
 
 import inspect
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -35,6 +36,90 @@ def an_input_that_is_no_argument():
     """
     _, a1 = copies((8,), 1)
     lower(te.create_schedule(a1.op), [a1])
+
+
+@refused
+def an_argument_given_twice():
+    """
+    arguments: the argument A of 'main' is given twice
+
+    hint: give each once
+    """
+    a, a1 = copies((8,), 1)
+    lower(te.create_schedule(a1.op), [a, a.op.output(0), a1])
+
+
+@refused
+def arguments_that_are_no_list():
+    """
+    arguments: the arguments of 'main' are A1: int32[8]
+
+    hint: give a list of tensors, variables and buffers
+    """
+    _, a1 = copies((8,), 1)
+    lower(te.create_schedule(a1.op), a1)
+
+
+@refused
+def a_tensor_in_the_place_of_the_schedule():
+    """
+    arguments: A1: int32[8] is no schedule
+
+    hint: make one of the results with te.create_schedule
+    """
+    a, a1 = copies((8,), 1)
+    lower(a1, [a, a1])
+
+
+@refused
+def an_expression_that_is_too_deep():
+    """
+    depth: an expression of 'main', or its stages one within another, are nested deeper than Python calls functions
+
+    hint: compute parts as tensors of their own, inline fewer stages, or call sys.setrecursionlimit with more than LIMIT
+    """
+    a = te.placeholder((8,), "int32", name="A")
+    value = a[0]
+    for _ in range(sys.getrecursionlimit()):
+        value = value + a[1]
+    b = te.compute((8,), lambda i: value, name="B")
+    lower(te.create_schedule(b.op), [a, b])
+
+
+@refused
+def a_prefetch_of_what_was_cached():
+    """
+    prefetch: A1 prefetches A, which it reads no more since that was cached or inlined
+
+          # A1, an output
+    -->   for i0 in range(8):  # prefetch A + 1
+              A1[i0] = A_local[i0] + 1
+
+    hint: cache and inline first, then prefetch what is read
+    """
+    a, a1 = copies((8,), 1)
+    s = te.create_schedule(a1.op)
+    s[a1].prefetch(a, "i0")
+    s.cache_read(a, "local")
+    lower(s, [a, a1])
+
+
+@refused
+def a_prefetch_of_what_the_loop_computes():
+    """
+    prefetch: A2 prefetches A1, which is computed anew in each iteration of i0
+
+          # A2, an output
+    -->   for i0 in range(8):  # prefetch A1 + 1
+              A2[i0] = A1[i0] + 1
+
+    hint: prefetch what is there before the loop, or compute A1 outside of it
+    """
+    a, a1, a2 = copies((8,))
+    s = te.create_schedule(a2.op)
+    s[a1].compute_at(s[a2], "i0")
+    s[a2].prefetch(a1, "i0")
+    lower(s, [a, a2])
 
 
 @refused
@@ -228,7 +313,7 @@ def a_state_that_no_compute_makes():
 def test_the_message(make):
     with pytest.raises(LowerError) as error:
         make()
-    assert str(error.value) == inspect.cleandoc(make.__doc__)
+    assert str(error.value) == inspect.cleandoc(make.__doc__).replace("LIMIT", str(sys.getrecursionlimit()))
     assert error.value.rule in LOWER_RULES
 
 

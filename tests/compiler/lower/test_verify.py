@@ -449,6 +449,20 @@ def test_copies_of_a_body_are_of_a_known_number(kind, thread, found):
     verify(copy_over(kind=kind, thread=thread))
 
 
+def test_vectors_and_copies_are_not_too_many():
+    """More is minutes of compiling, or the end of the process in LLVM."""
+    a, a1 = copies((10000, 10000), 1)
+    for primitive, says in (
+        ("vectorize", ("vectors: the vectorised loop i1 has 10000 iterations, and vectors have at most 4096 lanes; split it by a "
+                       "factor such as 16 and vectorise the inner loop")),
+        ("unroll", ("copies: block A1 becomes 10000 copies by the loops i1, and 8192 is the most; split the loops and unroll "
+                    "only inner parts of a few iterations")),
+    ):
+        s = te.create_schedule(a1.op)
+        getattr(s[a1], primitive)(a1.op.axis[1])
+        assert broken(lower(s, [a, a1], check=False)) == says
+
+
 def test_double_buffers_need_twice_the_memory():
     s, args = on_threads()
     s["A1"].double_buffer()

@@ -4,13 +4,17 @@ import numpy as np
 import pytest
 from ir_support import buffer, calls, function, loop, numbers, of_kind, run, store, vectorized
 
+from vtakit import te
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.calls import effect, math_call
 from vtakit.compiler.ir.expr import IntImm, Var
 from vtakit.compiler.ir.ops import if_then_else, select
 from vtakit.compiler.ir.stmt import LoopKind
-from vtakit.compiler.passes import PassError
+from vtakit.compiler.ir.walk import statements
+from vtakit.compiler.lower import lower
+from vtakit.compiler.lower.interpreter import interpret
+from vtakit.compiler.passes import PassError, lower_late
 from vtakit.compiler.passes.flatten import flatten
 from vtakit.compiler.passes.unroll import unroll
 from vtakit.compiler.passes.vectorize import vectorize
@@ -140,6 +144,15 @@ def test_a_pragma_affects_only_its_own_loop():
     assert len(of_kind(after, st.Store)) == 5
 
 
+def test_a_pragma_may_be_a_constant_and_nothing_else():
+    def asked(value):
+        return function([A, B], loop(i, 4, store(B, i, A[i]), auto_unroll_max_step=value))
+    assert not of_kind(unroll(asked(IntImm(4))), st.For)
+    says = "loop 'i' has the pragma auto_unroll_max_step with the value 'four': give a whole number"
+    with pytest.raises(PassError, match=f"^{says}\n"):
+        unroll(asked("four"))
+
+
 def test_copies_have_variables_of_their_own():
     own = buffer("Own", 2, scope="local")
     f = function([A, B], loop(j, 2, st.Allocate(own, loop(i, 2, store(own, i, A[i]), store(B, j * 2 + i, own[i]))),
@@ -160,3 +173,28 @@ def test_calls_with_effects_are_made_for_each_lane():
     after = vectorize(flatten(f))
     assert len(calls(after, "prefetch")) == 1
     assert of_kind(after, st.For)[0].extent == IntImm(4)
+
+
+@pytest.mark.parametrize("threads", [8, 7], ids=["shuffles", "shared memory"])
+def test_statement_44_partial_vectors_reduced_across_threads(threads):
+    """Each thread adds up vectors of 4 of 6 columns, of 20 rows that the threads do not divide; then all add theirs."""
+    a, k = te.placeholder((3, 20, 6), "int32", name="A"), te.reduce_axis((0, 20), "k")
+    c = te.compute((3, 6), lambda i, j: te.sum(a[i, k, j], axis=k), name="C")
+    d = te.compute((3, 6), lambda i, j: c[i, j] * 2, name="D")
+    s = te.create_schedule(d.op)
+    i, j = c.op.axis
+    outer, lanes = s[c].split(j, 4)
+    s[c].vectorize(lanes)
+    rows, part = s[c].split(k, threads)
+    s[c].bind(part, te.thread_axis(tag="threadIdx.x"))
+    s[c].reorder(i, outer, lanes, rows, part)
+    s[d].bind(d.op.axis[0], te.thread_axis(tag="blockIdx.x"))
+    s[c].compute_at(s[d], d.op.axis[0])
+    function = lower(s, [a, d])
+    late = lower_late(function, "gpu")
+    x = np.random.default_rng(threads).integers(-9, 10, (3, 20, 6)).astype(np.int32)
+    for f in (function, late):
+        y = np.zeros((3, 6), np.int32)
+        interpret(f, [x, y])
+        np.testing.assert_array_equal(y, 2 * x.sum(axis=1))
+    assert {2, 4} <= {s.value.dtype.lanes for s in statements(late.body) if isinstance(s, st.Store)}

@@ -194,6 +194,22 @@ def rfactor_to_no_dimension(p):
 
 
 @misuse
+def rfactor_to_a_word(p):
+    """
+    rfactor(C, k, factor_axis='i'): the new tensor has 3 dimensions
+
+          # C
+          for i in range(30):
+              for j in range(12):
+                  for k in range(16):  # reduce
+    -->               C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: give factor_axis from 0 to 2
+    """
+    p.s.rfactor(p.C, "k", "i")
+
+
+@misuse
 def rfactor_under_an_attached_stage(p):
     """
     rfactor(C, k): B is computed within k, whose loop goes to the new stage
@@ -255,6 +271,22 @@ def a_stage_of_no_tensor(p):
     'E' is no stage of this schedule: known: A, B, C, D, W
     """
     p.s["E"]
+
+
+@misuse
+def a_stage_of_what_names_none(p):
+    """
+    '{}' is no stage of this schedule: known: A, B, C, D, W
+    """
+    p.s[{}]
+
+
+@misuse
+def cache_write_of_a_number(p):
+    """
+    cache_write(8, 'local'): 8 is no tensor: give what a stage makes, all of its outputs
+    """
+    p.s.cache_write(8, "local")
 
 
 @misuse

@@ -96,6 +96,38 @@ def split_by_a_word(p):
 
 
 @misuse
+def split_by_more_than_a_loop_can_count(p):
+    """
+    C.split(i, factor=1099511627776): the factor 1099511627776 is no int32, which counts the loop
+
+          # C
+    -->   for i in range(30):
+              for j in range(12):
+                  for k in range(16):  # reduce
+                      C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: give a smaller factor
+    """
+    p.s[p.C].split(p.C.op.axis[0], 2**40)
+
+
+@misuse
+def split_by_a_tensor(p):
+    """
+    C.split(i, factor=A: float32[30, 16]): the factor A: float32[30, 16] is no number
+
+          # C
+    -->   for i in range(30):
+              for j in range(12):
+                  for k in range(16):  # reduce
+                      C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: give a factor of at least 1: a number, or an expression of sizes
+    """
+    p.s[p.C].split(p.C.op.axis[0], p.A)
+
+
+@misuse
 def split_of_a_split_axis(p):
     """
     C.split(i, factor=2): i is a loop no more: it was split into i_outer and i_inner

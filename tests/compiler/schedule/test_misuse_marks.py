@@ -259,6 +259,57 @@ def tensorize_twice(p):
     p.s[p.C].tensorize("k", gemm(p.C))
 
 
+@misuse
+def tensorize_by_a_tensor(p):
+    """
+    C.tensorize(j, B): B: float32[30, 16] is no tensor intrinsic
+
+          # C
+          for i in range(30):
+    -->       for j in range(12):
+                  for k in range(16):  # reduce
+                      C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: make one with te.decl_tensor_intrin
+    """
+    p.s[p.C].tensorize("j", p.B)
+
+
+@misuse
+def prefetch_by_part_of_an_iteration(p):
+    """
+    C.prefetch(B, i, 1.5): the offset 1.5 is no number of iterations
+
+          # C
+    -->   for i in range(30):
+              for j in range(12):
+                  for k in range(16):  # reduce
+                      C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: give a whole number, or an expression of sizes
+    """
+    p.s[p.C].prefetch(p.B, "i", 1.5)
+
+
+@misuse
+def prefetch_in_a_scan(p):
+    """
+    scan.prefetch(init, scan_idx, 1): scan is no compute
+
+          # scan, an output
+          for scan_idx in range(3):  # ordered
+              for scan_i1 in range(5):
+    -->           scan of update
+
+    hint: prefetch in the stage of a te.compute
+    """
+    state = te.placeholder((4, 5))
+    init = te.compute((1, 5), lambda t, i: 0.0, name="init")
+    scan = te.scan(init, te.compute((4, 5), lambda t, i: state[t - 1, i], name="update"), state)
+    s = te.create_schedule(scan.op)
+    s[scan].prefetch(init, scan.op.scan_axis)
+
+
 @pytest.mark.parametrize("function", MISUSES, ids=lambda function: function.__name__)
 def test_misuse_says_what_where_and_how_instead(function):
     p = program()

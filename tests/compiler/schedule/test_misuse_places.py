@@ -311,6 +311,38 @@ def store_predicate_of_a_number(p):
     p.s[p.C].set_store_predicate(3)
 
 
+@misuse
+def threads_around_that_are_a_tensor(p):
+    """
+    C.env_threads(B): 'B' is no thread axis
+
+    -->   # C
+          for i in range(30):
+              for j in range(12):
+                  for k in range(16):  # reduce
+                      C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: make one with te.thread_axis('threadIdx.x')
+    """
+    p.s[p.C].env_threads(p.B)
+
+
+@misuse
+def a_store_predicate_that_is_a_tensor(p):
+    """
+    C.set_store_predicate(B: float32[30, 16]): B: float32[30, 16] is no condition
+
+    -->   # C
+          for i in range(30):
+              for j in range(12):
+                  for k in range(16):  # reduce
+                      C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: compare two expressions
+    """
+    p.s[p.C].set_store_predicate(p.B)
+
+
 @pytest.mark.parametrize("function", MISUSES, ids=lambda function: function.__name__)
 def test_misuse_says_what_where_and_how_instead(function):
     p = program()

@@ -119,6 +119,7 @@ def test_several_outputs_and_rfactor():
         "step 0 of the trace: 'shuffle' is no primitive of a schedule: known: cache_read, cache_write, create_group, rfactor")),
     ("C.split(i, faktor=2)", (
         "step 0 of the trace: split has no argument 'faktor': did you mean 'factor'? Known: axis, factor, nparts")),
+    ("C.bind(i, thread(tag()))", "line 1 of the trace: 'thread(tag())' is no thread axis: give its tag and name"),
     ("C.vectorize(i, j)", "line 1 of the trace: vectorize takes 1 arguments, got 2"),
 ])
 def test_text_that_is_no_trace_is_refused(text, message):
@@ -131,6 +132,10 @@ def test_text_that_is_no_trace_is_refused(text, message):
     ("{", "the trace is no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
     ("{}", "the trace is no JSON array of steps"),
     ("[3]", "step 0 of the trace, 3, is no object with on, do, args and gives"),
+    ('[{"on": "C", "do": "bind", "args": {"axis": "i", "thread": 3}}]',
+     "step 0 of the trace: 3 is no thread axis: give its tag and name"),
+    ('[{"on": "C", "do": "split", "args": {}, "gives": 3}]',
+     "step 0 of the trace: gives is 3: give the list of the names that it makes"),
 ])
 def test_json_that_is_no_trace_is_refused(text, message):
     with pytest.raises(te.ScheduleError) as error:
@@ -145,6 +150,8 @@ def test_json_that_is_no_trace_is_refused(text, message):
         "replay(…, intrinsics=…)")),
     ("C.split(i, factor=f(2))", (
         "step 0 of the trace, C.split(i, factor=f(2)): the expression 'f(2)' is none of sizes: use + - * // % and min, max")),
+    ('cache_read(A[7], "local")', (
+        "step 0 of the trace, cache_read(A[7], \"local\"): 'A' has 1 outputs, numbered from 0; there is no output 7")),
     ("C.vectorize()", "step 0 of the trace, C.vectorize(): missing a required argument: 'axis'"),
 ])
 def test_a_step_that_cannot_be_done_is_named(text, message):

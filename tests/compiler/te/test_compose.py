@@ -98,10 +98,34 @@ def test_extern_has_several_outputs_and_calls_python():
     np.testing.assert_array_equal(got, x.sum(1) * 2 + 3)
 
 
+def test_an_extern_hands_on_whole_buffers():
+    """Statement 8: as in TVM, a buffer itself stands for its memory; an input is only read."""
+    A = te.placeholder((4,), name="A")
+    B = te.extern((4,), [A], lambda ins, outs: te.call_packed("add", ins[0], outs[0], 3), name="B")
+
+    def add(a, b, by):
+        assert not a.flags.writeable
+        np.asarray(b)[...] = np.asarray(a) + by
+
+    x = np.arange(4, dtype="float32")
+    [got] = run(te.create_schedule(B.op), [A, B], [x], packed={"add": add})
+    np.testing.assert_array_equal(got, x + 3)
+
+
+def test_what_makes_no_buffer_is_refused():
+    assert [te.decl_buffer((4,), data_alignment=align).align for align in (-1, 0, 16)] == [64, 0, 16]
+    with refused("decl_buffer 'b': the alignment is -3: give a number of bytes"):
+        te.decl_buffer((4,), name="b", data_alignment=-3)
+    with refused("buffer 'b' has 2 dimensions but 1 strides: give one a dimension, or none"):
+        te.decl_buffer((3, 4), name="b", strides=[1])
+
+
 def test_what_makes_no_extern_is_refused():
     A, B = te.placeholder((4,), name="A"), te.placeholder((4,), "int8", "B")
     with refused("extern 'extern': give dtype=, since its inputs' types (float32, int8) do not settle it"):
         te.extern((4,), [A, B], lambda ins, outs: te.call_packed("f"))
+    with refused("extern 'extern' writes its input A: write to an output"):
+        te.extern((4,), [A], lambda ins, outs: te.call_packed("f", ins[0].access_ptr("w"), outs[0]))
     with refused("extern 'extern': the input 3 is no tensor"):
         te.extern((4,), [3], lambda ins, outs: te.call_packed("f"))
     with refused("extern 'extern': its function gave 3; it gives a statement or a call"):

@@ -1,0 +1,54 @@
+"""Selects that guard a read: they become if_then_else, which evaluates one side."""
+
+from collections.abc import Iterable
+
+from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.ir.iters import IterVar
+from vtakit.compiler.ir.ops import negate
+from vtakit.compiler.ir.values import const
+from vtakit.compiler.ir.walk import subexpressions
+
+
+def safe_selects(body: tuple[Expr, ...], axes: Iterable[IterVar]) -> tuple[Expr, ...]:
+    """A stage's expressions, with if_then_else for each select that reads what may be outside of a tensor.
+
+    ``select(i >= 1, A[i - 1], 0)``  ->  ``if_then_else(i >= 1, A[i - 1], 0)``; ``select(A[i] > 0, A[i], 0)`` stays, as does all
+    that may be evaluated whatever its condition says: only that becomes vectors.
+    """
+    if not any(isinstance(node, ir.Select) for e in body for node in subexpressions(e)):
+        return body
+    return tuple(map(_Selects(axes).expr, body))
+
+
+class _Selects:
+    def __init__(self, axes: Iterable[IterVar]) -> None:
+        self.analyzer = Analyzer()
+        for axis in axes:
+            if axis.dom is not None:
+                self.analyzer.bind(axis.var, axis.dom)
+
+    def expr(self, e: Expr) -> Expr:
+        e = e.rebuild(self.expr)
+        if isinstance(e, ir.Select) and not (self.is_safe(e.true) and self.is_safe(e.false)):
+            return ir.IfThenElse(e.condition, e.true, e.false)
+        return e
+
+    def is_safe(self, e: Expr) -> bool:
+        """Whether all that is read is certain to be within its tensor, and no integer is divided by what may be 0."""
+        if isinstance(e, ir.IfThenElse):
+            with self.analyzer.given(e.condition):
+                then = self.is_safe(e.true)
+            with self.analyzer.given(negate(e.condition)):
+                return then and self.is_safe(e.condition) and self.is_safe(e.false)
+        if isinstance(e, ir.ProducerLoad) and not all(map(self.is_within, e.indices, e.tensor.shape)):
+            return False
+        if isinstance(e, ir.FloorDiv | ir.FloorMod | ir.TruncDiv | ir.TruncMod) and e.dtype.is_int:
+            lo, hi = self.analyzer.bounds(e.b)
+            if lo <= 0 <= hi:
+                return False
+        return all(map(self.is_safe, e.children()))
+
+    def is_within(self, index: Expr, extent: Expr) -> bool:
+        return self.analyzer.prove(const(0, index.dtype) <= index) and self.analyzer.prove(index < extent)

@@ -1,0 +1,71 @@
+"""What of an index moves while some loops run."""
+
+from collections.abc import Mapping
+
+from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.arith.linear import Atom, Leaf, Linear, Product, Quotient, Stride, constant
+from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.walk import free_vars
+
+
+class Running:
+    """Loops that run, by the extents of their variables; every other variable stands still."""
+
+    def __init__(self, analyzer: Analyzer, extents: Mapping[Var, Expr]) -> None:
+        self.analyzer = analyzer
+        self.extents: dict[Atom, Linear] = {analyzer.leaf(var): analyzer.linear(extent) for var, extent in extents.items()}
+        self._moves: dict[Atom, bool] = {}
+
+    def moves(self, atom: Atom) -> bool:
+        known = self._moves.get(atom)
+        if known is None:
+            match atom:
+                case Leaf():
+                    known = atom in self.extents or (not isinstance(atom.expr, Var) and any(
+                        self.analyzer.leaf(var) in self.extents for var in free_vars(atom.expr)))
+                case Stride():
+                    known = atom.var in self.extents
+                case Quotient():
+                    known = any(map(self.moves, (*atom.dividend.terms, *atom.divisor.terms)))
+                case Product():
+                    known = any(map(self.moves, atom.factors))
+                case _:
+                    known = True
+            self._moves[atom] = known
+        return known
+
+    def parted(self, x: Linear) -> tuple[Linear, Linear]:
+        """What moves of a combination, and what stands still."""
+        moving = {atom: k for atom, k in x.terms.items() if self.moves(atom)}
+        if not moving:
+            return constant(0), x
+        return Linear(moving, 0), Linear({atom: k for atom, k in x.terms.items() if atom not in moving}, x.const)
+
+    def by_atom(self, terms: Mapping[Atom, int]) -> dict[Atom, Linear]:
+        """How many times each atom that moves is taken: ``n * i + i`` is ``(n + 1)`` times i."""
+        found: dict[Atom, Linear] = {}
+        for atom, k in terms.items():
+            of, times = atom, constant(k)
+            if isinstance(atom, Product):
+                moving = [factor for factor in atom.factors if self.moves(factor)]
+                if len(moving) == 1:
+                    of = moving[0]
+                    for factor in atom.factors:
+                        if factor is not of:
+                            times = self.analyzer.multiply(times, Linear({factor: 1}, 0))
+            found[of] = times if of not in found else found[of].plus(times)
+        return found
+
+    def atoms(self, source: Linear) -> frozenset[Atom]:
+        """The running loops' variables in a combination."""
+        found: set[Atom] = set()
+        stack: list[Atom] = [*source.terms]
+        while stack:
+            atom = stack.pop()
+            if atom in self.extents:
+                found.add(atom)
+            elif isinstance(atom, Quotient):
+                stack += [*atom.dividend.terms, *atom.divisor.terms]
+            elif isinstance(atom, Product):
+                stack += atom.factors
+        return frozenset(found)
