@@ -2,12 +2,13 @@
 
     python benchmarks/cpu_matmul.py [--repeat N] [--json FILE]
 
-B is packed into panels that the innermost loop reads in order, and a tile of the result stays in registers. The three are
-measured in turns, so that a change of the machine's speed meets all alike, and in processor time; the table shows medians, and
-the best beside them, which other processes on the same processor disturb least.
+The schedule is that of examples/matmul.py, which docs/matmul.md explains. The three are measured in turns, so that a change of
+the machine's speed meets all alike, and in processor time; the table shows medians, and the best beside them, which other
+processes on the same processor disturb least.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import statistics
@@ -15,12 +16,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read when NumPy is loaded
 
 import numpy as np
 
-from vtakit import te
+from vtakit.compiler.codegen.llvm.micro_kernels import tile
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
@@ -32,39 +34,18 @@ from vtakit.compiler.lower import lower
 from vtakit.compiler.passes import lower_late
 from vtakit.runtime.cpu.function import build, empty
 
-N = 1024
+EXAMPLE = Path(__file__).parents[1] / "examples" / "matmul.py"
 STEPS = 1_000_000  # of the loop that measures the peak
 
 
-def matmul(lanes: int, rows: int, columns: int) -> st.Function:
-    """``C = A @ B`` with tiles of `rows` x `columns` in registers, in vectors of `lanes`."""
-    a, b = te.placeholder((N, N), name="A"), te.placeholder((N, N), name="B")
-    k = te.reduce_axis((0, N), name="k")
-    packed = te.compute((N // columns, N, columns), lambda j, k, c: b[k, j * columns + c], name="packed")
-    c = te.compute((N, N), lambda y, x: te.sum(a[y, k] * packed[x // columns, k, x % columns], axis=k), name="C")
-
-    s = te.create_schedule(c.op)
-    tile = s.cache_write(c, "local")
-    y, x, y_in, x_in = s[c].tile(*s[c].op.axis, rows, columns)
-    vectors, lane = s[c].split(x_in, factor=lanes)
-    s[c].reorder(x, y, y_in, vectors, lane)
-    s[c].unroll(y_in)
-    s[c].unroll(vectors)
-    s[c].vectorize(lane)
-
-    s[tile].compute_at(s[c], y)
-    y_in, x_in = s[tile].op.axis
-    (step,) = s[tile].op.reduce_axis
-    vectors, lane = s[tile].split(x_in, factor=lanes)
-    s[tile].reorder(step, y_in, vectors, lane)
-    s[tile].unroll(y_in)
-    s[tile].unroll(vectors)
-    s[tile].vectorize(lane)
-
-    vectors, lane = s[packed].split(s[packed].op.axis[2], factor=lanes)
-    s[packed].unroll(vectors)
-    s[packed].vectorize(lane)
-    return lower_late(lower(s, [a, b, c], name="matmul"))
+def example() -> ModuleType:
+    """The module with the product and its schedule."""
+    spec = importlib.util.spec_from_file_location(EXAMPLE.stem, EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
 
 
 def peak(lanes: int, sums: int) -> st.Function:
@@ -92,26 +73,28 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=f"{N} x {N} float32 matmul on one core")
+    matmul = example()
+    n = matmul.N
+    parser = argparse.ArgumentParser(description=f"{n} x {n} float32 matmul on one core")
     parser.add_argument("--repeat", type=int, default=15, metavar="N", help="measurements of each (default 15)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     given = parser.parse_args()
     target = Target.host()
+    rows, columns = tile(target)
     lanes = target.vector_bytes // 4
-    # Enough sums to hide the latency of a multiply-add, few enough for the registers: 16 of AVX-512's 32, 8 of AVX2's 16.
-    rows, columns = (8, 2 * lanes) if lanes == 16 else (4, 2 * lanes)
-    sums = 24 if lanes == 16 else 12
+    sums = 24 if lanes == 16 else 12  # enough to hide the latency of a multiply-add, few enough for the registers
 
     begin = time.perf_counter()
-    low = matmul(lanes, rows, columns)
+    x, y, product = matmul.product()
+    low = lower_late(lower(matmul.schedule(product, rows, columns), [x, y, product], name="matmul"))
     lowered = time.perf_counter()
     ours = build(low)
     built = time.perf_counter()
     limit = build(peak(lanes, sums))
 
     rng = np.random.default_rng(0)
-    a, b, c = (empty((N, N)) for _ in range(3))
-    a[...], b[...] = rng.standard_normal((2, N, N), dtype=np.float32)
+    a, b, c = (empty((n, n)) for _ in range(3))
+    a[...], b[...] = rng.standard_normal((2, n, n), dtype=np.float32)
     registers = np.zeros(sums * lanes, np.float32)
     numbers = np.r_[np.full(lanes, 0.5), np.full(lanes, 0.25)].astype(np.float32)
     ours(a, b, c)
@@ -119,7 +102,7 @@ def main() -> int:
         print("the result differs from NumPy's", file=sys.stderr)
         return 1
 
-    flops = {"peak of one core": 2 * sums * lanes * STEPS, "vtakit": 2 * N**3, "NumPy's BLAS": 2 * N**3}
+    flops = {"peak of one core": 2 * sums * lanes * STEPS, "vtakit": 2 * n**3, "NumPy's BLAS": 2 * n**3}
     runs: dict[str, Callable[[], object]] = {
         "peak of one core": lambda: limit(registers, numbers), "vtakit": lambda: ours(a, b, c),
         "NumPy's BLAS": lambda: np.matmul(a, b, out=c),
@@ -128,7 +111,7 @@ def main() -> int:
     for _ in range(given.repeat):
         for name, run in runs.items():
             rates[name].append(flops[name] / seconds(run))
-    print(f"{N} x {N} float32 matmul, one thread, {target}; tile {rows} x {columns}; "
+    print(f"{n} x {n} float32 matmul, one thread, {target}; tile {rows} x {columns}; "
           f"lowered in {(lowered - begin) * 1e3:.0f} ms, compiled in {(built - lowered) * 1e3:.0f} ms")
     median = {name: statistics.median(found) for name, found in rates.items()}
     best = {name: max(found) for name, found in rates.items()}

@@ -1,5 +1,6 @@
 """What several test files share: whole-message errors, processes to interrupt, strategies over configurations and programs."""
 
+import importlib.util
 import signal
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import strategies as st
@@ -17,6 +19,8 @@ from vtakit.hw.isa.formats import Field, Format, Kind, Placed
 from vtakit.hw.isa.insns import FORMATS, OPCODE, TRANSFERS, Opcode
 from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
 
 @contextmanager
 def raises(error: type[Exception], message: str) -> Iterator[pytest.ExceptionInfo[Exception]]:
@@ -25,6 +29,16 @@ def raises(error: type[Exception], message: str) -> Iterator[pytest.ExceptionInf
         yield caught
     assert str(caught.value) == message
     assert type(caught.value) is error
+
+
+def module(name: str) -> ModuleType:
+    """An example, imported."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
 
 
 def interruptible(*words: str, **options: object) -> subprocess.Popen[str]:

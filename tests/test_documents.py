@@ -55,6 +55,14 @@ def test_every_block_runs(page, tmp_path):
             assert shown in done.stdout, f"{page.name}:\n{shown}\nis not in\n{done.stdout}"
 
 
+def test_the_matmul_that_is_explained_is_the_one_that_is_measured():
+    """docs/matmul.md has the schedule of examples/matmul.py, which benchmarks/cpu_matmul.py runs, word for word."""
+    source = (ROOT / "examples" / "matmul.py").read_text(encoding="utf-8")
+    schedule = re.search(r"^def schedule\(.*?^    return s\n", source, flags=re.MULTILINE | re.DOTALL)
+    assert schedule is not None
+    assert schedule[0] in (ROOT / "docs" / "matmul.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)

@@ -1,25 +1,12 @@
 """The examples run, and the files shipped with them are fresh."""
 
-import importlib.util
 import subprocess
 import sys
-from pathlib import Path
-from types import ModuleType
 
 import pytest
+from support import EXAMPLES, module
 
 from vtakit.hw.isa.file import load
-
-EXAMPLES = Path(__file__).parents[1] / "examples"
-
-
-def module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
 
 
 def test_the_shipped_convolution_is_fresh():

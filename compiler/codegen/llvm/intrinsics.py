@@ -45,6 +45,8 @@ class _Tile:
         if min(shape) < 1:
             raise CodegenError(f"{e.name} of a tile of {e.args[3]} x {e.args[4]}: both must be constants of at least 1")
         self.m, self.n = shape
+        steps = e.args[5].value if isinstance(e.args[5], ir.IntImm) else 1
+        self.unrolled = next(count for count in (4, 2, 1) if steps % count == 0)
         self.k, self.lda, self.ldb, self.ldc = (x.index(arg) for arg in e.args[5:])
         # The last vector of a row may be shorter.
         self.widths = [min(lanes, self.n - first) for first in range(0, self.n, lanes)]
@@ -62,7 +64,7 @@ def _flat(rows: Iterable[Iterable[Item]]) -> Iterable[Item]:
 
 def _kernel(x: "Expressions", t: _Tile, kind: str, row: Callable[[Value], list[Value]],
             column: Callable[[Value, int], Value], combine: Callable[[Value, Value, Value], Value]) -> Value:
-    """Accumulators are loaded, updated k times, and stored.
+    """Accumulators are loaded, updated k times (a few in each iteration of the loop, where k is a constant), and stored.
 
     row     : the vectors of b's row at a step
     column  : one element of a, in as many lanes
@@ -79,12 +81,14 @@ def _kernel(x: "Expressions", t: _Tile, kind: str, row: Callable[[Value], list[V
     b.place(body)
     p = b.phi("i64")
     phis = [[b.phi(value.type) for value in line] for line in start]
-    vectors = row(p.value)
-    sums: list[list[Value]] = []
-    for i, line in enumerate(phis):
-        element = column(p.value, i)
-        sums.append([combine(phi.value, element, vector) for phi, vector in zip(line, vectors, strict=True)])
-    following = b.op("add", p.value, int_constant("i64", 1), "nuw nsw")
+    sums = [[phi.value for phi in line] for line in phis]
+    for ahead in range(t.unrolled):
+        at = b.op("add", p.value, int_constant("i64", ahead), "nuw nsw") if ahead else p.value
+        vectors = row(at)
+        for i, line in enumerate(sums):
+            element = column(at, i)
+            sums[i] = [combine(sum_, element, vector) for sum_, vector in zip(line, vectors, strict=True)]
+    following = b.op("add", p.value, int_constant("i64", t.unrolled), "nuw nsw")
     p.add(int_constant("i64", 0), before)
     p.add(following, b.at)
     for sum_, first, last in zip(_flat(phis), _flat(start), _flat(sums), strict=True):

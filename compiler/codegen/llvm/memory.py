@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.builder import Value, float_constant, int_constant, lane_constants
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.floats import from_bits, suffix, to_bits
 from vtakit.compiler.ir import expr as ir
@@ -92,7 +92,7 @@ def load(x: "Expressions", e: ir.Load) -> Value:
         mask = None if x.mask is None else _reverse(x, x.mask)
         raw = _reverse(x, _load_run(x, to, element(x, e.buffer, first), align, mask))
     else:
-        where = element(x, e.buffer, index)
+        where = _scattered(x, e.buffer, index, lanes)
         raw = b.intrinsic(
             f"masked.gather.{suffix(to)}.v{count}p0", to, where, int_constant("i32", align), _all(x, count), _nothing(to)
         )
@@ -130,9 +130,19 @@ def store(x: "Expressions", buffer: Buffer, indices: tuple[ir.Expr, ...], value:
         _store_run(x, _reverse(x, raw), element(x, buffer, first), align, mask)
     else:
         count = index.dtype.lanes
-        where = element(x, buffer, index)
+        where = _scattered(x, buffer, index, lanes)
         name = f"masked.scatter.{suffix(raw.type)}.v{count}p0"
         b.intrinsic(name, "void", raw, where, int_constant("i32", align), _all(x, count))
+
+
+def _scattered(x: "Expressions", buffer: Buffer, index: ir.Expr, lanes: _Lanes | None) -> Value:
+    """The addresses of a vector's elements; a constant distance apart, they are one address and constants, which LLVM takes as
+    they are for an instruction that gathers or scatters."""
+    step = value_of(lanes.stride) if lanes else None
+    if lanes is None or not isinstance(step, int):
+        return element(x, buffer, index)
+    apart = lane_constants("i64", (step * i for i in range(lanes.lanes)))
+    return x.b.address(element(x, buffer, lanes.base), ty.scalar(ty.memory_type(buffer.dtype)), apart)
 
 
 def _load_run(x: "Expressions", to: str, address: Value, align: int, mask: Value | None) -> Value:

@@ -28,8 +28,9 @@ from vtakit.compiler.te.tensor import Tensor
 def tile(target: Target | None = None) -> tuple[int, int]:
     """Rows and columns of 32-bit sums that fill a target's vector registers; this machine's by default.
 
-    A step takes a load for each row and for each vector of columns; of the tiles that leave room for those vectors and one
-    element, the squarest in loads has four vectors a row where there are 32 registers, and two where there are 16.
+    A step takes a load for each row and for each vector of columns, and room for those vectors and one element. Six rows of four
+    vectors are 10 loads for 24 multiply-adds in 32 registers, six of two are 8 for 12 in 16; tiles with fewer loads (5 x 5 and
+    4 x 3 vectors) have numbers of columns that divide few sizes.
     """
     chosen = target or Target.host()
     there, lanes = registers(chosen), chosen.vector_bytes // 4

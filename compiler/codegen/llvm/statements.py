@@ -9,6 +9,7 @@ from vtakit.compiler.codegen.llvm.builder import Builder, Value, int_constant
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.expressions import Expressions
 from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY, Module
+from vtakit.compiler.codegen.llvm.pieces import pieces
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.values import value_of
 
@@ -44,7 +45,8 @@ class Statements(Expressions):
         self.b.ret(code)
 
     def store(self, s: st.Store) -> None:
-        memory.store(self, s.buffer, s.indices, s.value)
+        for piece in pieces(s, self.target) if self.mask is None else (s,):
+            memory.store(self, piece.buffer, piece.indices, piece.value)
 
     def evaluate(self, s: st.Evaluate) -> None:
         self.value(s.value)

@@ -20,12 +20,22 @@ _IMPLIED = {
     "f16c": ("avx",),
     "avx": ("sse4.1",),
 }
-# The levels of the x86-64 psABI are processors whose features LLVM knows; these are the ones that code generation asks for.
-_PROCESSORS = {
-    "x86-64": (),
-    "x86-64-v2": ("sse4.1", "popcnt"),
-    "x86-64-v3": ("avx2", "fma", "f16c", "popcnt", "lzcnt"),
-    "x86-64-v4": ("avx512f", "avx512vl", "avx512bw", "avx512dq", "popcnt", "lzcnt"),
+# LLVM's names of processors, with those features of each that code generation asks for: first the levels of the x86-64 psABI.
+_V3 = ("avx2", "fma", "f16c", "popcnt", "lzcnt")
+_V4 = (*_V3, "avx512f", "avx512vl", "avx512bw", "avx512dq")
+PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
+    "x86_64": {
+        "x86-64": (), "x86-64-v2": ("sse4.1", "popcnt"), "x86-64-v3": _V3, "x86-64-v4": _V4,
+        **dict.fromkeys(("haswell", "broadwell", "skylake", "znver1", "znver2", "znver3"), _V3),
+        **dict.fromkeys(("alderlake", "arrowlake"), (*_V3, "avxvnni")),
+        "skylake-avx512": _V4,
+        **dict.fromkeys((
+            "cascadelake", "cooperlake", "icelake-client", "icelake-server", "tigerlake", "rocketlake", "sapphirerapids",
+            "graniterapids", "znver4", "znver5"), (*_V4, "avx512vnni")),
+    },
+    "aarch64": dict.fromkeys((
+        "neoverse-n2", "neoverse-v1", "neoverse-v2", "grace", "ampere1", "cortex-a710", "cortex-x2", "apple-m2", "apple-m3",
+    ), ("i8mm",)),
 }
 
 
@@ -36,7 +46,7 @@ class Target:
     triple   : as LLVM and GCC write it: ``x86_64-unknown-linux-gnu``, ``aarch64-linux-gnu``, ``wasm32-unknown-unknown``
     cpu      : LLVM's name of a processor, which sets its scheduling model; "" for the architecture's baseline
     features : LLVM's names, each with a sign: ``("+avx2", "+fma")``; what chooses micro-kernels and conversions are these, and
-               those of the psABI levels ``x86-64-v2`` to ``-v4``, not what another `cpu` implies
+               those of processors that `PROCESSORS` lists, not what another `cpu` implies
     contract : whether ``a * b + c`` of floats may be rounded once; off, results are those of the interpreter
     threads  : whether parallel loops call an OpenMP runtime; off, they are serial
     """
@@ -75,7 +85,7 @@ class Target:
         """Whether it is this machine's architecture, and LLVM is certain to know its processor and features."""
         triple, cpu, features = _host()
         known = {feature[1:] for feature in features} | {"prefer-256-bit"}
-        x86 = self.arch == "x86_64" and "linux" in self.triple and self.cpu in _PROCESSORS
+        x86 = self.arch == "x86_64" and "linux" in self.triple and self.cpu in PROCESSORS["x86_64"]
         fits = self.arch == triple.partition("-")[0] and (x86 or (self.triple == triple and self.cpu in ("", cpu)))
         return fits and known.issuperset(feature[1:] for feature in self.features)
 
@@ -107,7 +117,7 @@ class Target:
 
 @functools.cache
 def _known(target: Target) -> frozenset[str]:
-    found = set(_PROCESSORS.get(target.cpu, ()))
+    found = set(PROCESSORS.get(target.arch, {}).get(target.cpu, ()))
     found |= {feature[1:] for feature in target.features if feature[0] == "+"}
     todo = list(found)
     while todo:
