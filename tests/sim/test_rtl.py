@@ -13,10 +13,11 @@ from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import MemType, Stage
 from vtakit.hw.isa.regs import CYCLE_CAUSES
 from vtakit.sim import run_image
+from vtakit.sim.conv2d_data import conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fuzz import cases, fuzz
 from vtakit.sim.random_programs import random_program
-from vtakit.sim.workloads import Conv2d, conv2d_program, conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
+from vtakit.sim.workloads import Conv2d, conv2d_program
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
 
