@@ -25,7 +25,8 @@ from numba import njit
 from vtakit.hw.isa.config import DEFAULT
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.sim import run_image
-from vtakit.sim.workloads import Conv2d, conv2d_program, conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
+from vtakit.sim.conv2d_data import conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
+from vtakit.sim.workloads import Conv2d, conv2d_program
 
 SHAPE = Conv2d(height=56, width=56, in_channels=64, out_channels=64, kernel=3, stride=1, pad=1)
 

@@ -26,9 +26,10 @@ from vtakit.hw.isa.config import DEFAULT
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.params import CoreParams
 from vtakit.sim import run_image
+from vtakit.sim.conv2d_data import conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
 from vtakit.sim.rtl import host
 from vtakit.sim.rtl.build import library
-from vtakit.sim.workloads import Conv2d, conv2d_program, conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
+from vtakit.sim.workloads import Conv2d, conv2d_program
 
 FIRST_RESULT = """
 from vtakit.hw.isa.codec import encode, to_bytes

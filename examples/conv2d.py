@@ -19,7 +19,8 @@ from vtakit.hw.isa.config import DEFAULT
 from vtakit.hw.isa.file import load, save
 from vtakit.hw.isa.program import Program
 from vtakit.runtime.cli import main as vtakit
-from vtakit.sim.workloads import Conv2d, conv2d_program, conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
+from vtakit.sim.conv2d_data import conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
+from vtakit.sim.workloads import Conv2d, conv2d_program
 
 SHAPE = Conv2d(height=14, width=14, in_channels=256, out_channels=64, kernel=3, stride=1, pad=1, shift=10)
 FILE = Path(__file__).with_suffix(".vta")

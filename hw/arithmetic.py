@@ -67,7 +67,8 @@ class Arithmetic(wiring.Component):
 
         # The step at each stage, and whether it is a GEMM or ALU step that is to be done.
         control = data.StructLayout({
-            "dst": cfg.acc_depth_log2, "src": cfg.acc_depth_log2, "reset": 1, "alu_opcode": 3, "use_imm": 1, "imm": signed(16),
+            "dst": cfg.acc_depth_log2, "src": cfg.acc_depth_log2, "reset": 1, "overwrite": 1, "alu_opcode": 3, "use_imm": 1,
+            "imm": signed(16),
         })
         at = [Signal(control, name=f"stage{n}", reset_less=True) for n in range(last + ALU_STAGES + 1)]
         gemms, alus, ends = (
@@ -126,7 +127,8 @@ class Arithmetic(wiring.Component):
             with m.If(uses[last - 1]):
                 m.d.sync += second.eq(Mux(meets_first, result, first))
             chosen = Signal(word, name=f"{name}_chosen")  # lanes take parts of it: they would each make an expression anew
-            m.d.comb += chosen.eq(Mux(meets(last - 1, write, written), result, second))
+            value = Mux(meets(last - 1, write, written), result, second)
+            m.d.comb += chosen.eq(Mux(at[last].overwrite, 0, value) if name == "dst" else value)
             return chosen
 
         works = [gemm | alu for gemm, alu in zip(gemms, alus, strict=False)]  # where both are

@@ -1,17 +1,16 @@
 """What an instruction word says before anything runs: its stage, and whether it is one that the instruction set knows."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.interfaces import FAULT_BITS, layout
-from vtakit.hw.isa.config import INSN_BITS, VTAConfig
+from vtakit.hw.isa.config import INSN_BITS
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.formats import Field, Format
-from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, GEMM, LOAD, MEMORIES, AluOp, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, LOAD, MEMORIES, AluOp, Feature, MemType, Opcode, Stage
+from vtakit.hw.params import CoreParams
 
 
 class Decoder(wiring.Component):
@@ -26,24 +25,26 @@ class Decoder(wiring.Component):
     fault : ``Out(8)``       a `Fault`, or 0
     """
 
-    def __init__(self, cfg: VTAConfig) -> None:
-        self._cfg = cfg
+    def __init__(self, params: CoreParams) -> None:
+        self._params = params
         super().__init__({"word": In(INSN_BITS), "is_last": In(1), "stage": Out(2), "works": Out(1), "fault": Out(FAULT_BITS)})
 
     def elaborate(self, platform: object) -> Module:
-        m, cfg = Module(), self._cfg
+        m, cfg = Module(), self._params.cfg
         f = data.View(layout(LOAD, cfg), self.word)
         a = data.View(layout(FORMATS[Opcode.ALU], cfg), self.word)
-        formats = _known()
+        requantises = Feature.REQUANT in self._params.features
+        formats = {op: fmt for op, fmt in FORMATS.items() if op is not Opcode.REQUANT or requantises}
         is_op = {op: f.opcode == op for op in formats}
-        transfer = is_op[Opcode.LOAD] | is_op[Opcode.STORE]
+        stores = _any(is_op[op] for op in (Opcode.STORE, Opcode.REQUANT) if op in formats)
+        transfer = is_op[Opcode.LOAD] | stores
 
         kinds = [kind for kind in MemType if kind is not MemType.ACC_8BIT or cfg.has_acc8]
         of_kind = {
             kind: _any(is_op[op] for op in MEMORIES[kind].opcodes if op in formats) & (f.memory_type == kind) for kind in kinds
         }
         on_load = _any(of_kind[kind] for kind in kinds if MEMORIES[kind].stage is Stage.LOAD)
-        m.d.comb += self.stage.eq(Mux(is_op[Opcode.STORE], Stage.STORE, Mux(on_load, Stage.LOAD, Stage.COMPUTE)))
+        m.d.comb += self.stage.eq(Mux(stores, Stage.STORE, Mux(on_load, Stage.LOAD, Stage.COMPUTE)))
 
         reserved = _any(is_op[op] & (self.word & Const(fmt.reserved_bits(cfg), INSN_BITS)).any() for op, fmt in formats.items())
         missing = _any(
@@ -56,7 +57,7 @@ class Decoder(wiring.Component):
         m.d.comb += [
             computes.eq((is_op[Opcode.GEMM] | is_op[Opcode.ALU]) & steps),
             reads.eq(is_op[Opcode.LOAD] & (f.x_size != 0) & ((f.y_size | f.y_pad_0 | f.y_pad_1) != 0)),
-            writes.eq(is_op[Opcode.STORE] & (f.x_size != 0) & (f.y_size != 0)), self.works.eq(computes | reads | writes),
+            writes.eq(stores & (f.x_size != 0) & (f.y_size != 0)), self.works.eq(computes | reads | writes),
         ]
         broken = {  # the most basic first
             Fault.UNKNOWN_OPCODE: ~_any(is_op.values()),
@@ -74,14 +75,6 @@ class Decoder(wiring.Component):
             fault = Mux(found, code, fault)
         m.d.comb += self.fault.eq(fault)
         return m
-
-
-def _known() -> dict[Opcode, Format]:
-    """The formats that this hardware runs."""
-    gemm = replace(GEMM, items=tuple(item for item in GEMM.items if not (isinstance(item, Field) and item.name == "overwrite")))
-    known = dict(FORMATS) | {Opcode.GEMM: gemm}
-    del known[Opcode.REQUANT]
-    return known
 
 
 def _any(bits: Iterable[Value]) -> Value:

@@ -43,7 +43,7 @@ class Fetch(wiring.Component):
         m, params = Module(), self._params
         m.submodules.bursts = bursts = BurstGenerator(params)
         m.submodules.buffer = buffer = ReadBuffer(params)
-        m.submodules.decoder = decoder = Decoder(params.cfg)
+        m.submodules.decoder = decoder = Decoder(params)
         connect(m, bursts.bursts, buffer.bursts)
         connect(m, buffer.requests, flipped(self.requests))
         connect(m, flipped(self.returned), buffer.returned)

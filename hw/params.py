@@ -20,6 +20,7 @@ class CoreParams:
     outstanding     read bursts in flight at most; writes likewise
     burst_beats     beats of the longest burst: short bursts share the bus fairly
     buffer_beats    beats of read data that each reader has room for, at least two bursts
+    requantises     REQUANT's multipliers are built, where the configuration has it
 
     Raises `ConfigError` naming the field.
     """
@@ -30,6 +31,7 @@ class CoreParams:
     outstanding: int = 16
     burst_beats: int = 16
     buffer_beats: int = 128
+    requantises: bool = True
 
     def __post_init__(self) -> None:
         if self.bus_bits not in BUS_BITS:
@@ -57,7 +59,8 @@ class CoreParams:
     @property
     def features(self) -> Feature:
         """The abilities beyond the smallest device that the core has."""
-        return device_features(self.cfg) & ~(Feature.REQUANT | Feature.OVERWRITE)
+        features = device_features(self.cfg)
+        return features if self.requantises else features & ~Feature.REQUANT
 
     def lanes(self, element_bytes: int, depth: int) -> int:
         """Elements of a scratchpad that one beat fills."""

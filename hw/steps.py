@@ -32,7 +32,7 @@ def step(cfg: VTAConfig) -> data.StructLayout:
     """
     return data.StructLayout({
         "dst": cfg.acc_depth_log2, "src": cfg.src_depth_log2, "wgt": cfg.wgt_depth_log2,
-        "is_alu": 1, "reset": 1, "alu_opcode": 3, "use_imm": 1, "imm": 16,
+        "is_alu": 1, "reset": 1, "overwrite": 1, "alu_opcode": 3, "use_imm": 1, "imm": 16,
         "last": 1, "fault": 1, "index": COMMAND["index"].shape, "loads_before": LOAD_COUNT_BITS,
     })
 
@@ -110,6 +110,7 @@ class StepGenerator(wiring.Component):
         m.d.sync += [
             reading.eq(issue), turned.eq(issue & turn), rowed.eq(issue & row), ended.eq(issue & end),
             coming.is_alu.eq(is_alu), coming.last.eq(end), coming.reset.eq(gemm.reset & ~is_alu),
+            coming.overwrite.eq(gemm.overwrite & ~is_alu),
             coming.alu_opcode.eq(alu.alu_opcode), coming.use_imm.eq(alu.use_imm), coming.imm.eq(alu.imm),
             coming.index.eq(current.command.index), coming.loads_before.eq(current.loads_before),
         ]

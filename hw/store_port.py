@@ -1,23 +1,23 @@
 """The data side of a STORE: accumulator elements in, beats out."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.bursts import BurstGenerator, burst_of_rows
 from vtakit.hw.interfaces import COMMAND, INDEX_BITS, layout, sram_read
-from vtakit.hw.isa.insns import STORE
+from vtakit.hw.isa.insns import REQUANT, REQUANT_WORDS, STORE, Feature, Opcode
+from vtakit.hw.narrower import Narrower, element_parts
 from vtakit.hw.params import CoreParams
-from vtakit.hw.pipeline import Slice
 from vtakit.hw.write_master import write_beat
 
 
 class StorePort(wiring.Component):
-    """Runs STORE instructions that move something, in order.
+    """Runs STORE and REQUANT instructions that move something, in order.
 
     Members
     -------
-    commands : ``In(stream)``             STORE instructions, with the base register of OUT
+    commands : ``In(stream)``             instructions, with the base register of OUT
     read : ``Out(sram_read)``             the ACC scratchpad, data one cycle after the index
     read_ready : ``In(1)``                the port is ours in this cycle
     bursts, beats : ``Out(stream)``       for the write master
@@ -41,30 +41,35 @@ class StorePort(wiring.Component):
         m, params, cfg = Module(), self._params, self._params.cfg
         m.submodules.bursts = bursts = BurstGenerator(params)
         connect(m, bursts.bursts, flipped(self.bursts))
-        size_log2 = cfg.out_bytes.bit_length() - 1
+        m.submodules.narrower = narrower = Narrower(params)
+        size_log2, parts = cfg.out_bytes.bit_length() - 1, element_parts(params)
         f = data.View(layout(STORE, cfg), self.commands.payload.command.word)
         address = Signal.like(bursts.rows.payload.address)
-        take = Signal()
+        take, wanted = Signal(), narrower.asked
         m.d.comb += [
             address.eq(self.commands.payload.base + (f.dram_base << size_log2)),
             bursts.window_low.eq(self.window_low), bursts.window_high.eq(self.window_high),
-            self.commands.ready.eq(~self.active & bursts.rows.ready), take.eq(self.commands.valid & self.commands.ready),
+            self.commands.ready.eq(~self.active & narrower.settled & bursts.rows.ready),
+            take.eq(self.commands.valid & self.commands.ready),
             bursts.rows.valid.eq(take), bursts.rows.payload.address.eq(address), bursts.rows.payload.count.eq(f.y_size),
             bursts.rows.payload.row_bytes.eq(f.x_size << size_log2), bursts.rows.payload.pitch_bytes.eq(f.x_stride << size_log2),
             self.dram_outside.eq(bursts.outside),
         ]
 
-        # Which element, in which beat, at which place. There is room for two elements that were asked for and not yet passed on.
+        # Which element, and which part of it: as many lanes as a beat takes, one part a cycle. Parameters are read before.
         at, left, rows_left, width = Signal(17), Signal(16), Signal(16), Signal(16)
         place, row_place, pitch = (Signal(max(1, params.bus_bytes_log2), name=n) for n in ("place", "row_place", "pitch"))
-        beyond, room, issue, leaves = Signal(), Signal(range(3), init=2), Signal(), Signal()  # beyond: `at` lies outside ACC
+        beyond, issue, moves = Signal(), Signal(), Signal()  # beyond: `at` lies outside ACC
+        part, first, words_left, scales = Signal(range(parts)), Signal(16), Signal(range(REQUANT_WORDS + 1)), Signal()
         m.d.comb += [
             self.read.index.eq(at), self.outside.eq(self.active & beyond), self.read.enable.eq(issue),
-            issue.eq(self.active & self.read_ready & ((room != 0) | leaves) & ~beyond & ~self.dram_outside),
+            issue.eq(self.active & self.read_ready & narrower.has_room & ~beyond & ~self.dram_outside),
+            moves.eq(issue & (words_left == 0)),
         ]
-        m.d.sync += room.eq(room - issue + leaves)
-        row_ends = left == 1
-        with m.If(issue):
+        row_ends, part_ends = left == 1, part == parts - 1
+        with m.If(moves):
+            m.d.sync += part.eq(Mux(part_ends, 0, part + 1))
+        with m.If(moves & part_ends):
             m.d.sync += [
                 at.eq(at + 1), beyond.eq((at + 1)[cfg.acc_depth_log2]), left.eq(Mux(row_ends, width, left - 1)),
                 place.eq(place + cfg.out_bytes),
@@ -73,59 +78,55 @@ class StorePort(wiring.Component):
                 m.d.sync += [rows_left.eq(rows_left - 1), place.eq(row_place + pitch), row_place.eq(row_place + pitch)]
                 with m.If(rows_left == 1):
                     m.d.sync += self.active.eq(0)
+        with m.If(issue & ~moves):  # a word of the parameters
+            m.d.sync += [words_left.eq(words_left - 1), at.eq(at + 1), beyond.eq((at + 1)[cfg.acc_depth_log2])]
+            with m.If(words_left == 1):
+                m.d.sync += [at.eq(first), beyond.eq((first >> cfg.acc_depth_log2).any())]
         with m.If(take):
             m.d.sync += [
                 self.active.eq(1), at.eq(f.sram_base), beyond.eq((f.sram_base >> cfg.acc_depth_log2).any()), left.eq(f.x_size),
                 width.eq(f.x_size), rows_left.eq(f.y_size), place.eq(address), row_place.eq(address),
-                pitch.eq(f.x_stride << size_log2), self.index.eq(self.commands.payload.command.index),
+                pitch.eq(f.x_stride << size_log2), self.index.eq(self.commands.payload.command.index), part.eq(0), scales.eq(0),
             ]
+            if Feature.REQUANT in params.features:
+                params_at = data.View(layout(REQUANT, cfg), self.commands.payload.command.word).params
+                with m.If(f.opcode == Opcode.REQUANT):
+                    m.d.sync += [
+                        scales.eq(1), words_left.eq(REQUANT_WORDS), first.eq(f.sram_base), at.eq(params_at),
+                        beyond.eq((params_at >> cfg.acc_depth_log2).any()),
+                    ]
 
-        # The element comes a cycle later, late in it like all that a RAM gives: it meets a register first.
-        lanes = max(1, params.bus_bytes // cfg.out_bytes)
-        held = data.StructLayout({"value": 8 * cfg.out_bytes, "lane": range(lanes), "ends": 1})
-        m.submodules.elements = elements = Slice(held)
-        coming = elements.i.payload
-        lane, ends = Signal(range(lanes)), Signal()
-        m.d.sync += [elements.i.valid.eq(issue), lane.eq(place >> size_log2), ends.eq(row_ends)]
+        found, lanes = narrower.found, params.bus_bytes // cfg.out_bytes
         m.d.comb += [
-            coming.value.eq(Cat(self.read.data[n : n + cfg.out_bits] for n in range(0, 8 * cfg.acc_bytes, cfg.acc_bits))),
-            coming.lane.eq(lane), coming.ends.eq(ends), leaves.eq(elements.o.valid & elements.o.ready),
+            narrower.data.eq(self.read.data), wanted.is_part.eq(moves), wanted.scales.eq(scales), wanted.part.eq(part),
+            wanted.place.lane.eq(place >> size_log2), wanted.place.ends.eq(row_ends), wanted.is_word.eq(issue & ~moves),
+            wanted.word.eq(REQUANT_WORDS - words_left),
         ]
-        if lanes == 1:
-            self._split(m, elements.o)
+        if lanes > 1:
+            self._join(m, found, lanes)
         else:
-            self._join(m, elements.o, leaves, lanes)
+            m.d.comb += [
+                self.beats.valid.eq(found.valid), self.beats.payload.strb.eq(~0), self.beats.payload.data.eq(found.payload.value),
+                found.ready.eq(self.beats.ready),
+            ]
         return m
 
-    def _split(self, m: Module, elements: stream.Interface) -> None:
-        """An element becomes one beat or several."""
-        bus, value = self._params.bus_bits, elements.payload.value
-        pieces = len(value) // bus
-        piece = Signal(range(max(2, pieces)))
-        m.d.comb += [
-            self.beats.valid.eq(elements.valid), self.beats.payload.strb.eq(~0),
-            self.beats.payload.data.eq(value.word_select(piece, bus) if pieces > 1 else value),
-            elements.ready.eq(self.beats.ready & (piece == pieces - 1)),
-        ]
-        with m.If(self.beats.valid & self.beats.ready):
-            m.d.sync += piece.eq(Mux(piece == pieces - 1, 0, piece + 1))
-
-    def _join(self, m: Module, elements: stream.Interface, leaves: Value, lanes: int) -> None:
+    def _join(self, m: Module, elements: stream.Interface, lanes: int) -> None:
         """An element joins the beat in hand, which is full with its last lane or at the row's end."""
-        size, element = self._params.cfg.out_bytes, elements.payload
+        size, element, place = self._params.cfg.out_bytes, elements.payload, elements.payload.place
         filled, strobes = Signal(self._params.bus_bits), Signal(self._params.bus_bytes)
-        new_data = [Mux(element.lane == n, element.value, filled[8 * n * size : 8 * (n + 1) * size]) for n in range(lanes)]
+        new_data = [Mux(place.lane == n, element.value, filled[8 * n * size : 8 * (n + 1) * size]) for n in range(lanes)]
         ones = Const((1 << size) - 1, size)
-        new_strobes = [Mux(element.lane == n, ones, strobes[n * size : (n + 1) * size]) for n in range(lanes)]
+        new_strobes = [Mux(place.lane == n, ones, strobes[n * size : (n + 1) * size]) for n in range(lanes)]
         full, pending = Signal(), Signal()
         beat, mask = Signal.like(filled), Signal.like(strobes)
         m.d.comb += [
-            full.eq(element.ends | (element.lane == lanes - 1)), elements.ready.eq(~full | ~pending | self.beats.ready),
+            full.eq(place.ends | (place.lane == lanes - 1)), elements.ready.eq(~full | ~pending | self.beats.ready),
             self.beats.valid.eq(pending), self.beats.payload.data.eq(beat), self.beats.payload.strb.eq(mask),
         ]
         with m.If(self.beats.ready):
             m.d.sync += pending.eq(0)
-        with m.If(leaves):
+        with m.If(elements.valid & elements.ready):
             m.d.sync += [filled.eq(Cat(*new_data)), strobes.eq(Mux(full, 0, Cat(*new_strobes)))]
-        with m.If(leaves & full):
+        with m.If(elements.valid & elements.ready & full):
             m.d.sync += [pending.eq(1), beat.eq(Cat(*new_data)), mask.eq(Cat(*new_strobes))]

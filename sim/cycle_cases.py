@@ -73,10 +73,11 @@ def cases() -> Iterator[Case]:
     ):
         yield Case(name=f"matrix product 512x512x512, {how}", program=matmul_program(cfg, shape), macs=shape.macs, least=least)
     for height, in_channels, out_channels, kernel, stride, pad in RESNET18:
-        conv = Conv2d(height=height, width=height, in_channels=in_channels, out_channels=out_channels, kernel=kernel,
-                      stride=stride, pad=pad)
         name = f"convolution {height}x{height}, {in_channels}->{out_channels}, {kernel}x{kernel}, stride {stride}"
-        yield Case(name=name, program=conv2d_program(cfg, conv), macs=conv.macs)
+        for how, requant in ("", False), (", by REQUANT", True):
+            conv = Conv2d(height=height, width=height, in_channels=in_channels, out_channels=out_channels, kernel=kernel,
+                          stride=stride, pad=pad, requant=requant)
+            yield Case(name=f"{name}{how}", program=conv2d_program(cfg, conv), macs=conv.macs)
     for kind, row_bytes in (
         (MemType.INP, 16), (MemType.INP, 64), (MemType.INP, 256), (MemType.INP, 1024), (MemType.WGT, 256),
     ):

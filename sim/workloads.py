@@ -13,20 +13,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, product
 from math import prod
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import NamedTuple
 
 from vtakit.hw.isa.codec import encode, encode_uop
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.errors import ProgramError
-from vtakit.hw.isa.insns import AluOp, MemType
+from vtakit.hw.isa.insns import REQUANT_WORDS, AluOp, MemType
 from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation
 from vtakit.sim.blocking import BUS_BYTES, START_CYCLES, even_sizes, part_count, parts
-from vtakit.sim.values import Ints, pack, unpack, wrap
-
-AnyInts = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +29,7 @@ class Conv2d:
 
     height, width, kernel, stride   in pixels
     pad                             pixels of zeros on every side
+    requant                         instead, each output channel by its own parameters; needs REQUANT and OVERWRITE
 
     Raises `ProgramError` if a size is out of range or the kernel is larger than the padded image.
     """
@@ -47,10 +42,11 @@ class Conv2d:
     stride: int
     pad: int
     shift: int = 8
+    requant: bool = False
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            least = 0 if name in ("pad", "shift") else 1
+            least = 0 if name in ("pad", "shift", "requant") else 1
             if value < least:
                 raise ProgramError(f"convolution: {name} is {value} and must be at least {least}")
         height, width = self.height + 2 * self.pad, self.width + 2 * self.pad
@@ -120,6 +116,12 @@ def _choose_cut(cfg: VTAConfig, shape: Conv2d, contexts: int) -> _Box:
     smallest = min(cfg.inp_depth, cfg.wgt_depth, cfg.acc_depth)
     if not 1 <= contexts <= smallest:
         raise ProgramError(f"contexts is {contexts} and must be from 1 to {smallest}, the elements of the smallest scratchpad")
+    if shape.requant and not cfg.has_requant:
+        raise ProgramError("convolution: requant needs 32-bit accumulators and outputs of at most 8 bits")
+    words, passes = (REQUANT_WORDS, 0) if shape.requant else (0, 4)  # ACC elements and ALU or reset steps beyond the tile's own
+    if cfg.acc_depth // contexts <= words:
+        room = f"parameters and a value of {contexts} contexts need {(words + 1) * contexts} accumulator elements"
+        raise ProgramError(f"convolution: {room}, and there are {cfg.acc_depth}")
     whole, one, side = _whole(cfg, shape), range(1), range(shape.kernel)
     areas = [(one, range(n)) for n in even_sizes(whole.columns)] + [(range(n), whole.columns) for n in even_sizes(whole.rows)]
     runs = [(one, one, range(n)) for n in even_sizes(side)] + [(one, range(n), side) for n in even_sizes(side)]
@@ -129,7 +131,7 @@ def _choose_cut(cfg: VTAConfig, shape: Conv2d, contexts: int) -> _Box:
         return len(cut.ci) * prod(map(len, cut.pixels(shape)))
 
     def fits(cut: _Box) -> bool:
-        return (len(cut.co) * cut.area <= cfg.acc_depth // contexts and inputs(cut) <= cfg.inp_depth // contexts
+        return (len(cut.co) * (cut.area + words) <= cfg.acc_depth // contexts and inputs(cut) <= cfg.inp_depth // contexts
                 and len(cut.co) * cut.run <= min(cfg.wgt_depth // contexts, cfg.uop_depth))  # a micro-op for each weight
 
     def cycles(cut: _Box) -> int:
@@ -140,7 +142,7 @@ def _choose_cut(cfg: VTAConfig, shape: Conv2d, contexts: int) -> _Box:
         data = inputs(cut) * cfg.inp_bytes // BUS_BYTES + (2 + len(cut.ci)) * INSN_BYTES // BUS_BYTES
         steps, loads = outputs * cut.run, data + START_CYCLES + weights * (not stay)
         ends = (contexts * counts[0] if stay else 1) * weights + data + outputs * cfg.out_bytes // BUS_BYTES  # nothing hides them
-        return prod(counts[:3]) * (chunks * (max(steps, loads) + loads // 8) + 4 * outputs) + ends
+        return prod(counts[:3]) * (chunks * (max(steps, loads) + loads // 8) + passes * outputs) + ends
 
     cuts = (_Box(co, *area, *run) for co, area, run in product(map(range, even_sizes(whole.co)), areas, runs))
     return min(filter(fits, cuts), key=cycles)
@@ -165,6 +167,7 @@ class _Writer:
         self.kernels: dict[tuple[int, ...], int] = {}  # micro-ops -> the first one's number in the program
         self._resident: dict[tuple[int, ...], int] = {}  # and in the scratchpad
         self._weights: list[tuple[range, ...]] = [()] * contexts  # the ranges of the weights in each context's slice
+        self._parameters: list[range] = [range(0)] * contexts  # the output channels whose parameters end its slice of ACC
 
     def insn(self, op: str, symbol: str = "", /, **fields: int) -> None:
         """Any instruction; the dram_base of one with a symbol counts from that buffer."""
@@ -187,18 +190,32 @@ class _Writer:
         kernel = self.kernel(encode_uop(self.cfg, dst=acc))
         self.insn(op, **kernel, iter_out=1, iter_in=len(tile.co) * tile.area, dst_in=1, **fields)
 
-    def add_chunk(self, box: _Box, acc: int, context: int, *, wait: bool, free: bool) -> None:
+    def load_parameters(self, tile: _Box, context: int, *, wait: bool) -> bool:
+        """Load the parameters of a tile's channels, unless the context holds them; whether it did, and so did `wait`."""
+        if self._parameters[context] == tile.co:
+            return False
+        self._parameters[context] = tile.co
+        self.insn("load", "parameters", memory_type=MemType.ACC, sram_base=self.parameters_at(tile, context),
+                  dram_base=REQUANT_WORDS * tile.co[0], y_size=1, x_size=REQUANT_WORDS * len(tile.co), pop_next=wait)
+        return True
+
+    def parameters_at(self, tile: _Box, context: int) -> int:
+        """The first ACC element of a tile's parameters."""
+        return (context + 1) * (self.cfg.acc_depth // len(self._weights)) - REQUANT_WORDS * len(tile.co)
+
+    def add_chunk(self, box: _Box, acc: int, context: int, *, wait: bool, free: bool, first: bool, **tokens: int) -> None:
         """Load a chunk (its weights only if the context does not hold them) and add it to its tile with one GEMM.
 
-        Before it, `wait` for the last reader of the context's slices; after it, `free` them for another chunk.
+        Before it, `wait` for the last reader of the context's slices; after it, `free` them for another chunk. The `first` of its
+        tile begins with a GEMM that overwrites. `tokens` are its tile's: pop_next before the first step, push_next after all.
         """
         shape, side, whole, contexts = self.shape, self.shape.kernel, self.whole, len(self._weights)
         inp, wgt = context * (self.cfg.inp_depth // contexts), context * (self.cfg.wgt_depth // contexts)
         weights = box.co, box.ci, box.kernel_rows, box.kernel_columns
         if self._weights[context] != weights:
             self._weights[context] = weights
-            first = ((box.co[0] * len(whole.ci) + box.ci[0]) * side + box.kernel_rows[0]) * side + box.kernel_columns[0]
-            self.insn("load", "weights", memory_type=MemType.WGT, sram_base=wgt, dram_base=first,
+            weight = ((box.co[0] * len(whole.ci) + box.ci[0]) * side + box.kernel_rows[0]) * side + box.kernel_columns[0]
+            self.insn("load", "weights", memory_type=MemType.WGT, sram_base=wgt, dram_base=weight,
                       y_size=len(box.co), x_size=box.run, x_stride=whole.run, pop_next=wait)
             wait = False
         (y, x), (rows, columns) = box.pixels(shape), box.image_pixels(shape)
@@ -215,8 +232,18 @@ class _Writer:
         ))
         down, across = len(box.rows) > 1, len(box.columns) > 1  # steps of a loop that runs once might not fit their fields
         src_out, src_in = down * shape.stride // y.step * len(x), across * shape.stride
-        self.insn("gemm", **kernel, pop_prev=1, push_prev=free, iter_out=len(box.rows), dst_out=down * len(box.columns),
-                  src_out=src_out, iter_in=len(box.columns), dst_in=across, src_in=src_in)
+        loops = {"iter_out": len(box.rows), "dst_out": down * len(box.columns), "src_out": src_out, "iter_in": len(box.columns),
+                 "dst_in": across, "src_in": src_in}
+        before = {"pop_prev": 1, "pop_next": tokens.get("pop_next", 0)}
+        after = {"push_prev": free, "push_next": tokens.get("push_next", 0)}
+        if first:  # the first tap of all output channels
+            middle = kernel["uop_bgn"] + len(box.co)
+            if middle == kernel["uop_end"]:
+                self.insn("gemm", **kernel, **loops, **before, **after, overwrite=1)
+                return
+            self.insn("gemm", uop_bgn=kernel["uop_bgn"], uop_end=middle, **loops, **before, overwrite=1)
+            kernel, before = {"uop_bgn": middle, "uop_end": kernel["uop_end"]}, {}
+        self.insn("gemm", **kernel, **loops, **before, **after)
 
 
 def conv2d_program(cfg: VTAConfig, shape: Conv2d, contexts: int = 2) -> Program:
@@ -224,6 +251,7 @@ def conv2d_program(cfg: VTAConfig, shape: Conv2d, contexts: int = 2) -> Program:
 
     data      INPUT   inp_bits  [in blocks, height, width, batch, block]
     weights   INPUT   wgt_bits  [out blocks, in blocks, kernel, kernel, block of outputs, block of inputs]
+    parameters INPUT  int32     [out blocks, 3, batch, block], the words of `hw.isa.codec.encode_requant`; only with `requant`
     result    OUTPUT  out_bits  [out blocks, out_height, out_width, batch, block]
 
     Raises `ProgramError` if a scratchpad has fewer elements than there are contexts, and `EncodingError` naming the field if
@@ -235,66 +263,34 @@ def conv2d_program(cfg: VTAConfig, shape: Conv2d, contexts: int = 2) -> Program:
     largest = (1 << (cfg.out_bits - 1)) - 1
     for number, (tile, chunks) in enumerate(tiles):
         acc = number % contexts * (cfg.acc_depth // contexts)
-        writer.on_tile("gemm", tile, acc, reset=1, pop_next=number >= contexts)
+        context, reuse = number % contexts, number >= contexts
+        if shape.requant:
+            reuse = not writer.load_parameters(tile, context, wait=reuse) and reuse
+        if not shape.requant or not chunks:
+            writer.on_tile("gemm", tile, acc, reset=1, pop_next=reuse, push_next=shape.requant)
         for at, chunk in enumerate(chunks, chunks_done):
-            writer.add_chunk(chunk, acc, at % contexts, wait=at >= contexts, free=at + contexts < chunk_count)
+            tokens: dict[str, int] = {}
+            if shape.requant:
+                tokens = {"pop_next": reuse and chunk is chunks[0], "push_next": chunk is chunks[-1]}
+            writer.add_chunk(chunk, acc, at % contexts, wait=at >= contexts, free=at + contexts < chunk_count,
+                             first=shape.requant and chunk is chunks[0], **tokens)
         chunks_done += len(chunks)
-        for op, imm in ((AluOp.SHR, shape.shift), (AluOp.MAX, -largest - 1), (AluOp.MIN, largest)):
-            writer.on_tile("alu", tile, acc, alu_opcode=op, use_imm=1, imm=imm, push_next=op is AluOp.MIN)
+        for alu, imm in () if shape.requant else ((AluOp.SHR, shape.shift), (AluOp.MAX, -largest - 1), (AluOp.MIN, largest)):
+            writer.on_tile("alu", tile, acc, alu_opcode=alu, use_imm=1, imm=imm, push_next=alu is AluOp.MIN)
         for at, co in enumerate(tile.co):
-            writer.insn("store", "result", memory_type=MemType.OUT, sram_base=acc + at * tile.area,
+            scale = {"params": writer.parameters_at(tile, context) + REQUANT_WORDS * at} if shape.requant else {}
+            op = "requant" if shape.requant else "store"
+            writer.insn(op, "result", memory_type=MemType.OUT, sram_base=acc + at * tile.area,
                         dram_base=(co * shape.out_height + tile.rows[0]) * shape.out_width + tile.columns[0],
-                        y_size=len(tile.rows), x_size=len(tile.columns), x_stride=shape.out_width,
+                        y_size=len(tile.rows), x_size=len(tile.columns), x_stride=shape.out_width, **scale,
                         pop_prev=co == tile.co[0], push_prev=co == tile.co[-1] and number + contexts < len(tiles))
     writer.insn("finish")
+    parameters = Buffer(name="parameters", size_bytes=len(writer.whole.co) * REQUANT_WORDS * cfg.acc_bytes)
     buffers = (
         Buffer(name="data", size_bytes=len(writer.whole.ci) * shape.height * shape.width * cfg.inp_bytes),
         Buffer(name="weights", size_bytes=len(writer.whole.co) * writer.whole.run * cfg.wgt_bytes),
+        *([parameters] if shape.requant else []),
         Buffer(name="result", size_bytes=len(writer.whole.co) * writer.whole.area * cfg.out_bytes, kind=BufferKind.OUTPUT),
     )
     return Program(config=cfg, insns=tuple(writer.insns), uops=tuple(chain.from_iterable(writer.kernels)), buffers=buffers,
                    relocations=tuple(writer.relocations))
-
-
-def conv2d_reference(cfg: VTAConfig, shape: Conv2d, data: AnyInts, weights: AnyInts) -> Ints:
-    """The exact result, int64 [batch, out_channels, out_height, out_width]; sums wrap at acc_bits.
-
-    data      integers  [batch, in_channels, height, width]
-    weights   integers  [out_channels, in_channels, kernel, kernel]
-    """
-    padded = np.pad(data.astype(np.int64), ((0, 0), (0, 0), (shape.pad, shape.pad), (shape.pad, shape.pad)))
-    views = np.lib.stride_tricks.sliding_window_view(padded, weights.shape[2:], axis=(2, 3))
-    total = np.einsum("nchwyx,ocyx->nohw", views[:, :, :: shape.stride, :: shape.stride], weights.astype(np.int64), optimize=True)
-    shifted = wrap(total, cfg.acc_bits) >> min(shape.shift, cfg.acc_bits - 1)
-    half = 1 << (cfg.out_bits - 1)
-    return shifted.clip(-half, half - 1)
-
-
-def _in_blocks(values: AnyInts, axis: int, block: int) -> Ints:
-    """int64 values with `axis` padded with zeros to whole blocks and split into [blocks, block]."""
-    padded = np.pad(values.astype(np.int64), [(0, -size % block if at == axis else 0) for at, size in enumerate(values.shape)])
-    return padded.reshape(*values.shape[:axis], -1, block, *values.shape[axis + 1 :])
-
-
-def pack_conv2d_inputs(cfg: VTAConfig, shape: Conv2d, data: AnyInts, weights: AnyInts) -> dict[str, bytes]:
-    """The contents of `conv2d_program`'s input buffers.
-
-    data      integers of inp_bits  [batch, in_channels, height, width]
-    weights   integers of wgt_bits  [out_channels, in_channels, kernel, kernel]
-
-    Raises `ProgramError` for arrays of another shape.
-    """
-    images = cfg.batch, shape.in_channels, shape.height, shape.width
-    kernels = shape.out_channels, shape.in_channels, shape.kernel, shape.kernel
-    if data.shape != images or weights.shape != kernels:
-        raise ProgramError(f"data and weights must have shapes {images} and {kernels}, got {data.shape} and {weights.shape}")
-    tiles = _in_blocks(data, 1, cfg.block).transpose(1, 3, 4, 0, 2)
-    tiled_kernels = _in_blocks(_in_blocks(weights, 1, cfg.block), 0, cfg.block).transpose(0, 2, 4, 5, 1, 3)
-    return {"data": pack(tiles, cfg.inp_bits).tobytes(), "weights": pack(tiled_kernels, cfg.wgt_bits).tobytes()}
-
-
-def unpack_conv2d_result(cfg: VTAConfig, shape: Conv2d, result: bytes) -> Ints:
-    """The values in `conv2d_program`'s result buffer, int64 [batch, out_channels, out_height, out_width]."""
-    values = unpack(np.frombuffer(result, np.uint8), cfg.out_bits)
-    tiles = values.reshape(-1, shape.out_height, shape.out_width, cfg.batch, cfg.block).transpose(3, 0, 4, 1, 2)
-    return tiles.reshape(cfg.batch, -1, shape.out_height, shape.out_width)[:, : shape.out_channels]

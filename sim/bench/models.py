@@ -32,7 +32,8 @@ def step_result(cfg: VTAConfig, step: Mapping[str, int], acc: Ints, inp: Ints, w
     """What one step makes of acc[dst]: [batch, block], wrapped."""
     dst = acc[step["dst"]]
     if not step["is_alu"]:
-        return dst * 0 if step["reset"] else wrap(dst + inp[step["src"]] @ wgt[step["wgt"]].T, cfg.acc_bits)
+        before = dst * 0 if step["overwrite"] else dst
+        return dst * 0 if step["reset"] else wrap(before + inp[step["src"]] @ wgt[step["wgt"]].T, cfg.acc_bits)
     second = dst * 0 + step["imm"] if step["use_imm"] else acc[step["src"]]
     return wrap(ALU[AluOp(step["alu_opcode"])](dst, second, cfg.acc_bits), cfg.acc_bits)
 

@@ -53,7 +53,8 @@ def _cycles(params: CoreParams, image: Image) -> int:
 
 def training_programs(params: CoreParams) -> list[Image | RandomProgram]:
     """A blocked matrix product, and random programs, so that no kind of instruction is missing."""
-    return [product(params).link(), *(random_program(params.cfg, seed) for seed in range(RANDOM_PROGRAMS))]
+    some = (random_program(params.cfg, seed, features=params.features) for seed in range(RANDOM_PROGRAMS))
+    return [product(params).link(), *some]
 
 
 def train(params: CoreParams, library: Path) -> None:

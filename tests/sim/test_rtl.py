@@ -11,12 +11,13 @@ from vtakit.hw.isa.config import DEFAULT, NAMED
 from vtakit.hw.isa.errors import ConfigError, VtakitError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import MemType, Stage
-from vtakit.hw.isa.regs import CYCLE_CAUSES
+from vtakit.hw.isa.regs import CYCLE_CAUSES, device_features
 from vtakit.sim import run_image
+from vtakit.sim.conv2d_data import conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fuzz import cases, fuzz
 from vtakit.sim.random_programs import random_program
-from vtakit.sim.workloads import Conv2d, conv2d_program, conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
+from vtakit.sim.workloads import Conv2d, conv2d_program
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
 
@@ -30,7 +31,7 @@ def test_random_programs_give_the_definitions_results(config):
 @pytest.mark.parametrize("bus_bits", [512])
 def test_a_wide_bus_gives_the_same_results(bus_bits):
     for seed in range(150):
-        p = random_program(TINY, seed)
+        p = random_program(TINY, seed, features=device_features(TINY))
         want = run_image(p.dram, p.insn_addr, p.insn_count, TINY, bases=p.bases)
         got = run_image(
             p.dram, p.insn_addr, p.insn_count, TINY, "rtl", bases=p.bases, bus_bits=bus_bits, stall=30 * (seed % 3), seed=seed

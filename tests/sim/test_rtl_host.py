@@ -14,6 +14,7 @@ from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, ISA_VERSION, TOKEN_QUEUE_DE
 from vtakit.hw.isa.regs import IDENTITY, REGISTERS, AccessMode, mask_of, offset_of, pack_config
 from vtakit.hw.params import CoreParams
 from vtakit.sim import run_image
+from vtakit.sim.conv2d_data import pack_conv2d_inputs
 from vtakit.sim.decode import Memories
 from vtakit.sim.faults import ProgramFault
 from vtakit.sim.fuzz import first_difference
@@ -29,7 +30,7 @@ from vtakit.sim.rtl.host import (
     until_idle,
     write_register,
 )
-from vtakit.sim.workloads import Conv2d, conv2d_program, pack_conv2d_inputs
+from vtakit.sim.workloads import Conv2d, conv2d_program
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
 

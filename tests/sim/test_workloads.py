@@ -17,9 +17,10 @@ from vtakit.hw.isa.insns import FLAG_QUEUES, FORMATS, MemType, Opcode, Queue, St
 from vtakit.hw.isa.program import Program
 from vtakit.sim import run
 from vtakit.sim.checker import check_program
+from vtakit.sim.conv2d_data import conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
 from vtakit.sim.decode import FLAGS, Decoded
 from vtakit.sim.order import execution_order
-from vtakit.sim.workloads import Conv2d, conv2d_program, conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
+from vtakit.sim.workloads import Conv2d, conv2d_program
 
 CONFIGS = ("default", "b2x16", "blk8", "blk32", "w4", "i4w4", "tiny")
 ORDERS: tuple[str | int, ...] = ("program", "eager", "lazy", 0, 1, 2, 3)

@@ -12,6 +12,8 @@ from vtakit.sim.values import pack, unpack, wrap
 
 STEPS = 250
 DISTANCES = range(1, 9)
+WRITERS = ["gemm", "overwrite", "add", "mul"]
+NOTHING = {"is_alu": 0, "reset": 0, "overwrite": 0, "alu_opcode": 0, "use_imm": 0, "imm": 0, "fault": 0, "last": 0}
 
 
 def number(values, bits):
@@ -64,11 +66,12 @@ class State:
 def random_step(cfg, pick, dsts, mul):
     """A step on few accumulator elements, so that most meet one another under way."""
     kind = pick.choice(("gemm", "gemm", "reset", "alu", "alu"))
-    step = {"dst": pick.choice(dsts), "is_alu": 0, "reset": 0, "alu_opcode": 0, "use_imm": 0, "imm": 0, "fault": 0, "last": 0}
+    step = NOTHING | {"dst": pick.choice(dsts)}
     if kind == "gemm":
-        return step | {"src": pick.randrange(cfg.inp_depth), "wgt": pick.randrange(cfg.wgt_depth)}
+        overwrite = int(pick.randrange(4) == 0)
+        return step | {"overwrite": overwrite, "src": pick.randrange(cfg.inp_depth), "wgt": pick.randrange(cfg.wgt_depth)}
     if kind == "reset":
-        return step | {"reset": int(pick.randrange(4) == 0), "src": 0, "wgt": 0}
+        return step | {"reset": int(pick.randrange(4) == 0), "overwrite": pick.randrange(2), "src": 0, "wgt": 0}
     ops = [AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR]
     op = AluOp.MUL if pick.randrange(100) < mul else pick.choice(ops)
     imm = pick.choice((pick.randint(-40, 40), pick.randint(-32768, 32767)))
@@ -92,14 +95,14 @@ async def dependent_steps_are_exact(dut, withheld, hold, elements, mul):
 
 
 @cocotb.test()
-@cocotb.parametrize(distance=DISTANCES, operand=["dst", "src"], writer=["gemm", "add", "mul"], reader=["gemm", "add", "mul"])
+@cocotb.parametrize(distance=DISTANCES, operand=["dst", "src"], writer=WRITERS, reader=["gemm", "add", "mul"])
 async def a_hazard_of_each_distance(dut, distance, operand, writer, reader):
     """A result that is read `distance` steps later, as dst or as src; steps on other elements between."""
     cfg = params().cfg
     bench = await Bench.start(dut, "arithmetic", blocks()["arithmetic"], seed=distance)
     state = State(bench, cfg)
-    plain = {"is_alu": 0, "reset": 0, "alu_opcode": 0, "use_imm": 0, "imm": 0, "src": 1, "wgt": 1, "fault": 0, "last": 0}
-    kinds = {"gemm": plain, "add": plain | {"is_alu": 1, "alu_opcode": int(AluOp.ADD)},
+    plain = NOTHING | {"src": 1, "wgt": 1}
+    kinds = {"gemm": plain, "overwrite": plain | {"overwrite": 1}, "add": plain | {"is_alu": 1, "alu_opcode": int(AluOp.ADD)},
              "mul": plain | {"is_alu": 1, "alu_opcode": int(AluOp.MUL)}}
     between = [plain | {"dst": 9 + n, "src": n, "wgt": 0} for n in range(distance - 1)]
     read = kinds[reader] | ({"dst": 3, "src": 5} if operand == "dst" or reader == "gemm" else {"dst": 6, "src": 3})
@@ -119,7 +122,7 @@ async def a_step_waits_for_an_element_that_a_load_has_yet_to_write(dut):
     pending = {"pending__loads_done": 2, "pending__next": 4, "pending__end": 9}
     bench = await Bench.start(dut, "arithmetic", blocks()["arithmetic"], seed=0, **pending)
     state = State(bench, cfg)
-    step = {"is_alu": 1, "reset": 0, "alu_opcode": int(AluOp.ADD), "use_imm": 0, "imm": 0, "wgt": 0, "fault": 0, "last": 0}
+    step = NOTHING | {"is_alu": 1, "alu_opcode": int(AluOp.ADD), "wgt": 0}
     steps = [step | {"dst": 3, "src": 9, "loads_before": 3}, step | {"dst": 5, "src": 3, "loads_before": 2},
              step | {"dst": 1, "src": 6, "loads_before": 3}]
     bench.source("steps", 0, steps)

@@ -30,7 +30,7 @@ def random_loops(cfg, pick, wide):
         if name.endswith(("_out", "_in")) and not name.startswith("iter"):
             f[name] = pick.randint(0, place.high if wide else min(place.high, 2))
     if op is Opcode.GEMM:
-        return op, f | {"reset": pick.randrange(2)}
+        return op, f | {"reset": pick.randrange(2), "overwrite": pick.randrange(2)}
     return op, f | {"alu_opcode": pick.randrange(5), "use_imm": pick.randrange(2), "imm": pick.randint(-32768, 32767)}
 
 
@@ -49,7 +49,8 @@ async def walks_the_loops(dut, stall, withheld, wide):
         op, f = random_loops(cfg, bench.random, wide)
         commands.queue.append({"command": encode(cfg, FORMATS[op].name, **f) | index << 128, "loads_before": 0})
         is_alu = int(op is Opcode.ALU)
-        more = {"index": index, "is_alu": is_alu, "reset": f.get("reset", 0), "use_imm": f.get("use_imm")}
+        more = {"index": index, "is_alu": is_alu, "use_imm": f.get("use_imm")}
+        more |= {name: f.get(name, 0) for name in ("reset", "overwrite")}
         wanted.extend(step | more for step in loop_steps(cfg, op, f, uops))
     start = bench.cycle
     await bench.run(lambda: len(steps.items) == len(wanted), 20 * len(wanted) + 200, f"{len(wanted)} steps")

@@ -1,16 +1,21 @@
-"""store_port against a byte image: strobes of exactly the bytes of each row, page ends, a shared read port."""
+"""store_port against a byte image: strobes of exactly the bytes of each row, page ends, a shared read port; REQUANTs too."""
+
+from dataclasses import replace
 
 import cocotb
 import numpy as np
-from board import blocks, params
+from board import PARTS, blocks, params
 
 from vtakit.hw.isa.codec import encode
 from vtakit.hw.params import PAGE_BYTES
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.memory import ScratchpadReads, check_burst
-from vtakit.sim.values import pack
+from vtakit.sim.plain import requantised
+from vtakit.sim.random_parameters import random_parameters
+from vtakit.sim.values import pack, unpack
 
 STORES = 30
+SETS = 3  # of parameters, in the first elements
 MEMORY = 1 << 16
 GUARD = 0xAA
 
@@ -28,12 +33,20 @@ def random_store(p, pick, small):
     return base, f | {"dram_base": max(0, first // cfg.out_bytes)}
 
 
-async def started(dut, seed, stall, free, **inputs):
-    p, cfg = params(), params().cfg
+def params_of(block):
+    return replace(params(), cfg=PARTS) if block == "store_port_parts" else params()
+
+
+async def started(dut, seed, stall, free, block="store_port", **inputs):
+    p = params_of(block)
+    cfg = p.cfg
     inputs = {"window_high": MEMORY, "read_ready": 1} | inputs
-    bench = await Bench.start(dut, "store_port", blocks()["store_port"], seed, **inputs)
+    bench = await Bench.start(dut, block, blocks()[block], seed, **inputs)
     half = 1 << (cfg.acc_bits - 1)
-    acc = np.random.default_rng(seed).integers(-half, half, (cfg.acc_depth, cfg.batch * cfg.block))
+    acc = np.random.default_rng(seed).integers(-half, half, (cfg.acc_depth, cfg.batch, cfg.block))
+    if cfg.has_requant:
+        words = np.frombuffer(random_parameters(cfg, SETS, seed), np.uint8)
+        acc[: 3 * SETS] = unpack(words, 32).reshape(-1, cfg.batch, cfg.block)
     held = [int.from_bytes(pack(tile, cfg.acc_bits).tobytes(), "little") for tile in acc]
     ready = bench.chance("read_ready", free)
     reads = bench.add(ScratchpadReads(bench.pins.at("read"), held, 1, 8 * cfg.acc_bytes, bench.random, kept=False))
@@ -56,15 +69,19 @@ def moved(p, bursts, beats):
 
 
 @cocotb.test()
-@cocotb.parametrize(stall=STALLS, free=[100, 50, 20], small=[False, True])
-async def writes_exactly_its_rows(dut, stall, free, small):
-    p, bench, acc, commands, bursts, beats = await started(dut, stall + free + small, stall, free)
+@cocotb.parametrize(stall=STALLS, free=[100, 50, 20], small=[False, True], block=["store_port", "store_port_parts"])
+async def writes_exactly_its_rows(dut, stall, free, small, block):
+    p, bench, acc, commands, bursts, beats = await started(dut, stall + free + small, stall, free, block)
     cfg, wanted, finals = p.cfg, bytearray([GUARD]) * MEMORY, 0
     for index in range(STORES):
         base, f = random_store(p, bench.random, small)
-        commands.queue.append({"command": encode(cfg, "store", memory_type=4, **f) | index << 128, "base": base})
+        op, values = "store", acc[f["sram_base"] :][: f["y_size"] * f["x_size"]]
+        if cfg.has_requant and bench.random.randrange(2):
+            op, f = "requant", f | {"params": bench.random.choice((3 * bench.random.randrange(SETS), cfg.acc_depth - 3))}
+            values = requantised(cfg, values, acc[f["params"] : f["params"] + 3])
+        commands.queue.append({"command": encode(cfg, op, memory_type=4, **f) | index << 128, "base": base})
         for row in range(f["y_size"]):
-            data = pack(acc[f["sram_base"] + row * f["x_size"] :][: f["x_size"]], cfg.out_bits).tobytes()
+            data = pack(values[row * f["x_size"] :][: f["x_size"]], cfg.out_bits).tobytes()
             at = base + (f["dram_base"] + row * f["x_stride"]) * cfg.out_bytes
             wanted[at : at + len(data)] = data
         finals += 1
@@ -105,3 +122,31 @@ async def a_row_outside_the_window_is_not_written(dut):
     assert state.now == {"dram_outside": 1, "index": 5}
     assert all(b["address"] + (b["last"] + 1) * p.bus_bytes <= 0x2000 for b in bursts.items)
     assert len(bursts.items) == 1
+
+
+@cocotb.test()
+@cocotb.parametrize(params_at=[-3, -2, -1, 0])
+async def parameters_stop_at_the_end_of_the_scratchpad(dut, params_at):
+    p, bench, _, commands, _, beats = await started(dut, 0, 0, 100, "store_port_parts")
+    word = encode(p.cfg, "requant", memory_type=4, x_size=1, y_size=1, params=p.cfg.acc_depth + params_at)
+    commands.queue.append({"command": word | 9 << 128, "base": 0})
+    state = bench.watch("outside", "index", "active")
+    await bench.rest(60)
+    assert (state.now["outside"], len(beats.items) == 0) == ((0, False) if params_at == -3 else (1, True))
+    assert state.now["index"] == 9
+
+
+@cocotb.test()
+async def a_part_a_cycle(dut):
+    """Neither a STORE nor a REQUANT loses cycles but those of its parameters and its way, once."""
+    p, bench, _, commands, _, beats = await started(dut, 0, 0, 100, "store_port_parts")
+    count = p.cfg.acc_depth
+    parts = count * max(1, p.cfg.out_bytes // p.bus_bytes)
+    for op in ("store", "requant"):
+        word = encode(p.cfg, op, memory_type=4, x_size=count, y_size=1)
+        beats.items.clear()
+        begin = bench.cycle
+        commands.queue.append({"command": word, "base": 0})
+        await bench.run(lambda: len(beats.items) == count * p.cfg.out_bytes // p.bus_bytes, 500, "all beats")
+        assert bench.cycle - begin <= parts + 20, op
+        await bench.rest()

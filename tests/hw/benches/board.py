@@ -1,5 +1,6 @@
 """The blocks under test of one configuration, side by side in one model, and what the benches need to know of it."""
 
+from dataclasses import replace
 from functools import cache
 
 import cocotb
@@ -13,7 +14,7 @@ from vtakit.hw.bursts import BurstGenerator
 from vtakit.hw.counters import Counters
 from vtakit.hw.decoder import Decoder
 from vtakit.hw.fetch import Fetch
-from vtakit.hw.isa.config import NAMED
+from vtakit.hw.isa.config import NAMED, VTAConfig
 from vtakit.hw.isa.insns import MEMORIES, MemType, Stage
 from vtakit.hw.issue import Issue
 from vtakit.hw.load_planner import Target
@@ -25,6 +26,7 @@ from vtakit.hw.params import CoreParams
 from vtakit.hw.pipeline import Queue, Slice
 from vtakit.hw.read_buffer import ReadBuffer
 from vtakit.hw.read_master import ReadMaster
+from vtakit.hw.requantiser import Requantiser
 from vtakit.hw.retire import Retire
 from vtakit.hw.scratchpad import Scratchpad
 from vtakit.hw.steps import StepGenerator
@@ -41,6 +43,11 @@ SCRATCHPADS = {
 TOKENS = 5  # depth of the token queue under test
 READERS = 3
 QUEUE = 5  # depth of the queue under test
+# An output element of several beats of 64 bits, of 8 lanes each; with the requantiser, whatever the model's configuration.
+PARTS = VTAConfig(
+    log_batch=2, log_block=2, log_uop_buff_size=7, log_inp_buff_size=9, log_wgt_buff_size=8, log_acc_buff_size=11,
+)
+PARTS_LANES = 8
 ISSUES = {"issue_load": (Stage.LOAD, 1), "issue_compute": (Stage.COMPUTE, 2)}  # stage and units
 
 
@@ -62,7 +69,8 @@ def board(params: CoreParams) -> dict[str, wiring.Component]:
         "bursts": BurstGenerator(params), "read_buffer": ReadBuffer(params), "read_master": ReadMaster(params, READERS),
         "write_master": WriteMaster(params), "load_writer": LoadWriter(params, load_targets(params)),
         "load_port": LoadPort(params, load_targets(params)), "acc_writer": AccWriter(params), "store_port": StorePort(params),
-        "decoder": Decoder(cfg), "fetch": Fetch(params), "retire": Retire(2),
+        "store_port_parts": StorePort(replace(params, cfg=PARTS)), "requantiser": Requantiser(PARTS, PARTS_LANES, 3),
+        "decoder": Decoder(params), "fetch": Fetch(params), "retire": Retire(2),
         "pipeline_slice": Slice(16), "pipeline_queue": Queue(16, QUEUE), "acc_memory": AccMemory(cfg), "counters": Counters(),
         "supervisor": Supervisor(), **{name: Issue(cfg, stage, units) for name, (stage, units) in ISSUES.items()},
     }

@@ -81,7 +81,7 @@ async def check(host, memory, program):
 async def random_programs_give_the_definitions_memory(dut, stall, latency, seed):
     timing = Timing(latency=latency, stall=stall, outstanding=1 + 5 * seed, wants=("any", "data", "both")[seed % 3])
     bench, memory, host = await started(dut, seed, timing, stall)
-    program = random_program(CFG, 100 * stall + 10 * latency + seed)
+    program = random_program(CFG, 100 * stall + 10 * latency + seed, features=CoreParams(cfg=CFG).features)
     await start(host, memory, program)
     await check(host, memory, program)
     total = await host.read("cycles")

@@ -1,0 +1,84 @@
+"""From accumulator elements to output values: their low bits, or requantised; as many lanes at a time as a beat takes."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
+from vtakit.hw.params import CoreParams
+from vtakit.hw.requantiser import LATENCY, Requantiser
+
+# Parts of elements that may be under way: at least as many as their way takes cycles.
+PLAIN_AHEAD = 4
+SCALED_AHEAD = PLAIN_AHEAD + LATENCY + 1
+
+
+def element_parts(params: CoreParams) -> int:
+    """Parts of an element, each with the lanes that a beat takes."""
+    return max(1, params.cfg.out_bytes // params.bus_bytes)
+
+
+def narrowed(params: CoreParams) -> data.StructLayout:
+    """The output values of a part; where a beat holds several elements, the place in it, and whether the row ends."""
+    lanes = max(1, params.bus_bytes // params.cfg.out_bytes)
+    return data.StructLayout({
+        "value": 8 * params.cfg.out_bytes // element_parts(params), "place": data.StructLayout({"lane": range(lanes), "ends": 1}),
+    })
+
+
+def asked(params: CoreParams) -> data.StructLayout:
+    """What is being read from ACC: a part of an element, to be requantised or not, or a word of every lane's parameters."""
+    return data.StructLayout({
+        "is_part": 1, "scales": 1, "part": range(element_parts(params)), "place": narrowed(params)["place"].shape,
+        "is_word": 1, "word": range(REQUANT_WORDS),
+    })
+
+
+class Narrower(wiring.Component):
+    """Members
+    -------
+    asked : ``In``            what is read in this cycle
+    data : ``In``             the element that was read in the cycle before
+    found : ``Out(stream)``   output values, in the order in which they were asked for
+    has_room : ``Out(1)``     a part may be asked for
+    settled : ``Out(1)``      nothing to be requantised is under way; otherwise only more of that may be asked for
+    """
+
+    def __init__(self, params: CoreParams) -> None:
+        self._params = params
+        super().__init__({
+            "asked": In(asked(params)), "data": In(8 * params.cfg.acc_bytes), "found": Out(stream.Signature(narrowed(params))),
+            "has_room": Out(1), "settled": Out(1, init=1),
+        })
+
+    def elaborate(self, platform: object) -> Module:
+        m, cfg = Module(), self._params.cfg
+        requantises = Feature.REQUANT in self._params.features
+        ahead = SCALED_AHEAD if requantises else PLAIN_AHEAD
+        m.submodules.queue = queue = fifo.SyncFIFO(width=narrowed(self._params).size, depth=ahead)
+        room, out = Signal(range(ahead + 1), init=ahead), Signal(narrowed(self._params))
+        m.d.sync += room.eq(room - self.asked.is_part + (self.found.valid & self.found.ready))
+        m.d.comb += [
+            self.has_room.eq(room != 0), queue.w_data.eq(out), self.found.valid.eq(queue.r_rdy),
+            self.found.payload.eq(queue.r_data), queue.r_en.eq(self.found.ready),
+        ]
+
+        # What a RAM gives comes late in a cycle: it meets a register first.
+        coming, here = (Signal(asked(self._params), name=name) for name in ("coming", "here"))
+        values = Signal(8 * cfg.acc_bytes // element_parts(self._params), reset_less=True)
+        m.d.sync += [coming.eq(self.asked), here.eq(coming), values.eq(self.data.word_select(coming.part, len(values)))]
+        m.d.comb += [
+            queue.w_en.eq(here.is_part & ~here.scales), out.place.eq(here.place),
+            out.value.eq(Cat(values[n : n + cfg.out_bits] for n in range(0, len(values), cfg.acc_bits))),
+        ]
+        if requantises:
+            m.submodules.requantiser = unit = Requantiser(cfg, len(values) // cfg.acc_bits, here.place.shape().size)
+            m.d.comb += [
+                unit.loads.eq(coming.is_word), unit.word.eq(coming.word), unit.element.eq(self.data),
+                unit.valid.eq(here.is_part & here.scales), unit.values.eq(values),
+                unit.part.eq(here.part), unit.tag.eq(here.place),
+                self.settled.eq(~unit.busy & ~(coming.is_part & coming.scales)),
+            ]
+            with m.If(unit.result_valid):  # nothing else is here then
+                m.d.comb += [queue.w_en.eq(1), out.value.eq(unit.results), out.place.eq(unit.result_tag)]
+        return m
