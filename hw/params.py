@@ -9,6 +9,7 @@ from vtakit.hw.isa.regs import DRAM_ADDRESS_BITS, device_features
 
 PAGE_BYTES = 4096  # no AXI burst crosses a multiple of this
 BUS_BITS = (64, 128, 256, 512)
+MOST_OUTSTANDING = 255  # that the register `bus` can tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +39,8 @@ class CoreParams:
             raise ConfigError(f"bus_bits must be one of {BUS_BITS}, got {self.bus_bits}")
         if not 32 <= self.address_bits <= 64:
             raise ConfigError(f"address_bits must be from 32 to 64, got {self.address_bits}")
-        if not 1 <= self.outstanding <= 256:
-            raise ConfigError(f"outstanding must be from 1 to 256, got {self.outstanding}")
+        if not 1 <= self.outstanding <= MOST_OUTSTANDING:
+            raise ConfigError(f"outstanding must be from 1 to {MOST_OUTSTANDING}, got {self.outstanding}")
         if self.burst_beats not in (2, 4, 8, 16, 32, 64) or self.burst_beats * self.bus_bytes > PAGE_BYTES:
             bounds = f"a power of two from 2 to 64 within {PAGE_BYTES} bytes"
             raise ConfigError(f"burst_beats must be {bounds}, got {self.burst_beats}")

@@ -6,6 +6,7 @@ import io
 import os
 import pkgutil
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -41,7 +42,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
     except VtakitError as error:
         print(f"{who}: {error}", file=sys.stderr)
+    except SystemExit:
+        _leave_quietly()
+        raise
     except KeyboardInterrupt:
+        _leave_quietly()
         print(f"{who}: interrupted; nothing was left half-written", file=sys.stderr)
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone: not an error of ours
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -52,6 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{who}: {error.filename or 'the output'}: {error.strerror or error}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return EXIT_ERROR
+
+
+def _leave_quietly() -> None:
+    """Parts of a design that an end has cut off would complain, as they go, that nobody has used them."""
+    warnings.simplefilter("ignore")
 
 
 def _run(name: str, words: list[str]) -> int:

@@ -129,7 +129,7 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         name="memory", doc="the memory system of a run on the RTL",
-        axes=(("stall", ("none", "some", "half or more")), ("latency", ("1 to 9", "10 to 99", "100 or more")),
+        axes=(("stall", ("none", "some", "half or more")), ("latency", ("0 to 9", "10 to 99", "100 or more")),
               ("outstanding", ("1", "2 to 15", "16 or more"))),
     ),
 )

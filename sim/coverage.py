@@ -39,7 +39,7 @@ class Coverage:
         stall, latency, outstanding = (int(options[name]) for name in ("stall", "latency", "outstanding"))
         self.counts["memory"][
             "none" if not stall else "half or more" if stall >= 50 else "some",
-            "100 or more" if latency > 99 else "10 to 99" if latency > 9 else "1 to 9",
+            "100 or more" if latency > 99 else "10 to 99" if latency > 9 else "0 to 9",
             "16 or more" if outstanding > 15 else "2 to 15" if outstanding > 1 else "1",
         ] += 1
 

@@ -5,6 +5,7 @@ turning instructions into ones that only carry tokens, and the command that repe
 """
 
 import random
+import shlex
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -64,7 +65,8 @@ class Case:
     @property
     def command(self) -> str:
         """The command that repeats it."""
-        return f"vtakit fuzz --device {self.device} --config {self.config} --seed {self.seed} --length {self.length} --programs 1"
+        config = shlex.quote(self.config)
+        return f"vtakit fuzz --device {self.device} --config {config} --seed {self.seed} --length {self.length} --programs 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

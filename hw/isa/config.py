@@ -199,7 +199,7 @@ class VTAConfig:
     def from_json(cls, text: str, where: str = "configuration") -> Self:
         """Read JSON text as written by `to_json` or as the original's vta_config.json."""
         try:
-            values = json.loads(text)
+            values = json.loads(text, object_pairs_hook=_each_once)
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"{where} is not valid JSON: {error}") from None
         if not isinstance(values, dict):
@@ -208,6 +208,16 @@ class VTAConfig:
             return cls.from_dict(values)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from None
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object as a dict; of two values for one key none is silently the right one."""
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"key {name!r:.40} occurs twice")
+        found[name] = value
+    return found
 
 
 # Older spellings of the original: one block for both sides, outputs as wide as inputs.

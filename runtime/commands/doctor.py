@@ -41,7 +41,7 @@ class Program:
 
 _PROGRAMS = (
     Program("g++", "sim", "g++", "compiles the Verilated model"),
-    Program("make", "sim", "make", "drives that compilation"),
+    Program("make", "dev", "make", "drives the compilation of the test benches' models"),
     Program("git", "dev", "git", "lists the project's files for its checks"),
 )
 

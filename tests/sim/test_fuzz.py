@@ -61,6 +61,11 @@ def test_a_planted_bug_is_found_and_pinned_to_its_instruction(broken_device):
         assert str(run_case(case)) == str(failure)
 
 
+def test_the_replay_command_is_one_that_a_shell_takes():
+    command = Case(config="my shapes/8 & 16.json", seed=3, length=10, device="rtl").command
+    assert command == "vtakit fuzz --device rtl --config 'my shapes/8 & 16.json' --seed 3 --length 10 --programs 1"
+
+
 def test_a_device_that_refuses_a_legal_program_is_a_failure(monkeypatch):
     module = ModuleType(BROKEN)
 

