@@ -59,6 +59,8 @@ class Divider(Prover):
             inside = inside.plus(self.remainder(base, by), k)
         if not inside.terms:
             return outside.shifted(inside.const // c)
+        if whole and len(inside.terms) > 1:  # without what came out, others of its remainders show
+            return outside.plus(self.divide_by(inside, c))
         common = math.gcd(c, inside.content())
         if common > 1:
             return outside.plus(self.divide_by(inside.divided(common), c // common))

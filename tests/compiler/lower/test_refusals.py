@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from lower_support import copies
@@ -321,3 +322,10 @@ def test_every_rule_but_that_of_tensorize_has_a_message_here():
     """test_tensorize_match.py has those."""
     shown = {inspect.cleandoc(make.__doc__).split(":")[0] for make in REFUSED}
     assert shown == LOWER_RULES.keys() - {"tensorize"}
+
+
+def test_the_document_lists_the_rules():
+    page = (Path(__file__).parents[3] / "docs" / "lowering.md").read_text()
+    table = page.split("## What lowering refuses")[1].split("##")[0]
+    rows = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("|")]
+    assert rows[2:] == [*LOWER_RULES]

@@ -343,6 +343,26 @@ def a_store_predicate_that_is_a_tensor(p):
     p.s[p.C].set_store_predicate(p.B)
 
 
+@misuse
+def the_first_state_of_a_scan_within_its_steps(p):
+    """
+    first.compute_at(total, total_idx): first makes the first state of total, which all of its steps come after
+
+          # total, an output
+    -->   for total_idx in range(3):  # ordered
+              for total_i1 in range(8):
+                  scan of next
+
+    hint: leave first at the root, or compute it at a loop around total
+    """
+    a, state = te.placeholder((4, 8), name="A"), te.placeholder((4, 8), name="state")
+    first = te.compute((1, 8), lambda _, i: a[0, i], name="first")
+    update = te.compute((4, 8), lambda t, i: state[t - 1, i] + a[t, i], name="next")
+    total = te.scan(first, update, state, name="total")
+    s = te.create_schedule(total.op)
+    s[first].compute_at(s[total], total.op.scan_axis)
+
+
 @pytest.mark.parametrize("function", MISUSES, ids=lambda function: function.__name__)
 def test_misuse_says_what_where_and_how_instead(function):
     p = program()
