@@ -149,7 +149,7 @@ def _cycles(target: Target, work: Work, cut: Cut) -> int:
     data = cut.inputs(work) * cfg.inp_bytes // BUS_BYTES + rows * (2 + INSN_BYTES // BUS_BYTES) + 4 * INSN_BYTES // BUS_BYTES
     loads = data + START_CYCLES + (0 if cut.keep else weights)
     steps = outputs * cut.run
-    per_tile = chunks * (max(steps, loads) + loads // 8) + work.passes * outputs
+    per_tile = chunks * (max(steps, loads) + loads // 32) + work.passes * outputs
     stored = outputs * cfg.out_bytes // BUS_BYTES
     kernels = min(cut.out_blocks * cut.run, steps) * target.copies**2 * cfg.uop_bytes // BUS_BYTES
     groups = -(-work.out_blocks // cut.out_blocks)
