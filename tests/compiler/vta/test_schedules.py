@@ -1,0 +1,175 @@
+"""Schedules written by hand: what the tutorials of the original do, with virtual threads, intrinsics, and several layers at once."""
+
+import numpy as np
+import pytest
+from vta_support import build, execute, values, wrap
+
+from vtakit import te
+from vtakit.compiler.codegen.vta.target import Target, vta
+from vtakit.compiler.nn.vta.conv2d import Conv2d
+from vtakit.compiler.nn.vta.epilogue import Epilogue
+from vtakit.compiler.nn.vta.pool import Pool2d
+from vtakit.hw.isa.asm import disasm
+from vtakit.hw.isa.insns import AluOp
+
+ORDERS = ("program", "eager", "lazy", *range(20))
+
+
+def matmul(target: Target, rows: int, inner: int, columns: int) -> tuple[te.Tensor, ...]:
+    """Operands, accumulators and result of a matrix product, in blocks."""
+    batch, block = target.element("inp")
+    data = te.placeholder((rows, inner, batch, block), target.dtype("inp"), name="data")
+    weights = te.placeholder((columns, inner, block, block), target.dtype("wgt"), name="weights")
+    ko, ki, acc = te.reduce_axis((0, inner), "ko"), te.reduce_axis((0, block), "ki"), target.dtype("acc")
+    sums = te.compute(
+        (rows, columns, batch, block),
+        lambda y, x, b, j: te.sum(data[y, ko, b, ki].astype(acc) * weights[x, ko, j, ki].astype(acc), axis=[ko, ki]), name="sums")
+    shifted = te.compute(sums.shape, lambda *i: te.max(sums(*i) >> 4, 0), name="shifted")
+    return data, weights, sums, shifted, te.compute(sums.shape, lambda *i: shifted(*i).astype(target.dtype("out")), name="result")
+
+
+def matmul_schedule(target: Target, tensors: tuple[te.Tensor, ...], threads: int = 1) -> te.Schedule:
+    """Tiles of 4 x 2 blocks with chunks of 2 of the reduction, tiles dealt to virtual threads."""
+    data, weights, sums, shifted, result = tensors
+    s = te.create_schedule(result.op)
+    y, x, b, j = result.op.axis
+    yo, yi = s[result].split(y, 4)
+    xo, xi = s[result].split(x, 2)
+    s[result].reorder(yo, xo, yi, xi, b, j)
+    at = xo
+    if threads > 1:
+        at, thread = s[result].split(xo, threads)
+        s[result].reorder(yo, thread, at, yi, xi, b, j)
+        s[result].bind(thread, te.thread_axis("vthread"))
+        s[result].reorder(thread, yo, at, yi, xi, b, j)
+    for tensor in (sums, shifted):
+        s[tensor].set_scope("acc")
+        s[tensor].compute_at(s[result], at)
+    ko, ki = sums.op.reduce_axis
+    koo, koi = s[sums].split(ko, 2)
+    y, x, b, j = sums.op.axis
+    s[sums].reorder(koo, koi, y, x, b, j, ki)
+    s[sums].tensorize(b, target.gemm)
+    for tensor, scope in ((data, "inp"), (weights, "wgt")):
+        s[s.cache_read(tensor, scope, [sums])].compute_at(s[sums], koo)
+    return s
+
+
+def check_matmul(target: Target, threads: int) -> list[str]:
+    """A product in every order; returns its instructions as text."""
+    tensors = matmul(target, 8, 6, 8)
+    data, weights, _, _, result = tensors
+    program = build(matmul_schedule(target, tensors, threads), [data, weights, result], target)
+    rng = np.random.default_rng(0)
+    given = {tensor: values(rng, tensor) for tensor in (data, weights)}
+    sums = wrap(np.einsum("ykbi,xkji->yxbj", given[data], given[weights]), target.config.acc_bits)
+    want = wrap(np.maximum(sums >> 4, 0), target.config.out_bits)
+    for order in ORDERS[: 23 if threads == 1 else 5]:
+        assert np.array_equal(execute(program, given, result, order=order), want)
+    return [disasm(word, program.config) for word in program.insns]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("copies", [1, 2, 3])
+def test_a_blocked_matrix_product(threads, copies):
+    """Statement 64: equal to NumPy in every interleaving, whatever the buffering."""
+    text = check_matmul(vta(copies=copies), threads)
+    assert sum(line.startswith("gemm") and "reset" not in line for line in text) == 8 * 3
+
+
+@pytest.mark.parametrize("config", ["b2x16", "b4x8", "blk32", "w4", "i4w4", "w2"])
+def test_other_configurations(config):
+    check_matmul(vta(config), 2)
+
+
+def test_copies_let_loads_run_ahead():
+    """With one copy a load waits for the product before; with two for the one before that; each copy has its own elements."""
+    bases = []
+    for copies in (1, 2, 3):
+        text = check_matmul(vta(copies=copies), 1)
+        loads = [line for line in text if line.startswith("load.inp")]
+        bases.append(len({next((part for part in line.split() if part.startswith("sram_base")), "") for line in loads}))
+        assert sum("pop_next" in line for line in text if line.startswith("load.inp") or line.startswith("load.wgt")) == 24 - copies
+    assert bases == [1, 2, 3]
+
+
+def test_micro_ops_are_shared_and_stay():
+    """24 products and 8 tiles use a few kernels, loaded once."""
+    text = check_matmul(vta(), 1)
+    loaded = [line for line in text if line.startswith("load.uop")]
+    assert len(loaded) <= 4, loaded
+
+
+def test_the_text_of_a_program():
+    """One tile of one chunk: what a person reads."""
+    target = vta()
+    tensors = matmul(target, 4, 2, 2)
+    data, weights, _, _, result = tensors
+    program = build(matmul_schedule(target, tensors), [data, weights, result], target)
+    assert "\n".join(disasm(word, program.config) for word in program.insns) == """\
+load.inp y_size=1 x_size=8
+load.wgt y_size=1 x_size=4 push_next
+load.uop y_size=1 x_size=3
+gemm uop_end=1 iter_out=1 iter_in=8 dst_in=1 reset
+gemm uop_bgn=1 uop_end=3 iter_out=2 iter_in=4 dst_in=2 src_out=1 src_in=2 wgt_out=1 pop_prev
+alu.shr uop_end=1 iter_out=1 iter_in=8 dst_in=1 imm=4 use_imm
+alu.max uop_end=1 iter_out=1 iter_in=8 dst_in=1 push_next use_imm
+store.out y_size=1 x_size=8 pop_prev
+finish"""
+
+
+@pytest.mark.parametrize("op", list(AluOp))
+@pytest.mark.parametrize("immediate", [False, True])
+def test_alu_intrinsics(op, immediate):
+    target = vta()
+    shape = (5, *target.element("acc"))
+    a, b = (te.placeholder(shape, "int32", name=name) for name in "ab")
+    number = 3
+    fold = {AluOp.MIN: te.min, AluOp.MAX: te.max, AluOp.ADD: lambda x, y: x + y, AluOp.SHR: lambda x, y: x >> y,
+            AluOp.MUL: lambda x, y: x * y}[op]
+    c = te.compute(shape, lambda i, r, j: fold(a[i, r, j], te.const(number, "int32") if immediate else b[i, r, j]), name="c")
+    out = te.compute(shape, lambda *i: c(*i).astype("int8"), name="out")
+    s = te.create_schedule(out.op)
+    s[c].set_scope("acc")
+    s[c].compute_at(s[out], out.op.axis[0])
+    s[c].tensorize(c.op.axis[1], target.alu(op, immediate=immediate))
+    for tensor in (a, b)[: 1 if immediate else 2]:
+        s[s.cache_read(tensor, "acc", [c])].compute_at(s[out], out.op.axis[0])
+    args = [a, out] if immediate else [a, b, out]
+    program = build(s, args, target)
+    rng = np.random.default_rng(1)
+    given = {t: values(rng, t, 0, 9) if t is b and op is AluOp.SHR else values(rng, t) for t in args[:-1]}
+    x, y = given[a], number if immediate else given[b]
+    want = {AluOp.MIN: np.minimum, AluOp.MAX: np.maximum, AluOp.ADD: np.add, AluOp.SHR: np.right_shift,
+            AluOp.MUL: np.multiply}[op](x, y)
+    assert np.array_equal(execute(program, given, out), wrap(want, 8))
+
+
+def test_layers_in_one_program():
+    """A convolution, a residual and a pooling, one after another in DRAM that only the device sees."""
+    target = vta()
+    data = te.placeholder((1, 2, 10, 10, 1, 16), "int8", name="data")
+    kernels = [te.placeholder((2, 2, 3, 3, 16, 16), "int8", name=f"weights{i}") for i in range(2)]
+    first = Conv2d(target=target, data=data, weights=kernels[0], pad=(1,) * 4, epilogue=Epilogue(shift=9, low=0), name="first")
+    second = Conv2d(target=target, data=first.result, weights=kernels[1], pad=(1,) * 4,
+                    epilogue=Epilogue(shift=9, add=data, low=0), name="second")
+    pool = Pool2d(target=target, data=second.result, kernel=(2, 2), stride=(2, 2), name="pooled")
+    s = te.create_schedule(pool.result.op)
+    for layer in (first, second, pool):
+        layer.schedule(s)
+    inputs = [data, *kernels]
+    program = build(s, [*inputs, pool.result], target)
+    assert {buffer.name: buffer.kind.value for buffer in program.buffers} == {
+        "data": "input", "weights0": "input", "weights1": "input", "pooled": "output", "first": "scratch", "second": "scratch"}
+    rng = np.random.default_rng(2)
+    given = {tensor: values(rng, tensor) for tensor in inputs}
+
+    def conv(x, w, add=0):
+        padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1), (0, 0), (0, 0)))
+        sums = sum(np.einsum("ncyxbk,ocjk->noyxbj", padded[:, :, i:i + 10, j:j + 10], w[:, :, i, j])
+                   for i in range(3) for j in range(3))
+        return wrap(np.maximum((sums >> 9) + add, 0), 8)
+    x = conv(conv(given[data], given[kernels[0]]), given[kernels[1]], given[data])
+    want = x.reshape(1, 2, 5, 2, 5, 2, 1, 16).max(axis=(3, 5))
+    for order in ORDERS:
+        assert np.array_equal(execute(program, given, pool.result, order=order), want)
