@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from support import SHAPES
 from vta_support import BITS, build, execute, values, wrap
 
 from vtakit import te
@@ -19,7 +20,23 @@ from vtakit.compiler.nn.vta.pool import Pool2d
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 from vtakit.hw.isa.config import NAMED, VTAConfig
 
+NAMED_SEEDS = 100_000
 CONFIGS = [*NAMED.values()]
+
+
+def random_config(rng: np.random.Generator) -> VTAConfig:
+    """Any legal configuration whose elements have at most 256 values: every width, every depth that the fields allow."""
+    while True:
+        inp_width, wgt_width, acc_width, batch, block = SHAPES[rng.integers(len(SHAPES))]
+        if batch + block <= 8 and block <= 4:
+            break
+    uop, acc, inp = (int(rng.integers(low, high)) for low, high in ((2, 14), (1, 12), (1, 13)))
+    wgt = int(rng.integers(1, min(13, 32 - acc - max(acc, inp)) + 1))
+    return VTAConfig(
+        log_inp_width=inp_width, log_wgt_width=wgt_width, log_acc_width=acc_width, log_batch=batch, log_block=block,
+        log_uop_buff_size=uop + 2, log_inp_buff_size=inp + batch + block + inp_width - 3,
+        log_wgt_buff_size=wgt + 2 * block + wgt_width - 3, log_acc_buff_size=acc + batch + block + acc_width - 3,
+    )
 
 
 def conv_reference(conv: Conv2d, data: np.ndarray, weights: np.ndarray, given: dict[Any, np.ndarray]) -> np.ndarray:
@@ -174,9 +191,13 @@ def data_for(rng: np.random.Generator, inputs: Iterable[Any]) -> dict[Any, np.nd
 
 
 def check(seed: int) -> str:
-    """One random operator; raises AssertionError where it is not NumPy's. Returns what it was."""
+    """One random operator, in a named configuration or, from `NAMED_SEEDS` on, in any. Returns what it was.
+
+    Raises AssertionError where it is not NumPy's.
+    """
     rng = np.random.default_rng(seed)
-    target = Target(CONFIGS[seed % len(CONFIGS)], copies=int(rng.choice([1, 2, 2, 3])))
+    config = CONFIGS[seed % len(CONFIGS)] if seed < NAMED_SEEDS else random_config(rng)
+    target = Target(config, copies=int(rng.choice([1, 2, 2, 3])))
     kinds = [random_conv, random_conv, random_transposed, *([random_pool] * target.config.has_acc8)]
     layer: Any = kinds[seed // len(CONFIGS) % len(kinds)](rng, target)
     schedule = te.create_schedule(layer.result.op)

@@ -1,5 +1,7 @@
 """Schedules that the accelerator cannot run: one sentence each, and where in the program it is."""
 
+from dataclasses import replace
+
 import pytest
 from support import raises
 from vta_support import matmul, matmul_schedule
@@ -12,6 +14,7 @@ from vtakit.compiler.lower import lower
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.pool import Pool2d
+from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.errors import ConfigError, VtakitError
 
 TARGET = vta()
@@ -128,13 +131,16 @@ def test_operators_refuse_shapes_that_do_not_fit_together():
 
 
 def test_no_blocking_fits():
-    target = vta("tiny", copies=40)
+    target = vta(replace(NAMED["tiny"], log_acc_buff_size=5), copies=40)  # two accumulators
     data = te.placeholder((1, 1, 4, 4, 1, 4), "int8", name="data")
     weights = te.placeholder((1, 1, 1, 1, 4, 4), "int8", name="weights")
-    layer = Conv2d(target=target, data=data, weights=weights)
-    with raises(VtaError, "no part of the operator fits: 40 copies of 1 elements need more than the 32 of the acc scratchpad; "
-                "enlarge it, or lower the target's copies from 40"):
+    bias, scale = (te.placeholder((1, 1, 4), "int32", name=name) for name in ("bias", "scale"))
+    layer = Conv2d(target=target, data=data, weights=weights, epilogue=Epilogue(bias=bias, scale=scale))
+    with raises(VtaError, "no part of the operator fits: 3 elements are more than the 2 of the acc scratchpad; enlarge it"):
         layer.schedule(te.create_schedule(layer.result.op))
+    pool = Pool2d(target=target, data=data, kernel=(2, 2))
+    with raises(VtaError, "pool: the 5 accumulators of one value and its window do not fit the 2 of the scratchpad; enlarge it"):
+        pool.schedule(te.create_schedule(pool.result.op))
 
 
 def test_targets():

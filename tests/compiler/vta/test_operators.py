@@ -20,9 +20,9 @@ from vtakit.compiler.nn.vta.packing import (
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 
 
-@pytest.mark.parametrize("seed", range(4 * len(vta_fuzz.CONFIGS)))
+@pytest.mark.parametrize("seed", [*range(4 * len(vta_fuzz.CONFIGS)), *range(vta_fuzz.NAMED_SEEDS, vta_fuzz.NAMED_SEEDS + 20)])
 def test_random_operators(seed):
-    """Every named configuration with each kind of operator; every tenth seed in 23 interleavings."""
+    """Every named configuration with each kind of operator, and any other; every tenth seed in 23 interleavings."""
     vta_fuzz.check(seed)
 
 
