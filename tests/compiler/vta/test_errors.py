@@ -61,7 +61,8 @@ def test_a_scratchpad_that_overflows():
     (lambda a, i, r, j: a[i, r, j] & 3,
      "the ALU has no operation for a_acc[i2] & 3: it adds, multiplies, shifts, and takes the lesser or greater"),
     (lambda a, i, r, j: a[i, r, 15 - j] + 1,
-     "it does not touch whole elements of 16 values in their order"),
+     ("it does not touch whole elements of 16 values in their order: reorder the stage so that the loops over an element's "
+      "values are its innermost ones")),
     (lambda a, i, r, j: a[i, r, j] + 70_000,
      "70000 is no immediate of an ALU instruction, which are -32768 to 32767"),
 ])

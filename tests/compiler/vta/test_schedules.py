@@ -134,3 +134,24 @@ def test_layers_in_one_program():
     want = x.reshape(1, 2, 5, 2, 5, 2, 1, 16).max(axis=(3, 5))
     for order in ORDERS:
         assert np.array_equal(execute(program, given, pool.result, order=order), want)
+
+
+def test_values_that_a_later_turn_reads_are_not_overwritten():
+    """Row y of the result is made of row y and of all rows of what it is made of, which must stay until the last row is done."""
+    target = vta()
+    a = te.placeholder((4, 1, 16), "int32", name="a")
+    k = te.reduce_axis((0, 4), name="k")
+    moved = te.compute(a.shape, lambda y, i, j: a[y, i, j] * 3, name="moved")
+    total = te.compute(a.shape, lambda y, i, j: te.sum(moved[k, i, j], axis=k), name="total")
+    both = te.compute(a.shape, lambda y, i, j: moved[y, i, j] + total[y, i, j], name="both")
+    out = te.compute(a.shape, lambda *at: both(*at).astype("int8"), name="out")
+    s = te.create_schedule(out.op)
+    for tensor in (moved, total, both):
+        s[tensor].set_scope("acc")
+    s[s.cache_read(a, "acc", [moved])].compute_root()
+    s[total].reorder(k, *total.op.axis)
+    s[total].compute_at(s[both], both.op.axis[0])
+    program = build(s, [a, out], target)
+    given = {a: values(np.random.default_rng(5), a, -50, 50)}
+    want = wrap(3 * given[a] + 3 * given[a].sum(axis=0), 8)
+    assert np.array_equal(execute(program, given, out), want)
