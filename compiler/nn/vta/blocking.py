@@ -155,7 +155,10 @@ def _cycles(target: Target, work: Work, cut: Cut) -> int:
     per_tile = chunks * (max(steps, loads) + loads // 32) + work.passes * outputs
     stored = outputs * cfg.out_bytes // BUS_BYTES
     kernels = min(cut.out_blocks * cut.run, steps) * target.copies**2 * cfg.uop_bytes // BUS_BYTES
-    groups = -(-work.out_blocks // cut.out_blocks)
-    kept = chunks * weights * (1 + (groups - 1) // 4) if cut.keep else 0  # most of it behind the last tiles of the group before
-    total: int = work.repeats * (tiles * per_tile + kept) + weights + data + stored + kernels
-    return total
+    total: int = tiles * per_tile
+    if cut.keep:  # weights are loaded before a group's tiles, ahead of the products by so many chunks only
+        groups, whole = -(-work.out_blocks // cut.out_blocks), chunks * weights
+        late = max(0, whole - target.copies * max(steps, loads))
+        total = max(total + groups * late, groups * whole + tiles * chunks * loads)
+        weights = whole
+    return work.repeats * total + weights + data + stored + kernels
