@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.vta.target import Target as VtaTarget
+from vtakit.compiler.codegen.vta.target import vta
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Var
 from vtakit.compiler.lower import Limits, lower
@@ -13,27 +15,47 @@ from vtakit.compiler.lower.function import shallow
 from vtakit.compiler.passes import lower_late
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
+from vtakit.runtime.accelerated import Accelerated
 from vtakit.runtime.cpu import function as cpu
 
+Args = Sequence[Tensor | Var | Buffer]
 
+
+@overload
 def build(
-    schedule: Schedule, args: Sequence[Tensor | Var | Buffer], target: str | Target = "llvm", name: str = "main", *,
+    schedule: Schedule, args: Args, target: Literal["llvm"] | Target = "llvm", name: str = "main", *,
     binds: Mapping[Tensor, Buffer] | None = None, limits: Limits | None = None,
     packed: Mapping[str, Callable[..., Any]] | None = None, libraries: tuple[str | Path, ...] = (),
-) -> cpu.Function:
+) -> cpu.Function: ...
+@overload
+def build(
+    schedule: Schedule, args: Args, target: Literal["vta"] | VtaTarget, name: str = "main", *,
+    binds: Mapping[Tensor, Buffer] | None = None, limits: Limits | None = None, device: str = "fsim",
+) -> Accelerated: ...
+def build(
+    schedule: Schedule, args: Args, target: str | Target | VtaTarget = "llvm", name: str = "main", *,
+    binds: Mapping[Tensor, Buffer] | None = None, limits: Limits | None = None,
+    packed: Mapping[str, Callable[..., Any]] | None = None, libraries: tuple[str | Path, ...] = (), device: str = "fsim",
+) -> cpu.Function | Accelerated:
     """Lower a schedule, check it, and compile it into a function of NumPy arrays.
 
     args      : the function's parameters in order: tensors that it reads and makes, scalar variables, buffers
-    target    : "llvm" for this machine, or a `vtakit.compiler.codegen.llvm.target.Target` whose code this machine can run
+    target    : "llvm" for this machine, or a `vtakit.compiler.codegen.llvm.target.Target` whose code this machine can run;
+                "vta" for the accelerator's default configuration, or what `vtakit.compiler.codegen.vta.target.vta` makes
     binds     : the buffer of an argument, where its layout is not the plain one
     limits    : of the device, for the verifier
     packed    : Python functions that the program calls, by name
     libraries : shared libraries with the C functions that it calls
+    device    : of the accelerator: "fsim", or "rtl", the hardware in Verilator
 
-    Raises LowerError or VerifyError for a schedule that no correct program can be made of, CodegenError for a target.
+    Raises LowerError or VerifyError for a schedule that no correct program can be made of, CodegenError for a target, VtaError
+    for what the accelerator cannot run.
     """
-    if not isinstance(target, Target) and target != "llvm":
-        raise CodegenError(f"{target!r} is no target: use 'llvm', or a Target of vtakit.compiler.codegen.llvm.target")
+    if isinstance(target, str) and target not in ("llvm", "vta"):
+        raise CodegenError(f"{target!r} is no target: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen")
     with shallow(name):
-        low = lower_late(lower(schedule, args, name, binds=binds or {}, limits=limits))
+        function = lower(schedule, args, name, binds=binds or {}, limits=limits)
+        if target == "vta" or isinstance(target, VtaTarget):
+            return Accelerated(function, target if isinstance(target, VtaTarget) else vta(), device)
+        low = lower_late(function)
         return cpu.build(low, target if isinstance(target, Target) else None, packed=packed, libraries=libraries)

@@ -74,9 +74,9 @@ class Placed:
         return value - (1 << self.width) if self.field.kind is Kind.INT and value > self.high else value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Format:
-    """The layout of one kind of word; `bits` is its size."""
+    """The layout of one kind of word; `bits` is its size. Each is itself only, so that looking up its places is quick."""
 
     name: str
     doc: str

@@ -4,19 +4,39 @@
 """
 
 import argparse
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from support import SHAPES
 from vta_support import BITS, build, execute, values, wrap
 
 from vtakit import te
+from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.epilogue import Epilogue
+from vtakit.compiler.nn.vta.pool import Pool2d
+from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 from vtakit.hw.isa.config import NAMED, VTAConfig
-from vtakit.hw.isa.program import Program
 
+NAMED_SEEDS = 100_000
 CONFIGS = [*NAMED.values()]
+
+
+def random_config(rng: np.random.Generator) -> VTAConfig:
+    """Any legal configuration whose elements have at most 256 values: every width, every depth that the fields allow."""
+    while True:
+        inp_width, wgt_width, acc_width, batch, block = SHAPES[rng.integers(len(SHAPES))]
+        if batch + block <= 8 and block <= 4:
+            break
+    uop, acc, inp = (int(rng.integers(low, high)) for low, high in ((2, 14), (1, 12), (1, 13)))
+    wgt = int(rng.integers(1, min(13, 32 - acc - max(acc, inp)) + 1))
+    return VTAConfig(
+        log_inp_width=inp_width, log_wgt_width=wgt_width, log_acc_width=acc_width, log_batch=batch, log_block=block,
+        log_uop_buff_size=uop + 2, log_inp_buff_size=inp + batch + block + inp_width - 3,
+        log_wgt_buff_size=wgt + 2 * block + wgt_width - 3, log_acc_buff_size=acc + batch + block + acc_width - 3,
+    )
 
 
 def conv_reference(conv: Conv2d, data: np.ndarray, weights: np.ndarray, given: dict[Any, np.ndarray]) -> np.ndarray:
@@ -101,35 +121,102 @@ def random_conv(rng: np.random.Generator, target: Target) -> Conv2d:
                   epilogue=random_epilogue(rng, target, groups * outs, shape))
 
 
-def build_conv(conv: Conv2d) -> tuple[Program, list[Any]]:
-    """The program of a convolution and its inputs."""
-    schedule = te.create_schedule(conv.result.op)
-    conv.schedule(schedule)
-    return build(schedule, [*conv.inputs, conv.result], conv.target), [*conv.inputs]
+def random_pool(rng: np.random.Generator, target: Target) -> Pool2d:
+    """A pooling, or an operator on each value."""
+    kernel = int(rng.choice([1, 2, 3])), int(rng.choice([1, 1, 2, 3]))
+    stride = int(rng.choice([1, 2])), int(rng.choice([1, 2, 3]))
+    if rng.random() < 0.3:
+        kernel = (1, 1)
+    pad = tuple(int(rng.integers(0, kernel[side // 2])) for side in range(4))
+    height, width = (int(rng.integers(size, size + 8)) for size in kernel)
+    batch, block = target.element("acc")
+    images, blocks = int(rng.choice([1, 1, 2])), int(rng.choice([1, 2, 3]))
+    data = te.placeholder((images, blocks, height, width, batch, block), target.dtype("out"), name="data")
+    fields = {"target": target, "data": data, "kernel": kernel, "stride": stride, "pad": pad,
+              "kind": str(rng.choice(["max", "sum"]))}
+    plain = Pool2d(**fields)
+    shape = (images, blocks, plain.out_height, plain.out_width, batch, block)
+    return Pool2d(**fields, epilogue=random_epilogue(rng, target, blocks, shape))
 
 
-def data_for(rng: np.random.Generator, inputs: list[Any]) -> dict[Any, np.ndarray]:
+def pool_reference(pool: Pool2d, given: dict[Any, np.ndarray]) -> np.ndarray:
+    """The exact result of a pooling, window by window."""
+    data, (above, _, left, _) = given[pool.data], pool.pad
+    found = np.zeros((*data.shape[:2], pool.out_height, pool.out_width, *data.shape[4:]), np.int64)
+    for y in range(pool.out_height):
+        for x in range(pool.out_width):
+            top, side = y * pool.stride[0] - above, x * pool.stride[1] - left
+            part = data[:, :, max(top, 0):top + pool.kernel[0], max(side, 0):side + pool.kernel[1]]
+            found[:, :, y, x] = part.max(axis=(2, 3)) if pool.kind == "max" else part.sum(axis=(2, 3))
+    return finish(pool.epilogue, found, given, pool.target.config)
+
+
+def random_transposed(rng: np.random.Generator, target: Target) -> TransposedConv2d:
+    """A transposed convolution."""
+    batch, block = target.element("inp")
+    stride = int(rng.choice([1, 2, 2, 3])), int(rng.choice([1, 2, 3]))
+    taps = int(rng.choice([1, 2, 3])), int(rng.choice([1, 2]))
+    images, ins, outs = int(rng.choice([1, 1, 2])), int(rng.choice([1, 2])), int(rng.choice([1, 2, 3]))
+    height, width = (int(size) for size in rng.integers(1, 6, 2))
+    rows, columns = (int(rng.integers(1, size + 3)) * step for size, step in zip((height, width), stride, strict=True))
+    data = te.placeholder((images, ins, height, width, batch, block), target.dtype("inp"), name="data")
+    weights = te.placeholder((outs, ins, *stride, *taps, block, block), target.dtype("wgt"), name="weights")
+    shape = (images, outs, rows // stride[0], stride[0], columns // stride[1], stride[1], batch, block)
+    return TransposedConv2d(
+        target=target, data=data, weights=weights, rows=rows, columns=columns,
+        pad=(int(rng.integers(0, 4)), int(rng.integers(0, 4))), epilogue=random_epilogue(rng, target, outs, shape),
+    )
+
+
+def transposed_reference(conv: TransposedConv2d, given: dict[Any, np.ndarray]) -> np.ndarray:
+    """The exact result of a transposed convolution: every input value added to what it meets."""
+    data, weights, cfg = given[conv.data], given[conv.weights], conv.target.config
+    images, _, height, width, b, k = data.shape
+    outs, _, down, across, *taps = weights.shape[:6]
+    size = [(count + tap) * step + more for count, tap, step, more in zip(
+        (height, width), taps, (down, across), (conv.rows + conv.pad[0], conv.columns + conv.pad[1]), strict=True)]
+    sums = np.zeros((images, outs, *size, b, k), np.int64)
+    for py, px, ty, tx in np.ndindex(down, across, *taps):
+        y, x = py + down * (taps[0] - 1 - ty), px + across * (taps[1] - 1 - tx)
+        part = np.einsum("ncyxbk,ocjk->noyxbj", data, weights[:, :, py, px, ty, tx])
+        sums[:, :, y:y + height * down:down, x:x + width * across:across] += part
+    cut = sums[:, :, conv.pad[0]:conv.pad[0] + conv.rows, conv.pad[1]:conv.pad[1] + conv.columns]
+    flat = {t: x.reshape(cut.shape) if t.ndim == 8 and t is not conv.weights else x for t, x in given.items()}
+    return finish(conv.epilogue, cut, flat, cfg)
+
+
+def data_for(rng: np.random.Generator, inputs: Iterable[Any]) -> dict[Any, np.ndarray]:
     """Values of every input; shifts are counts of bits."""
     return {t: values(rng, t, 0, BITS[str(t.dtype)] - 1) if t.name == "shift" else values(rng, t) for t in inputs}
 
 
 def check(seed: int) -> str:
-    """One random convolution; raises AssertionError where it is not NumPy's. Returns what it was."""
+    """One random operator, in a named configuration or, from `NAMED_SEEDS` on, in any. Returns what it was.
+
+    Raises AssertionError where it is not NumPy's.
+    """
     rng = np.random.default_rng(seed)
-    target = Target(CONFIGS[seed % len(CONFIGS)], copies=int(rng.choice([1, 2, 2, 3])))
-    conv = random_conv(rng, target)
+    config = CONFIGS[seed % len(CONFIGS)] if seed < NAMED_SEEDS else random_config(rng)
+    target = Target(config, copies=int(rng.choice([1, 2, 2, 3])))
+    kinds = [random_conv, random_conv, random_transposed, *([random_pool] * target.config.has_acc8)]
+    layer: Any = kinds[seed // len(CONFIGS) % len(kinds)](rng, target)
+    schedule = te.create_schedule(layer.result.op)
     try:
-        program, inputs = build_conv(conv)
-    except ValueError as error:
-        if "no part of the operator fits" in str(error):
-            return f"seed {seed}: {error}"
+        layer.schedule(schedule)
+    except VtaError as error:
+        if "fit" in str(error):
+            return f"seed {seed}: {type(layer).__name__} does not fit: {error}"
         raise
-    given = data_for(rng, inputs)
-    want = conv_reference(conv, given[conv.data], given[conv.weights], given)
+    program = build(schedule, [*layer.inputs, layer.result], target)
+    given = data_for(rng, layer.inputs)
+    if isinstance(layer, Conv2d):
+        want = conv_reference(layer, given[layer.data], given[layer.weights], given)
+    else:
+        want = pool_reference(layer, given) if isinstance(layer, Pool2d) else transposed_reference(layer, given)
     for order in ("program", "eager", "lazy", *range(20)) if seed % 10 == 0 else ("program", seed):
-        got = execute(program, given, conv.result, order=order).reshape(want.shape)
+        got = execute(program, given, layer.result, order=order).reshape(want.shape)
         assert np.array_equal(got, want), f"seed {seed}, order {order}: {int((got != want).sum())} of {want.size} values differ"
-    return f"seed {seed}: {len(program.insns)} instructions"
+    return f"seed {seed}: {type(layer).__name__}, {len(program.insns)} instructions"
 
 
 def main() -> None:
@@ -137,14 +224,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", nargs=2, type=int, default=(0, 100), metavar=("FIRST", "COUNT"))
     first, count = parser.parse_args().seeds
-    failed, refused = [], 0
+    failed, refused = [], []
     for seed in range(first, first + count):
         try:
-            refused += "no part" in check(seed)
+            text = check(seed)
+            if "does not fit" in text:
+                refused.append(text)
         except Exception as error:
             failed.append(seed)
             print(f"seed {seed}: {type(error).__name__}: {str(error)[:3000]}", flush=True)
-    print(f"{count} seeds from {first}, {refused} do not fit, failed: {failed}")
+    print(*refused, f"{count} seeds from {first}, {len(refused)} do not fit, failed: {failed}", sep="\n")
 
 
 if __name__ == "__main__":

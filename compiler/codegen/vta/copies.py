@@ -151,7 +151,8 @@ def in_elements(
         at = next((at for at, dim in left.items() if dim[1] == reach and all(step == reach for step in dim[2:])), None)
         most = lanes // reach
         if at is None or (left[at][0] % most if left[at][0] > most else most % left[at][0]):
-            raise UnfitError(f"it does not touch whole elements of {lanes} values in their order")
+            raise UnfitError(f"it does not touch whole elements of {lanes} values in their order: reorder the stage so that the "
+                             "loops over an element's values are its innermost ones")
         if left[at][0] <= most:
             reach *= left.pop(at)[0]
         else:

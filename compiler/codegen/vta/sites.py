@@ -133,8 +133,9 @@ class _Walk:
             old = self.sites.get(load.buffer.data)
             if old is None or old is mine or (old.scope, old.size, old.loops) != (mine.scope, mine.size, mine.loops):
                 continue
-            last = self.touches[load.buffer.data][-1]
-            if last.nest is touch.nest and linear(load.indices[0]) == linear(leaf.indices[0]):
+            uses, within = self.touches[load.buffer.data], touch.loops[len(mine.loops):]
+            again = within and any(within[0] in use.loops for use in uses[:-1])  # in the next turn of a loop around both
+            if uses[-1].nest is touch.nest and not again and linear(load.indices[0]) == linear(leaf.indices[0]):
                 old.end = max(old.end, mine.end)
                 old.names += mine.names
                 self.sites[data] = old

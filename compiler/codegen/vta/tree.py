@@ -113,13 +113,18 @@ class _Reader:
         raise VtaError(f"the accelerator runs no {type(s).__name__} statement of this kind", self.function, s)
 
     def nest(self, s: Stmt) -> Node | None:
-        """The nest that a statement is, or one within the loops that no instruction can run; None if it is no nest."""
+        """The nest that a statement is, or one within the loops that no instruction can run; None if it is no nest.
+
+        Unrolled loops, as virtual threads are, have instructions of their own for each turn. They come to stand outermost: the
+        iterations of one statement may run in any order.
+        """
         loops: list[tuple[Var, Expr]] = []
+        unrolled: list[tuple[Var, Expr]] = []
         tests: list[Expr] = []
         leaf = s
         while True:
             if isinstance(leaf, st.For) and leaf.kind is not st.LoopKind.THREAD:
-                loops.append((leaf.var, leaf.extent))
+                (unrolled if leaf.kind is st.LoopKind.UNROLLED else loops).append((leaf.var, leaf.extent))
                 leaf = leaf.body
             elif isinstance(leaf, st.If) and leaf.otherwise is None:
                 tests.append(leaf.condition)
@@ -130,9 +135,10 @@ class _Reader:
                 break
         if not isinstance(leaf, st.Store | st.Evaluate):
             return None
+        loops = unrolled + loops
         inner = [var for var, _ in loops]
         try:
-            outside = _outside(leaf, tests, loops)
+            outside = _outside(leaf, tests, loops) | {var for var, _ in unrolled}
             count = max((inner.index(var) + 1 for var in outside), default=0)
             nest: Node = Nest(tuple(loops[count:]), tuple(g for test in tests for g in guards(test, inner[count:])), leaf)
         except UnfitError as error:

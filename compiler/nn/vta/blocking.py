@@ -6,7 +6,7 @@ one is loaded or stored while another is computed.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 
@@ -93,17 +93,20 @@ def even_sizes(whole: int) -> list[int]:
 
 
 def choose(target: Target, work: Work) -> Cut:
-    """The cut that fits and should take least time. Raises VtaError if none fits, naming the scratchpad that is too small."""
-    best: Cut | None = None
-    for cut in _cuts(work):
-        if _overflow(target, work, cut) is None and (best is None or _cycles(target, work, cut) < best.cycles):
-            best = Cut(**{name: getattr(cut, name) for name in Cut.__slots__ if name != "cycles"},
-                       cycles=_cycles(target, work, cut))
-    if best is None:
-        least = Cut(images=1, out_blocks=1, rows=1, columns=1, in_blocks=1, kernel_rows=1, kernel_columns=1, keep=False)
-        raise VtaError(f"no part of the operator fits: {_overflow(target, work, least)}; enlarge it, or lower the target's "
-                       f"copies from {target.copies}")
-    return best
+    """The cut that fits and should take least time, with the target's copies or, where none fits, fewer.
+
+    Raises VtaError if not even one copy of the smallest part fits, naming the scratchpad that is too small.
+    """
+    for copies in range(target.copies, 0, -1):
+        fewer, best = replace(target, copies=copies), None
+        for cut in _cuts(work):
+            if _overflow(fewer, work, cut) is None:
+                timed = replace(cut, cycles=_cycles(fewer, work, cut))
+                best = timed if best is None or timed.cycles < best.cycles else best
+        if best is not None:
+            return best
+    least = Cut(images=1, out_blocks=1, rows=1, columns=1, in_blocks=1, kernel_rows=1, kernel_columns=1, keep=False)
+    raise VtaError(f"no part of the operator fits: {_overflow(replace(target, copies=1), work, least)}; enlarge it")
 
 
 def _cuts(work: Work) -> Iterator[Cut]:
@@ -134,7 +137,7 @@ def _overflow(target: Target, work: Work, cut: Cut) -> str | None:
     }
     for scope, need in needs.items():
         if need * target.copies > target.depth(scope):
-            return f"{target.copies} copies of {need} elements need more than the {target.depth(scope)} of the {scope} scratchpad"
+            return f"{need} elements are more than the {target.depth(scope)} of the {scope} scratchpad"
     return None
 
 
@@ -149,10 +152,13 @@ def _cycles(target: Target, work: Work, cut: Cut) -> int:
     data = cut.inputs(work) * cfg.inp_bytes // BUS_BYTES + rows * (2 + INSN_BYTES // BUS_BYTES) + 4 * INSN_BYTES // BUS_BYTES
     loads = data + START_CYCLES + (0 if cut.keep else weights)
     steps = outputs * cut.run
-    per_tile = chunks * (max(steps, loads) + loads // 8) + work.passes * outputs
+    per_tile = chunks * (max(steps, loads) + loads // 32) + work.passes * outputs
     stored = outputs * cfg.out_bytes // BUS_BYTES
     kernels = min(cut.out_blocks * cut.run, steps) * target.copies**2 * cfg.uop_bytes // BUS_BYTES
-    groups = -(-work.out_blocks // cut.out_blocks)
-    kept = chunks * weights * (1 + (groups - 1) // 4) if cut.keep else 0  # most of it behind the last tiles of the group before
-    total: int = work.repeats * (tiles * per_tile + kept) + weights + data + stored + kernels
-    return total
+    total: int = tiles * per_tile
+    if cut.keep:  # weights are loaded before a group's tiles, ahead of the products by so many chunks only
+        groups, whole = -(-work.out_blocks // cut.out_blocks), chunks * weights
+        late = max(0, whole - target.copies * max(steps, loads))
+        total = max(total + groups * late, groups * whole + tiles * chunks * loads)
+        weights = whole
+    return work.repeats * total + weights + data + stored + kernels

@@ -146,21 +146,25 @@ class Conv2d:
 
     def schedule(self, s: Schedule, cut: Cut | None = None) -> None:
         """Schedule its stages in a schedule that has them, by the cut that should be fastest if none is given."""
-        cut = cut or choose(self.target, self.work)
-        out, blocks, _ = self.tail.tile(s, (cut.images, cut.out_blocks, cut.rows, cut.columns))
-        sums = s[self.sums]
-        assert isinstance(sums.op, ComputeOp)
-        c, dy, dx, kk = sums.op.reduce_axis
-        co, ci = sums.split(c, cut.in_blocks)
-        dyo, dyi = sums.split(dy, cut.kernel_rows)
-        dxo, dxi = sums.split(dx, cut.kernel_columns)
-        *outer, b, k = sums.op.axis
-        sums.reorder(co, dyo, dxo, ci, dyi, dxi, *outer, b, k, kk)
-        sums.tensorize(b, self.target.gemm)
-        s[self.window].set_scope("inp")
-        s[self.window].compute_at(sums, dxo)
-        weights = s[s.cache_read(self.weights, "wgt", [self.sums])]
-        if cut.keep:
-            weights.compute_at(out, blocks)
-        else:
-            weights.compute_at(sums, dxo)
+        schedule_products(s, self.tail, self.window, self.weights, cut or choose(self.target, self.work))
+
+
+def schedule_products(s: Schedule, tail: Tail, window: Tensor, weights: Tensor, cut: Cut) -> None:
+    """Schedule sums of products and what follows them by a cut: tiles of the result, chunks of their reduction."""
+    out, blocks, _ = tail.tile(s, (cut.images, cut.out_blocks, cut.rows, cut.columns))
+    sums = s[tail.sums]
+    assert isinstance(sums.op, ComputeOp)
+    c, dy, dx, kk = sums.op.reduce_axis
+    co, ci = sums.split(c, cut.in_blocks)
+    dyo, dyi = sums.split(dy, cut.kernel_rows)
+    dxo, dxi = sums.split(dx, cut.kernel_columns)
+    *outer, b, k = sums.op.axis
+    sums.reorder(co, dyo, dxo, ci, dyi, dxi, *outer, b, k, kk)
+    sums.tensorize(b, tail.target.gemm)
+    s[window].set_scope("inp")
+    s[window].compute_at(sums, dxo)
+    loaded = s[s.cache_read(weights, "wgt", [tail.sums])]
+    if cut.keep:
+        loaded.compute_at(out, blocks)
+    else:
+        loaded.compute_at(sums, dxo)

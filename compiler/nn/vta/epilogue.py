@@ -74,13 +74,15 @@ PLAIN = Epilogue()
 class Tail:
     """The stages from accumulators to what is stored.
 
-    sums : acc type [images, groups, out blocks, rows, columns, batch, block]
+    sums   : acc type [images, groups, out blocks, rows, columns, batch, block]
+    phases : (down, across) where the groups are phases: parts of one result that lie between each other
     """
 
     target: Target
     name: str
     epilogue: Epilogue
     sums: Tensor
+    phases: tuple[int, int] | None = None
     widened: dict[Tensor, Tensor] = field(default_factory=dict)
 
     @property
@@ -98,12 +100,16 @@ class Tail:
 
     def _value(self, *at: Expr) -> Expr:
         n, g, o, y, x, b, k = at
-        block = g * self._per_group + o
+        block = g * self._per_group + o if self.phases is None else o
 
         def read(of: Tensor | int) -> Any:
             if not isinstance(of, Tensor):
                 return of
-            return of[block, b, k] if of.ndim == 3 else self.widened[of][n, block, y, x, b, k]
+            if of.ndim == 3:
+                return of[block, b, k]
+            if self.phases is not None:
+                return self.widened[of][n, block, y, g // self.phases[1], x, g % self.phases[1], b, k]
+            return self.widened[of][n, block, y, x, b, k]
         e = self.epilogue
         value: Expr = self.sums(*at)
         if e.bias is not None:
@@ -120,8 +126,18 @@ class Tail:
 
     @cached_property
     def result(self) -> Tensor:
-        """What is stored; [images, groups, out blocks, …] where there are groups, which lies in memory as without them."""
+        """What is stored.
+
+        With groups it is [images, groups, out blocks, …], which lies in memory as without them;
+        with phases [images, out blocks, rows, phases down, columns, phases across, batch, block].
+        """
         out, shape = self.target.dtype("out"), self.sums.shape
+        if self.phases is not None:
+            down, across = self.phases
+            return made(
+                (shape[0], shape[2], shape[3], down, shape[4], across, *shape[5:]),
+                lambda n, o, y, py, x, px, b, k: self.finished[n, py * across + px, o, y, x, b, k].astype(out), self.name,
+            )
         if int_value(shape[1]) != 1:
             return made(shape, lambda *at: self.finished(*at).astype(out), self.name)
         return made((shape[0], *shape[2:]), lambda n, *at: self.finished(n, 0, *at).astype(out), self.name)
@@ -132,7 +148,11 @@ class Tail:
         Returns the result's stage, its loop over output blocks, and its innermost loop over tiles.
         """
         out = s[self.result]
-        n, *g, o, y, x, b, k = axes(out)
+        if self.phases is None:
+            n, *g, o, y, x, b, k = axes(out)
+        else:
+            n, o, y, py, x, px, b, k = axes(out)
+            g = [py, px]
         outer, inner = zip(*[out.split(axis, size) for axis, size in zip((n, o, y, x), sizes, strict=True)], strict=True)
         out.reorder(*g, outer[1], outer[0], *outer[2:], *inner, b, k)
         for tensor in dict.fromkeys((self.finished, self.sums, *self.widened.values())):

@@ -125,12 +125,13 @@ class Pool2d:
 
     def _sizes(self) -> Sizes:
         """The tile that moves the fewest elements in the fewest instructions. Raises VtaError if not even one value fits."""
-        depth = self.target.depth("acc") // self.target.copies
-        fitting = [sizes for sizes in self._tiles() if self._needs(sizes) <= depth]
-        if not fitting:
-            raise VtaError(f"{self.name}: the {self._needs((1, 1, 1, 1))} accumulators of one value and its window do not fit "
-                           f"{self.target.copies} times the {self.target.depth('acc')} of the scratchpad")
-        return min(fitting, key=self._cost)
+        depth = self.target.depth("acc")
+        for copies in range(self.target.copies, 0, -1):
+            fitting = [sizes for sizes in self._tiles() if self._needs(sizes) * copies <= depth]
+            if fitting:
+                return min(fitting, key=self._cost)
+        raise VtaError(f"{self.name}: the {self._needs((1, 1, 1, 1))} accumulators of one value and its window do not fit "
+                       f"the {depth} of the scratchpad; enlarge it")
 
     def _tiles(self) -> Iterator[Sizes]:
         images, blocks = shape_of(self.data)[:2]

@@ -158,3 +158,20 @@ def test_the_address_of_a_tile():
     assert str(blocks(lower(s, [a, b, c]))["C"].body) == (
         "call_packed('add', address_of(A[vi * 16], 0, 'r'), address_of(B[vi * 16], 0, 'r'), address_of(C[vi * 16], 0, 'w'))"
     )
+
+
+def test_a_tile_hangs_over_in_a_dimension_that_the_intrinsic_does_not_move_in():
+    """Rows of 5 in tiles of 2: the last tile's second row is not computed, neither reset nor update; columns are tiles of 8."""
+    a, b = te.placeholder((5, 16, 12), "int32", name="A"), te.placeholder((12,), "int32", name="B")
+    k = te.reduce_axis((0, 12), name="k")
+    c = te.compute((5, 16), lambda y, i: te.sum(a[y, i, k] * b[k], axis=k), name="C")
+    d = te.compute((5, 16), lambda y, i: c[y, i] + 1, name="D")
+    s = te.create_schedule(d.op)
+    rows, _ = s[d].split(d.op.axis[0], 2)
+    s[c].compute_at(s[d], rows)
+    _, i = s[c].split(c.op.axis[1], 8)
+    outer, inner = s[c].split(k, 4)
+    s[c].reorder(outer, c.op.axis[0], i, inner)
+    s[c].tensorize(i, gemv(8, 4))
+    x, y = ints(5, 16, 12), ints(12, seed=1)
+    assert np.array_equal(run(s, [a, b, d], x, y), x @ y + 1)

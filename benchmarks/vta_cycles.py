@@ -1,0 +1,176 @@
+"""Exact cycles of the RTL on operators that the compiler has scheduled, and their share of the peak.
+
+The default configuration with one 64-bit AXI4 port; the reference system has 40 cycles of read latency, the ideal one none.
+"one copy" is the reference system with one copy of every buffer, so that nothing is loaded or stored while it is in use.
+
+    python benchmarks/vta_cycles.py [--only TEXT]     print the table
+    python benchmarks/vta_cycles.py --write           write it into docs/vta.md, and the cycles into tests/data/vta_cycles.json
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vtakit import te
+from vtakit.compiler.codegen.vta.compile import compile_for
+from vtakit.compiler.codegen.vta.target import Target, vta
+from vtakit.compiler.lower import lower
+from vtakit.compiler.nn.vta.conv2d import Conv2d
+from vtakit.compiler.nn.vta.epilogue import Epilogue
+from vtakit.compiler.nn.vta.transposed import TransposedConv2d
+from vtakit.hw.isa.config import DEFAULT
+from vtakit.hw.isa.program import BufferKind, Program
+from vtakit.sim.api import run
+
+ROOT = Path(__file__).parents[1]
+PAGE, GOLDEN = ROOT / "docs" / "vta.md", ROOT / "tests" / "data" / "vta_cycles.json"
+BEGIN, END = "<!-- begin: benchmarks/vta_cycles.py --write -->\n", "<!-- end -->\n"
+PEAK = DEFAULT.batch * DEFAULT.block**2  # multiplications a cycle
+# ResNet-18: height, in and out channels, kernel, stride, pad, how often the network has it.
+RESNET18 = (
+    (56, 64, 64, 3, 1, 1, 4), (56, 64, 128, 3, 2, 1, 1), (56, 64, 128, 1, 2, 0, 1), (28, 128, 128, 3, 1, 1, 3),
+    (28, 128, 256, 3, 2, 1, 1), (28, 128, 256, 1, 2, 0, 1), (14, 256, 256, 3, 1, 1, 3), (14, 256, 512, 3, 2, 1, 1),
+    (14, 256, 512, 1, 2, 0, 1), (7, 512, 512, 3, 1, 1, 3),
+)
+# Systems: copies of a buffer, options of device "rtl".
+SYSTEMS: dict[str, tuple[int, dict[str, Any]]] = {"reference": (2, {}), "ideal": (2, {"latency": 0}), "one copy": (1, {})}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """An operator: its layer for a target; `count` is how often a network has it."""
+
+    name: str
+    macs: int
+    layer: Any
+    count: int = 0
+
+    def program(self, target: Target) -> Program:
+        """What the compiler makes of it."""
+        layer = self.layer(target)
+        schedule = te.create_schedule(layer.result.op)
+        layer.schedule(schedule)
+        return compile_for(lower(schedule, [*layer.inputs, layer.result]), target)
+
+
+def convolution(target: Target, size: int, ins: int, outs: int, kernel: int, stride: int, pad: int) -> Conv2d:
+    """A layer with bias, requantisation and clip."""
+    return Conv2d(
+        target=target, stride=(stride, stride), pad=(pad,) * 4,
+        data=te.placeholder((1, ins // 16, size, size, 1, 16), "int8", name="data"),
+        weights=te.placeholder((outs // 16, ins // 16, kernel, kernel, 16, 16), "int8", name="weights"),
+        epilogue=Epilogue(bias=te.placeholder((outs // 16, 1, 16), "int32", name="bias"), shift=9, low=-128, high=127),
+    )
+
+
+def transposed(target: Target, size: int, ins: int, outs: int) -> TransposedConv2d:
+    """A layer of DCGAN: kernel 4, stride 2, pad 1; shifted and clipped."""
+    return TransposedConv2d(
+        target=target, rows=2 * size, columns=2 * size, pad=(1, 1),
+        data=te.placeholder((1, ins // 16, size, size, 1, 16), "int8", name="data"),
+        weights=te.placeholder((outs // 16, ins // 16, 2, 2, 2, 2, 16, 16), "int8", name="weights"),
+        epilogue=Epilogue(shift=9, low=0, high=127),
+    )
+
+
+def depthwise(target: Target, size: int, channels: int, stride: int) -> Conv2d:
+    """A layer of MobileNet: 3 x 3, pad 1, with bias, requantisation and clip."""
+    blocks = channels // 16
+    return Conv2d(
+        target=target, stride=(stride, stride), pad=(1,) * 4, groups=blocks,
+        data=te.placeholder((1, blocks, size, size, 1, 16), "int8", name="data"),
+        weights=te.placeholder((blocks, 1, 3, 3, 16, 16), "int8", name="weights"),
+        epilogue=Epilogue(bias=te.placeholder((blocks, 1, 16), "int32", name="bias"), shift=9, low=0, high=127),
+    )
+
+
+def product(target: Target, size: int) -> Conv2d:
+    """A square matrix product whose low bits are stored."""
+    blocks = size // 16
+    return Conv2d(
+        target=target, data=te.placeholder((size, blocks, 1, 1, 1, 16), "int8", name="data"),
+        weights=te.placeholder((blocks, blocks, 1, 1, 16, 16), "int8", name="weights"), epilogue=Epilogue(shift=16),
+    )
+
+
+def cases() -> Iterator[Case]:
+    """Every case, in the table's order."""
+    for size, ins, outs, kernel, stride, pad, count in RESNET18:
+        out = (size + 2 * pad - kernel) // stride + 1
+        yield Case(
+            name=f"convolution {size}x{size}, {ins}->{outs}, {kernel}x{kernel}, stride {stride}", count=count,
+            macs=out * out * ins * outs * kernel**2,
+            layer=lambda t, shape=(size, ins, outs, kernel, stride, pad): convolution(t, *shape),
+        )
+    for size, ins, outs in ((4, 1024, 512), (8, 512, 256), (16, 256, 128)):
+        yield Case(name=f"transposed convolution {size}x{size}, {ins}->{outs}, 4x4, stride 2", macs=16 * size * size * ins * outs,
+                   layer=lambda t, shape=(size, ins, outs): transposed(t, *shape))
+    for size, channels, stride in ((56, 128, 1), (56, 128, 2), (14, 512, 1)):
+        out = size // stride
+        yield Case(name=f"depthwise convolution {size}x{size}, {channels}, 3x3, stride {stride}", macs=out * out * channels * 9,
+                   layer=lambda t, shape=(size, channels, stride): depthwise(t, *shape))
+    yield Case(name="matrix product 512x512x512, shifted", macs=512**3, layer=lambda t: product(t, 512))
+
+
+def measure(case: Case, systems: dict[str, tuple[int, dict[str, Any]]] = SYSTEMS) -> dict[str, int]:
+    """Cycles by system; each run leaves what the functional simulator leaves."""
+    found = {}
+    for name, (copies, options) in systems.items():
+        program = case.program(vta(copies=copies))
+        rng = np.random.default_rng(0)
+        given = {b.name: rng.bytes(b.size_bytes) for b in program.buffers if b.kind is BufferKind.INPUT}
+        want, got = run(program, given), run(program, given, device="rtl", **options)
+        assert want.buffers == got.buffers, f"{case.name}: the hardware leaves other bytes than the functional simulator"
+        found[name] = got.counters["cycles"]
+    return found
+
+
+def row(case: Case, cycles: dict[str, int]) -> str:
+    """A line of the table."""
+    share = [f"{case.macs / PEAK / cycles[system]:.1%}" for system in SYSTEMS]
+    return f"| {case.name} | {case.macs:,} | {' | '.join(f'{cycles[s]:,} | {p}' for s, p in zip(SYSTEMS, share, strict=True))} |"
+
+
+def table(found: list[tuple[Case, dict[str, int]]]) -> str:
+    """The rows with their head, and the network's sum."""
+    head = ["operator", "MACs", *[word for system in SYSTEMS for word in (f"cycles, {system}", "of peak")]]
+    rows = [row(case, cycles) for case, cycles in found]
+    network = [(case, cycles) for case, cycles in found if case.count]
+    if len(network) == len(RESNET18):
+        total = {system: sum(case.count * cycles[system] for case, cycles in network) for system in SYSTEMS}
+        macs = sum(case.count * case.macs for case, _ in network)
+        name = "ResNet-18: the ten convolutions, 4, 1, 1, 3, 1, 1, 3, 1, 1, 3 times"
+        rows.append(row(Case(name=name, macs=macs, layer=None), total))
+    return "\n".join([f"| {' | '.join(head)} |", f"|---|{'---:|' * (len(head) - 1)}", *rows]) + "\n"
+
+
+def main() -> None:
+    """Parse the arguments, measure, print or write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", metavar="TEXT", default="", help="only operators with TEXT in their name")
+    parser.add_argument("--write", action="store_true", help="write the page and the file of cycles instead of printing")
+    args = parser.parse_args()
+    if args.write and args.only:
+        parser.error("--write needs every operator: leave out --only")
+    found = []
+    for case in cases():
+        if args.only in case.name:
+            print(case.name, file=sys.stderr)
+            found.append((case, measure(case)))
+    text = table(found)
+    if not args.write:
+        sys.stdout.write(text)
+        return
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    GOLDEN.write_text(json.dumps({case.name: cycles for case, cycles in found}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

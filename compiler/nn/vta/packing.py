@@ -1,0 +1,88 @@
+"""Plain arrays in the accelerator's layouts and back; what does not fill a block is padded with zeros."""
+
+from math import gcd, lcm
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.target import Target
+
+Ints = npt.NDArray[np.integer[Any]]
+
+
+def blocks(count: int, block: int) -> int:
+    """How many blocks hold so many values."""
+    return -(-count // block)
+
+
+def pack_activations(target: Target, x: Ints) -> Ints:
+    """[images, channels, height, width]  ->  [image blocks, channel blocks, height, width, batch, block]."""
+    batch, block = target.element("inp")
+    padded = _padded(x, (blocks(x.shape[0], batch) * batch, blocks(x.shape[1], block) * block, *x.shape[2:]))
+    split = padded.reshape(-1, batch, padded.shape[1] // block, block, *x.shape[2:])
+    return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 1, 3))
+
+
+def unpack_activations(packed: Ints, images: int, channels: int) -> Ints:
+    """The inverse of `pack_activations`."""
+    n, c, height, width, batch, block = packed.shape
+    whole = packed.transpose(0, 4, 1, 5, 2, 3).reshape(n * batch, c * block, height, width)
+    return whole[:images, :channels]
+
+
+def pack_vector(target: Target, values: Ints) -> Ints:
+    """[channels]  ->  [channel blocks, batch, block], the same for every row of a batch."""
+    batch, block = target.element("acc")
+    padded = _padded(values, (blocks(len(values), block) * block,)).reshape(-1, 1, block)
+    return np.ascontiguousarray(np.broadcast_to(padded, (len(padded), batch, block)))
+
+
+def pack_weights(target: Target, weights: Ints, groups: int = 1) -> tuple[Ints, int]:
+    """[out channels, in channels a group, rows, columns]  ->  [out blocks, in blocks a group, rows, columns, block, block].
+
+    Groups that are no whole blocks are put together, as many as are, with zeros between their channels; so a depthwise
+    convolution has one element of weights for each tap and block of channels. Also returns the number of groups that are left.
+
+    Raises VtaError if the channels do not come in so many groups.
+    """
+    outs, ins, rows, columns = weights.shape
+    if outs % groups:
+        raise VtaError(f"{outs} output channels do not come in {groups} groups")
+    block, per_group = target.config.block, outs // groups
+    joined = lcm(block // gcd(block, ins), block // gcd(block, per_group))
+    parts = blocks(groups, joined)
+    if groups == 1 or any(parts * joined * size != blocks(groups * size, block) * block for size in (ins, per_group)):
+        joined, parts = groups, 1
+    dense = np.zeros((parts * joined * per_group, joined * ins, rows, columns), weights.dtype)
+    for group in range(groups):
+        at = group % joined * ins
+        mine = slice(group * per_group, (group + 1) * per_group)
+        dense[mine, at:at + ins] = weights[mine]
+    return _weight_blocks(dense, block), parts
+
+
+def pack_transposed_weights(target: Target, weights: Ints, stride: tuple[int, int]) -> Ints:
+    """[in channels, out channels, rows, columns]  ->  [out blocks, in blocks, stride, stride, taps, taps, block, block].
+
+    Tap t of phase r is row ``r + stride * (taps - 1 - t)`` of the kernel, and zero beyond it.
+    """
+    (down, across), (rows, columns) = stride, weights.shape[2:]
+    taps = blocks(rows, down), blocks(columns, across)
+    padded = _padded(weights, (*weights.shape[:2], taps[0] * down, taps[1] * across)).transpose(1, 0, 2, 3)
+    found = _weight_blocks(np.ascontiguousarray(padded), target.config.block)
+    outs, ins, *_, block, _ = found.shape
+    phases = found.reshape(outs, ins, taps[0], down, taps[1], across, block, block)[:, :, ::-1, :, ::-1]
+    return np.ascontiguousarray(phases.transpose(0, 1, 3, 5, 2, 4, 6, 7))
+
+
+def _weight_blocks(weights: Ints, block: int) -> Ints:
+    outs, ins, rows, columns = weights.shape
+    padded = _padded(weights, (blocks(outs, block) * block, blocks(ins, block) * block, rows, columns))
+    split = padded.reshape(-1, block, padded.shape[1] // block, block, rows, columns)
+    return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 1, 3))
+
+
+def _padded(x: Ints, shape: tuple[int, ...]) -> Ints:
+    return np.pad(x, [(0, want - have) for have, want in zip(x.shape, shape, strict=True)])

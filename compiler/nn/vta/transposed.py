@@ -1,0 +1,122 @@
+"""Transposed 2-D convolutions, as one plain convolution for each phase of the stride."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.ir.ops import all_of, if_then_else
+from vtakit.compiler.ir.values import const
+from vtakit.compiler.nn.vta.blocking import Cut, Work, choose
+from vtakit.compiler.nn.vta.conv2d import schedule_products
+from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, Tail, made, shape_of
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te import reduce
+from vtakit.compiler.te.language import reduce_axis
+from vtakit.compiler.te.tensor import Tensor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TransposedConv2d:
+    """A transposed convolution: value i of the input is added to values ``i * stride - pad + tap`` of the result.
+
+    No zeros are multiplied: of each phase, a remainder of the result's index by the stride, only the taps that meet it are used.
+
+    data    inp type  [images, in blocks, height, width, batch, block]
+    weights wgt type  [out blocks, in blocks, stride, stride, taps, taps, block, block], as `pack_transposed_weights` makes them
+    result  out type  [images, out blocks, rows / stride, stride, columns / stride, stride, batch, block]: in memory as
+                      [images, out blocks, rows, columns, batch, block]
+
+    pad     : (above, left), how much of the result is left out there
+    rows, columns : of the result, whole strides
+
+    Raises VtaError for shapes that do not fit together.
+    """
+
+    target: Target
+    data: Tensor
+    weights: Tensor
+    rows: int
+    columns: int
+    pad: tuple[int, int] = (0, 0)
+    epilogue: Epilogue = PLAIN
+    name: str = "deconv"
+
+    def __post_init__(self) -> None:
+        what = f"transposed convolution {self.name!r}"
+        channels, *_ = shape_of(self.data)[1:]
+        ins, down, across, *_ = shape_of(self.weights)[1:]
+        if channels != ins:
+            raise VtaError(f"{what}: data have {channels} blocks of channels and weights {ins}")
+        if min(self.pad) < 0 or min(self.rows, self.columns) < 1 or self.rows % down or self.columns % across:
+            raise VtaError(f"{what}: a result of {self.rows} x {self.columns} with pad {self.pad} is not positive or no whole "
+                           f"number of strides of {down} x {across}: make it larger and leave the rest away")
+
+    @property
+    def _stride(self) -> tuple[int, int]:
+        return shape_of(self.weights)[2], shape_of(self.weights)[3]
+
+    @property
+    def _taps(self) -> tuple[int, int]:
+        return shape_of(self.weights)[4], shape_of(self.weights)[5]
+
+    @cached_property
+    def window(self) -> Tensor:
+        """The input with zeros around, as all phases see it."""
+        images, ins, height, width, batch, block = shape_of(self.data)
+        (down, across), taps = self._stride, self._taps
+        rows = self.rows // down + (down - 1 + self.pad[0]) // down + taps[0] - 1
+        columns = self.columns // across + (across - 1 + self.pad[1]) // across + taps[1] - 1
+
+        def value(n: Expr, c: Expr, y: Expr, x: Expr, b: Expr, k: Expr) -> Expr:
+            row, column = y - (taps[0] - 1), x - (taps[1] - 1)
+            inside = all_of(row >= 0, row < height, column >= 0, column < width)
+            return if_then_else(inside, self.data[n, c, row, column, b, k], const(0, self.data.dtype))
+        return made((images, ins, rows, columns, batch, block), value, f"{self.name}_window")
+
+    @cached_property
+    def sums(self) -> Tensor:
+        """The accumulators: [images, phases, out blocks, rows / stride, columns / stride, batch, block]."""
+        images, ins, _, _, batch, block = shape_of(self.data)
+        (down, across), acc = self._stride, self.target.dtype("acc")
+        c, k = reduce_axis((0, ins), "c"), reduce_axis((0, block), "k")
+        dy, dx = reduce_axis((0, self._taps[0]), "dy"), reduce_axis((0, self._taps[1]), "dx")
+
+        def value(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Expr:
+            row, column = g // across + self.pad[0], g % across + self.pad[1]
+            read = self.window[n, c, y + row // down + dy, x + column // across + dx, b, k]
+            weight = self.weights[o, c, row % down, column % across, dy, dx, j, k]
+            found: Expr = reduce.sum(read.astype(acc) * weight.astype(acc), axis=[c, dy, dx, k])
+            return found
+        shape = images, down * across, shape_of(self.weights)[0], self.rows // down, self.columns // across, batch, block
+        return made(shape, value, f"{self.name}_sums")
+
+    @cached_property
+    def tail(self) -> Tail:
+        """The stages after the sums."""
+        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums, phases=self._stride)
+
+    @property
+    def result(self) -> Tensor:
+        """What is stored."""
+        return self.tail.result
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What it reads."""
+        return self.data, self.weights, *self.epilogue.tensors
+
+    @property
+    def work(self) -> Work:
+        """The loops of one phase, for the choice of a cut."""
+        images, phases, outs, rows, columns, *_ = shape_of(self.sums)
+        return Work(
+            images=images, out_blocks=outs, rows=rows, columns=columns, in_blocks=shape_of(self.data)[1],
+            kernel_rows=self._taps[0], kernel_columns=self._taps[1], passes=1 + self.epilogue.passes,
+            tensors=len(self.epilogue.elements), vectors=len(self.epilogue.vectors), repeats=phases,
+        )
+
+    def schedule(self, s: Schedule, cut: Cut | None = None) -> None:
+        """Schedule its stages in a schedule that has them, by the cut that should be fastest if none is given."""
+        schedule_products(s, self.tail, self.window, self.weights, cut or choose(self.target, self.work))

@@ -1,0 +1,159 @@
+"""Schedules that the accelerator cannot run: one sentence each, and where in the program it is."""
+
+from dataclasses import replace
+
+import pytest
+from support import raises
+from vta_support import matmul, matmul_schedule
+
+from vtakit import te
+from vtakit.compiler.codegen.vta.compile import compile_for
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.target import Target, vta
+from vtakit.compiler.lower import lower
+from vtakit.compiler.nn.vta.conv2d import Conv2d
+from vtakit.compiler.nn.vta.epilogue import Epilogue
+from vtakit.compiler.nn.vta.pool import Pool2d
+from vtakit.hw.isa.config import NAMED
+from vtakit.hw.isa.errors import ConfigError, VtakitError
+
+TARGET = vta()
+
+
+def first_line(schedule, args, target=TARGET) -> str:
+    """What the error says, without the program; which has one marked line."""
+    with pytest.raises(VtaError) as caught:
+        compile_for(lower(schedule, args), target)
+    what, _, rest = str(caught.value).partition("\n\n")
+    assert not rest or sum(line.startswith("-->") for line in rest.splitlines()) == 1
+    return what
+
+
+def elementwise(value, kind="int32", shape=(4, 1, 16), scope="acc"):
+    """A stage in a scope that computes `value` of an operand there, stored to DRAM."""
+    a = te.placeholder(shape, kind, name="a")
+    c = te.compute(shape, lambda *i: value(a, *i), name="c")
+    out = te.compute(shape, lambda *i: c(*i).astype("int8"), name="out")
+    s = te.create_schedule(out.op)
+    s[c].set_scope(scope)
+    s[s.cache_read(a, scope, [c])].compute_at(s[out], out.op.axis[0])
+    s[c].compute_at(s[out], out.op.axis[0])
+    return s, [a, out]
+
+
+def test_a_scratchpad_that_overflows():
+    tensors = matmul(TARGET, 64, 64, 64)
+    s = te.create_schedule(tensors[4].op)
+    for tensor in tensors[2:4]:
+        s[tensor].set_scope("acc")
+    y, x, b, j = tensors[2].op.axis
+    ko, ki = tensors[2].op.reduce_axis
+    s[tensors[2]].reorder(ko, y, x, b, j, ki)
+    s[tensors[2]].tensorize(b, TARGET.gemm)
+    for tensor, scope in ((tensors[0], "inp"), (tensors[1], "wgt")):
+        s.cache_read(tensor, scope, [tensors[2]])
+    assert first_line(s, [tensors[0], tensors[1], tensors[4]]) == (
+        "the inp scratchpad holds 2048 elements, but data_inp (4096) need 4096 at once: "
+        "split the loops into smaller tiles, or compute a stage at an inner loop")
+
+
+@pytest.mark.parametrize(("value", "message"), [
+    (lambda a, i, r, j: a[i, r, j] & 3,
+     "the ALU has no operation for a_acc[i2] & 3: it adds, multiplies, shifts, and takes the lesser or greater"),
+    (lambda a, i, r, j: a[i, r, 15 - j] + 1,
+     ("it does not touch whole elements of 16 values in their order: reorder the stage so that the loops over an element's "
+      "values are its innermost ones")),
+    (lambda a, i, r, j: a[i, r, j] + 70_000,
+     "70000 is no immediate of an ALU instruction, which are -32768 to 32767"),
+])
+def test_arithmetic_that_there_is_not(value, message):
+    s, args = elementwise(value)
+    assert first_line(s, args) == message
+
+
+def test_other_scopes_are_only_loaded():
+    s, args = elementwise(lambda a, *i: a(*i) + 1, "int8", scope="inp")
+    assert first_line(s, args) == (
+        "c in inp is made of a_inp[i2] + int8(1); only the accumulator can be computed in, and inp only be loaded: "
+        "store the values and read them back with cache_read")
+
+
+def test_what_is_written_to_dram_comes_from_the_accumulator():
+    a = te.placeholder((4, 1, 16), "int8", name="a")
+    out = te.compute(a.shape, lambda *i: a(*i) + 1, name="out")
+    assert first_line(te.create_schedule(out.op), [a, out]) == (
+        "what is written to DRAM is a copy of accumulators, not a[i0 * 16 + i2] + int8(1): compute it in a stage of scope acc")
+
+
+def test_types_are_the_configurations():
+    s, args = elementwise(lambda a, *i: a(*i) + 1, "int16")
+    assert first_line(s, args) == "a_acc is of int16, and the accelerator has int32 there"
+
+
+def test_shapes_are_numbers():
+    n = te.var("n")
+    a = te.placeholder((n, 1, 16), "int32", name="a")
+    c = te.compute(a.shape, lambda *i: a(*i) + 1, name="c")
+    out = te.compute(a.shape, lambda *i: c(*i).astype("int8"), name="out")
+    s = te.create_schedule(out.op)
+    s[c].set_scope("acc")
+    s[s.cache_read(a, "acc", [c])].compute_at(s[out], out.op.axis[0])
+    s[c].compute_at(s[out], out.op.axis[0])
+    assert first_line(s, [a, out]) == "n is not known when the program is made"
+
+
+def conv(target: Target = TARGET, **changes) -> Conv2d:
+    given = {
+        "data": te.placeholder((1, 2, 8, 8, 1, 16), "int8", name="data"),
+        "weights": te.placeholder((2, 2, 3, 3, 16, 16), "int8", name="weights"), **changes,
+    }
+    return Conv2d(target=target, **given)
+
+
+def test_operators_refuse_shapes_that_do_not_fit_together():
+    with raises(VtaError, "convolution 'conv': 2 input and 2 output blocks do not go with 3 groups of 2 input blocks"):
+        conv(groups=3)
+    with raises(VtaError, "convolution 'conv': data and weights end in (1, 16) and (16, 16), but elements of this configuration "
+                "are (2, 16) and (16, 16)"):
+        conv(vta("b2x16"))
+    with raises(VtaError, "convolution 'conv': the kernel of 3 x 3 taps is larger than the padded image of 2 x 8 pixels"):
+        conv(data=te.placeholder((1, 2, 2, 8, 1, 16), "int8", name="data"))
+    with raises(VtaError, "convolution 'conv': stride (0, 1) and dilation (1, 1) must be at least 1, and pad (0, 0, 0, 0) "
+                "at least 0"):
+        conv(stride=(0, 1))
+    with raises(VtaError, "a shift by 40 bits: give 0 to 31"):
+        Epilogue(shift=40)
+    with raises(VtaError, "a clip from 3 to 1: give the lower bound first"):
+        Epilogue(low=3, high=1)
+    with raises(VtaError, "data: this configuration does not load activations to the accumulator, which takes 8-bit inputs and "
+                "32-bit accumulators"):
+        target = vta("i4w4")
+        te.create_schedule(Pool2d(target=target, data=te.placeholder((1, 1, 4, 4, 1, 16), "int4", name="data")).result.op)
+
+
+def test_no_blocking_fits():
+    target = vta(replace(NAMED["tiny"], log_acc_buff_size=5), copies=40)  # two accumulators
+    data = te.placeholder((1, 1, 4, 4, 1, 4), "int8", name="data")
+    weights = te.placeholder((1, 1, 1, 1, 4, 4), "int8", name="weights")
+    bias, scale = (te.placeholder((1, 1, 4), "int32", name=name) for name in ("bias", "scale"))
+    layer = Conv2d(target=target, data=data, weights=weights, epilogue=Epilogue(bias=bias, scale=scale))
+    with raises(VtaError, "no part of the operator fits: 3 elements are more than the 2 of the acc scratchpad; enlarge it"):
+        layer.schedule(te.create_schedule(layer.result.op))
+    pool = Pool2d(target=target, data=data, kernel=(2, 2))
+    with raises(VtaError, "pool: the 5 accumulators of one value and its window do not fit the 2 of the scratchpad; enlarge it"):
+        pool.schedule(te.create_schedule(pool.result.op))
+
+
+def test_targets():
+    with raises(VtaError, "copies is 0 and must be at least 1"):
+        vta(copies=0)
+    with pytest.raises(ConfigError, match="unknown configuration 'deflaut'"):
+        vta("deflaut")
+
+
+def test_the_place_in_the_program_is_marked():
+    tensors = matmul(TARGET, 4, 2, 2)
+    s = matmul_schedule(TARGET, tensors)
+    s[tensors[2]].set_scope("inp")
+    with pytest.raises(VtakitError, match="the operand acc is in the scope acc, but sums is in inp"):
+        lower(s, [tensors[0], tensors[1], tensors[4]])

@@ -1,0 +1,108 @@
+"""Operators with default schedules, against NumPy: random shapes in every configuration, and plain arrays through the layouts."""
+
+
+import numpy as np
+import pytest
+import vta_fuzz
+from vta_support import build, execute, values, wrap
+
+from vtakit import te
+from vtakit.compiler.codegen.vta.target import vta
+from vtakit.compiler.nn.vta.conv2d import Conv2d
+from vtakit.compiler.nn.vta.epilogue import Epilogue
+from vtakit.compiler.nn.vta.packing import (
+    pack_activations,
+    pack_transposed_weights,
+    pack_vector,
+    pack_weights,
+    unpack_activations,
+)
+from vtakit.compiler.nn.vta.transposed import TransposedConv2d
+
+
+@pytest.mark.parametrize("seed", [*range(4 * len(vta_fuzz.CONFIGS)), *range(vta_fuzz.NAMED_SEEDS, vta_fuzz.NAMED_SEEDS + 20)])
+def test_random_operators(seed):
+    """Every named configuration with each kind of operator, and any other; every tenth seed in 23 interleavings."""
+    vta_fuzz.check(seed)
+
+
+def convolve(x, weights, *, groups=1, stride=1, pad=0):
+    """A plain convolution, tap by tap: [images, channels, height, width] with [out, in a group, rows, columns]."""
+    padded = np.pad(x.astype(np.int64), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    outs, ins, rows, columns = weights.shape
+    height, width = (size + 2 * pad - tap for size, tap in zip(x.shape[2:], (rows, columns), strict=True))
+    found = np.zeros((len(x), outs, height // stride + 1, width // stride + 1), np.int64)
+    for out in range(outs):
+        group = out // (outs // groups)
+        for y in range(rows):
+            for z in range(columns):
+                part = padded[:, group * ins:(group + 1) * ins, y:y + height + 1:stride, z:z + width + 1:stride]
+                found[:, out] += np.einsum("nchw,c->nhw", part, weights[out, :, y, z])
+    return found
+
+
+@pytest.mark.parametrize(("ins", "outs", "groups"), [
+    (3, 20, 1), (32, 32, 32), (24, 24, 24), (16, 32, 16), (12, 6, 3), (64, 32, 2), (40, 40, 5), (96, 96, 2),
+])
+@pytest.mark.parametrize("config", ["default", "b2x16"])
+def test_plain_arrays_and_groups(ins, outs, groups, config):
+    """Channels that are no whole blocks, depthwise and grouped convolutions."""
+    target, rng = vta(config), np.random.default_rng(ins)
+    x, weights = rng.integers(-128, 128, (3, ins, 7, 6)), rng.integers(-128, 128, (outs, ins // groups, 3, 3))
+    bias = rng.integers(-5000, 5000, outs)
+    data, (blocks, left) = pack_activations(target, x), pack_weights(target, weights, groups)
+    tensors = [te.placeholder(a.shape, kind, name=name) for a, kind, name in (
+        (data, "int8", "data"), (blocks, "int8", "weights"), (pack_vector(target, bias), "int32", "bias"))]
+    conv = Conv2d(target=target, data=tensors[0], weights=tensors[1], pad=(1,) * 4, stride=(2, 2), groups=left,
+                  epilogue=Epilogue(bias=tensors[2], shift=7))
+    s = te.create_schedule(conv.result.op)
+    conv.schedule(s)
+    given = dict(zip(tensors, (data, blocks, pack_vector(target, bias)), strict=True))
+    got = execute(build(s, [*tensors, conv.result], target), given, conv.result)
+    got = got.reshape(len(data), -1, *got.shape[-4:])
+    want = wrap(convolve(x, weights, groups=groups, stride=2, pad=1) + bias[None, :, None, None] >> 7, 8)
+    assert np.array_equal(unpack_activations(got, 3, outs), want)
+
+
+def test_a_depthwise_convolution_takes_one_step_a_tap():
+    target = vta()
+    blocks, groups = pack_weights(target, np.ones((64, 1, 3, 3), np.int64), 64)
+    assert (blocks.shape, groups) == ((4, 1, 3, 3, 16, 16), 4)
+
+
+@pytest.mark.parametrize(("kernel", "stride", "pad"), [(4, 2, 1), (3, 2, 1), (5, 3, 0), (2, 2, 0), (3, 1, 1)])
+def test_plain_arrays_and_transposed_convolutions(kernel, stride, pad):
+    target, rng = vta(), np.random.default_rng(kernel)
+    x, weights = rng.integers(-128, 128, (1, 20, 4, 5)), rng.integers(-128, 128, (20, 9, kernel, kernel))
+    sizes = [-(-((size - 1) * stride - 2 * pad + kernel) // stride) * stride for size in x.shape[2:]]
+    data, blocks = pack_activations(target, x), pack_transposed_weights(target, weights, (stride, stride))
+    a, w = te.placeholder(data.shape, "int8", name="data"), te.placeholder(blocks.shape, "int8", name="weights")
+    conv = TransposedConv2d(target=target, data=a, weights=w, rows=sizes[0], columns=sizes[1], pad=(pad, pad),
+                            epilogue=Epilogue(shift=6))
+    s = te.create_schedule(conv.result.op)
+    conv.schedule(s)
+    got = execute(build(s, [a, w, conv.result], target), {a: data, w: blocks}, conv.result)
+    whole = np.zeros((1, 9, *[(size - 1) * stride + kernel + stride + pad for size in x.shape[2:]]), np.int64)
+    for y, z in np.ndindex(kernel, kernel):
+        whole[:, :, y:y + 3 * stride + 1:stride, z:z + 4 * stride + 1:stride] += np.einsum(
+            "nchw,co->nohw", x, weights[:, :, y, z])
+    want = wrap(whole[:, :, pad:pad + sizes[0], pad:pad + sizes[1]] >> 6, 8)
+    assert np.array_equal(unpack_activations(got.reshape(1, 1, *sizes, 1, 16), 1, 9), want)
+
+
+def test_a_large_convolution_compiles_to_a_small_program():
+    """7 x 7 x 512, the largest of ResNet-18's: its program has a few hundred instructions, and equals NumPy's result."""
+    target = vta()
+    data = te.placeholder((1, 32, 7, 7, 1, 16), "int8", name="data")
+    weights = te.placeholder((32, 32, 3, 3, 16, 16), "int8", name="weights")
+    bias = te.placeholder((32, 1, 16), "int32", name="bias")
+    conv = Conv2d(target=target, data=data, weights=weights, pad=(1,) * 4,
+                  epilogue=Epilogue(bias=bias, shift=9, low=-128, high=127))
+    s = te.create_schedule(conv.result.op)
+    conv.schedule(s)
+    program = build(s, [*conv.inputs, conv.result], target)
+    assert len(program.insns) * 16 + len(program.uops) * 4 < 200_000
+    rng = np.random.default_rng(3)
+    given = {tensor: values(rng, tensor) for tensor in conv.inputs}
+    want = vta_fuzz.conv_reference(conv, given[data], given[weights], given)
+    assert np.array_equal(execute(program, given, conv.result), want)

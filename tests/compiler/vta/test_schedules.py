@@ -1,0 +1,157 @@
+"""Schedules written by hand: blocked products, virtual threads, intrinsics, and several layers in one program."""
+
+import numpy as np
+import pytest
+from vta_support import build, execute, matmul, matmul_schedule, values, wrap
+
+from vtakit import te
+from vtakit.compiler.codegen.vta.target import Target, vta
+from vtakit.compiler.nn.vta.conv2d import Conv2d
+from vtakit.compiler.nn.vta.epilogue import Epilogue
+from vtakit.compiler.nn.vta.pool import Pool2d
+from vtakit.hw.isa.asm import disasm
+from vtakit.hw.isa.insns import AluOp
+
+ORDERS = ("program", "eager", "lazy", *range(20))
+
+
+def check_matmul(target: Target, threads: int) -> list[str]:
+    """A product in every order; returns its instructions as text."""
+    tensors = matmul(target, 8, 6, 8)
+    data, weights, _, _, result = tensors
+    program = build(matmul_schedule(target, tensors, threads), [data, weights, result], target)
+    rng = np.random.default_rng(0)
+    given = {tensor: values(rng, tensor) for tensor in (data, weights)}
+    sums = wrap(np.einsum("ykbi,xkji->yxbj", given[data], given[weights]), target.config.acc_bits)
+    want = wrap(np.maximum(sums >> 4, 0), target.config.out_bits)
+    for order in ORDERS[: 23 if threads == 1 else 5]:
+        assert np.array_equal(execute(program, given, result, order=order), want)
+    return [disasm(word, program.config) for word in program.insns]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("copies", [1, 2, 3])
+def test_a_blocked_matrix_product(threads, copies):
+    """Statement 64: equal to NumPy in every interleaving, whatever the buffering."""
+    text = check_matmul(vta(copies=copies), threads)
+    assert sum(line.startswith("gemm") and "reset" not in line for line in text) == 8 * 3
+
+
+@pytest.mark.parametrize("config", ["b2x16", "b4x8", "blk32", "w4", "i4w4", "w2"])
+def test_other_configurations(config):
+    check_matmul(vta(config), 2)
+
+
+def test_copies_let_loads_run_ahead():
+    """With one copy a load waits for the product before; with two for the one before that; each copy has its own elements."""
+    bases = []
+    for copies in (1, 2, 3):
+        text = check_matmul(vta(copies=copies), 1)
+        loads = [line for line in text if line.startswith("load.inp")]
+        bases.append(len({next((part for part in line.split() if part.startswith("sram_base")), "") for line in loads}))
+        waits = [line for line in text if line.startswith(("load.inp", "load.wgt")) and "pop_next" in line]
+        assert len(waits) == 24 - copies
+    assert bases == [1, 2, 3]
+
+
+def test_micro_ops_are_shared_and_stay():
+    """24 products and 8 tiles use a few kernels, loaded once."""
+    text = check_matmul(vta(), 1)
+    loaded = [line for line in text if line.startswith("load.uop")]
+    assert len(loaded) <= 4, loaded
+
+
+def test_the_text_of_a_program():
+    """One tile of one chunk: what a person reads."""
+    target = vta()
+    tensors = matmul(target, 4, 2, 2)
+    data, weights, _, _, result = tensors
+    program = build(matmul_schedule(target, tensors), [data, weights, result], target)
+    assert "\n".join(disasm(word, program.config) for word in program.insns) == """\
+load.inp y_size=1 x_size=8
+load.wgt y_size=1 x_size=4 push_next
+load.uop y_size=1 x_size=3
+gemm uop_end=1 iter_out=1 iter_in=8 dst_in=1 reset
+gemm uop_bgn=1 uop_end=3 iter_out=2 iter_in=4 dst_in=2 src_out=1 src_in=2 wgt_out=1 pop_prev
+alu.shr uop_end=1 iter_out=1 iter_in=8 dst_in=1 imm=4 use_imm
+alu.max uop_end=1 iter_out=1 iter_in=8 dst_in=1 push_next use_imm
+store.out y_size=1 x_size=8 pop_prev
+finish"""
+
+
+@pytest.mark.parametrize("op", list(AluOp))
+@pytest.mark.parametrize("immediate", [False, True])
+def test_alu_intrinsics(op, immediate):
+    target = vta()
+    shape = (5, *target.element("acc"))
+    a, b = (te.placeholder(shape, "int32", name=name) for name in "ab")
+    number = 3
+    fold = {AluOp.MIN: te.min, AluOp.MAX: te.max, AluOp.ADD: lambda x, y: x + y, AluOp.SHR: lambda x, y: x >> y,
+            AluOp.MUL: lambda x, y: x * y}[op]
+    c = te.compute(shape, lambda i, r, j: fold(a[i, r, j], te.const(number, "int32") if immediate else b[i, r, j]), name="c")
+    out = te.compute(shape, lambda *i: c(*i).astype("int8"), name="out")
+    s = te.create_schedule(out.op)
+    s[c].set_scope("acc")
+    s[c].compute_at(s[out], out.op.axis[0])
+    s[c].tensorize(c.op.axis[1], target.alu(op, immediate=immediate))
+    for tensor in (a, b)[: 1 if immediate else 2]:
+        s[s.cache_read(tensor, "acc", [c])].compute_at(s[out], out.op.axis[0])
+    args = [a, out] if immediate else [a, b, out]
+    program = build(s, args, target)
+    rng = np.random.default_rng(1)
+    given = {t: values(rng, t, 0, 9) if t is b and op is AluOp.SHR else values(rng, t) for t in args[:-1]}
+    x, y = given[a], number if immediate else given[b]
+    want = {AluOp.MIN: np.minimum, AluOp.MAX: np.maximum, AluOp.ADD: np.add, AluOp.SHR: np.right_shift,
+            AluOp.MUL: np.multiply}[op](x, y)
+    assert np.array_equal(execute(program, given, out), wrap(want, 8))
+
+
+def test_layers_in_one_program():
+    """A convolution, a residual and a pooling, one after another in DRAM that only the device sees."""
+    target = vta()
+    data = te.placeholder((1, 2, 10, 10, 1, 16), "int8", name="data")
+    kernels = [te.placeholder((2, 2, 3, 3, 16, 16), "int8", name=f"weights{i}") for i in range(2)]
+    first = Conv2d(target=target, data=data, weights=kernels[0], pad=(1,) * 4, epilogue=Epilogue(shift=9, low=0), name="first")
+    second = Conv2d(target=target, data=first.result, weights=kernels[1], pad=(1,) * 4,
+                    epilogue=Epilogue(shift=9, add=data, low=0), name="second")
+    pool = Pool2d(target=target, data=second.result, kernel=(2, 2), stride=(2, 2), name="pooled")
+    s = te.create_schedule(pool.result.op)
+    for layer in (first, second, pool):
+        layer.schedule(s)
+    inputs = [data, *kernels]
+    program = build(s, [*inputs, pool.result], target)
+    assert {buffer.name: buffer.kind.value for buffer in program.buffers} == {
+        "data": "input", "weights0": "input", "weights1": "input", "pooled": "output", "first": "scratch", "second": "scratch"}
+    rng = np.random.default_rng(2)
+    given = {tensor: values(rng, tensor) for tensor in inputs}
+
+    def conv(x, w, add=0):
+        padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1), (0, 0), (0, 0)))
+        sums = sum(np.einsum("ncyxbk,ocjk->noyxbj", padded[:, :, i:i + 10, j:j + 10], w[:, :, i, j])
+                   for i in range(3) for j in range(3))
+        return wrap(np.maximum((sums >> 9) + add, 0), 8)
+    x = conv(conv(given[data], given[kernels[0]]), given[kernels[1]], given[data])
+    want = x.reshape(1, 2, 5, 2, 5, 2, 1, 16).max(axis=(3, 5))
+    for order in ORDERS:
+        assert np.array_equal(execute(program, given, pool.result, order=order), want)
+
+
+def test_values_that_a_later_turn_reads_are_not_overwritten():
+    """Row y of the result is made of row y and of all rows of what it is made of, which must stay until the last row is done."""
+    target = vta()
+    a = te.placeholder((4, 1, 16), "int32", name="a")
+    k = te.reduce_axis((0, 4), name="k")
+    moved = te.compute(a.shape, lambda y, i, j: a[y, i, j] * 3, name="moved")
+    total = te.compute(a.shape, lambda y, i, j: te.sum(moved[k, i, j], axis=k), name="total")
+    both = te.compute(a.shape, lambda y, i, j: moved[y, i, j] + total[y, i, j], name="both")
+    out = te.compute(a.shape, lambda *at: both(*at).astype("int8"), name="out")
+    s = te.create_schedule(out.op)
+    for tensor in (moved, total, both):
+        s[tensor].set_scope("acc")
+    s[s.cache_read(a, "acc", [moved])].compute_root()
+    s[total].reorder(k, *total.op.axis)
+    s[total].compute_at(s[both], both.op.axis[0])
+    program = build(s, [a, out], target)
+    given = {a: values(np.random.default_rng(5), a, -50, 50)}
+    want = wrap(3 * given[a] + 3 * given[a].sum(axis=0), 8)
+    assert np.array_equal(execute(program, given, out), want)
