@@ -13,8 +13,8 @@ from vtakit.sim.decode import Decoded
 
 FETCH = "insn"  # the name of what is read by fetching instructions, beside the memory types
 # By the memory that they fill or empty, in this order.
-READS = (*(kind.name.lower() for kind, memory in MEMORIES.items() if memory.opcode is Opcode.LOAD), FETCH)
-WRITES = tuple(kind.name.lower() for kind, memory in MEMORIES.items() if memory.opcode is Opcode.STORE)
+READS = (*(kind.name.lower() for kind, memory in MEMORIES.items() if Opcode.LOAD in memory.opcodes), FETCH)
+WRITES = tuple(kind.name.lower() for kind, memory in MEMORIES.items() if Opcode.STORE in memory.opcodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
