@@ -3,8 +3,8 @@
 from vtakit.compiler.codegen.vta.stream import Access, Step
 from vtakit.hw.isa.insns import MemType, Opcode, Stage
 
-# Steps that run beside the LOAD for each element. It takes up to 9 cycles an element while every step writes to the accumulator, and
-# what follows retires after it; with half as many, depthwise convolutions took 15 % longer (docs/vta.md).
+# Steps that run beside the LOAD for each element. It takes up to 9 cycles an element while every step writes to the accumulator,
+# and what follows retires after it; with half as many, depthwise convolutions took 15 % longer.
 STEPS_BESIDE = 18
 
 
