@@ -22,7 +22,7 @@ from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import statements, substitute
 from vtakit.compiler.lower import LowerError, VerifyError, lower
 from vtakit.compiler.lower.interpreter import interpret
-from vtakit.compiler.passes import lower_late
+from vtakit.compiler.passes import PassError, lower_late
 from vtakit.compiler.te.operation import PlaceholderOp
 from vtakit.runtime.cpu.function import build
 
@@ -216,7 +216,8 @@ class Scheduler:
     def run(self, count: int) -> None:
         moves: dict[str, int] = {
             "split": 8, "fuse": 3, "reorder": 4, "compute_at": 7, "inline": 2, "cache_read": 2, "cache_write": 2, "rfactor": 1,
-            "mark": 3, "tile": 1, "bind": 6 if self.gpu else 0, "root": 1,
+            "mark": 3, "tile": 1, "bind": 6 if self.gpu else 0, "root": 1, "double_buffer": 2, "storage_align": 2, "set_scope": 1,
+            "prefetch": 1, "pragma": 1, "group": 1,
         }
         for _ in range(count):
             move = self.rng.choices([*moves], [*moves.values()])[0]
@@ -276,6 +277,32 @@ class Scheduler:
         outputs = self.stage().origin_op.outputs
         self.s.cache_write(list(outputs) if len(outputs) > 1 else outputs[0], self.scope())
 
+    def double_buffer(self) -> None:
+        self.stage().double_buffer()
+
+    def storage_align(self) -> None:
+        stage = self.stage()
+        axes = getattr(stage.op, "axis", ())
+        if axes:
+            stage.storage_align(self.rng.choice(axes), self.rng.choice([1, 2, 4, 8]), self.rng.choice([0, 0, 1]))
+
+    def set_scope(self) -> None:
+        self.stage().set_scope(self.scope())
+
+    def prefetch(self) -> None:
+        stage = self.stage()
+        if stage.op.input_tensors:
+            stage.prefetch(self.rng.choice(stage.op.input_tensors), self.axis(stage), self.rng.choice([1, 2]))
+
+    def pragma(self) -> None:
+        stage = self.stage()
+        stage.pragma(self.axis(stage), "auto_unroll_max_step", self.rng.choice([2, 8, 64]))
+
+    def group(self) -> None:
+        last, first, holder = self.stage(), self.stage(), self.stage()
+        made = self.s.create_group(last.origin_op.output(0), first.origin_op.output(0), self.rng.random() < 0.5)
+        made.compute_at(holder, self.axis(holder))
+
     def scope(self) -> str:
         return self.rng.choice(["shared", "local"] if self.gpu else ["global", "local"])
 
@@ -324,6 +351,10 @@ def compare(source: Program, schedule: Any, seed: int, want: list[Array], runner
         got = run(source, schedule, seed, runner)
     except (LowerError, VerifyError) as error:
         return error.rule
+    except PassError as error:
+        if not str(error).startswith("double_buffer in loop "):  # the one thing that a pass finds
+            raise
+        return "double_buffer"
     for tensor, x, y in zip(source.args, want, got, strict=True):
         if not np.array_equal(x, y):
             at = tuple(int(i) for i in np.argwhere(x != y)[0])
@@ -392,11 +423,22 @@ def fuzz(seed: int, count: int, runner: Runner = interpret, log: Callable[[str],
 
 
 def run_machine_code(function: Any, arrays: list[Array]) -> None:
-    """Run a function as machine code; one with a GPU's threads, or that no processor's code is made of, by the interpreter."""
-    if any(isinstance(s, For) and s.kind is LoopKind.THREAD for s in statements(function.body)):
-        interpret(function, arrays)
+    """Run a function as machine code; one with a GPU's threads by the interpreter, before and after the passes for a GPU."""
+    threads = {s.thread for s in statements(function.body) if isinstance(s, For) and s.kind is LoopKind.THREAD}
+    if threads <= {"vthread"}:
+        build(lower_late(function))(*arrays)
         return
-    build(lower_late(function))(*arrays)
+    want = [array.copy() for array in arrays]
+    interpret(function, want)
+    try:
+        low = lower_late(function, "gpu")
+    except PassError as error:
+        if "the host touches" not in str(error):
+            raise
+        low = lower_late(function)  # stages on the host beside those of a kernel
+    interpret(low, arrays)
+    for x, y in zip(want, arrays, strict=True):
+        assert np.array_equal(x, y), "the passes change what the kernel computes"
 
 
 DEVICES: dict[str, Runner] = {"interpreter": interpret, "llvm": run_machine_code}

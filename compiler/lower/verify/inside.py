@@ -1,7 +1,7 @@
-"""A rule about inputs: what is certainly read of them is there.
+"""A rule about places in memory: what is certainly read of an input is there, and what is written of a buffer has room.
 
-Whether an index is inside is often not known when a program is made (it may itself be read from memory), and a program is not
-refused for that. It is refused if some iteration is certain to read outside.
+Whether an index read of an input is inside is often not known when a program is made (it may itself be read from memory), and a
+program is not refused for that. It is refused if some iteration is certain to read outside.
 """
 
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from vtakit.compiler.arith import Analyzer, linear_coefficients
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, substitute
 from vtakit.compiler.lower.verify.cover import Covered, covered
@@ -18,7 +19,8 @@ from vtakit.compiler.lower.verify.report import Broken
 
 
 def check_inside(program: Program) -> Iterator[Broken]:
-    """No iteration of a block is certain to read an element outside of an input."""
+    """No iteration of a block is certain to read outside of an input; what is written of a buffer is known to be inside."""
+    yield from _writes(program)
     plain = Analyzer()  # it knows nothing of iterators, which `program.analyzer` takes for what they are bound to
     for site in program.sites:
         reads = [] if is_opaque(site.block) else [(load, s) for s, e in _computed(site.block.body) for load in _certain(e)]
@@ -31,6 +33,27 @@ def check_inside(program: Program) -> Iterator[Broken]:
                     yield Broken(
                         f"index {at} of {load} takes the value {outside}, and {load.buffer.name} has {extent} elements there", s,
                         "read it only where te.if_then_else finds the index inside, or change the shape",
+                    )
+
+
+def _writes(program: Program) -> Iterator[Broken]:
+    """Stores that may be outside of a buffer, where all lengths are constants, so that it can be known."""
+    a = program.analyzer
+    for buffer, writes in program.writes.items():
+        if buffer in program.params:
+            continue
+        for write in writes:
+            if write.at is write.site.block or any(int_value(loop.extent) is None for loop in write.site.loops):
+                continue
+            for at, (index, extent) in enumerate(zip([r.min for r in write.ranges], buffer.shape, strict=True)):
+                if int_value(extent) is None or (a.prove(index >= 0) and a.prove(index < extent)):
+                    continue
+                with a.given(all_of(*write.site.conditions(), *write.where)):
+                    known = a.prove(index >= 0) and a.prove(index < extent)
+                if not known:
+                    yield Broken(
+                        f"block {write.site.block.name} writes {buffer.name}, and index {at}, {index}, is not certain to be "
+                        f"within its {extent} elements", write.at, "let the condition of the block keep it there",
                     )
 
 

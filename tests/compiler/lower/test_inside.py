@@ -76,6 +76,19 @@ def test_what_may_be_right_is_not_refused():
         lower(te.create_schedule(C.op), [A, index, C] if index in C.op.input_tensors else [A, C])
 
 
+def test_what_is_written_of_a_buffer_has_room(monkeypatch):
+    """Here 12 elements of 11, as a lowering makes it that forgets guards."""
+    monkeypatch.setattr("vtakit.compiler.lower.nest.guards", lambda *args: [])
+    first = te.placeholder((11,), name="first")
+    C = te.compute((11,), lambda i: first[i], name="C")
+    s = te.create_schedule(C.op)
+    s[C].split("i", nparts=8)
+    made = s.cache_write(C, "global")
+    s[made].split("i_outer", 5)
+    with pytest.raises(VerifyError, match=r"^inside: block C_global writes C_global, and index 0, vi_outer, is not certain to"):
+        lower(s, [first, C])
+
+
 def test_both_values_of_a_reduction_are_looked_at():
     smallest = te.comm_reducer(lambda x, y: (x[0] + y[0], te.min(x[1], y[1])), lambda s, t: (te.const(0, s), te.max_value(t)))
     C = te.compute((4,), lambda i: smallest((A[i, K], A[i, K + 3]), axis=K), name="C")
