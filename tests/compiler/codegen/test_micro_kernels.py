@@ -219,7 +219,7 @@ def test_columns_that_lie_apart_are_refused():
     with pytest.raises(LowerError) as caught:
         lower(s, [A, B, C])
     first, *_, last = str(caught.value).splitlines()
-    assert first == (f"tensorize of C's loop i by gemm_f32_{rows}x{columns}x8: the operand b has a stride of 1 in dimension 1, "
+    assert first == (f"tensorize: C's loop i by gemm_f32_{rows}x{columns}x8: the operand b has a stride of 1 in dimension 1, "
                      "but B one of 2")
     assert last == ("hint: declare the operand's buffer with strides that are variables, or keep the tile compact in a cache")
 
