@@ -26,6 +26,12 @@ class Prover(Ranges):
 
     def search(self, x: Linear) -> bool:
         """Whether ``x >= 0`` for certain, its interval leaving that open."""
+        common = x.content()
+        if common > 1:  # the same claim, and a sharper one where the constant is rounded down
+            x = x.divided(common)
+            lo, hi = self.linear_bounds(x)
+            if lo >= 0 or hi < 0:
+                return lo >= 0
         frame = self.frame
         if not frame.facts and not frame.symbolic and all(type(atom) is Leaf for atom in x.terms):
             return False

@@ -169,3 +169,10 @@ def test_a_quotient_from_which_a_multiple_came_out_is_divided_as_if_it_had_never
     once = a.simplify((i * 17 + i % 4 - i // 6) // 4)
     assert str(once) == "(i // 6 * 107 + i * 18) // 4 - i // 6 * 27 - i // 4"
     assert str(a.simplify(once)) == str(once)
+
+
+def test_a_common_factor_does_not_weaken_a_proof():
+    """Found by arith_fuzz, case 603.774."""
+    a, n = Analyzer(), Var("n", size=True)
+    for times in (1, 2, 16):
+        assert str(a.simplify(ops.minimum((n // -2 + n * 2) * times, 0))) == "0"
