@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterKind, IterVar
-from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.ir.values import int_value, wrap
 from vtakit.compiler.schedule.data import StageData
 from vtakit.compiler.schedule.errors import refuse
 from vtakit.compiler.schedule.relations import PLAIN, Fuse, Mark, Split
@@ -40,6 +40,14 @@ class Checks(StageData):
             return value
         number = int_value(value)
         return number if number is not None else {"expr": str(value)}
+
+    @staticmethod
+    def number(given: Any) -> Expr | None:
+        """A number or an expression of sizes; None for anything else, such as a tensor."""
+        try:
+            return wrap(given)
+        except (TypeError, ValueError):
+            return None
 
     def leaf(self, axis: IterVar | str, asked: Callable[[], str]) -> IterVar:
         """The loop of this stage that an axis or its name means; raises ScheduleError if it is none."""

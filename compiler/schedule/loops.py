@@ -6,7 +6,7 @@ from typing import Any
 from vtakit.compiler.ir.dtypes import INT32
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
-from vtakit.compiler.ir.values import const, int_value, wrap
+from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.schedule.checks import Checks
 from vtakit.compiler.schedule.errors import refuse
 from vtakit.compiler.schedule.relations import Fuse, Mark, Prefetch, Singleton, Split
@@ -52,7 +52,7 @@ class LoopPrimitives(Checks):
 
     def _split_size(self, given: Any, word: str, axis: IterVar, asked: Any) -> Expr:
         cure = f"give a {word} of at least 1: a number, or an expression of sizes"
-        size = self._number(given)
+        size = self.number(given)
         if size is None:
             refuse(self, asked(), f"the {word} {given!r} is no number", cure, axis)
         number = int_value(size)
@@ -64,14 +64,6 @@ class LoopPrimitives(Checks):
             truth = f"the {word} {number} is no {axis.dtype}, which counts the loop"
             refuse(self, asked(), truth, f"give a smaller {word}", axis)
         return const(number, axis.dtype) if number is not None else size
-
-    @staticmethod
-    def _number(given: Any) -> Expr | None:
-        """A number or an expression of sizes; None for anything else, such as a tensor."""
-        try:
-            return wrap(given)
-        except (TypeError, ValueError):
-            return None
 
     def fuse(self, *axes: IterVar | str) -> IterVar:
         """Replace adjacent loops, given outermost first, by one over all their iterations, and return it.
@@ -257,7 +249,7 @@ class LoopPrimitives(Checks):
             return self.call("prefetch", getattr(tensor, "name", repr(tensor)), axis, str(offset))
 
         leaf = self.leaf(axis, asked)
-        ahead = self._number(offset)
+        ahead = self.number(offset)
         if ahead is None or not ahead.dtype.is_int:
             truth = f"the offset {offset!r} is no number of iterations"
             refuse(self, asked(), truth, "give a whole number, or an expression of sizes", leaf)
