@@ -5,6 +5,7 @@ of 24 columns some forty times slower than one of 32.
 """
 
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.types import MOST_LANES
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.base import same
 from vtakit.compiler.ir.calls import FLOAT_MATH, FLOAT_PAIRS, FLOAT_TESTS, OTHER_MATH
@@ -21,13 +22,13 @@ class _Whole(Exception):
 
 
 def pieces(s: Store, target: Target) -> list[Store]:
-    """The store as stores of whole registers and a rest; itself if it is short, a power of two, or cannot be taken apart.
+    """The store as stores of whole registers and a rest; itself if it is short, a power of two, too long, or cannot be taken apart.
 
     It cannot where the value reads other elements of the memory that it is written to: all lanes are read before any is stored.
     """
     index, kind = s.indices[0], s.buffer.dtype
     lanes, most = index.dtype.lanes, target.vector_bytes // kind.scalar.bytes
-    if len(s.indices) > 1 or kind.lanes > 1 or lanes <= most or lanes.bit_count() == 1:
+    if len(s.indices) > 1 or kind.lanes > 1 or lanes <= most or lanes.bit_count() == 1 or lanes > MOST_LANES:
         return [s]
     mine = [load for load in loads(s.value) if load.buffer.data is s.buffer.data]
     if not all(load.buffer.dtype is kind and same(load.indices[0], index) for load in mine):
