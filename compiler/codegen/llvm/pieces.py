@@ -22,7 +22,7 @@ class _Whole(Exception):
 
 
 def pieces(s: Store, target: Target) -> list[Store]:
-    """The store as stores of whole registers and a rest; itself if it is short, a power of two, too long, or cannot be taken apart.
+    """The store as stores of whole registers and a rest; itself if short, a power of two, too long, or not to be parted.
 
     It cannot where the value reads other elements of the memory that it is written to: all lanes are read before any is stored.
     """
