@@ -17,6 +17,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "Vvta.h"
@@ -350,7 +351,7 @@ class WaveFile : public VerilatedVcdFile {
 #elif defined(WAVE_FST)
 // Whether all of an .fst file was written. Verilator's writer does not say; but it writes the header last, and after an error
 // nothing. A header begins with a block's type, 0, and its length, eight bytes of which the last are not 0.
-bool is_whole(const char* path) {
+bool is_whole(const std::string& path) {
     char begin[9] = {};
     std::ifstream{path, std::ios::binary}.read(begin, sizeof begin);
     return begin[7] || begin[8];
@@ -373,7 +374,7 @@ struct Model {
             wave = std::make_unique<Wave>();
 #endif
             top.trace(wave.get(), 99);
-            wave->open(s.wave);
+            wave->open(s.wave), wave_path = s.wave;  // the caller's string lives no longer than this call
         }
 #endif
         top.clk = 0, top.eval();
@@ -459,7 +460,7 @@ struct Model {
         wave->close();
         if (errno) last_errno = errno;
 #ifdef WAVE_FST
-        if (!is_whole(s.wave)) fst_error = last_errno ? last_errno : EIO;
+        if (!is_whole(wave_path)) fst_error = last_errno ? last_errno : EIO;
 #endif
 #endif
     }
@@ -491,6 +492,7 @@ struct Model {
 #endif
 #ifdef WAVE
     std::unique_ptr<Wave> wave;
+    std::string wave_path;
     uint64_t wave_time = 0;
     int last_errno = 0;  // of the writer's calls
     int fst_error = 0;

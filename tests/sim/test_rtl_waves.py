@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from sim_support import FINISH, INP, TINY, load
-from support import raises
+from support import interruptible, raises
 
 from vtakit.hw.isa.codec import to_bytes
 from vtakit.hw.isa.errors import ProgramError, VtakitError
@@ -135,8 +135,8 @@ def test_ctrl_c_while_a_waveform_is_written_leaves_the_one_before(tmp_path, name
     (tmp_path / "code.bin").write_bytes(LONG)
     (tmp_path / name).write_text("what was there")
     before = sorted(tmp_path.iterdir())
-    run = subprocess.Popen(
-        [*COMMAND, name, "--latency", "100000"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    run = interruptible(
+        *COMMAND[1:], name, "--latency", "100000", cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )
     while sorted(tmp_path.iterdir()) == before:
         assert run.poll() is None

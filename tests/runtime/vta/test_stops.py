@@ -206,6 +206,15 @@ def test_run_stops_a_program_that_has_not_ended_in_time():
         driver.run(NOTHING)
 
 
+@pytest.fixture
+def hears_ctrl_c():
+    """Ctrl-C is heard even where the tests ignore it, as under `nohup` or in CI."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
 @pytest.mark.parametrize("cycles", [1, 2, 3, 4, 5, 20, 40])
 def test_ctrl_c_stops_the_program_and_the_device_can_be_used_on(monkeypatch, cycles):
     """It comes in the midst of the host's first access, or between two."""
@@ -233,6 +242,7 @@ def test_ctrl_c_stops_the_program_and_the_device_can_be_used_on(monkeypatch, cyc
         assert adds(driver)
 
 
+@pytest.mark.usefixtures("hears_ctrl_c")
 def test_ctrl_c_in_the_functional_simulator(monkeypatch):
     def interrupted(*args: object, **options: object) -> None:
         monkeypatch.undo()
