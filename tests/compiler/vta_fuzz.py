@@ -234,6 +234,8 @@ def main() -> None:
             failed.append(seed)
             print(f"seed {seed}: {type(error).__name__}: {str(error)[:3000]}", flush=True)
     print(*refused, f"{count} seeds from {first}, {len(refused)} do not fit, failed: {failed}", sep="\n")
+    if failed:
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":
