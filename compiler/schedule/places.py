@@ -43,6 +43,8 @@ class PlacePrimitives(Checks):
             truth = f"{holder.label} is inlined, so it has no loops"
             refuse(holder, asked(), truth, "attach to a stage that it is inlined into")
         loop = Checks.leaf(_as_checks(holder), axis, asked)
+        if holder in self.schedule.members(self):
+            refuse(holder, asked(), f"{holder.label} is in {self.label}", f"choose a stage outside of {self.label} that reads it")
         if self._circle(holder):
             truth = f"{holder.label} already stands within {self.label}"
             refuse(holder, asked(), truth, f"compute {holder.label} elsewhere first")
@@ -58,12 +60,14 @@ class PlacePrimitives(Checks):
 
     def _circle(self, holder: StageData) -> bool:
         """Whether `holder` stands, directly or through others, within a loop of this stage or is in this group."""
-        seen: StageData | None = holder
-        while seen is not None:
-            spec = seen.attach_spec
-            if spec.label == self.label or seen.label == self.label:
+        todo, seen = [holder], {holder.label}
+        while todo:
+            stage = todo.pop()
+            if stage.label == self.label:
                 return True
-            seen = spec.attach_stage if spec.attach.kind in (AttachKind.SCOPE, AttachKind.SCAN) else None
+            around = {stage.attach.stage, stage.group} - {"", *seen}
+            seen |= around
+            todo += [self.schedule.labelled(label) for label in sorted(around)]
         return False
 
     def _refuse_group(self, holder: StageData, asked: Callable[[], str]) -> None:

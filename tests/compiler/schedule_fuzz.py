@@ -6,10 +6,12 @@ trace that still fails, and the command that repeats it.
 
 import argparse
 import random
+import signal
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +29,7 @@ from vtakit.compiler.te.operation import PlaceholderOp
 from vtakit.runtime.cpu.function import build
 
 Array = np.ndarray
+MOST_SECONDS = 60.0  # of a pair; one takes some 0.1, on a busy machine
 
 
 @dataclass
@@ -336,6 +339,25 @@ class DifferenceError(AssertionError):
     """Two schedules of one operator computed different things."""
 
 
+class EndlessError(AssertionError):
+    """A pair took longer than any should."""
+
+
+@contextmanager
+def bounded(seconds: float) -> Iterator[None]:
+    """Raise EndlessError within, once that long has passed."""
+    def give_up(*_: Any) -> None:
+        raise EndlessError(f"no end within {seconds:g} s")
+
+    start, before = time.monotonic(), signal.signal(signal.SIGALRM, give_up)
+    others, _ = signal.setitimer(signal.ITIMER_REAL, seconds)  # pytest bounds its tests by the same timer
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, max(others - (time.monotonic() - start), 1e-3) if others else 0)
+
+
 def replayed(seed: int, steps: Sequence[Any]) -> tuple[Program, Any]:
     """The operator of a seed and its schedule after those of the steps that can be done."""
     source = program(seed)
@@ -368,9 +390,10 @@ def one(seed: int, refused: Counter[str], runner: Runner = interpret) -> Any:
     rng = random.Random(f"schedule {seed}")
     schedule = te.create_schedule([t.op for t in source.outputs])
     try:
-        want = run(source, te.create_schedule([t.op for t in source.outputs]), seed)
-        Scheduler(schedule, rng, refused).run(rng.randint(1, 14))
-        refused[compare(source, schedule, seed, want, runner)] += 1
+        with bounded(MOST_SECONDS):
+            want = run(source, te.create_schedule([t.op for t in source.outputs]), seed)
+            Scheduler(schedule, rng, refused).run(rng.randint(1, 14))
+            refused[compare(source, schedule, seed, want, runner)] += 1
     except Exception as error:
         error.trace = schedule.trace  # type: ignore[attr-defined]
         raise
@@ -378,6 +401,8 @@ def one(seed: int, refused: Counter[str], runner: Runner = interpret) -> Any:
 
 def shrink(seed: int, trace: Any, error: Exception, runner: Runner = interpret) -> Any:
     """The trace without steps that the failure does not need; steps that need one of those go with it."""
+    if isinstance(error, EndlessError):  # each try would take as long, and a primitive without end is in no trace
+        return trace
     source = program(seed)
     try:
         want = run(source, te.create_schedule([t.op for t in source.outputs]), seed)

@@ -31,3 +31,14 @@ def test_a_failure_is_shown_with_the_least_trace_and_how_to_repeat_it(monkeypatc
     assert replay.startswith("replay: python tests/compiler/schedule_fuzz.py --seed ")
     assert 1 <= len(trace.splitlines()) <= 3
     assert "split" in trace
+
+
+def test_a_pair_without_end_is_a_failure_with_its_seed(monkeypatch):
+    def without_end(*_):
+        while True:
+            pass
+
+    monkeypatch.setattr(schedule_fuzz, "MOST_SECONDS", 0.05)
+    with pytest.raises(AssertionError, match=r"^triangular, seed 7: EndlessError: no end within 0\.05 s\n") as error:
+        schedule_fuzz.fuzz(7, 1, without_end)
+    assert str(error.value).endswith("replay: python tests/compiler/schedule_fuzz.py --seed 7 --count 1")

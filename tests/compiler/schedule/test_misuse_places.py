@@ -91,6 +91,23 @@ def compute_at_in_a_circle(p):
 
 
 @misuse
+def compute_at_of_a_group_within_its_own_member(p):
+    """
+    group_1.compute_at(C, i): C is in group_1
+
+    -->   # C
+          for i in range(30):
+              for j in range(12):
+                  for k in range(16):  # reduce
+                      C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: choose a stage outside of group_1 that reads it
+    """
+    p.s.create_group(p.C, p.B, include_inputs=True)
+    p.s.create_group(p.C, p.C, include_inputs=True).compute_at(p.s[p.C], "i")
+
+
+@misuse
 def set_scope_of_an_input(p):
     """
     A.set_scope('shared'): A is an input: it is not computed
