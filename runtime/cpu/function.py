@@ -118,8 +118,15 @@ def build(
             RuntimeWarning, stacklevel=2,
         )
         chosen = Target(chosen.triple, chosen.cpu, chosen.features, chosen.contract, threads=False)
-    loaded = tuple(ctypes.CDLL(str(path)) for path in libraries)
+    loaded = tuple(map(_library, libraries))
     return Function(compile_for(function, chosen), packed or {}, loaded)
+
+
+def _library(path: str | Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise CodegenError(f"libraries=({str(path)!r},): {error}") from None
 
 
 def _is_parallel(body: st.Stmt) -> bool:

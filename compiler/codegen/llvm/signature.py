@@ -105,7 +105,7 @@ def header(s: Signature, messages: tuple[str, ...]) -> str:
     guard = f"VTAKIT_{s.name}_H"  # in its own case: another function may differ in nothing else
     lines += [" * Buffers are row-major and do not overlap unless neither is written to.",
               " * Returns " + ",\n *         ".join(statuses) + "."]
-    comment = "\n".join(["/*", *(line.replace("*/", "* /") for line in lines), " */"])
+    comment = "\n".join(["/*", *(line.replace("*/", "* /").replace("/*", "/ *") for line in lines), " */"])
     return (
         f"#ifndef {guard}\n#define {guard}\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n{comment}\n"
         f"int32_t {s.name}({', '.join(args) or 'void'});\n\n#ifdef __cplusplus\n}}\n#endif\n#endif\n"
