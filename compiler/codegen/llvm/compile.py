@@ -4,6 +4,7 @@ import functools
 import json
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,9 +102,15 @@ class Compiled:
 def compile_for(function: Function, target: Target | None = None) -> Compiled:
     """Make machine code of a function in low form; for this machine by default.
 
-    Raises CodegenError for a statement or expression that has no machine code, and for a target that LLVM refuses.
+    Raises CodegenError for a statement or expression that has no machine code, and for a target that LLVM refuses. Warns where
+    parallel loops become serial ones because the target has no OpenMP runtime.
     """
     chosen = target or Target.host()
+    if chosen.threads and not chosen.parallel and parallel.has_loops(function.body):
+        warnings.warn(
+            f"{function.name}: parallel loops run on one thread, because {chosen} has no OpenMP runtime; "
+            "Target(…, threads=False) asks for that", RuntimeWarning, stacklevel=2,
+        )
     described = signature(function)
     module = Module(_symbol(function.name), chosen)
     _write(module, function, described)

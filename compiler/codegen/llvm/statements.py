@@ -58,9 +58,9 @@ class Statements(Expressions):
     def loop(self, s: st.For) -> None:
         if self.team is not None and s.kind is st.LoopKind.PARALLEL:
             team.part(self, s, self.team)
-        elif self.team is None and not self.threaded and self.target.threads and team.is_launch(s):
+        elif self.team is None and not self.threaded and self.target.parallel and team.is_launch(s):
             team.launch(self, s)
-        elif s.kind is st.LoopKind.PARALLEL and not self.threaded and self.target.threads:
+        elif s.kind is st.LoopKind.PARALLEL and not self.threaded and self.target.parallel:
             parallel.loop(self, s)
         elif s.kind in (st.LoopKind.SERIAL, st.LoopKind.PARALLEL):
             self.count(s.var, int_constant("i64", 0), self.index(s.extent), s.body, runs=(value_of(s.extent) or 0) > 0)
