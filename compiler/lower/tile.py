@@ -222,7 +222,9 @@ class Tile:
 
     def _differ(self) -> NoReturn:
         def text(op: ComputeOp, body: tuple[Expr, ...]) -> str:
-            return "\n".join(f"    {tensor.name} = {e}" for tensor, e in zip(op.outputs, body, strict=True))
+            lines = [f"    {tensor.name} = {e}" for tensor, e in zip(op.outputs, body, strict=True)]
+            lines[-1] += f"  # {', '.join(f'{tensor.name}: {tensor.dtype}' for tensor in (*op.outputs, *op.input_tensors))}"
+            return "\n".join(lines)
         ours, theirs = text(self.op, self.plan.body), text(self.intrin.op, self.intrin.op.body)
         self.fail(f"what the loops compute,\n{ours}\nis not what the intrinsic does,\n{theirs}",
                   "declare the intrinsic with the same operations, types and order of operands' dimensions")

@@ -4,12 +4,13 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from vtakit.compiler.ir.dtypes import INT32, DType, dtype
+from vtakit.compiler.ir.dtypes import INT32, INT64, DType, dtype
 from vtakit.compiler.ir.expr import (
     Binary,
     Expr,
     FloorDiv,
     FloorMod,
+    ProducerLoad,
     Reduce,
     ShiftLeft,
     ShiftRight,
@@ -118,7 +119,11 @@ def _extent(value: Any, at: int, name: str) -> Expr:
     number = int_value(e)
     if number is not None and number < 0:
         raise ExpressionError(f"extent {at} of {name!r} is {number}: an extent is at least 0")
-    return e
+    if e.dtype in (INT32, INT64):
+        return e
+    if number is None:
+        raise ExpressionError(f"extent {at} of {name!r} is {e} of {e.dtype}: sizes are int32 or int64")
+    return wrap(number)
 
 
 def _range(dom: Any, name: str) -> Range:
@@ -131,6 +136,9 @@ def _range(dom: Any, name: str) -> Range:
     if not extent.dtype.is_int:
         raise ExpressionError(f"the domain of axis {name!r} is ({begin}, {end}) of {extent.dtype}: its ends are integers")
     number = int_value(extent)
+    if number is None and extent.dtype not in (INT32, INT64):
+        raise ExpressionError(f"the domain of axis {name!r} is ({begin}, {end}) of {extent.dtype}: its ends are int32 or int64; "
+                              "convert them with .astype('int32')")
     if number is not None and number < 0:
         raise ExpressionError(f"the domain of axis {name!r} ends at {end}, before its first value {begin}")
     return Range(begin if begin.dtype is extent.dtype else begin.astype(extent.dtype), extent)
@@ -203,6 +211,12 @@ def _check_body(name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) ->
     for reduced in first.axes:
         if reduced.dom is None:
             raise ExpressionError(f"axis {reduced.name!r} of the reduction in compute {name!r} has no domain")
+        data = next((node for end in reduced.dom for node in subexpressions(end) if isinstance(node, ProducerLoad)), None)
+        if data is not None:
+            raise ExpressionError(
+                f"the domain of axis {reduced.name!r} in compute {name!r} is read from the tensor {data.tensor.name}: its ends "
+                "may have numbers, sizes and the tensor's own axes in them; write such loops with te.hybrid.script"
+            )
         outside = [v for end in reduced.dom for v in free_vars(end) if not v.size and v not in taken]
         if any(v in {other.var for other in first.axes} for v in outside):
             raise ExpressionError(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vtakit.compiler.codegen.llvm import parallel
 from vtakit.compiler.codegen.llvm.calls import PACKED
 from vtakit.compiler.codegen.llvm.compile import Compiled, compile_for
 from vtakit.compiler.codegen.llvm.errors import CodegenError
@@ -16,7 +17,6 @@ from vtakit.compiler.codegen.llvm.signature import c_type
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
-from vtakit.compiler.ir.walk import statements
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.runtime.cpu import openmp
 from vtakit.runtime.cpu.arguments import Arguments
@@ -112,18 +112,21 @@ def build(
         raise CodegenError(f"code for {chosen} cannot run in this process on {host}: use compile_for and save_library")
     if missing := host.lacks(chosen):
         raise CodegenError(f"this machine lacks {', '.join(missing)}: use compile_for and save_library")
-    if chosen.threads and _is_parallel(function.body) and openmp.library() is None:
+    if chosen.threads and parallel.has_loops(function.body) and openmp.library() is None:
         warnings.warn(
             f"{function.name}: parallel loops run on one thread, because there is no OpenMP runtime: apt install libgomp1",
             RuntimeWarning, stacklevel=2,
         )
         chosen = Target(chosen.triple, chosen.cpu, chosen.features, chosen.contract, threads=False)
-    loaded = tuple(ctypes.CDLL(str(path)) for path in libraries)
+    loaded = tuple(map(_library, libraries))
     return Function(compile_for(function, chosen), packed or {}, loaded)
 
 
-def _is_parallel(body: st.Stmt) -> bool:
-    return any(isinstance(s, st.For) and s.kind is st.LoopKind.PARALLEL for s in statements(body))
+def _library(path: str | Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise CodegenError(f"libraries=({str(path)!r},): {error}") from None
 
 
 def empty(shape: tuple[int, ...], dtype: Any = "float32", align: int = 64) -> np.ndarray[Any, Any]:

@@ -32,7 +32,7 @@ class Loaded:
     def __init__(self, compiled: Compiled, libraries: tuple[ctypes.CDLL, ...], own: dict[str, int]) -> None:
         import llvmlite.binding as llvm
 
-        builder = llvm.JITLibraryBuilder().add_object_img(compiled.code).export_symbol(compiled.name).add_current_process()
+        builder = llvm.JITLibraryBuilder().add_object_img(compiled.code).export_symbol(compiled.symbol).add_current_process()
         for name in compiled.outside:
             found = own.get(name) or _address(name, libraries)
             if found is None:
@@ -45,7 +45,7 @@ class Loaded:
             self._tracker = builder.link(_jit(), f"{compiled.name}.{next(_numbers)}")
         except RuntimeError as error:
             raise CodegenError(f"{compiled.name} could not be loaded: {error}") from None
-        self.address = int(self._tracker[compiled.name])
+        self.address = int(self._tracker[compiled.symbol])
 
 
 def _address(name: str, libraries: tuple[ctypes.CDLL, ...]) -> int | None:

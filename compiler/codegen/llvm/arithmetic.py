@@ -9,7 +9,7 @@ from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import DType
 
 _WRAPPING: dict[type[ir.Binary], str] = {
-    ir.Add: "add", ir.Sub: "sub", ir.Mul: "mul", ir.BitAnd: "and", ir.BitOr: "or", ir.BitXor: "xor", ir.ShiftLeft: "shl",
+    ir.Add: "add", ir.Sub: "sub", ir.Mul: "mul", ir.BitAnd: "and", ir.BitOr: "or", ir.BitXor: "xor",
 }
 _FLOATING: dict[type[ir.Binary], str] = {ir.Add: "fadd", ir.Sub: "fsub", ir.Mul: "fmul", ir.Div: "fdiv"}
 _TESTS: dict[type[ir.Binary], tuple[str, str, str]] = {  # signed, unsigned, floating point (NaN differs from everything)
@@ -35,10 +35,10 @@ class Operand:
 
 def integer(b: Builder, node: type[ir.Binary], dtype: DType, x: Value, y: Value, known: Operand, flags: str = "") -> Value:
     """An operation on two integers or bools of the type; `flags` as LLVM's ``nsw`` for index arithmetic."""
+    if node in (ir.ShiftLeft, ir.ShiftRight):  # by the type's bits and more: some number
+        return b.freeze(b.op("shl" if node is ir.ShiftLeft else "ashr" if dtype.code == "int" else "lshr", x, y))
     if node in _WRAPPING:
         return b.op(_WRAPPING[node], x, y, flags if node in (ir.Add, ir.Sub, ir.Mul) else "")
-    if node is ir.ShiftRight:
-        return b.op("ashr" if dtype.code == "int" else "lshr", x, y)
     if node in (ir.Min, ir.Max):
         if dtype.is_bool:
             return b.op("and" if node is ir.Min else "or", x, y)
@@ -139,9 +139,9 @@ def cast(b: Builder, target: Target, x: Value, of: DType, to: DType) -> Value:
         found = b.convert("sitofp" if of.code == "int" else "uitofp", x, into)
         return rounded_to(b, target, to, found)
     if of.is_float:
-        if to.bits < 32:  # out of range is undefined: the low bits of an int32, as compilers for x86 and NumPy leave it
-            return b.convert("trunc", b.convert("fptosi", x, ty.like("i32", x.type)), into)
-        return b.convert("fptosi" if to.code == "int" else "fptoui", x, into)
+        if to.bits < 32:  # out of range it is some number: the low bits of an int32, as compilers for x86 and NumPy leave it
+            return b.convert("trunc", b.freeze(b.convert("fptosi", x, ty.like("i32", x.type))), into)
+        return b.freeze(b.convert("fptosi" if to.code == "int" else "fptoui", x, into))
     return resize(b, x, into, signed=of.code == "int")
 
 

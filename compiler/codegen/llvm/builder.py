@@ -192,6 +192,10 @@ class Builder:
         assert ty.bits(a.type) * (ty.split(a.type)[1] or 1) == ty.bits(to) * (ty.split(to)[1] or 1), f"bitcast of {a} to {to}"
         return self._value(to, f"bitcast {a} to {to}")
 
+    def freeze(self, a: Value) -> Value:
+        """Some value where LLVM's is undefined, the same wherever it is used: what follows stays defined."""
+        return self._value(a.type, f"freeze {a}")
+
     # Vectors.
 
     def splat(self, a: Value, lanes: int) -> Value:

@@ -4,6 +4,7 @@ import functools
 import json
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.floats import from_bits
 from vtakit.compiler.codegen.llvm.module import Module, PackedSite
 from vtakit.compiler.codegen.llvm.passes import machine_code
-from vtakit.compiler.codegen.llvm.signature import C_WORDS, Signature, header, signature
+from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
+from vtakit.compiler.codegen.llvm.signature import Signature, header, signature
 from vtakit.compiler.codegen.llvm.statements import Statements
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.buffer import Buffer
@@ -28,7 +30,7 @@ class Compiled:
     """Machine code of one function.
 
     text     : LLVM IR as this package wrote it
-    code     : the bytes of an object file; its one symbol is the function's name
+    code     : the bytes of an object file, with one symbol
     messages : what status 1, 2, … says does not hold
     packed   : the places that call Python
     outside  : the C functions that it calls
@@ -45,6 +47,11 @@ class Compiled:
     @property
     def name(self) -> str:
         return self.signature.name
+
+    @property
+    def symbol(self) -> str:
+        """The function's name in the machine code; one that C cannot have where its name has a meaning there already."""
+        return _symbol(self.name)
 
     @functools.cached_property
     def optimized(self) -> str:
@@ -87,7 +94,7 @@ class Compiled:
             names = ", ".join(sorted({site.name for site in self.packed}))
             raise CodegenError(f"{self.name} calls Python ({names}), so it cannot become {what}: use a C function (te.extern's "
                                "kind 'extern') in its place, or run it from Python")
-        if self.name == "main" or self.name in C_WORDS:
+        if self.symbol != self.name:
             raise CodegenError(f"{self.name} has a meaning of its own in C, so it cannot name what {what} offers: give the "
                                "function another name, as in vtakit.build(…, name='f')")
 
@@ -95,11 +102,17 @@ class Compiled:
 def compile_for(function: Function, target: Target | None = None) -> Compiled:
     """Make machine code of a function in low form; for this machine by default.
 
-    Raises CodegenError for a statement or expression that has no machine code, and for a target that LLVM refuses.
+    Raises CodegenError for a statement or expression that has no machine code, and for a target that LLVM refuses. Warns where
+    parallel loops become serial ones because the target has no OpenMP runtime.
     """
     chosen = target or Target.host()
+    if chosen.threads and not chosen.parallel and parallel.has_loops(function.body):
+        warnings.warn(
+            f"{function.name}: parallel loops run on one thread, because {chosen} has no OpenMP runtime; "
+            "Target(…, threads=False) asks for that", RuntimeWarning, stacklevel=2,
+        )
     described = signature(function)
-    module = Module(function.name, chosen)
+    module = Module(_symbol(function.name), chosen)
     _write(module, function, described)
     text = module.text()
     outside = tuple(sorted(name for name in module.declare.outside if not name.startswith("llvm.")))
@@ -116,7 +129,7 @@ def _write(module: Module, function: Function, s: Signature) -> None:
             kinds.append(f"ptr noalias{'' if s.writes(param) else ' readonly'}{align} {name}")
         else:
             kinds.append(f"{'i64' if param in s.sizes else _passed(param.dtype)} {name}")
-    b = module.function(function.name, "i32", kinds)
+    b = module.function(module.name, "i32", kinds)
     x = Statements(module, b)
     for param, name in zip((*s.params, *s.sizes), names, strict=True):
         if isinstance(param, Buffer):
@@ -136,6 +149,10 @@ def _write(module: Module, function: Function, s: Signature) -> None:
     x.run(function.body)
     b.ret(int_constant("i32", 0))
     module.finish(b)
+
+
+def _symbol(name: str) -> str:
+    return f"own.{name}" if is_word(name) or is_taken(name) else name
 
 
 def _passed(dtype: Any) -> str:

@@ -11,6 +11,12 @@ from pathlib import Path
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
 
+_ZIG = ("-m", "ziglang")
+_HOST = {"Linux": "linux", "Darwin": "macos", "Windows": "windows"}
+_ARCH = {"AMD64": "x86_64", "arm64": "aarch64"}
+_CROSS = {"linux": "{}-linux-gnu-gcc", "mingw": "{}-w64-mingw32-gcc"}
+_ZIG_NAMES = {"linux": "{}-linux-gnu", "macos": "{}-macos"}
+
 
 def library(code: bytes, target: Target, path: Path, linker: tuple[str, ...], *, threads: bool) -> None:
     """Link the bytes of an object file. Raises CodegenError if no linker is found or it fails."""
@@ -18,7 +24,7 @@ def library(code: bytes, target: Target, path: Path, linker: tuple[str, ...], *,
     if target.arch.startswith("wasm"):
         options = ["--no-entry", "--export-all", "--allow-undefined"]
     else:
-        options = ["-shared", *(["-fopenmp"] if threads else []), "-lm"]
+        options = ["-shared", "-lm", *([_openmp(target, command, path)] if threads else [])]
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "code.o"
         source.write_bytes(code)
@@ -27,24 +33,30 @@ def library(code: bytes, target: Target, path: Path, linker: tuple[str, ...], *,
         raise CodegenError(f"{' '.join(command)} could not link {path}: {done.stderr.strip() or 'it says nothing'}")
 
 
+def _openmp(target: Target, command: list[str], path: Path) -> str:
+    if command[1:3] == [*_ZIG]:
+        raise CodegenError(f"{' '.join(command)} cannot link {path}: its parallel loops need an OpenMP runtime, and ziglang has "
+                           "none; give linker=(command, …) with a compiler that has one, or compile for Target(…, threads=False)")
+    return "-lomp" if target.system == "macos" else "-fopenmp"
+
+
 def find_linker(target: Target) -> tuple[str, ...]:
     """The command of a C compiler, or of wasm-ld, for the target: the system's, or PyPI's ziglang."""
-    zig = (sys.executable, "-m", "ziglang") if importlib.util.find_spec("ziglang") else None
+    zig = (sys.executable, *_ZIG) if importlib.util.find_spec("ziglang") else None
     if target.arch.startswith("wasm"):
         if shutil.which("wasm-ld"):
             return ("wasm-ld",)
         if zig:
             return (*zig, "wasm-ld")
         raise CodegenError("no linker for WebAssembly: pip install ziglang, or install LLVM's lld")
-    machine = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
-    if target.arch == machine:
-        for name in ("cc", "gcc", "clang"):
-            if shutil.which(name):
-                return (name,)
-    crosses = (f"{target.arch}-linux-gnu-gcc",)
-    for name in crosses:
+    here = _ARCH.get(platform.machine(), platform.machine()), _HOST.get(platform.system(), "")
+    names = ["cc", "gcc", "clang"] if (target.arch, target.system) == here else []
+    cross = _CROSS.get(target.system, "").format(target.arch)
+    for name in filter(None, (*names, cross)):
         if shutil.which(name):
             return (name,)
-    if zig and "linux" in target.triple:
-        return (*zig, "cc", "-target", f"{target.arch}-linux-gnu")
-    raise CodegenError(f"no linker for {target.triple}: install {crosses[0]} or pip install ziglang, or give linker=(command, …)")
+    if zig and target.system in _ZIG_NAMES:
+        return (*zig, "cc", "-target", _ZIG_NAMES[target.system].format(target.arch))
+    ways = [f"install {cross}"] if cross else []
+    ways += ["pip install ziglang"] if target.system in _ZIG_NAMES else []
+    raise CodegenError(f"no linker for {target.triple}: {' or '.join([*ways, 'give linker=(command, …)'])}")

@@ -128,6 +128,11 @@ def note_failure(b: Builder, status: Value, address: Value) -> None:
     b.place(good)
 
 
+def has_loops(body: st.Stmt) -> bool:
+    """Whether there is a parallel loop in it."""
+    return any(isinstance(s, st.For) and s.kind is st.LoopKind.PARALLEL for s in statements(body))
+
+
 def uses_threads(text: str) -> bool:
     """Whether a module calls an OpenMP runtime."""
     return "@GOMP_parallel(" in text

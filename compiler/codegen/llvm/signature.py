@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.calls import is_address
@@ -74,7 +75,7 @@ def _c_names(s: Signature) -> list[str]:
     names: list[str] = []
     for param in (*s.params, *s.sizes):
         name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in param.name)
-        name = f"arg_{name}" if not name or name[0].isdigit() or name in C_WORDS else name
+        name = f"arg_{name}" if not name or name[0].isdigit() or is_word(name) else name
         count = 0
         while (found := name if not count else f"{name}_{count}") in names:
             count += 1
@@ -82,23 +83,11 @@ def _c_names(s: Signature) -> list[str]:
     return names
 
 
-# The keywords of C11 and of C++20, which reads the header too.
-C_WORDS = frozenset((
-    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float", "for",
-    "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof", "static", "struct",
-    "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "alignas", "alignof", "and", "and_eq", "asm", "bitand",
-    "bitor", "bool", "catch", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept",
-    "const_cast", "consteval", "constexpr", "constinit", "decltype", "delete", "dynamic_cast", "explicit", "export", "false",
-    "friend", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private",
-    "protected", "public", "reinterpret_cast", "requires", "static_assert", "static_cast", "template", "this", "thread_local",
-    "throw", "true", "try", "typeid", "typename", "using", "virtual", "wchar_t", "xor", "xor_eq",
-))
-
-
 def header(s: Signature, messages: tuple[str, ...]) -> str:
     """The C header of a compiled function. Raises CodegenError for a name that C or C++ keeps for itself."""
-    if s.name in C_WORDS:
-        raise CodegenError(f"{s.name!r} is a word of C or C++ and names no function there: give the function another name")
+    if is_word(s.name) or is_taken(s.name):
+        raise CodegenError(f"{s.name!r} has a meaning of its own in C or C++ and names no new function there: give the function "
+                           "another name")
     names, lines, args = _c_names(s), [], []
     for param, name in zip((*s.params, *s.sizes), names, strict=True):
         if isinstance(param, Buffer):
@@ -113,11 +102,10 @@ def header(s: Signature, messages: tuple[str, ...]) -> str:
             if param in s.sizes:
                 lines.append(f" * {name}: a size, at least 0")
     statuses = ["0 on success", "-1 if memory ran out", *(f"{i} if not: {text}" for i, text in enumerate(messages, 1))]
-    guard = f"VTAKIT_{s.name.upper()}_H"
-    comment = "\n".join(
-        ["/*", *lines, " * Buffers are row-major and do not overlap unless neither is written to.",
-         " * Returns " + ",\n *         ".join(statuses) + ".", " */"]
-    ).replace("/*\n */", "")
+    guard = f"VTAKIT_{s.name}_H"  # in its own case: another function may differ in nothing else
+    lines += [" * Buffers are row-major and do not overlap unless neither is written to.",
+              " * Returns " + ",\n *         ".join(statuses) + "."]
+    comment = "\n".join(["/*", *(line.replace("*/", "* /").replace("/*", "/ *") for line in lines), " */"])
     return (
         f"#ifndef {guard}\n#define {guard}\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n{comment}\n"
         f"int32_t {s.name}({', '.join(args) or 'void'});\n\n#ifdef __cplusplus\n}}\n#endif\n#endif\n"

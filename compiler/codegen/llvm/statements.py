@@ -58,9 +58,9 @@ class Statements(Expressions):
     def loop(self, s: st.For) -> None:
         if self.team is not None and s.kind is st.LoopKind.PARALLEL:
             team.part(self, s, self.team)
-        elif self.team is None and not self.threaded and self.target.threads and team.is_launch(s):
+        elif self.team is None and not self.threaded and self.target.parallel and team.is_launch(s):
             team.launch(self, s)
-        elif s.kind is st.LoopKind.PARALLEL and not self.threaded and self.target.threads:
+        elif s.kind is st.LoopKind.PARALLEL and not self.threaded and self.target.parallel:
             parallel.loop(self, s)
         elif s.kind in (st.LoopKind.SERIAL, st.LoopKind.PARALLEL):
             self.count(s.var, int_constant("i64", 0), self.index(s.extent), s.body, runs=(value_of(s.extent) or 0) > 0)
@@ -142,21 +142,23 @@ class Statements(Expressions):
             self.memory[buffer.data] = self.b.alloca(kind, align, max(1, count * lanes))
             self.run(s.body)
         else:
-            elements = self.b.op("mul", self.index(buffer.shape[0]), int_constant("i64", buffer.dtype.bytes), "nsw")
-            raw = self._malloc(elements, align)
+            raw = self._malloc(self.index(buffer.shape[0]), buffer.dtype.bytes, align)
             self.memory[buffer.data] = self._aligned(raw, align)
             self.heap.append(raw)
             self.run(s.body)
             self._free(self.heap.pop())
         del self.memory[buffer.data]
 
-    def _malloc(self, size: Value, align: int) -> Value:
-        b = self.b
-        total = b.op("add", size, int_constant("i64", align), "nsw")
-        if self.target.pointer_bits == 32:
-            total = b.convert("trunc", total, "i32")
-        raw = b.call("malloc", "ptr", total)
-        there, missing = b.block("allocated"), b.block("missing")
+    def _malloc(self, count: Value, each: int, align: int) -> Value:
+        """Memory for so many elements of `each` bytes, and `align` bytes more."""
+        b, bits = self.b, self.target.pointer_bits
+        asking, there, missing = b.block("asking"), b.block("allocated"), b.block("missing")
+        # No object is larger than half of the memory that a pointer reaches; beyond, the size would wrap.
+        most = int_constant("i64", ((1 << (bits - 1)) - 1 - align) // each)
+        b.branch(b.icmp("ule", count, most), asking, missing, likely=True)
+        b.place(asking)
+        total = b.op("add", b.op("mul", count, int_constant("i64", each), "nsw"), int_constant("i64", align), "nsw")
+        raw = b.call("malloc", "ptr", b.convert("trunc", total, "i32") if bits == 32 else total)
         b.branch(b.icmp("ne", raw, Value("null", "ptr")), there, missing, likely=True)
         b.place(missing)
         self.fail(int_constant("i32", OUT_OF_MEMORY))

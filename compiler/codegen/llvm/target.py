@@ -37,6 +37,10 @@ PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
         "neoverse-n2", "neoverse-v1", "neoverse-v2", "grace", "ampere1", "cortex-a710", "cortex-x2", "apple-m2", "apple-m3",
     ), ("i8mm",)),
 }
+_SYSTEMS = (
+    ("windows-gnu", "mingw"), ("mingw", "mingw"), ("windows", "windows"), ("linux", "linux"), ("darwin", "macos"),
+    ("macos", "macos"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Target:
     features : LLVM's names, each with a sign: ``("+avx2", "+fma")``; what chooses micro-kernels and conversions are these, and
                those of processors that `PROCESSORS` lists, not what another `cpu` implies
     contract : whether ``a * b + c`` of floats may be rounded once; off, results are those of the interpreter
-    threads  : whether parallel loops call an OpenMP runtime; off, they are serial
+    threads  : whether parallel loops call an OpenMP runtime, where the system has one; off, they are serial
     """
 
     triple: str
@@ -75,6 +79,23 @@ class Target:
         """The first part of the triple, with the x86-64 spellings made one."""
         first = self.triple.partition("-")[0]
         return {"amd64": "x86_64", "arm64": "aarch64"}.get(first, first)
+
+    @property
+    def system(self) -> str:
+        """The operating system, as far as linking asks: "linux", "macos", "windows" (MSVC's), "mingw"; "" for another or none."""
+        for word, name in _SYSTEMS:
+            if word in self.triple:
+                return name
+        return ""
+
+    @property
+    def parallel(self) -> bool:
+        """Whether parallel loops run on several threads.
+
+        They call GCC's entry points, which libgomp and LLVM's libomp have, but not the runtimes of Windows; WebAssembly and
+        machines without a system have none.
+        """
+        return self.threads and (self.system in ("linux", "macos", "mingw") or "bsd" in self.triple)
 
     @property
     def pointer_bits(self) -> int:

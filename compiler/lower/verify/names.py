@@ -9,6 +9,9 @@ from vtakit.compiler.ir.walk import free_vars, subexpressions
 from vtakit.compiler.lower.verify.program import Program, parts
 from vtakit.compiler.lower.verify.report import Broken
 
+UNSET = ("if it is a parameter, give it among the arguments; if it is an axis of a reduction, use it within the reduction over "
+         "it, as in te.sum(…, axis=k); otherwise use it within the loop or let that sets it")
+
 
 def check_names(program: Program) -> Iterator[Broken]:
     """Each variable is set, and each buffer allocated, by what encloses its use, and each only once."""
@@ -92,7 +95,7 @@ class _Names:
                 case ir.Let():
                     inner.add(node.var)
                 case ir.Var() if node not in known and node not in inner and node.dtype.code != "handle":
-                    yield Broken(f"nothing sets the variable {node}", at, "use it within the loop or let that sets it")
+                    yield Broken(f"nothing sets the variable {node}", at, UNSET)
                 case ir.Load() if node.buffer not in buffers:
                     yield self.unknown(node.buffer, at)
                 case ir.Load() if len(node.indices) != len(node.buffer.shape):

@@ -15,13 +15,13 @@ from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
-from vtakit.compiler.ir.calls import effect
+from vtakit.compiler.ir.calls import effect, math_call
 from vtakit.compiler.ir.dtypes import FLOAT32, INT32, dtype
 from vtakit.compiler.ir.values import cast
 
 HEADER = '''\
-#ifndef VTAKIT_SCALE_H
-#define VTAKIT_SCALE_H
+#ifndef VTAKIT_scale_H
+#define VTAKIT_scale_H
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -111,16 +111,58 @@ def test_a_cpp_program_reads_the_header(tmp_path):
     subprocess.run(["c++", "-Wall", "-Werror", "-c", "use.cpp", "-o", "use.o"], cwd=tmp_path, check=True)
 
 
-@pytest.mark.parametrize("name", ["main", "int", "class"])
+ODD = ["typeof", "linux", "int32_t", "INT8_MAX", "_Bool", "__attribute__", "a b", "é", "*/", "", "1a", "NULL", "x\ny"]
+
+
+@pytest.mark.parametrize("compiler", [("cc", "-std=gnu17"), ("cc", "-std=c11"), ("c++",)], ids=" ".join)
+def test_any_name_of_an_argument_gives_a_header_that_compiles(compiler, tmp_path):
+    """Also of a size, in a comment too, and in the message of an assertion."""
+    lines = []
+    for number, name in enumerate(ODD):
+        n, i = ir.Var(name, size=True), ir.Var("i")
+        a, b = buffer(name, n), buffer("b", n)
+        check = st.Evaluate(effect("assert_that", ir.LT(n, ir.IntImm(100)), f"{name} is /* under */ 100"))
+        body = st.seq(check, loop(i, n, st.Store(b, (i,), a[i])))
+        made = compile_for(st.Function(f"f{number}", (a, b, ir.Var(name)), body))
+        (tmp_path / f"f{number}.h").write_text(made.header)
+        lines += [f'#include "f{number}.h"', f"int32_t (*g{number})(const float *, float *, int32_t, int64_t) = f{number};"]
+    source = tmp_path / ("use.cpp" if compiler == ("c++",) else "use.c")
+    source.write_text("\n".join([*lines, "#include <math.h>", "#include <stdio.h>", ""]))
+    subprocess.run([*compiler, "-Wall", "-Werror", "-c", str(source), "-o", "use.o"], cwd=tmp_path, check=True)
+
+
+def test_headers_of_names_that_differ_in_case_only_are_two():
+    first, second = (compile_for(st.Function(name, (), st.NOTHING)).header for name in ("f", "F"))
+    assert {line for line in first.splitlines() if line.startswith("#define")}.isdisjoint(second.splitlines())
+
+
+@pytest.mark.parametrize("name", ["main", "int", "class", "exp", "malloc", "read", "GOMP_parallel", "int8_t", "_Exit", "llvm"])
 def test_a_name_that_c_keeps_for_itself_is_not_exported(name, tmp_path):
     """`build` calls a function main if it is given no name."""
     made = compile_for(st.Function(name, (), st.NOTHING))
     with raises(CodegenError, f"{name} has a meaning of its own in C, so it cannot name what an object file offers: give the "
                               "function another name, as in vtakit.build(…, name='f')"):
         made.save_object(tmp_path / "f.o")
-    if name != "main":
-        with raises(CodegenError, f"'{name}' is a word of C or C++ and names no function there: give the function another name"):
-            str(made.header)
+    with raises(CodegenError, f"'{name}' has a meaning of its own in C or C++ and names no new function there: give the function "
+                              "another name"):
+        str(made.header)
+
+
+@pytest.mark.parametrize("name", ["sin", "fmod", "malloc", "free", "memcpy", "GOMP_parallel", "llvm", "main"])
+def test_a_function_may_have_the_name_of_what_it_calls(name):
+    """In this process: it calls the library's function of that name and not itself."""
+    n = 20000
+    a, b, c, t = (buffer(label, n, kind="float64") for label in ("A", "B", "C", "T"))
+    i, j = ir.Var("i"), ir.Var("j")
+    value = ir.TruncMod(math_call("sin", a[i]), a[i] + 1.0)
+    f = compiled(name, (a, b, c), st.Allocate(t, st.seq(
+        loop(i, n, st.Store(t, (i,), value), kind=st.LoopKind.PARALLEL), loop(j, n, st.Store(b, (j,), t[j])),
+        loop(ir.Var("k"), 1, st.NOTHING))), loop(k := ir.Var("k"), n, st.Store(c, (k,), a[k])))
+    x = np.random.default_rng(0).random(n)
+    found, copied = np.zeros(n), np.zeros(n)
+    f(x, found, copied)
+    np.testing.assert_allclose(found, np.fmod(np.sin(x), x + 1), rtol=1e-12)
+    assert np.array_equal(copied, x)
 
 
 def test_code_that_calls_python_stays_in_this_process(tmp_path):
@@ -155,6 +197,12 @@ def test_c_functions_are_called(tmp_path):
     found32 = np.zeros(1, np.int32)
     compiled("g", (c,), st.Store(c, (ir.IntImm(0),), ir.Call(INT32, "abs", (ir.IntImm(-7),), "extern")))(found32)
     assert found32[0] == 7
+
+
+def test_a_library_that_is_not_there_is_named():
+    says = "/no/such.so: cannot open shared object file: No such file or directory"
+    with raises(CodegenError, f"libraries=('/no/such.so',): {says}"):
+        compiled("f", (), st.NOTHING, libraries=("/no/such.so",))
 
 
 def test_a_c_function_that_nobody_has_is_named():

@@ -143,6 +143,21 @@ def _truncated(p, q):
     return abs(p) // abs(q) * (1 if (p < 0) == (q < 0) else -1)
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("make", ["left", "right", "infinity", "nan"])
+def test_what_has_no_meaning_is_some_number(make, kind):
+    """Shifts by more than the type's bits, numbers beyond a type: one number wherever it is used, and nothing goes astray."""
+    a, b = buffer("A", 4, kind=kind), buffer("B", 4, kind=kind)
+    if make in ("left", "right"):
+        value = (ir.ShiftLeft if make == "left" else ir.ShiftRight)(a[i], const(100, kind))
+    else:
+        value = cast(const(float(make), FLOAT32) + const(0.0, FLOAT32), kind)
+    same = ir.Select(ir.EQ(value, value), const(3, kind), const(4, kind))
+    x, found = np.ones(4, kind), np.full(4, 7, kind)
+    compiled("odd", (a, b), loop(i, 4, st.Store(b, (i,), value - value + same)))(x, found)
+    assert found.tolist() == [3] * 4
+
+
 def test_bools_take_a_byte():
     """Statement 63: bool storage; any byte but 0 is true."""
     got = applied(elementwise(lambda a: ir.Not(a), "bool", lanes=8), np.array([2, 0, 1, 255, 0, 0, 3, 1], np.uint8).view(bool))
@@ -187,8 +202,9 @@ def test_memory_that_runs_out_is_an_error():
     f = compiled("huge", (n, a), st.Allocate(t, st.seq(
         loop(i, n, st.Store(t, (i,), a[0])), loop(i, n, st.Store(a, (ir.IntImm(0),), a[0] + t[n - 1 - i])))))
     f(10, np.zeros(1, np.float32))
-    with pytest.raises(MemoryError, match=r"^huge could not allocate a buffer$"):
-        f(1 << 60, np.zeros(1, np.float32))
+    for size in (1 << 60, 1 << 62, (1 << 62) + 1, (1 << 63) - 1):  # the bytes of the second wrap to none
+        with pytest.raises(MemoryError, match=r"^huge could not allocate a buffer$"):
+            f(size, np.zeros(1, np.float32))
 
 
 def test_indices_beyond_32_bits_do_not_wrap():

@@ -1,11 +1,19 @@
 """What is known of processors: the features that their names imply, and which machine runs whose code."""
 
+import numpy as np
 import pytest
+from codegen_cases import buffer, loop
+from codegen_machines import in_wasm
+from support import raises
 
 from vtakit import te
 from vtakit.compiler.codegen.llvm import micro_kernels as mk
 from vtakit.compiler.codegen.llvm.compile import compile_for
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.link import find_linker
 from vtakit.compiler.codegen.llvm.target import PROCESSORS, Target
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.lower import lower
 from vtakit.compiler.passes import lower_late
 
@@ -50,3 +58,63 @@ def test_which_machine_runs_whose_code():
     assert new.lacks(old) == ()
     assert not old.runs(Target(TRIPLES["aarch64"]))
     assert Target.host().runs(Target.host())
+
+
+def doubled(target):
+    """A parallel loop's code for a target."""
+    a, b, i = buffer("A", 1000), buffer("B", 1000), ir.Var("i")
+    return compile_for(st.Function("doubled", (a, b), parallel_loop(a, b, i)), target)
+
+
+def parallel_loop(a, b, i):
+    return loop(i, 1000, st.Store(b, (i,), a[i] * 2.0), kind=st.LoopKind.PARALLEL)
+
+
+@pytest.mark.parametrize("triple", [
+    "x86_64-unknown-linux-gnu", "aarch64-linux-android", "arm64-apple-darwin22", "aarch64-apple-macosx13.0",
+    "x86_64-w64-windows-gnu", "x86_64-w64-mingw32", "x86_64-unknown-freebsd",
+])
+def test_parallel_loops_call_the_openmp_runtime_of_systems_that_have_one(triple):
+    assert doubled(Target(triple)).parallel
+    assert not doubled(Target(triple, threads=False)).parallel
+
+
+@pytest.mark.parametrize("triple", ["x86_64-pc-windows-msvc", "wasm32-unknown-unknown", "wasm32-wasi", "aarch64-none-elf"])
+def test_parallel_loops_are_serial_on_systems_without_an_openmp_runtime(triple):
+    """One sentence says so, unless it was asked for."""
+    with pytest.warns(RuntimeWarning) as said:
+        made = doubled(Target(triple))
+    says = (f"doubled: parallel loops run on one thread, because {triple} has no OpenMP runtime; "
+            "Target(…, threads=False) asks for that")
+    assert [str(warning.message) for warning in said] == [says]
+    assert not made.parallel
+    assert made.outside == ()
+    assert doubled(Target(triple, threads=False)).outside == ()
+
+
+def test_a_parallel_loop_runs_in_webassembly(tmp_path):
+    a, b, i = buffer("A", 1000), buffer("B", 1000), ir.Var("i")
+    function = st.Function("doubled", (a, b), parallel_loop(a, b, i))
+    x, found = np.arange(1000, dtype=np.float32), np.zeros(1000, np.float32)
+    with pytest.warns(RuntimeWarning, match="wasm32-unknown-unknown has no OpenMP runtime"):
+        in_wasm(Target("wasm32-unknown-unknown"), tmp_path)(function, [x, found])
+    assert np.array_equal(found, 2 * x)
+
+
+def test_a_linker_without_an_openmp_runtime_is_refused(tmp_path):
+    """It would leave names open that fail where the library is loaded."""
+    with raises(CodegenError, f"python -m ziglang cc cannot link {tmp_path / 'f.so'}: its parallel loops need an OpenMP runtime, "
+                              "and ziglang has none; give linker=(command, …) with a compiler that has one, or compile for "
+                              "Target(…, threads=False)"):
+        doubled(Target.host()).save_library(tmp_path / "f.so", linker=("python", "-m", "ziglang", "cc"))
+
+
+@pytest.mark.parametrize(("triple", "says"), [
+    ("x86_64-pc-windows-msvc", "give linker=(command, …)"),
+    ("mips-w64-windows-gnu", "install mips-w64-mingw32-gcc or give linker=(command, …)"),
+    ("x86_64-unknown-none-elf", "give linker=(command, …)"),
+])
+def test_this_machines_linker_is_not_taken_for_another_system(triple, says):
+    """It would make a library of this system of it."""
+    with raises(CodegenError, f"no linker for {triple}: {says}"):
+        find_linker(Target(triple))

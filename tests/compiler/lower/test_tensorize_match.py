@@ -185,9 +185,9 @@ def test_other_operations_are_refused_with_both_bodies():
     s[C].tensorize(inner, gemm())
     refused(s, [A, B, C], """\
 tensorize: C's loop i_inner by gemm: what the loops compute,
-    C = sum(A[i, k] + B[j, k], axis=[k])
+    C = sum(A[i, k] + B[j, k], axis=[k])  # C: float32, A: float32, B: float32
 is not what the intrinsic does,
-    y = sum(w[p, r] * x[q, r], axis=[r])
+    y = sum(w[p, r] * x[q, r], axis=[r])  # y: float32, w: float32, x: float32
 
       # C, an output
       for i_outer in range(2):
@@ -219,11 +219,16 @@ def test_a_guard_that_depends_on_an_inner_loop_is_refused():
 
 
 def test_what_else_does_not_fit_is_refused():
-    """Statement 37: types; extents, scopes, strides, a missing update."""
+    """Statement 37: types, which the message shows; extents, scopes, strides, a missing update."""
     A, B, C, s = matmul(dtype="float64")
     *_, inner, _, _ = s[C].tile("i", "j", "k", ROWS, COLUMNS, DEPTH)
     s[C].tensorize(inner, gemm())
-    assert first_line(s, [A, B, C])[0] == "tensorize: C's loop i_inner by gemm: what the loops compute,"
+    with pytest.raises(LowerError) as error:
+        lower(s, [A, B, C])
+    assert str(error.value).splitlines()[:4] == [
+        "tensorize: C's loop i_inner by gemm: what the loops compute,",
+        "    C = sum(B[j, k] * A[i, k], axis=[k])  # C: float64, B: float64, A: float64", "is not what the intrinsic does,",
+        "    y = sum(w[p, r] * x[q, r], axis=[r])  # y: float32, w: float32, x: float32"]
     A, B, C, s = matmul()
     *_, inner, _, _ = s[C].tile("i", "j", "k", ROWS, 12, DEPTH)
     s[C].tensorize(inner, gemm())

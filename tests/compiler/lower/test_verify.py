@@ -102,7 +102,10 @@ hint: let the loops around the block cover its axes"""
 def test_names_a_variable_that_nothing_sets():
     stray = Var("stray")
     program = function(A, C, body=loop("i", 8, lambda i: block("C", [(8, DATA, i)], lambda v: store(C, [v], stray))))
-    assert broken(program) == "names: nothing sets the variable stray; use it within the loop or let that sets it"
+    assert broken(program) == (
+        "names: nothing sets the variable stray; if it is a parameter, give it among the arguments; if it is an axis of a "
+        "reduction, use it within the reduction over it, as in te.sum(…, axis=k); otherwise use it within the loop or let that "
+        "sets it")
 
 
 def test_names_a_variable_set_twice():

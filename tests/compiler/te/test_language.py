@@ -147,6 +147,14 @@ REFUSED = {
     "a negative extent": (lambda: te.placeholder((8, -1), name="A"), "extent 1 of 'A' is -1: an extent is at least 0"),
     "a fractional extent": (
         lambda: te.placeholder((8.5,), name="A"), "extent 0 of 'A' is 8.5 of float32: give an integer or a size (te.var)"),
+    "a size of 8 bits": (
+        lambda: te.placeholder((te.var("n", "int8"),), name="A"), "extent 0 of 'A' is n of int8: sizes are int32 or int64"),
+    "an unsigned size": (
+        lambda: te.compute((te.var("n", "uint32"),), lambda i: i, name="A"),
+        "extent 0 of 'A' is n of uint32: sizes are int32 or int64"),
+    "a short domain": (
+        lambda: te.reduce_axis((te.var("a", "int8"), te.var("b", "int8")), "k"),
+        "the domain of axis 'k' is (a, b) of int8: its ends are int32 or int64; convert them with .astype('int32')"),
     "a word as extent": (lambda: te.placeholder(["n"], name="A"), "extent 0 of 'A' is 'n': give an integer or a size (te.var)"),
     "an unknown type": (
         lambda: te.placeholder((8,), "float99"),
@@ -191,6 +199,18 @@ def test_a_domain_may_depend_on_data_axes_but_not_on_reduce_axes():
     with refused("the domain of axis 'r' in compute 'D' depends on another axis of the reduction: only axes of the tensor may "
                  "stand in it; give the whole range and a where= condition"):
         te.compute((8,), lambda i: te.sum(A8[i, i2], axis=[i2, te.reduce_axis((0, i2 + 1), "r")]), name="D")
+
+
+def test_a_domain_may_not_depend_on_data():
+    ends = te.placeholder((9,), "int32", name="ends")
+    with refused("the domain of axis 'r' in compute 'D' is read from the tensor ends: its ends may have numbers, sizes and the "
+                 "tensor's own axes in them; write such loops with te.hybrid.script"):
+        te.compute((8,), lambda i: te.sum(A8[i, 0], axis=te.reduce_axis((0, ends[i + 1] - ends[i]), "r")), name="D")
+
+
+def test_small_numbers_of_any_type_are_extents():
+    assert [str(extent.dtype) for extent in te.placeholder((np.uint8(3), np.int64(4), 5), name="A").shape] == [
+        "int32", "int64", "int32"]
 
 
 def test_constants_have_a_type_of_their_own_or_that_of_their_value():
