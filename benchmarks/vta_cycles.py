@@ -23,8 +23,10 @@ from vtakit.compiler.codegen.vta.target import Target, vta
 from vtakit.compiler.lower import lower
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.epilogue import Epilogue
+from vtakit.compiler.nn.vta.requantise import Requantise
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 from vtakit.hw.isa.config import DEFAULT
+from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.program import BufferKind, Program
 from vtakit.sim.api import run
 
@@ -38,8 +40,11 @@ RESNET18 = (
     (28, 128, 256, 3, 2, 1, 1), (28, 128, 256, 1, 2, 0, 1), (14, 256, 256, 3, 1, 1, 3), (14, 256, 512, 3, 2, 1, 1),
     (14, 256, 512, 1, 2, 0, 1), (7, 512, 512, 3, 1, 1, 3),
 )
-# Systems: copies of a buffer, options of device "rtl".
-SYSTEMS: dict[str, tuple[int, dict[str, Any]]] = {"reference": (2, {}), "ideal": (2, {"latency": 0}), "one copy": (1, {})}
+# Systems: options of the target, options of device "rtl".
+SYSTEMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "reference": ({}, {}), "ideal": ({}, {"latency": 0}), "one copy": ({"copies": 1}, {}),
+    "by the ALU": ({"without": Feature.REQUANT | Feature.OVERWRITE}, {}),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,23 +64,32 @@ class Case:
         return compile_for(lower(schedule, [*layer.inputs, layer.result]), target)
 
 
-def convolution(target: Target, size: int, ins: int, outs: int, kernel: int, stride: int, pad: int) -> Conv2d:
-    """A layer with bias, requantisation and clip."""
+def requantised(target: Target, outs: int, products: int) -> Requantise:
+    """Bias, scale, zero point and clip for each channel, for sums of so many products."""
+    rng = np.random.default_rng(outs)
+    return Requantise.by_scale(target=target, scale=rng.uniform(1, 2, outs) / 2**14, bias=rng.integers(-9999, 9999, outs),
+                               zero_point=-3, low=-3, largest=products << 14)
+
+
+def convolution(target: Target, size: int, ins: int, outs: int, kernel: int, stride: int, pad: int, *, skip: bool = False) -> Conv2d:
+    """A layer with bias, requantisation and clip, and maybe a residual with a scale of its own."""
+    out = (size + 2 * pad - kernel) // stride + 1
+    added = te.placeholder((1, outs // 16, out, out, 1, 16), "int8", name="skip") if skip else None
     return Conv2d(
         target=target, stride=(stride, stride), pad=(pad,) * 4,
         data=te.placeholder((1, ins // 16, size, size, 1, 16), "int8", name="data"),
         weights=te.placeholder((outs // 16, ins // 16, kernel, kernel, 16, 16), "int8", name="weights"),
-        epilogue=Epilogue(bias=te.placeholder((outs // 16, 1, 16), "int32", name="bias"), shift=9, low=-128, high=127),
+        epilogue=Epilogue(requantise=requantised(target, outs, ins * kernel**2), add=added, add_scale=300 if skip else None),
     )
 
 
 def transposed(target: Target, size: int, ins: int, outs: int) -> TransposedConv2d:
-    """A layer of DCGAN: kernel 4, stride 2, pad 1; shifted and clipped."""
+    """A layer of DCGAN: kernel 4, stride 2, pad 1; with bias, requantisation and clip."""
     return TransposedConv2d(
         target=target, rows=2 * size, columns=2 * size, pad=(1, 1),
         data=te.placeholder((1, ins // 16, size, size, 1, 16), "int8", name="data"),
         weights=te.placeholder((outs // 16, ins // 16, 2, 2, 2, 2, 16, 16), "int8", name="weights"),
-        epilogue=Epilogue(shift=9, low=0, high=127),
+        epilogue=Epilogue(requantise=requantised(target, outs, 4 * ins)),
     )
 
 
@@ -86,7 +100,7 @@ def depthwise(target: Target, size: int, channels: int, stride: int) -> Conv2d:
         target=target, stride=(stride, stride), pad=(1,) * 4, groups=blocks,
         data=te.placeholder((1, blocks, size, size, 1, 16), "int8", name="data"),
         weights=te.placeholder((blocks, 1, 3, 3, 16, 16), "int8", name="weights"),
-        epilogue=Epilogue(bias=te.placeholder((blocks, 1, 16), "int32", name="bias"), shift=9, low=0, high=127),
+        epilogue=Epilogue(requantise=requantised(target, channels, 9)),
     )
 
 
@@ -118,11 +132,11 @@ def cases() -> Iterator[Case]:
     yield Case(name="matrix product 512x512x512, shifted", macs=512**3, layer=lambda t: product(t, 512))
 
 
-def measure(case: Case, systems: dict[str, tuple[int, dict[str, Any]]] = SYSTEMS) -> dict[str, int]:
+def measure(case: Case, systems: dict[str, tuple[dict[str, Any], dict[str, Any]]] = SYSTEMS) -> dict[str, int]:
     """Cycles by system; each run leaves what the functional simulator leaves."""
     found = {}
-    for name, (copies, options) in systems.items():
-        program = case.program(vta(copies=copies))
+    for name, (device, options) in systems.items():
+        program = case.program(vta(**device))
         rng = np.random.default_rng(0)
         given = {b.name: rng.bytes(b.size_bytes) for b in program.buffers if b.kind is BufferKind.INPUT}
         want, got = run(program, given), run(program, given, device="rtl", **options)
