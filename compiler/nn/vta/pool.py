@@ -149,7 +149,7 @@ class Pool2d:
     def _needs(self, sizes: Sizes) -> int:
         """Accumulators of a tile, as if none took the place of another."""
         values = prod(sizes)
-        return self._window_size(sizes) + values * (1 + len(self.epilogue.elements)) + sizes[1] * len(self.epilogue.vectors)
+        return self._window_size(sizes) + values * (1 + len(self.epilogue.elements)) + sizes[1] * self.epilogue.channel_elements
 
     def _cost(self, sizes: Sizes) -> int:
         shape = shape_of(self.result)
