@@ -10,12 +10,12 @@ from vtakit.compiler.codegen.vta.alu import Pass
 from vtakit.compiler.codegen.vta.copies import Dim, Move, in_elements, moves
 from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Env, Form, Guard, evaluate
-from vtakit.compiler.codegen.vta.kernels import Kernel, Loop, Place, kernels
+from vtakit.compiler.codegen.vta.kernels import Kernel, Loop, Place, kernels, places
 from vtakit.compiler.codegen.vta.sites import Site
 from vtakit.compiler.codegen.vta.stream import Access, Elements, Step
 from vtakit.compiler.codegen.vta.tree import Nest
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import MEMORIES, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import MEMORIES, REQUANT_WORDS, MemType, Opcode, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,20 @@ class Output:
         self.cfg, self.tracked = cfg, tracked
         self.steps: list[Step] = []
 
-    def move(self, kind: MemType, symbol: str, move: Move) -> None:
-        """Append a LOAD or STORE."""
+    def move(self, kind: MemType, symbol: str, move: Move, params: int | None = None) -> None:
+        """Append a LOAD or STORE, or with the element of its parameters a REQUANT."""
         memory = MEMORIES[kind]
-        opcode = memory.opcodes[0]
-        store = opcode is Opcode.STORE
+        opcode = memory.opcodes[0] if params is None else Opcode.REQUANT
+        store = memory.stage is Stage.STORE
         accesses = [Access(memory.scratchpad, slice(move.sram_base, move.sram_base + move.elements), not store)]
         if symbol in self.tracked and move.y_size:
             units = memory.bytes_in(self.cfg) // self.tracked[symbol]
             last = move.dram_base + (move.y_size - 1) * move.x_stride + move.x_size
             accesses.append(Access(symbol, slice(move.dram_base * units, last * units), store))
         fields = {"memory_type": int(kind)}
+        if params is not None:
+            fields["params"] = params
+            accesses.append(Access(memory.scratchpad, slice(params, params + REQUANT_WORDS), write=False))
         for name in Move.__slots__:
             value = getattr(move, name)
             if value:
@@ -112,6 +115,47 @@ class Transfer:
     def symbol(self) -> str:
         """The buffer in DRAM, or ""."""
         return self.dram.memory if self.dram is not None and isinstance(self.dram.memory, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Requantised:
+    """REQUANT instructions, one or more for each place of parameters; each iteration of the nest is a memory element.
+
+    lanes  : values of a memory element
+    params : where a value's first word is
+    """
+
+    nest: Nest
+    kind: MemType
+    lanes: int
+    sram: Operand
+    dram: Operand
+    params: Operand
+
+    def emit(self, env: Env, out: Output) -> None:
+        """Append its instructions."""
+        ranges = turns(self.nest, env)
+        if ranges is None:
+            return
+        sram, dram, params = [operand.at(env, ranges, self.lanes) for operand in (self.sram, self.dram, self.params)]
+        around: list[Loop] = []
+        box: list[Loop] = []
+        for at, values in enumerate(ranges):
+            steps = [operand.form.steps[at] for operand in (self.sram, self.dram, self.params)]
+            if any(step % self.lanes for step in steps):
+                raise UnfitError(f"its steps are no multiples of an element of {self.lanes} values")
+            each = Loop(len(values), _three([step // self.lanes for step in steps]))
+            (around if steps[2] else box).append(each)
+        dims = [Dim(extent=each.extent, sram=each.steps[0], dram=each.steps[1]) for each in box]
+        for first in places(around):
+            for move in moves(dims, sram + first[0], dram + first[1]):
+                out.move(self.kind, self.symbol, move, params + first[2])
+
+    @property
+    def symbol(self) -> str:
+        """The buffer in DRAM."""
+        assert isinstance(self.dram.memory, str)
+        return self.dram.memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +232,7 @@ class Passes:
                     out.run(op, kernel, base, accesses, alu_opcode=int(one.op), **imm)
 
 
-Action = Transfer | Product | Passes
+Action = Transfer | Requantised | Product | Passes
 
 
 def _three(values: list[int]) -> Place:

@@ -82,8 +82,8 @@ def kernels(cfg: VTAConfig, op: Opcode, loops: tuple[Loop, ...]) -> tuple[Kernel
         around.append(Loop(longest.extent // size, _times(longest.steps, size)))
         if size > 1:
             rest.append(Loop(size, longest.steps))
-    uops = [*_places(rest)]
-    return tuple([Kernel(tuple([_plus(first, at) for at in uops]), outer, inner) for first in _places(around)])
+    uops = [*places(rest)]
+    return tuple([Kernel(tuple([_plus(first, at) for at in uops]), outer, inner) for first in places(around)])
 
 
 def _merged(cfg: VTAConfig, op: Opcode, loops: list[Loop]) -> list[Loop]:
@@ -114,7 +114,7 @@ def _limits(cfg: VTAConfig, op: Opcode) -> dict[str, Placed]:
     return {p.field.name: p for p in FORMATS[op].place(cfg)}
 
 
-def _places(loops: Sequence[Loop]) -> Iterator[Place]:
+def places(loops: Sequence[Loop]) -> Iterator[Place]:
     """What every combination of the loops' iterations adds to each operand."""
     for indices in product(*[range(loop.extent) for loop in loops]):
         at = (0, 0, 0)

@@ -114,5 +114,5 @@ class Binary2d:
 
     def _needs(self, sizes: Sizes) -> dict[str, int]:
         lifted = sum(part * operand.stages for part, operand in zip(self._parts(sizes), self.operands, strict=True))
-        values = prod(sizes) * (1 + len(self.epilogue.elements)) + sizes[1] * len(self.epilogue.vectors)
+        values = prod(sizes) * (1 + len(self.epilogue.elements)) + sizes[1] * self.epilogue.channel_elements
         return {"acc": lifted + values, "inp": self._loaded(sizes), "wgt": 2}

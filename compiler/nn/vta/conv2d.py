@@ -140,7 +140,7 @@ class Conv2d:
             images=shape_of(self.data)[0], out_blocks=outs // self.groups, rows=self.out_height, columns=self.out_width,
             in_blocks=ins, kernel_rows=kernel_rows, kernel_columns=kernel_columns, row_step=self._row_step,
             column_step=self.stride[1], row_dilation=self.dilation[0], column_dilation=self.dilation[1],
-            passes=1 + self.epilogue.passes, tensors=len(self.epilogue.elements), vectors=len(self.epilogue.vectors),
+            passes=self.tail.passes, tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements,
             repeats=self.groups,
         )
 

@@ -102,8 +102,9 @@ class Fold:
         return Work(
             images=blocks(shape[0], batch), out_blocks=blocks(outs, block), rows=rows, columns=columns,
             in_blocks=blocks(self.taps[0] * self.taps[1] * shape[1], block),
-            kernel_rows=self.parts[0], kernel_columns=self.parts[1], row_step=1 if self.parts[0] == 1 else self.stride[0], column_step=self.stride[1], row_dilation=self.dilation[0],
-            column_dilation=self.dilation[1],
+            kernel_rows=self.parts[0], kernel_columns=self.parts[1],
+            row_step=1 if self.parts[0] == 1 else self.stride[0], column_step=self.stride[1],
+            row_dilation=self.dilation[0], column_dilation=self.dilation[1],
         )
 
     def _folded(self, height: int, width: int) -> Pair:
@@ -124,7 +125,7 @@ def choose_fold(
     target: Target, shape: tuple[int, int, int, int], outs: int, *, kernel: Pair, stride: Pair = (1, 1),
     pad: tuple[int, int, int, int] = (0, 0, 0, 0),
 ) -> Fold:
-    """The fold that should take least time, of an image [images, channels, height, width]; of equal ones that of the fewest steps.
+    """The fold that should take least time, of an image [images, channels, height, width].
 
     Raises VtaError if no part of any fits.
     """

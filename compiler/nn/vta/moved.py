@@ -106,7 +106,7 @@ class Moved2d(ABC):
     def _needs(self, chunk: tuple[int, int], sizes: Sizes) -> dict[str, int]:
         """Elements of a tile, as if no accumulator took the place of another."""
         own = self.stages + len(self.epilogue.elements)
-        return {"acc": prod(sizes) * own + sizes[1] * len(self.epilogue.vectors), "inp": self._loaded(chunk, sizes)}
+        return {"acc": prod(sizes) * own + sizes[1] * self.epilogue.channel_elements, "inp": self._loaded(chunk, sizes)}
 
 
 def padded_window(data: Tensor, pad: tuple[int, int], size: tuple[int, int], name: str) -> Tensor:

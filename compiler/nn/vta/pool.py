@@ -18,6 +18,7 @@ from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.reduce import Reducer, comm_reducer
 from vtakit.compiler.te.tensor import Tensor
+from vtakit.hw.isa.insns import Feature
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,7 +75,7 @@ class Pool2d:
     @cached_property
     def lifted(self) -> Lifted | None:
         """The products that bring the input to the accumulator, where loads cannot."""
-        if self.target.config.has_acc8 or self.weights is None:
+        if self.target.has(Feature.ACC_8BIT) or self.weights is None:
             return None
         images, blocks, _, _, batch, block = shape_of(self.data)
         rows, columns = ((count - 1) * step + size for count, step, size in zip(
@@ -152,7 +153,7 @@ class Pool2d:
     def _needs(self, sizes: Sizes) -> dict[str, int]:
         """Elements of a tile, as if no accumulator took the place of another."""
         values, window = prod(sizes), self._window_size(sizes)
-        own = values * (1 + len(self.epilogue.elements)) + sizes[1] * len(self.epilogue.vectors)
+        own = values * (1 + len(self.epilogue.elements)) + sizes[1] * self.epilogue.channel_elements
         if self.lifted is None:
             return {"acc": window + own}
         return {"acc": window * self.lifted.stages + own, "inp": window}

@@ -113,8 +113,8 @@ class TransposedConv2d:
         images, phases, outs, rows, columns, *_ = shape_of(self.sums)
         return Work(
             images=images, out_blocks=outs, rows=rows, columns=columns, in_blocks=shape_of(self.data)[1],
-            kernel_rows=self._taps[0], kernel_columns=self._taps[1], passes=1 + self.epilogue.passes,
-            tensors=len(self.epilogue.elements), vectors=len(self.epilogue.vectors), repeats=phases,
+            kernel_rows=self._taps[0], kernel_columns=self._taps[1], passes=self.tail.passes,
+            tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements, repeats=phases,
         )
 
     def schedule(self, s: Schedule, cut: Cut | None = None) -> None:
