@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 from math import prod
 
 from vtakit.compiler.codegen.vta.errors import VtaError
@@ -12,7 +13,7 @@ from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.blocking import even_sizes
 from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, Tail, made, shape_of
-from vtakit.compiler.nn.vta.lifted import Lifted
+from vtakit.compiler.nn.vta.lifted import WHOLE, Lifted
 from vtakit.compiler.nn.vta.tiles import Sizes, largest, tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
@@ -87,16 +88,19 @@ class Moved2d(ABC):
         self.lifted.schedule(s, out, inner, chunk)
 
     def _sizes(self) -> tuple[Sizes, tuple[int, int]]:
-        """The tile, and the taps at once: all of them, else some of the kernel's rows, else some taps of a row."""
+        """The tile, and the taps at once: all of them, else some of the kernel's rows, else some taps of a row.
+
+        Where no whole period of what is read alike fits, a part of one does.
+        """
         shape, taps = shape_of(self.result)[:4], self.lifted.taps
-        candidates = list(tiles(shape, self.lifted.together))
+        candidates = [list(tiles(shape, whole)) for whole in dict.fromkeys((self.lifted.together, WHOLE))]
         chunks = [(n, taps[1]) for n in reversed(even_sizes(taps[0]))] + [(1, n) for n in reversed(even_sizes(taps[1]))]
-        for chunk in chunks:
+        for chunk, some in product(chunks, candidates):
             try:
-                return largest(self.target, self.name, shape, candidates, partial(self._needs, chunk),
-                               partial(self._loaded, chunk)), chunk
+                needs, loaded = partial(self._needs, chunk), partial(self._loaded, chunk)
+                return largest(self.target, self.name, shape, some, needs, loaded), chunk
             except VtaError:
-                if chunk == chunks[-1]:
+                if chunk == chunks[-1] and some is candidates[-1]:
                     raise
         raise AssertionError("there is always a chunk")
 
