@@ -5,12 +5,12 @@ from functools import cached_property
 from math import prod
 
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import maximum, minimum
-from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, Tail, made, shape_of
+from vtakit.compiler.nn.vta.epilogue import made, shape_of
+from vtakit.compiler.nn.vta.layer import Layer, check_activations
 from vtakit.compiler.nn.vta.lifted import Lifted
-from vtakit.compiler.nn.vta.moved import check_tile, padded_window
+from vtakit.compiler.nn.vta.moved import padded_window
 from vtakit.compiler.nn.vta.tiles import Sizes, largest, tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
@@ -22,7 +22,7 @@ KINDS = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Binary2d:
+class Binary2d(Layer):
     """``add``, ``sub``, ``mul``, ``max`` or ``min`` of two tensors, then an epilogue, in any configuration.
 
     a, b    : inp type [images, blocks, height, width, batch, block]; a dimension of 1 is repeated along the other's
@@ -33,12 +33,10 @@ class Binary2d:
     Raises VtaError for shapes that do not fit together.
     """
 
-    target: Target
     a: Tensor
     b: Tensor
     weights: tuple[Tensor, Tensor]
     kind: str = "add"
-    epilogue: Epilogue = PLAIN
     name: str = "binary"
 
     def __post_init__(self) -> None:
@@ -46,7 +44,7 @@ class Binary2d:
         if self.kind not in KINDS:
             raise VtaError(f"{what}: the kind {self.kind!r} is none of {', '.join(KINDS)}")
         for tensor in (self.a, self.b):
-            check_tile(self.target, what, tensor)
+            check_activations(self.target, what, tensor)
         for have, other in zip(shape_of(self.a)[:4], shape_of(self.b)[:4], strict=True):
             if have != other and 1 not in (have, other):
                 raise VtaError(f"{what}: {self.a.name} has the shape {tuple(shape_of(self.a))} and {self.b.name} "
@@ -57,7 +55,7 @@ class Binary2d:
         return [max(sizes) for sizes in zip(shape_of(self.a), shape_of(self.b), strict=True)]
 
     @cached_property
-    def operands(self) -> tuple[Lifted, Lifted]:
+    def lifted(self) -> tuple[Lifted, Lifted]:
         """Both tensors as accumulators of their own shapes."""
         a = self._lifted(self.a, self.weights[0], f"{self.name}_a", negative=False)
         return a, self._lifted(self.b, self.weights[1], f"{self.name}_b", negative=self.kind == "sub")
@@ -76,43 +74,33 @@ class Binary2d:
         def value(n: Expr, g: Expr, *at: Expr) -> Expr:
             a, b = (
                 operand.accumulators[*[0 if size == 1 else i for i, size in zip((n, *at), operand.shape, strict=True)]]
-                for operand in self.operands
+                for operand in self.lifted
             )
             found: Expr = KINDS[self.kind](a, b)
             return found
         return made((images, 1, *rest), value, f"{self.name}_values")
 
-    @cached_property
-    def tail(self) -> Tail:
-        """The stages after them."""
-        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums)
-
     @property
-    def result(self) -> Tensor:
-        """What is stored."""
-        return self.tail.result
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """What it reads; what is there twice once."""
-        return *dict.fromkeys((self.a, self.b, *self.weights)), *self.epilogue.tensors
+    def operands(self) -> tuple[Tensor, ...]:
+        """What it reads beside what its epilogue reads."""
+        return self.a, self.b, *self.weights
 
     def schedule(self, s: Schedule) -> None:
         """Schedule its stages in a schedule that has them, with the largest tiles that fit. Raises VtaError if none fits."""
         shape = self._shape[:4]
         out, _, inner = self.tail.tile(s, largest(self.target, self.name, shape, list(tiles(shape)), self._needs, self._loaded))
-        for operand in self.operands:
+        for operand in self.lifted:
             operand.schedule(s, out, inner)
 
     def _parts(self, sizes: Sizes) -> tuple[int, int]:
         """Elements of either tensor for a tile."""
-        a, b = (prod(min(size, whole) for size, whole in zip(sizes, operand.shape, strict=False)) for operand in self.operands)
+        a, b = (prod(min(size, whole) for size, whole in zip(sizes, operand.shape, strict=False)) for operand in self.lifted)
         return a, b
 
     def _loaded(self, sizes: Sizes) -> int:
         return sum(self._parts(sizes))
 
     def _needs(self, sizes: Sizes) -> dict[str, int]:
-        lifted = sum(part * operand.stages for part, operand in zip(self._parts(sizes), self.operands, strict=True))
+        lifted = sum(part * operand.stages for part, operand in zip(self._parts(sizes), self.lifted, strict=True))
         values = prod(sizes) * (1 + len(self.epilogue.elements)) + sizes[1] * self.epilogue.channel_elements
         return {"acc": lifted + values, "inp": self._loaded(sizes), "wgt": 2}

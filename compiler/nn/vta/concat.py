@@ -5,19 +5,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import if_then_else
 from vtakit.compiler.nn.vta.conv2d import Conv2d
-from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, made, shape_of
-from vtakit.compiler.nn.vta.moved import check_tile
+from vtakit.compiler.nn.vta.epilogue import Tail, made, shape_of
+from vtakit.compiler.nn.vta.layer import Layer, check_activations
 from vtakit.compiler.nn.vta.sum_pool import SumPool2d
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Concat2d:
+class Concat2d(Layer):
     """The channels of several tensors, one tensor's after another's, with a scale for each if the epilogue has one.
 
     data    : inp type [images, blocks, height, width, batch, block], alike but in their blocks
@@ -27,10 +26,8 @@ class Concat2d:
     Raises VtaError for shapes that do not fit together.
     """
 
-    target: Target
     data: tuple[Tensor, ...]
     weights: Tensor
-    epilogue: Epilogue = PLAIN
     name: str = "concat"
 
     def __post_init__(self) -> None:
@@ -39,7 +36,7 @@ class Concat2d:
             raise VtaError(f"{what}: there is nothing to join: give at least one tensor")
         first = shape_of(self.data[0])
         for tensor in self.data:
-            check_tile(self.target, what, tensor)
+            check_activations(self.target, what, tensor)
             shape = shape_of(tensor)
             if shape[:1] + shape[2:] != first[:1] + first[2:]:
                 raise VtaError(f"{what}: {tensor.name} has {shape[0]} images of {shape[2]} x {shape[3]} pixels, but "
@@ -57,14 +54,19 @@ class Concat2d:
         return kind(target=self.target, data=self.joined, weights=self.weights, epilogue=self.epilogue, name=self.name)
 
     @property
-    def result(self) -> Tensor:
-        """What is stored."""
-        return self.layer.result
+    def sums(self) -> Tensor:
+        """The joined channels as accumulators."""
+        return self.layer.sums
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """What it reads."""
-        return *self.data, self.weights, *self.epilogue.tensors
+    def operands(self) -> tuple[Tensor, ...]:
+        """What it reads beside what its epilogue reads."""
+        return *self.data, self.weights
+
+    @cached_property
+    def tail(self) -> Tail:
+        """The stages after the sums, which are the layer's."""
+        return self.layer.tail
 
     def schedule(self, s: Schedule) -> None:
         """Schedule its stages in a schedule that has them. Raises VtaError if not even the smallest tile fits."""

@@ -45,9 +45,9 @@ class Lifted:
     together: tuple[int, int] = WHOLE
 
     def __post_init__(self) -> None:
-        if tuple(shape_of(self.weights)) != self.target.element("wgt"):
-            raise VtaError(f"{self.name}: weights are {tuple(shape_of(self.weights))}, but one element of this configuration is "
-                           f"{self.target.element('wgt')}")
+        if tuple(shape_of(self.weights)) != self.target.element("wgt") or str(self.weights.dtype) != self.target.dtype("wgt"):
+            raise VtaError(f"{self.name}: weights are {tuple(shape_of(self.weights))} of {self.weights.dtype}, but one element "
+                           f"of this configuration is {self.target.element('wgt')} of {self.target.dtype('wgt')}")
 
     @cached_property
     def products(self) -> Tensor:

@@ -1,36 +1,26 @@
 """Operators that only move or add up values of one tensor: sums over windows, pads, nearest resizing, concatenation."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import product
 from math import prod
 
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.blocking import even_sizes
-from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, Tail, made, shape_of
+from vtakit.compiler.nn.vta.epilogue import made, shape_of
+from vtakit.compiler.nn.vta.layer import Layer
 from vtakit.compiler.nn.vta.lifted import WHOLE, Lifted
 from vtakit.compiler.nn.vta.tiles import Sizes, largest, tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
 
-def check_tile(target: Target, what: str, data: Tensor) -> None:
-    """Raise VtaError unless a tensor is [images, blocks, height, width, batch, block] of a configuration's inputs."""
-    shape, element = shape_of(data), target.element("inp")
-    if len(shape) != 6 or tuple(shape[4:]) != element:
-        raise VtaError(f"{what}: {data.name} has the shape {tuple(shape)}, but activations of this configuration are "
-                       f"[images, blocks, height, width, {element[0]}, {element[1]}]")
-    if str(data.dtype) != target.dtype("inp"):
-        raise VtaError(f"{what}: {data.name} is of {data.dtype}, but activations of this configuration are {target.dtype('inp')}")
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Moved2d(ABC):
+class Moved2d(Layer):
     """What these operators share.
 
     data    : inp type [images, blocks, height, width, batch, block]
@@ -38,11 +28,8 @@ class Moved2d(ABC):
     result  : out type [images, blocks, rows, columns, batch, block]
     """
 
-    target: Target
     data: Tensor
     weights: Tensor
-    epilogue: Epilogue = PLAIN
-    name: str = "moved"
 
     @property
     @abstractmethod
@@ -63,20 +50,10 @@ class Moved2d(ABC):
         """Accumulators of each value up to the epilogue."""
         return self.lifted.stages
 
-    @cached_property
-    def tail(self) -> Tail:
-        """The stages after the sums."""
-        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums)
-
     @property
-    def result(self) -> Tensor:
-        """What is stored."""
-        return self.tail.result
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """What it reads."""
-        return self.data, self.weights, *self.epilogue.tensors
+    def operands(self) -> tuple[Tensor, ...]:
+        """What it reads beside what its epilogue reads."""
+        return self.data, self.weights
 
     def schedule(self, s: Schedule) -> None:
         """Schedule its stages in a schedule that has them, with the largest tiles that fit.

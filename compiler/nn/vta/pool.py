@@ -5,11 +5,11 @@ from functools import cached_property
 from math import prod
 
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, maximum
 from vtakit.compiler.ir.values import TRUE, const
-from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, Tail, made, shape_of, widened
+from vtakit.compiler.nn.vta.epilogue import made, shape_of, widened
+from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_window
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
 from vtakit.compiler.nn.vta.tiles import Sizes, largest, tiles
@@ -22,7 +22,7 @@ from vtakit.hw.isa.insns import Feature
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Pool2d:
+class Pool2d(Layer):
     """The greatest value or the sum over a window, then an epilogue; with a window of 1 x 1 an operator on each value.
 
     data    out type  [images, blocks, height, width, batch, block]
@@ -37,27 +37,21 @@ class Pool2d:
     Raises VtaError for shapes that do not fit together, and for such a configuration if there are no weights.
     """
 
-    target: Target
     data: Tensor
     kernel: tuple[int, int] = (1, 1)
     stride: tuple[int, int] = (1, 1)
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
     kind: str = "max"
     weights: Tensor | None = None
-    epilogue: Epilogue = PLAIN
     name: str = "pool"
 
     def __post_init__(self) -> None:
         what = f"pooling {self.name!r}"
-        _, _, height, width, *tile = shape_of(self.data)
-        if tuple(tile) != self.target.element("acc"):
-            raise VtaError(f"{what}: data end in {tuple(tile)}, but elements of this configuration are "
-                           f"{self.target.element('acc')}")
+        check_activations(self.target, what, self.data)
+        check_window(what, self.kernel, self.stride, self.pad)
+        _, _, height, width, *_ = shape_of(self.data)
         if self.kind not in ("max", "sum"):
             raise VtaError(f"{what}: the kind {self.kind!r} is neither 'max' nor 'sum'")
-        if min(*self.kernel, *self.stride) < 1 or min(self.pad) < 0:
-            raise VtaError(f"{what}: kernel {self.kernel} and stride {self.stride} must be at least 1, and pad {self.pad} "
-                           "at least 0")
         if min(self.out_height, self.out_width) < 1 or max(self.pad[:2]) >= self.kernel[0] or max(self.pad[2:]) >= self.kernel[1]:
             raise VtaError(f"{what}: the window of {self.kernel[0]} x {self.kernel[1]} pixels does not fit an image of "
                            f"{height} x {width} pixels with pads {self.pad}: each window must meet the image")
@@ -115,20 +109,10 @@ class Pool2d:
             return comm_reducer(maximum, lambda kind: const(least, kind), name="max")
         return comm_reducer(lambda a, b: a + b, lambda kind: const(0, kind), name="sum")
 
-    @cached_property
-    def tail(self) -> Tail:
-        """The stages after pooling."""
-        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums)
-
     @property
-    def result(self) -> Tensor:
-        """What is stored."""
-        return self.tail.result
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """What it reads."""
-        return self.data, *([] if self.lifted is None else [self.lifted.weights]), *self.epilogue.tensors
+    def operands(self) -> tuple[Tensor, ...]:
+        """What it reads beside what its epilogue reads."""
+        return self.data, *([] if self.lifted is None else [self.lifted.weights])
 
     def schedule(self, s: Schedule, sizes: Sizes | None = None) -> None:
         """Schedule its stages in a schedule that has them, with the largest tiles that fit if no sizes are given."""

@@ -7,8 +7,9 @@ from math import gcd
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.nn.vta.epilogue import shape_of
+from vtakit.compiler.nn.vta.layer import check_activations
 from vtakit.compiler.nn.vta.lifted import Lifted
-from vtakit.compiler.nn.vta.moved import Moved2d, check_tile, padded_window
+from vtakit.compiler.nn.vta.moved import Moved2d, padded_window
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,7 +29,7 @@ class Resize2d(Moved2d):
     name: str = "resize"
 
     def __post_init__(self) -> None:
-        check_tile(self.target, f"resize {self.name!r}", self.data)
+        check_activations(self.target, f"resize {self.name!r}", self.data)
         if min(self.rows, self.columns) < 1:
             raise VtaError(f"resize {self.name!r}: a result of {self.rows} x {self.columns} pixels has none: give at least 1 x 1")
 
