@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from math import gcd
 
 from vtakit.compiler.codegen.vta.actions import Action, Output, Requantised, Transfer
-from vtakit.compiler.codegen.vta.clear import clear_early
+from vtakit.compiler.codegen.vta.early import clear_early, load_early
 from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
 from vtakit.compiler.codegen.vta.forms import evaluate
 from vtakit.compiler.codegen.vta.overwrite import overwrite
@@ -76,7 +76,7 @@ class _Maker:
         out = Output(self.cfg, tracked)
         self._run(self.root, out)
         made = overwrite(out.steps, self.cfg) if self.target.has(Feature.OVERWRITE) else out.steps
-        steps, uops = load_kernels(with_tokens(clear_early(made), sizes | units), self.cfg.uop_depth)
+        steps, uops = load_kernels(with_tokens(load_early(clear_early(made)), sizes | units), self.cfg.uop_depth)
         steps.append(Step(Opcode.FINISH, {}, Stage.COMPUTE))
         return Program(
             config=self.cfg, insns=tuple([self._word(step) for step in steps]), uops=uops,

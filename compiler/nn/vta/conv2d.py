@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
@@ -100,27 +101,35 @@ class Conv2d:
             return if_then_else(all_of(*inside), read, const(0, self.data.dtype)) if inside else read
         return made((images, self.groups, ins, rows, columns, batch, block), value, f"{self.name}_window")
 
+    @property
+    def _blocks_first(self) -> bool:
+        """Whether accumulators lie block by block: REQUANT stores those of one block, and images may be as small as a vector."""
+        return self.epilogue.requantise is not None and self.epilogue.requantise.on_store and shape_of(self.data)[0] > 1
+
     @cached_property
     def sums(self) -> Tensor:
-        """The accumulators: [images, groups, out blocks, rows, columns, batch, block]."""
+        """The accumulators: [images, groups, out blocks, rows, columns, batch, block], or with `_blocks_first` images third."""
         images, _, _, _, batch, block = shape_of(self.data)
         outs, ins, kernel_rows, kernel_columns = shape_of(self.weights)[:4]
         per_group, acc = outs // self.groups, self.target.dtype("acc")
         c, k = reduce_axis((0, ins), "c"), reduce_axis((0, block), "k")
         dy, dx = reduce_axis((0, kernel_rows), "dy"), reduce_axis((0, kernel_columns), "dx")
         down, across = self.dilation
-        return made(
-            (images, self.groups, per_group, self.out_height, self.out_width, batch, block),
-            lambda n, g, o, y, x, b, j: reduce.sum(
-                self.window[n, g, c, y * self._row_step + dy * down, x * self.stride[1] + dx * across, b, k].astype(acc)
-                * self.weights[g * per_group + o, c, dy, dx, j, k].astype(acc), axis=[c, dy, dx, k],
-            ), f"{self.name}_sums",
-        )
+
+        def value(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Any:
+            if self._blocks_first:
+                n, o = o, n
+            read = self.window[n, g, c, y * self._row_step + dy * down, x * self.stride[1] + dx * across, b, k]
+            weight = self.weights[g * per_group + o, c, dy, dx, j, k]
+            return reduce.sum(read.astype(acc) * weight.astype(acc), axis=[c, dy, dx, k])
+        first, third = (per_group, images) if self._blocks_first else (images, per_group)
+        return made((first, self.groups, third, self.out_height, self.out_width, batch, block), value, f"{self.name}_sums")
 
     @cached_property
     def tail(self) -> Tail:
         """The stages after the sums."""
-        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums)
+        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums,
+                    blocks_first=self._blocks_first)
 
     @property
     def result(self) -> Tensor:

@@ -78,15 +78,10 @@ class Epilogue:
         return len(self.vectors) + (REQUANT_WORDS if self.requantise is not None else 0)
 
     @property
-    def steps(self) -> int:
-        """ALU passes over a tile, without those of `requantise`."""
-        own = self.bias, self.scale, self.shift, self.add, self.add_scale, self.low, self.high
-        return sum(part is not None for part in own)
-
-    @property
     def passes(self) -> int:
         """ALU passes over a tile."""
-        return self.steps + (self.requantise.passes if self.requantise is not None else 0)
+        own = self.bias, self.scale, self.shift, self.add, self.add_scale, self.low, self.high
+        return sum(part is not None for part in own) + (self.requantise.passes if self.requantise is not None else 0)
 
     def reference(self, target: Target, x: Ints, given: Mapping[Tensor, Ints]) -> Ints:
         """What it makes of accumulators [images, out blocks, rows, columns, batch, block]: the definition, in NumPy.
@@ -129,6 +124,7 @@ class Tail:
 
     sums   : acc type [images, groups, out blocks, rows, columns, batch, block]
     phases : (down, across) where the groups are phases: parts of one result that lie between each other
+    blocks_first : sums is [out blocks, groups, images, …], so that one REQUANT stores all images of a block
     """
 
     target: Target
@@ -136,15 +132,17 @@ class Tail:
     epilogue: Epilogue
     sums: Tensor
     phases: tuple[int, int] | None = None
+    blocks_first: bool = False
     widened: dict[Tensor, Tensor] = field(default_factory=dict)
 
-    @property
-    def _per_group(self) -> int:
-        return shape_of(self.sums)[2]
+    def _order(self, at: Sequence[Any]) -> tuple[Any, ...]:
+        """Dimensions of `sums` as those of its plain order, or the other way round."""
+        return (at[2], at[1], at[0], *at[3:]) if self.blocks_first else tuple(at)
 
     def _block(self, at: Sequence[Expr]) -> Expr:
         """The block of output channels of an accumulator."""
-        return at[1] * self._per_group + at[2] if self.phases is None else at[2]
+        per_group = self._order(shape_of(self.sums))[2]
+        return at[1] * per_group + at[2] if self.phases is None else at[2]
 
     @property
     def _on_store(self) -> bool:
@@ -179,8 +177,8 @@ class Tail:
                     f"{self.name}_{e.add.name}_scaled")
 
     def _value(self, *at: Expr) -> Expr:
-        n, g, _, y, x, b, k = at
-        block = self._block(at)
+        plain = n, g, _, y, x, b, k = self._order(at)
+        block = self._block(plain)
 
         def element(of: Any) -> Any:
             if self.phases is not None:
@@ -213,8 +211,8 @@ class Tail:
 
     def _stored(self, *at: Expr) -> Expr:
         """What is stored of an accumulator."""
+        value: Expr = self.finished(*self._order(at))
         requantise = self.epilogue.requantise
-        value: Expr = self.finished(*at)
         if requantise is not None and requantise.on_store:
             words = [requantise.parameters[self._block(at), word, at[-2], at[-1]] for word in range(REQUANT_WORDS)]
             value = requantised(self.target.config, value, words)
@@ -227,7 +225,7 @@ class Tail:
         With groups it is [images, groups, out blocks, …], which lies in memory as without them;
         with phases [images, out blocks, rows, phases down, columns, phases across, batch, block].
         """
-        shape = self.sums.shape
+        shape = self._order(self.sums.shape)
         if self.phases is not None:
             down, across = self.phases
             return made(
