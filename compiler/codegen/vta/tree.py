@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
 from vtakit.compiler.codegen.vta.forms import Guard, bent, guards, tangled
+from vtakit.compiler.codegen.vta.leaves import leaves
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
@@ -133,8 +134,15 @@ class _Reader:
                 leaf = leaf.body
             else:
                 break
-        if not isinstance(leaf, st.Store | st.Evaluate):
-            return None
+        found = leaves(leaf, loops + unrolled)
+        parts = [self._one(s, unrolled, loops, [*tests, *more], single) for more, single in found]
+        return Row(tuple(parts)) if len(parts) > 1 else parts[0] if parts else None
+
+    def _one(
+        self, s: Stmt, unrolled: list[tuple[Var, Expr]], loops: list[tuple[Var, Expr]], tests: list[Expr],
+        leaf: st.Store | st.Evaluate,
+    ) -> Node:
+        """The nest of one statement within the loops of `s`."""
         loops = unrolled + loops
         inner = [var for var, _ in loops]
         try:

@@ -140,7 +140,7 @@ def test_no_blocking_fits():
     with raises(VtaError, "no part of the operator fits: 3 elements are more than the 2 of the acc scratchpad; enlarge it"):
         layer.schedule(te.create_schedule(layer.result.op))
     pool = Pool2d(target=target, data=data, kernel=(2, 2))
-    with raises(VtaError, "pool: the 5 accumulators of one value and its window do not fit the 2 of the scratchpad; enlarge it"):
+    with raises(VtaError, "pool: the 5 elements of its smallest tile do not fit the 2 of the acc scratchpad; enlarge it"):
         pool.schedule(te.create_schedule(pool.result.op))
 
 
