@@ -5,7 +5,8 @@
 
 A mnemonic is the opcode's name, with the value of its listed field (memory type, ALU operation) after a dot. Fields go by
 the names of `hw.isa.insns`; absent ones are 0, flags are bare words, `@name` counts from a buffer. `.word 0x…` is 128
-bits as they are. In a program file's text, before the instructions: `.isa`, `.config`, `.buffer`, `.data`, `.uop`.
+bits as they are. In a program file's text, before the instructions: `.isa`, `.config`, `.buffer`, `.data`, `.uop`; `.part NAME`
+begins a part, which lasts until the next.
 """
 
 import json
@@ -16,7 +17,7 @@ from vtakit.hw.isa.config import INSN_BITS, NAMED, VTAConfig
 from vtakit.hw.isa.errors import AsmError, ConfigError, EncodingError, ProgramError, one_of
 from vtakit.hw.isa.formats import Field, Kind
 from vtakit.hw.isa.insns import BY_NAME, FORMATS, ISA_VERSION, MEMORIES, OPCODE, REQUANT_WORDS, AluOp, MemType, Opcode
-from vtakit.hw.isa.program import Buffer, BufferKind, Program, Relocation, dotted
+from vtakit.hw.isa.program import Buffer, BufferKind, Part, Program, Relocation, dotted
 
 _DATA_BYTES_A_LINE = 32
 
@@ -172,10 +173,14 @@ def disasm_program(program: Program, *, comments: bool = True) -> str:
             fields = " ".join(f"{key}={value}" for key, value in values.items())
             lines.append(f".uop {fields}" + (f"  ; {index}" if comments else ""))
     symbols = {entry.insn: entry.symbol for entry in program.relocations}
+    starts = list(zip(program.parts, [0, *(part.end for part in program.parts)], strict=False))
     for index, word in enumerate(program.insns):
+        while starts and starts[0][1] == index:
+            lines.append(f".part {starts.pop(0)[0].name}")
         if comments and index % 16 == 0:
             lines.append(f"; instruction {index}")
         lines.append(disasm(word, program.config, symbol=symbols.get(index), comment=comments))
+    lines += [f".part {part.name}" for part, _ in starts]  # those without instructions behind the last
     return "\n".join(lines) + "\n"
 
 
@@ -214,6 +219,7 @@ class _Reader:
         self._uops: list[int] = []
         self._insns: list[int] = []
         self._relocations: list[Relocation] = []
+        self._parts: list[tuple[str, int]] = []  # name and first instruction
 
     def line(self, words: list[str], line: str) -> None:
         directives = {
@@ -224,8 +230,14 @@ class _Reader:
             if self._insns:
                 raise AsmError(f"{words[0]} must stand before the first instruction")
             directives[words[0]](words[1:], line)
+        elif words[0] == ".part":
+            if len(words) != 2:
+                raise AsmError(".part takes a name without spaces")
+            if self._insns and not self._parts:
+                raise AsmError("the first .part must stand before the first instruction")
+            self._parts.append((words[1], len(self._insns)))
         elif words[0].startswith(".") and words[0] != ".word":
-            raise AsmError(f"unknown directive {words[0][:40]!r}; {one_of([*directives, '.word'], words[0][:40])}")
+            raise AsmError(f"unknown directive {words[0][:40]!r}; {one_of([*directives, '.part', '.word'], words[0][:40])}")
         else:
             word, symbol = _instruction(words, self._config)
             if symbol is not None:
@@ -283,10 +295,11 @@ class _Reader:
         self._uops.append(encode_uop(self._config, **values))
 
     def program(self) -> Program:
+        ends = [*(first for _, first in self._parts[1:]), len(self._insns)]
         return Program(
             config=self._config, insns=tuple(self._insns), uops=tuple(self._uops), relocations=tuple(self._relocations),
             isa_version=self._isa, buffers=tuple(
                 Buffer(name=name, kind=kind, size_bytes=size, data=bytes(self._data[name]) if name in self._data else None)
                 for name, (kind, size) in self._buffers.items()
-            ),
+            ), parts=tuple(Part(name, end) for (name, _), end in zip(self._parts, ends, strict=False)),
         )

@@ -23,7 +23,7 @@ def clear_early(steps: list[Step]) -> list[Step]:
                 size = step.accesses[0].elements.stop - step.accesses[0].elements.start
                 first = step.accesses[0].elements.start
                 fields = {"memory_type": int(MemType.ACC), "sram_base": first, "x_size": size, "y_pad_0": 1}
-                moved.setdefault(to, []).append(Step(Opcode.LOAD, fields, Stage.COMPUTE, step.accesses))
+                moved.setdefault(to, []).append(Step(Opcode.LOAD, fields, Stage.COMPUTE, step.accesses, part=step.part))
                 gone.add(at)
     return [s for at, step in enumerate(steps) for s in (*moved.get(at, ()), *([step] if at not in gone else []))]
 
