@@ -4,9 +4,8 @@
     alu.shr use_imm imm=-3 uop_bgn=5 uop_end=6 iter_out=1 iter_in=8 dst_in=1 src_in=1
 
 A mnemonic is the opcode's name, with the value of its listed field (memory type, ALU operation) after a dot. Fields go by
-the names of `hw.isa.insns`; absent ones are 0, flags are bare words, `@name` counts from a buffer. `.word 0x…` is 128
-bits as they are. In a program file's text, before the instructions: `.isa`, `.config`, `.buffer`, `.data`, `.uop`; `.part NAME`
-begins a part, which lasts until the next.
+the names of `hw.isa.insns`; absent ones are 0, flags are bare words, `@name` counts from a buffer. `.word 0x…` is 128 bits as
+they are. In a program's text, before the instructions: `.isa`, `.config`, `.buffer`, `.data`, `.uop`; where a part begins: `.part`.
 """
 
 import json
@@ -161,10 +160,8 @@ def disasm_program(program: Program, *, comments: bool = True) -> str:
     for buffer in program.buffers:
         lines.append(f".buffer {buffer.name} {buffer.kind} {buffer.size_bytes}")
         if buffer.data is not None:
-            hexes = buffer.data.hex()
-            step = 2 * _DATA_BYTES_A_LINE
-            parts = [hexes[at : at + step] for at in range(0, len(hexes), step)] or [""]
-            lines += [f".data {buffer.name} {part}".rstrip() for part in parts]
+            for at in range(0, max(len(buffer.data), 1), _DATA_BYTES_A_LINE):
+                lines.append(f".data {buffer.name} {buffer.data[at : at + _DATA_BYTES_A_LINE].hex()}".rstrip())
     for index, word in enumerate(program.uops):
         values = decode_uop(program.config, word)
         if encode_uop(program.config, **values) != word:
@@ -173,14 +170,13 @@ def disasm_program(program: Program, *, comments: bool = True) -> str:
             fields = " ".join(f"{key}={value}" for key, value in values.items())
             lines.append(f".uop {fields}" + (f"  ; {index}" if comments else ""))
     symbols = {entry.insn: entry.symbol for entry in program.relocations}
-    starts = list(zip(program.parts, [0, *(part.end for part in program.parts)], strict=False))
+    firsts = [0, *(part.end for part in program.parts)]
     for index, word in enumerate(program.insns):
-        while starts and starts[0][1] == index:
-            lines.append(f".part {starts.pop(0)[0].name}")
+        lines += [f".part {part.name}" for part, first in zip(program.parts, firsts, strict=False) if first == index]
         if comments and index % 16 == 0:
             lines.append(f"; instruction {index}")
         lines.append(disasm(word, program.config, symbol=symbols.get(index), comment=comments))
-    lines += [f".part {part.name}" for part, _ in starts]  # those without instructions behind the last
+    lines += [f".part {part.name}" for part, first in zip(program.parts, firsts, strict=False) if first == len(program.insns)]
     return "\n".join(lines) + "\n"
 
 
@@ -222,10 +218,8 @@ class _Reader:
         self._parts: list[tuple[str, int]] = []  # name and first instruction
 
     def line(self, words: list[str], line: str) -> None:
-        directives = {
-            ".isa": self._isa_line, ".config": self._config_line, ".buffer": self._buffer_line,
-            ".data": self._data_line, ".uop": self._uop_line,
-        }
+        directives = {".isa": self._isa_line, ".config": self._config_line, ".buffer": self._buffer_line,
+                      ".data": self._data_line, ".uop": self._uop_line}
         if words[0] in directives:
             if self._insns:
                 raise AsmError(f"{words[0]} must stand before the first instruction")
