@@ -1,6 +1,6 @@
 """The one call of every simulator: a program and DRAM in, the same `Result` out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from inspect import Parameter, signature
@@ -39,7 +39,12 @@ class Result:
 
 
 class Device(Protocol):
-    """What a simulator's module offers."""
+    """What a simulator's module offers.
+
+    OPTIONS   the names of the options that `simulate` takes
+    """
+
+    OPTIONS: tuple[str, ...]
 
     def features(self, cfg: VTAConfig) -> Feature:
         """The abilities beyond the smallest device that it has."""
@@ -63,21 +68,25 @@ def run_image(
 
     config   a VTAConfig, a name, a mapping of LOG_… keys or the path of a JSON file of them
     device   "fsim", or "rtl", the hardware in Verilator
-    options  of the device: see `vtakit.sim.fsim.simulate` and `vtakit.sim.rtl.simulate`
+    options  of the device: see `vtakit.sim.fsim.simulate` and `vtakit.sim.rtl.surroundings`
 
     Raises `ProgramFault` for whatever the instruction set forbids, `VtakitError` for a wrong argument.
     """
     module = find_device(device)
-    check_options(device, module.simulate, options)
+    check_options(device, module.OPTIONS, options)
     return module.simulate(
         load_config(config), bytearray(as_bytes("dram", dram)),
         integer("insn_addr", insn_addr), integer("insn_count", insn_count), **options,
     )
 
 
-def check_options(device: str, function: Callable[..., object], options: Mapping[str, object]) -> None:
-    """Refuse options that are no keyword-only parameters of the function that takes a device's."""
-    known = [name for name, p in signature(function).parameters.items() if p.kind is Parameter.KEYWORD_ONLY]
+def keywords(function: Callable[..., object]) -> tuple[str, ...]:
+    """The names of a function's keyword-only parameters."""
+    return tuple([name for name, p in signature(function).parameters.items() if p.kind is Parameter.KEYWORD_ONLY])
+
+
+def check_options(device: str, known: Sequence[str], options: Mapping[str, object]) -> None:
+    """Refuse options that a device does not know."""
     for name in options:
         if name not in known:
             raise VtakitError(f"device {device!r} has no option {name!r}; {one_of(known, name)}")

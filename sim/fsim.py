@@ -15,7 +15,7 @@ from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.hw.isa.insns import MEMORIES, Feature, MemType
 from vtakit.hw.isa.regs import BASE_ALIGN_BYTES, DRAM_ADDRESS_BITS, device_features
 from vtakit.sim import plain
-from vtakit.sim.api import Result, integer
+from vtakit.sim.api import Result, integer, keywords
 from vtakit.sim.decode import Decoded, Memories, program_bytes
 from vtakit.sim.order import execution_order
 
@@ -50,6 +50,9 @@ def simulate(
     decoded = Decoded(cfg, bytes(program_bytes(dram, insn_addr, insn_count)))
     acc = execute(decoded, dram, memories, order=order, path=path)
     return Result(dram=bytes(dram), acc=acc, counters=decoded.transfer_counters())
+
+
+OPTIONS = keywords(simulate)
 
 
 def execute(

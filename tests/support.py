@@ -17,7 +17,7 @@ from vtakit.hw.isa.codec import encode
 from vtakit.hw.isa.config import NAMED, VTAConfig
 from vtakit.hw.isa.formats import Field, Format, Kind, Placed
 from vtakit.hw.isa.insns import FORMATS, OPCODE, TRANSFERS, Opcode
-from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation
+from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Part, Program, Relocation
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -147,7 +147,11 @@ def programs(draw: st.DrawFn) -> Program:
         if op in TRANSFERS and draw(st.booleans()):
             relocations.append(Relocation(index, draw(st.sampled_from([UOPS, *(buffer.name for buffer in some)]))))
     uops = draw(st.lists(st.integers(0, (1 << 32) - 1), max_size=4))
-    return Program(config=cfg, insns=tuple(insns), uops=tuple(uops), buffers=tuple(some), relocations=tuple(relocations))
+    names = draw(st.lists(st.from_regex(r"[!-:<-~äλ]{1,12}", fullmatch=True), max_size=3, unique=True))
+    ends = sorted(draw(st.lists(st.integers(0, len(insns)), min_size=len(names), max_size=len(names))))
+    parts = [Part(name, end) for name, end in zip(names, [*ends[:-1], len(insns)], strict=False)]
+    return Program(config=cfg, insns=tuple(insns), uops=tuple(uops), buffers=tuple(some), relocations=tuple(relocations),
+                   parts=tuple(parts))
 
 
 def flag_names(fields: tuple[Field, ...]) -> list[str]:

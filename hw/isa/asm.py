@@ -4,8 +4,8 @@
     alu.shr use_imm imm=-3 uop_bgn=5 uop_end=6 iter_out=1 iter_in=8 dst_in=1 src_in=1
 
 A mnemonic is the opcode's name, with the value of its listed field (memory type, ALU operation) after a dot. Fields go by
-the names of `hw.isa.insns`; absent ones are 0, flags are bare words, `@name` counts from a buffer. `.word 0x…` is 128
-bits as they are. In a program file's text, before the instructions: `.isa`, `.config`, `.buffer`, `.data`, `.uop`.
+the names of `hw.isa.insns`; absent ones are 0, flags are bare words, `@name` counts from a buffer. `.word 0x…` is 128 bits as
+they are. In a program's text, before the instructions: `.isa`, `.config`, `.buffer`, `.data`, `.uop`; where a part begins: `.part`.
 """
 
 import json
@@ -16,7 +16,7 @@ from vtakit.hw.isa.config import INSN_BITS, NAMED, VTAConfig
 from vtakit.hw.isa.errors import AsmError, ConfigError, EncodingError, ProgramError, one_of
 from vtakit.hw.isa.formats import Field, Kind
 from vtakit.hw.isa.insns import BY_NAME, FORMATS, ISA_VERSION, MEMORIES, OPCODE, REQUANT_WORDS, AluOp, MemType, Opcode
-from vtakit.hw.isa.program import Buffer, BufferKind, Program, Relocation, dotted
+from vtakit.hw.isa.program import Buffer, BufferKind, Part, Program, Relocation, dotted
 
 _DATA_BYTES_A_LINE = 32
 
@@ -160,10 +160,8 @@ def disasm_program(program: Program, *, comments: bool = True) -> str:
     for buffer in program.buffers:
         lines.append(f".buffer {buffer.name} {buffer.kind} {buffer.size_bytes}")
         if buffer.data is not None:
-            hexes = buffer.data.hex()
-            step = 2 * _DATA_BYTES_A_LINE
-            parts = [hexes[at : at + step] for at in range(0, len(hexes), step)] or [""]
-            lines += [f".data {buffer.name} {part}".rstrip() for part in parts]
+            for at in range(0, max(len(buffer.data), 1), _DATA_BYTES_A_LINE):
+                lines.append(f".data {buffer.name} {buffer.data[at : at + _DATA_BYTES_A_LINE].hex()}".rstrip())
     for index, word in enumerate(program.uops):
         values = decode_uop(program.config, word)
         if encode_uop(program.config, **values) != word:
@@ -172,10 +170,13 @@ def disasm_program(program: Program, *, comments: bool = True) -> str:
             fields = " ".join(f"{key}={value}" for key, value in values.items())
             lines.append(f".uop {fields}" + (f"  ; {index}" if comments else ""))
     symbols = {entry.insn: entry.symbol for entry in program.relocations}
+    firsts = [0, *(part.end for part in program.parts)]
     for index, word in enumerate(program.insns):
+        lines += [f".part {part.name}" for part, first in zip(program.parts, firsts, strict=False) if first == index]
         if comments and index % 16 == 0:
             lines.append(f"; instruction {index}")
         lines.append(disasm(word, program.config, symbol=symbols.get(index), comment=comments))
+    lines += [f".part {part.name}" for part, first in zip(program.parts, firsts, strict=False) if first == len(program.insns)]
     return "\n".join(lines) + "\n"
 
 
@@ -214,18 +215,23 @@ class _Reader:
         self._uops: list[int] = []
         self._insns: list[int] = []
         self._relocations: list[Relocation] = []
+        self._parts: list[tuple[str, int]] = []  # name and first instruction
 
     def line(self, words: list[str], line: str) -> None:
-        directives = {
-            ".isa": self._isa_line, ".config": self._config_line, ".buffer": self._buffer_line,
-            ".data": self._data_line, ".uop": self._uop_line,
-        }
+        directives = {".isa": self._isa_line, ".config": self._config_line, ".buffer": self._buffer_line,
+                      ".data": self._data_line, ".uop": self._uop_line}
         if words[0] in directives:
             if self._insns:
                 raise AsmError(f"{words[0]} must stand before the first instruction")
             directives[words[0]](words[1:], line)
+        elif words[0] == ".part":
+            if len(words) != 2:
+                raise AsmError(".part takes a name without spaces")
+            if self._insns and not self._parts:
+                raise AsmError("the first .part must stand before the first instruction")
+            self._parts.append((words[1], len(self._insns)))
         elif words[0].startswith(".") and words[0] != ".word":
-            raise AsmError(f"unknown directive {words[0][:40]!r}; {one_of([*directives, '.word'], words[0][:40])}")
+            raise AsmError(f"unknown directive {words[0][:40]!r}; {one_of([*directives, '.part', '.word'], words[0][:40])}")
         else:
             word, symbol = _instruction(words, self._config)
             if symbol is not None:
@@ -283,10 +289,11 @@ class _Reader:
         self._uops.append(encode_uop(self._config, **values))
 
     def program(self) -> Program:
+        ends = [*(first for _, first in self._parts[1:]), len(self._insns)]
         return Program(
             config=self._config, insns=tuple(self._insns), uops=tuple(self._uops), relocations=tuple(self._relocations),
             isa_version=self._isa, buffers=tuple(
                 Buffer(name=name, kind=kind, size_bytes=size, data=bytes(self._data[name]) if name in self._data else None)
                 for name, (kind, size) in self._buffers.items()
-            ),
+            ), parts=tuple(Part(name, end) for (name, _), end in zip(self._parts, ends, strict=False)),
         )

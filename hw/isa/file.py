@@ -2,7 +2,8 @@
 
     8 bytes  magic, made so that a text-mode transfer breaks it
     u32      file version · u32 header bytes · u64 payload bytes      (little-endian)
-    header   JSON: isa, features, config, insns, uops, relocations (counts), buffers [{name, kind, size, data}]
+    header   JSON: isa, features, config, insns, uops, relocations (counts), buffers [{name, kind, size, data}], parts
+              [{name, end}] if there are any
     payload  instructions, micro-ops, relocations (u32 instruction, u32 symbol; symbol 0 is the micro-ops, 1 the first
              buffer …), then the data of each buffer whose `data` is true
     32 bytes SHA-256 of everything before
@@ -22,7 +23,7 @@ from vtakit.hw.isa.codec import from_bytes, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.errors import ProgramError, VtakitError
 from vtakit.hw.isa.insns import ALL_FEATURES, ISA_VERSION
-from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation
+from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Part, Program, Relocation
 
 MAGIC = b"\x89VTA\r\n\x1a\n"
 FILE_VERSION = 1
@@ -34,7 +35,7 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 def dump(program: Program) -> bytes:
     """The bytes of a program file."""
     symbols = [UOPS, *(buffer.name for buffer in program.buffers)]
-    header = {
+    header: dict[str, Any] = {
         "isa": list(program.isa_version),
         "features": int(program.features),
         "config": program.config.to_dict(),
@@ -45,6 +46,8 @@ def dump(program: Program) -> bytes:
             {"name": b.name, "kind": b.kind.value, "size": b.size_bytes, "data": b.data is not None} for b in program.buffers
         ],
     }
+    if program.parts:
+        header["parts"] = [{"name": part.name, "end": part.end} for part in program.parts]
     head = json.dumps(header, separators=(",", ":")).encode()
     payload = b"".join([
         to_bytes(program.insns),
@@ -116,6 +119,7 @@ def _build(header: dict[str, Any], payload: memoryview) -> Program:
     program = Program(
         config=VTAConfig.from_dict(header["config"]), insns=insns, uops=uops, buffers=buffers, isa_version=(major, minor),
         relocations=tuple(Relocation(insn, symbols[symbol]) for insn, symbol in pairs),
+        parts=tuple(Part(str(part["name"]), int(part["end"])) for part in header.get("parts", ())),
     )
     if int(header["features"]) != program.features:
         stated, needed = int(header["features"]), int(program.features)

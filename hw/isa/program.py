@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import reduce
+from itertools import pairwise
 from operator import or_
 
 from vtakit.hw.isa.codec import Insn, decode, to_bytes
@@ -59,6 +60,21 @@ class Relocation:
     symbol: str
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some instructions that belong together, such as a network's layer, for reports: those behind the part before.
+
+    end   number of the instruction after its last
+    """
+
+    name: str
+    end: int
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.name.isprintable() or any(c.isspace() or c == ";" for c in self.name):
+            raise ProgramError(f"the name of a part must be printable letters without spaces and ';', not {self.name!r:.40}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
     """A linked program: DRAM before the run, and where its parts lie, in bytes."""
@@ -73,7 +89,10 @@ class Image:
 class Program:
     """Instructions with everything needed to place them in memory; see `hw.isa.file` for its file format.
 
-    Raises `ProgramError` if a relocation names no LOAD, STORE or buffer, or if two buffers have one name.
+    parts   which instructions belong together, if that is known
+
+    Raises `ProgramError` if a relocation names no LOAD, STORE or buffer, if two buffers or parts have one name, or if parts
+    do not follow each other up to the last instruction.
     """
 
     config: VTAConfig
@@ -82,9 +101,10 @@ class Program:
     buffers: tuple[Buffer, ...] = ()
     relocations: tuple[Relocation, ...] = ()
     isa_version: tuple[int, int] = ISA_VERSION
+    parts: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("insns", "uops", "buffers", "relocations"):
+        for name in ("insns", "uops", "buffers", "relocations", "parts"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for what, words, bits in (("instruction", self.insns, INSN_BITS), ("micro-op", self.uops, UOP_BITS)):
             for index, word in enumerate(words):
@@ -107,6 +127,7 @@ class Program:
             seen.add(entry.insn)
             self._relocatable(entry)
         object.__setattr__(self, "relocations", tuple(sorted(self.relocations)))
+        self._check_parts()
 
     @property
     def features(self) -> Feature:
@@ -170,6 +191,14 @@ class Program:
             dram[addresses[name] : addresses[name] + len(data)] = data
         insn_addr = addresses.pop("")
         return Image(dram=dram, insn_addr=insn_addr, insn_count=len(self.insns), addresses=addresses)
+
+    def _check_parts(self) -> None:
+        if len({part.name for part in self.parts}) < len(self.parts):
+            raise ProgramError(f"two parts have one name: {', '.join(part.name for part in self.parts)}")
+        ends = [0, *(part.end for part in self.parts)]
+        if self.parts and (any(a > b for a, b in pairwise(ends)) or ends[-1] != len(self.insns)):
+            raise ProgramError(f"the parts of a program of {len(self.insns)} instructions must end in order, the last at "
+                               f"{len(self.insns)}: {', '.join(f'{part.name} {part.end}' for part in self.parts)}")
 
     def _relocatable(self, entry: Relocation) -> Insn:
         """The LOAD or STORE that a relocation names."""

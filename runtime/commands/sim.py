@@ -26,10 +26,14 @@ from vtakit.hw.isa.program import Program
 from vtakit.hw.params import CoreParams
 from vtakit.runtime.commands._arguments import add_program, check_outputs, number, read_program
 
-_OPTIONS = (  # of the devices
-    "order", "path", "bus_bits", "latency", "outstanding", "bandwidth", "stall", "seed", "read_error", "write_error",
-    "max_cycles", "wave",
-)
+_NUMBERS = {  # options of device rtl
+    "bus_bits": "width of the AXI bus (64)", "latency": "cycles of memory latency (40)",
+    "outstanding": "bursts in flight (16)", "bandwidth": "percent of a beat a cycle (100)",
+    "stall": "percent of cycles in which a channel stalls (0)", "seed": "of the stalls (0)",
+    "read_error": "byte of DRAM whose reads fail (none)", "write_error": "byte of DRAM whose writes fail (none)",
+    "max_cycles": "a longer run is an error (1,000,000,000)",
+}
+_OPTIONS = ("order", "path", "wave", *_NUMBERS)  # of the devices
 _TABLE = "table"  # what --report takes beside files
 
 
@@ -40,14 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--order", type=_order, metavar="ORDER",
                         help="fsim: interleaving of the stages: program (default), eager, lazy, or a number as a seed")
     parser.add_argument("--path", help="fsim: auto (default), compiled, or plain, the slow definition")
-    for name, what in {
-        "bus-bits": "width of the AXI bus (64)", "latency": "cycles of memory latency (40)",
-        "outstanding": "bursts in flight (16)", "bandwidth": "percent of a beat a cycle (100)",
-        "stall": "percent of cycles in which a channel stalls (0)", "seed": "of the stalls (0)",
-        "read-error": "byte of DRAM whose reads fail (none)", "write-error": "byte of DRAM whose writes fail (none)",
-        "max-cycles": "a longer run is an error (1,000,000,000)",
-    }.items():
-        parser.add_argument(f"--{name}", type=number, metavar="N", help=f"rtl: {what}")
+    for name, what in _NUMBERS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=number, metavar="N", help=f"rtl: {what}")
     parser.add_argument("--wave", type=Path, metavar="FILE", help="rtl: write all signals to a .vcd or .fst file")
     parser.add_argument("--trace", type=Path, metavar="TRACE.json",
                         help="rtl: write a timeline of the stages, for ui.perfetto.dev or chrome://tracing")

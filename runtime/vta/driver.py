@@ -118,7 +118,8 @@ def connect(device: str = "fsim", config: ConfigLike = "default", **options: Any
 
     device    "fsim", or "rtl", the hardware in Verilator
     config    a VTAConfig, a name, a mapping of LOG_… keys or the path of a JSON file of them
-    options   of the device: see `open_device` of `vtakit.runtime.vta.fsim` and `vtakit.runtime.vta.rtl`
+    options   of the device: see `open_device` of `vtakit.runtime.vta.fsim` and `vtakit.runtime.vta.rtl`, and
+              `vtakit.sim.rtl.surroundings`
 
     Raises `VtakitError` for an unknown device, configuration or option, and what keeps the device from being opened.
     """

@@ -7,6 +7,7 @@ from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES
 from vtakit.hw.isa.regs import device_features
 from vtakit.runtime.vta.device import Device, Ending
+from vtakit.sim.api import keywords
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fsim import execute
@@ -71,6 +72,9 @@ def open_device(
     max_steps      micro-op steps of a program: one that has more is refused; a processor runs some ten million a second
     """
     return Fsim(config, simulated_memory(memory_bytes), order, path, max_steps)
+
+
+OPTIONS = keywords(open_device)
 
 
 def simulated_memory(memory_bytes: int) -> bytearray:

@@ -8,7 +8,7 @@ from vtakit.hw.isa.errors import VtakitError, needs, one_of
 from vtakit.runtime.vta.device import Device
 from vtakit.sim.api import ConfigLike, check_options
 
-# Modules with a function `open_device(config, *, …) -> Device`.
+# Modules with a function `open_device(config, **options) -> Device`, and the names of those as `OPTIONS`.
 DEVICES = {"fsim": "vtakit.runtime.vta.fsim", "rtl": "vtakit.runtime.vta.rtl"}
 
 
@@ -21,6 +21,6 @@ def open_device(name: str, config: ConfigLike, **options: Any) -> Device:
         raise VtakitError(f"unknown device {name!r}; {one_of(DEVICES, str(name))}")
     with needs(f"device {name!r}", "sim"):
         module = import_module(DEVICES[name])
-    check_options(name, module.open_device, options)
+    check_options(name, module.OPTIONS, options)
     device: Device = module.open_device(load_config(config), **options)
     return device

@@ -3,15 +3,19 @@
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.params import CoreParams
 from vtakit.runtime.vta.device import Device, Ending
 from vtakit.runtime.vta.fsim import simulated_memory
 from vtakit.runtime.vta.registers import RegisterDevice
+from vtakit.sim.api import keywords
 from vtakit.sim.faults import DeviceError
+from vtakit.sim.rtl import surroundings
 from vtakit.sim.rtl.build import library
-from vtakit.sim.rtl.model import NOWHERE, SLICE_CYCLES, Kind, Model, Op, Surroundings
+from vtakit.sim.rtl.model import SLICE_CYCLES, Kind, Model, Op
+from vtakit.sim.rtl.surroundings import Surroundings
 
 _FOR_EVER = 2**62  # cycles: waits have bounds of their own
 _ACCESS_CYCLES = 20_000_000  # that an access may take; with channels that stall most of the time one takes thousands
@@ -112,32 +116,17 @@ class Rtl(RegisterDevice):
         return replace(ending, counters={**ending.counters, **beats}, trace=trace)
 
 
-def open_device(
-    config: VTAConfig,
-    *,
-    memory_bytes: int = 1 << 26,
-    bus_bits: int = 64,
-    latency: int = 40,
-    outstanding: int = 16,
-    bandwidth: int = 100,
-    stall: int = 0,
-    seed: int = 0,
-    read_error: int = NOWHERE,
-    write_error: int = NOWHERE,
-    max_cycles: int = 1_000_000_000,
-    trace: bool = False,
-) -> Device:
+def open_device(config: VTAConfig, *, memory_bytes: int = 1 << 26, bus_bits: int = 64, **around: Any) -> Device:
     """The RTL of a configuration; its options are those after `config`.
 
     memory_bytes   of its DRAM
-    bus_bits … write_error   as in `vtakit.sim.rtl.simulate`
-    max_cycles     that a program may take, and a reset
-    trace          keep what each stage did in every cycle of the last program
+    bus_bits       width of the AXI4 bus: 64, 128, 256 or 512
+    around         the fields of `vtakit.sim.rtl.surroundings.Surroundings` but `wave`; a trace is that of the last program
     """
-    around = Surroundings(
-        latency=latency, outstanding=outstanding, bandwidth=bandwidth, stall=stall, seed=seed, read_error=read_error,
-        write_error=write_error, max_cycles=max_cycles, trace=trace,
-    )
+    system = Surroundings(**around)
     dram = simulated_memory(memory_bytes)
-    model = Model(library(CoreParams(cfg=config, bus_bits=bus_bits)), dram, replace(around, max_cycles=_FOR_EVER))
-    return Rtl(RtlPort(model, dram, max_cycles), config, bandwidth, trace)
+    model = Model(library(CoreParams(cfg=config, bus_bits=bus_bits)), dram, replace(system, max_cycles=_FOR_EVER))
+    return Rtl(RtlPort(model, dram, system.max_cycles), config, system.bandwidth, system.trace)
+
+
+OPTIONS = (*keywords(open_device), *(name for name in surroundings.OPTIONS if name != "wave"))

@@ -1,22 +1,22 @@
 """The RTL in Verilator: device "rtl". The library is built when a configuration is first run, and kept."""
 
 from collections.abc import Mapping
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.regs import COUNTERS, mask_of
 from vtakit.hw.params import CoreParams
-from vtakit.sim.api import Result, integer
+from vtakit.sim.api import Result, integer, keywords
 from vtakit.sim.decode import Decoded, Memories, program_bytes
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fsim import bases_of, window_of
+from vtakit.sim.rtl import surroundings
 from vtakit.sim.rtl.host import command, program_settings, read_register, session, until_idle
-from vtakit.sim.rtl.model import NOWHERE, Surroundings
+from vtakit.sim.rtl.surroundings import Surroundings
 
 
 def features(cfg: VTAConfig) -> Feature:
@@ -33,38 +33,19 @@ def simulate(
     bases: Mapping[str, int] | None = None,
     window: tuple[int, int] | None = None,
     bus_bits: int = 64,
-    latency: int = 40,
-    outstanding: int = 16,
-    bandwidth: int = 100,
-    stall: int = 0,
-    seed: int = 0,
-    read_error: int = NOWHERE,
-    write_error: int = NOWHERE,
-    max_cycles: int = 1_000_000_000,
-    trace: bool = False,
-    wave: str | Path | None = None,
+    **around: Any,
 ) -> Result:
     """Run the instructions at `insn_addr` on the RTL; the default is the reference system of docs/simulators.md.
 
     bases, window   as in fsim
     bus_bits        width of the AXI4 bus: 64, 128, 256 or 512
-    latency         cycles from a read's address to its first beat, and from a write's last beat to its answer
-    outstanding     bursts that the memory accepts at once, of each direction
-    bandwidth       percent of a beat a cycle that it moves at most, in each direction
-    stall, seed     percent of the cycles in which each channel refuses or withholds a transfer, and the seed of which
-    read_error, write_error   a byte of DRAM: accesses that touch it are answered with an error
-    max_cycles      a longer run is an error
-    trace           return what each stage did in every cycle as `Result.trace`
-    wave            a .vcd or .fst file to write all signals to; .fst needs Debian's liblz4-dev
+    around          the fields of `vtakit.sim.rtl.surroundings.Surroundings`
 
     `counters` hold, besides those of fsim, `cycles`, the beats moved, and for each stage what its cycles were spent on.
     """
     memories = Memories(bases=bases_of(bases or {}), window=window_of(window, len(dram)))
     code = bytes(program_bytes(dram, insn_addr, insn_count))
-    around = Surroundings(
-        latency=latency, outstanding=outstanding, bandwidth=bandwidth, stall=stall, seed=seed, read_error=read_error,
-        write_error=write_error, max_cycles=max_cycles, trace=trace, wave=_file(wave),
-    )
+    system = Surroundings(**around)
     params = CoreParams(cfg=cfg, bus_bits=integer("bus_bits", bus_bits))
     if not insn_count:
         raise ProgramFault(Fault.NO_FINISH, -1, "", "the program has no instructions; it must end with FINISH")
@@ -72,7 +53,7 @@ def simulate(
         *program_settings(insn_addr, insn_count, memories.bases, memories.window), command("start"), until_idle(),
         *(op for name in ("status", "error", "error_insn", *COUNTERS) for op in read_register(name)),
     ]
-    done = session(params, dram, ops, around)
+    done = session(params, dram, ops, system)
     refused = next((op for op in done.answers if op.response), None)
     if refused is not None:
         raise DeviceError(f"the device refuses {refused.value} in its register at 0x{refused.address:x}")
@@ -91,8 +72,4 @@ def simulate(
     return Result(dram=bytes(dram), acc=values, counters=counters, trace=done.trace)
 
 
-def _file(wave: str | Path | None) -> Path | None:
-    try:
-        return None if wave is None else Path(wave)
-    except TypeError:
-        raise VtakitError(f"wave must be the name of a .vcd or .fst file, got {wave!r:.40}") from None
+OPTIONS = (*keywords(simulate), *surroundings.OPTIONS)

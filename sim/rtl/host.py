@@ -15,7 +15,8 @@ from vtakit.hw.isa.regs import REGISTER_BYTES, REGISTERS, mask_of, offset_of
 from vtakit.hw.params import CoreParams
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl.build import library
-from vtakit.sim.rtl.model import Kind, Model, Op, Surroundings
+from vtakit.sim.rtl.model import Kind, Model, Op
+from vtakit.sim.rtl.surroundings import Surroundings
 from vtakit.sim.trace import Trace
 
 

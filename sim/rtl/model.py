@@ -14,11 +14,10 @@ import numpy.typing as npt
 
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.sim.api import integer
 from vtakit.sim.faults import DeviceError
+from vtakit.sim.rtl.surroundings import Surroundings
 from vtakit.sim.trace import Trace
 
-NOWHERE = 2**64 - 1  # an address at which no error is injected
 SLICE_CYCLES = 10_000  # after which Ctrl-C is seen: a hundredth of a second, of the largest models some seconds
 _RUNNING, _ENDED, _TIMEOUT = 0, 1, 2
 _PROTOCOL = {
@@ -52,35 +51,6 @@ class Op:
     value: int = 0
     response: int = 0
     limit: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """The memory's behaviour and what is recorded; see `vtakit.sim.rtl.simulate`."""
-
-    latency: int = 40
-    outstanding: int = 16
-    bandwidth: int = 100
-    stall: int = 0
-    seed: int = 0
-    read_error: int = NOWHERE
-    write_error: int = NOWHERE
-    max_cycles: int = 1_000_000_000
-    trace: bool = False
-    wave: Path | None = None
-
-    def __post_init__(self) -> None:
-        for name, low, high in (
-            ("latency", 0, 100_000), ("outstanding", 1, 256), ("bandwidth", 1, 100), ("stall", 0, 99), ("seed", 0, 2**63),
-            ("read_error", 0, NOWHERE), ("write_error", 0, NOWHERE), ("max_cycles", 1, 2**62),
-        ):
-            value = integer(name, getattr(self, name))
-            if not low <= value <= high:
-                raise VtakitError(f"{name} is {value} and must be from {low} to {high}")
-        if not isinstance(self.trace, bool):
-            raise VtakitError(f"trace must be True or False, not {self.trace!r:.40}")
-        if self.wave is not None and self.wave.suffix not in (".vcd", ".fst"):
-            raise VtakitError(f"wave must be the name of a .vcd or .fst file, got {str(self.wave)!r}")
 
 
 class _COp(ctypes.Structure):

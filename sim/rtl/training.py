@@ -18,7 +18,7 @@ from vtakit.sim.fsim import bases_of
 from vtakit.sim.gemm_programs import MatMul, matmul_program
 from vtakit.sim.random_programs import RandomProgram, random_program
 from vtakit.sim.rtl.host import command, program_settings, session, until_idle
-from vtakit.sim.rtl.model import Surroundings
+from vtakit.sim.rtl.surroundings import Surroundings
 
 RANDOM_PROGRAMS = 8
 MOST_CYCLES = 100_000  # of the product, about: large models run ten thousand cycles a second

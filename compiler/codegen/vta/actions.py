@@ -37,11 +37,13 @@ class Output:
     """Where instructions go, with what is known of the configuration and of DRAM.
 
     tracked : buffers in DRAM whose accesses are to be ordered, with the bytes of the unit in which they are counted
+    part    : number of the part of the program that is being emitted
     """
 
     def __init__(self, cfg: VTAConfig, tracked: Mapping[str, int]) -> None:
         self.cfg, self.tracked = cfg, tracked
         self.steps: list[Step] = []
+        self.part = 0
 
     def move(self, kind: MemType, symbol: str, move: Move, params: int | None = None) -> None:
         """Append a LOAD or STORE, or with the element of its parameters a REQUANT."""
@@ -61,12 +63,12 @@ class Output:
             value = getattr(move, name)
             if value:
                 fields[name] = value
-        self.steps.append(Step(opcode, fields, memory.stage, tuple(accesses), symbol if move.y_size else ""))
+        self.steps.append(Step(opcode, fields, memory.stage, tuple(accesses), symbol if move.y_size else "", part=self.part))
 
     def run(self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], **fields: int) -> None:
         """Append a GEMM or ALU instruction."""
         words = kernel.words(self.cfg, base)
-        self.steps.append(Step(op, kernel.fields(op) | fields, Stage.COMPUTE, tuple(accesses), uops=words))
+        self.steps.append(Step(op, kernel.fields(op) | fields, Stage.COMPUTE, tuple(accesses), uops=words, part=self.part))
 
 
 def turns(nest: Nest, env: Env) -> list[range] | None:

@@ -8,13 +8,14 @@ from vtakit.compiler.codegen.vta.early import clear_early, load_early
 from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
 from vtakit.compiler.codegen.vta.forms import evaluate
 from vtakit.compiler.codegen.vta.overwrite import overwrite
+from vtakit.compiler.codegen.vta.parts import Parts
 from vtakit.compiler.codegen.vta.residency import load_kernels
 from vtakit.compiler.codegen.vta.select import Selector
 from vtakit.compiler.codegen.vta.sites import Site, place
 from vtakit.compiler.codegen.vta.stream import Step
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.codegen.vta.tokens import with_tokens
-from vtakit.compiler.codegen.vta.tree import Branch, Let, Loop, Memory, Nest, Node, Row, tree
+from vtakit.compiler.codegen.vta.tree import Branch, Let, Loop, Memory, Nest, Node, Row, nests, tree
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Var
 from vtakit.compiler.ir.stmt import Function
@@ -60,7 +61,8 @@ class _Maker:
         self.buffers |= {buffer.data: buffer for buffer in self.scratch}
         self.symbols = _names(self.buffers)
         selector = Selector(target, self.sites, self.symbols)
-        self.actions = {nest: self._action(selector, nest) for nest in _nests(self.root)}
+        self.actions = {nest: self._action(selector, nest) for nest in nests(self.root)}
+        self.parts = Parts(self.root, self.actions)
         self.env: dict[Var, int] = {}
 
     def _action(self, selector: Selector, nest: Nest) -> Action:
@@ -82,6 +84,7 @@ class _Maker:
             config=self.cfg, insns=tuple([self._word(step) for step in steps]), uops=uops,
             buffers=tuple(self._buffers()),
             relocations=tuple([Relocation(at, step.symbol) for at, step in enumerate(steps) if step.symbol]),
+            parts=self.parts.ends(steps),
         )
 
     def _word(self, step: Step) -> int:
@@ -91,6 +94,7 @@ class _Maker:
             raise VtaError(f"{self.function.name!r} needs an instruction that there is not: {error}; tile smaller") from None
 
     def _run(self, node: Node, out: Output) -> None:
+        out.part = self.parts.number(node, out.part)
         match node:
             case Nest():
                 try:
@@ -144,20 +148,6 @@ class _Maker:
     def _bits(self, action: Transfer | Requantised) -> int:
         """Bits of one value in DRAM of what a transfer moves."""
         return MEMORIES[action.kind].bytes_in(self.cfg) * 8 // action.lanes
-
-
-def _nests(node: Node) -> Iterator[Nest]:
-    match node:
-        case Nest():
-            yield node
-        case Row():
-            for part in node.parts:
-                yield from _nests(part)
-        case Branch():
-            yield from _nests(node.then)
-            yield from _nests(node.otherwise)
-        case Loop() | Let() | Memory():
-            yield from _nests(node.body)
 
 
 def _memories(node: Node) -> Iterator[Memory]:

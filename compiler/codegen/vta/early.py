@@ -26,7 +26,7 @@ def clear_early(steps: list[Step]) -> list[Step]:
         to, beside = _place(steps, at, STEPS_BESIDE * size)
         if beside >= STEPS_BESIDE * size:
             fields = {"memory_type": int(MemType.ACC), "sram_base": step.accesses[0].elements.start, "x_size": size, "y_pad_0": 1}
-            moved.setdefault(to, []).append(Step(Opcode.LOAD, fields, Stage.COMPUTE, step.accesses))
+            moved.setdefault(to, []).append(Step(Opcode.LOAD, fields, Stage.COMPUTE, step.accesses, part=step.part))
             gone.add(at)
     return _rearranged(steps, moved, gone)
 

@@ -39,6 +39,7 @@ class Step:
 
     symbol : the buffer in DRAM that dram_base counts from, or ""
     uops   : the words of its micro-ops
+    part   : number of the part of the program that it is of; -1 if it is of none
     """
 
     op: Opcode
@@ -47,6 +48,7 @@ class Step:
     accesses: tuple[Access, ...] = ()
     symbol: str = ""
     uops: tuple[int, ...] = ()
+    part: int = -1
 
     @property
     def cycles(self) -> int:

@@ -88,6 +88,21 @@ def tree(function: Function) -> Node:
     return _Reader(function).node(function.body)
 
 
+def nests(node: Node) -> Iterator[Nest]:
+    """All nests of a tree, in their order."""
+    match node:
+        case Nest():
+            yield node
+        case Row():
+            for part in node.parts:
+                yield from nests(part)
+        case Branch():
+            yield from nests(node.then)
+            yield from nests(node.otherwise)
+        case Loop() | Let() | Memory():
+            yield from nests(node.body)
+
+
 class _Reader:
     def __init__(self, function: Function) -> None:
         self.function = function

@@ -109,6 +109,34 @@ def test_alu_intrinsics(op, immediate):
     assert np.array_equal(execute(program, given, out), wrap(want, 8))
 
 
+def part_of(program, index):
+    """The name of the part that an instruction is of."""
+    return next(part.name for part in program.parts if index < part.end)
+
+
+def test_loops_that_compute_two_layers_are_one_part():
+    """Each turn of a loop stores a part of one result, reads it back, and stores a part of the next."""
+    target = vta()
+    a = te.placeholder((6, 1, 16), "int32", name="a")
+    low = te.compute(a.shape, lambda *at: a(*at).astype("int8"), name="low")
+    wide = te.compute(a.shape, lambda *at: low(*at).astype("int32"), name="wide")
+    twice = te.compute(a.shape, lambda *at: wide(*at) * 2, name="twice")
+    high = te.compute(a.shape, lambda *at: twice(*at).astype("int8"), name="high")
+    last = te.compute(a.shape, lambda *at: high(*at).astype("int32"), name="last")
+    end = te.compute(a.shape, lambda *at: last(*at).astype("int8"), name="end")
+    s = te.create_schedule(end.op)
+    for tensor in (wide, twice, last):
+        s[tensor].set_scope("acc")
+    s[s.cache_read(a, "acc", [low])].compute_at(s[low], low.op.axis[0])
+    for tensor in (low, wide, twice):
+        s[tensor].compute_at(s[high], high.op.axis[0])
+    program = build(s, [a, end], target)
+    assert [part.name for part in program.parts] == ["low+high", "end"]
+    assert {part_of(program, r.insn) for r in program.relocations if r.symbol in ("a", "low")} == {"low+high"}
+    given = {a: values(np.random.default_rng(0), a)}
+    assert np.array_equal(execute(program, given, end), wrap(2 * wrap(given[a], 8), 8))
+
+
 def test_layers_in_one_program():
     """A convolution, a residual and a pooling, one after another in DRAM that only the device sees."""
     target = vta()
@@ -125,6 +153,12 @@ def test_layers_in_one_program():
     program = build(s, [*inputs, pool.result], target)
     assert {buffer.name: buffer.kind.value for buffer in program.buffers} == {
         "data": "input", "weights0": "input", "weights1": "input", "pooled": "output", "first": "scratch", "second": "scratch"}
+    assert [part.name for part in program.parts] == ["first", "second", "pooled"]
+    text = [disasm(word, target.config) for word in program.insns]
+    stores = {at: symbol for at, symbol in ((r.insn, r.symbol) for r in program.relocations) if text[at].startswith("store")}
+    assert {at: part_of(program, at) for at in stores} == stores
+    assert {part_of(program, at) for at, line in enumerate(text) if line.startswith("gemm") and "reset" not in line} == {
+        "first", "second"}
     rng = np.random.default_rng(2)
     given = {tensor: values(rng, tensor) for tensor in inputs}
 

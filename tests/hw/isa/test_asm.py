@@ -151,11 +151,15 @@ WRONG_PROGRAM = {
     ".uop dst=x": "line 1: .uop dst is 'x', which is not a number",
     ".uop wgt=1024": "line 1: uop.wgt is 1024 and must be from 0 to 1023 (10 bits)",
     ".config tiny\n.uop wgt=16": "line 2: uop.wgt is 16 and must be from 0 to 15 (4 bits)",
-    ".confg tiny": "line 1: unknown directive '.confg'; did you mean '.config'? Known: .buffer, .config, .data, .isa, .uop, "
-                   ".word",
-    ".": "line 1: unknown directive '.'; known: .buffer, .config, .data, .isa, .uop, .word",
+    ".confg tiny": "line 1: unknown directive '.confg'; did you mean '.config'? Known: .buffer, .config, .data, .isa, .part, "
+                   ".uop, .word",
+    ".": "line 1: unknown directive '.'; known: .buffer, .config, .data, .isa, .part, .uop, .word",
     "; a comment\n\nfinish\nfinsh": "line 4: unknown instruction 'finsh'; did you mean 'finish'? Known: alu, finish, gemm, "
                                     "load, requant, store",
+    ".part": "line 1: .part takes a name without spaces",
+    ".part a b": "line 1: .part takes a name without spaces",
+    "finish\n.part a": "line 2: the first .part must stand before the first instruction",
+    ".part a\nfinish\n.part a": "the program as a whole: two parts have one name: a, a",
     "\n.word": "line 2: .word takes one number of 128 bits",
 }
 
@@ -199,6 +203,13 @@ gemm uop_end=1 iter_out=1 iter_in=1 pop_prev push_next  ; compute: multiply 1 ti
 store.out dram_base=@result y_size=1 x_size=1 pop_prev  ; store: 1 x 1 elements from acc[0:1]
 finish  ; compute: raise done
 """
+
+
+def test_parts_stand_before_their_instructions():
+    text = ".part conv\n.part nothing\nload.inp\ngemm\n.part pool/1\nfinish\n.part last\n"
+    program = asm_program(text)
+    assert [(part.name, part.end) for part in program.parts] == [("conv", 0), ("nothing", 2), ("pool/1", 3), ("last", 3)]
+    assert disasm_program(program, comments=False).endswith(text)
 
 
 def program_of_text() -> Program:

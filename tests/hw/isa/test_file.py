@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from vtakit.hw.isa.codec import encode
 from vtakit.hw.isa.config import DEFAULT, NAMED
 from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.file import dump, load, parse, read_bytes, save, write_bytes
-from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation
+from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Part, Program, Relocation
 
 MAGIC = b"\x89VTA\r\n\x1a\n"
 HEADER = {
@@ -47,6 +48,10 @@ def file_of(header: object, payload: bytes = PAYLOAD) -> bytes:
 def test_the_layout_is_the_documented_one():
     assert dump(PROGRAM) == file_of(HEADER)
     assert parse(file_of(HEADER)) == PROGRAM
+    parted = replace(PROGRAM, parts=(Part("conv/1", 1), Part("pool", 2)))
+    data = file_of(HEADER | {"parts": [{"name": "conv/1", "end": 1}, {"name": "pool", "end": 2}]})
+    assert dump(parted) == data
+    assert parse(data) == parted
 
 
 @given(programs())
@@ -141,6 +146,9 @@ CONFIG_KEYS = ", ".join(sorted(HEADER["config"]))
      "buffer name 'uops' must be an identifier other than 'uops'"),
     ({"buffers": [HEADER["buffers"][0], HEADER["buffers"][1] | {"name": "image"}]}, "two buffers are named 'image'"),
     ({"buffers": [{"name": "image"}]}, "KeyError in its header: 'kind'"),
+    ({"parts": [{"name": "a", "end": 1}]}, "the parts of a program of 2 instructions must end in order, the last at 2: a 1"),
+    ({"parts": [{"name": "a"}]}, "KeyError in its header: 'end'"),
+    ({"parts": {"a": 2}}, "TypeError in its header: string indices must be integers, not 'str'"),
     ({"buffers": 1}, "TypeError in its header: 'int' object is not iterable"),
 ])
 def test_a_header_that_is_wrong_says_how(changes, message):

@@ -12,7 +12,7 @@ from vtakit.hw.isa.codec import decode, encode, encode_uop, from_bytes, to_bytes
 from vtakit.hw.isa.config import DEFAULT, NAMED, VTAConfig
 from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.insns import MEMORIES, Feature, MemType
-from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation, dotted
+from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Part, Program, Relocation, dotted
 
 FINISH = 3
 LOAD_INP = encode(DEFAULT, "load", memory_type=MemType.INP)
@@ -56,10 +56,22 @@ def test_a_buffer_that_cannot_be(fields, message):
      "relocation of instruction 0: unknown buffer 'imag'; did you mean 'image'? Known: image, result, table, uops"),
     ({"relocations": (Relocation(0, "image"), Relocation(0, "uops"))}, "instruction 0 is relocated twice"),
     ({"relocations": (Relocation(1, "image"),)}, "relocation names instruction 1, a finish, not a load or store"),
+    ({"parts": (Part("a", 1), Part("a", 2))}, "two parts have one name: a, a"),
+    ({"parts": (Part("a", 1),)}, "the parts of a program of 2 instructions must end in order, the last at 2: a 1"),
+    ({"parts": (Part("a", 2), Part("b", 1), Part("c", 2))},
+     "the parts of a program of 2 instructions must end in order, the last at 2: a 2, b 1, c 2"),
+    ({"parts": (Part("a", -1), Part("b", 2))},
+     "the parts of a program of 2 instructions must end in order, the last at 2: a -1, b 2"),
 ])
 def test_a_program_that_cannot_be(changes, message):
     with raises(ProgramError, message):
         three_buffers(**changes)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a;", "a\n", "\0"])
+def test_a_part_whose_name_text_could_not_hold(name):
+    with raises(ProgramError, f"the name of a part must be printable letters without spaces and ';', not {name!r}"):
+        Part(name, 1)
 
 
 def test_the_largest_words_are_words():

@@ -13,7 +13,8 @@ from vtakit.runtime.vta import connect, fsim, rtl
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl.build import library
 from vtakit.sim.rtl.host import command, read_register, until_idle
-from vtakit.sim.rtl.model import Kind, Model, Op, Surroundings
+from vtakit.sim.rtl.model import Kind, Model, Op
+from vtakit.sim.rtl.surroundings import Surroundings
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
 
