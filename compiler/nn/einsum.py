@@ -47,7 +47,7 @@ def einsum(*tensors: Tensor, equation: str) -> Tensor:
 
     def value(*at: Expr) -> Any:
         where: dict[str, Expr | IterVar] = {**over, **dict(zip(result, at, strict=True))}
-        factors = [x(*[0 if extent == 1 else where[name] for name, extent in zip(term, dims(x), strict=True)])
+        factors: list[Expr] = [x(*[0 if extent == 1 else where[name] for name, extent in zip(term, dims(x), strict=True)])
                    for term, x in zip(names, tensors, strict=True)]
         product = reduce(lambda a, b: a * b, factors)
         return sum_of(product, axis=[*over.values()]) if over else product

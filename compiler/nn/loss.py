@@ -28,7 +28,7 @@ def nll_loss(
     check_float(x, "nll_loss")
     shape = (*dims(x)[:1], *dims(x)[2:])
     if x.ndim < 2 or dims(target) != shape or not target.dtype.is_int or not dims(x)[1]:
-        raise OperatorError(f"nll_loss: targets {target.dtype}{dims(target)} of scores {dims(x)}: give an integer for each of {shape}")
+        raise OperatorError(f"nll_loss: targets {target.dtype}{dims(target)} of scores {dims(x)}: give integers of shape {shape}")
     if reduction not in REDUCTIONS:
         raise OperatorError(f"nll_loss: reduction={reduction!r}: give one of {', '.join(REDUCTIONS)}")
     if weight is not None:

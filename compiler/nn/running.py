@@ -30,12 +30,12 @@ def _running(
         place = extent - 1 - place if flipped else place
         value: Expr = x(*at[:at_axis], place, *at[at_axis:])
         return if_then_else(t > 0, value, one) if exclusive else value
-    state = placeholder((extent, *rest), str(x.dtype), "state")
-    first = made((1, *rest), lambda t, *at: term(t, at), "first")
-    step = made((extent, *rest), lambda t, *at: combine(state(t - 1, *at), term(t, at)), "step")
+    state = placeholder((extent + 1, *rest), str(x.dtype), "state")
+    first = made((1, *rest), lambda *at: one, "first")
+    step = made((extent + 1, *rest), lambda t, *at: combine(state(t - 1, *at), term(t - 1, at)), "step")
     sums: Tensor = scan(first, step, state, name=name)
     return made(dims(x), lambda *at: sums(
-        extent - 1 - at[at_axis] if flipped else at[at_axis], *at[:at_axis], *at[at_axis + 1:]), name)
+        extent - at[at_axis] if flipped else at[at_axis] + 1, *at[:at_axis], *at[at_axis + 1:]), name)
 
 
 @operator("cumsum", kind=Kind.OPAQUE)
