@@ -1,0 +1,36 @@
+"""Every operator, by name: importing this module fills the table of `vtakit.compiler.nn.registry`."""
+
+from vtakit.compiler.nn import (
+    broadcasting,
+    conv,
+    einsum,
+    elementwise,
+    indexing,
+    loss,
+    matmul,
+    normalise,
+    pool,
+    quantise,
+    recurrent,
+    reduction,
+    resize,
+    running,
+    shape,
+    transposed,
+)
+from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
+from vtakit.hw.isa.errors import one_of
+
+FAMILIES = (
+    broadcasting, conv, einsum, elementwise, indexing, loss, matmul, normalise, pool, quantise, recurrent,
+    reduction, resize, running, shape, transposed,
+)
+
+__all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]
+
+
+def find(name: str) -> Operator:
+    """The operator of a name. Raises OperatorError with what comes nearest for an unknown one."""
+    if name not in OPERATORS:
+        raise OperatorError(f"{name!r} is no operator: {one_of(tuple(OPERATORS), name)}")
+    return OPERATORS[name]
