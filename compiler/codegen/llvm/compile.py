@@ -46,15 +46,20 @@ class Compiled:
     def name(self) -> str:
         return self.signature.name
 
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The functions that the code offers."""
+        return (self.name,)
+
     @functools.cached_property
     def optimized(self) -> str:
         """LLVM IR after LLVM's passes."""
-        return _translate(self.text, self.target, "optimized").decode()
+        return translate(self.text, self.target, "optimized").decode()
 
     @functools.cached_property
     def assembly(self) -> str:
         """The machine code as assembly text."""
-        return _translate(self.text, self.target, "assembly").decode()
+        return translate(self.text, self.target, "assembly").decode()
 
     @property
     def header(self) -> str:
@@ -100,15 +105,15 @@ def compile_for(function: Function, target: Target | None = None) -> Compiled:
     chosen = target or Target.host()
     described = signature(function)
     module = Module(function.name, chosen)
-    _write(module, function, described)
+    write_function(module, function, described)
     text = module.text()
     outside = tuple(sorted(name for name in module.declare.outside if not name.startswith("llvm.")))
-    code = _translate(text, chosen, "object")
+    code = translate(text, chosen, "object")
     return Compiled(described, chosen, text, code, tuple(module.messages), tuple(module.packed), outside)
 
 
-def _write(module: Module, function: Function, s: Signature) -> None:
-    """The function that C calls."""
+def write_function(module: Module, function: Function, s: Signature, *, internal: bool = False) -> None:
+    """Add a function to a module: one that C calls, or an internal one for other functions of the module."""
     kinds, names = [], [f"%p{i}" for i in range(len(s.params) + len(s.sizes))]
     for param, name in zip((*s.params, *s.sizes), names, strict=True):
         if isinstance(param, Buffer):
@@ -116,7 +121,7 @@ def _write(module: Module, function: Function, s: Signature) -> None:
             kinds.append(f"ptr noalias{'' if s.writes(param) else ' readonly'}{align} {name}")
         else:
             kinds.append(f"{'i64' if param in s.sizes else _passed(param.dtype)} {name}")
-    b = module.function(function.name, "i32", kinds)
+    b = module.function(function.name, "i32", kinds, internal=internal, whole=internal)
     x = Statements(module, b)
     for param, name in zip((*s.params, *s.sizes), names, strict=True):
         if isinstance(param, Buffer):
@@ -143,7 +148,7 @@ def _passed(dtype: Any) -> str:
     return "i8" if dtype.is_bool else "i16" if ty.is_narrow(dtype) else ty.value_type(dtype)
 
 
-def _translate(text: str, target: Target, to: str) -> bytes:
+def translate(text: str, target: Target, to: str) -> bytes:
     """Run LLVM on a module: here for this machine's architecture, in a process of its own for others.
 
     What LLVM does not know it often meets with an assertion, which ends the process; a processor and features that a person

@@ -1,5 +1,6 @@
 """How a compiled function is called: the order and types of its C arguments, and its C header."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
@@ -69,11 +70,11 @@ def c_type(dtype: DType) -> str:
     return f"{scalar}_t"
 
 
-def _c_names(s: Signature) -> list[str]:
-    """One name for each argument, made different and legal in C."""
+def c_names(given: Iterable[str]) -> list[str]:
+    """The names, made different and legal in C."""
     names: list[str] = []
-    for param in (*s.params, *s.sizes):
-        name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in param.name)
+    for wanted in given:
+        name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in wanted)
         name = f"arg_{name}" if not name or name[0].isdigit() or name in C_WORDS else name
         count = 0
         while (found := name if not count else f"{name}_{count}") in names:
@@ -99,7 +100,7 @@ def header(s: Signature, messages: tuple[str, ...]) -> str:
     """The C header of a compiled function. Raises CodegenError for a name that C or C++ keeps for itself."""
     if s.name in C_WORDS:
         raise CodegenError(f"{s.name!r} is a word of C or C++ and names no function there: give the function another name")
-    names, lines, args = _c_names(s), [], []
+    names, lines, args = c_names(param.name for param in (*s.params, *s.sizes)), [], []
     for param, name in zip((*s.params, *s.sizes), names, strict=True):
         if isinstance(param, Buffer):
             const = "" if s.writes(param) else "const "
