@@ -65,6 +65,10 @@ class Builder:
         (value,) = self.add(op, *operands, attrs=attrs, name=name)
         return value
 
+    def part(self, value: Value) -> Graph:
+        """What makes a value of constants, as a graph without inputs."""
+        return remove_dead(Graph(self.name, (), ((value.name, value),), tuple(self.nodes), dict(self.constants)))
+
     def finish(self, outputs: Sequence[tuple[str, Value]]) -> Graph:
         """The graph, without the nodes and constants that its outputs do not need."""
         return remove_dead(Graph(self.name, tuple(self.inputs), tuple(outputs), tuple(self.nodes), dict(self.constants)))
