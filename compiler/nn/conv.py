@@ -1,0 +1,93 @@
+"""Convolutions over any number of spatial dimensions."""
+
+from collections.abc import Sequence
+
+from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.ir.iters import IterVar
+from vtakit.compiler.ir.ops import all_of, if_then_else
+from vtakit.compiler.ir.values import const
+from vtakit.compiler.nn.common import Shape, dims, made, same_dtype
+from vtakit.compiler.nn.registry import Kind, OperatorError, operator
+from vtakit.compiler.te.language import reduce_axis
+from vtakit.compiler.te.reduce import sum as sum_of
+from vtakit.compiler.te.tensor import Tensor
+
+
+def spatial(values: Sequence[int] | None, default: int, count: int, what: str, least: int = 1) -> Shape:
+    """One number for each spatial dimension. Raises OperatorError for another count, or one that is too small."""
+    found = (default,) * count if values is None else tuple(values)
+    if len(found) != count or min(found, default=least) < least:
+        raise OperatorError(f"{what} {list(found)}: give {count} numbers, each at least {least}")
+    return found
+
+
+def window_sizes(what: str, sizes: Shape, kernel: Shape, strides: Shape, pads: Shape, dilations: Shape) -> Shape:
+    """Extents of the result of a window that moves over spatial dimensions. Raises OperatorError if it does not fit."""
+    found = []
+    for at, (extent, reach, step, spread) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
+        room = extent + pads[at] + pads[at + len(sizes)] - (reach - 1) * spread - 1
+        if room < 0:
+            raise OperatorError(f"{what}: a window of {reach} with dilation {spread} does not fit spatial dimension {at} of "
+                                f"{extent} with pads {pads[at]} and {pads[at + len(sizes)]}")
+        found.append(room // step + 1)
+    return tuple(found)
+
+
+def padded_read(x: Tensor, lead: Sequence[Expr], at: Sequence[Expr], pads: Shape, reach: Sequence[int]) -> Expr:
+    """An element of `x` with zeros around its last dimensions.
+
+    at    : where in the padded dimensions
+    reach : the greatest of each index, so that nothing is asked where nothing can be outside
+    """
+    sizes = dims(x)[x.ndim - len(at):]
+    inside = []
+    for index, extent, before, last in zip(at, sizes, pads, reach, strict=False):
+        if before:
+            inside.append(index >= before)
+        if last - before >= extent:
+            inside.append(index < before + extent)
+    read: Expr = x(*lead, *[index - before for index, before in zip(at, pads, strict=False)])
+    return if_then_else(all_of(*inside), read, const(0, x.dtype)) if inside else read
+
+
+@operator("conv", kind=Kind.ANCHOR)
+def conv(
+    x: Tensor, weight: Tensor, *, strides: Sequence[int] | None = None, pads: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None, groups: int = 1,
+) -> Tensor:
+    """Convolution (cross-correlation) over one or more spatial dimensions.
+
+    x       [N, C, D...]             weight  [M, C / groups, K...]     of one type, which sums have too
+    result  [N, M, O...]             O = (D + pads - (K - 1) * dilation - 1) // stride + 1
+
+    pads : in front of each dimension, then behind each. Source: ONNX Conv.
+    A group of one channel is computed straight from the input; others as a product of matrices, weights by columns, where a
+    column has what one output reads.
+    Raises OperatorError for shapes, types or attributes that do not fit together.
+    """
+    same_dtype("conv", x, weight)
+    if x.ndim < 3 or weight.ndim != x.ndim:
+        raise OperatorError(f"conv: data {dims(x)} and weights {dims(weight)}: both have a dimension more than 2 for each spatial one")
+    (images, channels, *sizes), (filters, depth, *kernel) = dims(x), dims(weight)
+    count = len(sizes)
+    steps, spread = spatial(strides, 1, count, "conv: strides"), spatial(dilations, 1, count, "conv: dilations")
+    pad = spatial(pads, 0, 2 * count, "conv: pads", least=0)
+    if groups < 1 or channels != depth * groups or filters % groups:
+        raise OperatorError(f"conv: data of {channels} channels and weights {dims(weight)} do not make {groups} groups")
+    out = window_sizes("conv", tuple(sizes), tuple(kernel), steps, pad, spread)
+    reach = [(o - 1) * s + (k - 1) * d for o, s, k, d in zip(out, steps, kernel, spread, strict=True)]
+    per_group = filters // groups
+    c = reduce_axis((0, depth), "c")
+    window = [reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(kernel)]
+
+    def read(n: Expr, channel: Expr, at: Sequence[Expr], offsets: Sequence[Expr | IterVar]) -> Expr:
+        places = [o * s + k * d for o, s, k, d in zip(at, steps, offsets, spread, strict=True)]
+        return padded_read(x, (n, channel), places, pad, reach)
+
+    if depth == 1:
+        return made((images, filters, *out), lambda n, m, *at: sum_of(
+            read(n, m // per_group, at, window) * weight(m, c, *window), axis=[c, *window]), "conv", tag="depthwise")
+    columns = made((images, channels, *kernel, *out), lambda n, m, *at: read(n, m, at[count:], at[:count]), "columns")
+    return made((images, filters, *out), lambda n, m, *at: sum_of(
+        weight(m, c, *window) * columns(n, m // per_group * depth + c, *window, *at), axis=[c, *window]), "conv", tag="conv")
+

@@ -1,0 +1,1 @@
+"""Schedules of operators for a CPU, which need no tuning."""

@@ -1,0 +1,16 @@
+"""Every operator, by name: importing this module fills the table of `vtakit.compiler.nn.registry`."""
+
+from vtakit.compiler.nn import conv, elementwise
+from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
+from vtakit.hw.isa.errors import one_of
+
+FAMILIES = (conv, elementwise)
+
+__all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]
+
+
+def find(name: str) -> Operator:
+    """The operator of a name. Raises OperatorError with what comes nearest for an unknown one."""
+    if name not in OPERATORS:
+        raise OperatorError(f"{name!r} is no operator: {one_of(tuple(OPERATORS), name)}")
+    return OPERATORS[name]
