@@ -12,7 +12,7 @@ from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, ProducerLoad, Var
 from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.values import const, int_value
-from vtakit.compiler.ir.walk import free_vars, subexpressions, substitute
+from vtakit.compiler.ir.walk import divides, free_vars, subexpressions, substitute
 from vtakit.compiler.lower.axes import coming_from, pass_extents, pass_intervals, pass_values
 from vtakit.compiler.lower.dependent import dependent_axes, has_dependent_thread, resolve, widen
 from vtakit.compiler.lower.errors import LowerError
@@ -103,9 +103,11 @@ class Bounds:
         if isinstance(reader.op, ExternOp):
             self._running(reader, plan)  # for its check of the place
             return [[None] * len(tensor.shape) for tensor in reader.op.input_tensors if makes(tensor) is plan]
-        sets, outside = self._running(reader, plan)
+        sets, outside, loops = self._running(reader, plan)
         seen = dict.fromkeys(load.indices for load in reader.reads() if makes(load.tensor) is plan)
-        return [[self._interval(index, sets, outside) for index in indices] for indices in seen]
+        return [[
+            self._along_fused(index, reader, loops | outside) or self._interval(index, sets, outside) for index in indices
+        ] for indices in seen]
 
     def _states(self, scan: Plan, op: ScanOp, plan: Plan) -> Iterable[Box]:
         """What a scan needs of the stages that make its states: all initial rows, and of the update one row a step."""
@@ -116,10 +118,11 @@ class Bounds:
                     row = None if tensors is op.init else Interval(step, step)
                     yield [row, *[None] * (len(tensor.shape) - 1)]
 
-    def _running(self, reader: Plan, plan: Plan) -> tuple[dict[Var, Interval], dict[Var, Range]]:
-        """What the reader's axes run over for one run of the plan's loops, and the loops outside the reader that run too."""
+    def _running(self, reader: Plan, plan: Plan) -> tuple[dict[Var, Interval], dict[Var, Range], dict[Var, Range]]:
+        """What the reader's axes run over for one run of the plan's loops, and the loops that run too: outside of it, its own."""
         leaves: dict[IterVar, Interval] = {}
         outside: dict[Var, Range] = {}
+        loops: dict[Var, Range] = {}
         fixed = False
         for level in reader.around():
             fixed = fixed or (plan.home is not None and level.plan is plan.home.plan and level.axis is plan.home.axis)
@@ -128,8 +131,8 @@ class Bounds:
             if level.plan is reader:
                 everything = Interval(const(0, extent.dtype), self.analyzer.simplify(extent - 1))
                 leaves[level.axis] = everything if runs else Interval(value, value)
-            elif runs and isinstance(value, Var):
-                outside[value] = Range(const(0, extent.dtype), extent)
+            if runs and isinstance(value, Var):
+                (loops if level.plan is reader else outside)[value] = Range(const(0, extent.dtype), extent)
         if plan.home is not None and not fixed:
             home = plan.home.plan.stage
             raise LowerError(
@@ -139,7 +142,7 @@ class Bounds:
                 (home, plan.home.axis), (reader.stage, "stage"),
             )
         sets = pass_intervals(reader.stage.relations, leaves, reader.extents, self.analyzer)
-        return {axis.var: self._shifted(sets[axis], reader.ranges[axis], axis) for axis in reader.op.root_iter_vars}, outside
+        return {axis.var: self._shifted(sets[axis], reader.ranges[axis], axis) for axis in reader.op.root_iter_vars}, outside, loops
 
     def _runs(self, level: Level, plan: Plan, fixed: bool) -> bool:
         """Whether a loop of a reader runs through, for one run of the plan's loops, rather than standing still."""
@@ -164,6 +167,20 @@ class Bounds:
             last = simplify(dom.min + (dom.extent - 1))
             low, high = dom.min if prove(low <= dom.min) else low, last if prove(last <= high) else high
         return Interval(low, high)
+
+    def _along_fused(self, index: Expr, reader: Plan, running: Mapping[Var, Range]) -> Interval | None:
+        """The values of an index that puts together what a fused loop takes apart, as of a flat copy: ``f // w * w + f % w``.
+
+        Axis by axis, a part of the fused loop would need whole rows. None for any other index.
+        """
+        used = free_vars(index)
+        parts = {
+            axis.var: reader.ranges[axis].min + reader.values[axis] for axis in reader.op.root_iter_vars if axis.var in used
+        }
+        if sum(divides(value) for value in parts.values()) < 2 or any(isinstance(e, ProducerLoad) for e in subexpressions(index)):
+            return None
+        whole = self.analyzer.simplify(substitute(index, parts))
+        return None if divides(whole) else region(whole, running, self.analyzer)
 
     def _interval(self, index: Expr, sets: Mapping[Var, Interval], outside: Mapping[Var, Range]) -> Interval | None:
         """The values that an index takes; None if that is not known."""

@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 from vtakit.compiler.ir.expr import Expr
-from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.nn.registry import OperatorError
 from vtakit.compiler.te.language import compute
 from vtakit.compiler.te.tensor import Tensor
@@ -66,6 +66,24 @@ def broadcast_read(x: Tensor, at: Sequence[Any]) -> Expr:
     last = at[len(at) - x.ndim:]
     found: Expr = x(*[0 if extent == 1 else index for index, extent in zip(last, dims(x), strict=True)])
     return found
+
+
+def flattened(at: Sequence[Any], shape: Sequence[int]) -> Expr:
+    """The place of an element, row by row, in a tensor of a shape; 0 in one without dimensions."""
+    place: Any = const(0, "int32")
+    for index, extent in zip(at, shape, strict=True):
+        place = place * extent + index
+    found: Expr = place
+    return found
+
+
+def unflattened(place: Expr, shape: Sequence[int]) -> list[Expr]:
+    """The index of the element at a place: the inverse of `flattened`."""
+    found: list[Expr] = []
+    for extent in reversed(shape[1:]):
+        found.append(place % extent)
+        place = place // extent
+    return [place, *reversed(found)] if shape else []
 
 
 def same_dtype(what: str, *tensors: Tensor) -> None:

@@ -1,12 +1,13 @@
 """Convolutions over any number of spatial dimensions."""
 
 from collections.abc import Sequence
+from math import prod
 
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.nn.common import Shape, dims, made, same_dtype
+from vtakit.compiler.nn.common import Shape, dims, flattened, made, same_dtype, unflattened
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.reduce import sum as sum_of
@@ -33,21 +34,27 @@ def window_sizes(what: str, sizes: Shape, kernel: Shape, strides: Shape, pads: S
     return tuple(found)
 
 
-def padded_read(x: Tensor, lead: Sequence[Expr], at: Sequence[Expr], pads: Shape, reach: Sequence[int]) -> Expr:
-    """An element of `x` with zeros around its last dimensions.
+def padded(x: Tensor, pads: Shape, value: float = 0, name: str = "padded") -> Tensor:
+    """`x` with a value around its last dimensions: `pads` in front of each, then behind each. `x` itself if there are none.
 
-    at    : where in the padded dimensions
-    reach : the greatest of each index, so that nothing is asked where nothing can be outside
+    Numbers behind a dimension may be negative: what is cut off is not read.
     """
-    sizes = dims(x)[x.ndim - len(at):]
-    inside = []
-    for index, extent, before, last in zip(at, sizes, pads, reach, strict=False):
-        if before:
-            inside.append(index >= before)
-        if last - before >= extent:
-            inside.append(index < before + extent)
-    read: Expr = x(*lead, *[index - before for index, before in zip(at, pads, strict=False)])
-    return if_then_else(all_of(*inside), read, const(0, x.dtype)) if inside else read
+    count = len(pads) // 2
+    before, after = pads[:count], pads[count:]
+    if not any(pads):
+        return x
+    *lead, sizes = (*dims(x)[:x.ndim - count], dims(x)[x.ndim - count:])
+
+    def read(*at: Expr) -> Expr:
+        inside = []
+        for index, extent, front, back in zip(at[len(lead):], sizes, before, after, strict=True):
+            inside += [index >= front] if front else []
+            inside += [index < front + extent] if back > 0 else []
+        found = x(*at[:len(lead)], *[index - front for index, front in zip(at[len(lead):], before, strict=True)])
+        return if_then_else(all_of(*inside), found, const(value, x.dtype)) if inside else found
+
+    shape = [extent + front + back for extent, front, back in zip(sizes, before, after, strict=True)]
+    return made((*lead, *shape), read, name)
 
 
 @operator("conv", kind=Kind.ANCHOR)
@@ -67,7 +74,7 @@ def conv(
     """
     same_dtype("conv", x, weight)
     if x.ndim < 3 or weight.ndim != x.ndim:
-        raise OperatorError(f"conv: data {dims(x)} and weights {dims(weight)}: both have a dimension more than 2 for each spatial one")
+        raise OperatorError(f"conv: data {dims(x)} and weights {dims(weight)}: each has two dimensions more than there are spatial ones")
     (images, channels, *sizes), (filters, depth, *kernel) = dims(x), dims(weight)
     count = len(sizes)
     steps, spread = spatial(strides, 1, count, "conv: strides"), spatial(dilations, 1, count, "conv: dilations")
@@ -75,19 +82,22 @@ def conv(
     if groups < 1 or channels != depth * groups or filters % groups:
         raise OperatorError(f"conv: data of {channels} channels and weights {dims(weight)} do not make {groups} groups")
     out = window_sizes("conv", tuple(sizes), tuple(kernel), steps, pad, spread)
-    reach = [(o - 1) * s + (k - 1) * d for o, s, k, d in zip(out, steps, kernel, spread, strict=True)]
     per_group = filters // groups
     c = reduce_axis((0, depth), "c")
     window = [reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(kernel)]
 
+    source = padded(x, pad)
+
     def read(n: Expr, channel: Expr, at: Sequence[Expr], offsets: Sequence[Expr | IterVar]) -> Expr:
         places = [o * s + k * d for o, s, k, d in zip(at, steps, offsets, spread, strict=True)]
-        return padded_read(x, (n, channel), places, pad, reach)
+        found: Expr = source(n, channel, *places)
+        return found
 
     if depth == 1:
         return made((images, filters, *out), lambda n, m, *at: sum_of(
             read(n, m // per_group, at, window) * weight(m, c, *window), axis=[c, *window]), "conv", tag="depthwise")
-    columns = made((images, channels, *kernel, *out), lambda n, m, *at: read(n, m, at[count:], at[:count]), "columns")
-    return made((images, filters, *out), lambda n, m, *at: sum_of(
-        weight(m, c, *window) * columns(n, m // per_group * depth + c, *window, *at), axis=[c, *window]), "conv", tag="conv")
-
+    columns = made((images, channels, *kernel, prod(out)), lambda n, m, *at: read(
+        n, m, unflattened(at[-1], out), at[:-1]), "columns")
+    sums = made((images, filters, prod(out)), lambda n, m, p: sum_of(
+        weight(m, c, *window) * columns(n, m // per_group * depth + c, *window, p), axis=[c, *window]), "sums", tag="conv")
+    return made((images, filters, *out), lambda n, m, *at: sums(n, m, flattened(at, out)), "conv")

@@ -1,10 +1,10 @@
 """Every operator, by name: importing this module fills the table of `vtakit.compiler.nn.registry`."""
 
-from vtakit.compiler.nn import conv, elementwise
+from vtakit.compiler.nn import broadcasting, conv, elementwise
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 from vtakit.hw.isa.errors import one_of
 
-FAMILIES = (conv, elementwise)
+FAMILIES = (broadcasting, conv, elementwise)
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]
 

@@ -90,7 +90,10 @@ class _Partitioner:
             return self.stmt(s.replace(body=free), depth)
         if s.kind in (LoopKind.PARALLEL, LoopKind.THREAD):
             fits = self.analyzer.simplify(all_of(low <= s.var, s.var < high))
-            return s.replace(body=st.If(fits, self.stmt(free, depth), self.stmt(renewed(s.body), depth + 1)))
+            rest = renewed(s.body)
+            if self.analyzer.prove_equal(low, 0) and self.analyzer.prove_equal(high, s.extent - 1):
+                rest = substitute_stmt(rest, {s.var: high})  # one iteration, so that guards in it are of constants
+            return s.replace(body=st.If(fits, self.stmt(free, depth), self.stmt(rest, depth + 1)))
         high = self.analyzer.simplify(maximum(high, low))
         return st.seq(
             self._part(s, s.body, zero, low, depth), self._part(s, free, low, high, depth, fast=True),
