@@ -24,12 +24,14 @@ class Layer:
     ops    : its operators; () for a copy
     names  : of the model's nodes that it does
     bytes  : that it reads and writes, each operand once
+    macs   : its multiplications that are summed
     """
 
     kernel: int
     ops: tuple[str, ...]
     names: tuple[str, ...]
     bytes: int
+    macs: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,11 +73,11 @@ def compile_graph(
         steps.append(Step(number, tuple([plan.places[value] for value in operands])))
         names = tuple([node.name for node in group.nodes if node.name])
         size = sum(value.type.bytes for value in operands)
-        layers.append(Layer(number, tuple([node.op for node in group.nodes]), names, size))
+        layers.append(Layer(number, tuple([node.op for node in group.nodes]), names, size, kernels[number].macs))
     for output, value in plan.copies:
         size = value.type.bytes
         steps.append(Step(-1, (plan.places[value], Place(Region.OUTPUT, output)), size))
-        layers.append(Layer(-1, (), (graph.outputs[output][0],), 2 * size))
+        layers.append(Layer(-1, (), (graph.outputs[output][0],), 2 * size, 0))
     inputs = tuple([Port(value.name, value.type.shape, value.type.dtype) for value in graph.inputs])
     outputs = tuple([Port(name, value.type.shape, value.type.dtype) for name, value in graph.outputs])
     functions: list[Function] = [kernel.function for kernel in kernels]

@@ -3,16 +3,21 @@
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from vtakit.compiler.graph.apply import apply
 from vtakit.compiler.graph.fusion import Group
 from vtakit.compiler.graph.ir import Value
+from vtakit.compiler.ir.expr import Mul
 from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.ir.walk import subexpressions
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.function import shallow
 from vtakit.compiler.passes import lower_late
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.language import placeholder
+from vtakit.compiler.te.operation import ComputeOp, producers_first
 from vtakit.compiler.te.tensor import Tensor
 
 Scheduler = Callable[[Sequence[Tensor]], Schedule]
@@ -24,11 +29,11 @@ class Kernel:
     """A program for one or several groups of a network.
 
     function : in low form; its parameters are a group's inputs, then its outputs, in order
-    label    : the operators, for people
+    macs     : multiplications that it sums
     """
 
     function: Function
-    label: str
+    macs: int
 
 
 def key_of(group: Group) -> Hashable:
@@ -64,4 +69,14 @@ def kernel_of(group: Group, name: str, schedule: Scheduler) -> Kernel:
     label = re.sub(r"\W", "_", group.name)[:_NAME_LENGTH]
     with shallow(name):
         function = lower(schedule(outputs), [*inputs, *outputs], f"{name}_{label}")
-        return Kernel(lower_late(function), label)
+        return Kernel(lower_late(function), macs_of(outputs))
+
+
+def macs_of(outputs: Sequence[Tensor]) -> int:
+    """How many products are summed to make the tensors."""
+    total = 0
+    for stage in producers_first([tensor.op for tensor in outputs], lambda op: [tensor.op for tensor in op.input_tensors]):
+        if isinstance(stage, ComputeOp) and stage.reduce_axis and any(isinstance(e, Mul) for e in subexpressions(stage.body[0])):
+            extents = [int_value(axis.dom.extent) for axis in stage.root_iter_vars if axis.dom is not None]
+            total += prod([extent or 0 for extent in extents])
+    return total

@@ -43,6 +43,9 @@ class Port:
     shape: tuple[int, ...]
     dtype: DType
 
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledNetwork:
@@ -161,7 +164,7 @@ def _header(
     for number, (port, called) in enumerate(zip((*inputs, *outputs), names, strict=False)):
         const = "const " if number < len(inputs) else ""
         args.append(f"{const}{c_type(port.dtype)} *{called}")
-        lines.append(f" * {called}: {port.dtype}[{', '.join(map(str, port.shape))}]")
+        lines.append(f" * {called}: {port}")
     args += [f"const void *{names[-2]}", f"void *{names[-1]}"]
     big = name.upper()
     statuses = ["0 on success", "-1 if memory ran out", *(f"{i} if not: {text}" for i, text in enumerate(messages, 1))]

@@ -33,7 +33,7 @@ def fold_constants(graph: Graph, evaluate: Evaluate) -> Graph:
     read = {value for node in rest for value in node.reads} | {value for _, value in graph.outputs}
     wanted = [value for node in folded for value in node.outputs if value in read]
     part = Graph(
-        f"{graph.name}.constants", (), tuple([(value.name, value) for value in wanted]), tuple(folded), graph.constants
+        f"{graph.name}_constants", (), tuple([(f"c{i}", value) for i, value in enumerate(wanted)]), tuple(folded), graph.constants
     )
     arrays: dict[Value, Array] = dict(zip(wanted, evaluate(remove_dead(part)), strict=True))
     return remove_dead(replace(graph, nodes=tuple(rest), constants={**graph.constants, **arrays}))
