@@ -8,6 +8,7 @@ import numpy.typing as npt
 from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.compile import Layer, Network
+from vtakit.runtime.cpu import openmp
 from vtakit.runtime.cpu.function import empty
 
 
@@ -40,6 +41,11 @@ class Image:
     params: npt.NDArray[np.uint8]
     arena_bytes: int
     graph: str
+
+    @property
+    def parallel(self) -> bool:
+        """Whether the code calls an OpenMP runtime."""
+        return any(name in openmp.ENTRIES for name in self.outside)
 
 
 def image_of(network: Network, graph: str) -> Image:

@@ -1,4 +1,4 @@
-"""From a model to a module: what `vtakit.compile` is."""
+"""From a model or a file to a module: what `vtakit.compile` and `vtakit.load` are."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,9 +14,11 @@ from vtakit.compiler.graph.ir import Array, Graph
 from vtakit.compiler.graph.passes.base import Seen, run_passes
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
 from vtakit.compiler.graph.printer import graph_text
+from vtakit.hw.isa.file import read_bytes
 from vtakit.runtime.cpu.function import for_here
 from vtakit.runtime.image import image_of
 from vtakit.runtime.module import Module
+from vtakit.runtime.package import parse
 
 if TYPE_CHECKING:
     import onnx
@@ -50,6 +52,21 @@ def compile(
     graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
     graph = run_passes(graph, passes_for_cpu(evaluate), after)
     return Module(image_of(compile_graph(graph, chosen, progress=progress), graph_text(graph)))
+
+
+def load(path: str | Path) -> Module:
+    """Read a module that `Module.save` wrote.
+
+    Raises PackageError for a file that is damaged or of another version of vtakit, CodegenError for code that this machine cannot
+    run.
+    """
+    where = f"module file {str(path)!r}"
+    image = parse(read_bytes(path, "module file"), where)
+    try:
+        for_here(image.target, image.name, parallel=False)
+    except CodegenError as error:
+        raise CodegenError(f"{where} is compiled for another machine: {error}") from None
+    return Module(image)
 
 
 def _evaluate(graph: Graph, target: Target) -> list[Array]:

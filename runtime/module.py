@@ -14,6 +14,7 @@ from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY
 from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.hw.isa.errors import VtakitError, one_of
+from vtakit.runtime import package
 from vtakit.runtime.cpu.function import CheckError, empty
 from vtakit.runtime.cpu.loader import Loaded
 from vtakit.runtime.image import Image
@@ -125,8 +126,6 @@ class Module:
 
     def save(self, path: str | Path) -> None:
         """Write the module to one file that `vtakit.load` reads, whole or not at all."""
-        from vtakit.runtime import package
-
         package.save(self.image, path)
 
     def export(self, path: str | Path, *, linker: tuple[str, ...] = ()) -> None:
@@ -136,8 +135,6 @@ class Module:
 
         Raises CodegenError if no linker is found or it fails.
         """
-        from vtakit.runtime import package
-
         package.export(self.image, path, linker)
 
     def _pointers(self, given: list[Array], made: list[Array]) -> list[int]:

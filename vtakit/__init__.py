@@ -10,14 +10,13 @@ if TYPE_CHECKING:
     from vtakit import boards, compiler, hw, runtime, sim, te
     from vtakit.compiler.lower import lower
     from vtakit.runtime.build import build
-    from vtakit.runtime.model import compile
-    from vtakit.runtime.package import load
+    from vtakit.runtime.model import compile, load
 
 __version__ = "0.1.0"
 
 _PARTS = ("boards", "compiler", "hw", "runtime", "sim", "te")
 _NAMES = {  # a function or class, and the module that has it
-    "build": "vtakit.runtime.build", "compile": "vtakit.runtime.model", "load": "vtakit.runtime.package",
+    "build": "vtakit.runtime.build", "compile": "vtakit.runtime.model", "load": "vtakit.runtime.model",
     "lower": "vtakit.compiler.lower",
 }
 

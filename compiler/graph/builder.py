@@ -79,5 +79,6 @@ def numpy_dtype(kind: DType) -> np.dtype[Any]:
     if kind.code == "bfloat":
         import ml_dtypes  # only who uses bfloat16 waits for it
 
-        return np.dtype(ml_dtypes.bfloat16)
+        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return found
     return np.dtype(str(kind))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vtakit.compiler.graph.ir import TensorType
 
@@ -49,18 +49,17 @@ def function_of(
 
 
 def _standard(
-    schema: "onnx.defs.OpSchema", node: "onnx.NodeProto", version: int, types: Sequence[TensorType | None]
+    schema: Any, node: "onnx.NodeProto", version: int, types: Sequence[TensorType | None]
 ) -> "onnx.FunctionProto | None":
-    """The function of an operator of the standard."""
+    """The function of an operator of the standard, of the newest version that the model's is not older than."""
     import onnx
 
     text = b""
     if schema.has_function:
-        text = schema.get_function_with_opset_version(min([v for v in schema.function_opset_versions if v <= version], default=0) and max(
-            v for v in schema.function_opset_versions if v <= version
-        ))
+        able = [each for each in schema.function_opset_versions if each <= version]
+        text = schema.get_function_with_opset_version(max(able)) if able else b""
     elif schema.has_context_dependent_function:
-        able = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+        able = [each for each in schema.context_dependent_function_opset_versions if each <= version]
         if able:
             protos = [_type_proto(kind).SerializeToString() for kind in types]
             text = schema.get_context_dependent_function_with_opset_version(max(able), node.SerializeToString(), protos)
