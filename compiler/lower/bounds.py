@@ -142,7 +142,8 @@ class Bounds:
                 (home, plan.home.axis), (reader.stage, "stage"),
             )
         sets = pass_intervals(reader.stage.relations, leaves, reader.extents, self.analyzer)
-        return {axis.var: self._shifted(sets[axis], reader.ranges[axis], axis) for axis in reader.op.root_iter_vars}, outside, loops
+        within = {axis.var: self._shifted(sets[axis], reader.ranges[axis], axis) for axis in reader.op.root_iter_vars}
+        return within, outside, loops
 
     def _runs(self, level: Level, plan: Plan, fixed: bool) -> bool:
         """Whether a loop of a reader runs through, for one run of the plan's loops, rather than standing still."""

@@ -157,8 +157,8 @@ def clip(x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Te
     def value(*at: Expr) -> Expr:
         found: Expr = x(*at)
         if low is not None:
-            found = maximum(found, broadcast_read(low, at[:low.ndim] or ()))
+            found = maximum(found, low(*[0] * low.ndim))
         if high is not None:
-            found = minimum(found, broadcast_read(high, at[:high.ndim] or ()))
+            found = minimum(found, high(*[0] * high.ndim))
         return found
     return made(dims(x), value, "clip")

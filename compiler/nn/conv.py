@@ -8,6 +8,7 @@ from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import Shape, dims, flattened, made, same_dtype, unflattened
+from vtakit.compiler.nn.matmul import accumulator, in_type
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.reduce import sum as sum_of
@@ -73,8 +74,9 @@ def conv(
     Raises OperatorError for shapes, types or attributes that do not fit together.
     """
     same_dtype("conv", x, weight)
+    kind = accumulator(x.dtype)
     if x.ndim < 3 or weight.ndim != x.ndim:
-        raise OperatorError(f"conv: data {dims(x)} and weights {dims(weight)}: each has two dimensions more than there are spatial ones")
+        raise OperatorError(f"conv: data {dims(x)} and weights {dims(weight)}: each has two dimensions, then the spatial ones")
     (images, channels, *sizes), (filters, depth, *kernel) = dims(x), dims(weight)
     count = len(sizes)
     steps, spread = spatial(strides, 1, count, "conv: strides"), spatial(dilations, 1, count, "conv: dilations")
@@ -94,10 +96,13 @@ def conv(
         return found
 
     if depth == 1:
-        return made((images, filters, *out), lambda n, m, *at: sum_of(
-            read(n, m // per_group, at, window) * weight(m, c, *window), axis=[c, *window]), "conv", tag="depthwise")
+        sums = made((images, filters, *out), lambda n, m, *at: sum_of(
+            read(n, m // per_group, at, window).astype(kind) * weight(m, 0, *window).astype(kind), axis=window),
+            "sums", tag="depthwise")
+        return in_type(sums, x.dtype)
     columns = made((images, channels, *kernel, prod(out)), lambda n, m, *at: read(
         n, m, unflattened(at[-1], out), at[:-1]), "columns")
     sums = made((images, filters, prod(out)), lambda n, m, p: sum_of(
-        weight(m, c, *window) * columns(n, m // per_group * depth + c, *window, p), axis=[c, *window]), "sums", tag="conv")
-    return made((images, filters, *out), lambda n, m, *at: sums(n, m, flattened(at, out)), "conv")
+        weight(m, c, *window).astype(kind) * columns(n, m // per_group * depth + c, *window, p).astype(kind),
+        axis=[c, *window]), "sums", tag="conv")
+    return made((images, filters, *out), lambda n, m, *at: sums(n, m, flattened(at, out)).astype(x.dtype), "conv")

@@ -10,7 +10,7 @@ from vtakit.compiler.ir.dtypes import dtype as dtype_of
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import binary, invert, maximum, minimum, negate, select
 from vtakit.compiler.ir.values import FALSE, const
-from vtakit.compiler.nn.common import made
+from vtakit.compiler.nn.common import dims, made
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math
 from vtakit.compiler.te.tensor import Tensor
@@ -20,7 +20,7 @@ Value = Callable[[Expr], Expr]
 
 def each(x: Tensor, value: Value, name: str) -> Tensor:
     """A tensor of the same shape with a function of each element."""
-    return made([*x.shape], lambda *at: value(x(*at)), name)
+    return made(dims(x), lambda *at: value(x(*at)), name)
 
 
 def check_float(x: Tensor, what: str) -> None:
@@ -140,7 +140,8 @@ def converted(value: Expr, kind: DType) -> Expr:
     """A value in another type: floats to integers are cut, wider integers wrap, anything but 0 is true."""
     if kind.is_bool and not value.dtype.is_bool:
         return value != const(0, value.dtype)
-    return value.astype(kind)
+    found: Expr = value.astype(kind)
+    return found
 
 
 @operator("cast", kind=Kind.INJECTIVE)

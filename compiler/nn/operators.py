@@ -1,10 +1,10 @@
 """Every operator, by name: importing this module fills the table of `vtakit.compiler.nn.registry`."""
 
-from vtakit.compiler.nn import broadcasting, conv, elementwise
+from vtakit.compiler.nn import broadcasting, conv, elementwise, matmul, normalise, pool, reduction, shape
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 from vtakit.hw.isa.errors import one_of
 
-FAMILIES = (broadcasting, conv, elementwise)
+FAMILIES = (broadcasting, conv, elementwise, matmul, normalise, pool, reduction, shape)
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]
 
