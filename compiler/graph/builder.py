@@ -65,6 +65,17 @@ class Builder:
         (value,) = self.add(op, *operands, attrs=attrs, name=name)
         return value
 
+    def needed(self, value: Value) -> set[Value]:
+        """The value and all values that it is made of, back to constants."""
+        found, todo = {value}, [value]
+        while todo:
+            at = todo.pop()
+            if at not in self.constants and at in self.producers:
+                new = {read for read in self.producers[at].reads if read not in found}
+                found |= new
+                todo += new
+        return found
+
     def part(self, value: Value) -> Graph:
         """What makes a value of constants, as a graph without inputs."""
         return remove_dead(Graph(self.name, (), ((value.name, value),), tuple(self.nodes), dict(self.constants)))

@@ -11,6 +11,26 @@ class ModelError(VtakitError, ValueError):
     """A model that cannot be read, is no valid one, or lacks what is needed to compile it."""
 
 
+class ElementTypeError(ModelError):
+    """A tensor of an element type that vtakit does not have."""
+
+
+class NotConstantError(ModelError):
+    """A value that decides shapes and depends on inputs of the model.
+
+    inputs : their names
+    """
+
+    def __init__(self, what: str, inputs: Sequence[str]) -> None:
+        self.inputs = tuple(inputs)
+        listed = ", ".join(repr(name) for name in inputs)
+        plural = "s" if len(inputs) > 1 else ""
+        super().__init__(
+            f"{what} must be known when the model is compiled, and it depends on the input{plural} {listed}: give the value{plural} "
+            "with fixed={name: array}"
+        )
+
+
 class UnsupportedError(ModelError):
     """A model with nodes that vtakit cannot compile.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vtakit.compiler.frontend.onnx.errors import ModelError, UnsupportedError
+from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError, UnsupportedError
 from vtakit.compiler.frontend.onnx.functions import function_of
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, Unsupported
 from vtakit.compiler.frontend.onnx.operators import CONVERTERS
@@ -127,6 +127,9 @@ class _Importer:
                 made = self._node(proto, name, [self._value(known, word) for word in proto.input], versions, depth)
             except _Missing:
                 made = []
+            except ElementTypeError as error:
+                self.unsupported.setdefault(f"{proto.op_type} where {error}", []).append(name)
+                made = []
             except Unsupported as error:
                 self.unsupported.setdefault(str(error), []).append(name)
                 made = []
@@ -144,7 +147,7 @@ class _Importer:
         called = f"{domain}.{proto.op_type}" if domain else proto.op_type
         convert = CONVERTERS.get(proto.op_type) if not domain else None
         if convert is not None:
-            found = convert(OnnxNode(proto, name, versions.get("", 1), inputs, self.build, self.constant))
+            found = convert(OnnxNode(proto, name, versions.get("", 1), inputs, self.build, self))
             return (found,) if isinstance(found, Value) else tuple(found)
         if depth >= _DEEPEST:
             raise ModelError(f"node {name!r} ({called}): functions are nested deeper than {_DEEPEST}")
@@ -177,22 +180,14 @@ class _Importer:
             self.found[value] = self._evaluated(value)
         return self.found[value]
 
+    def inputs_of(self, value: Value) -> tuple[str, ...]:
+        """The inputs that a value depends on, in the model's order."""
+        needed = self.build.needed(value)
+        return tuple([each.name for each in self.build.inputs if each in needed])
+
     def _evaluated(self, value: Value) -> Array | None:
-        if value in self.build.constants:
-            return self.build.constants[value]
-        todo, seen = [value], {value}
-        while todo:
-            at = todo.pop()
-            if at in self.build.constants:
-                continue
-            if at not in self.build.producers:
+        if value not in self.build.constants:
+            if self.inputs_of(value):
                 return None
-            new = [read for read in self.build.producers[at].reads if read not in seen]
-            todo += new
-            seen |= set(new)
-        part = self.build.part(value)
-        (array,) = self.evaluate(part)
-        self.build.constants[value] = array
-        return array
-
-
+            (self.build.constants[value],) = self.evaluate(self.build.part(value))
+        return self.build.constants[value]

@@ -1,9 +1,9 @@
 """What a converter sees of an ONNX node: operands, attributes, and a way to add to the graph."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from vtakit.compiler.frontend.onnx.errors import ModelError
+from vtakit.compiler.frontend.onnx.errors import ModelError, NotConstantError
 from vtakit.compiler.frontend.onnx.tensors import array_of, kind_of
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.ir import Array, Value
@@ -12,7 +12,15 @@ from vtakit.compiler.ir.dtypes import DType
 if TYPE_CHECKING:
     import onnx
 
-Constant = Callable[[Value], Array | None]
+
+class Known(Protocol):
+    """What is known of a graph being made."""
+
+    def constant(self, value: Value) -> Array | None:
+        """The elements of a value that depends on no input; None of another."""
+
+    def inputs_of(self, value: Value) -> tuple[str, ...]:
+        """The inputs that a value depends on."""
 
 
 class Unsupported(Exception):
@@ -30,12 +38,12 @@ class OnnxNode:
 
     def __init__(
         self, proto: "onnx.NodeProto", name: str, version: int, inputs: Sequence[Value | None], build: Builder,
-        constant: Constant,
+        known: Known,
     ) -> None:
         self.op, self.name, self.version, self.inputs, self.build = proto.op_type, name, version, list(inputs), build
         self.outputs = list(proto.output)
         self._attributes = {attribute.name: attribute for attribute in proto.attribute}
-        self._constant = constant
+        self._known = known
 
     # Operands.
 
@@ -59,20 +67,18 @@ class OnnxNode:
     def constant(self, at: int) -> Array:
         """The elements of an operand that must be known when the model is compiled.
 
-        Raises ModelError if they depend on an input of the model.
+        Raises NotConstantError if they depend on an input of the model.
         """
         value = self[at]
-        found = self._constant(value)
+        found = self._known.constant(value)
         if found is None:
-            raise ModelError(
-                f"input {at} ({value.name!r}) of node {self.name!r} ({self.op}) must be known when the model is compiled, and it "
-                "depends on an input of the model: give that input's value with fixed={name: array}"
-            )
+            what = f"input {at} ({value.name!r}) of node {self.name!r} ({self.op})"
+            raise NotConstantError(what, self._known.inputs_of(value))
         return found
 
     def known(self, at: int) -> Array | None:
         """The elements of an operand, or None if they depend on an input of the model."""
-        return self._constant(self[at])
+        return self._known.constant(self[at])
 
     def ints(self, at: int) -> tuple[int, ...]:
         """A constant operand as integers."""

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vtakit.compiler.frontend.onnx.errors import ModelError
+from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError
 from vtakit.compiler.graph.ir import Array
 from vtakit.compiler.ir import dtypes
 from vtakit.compiler.ir.dtypes import DType
@@ -20,14 +20,14 @@ _KINDS = {
 
 
 def kind_of(number: int, what: str) -> DType:
-    """The element type of a number of TensorProto.DataType. Raises ModelError, which calls the tensor `what`, for others."""
+    """The element type of a number of TensorProto.DataType. Raises ElementTypeError, which calls the tensor `what`, for others."""
     if number in _KINDS:
         return dtypes.dtype(_KINDS[number])
     from onnx import TensorProto
 
     known = number in TensorProto.DataType.values()
     name = TensorProto.DataType.Name(number).lower() if known else f"number {number}"
-    raise ModelError(f"{what} has element type {name}; vtakit has {', '.join(_KINDS.values())}")
+    raise ElementTypeError(f"{what} has element type {name}; vtakit has {', '.join(_KINDS.values())}")
 
 
 def array_of(tensor: "onnx.TensorProto", what: str, folder: str = "") -> Array:
