@@ -139,7 +139,7 @@ def numeric_type(to: str | DType, what: str) -> DType:
 def converted(value: Expr, kind: DType) -> Expr:
     """A value in another type: floats to integers are cut, wider integers wrap, anything but 0 is true."""
     if kind.is_bool and not value.dtype.is_bool:
-        return value != const(0, value.dtype)
+        return binary(ir.NE, value, const(0, value.dtype))
     found: Expr = value.astype(kind)
     return found
 

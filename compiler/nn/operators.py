@@ -1,10 +1,22 @@
 """Every operator, by name: importing this module fills the table of `vtakit.compiler.nn.registry`."""
 
-from vtakit.compiler.nn import broadcasting, conv, elementwise, matmul, normalise, pool, reduction, shape
+from vtakit.compiler.nn import (
+    broadcasting,
+    conv,
+    elementwise,
+    indexing,
+    matmul,
+    normalise,
+    pool,
+    quantise,
+    reduction,
+    resize,
+    shape,
+)
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 from vtakit.hw.isa.errors import one_of
 
-FAMILIES = (broadcasting, conv, elementwise, matmul, normalise, pool, reduction, shape)
+FAMILIES = (broadcasting, conv, elementwise, indexing, matmul, normalise, pool, quantise, reduction, resize, shape)
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]
 

@@ -1,0 +1,186 @@
+"""Operators whose indices are data. An index outside of its dimension is taken as the nearest one inside."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Expr, Load, Var
+from vtakit.compiler.ir.ops import binary, maximum, minimum, select
+from vtakit.compiler.ir.stmt import For, Stmt, Store, seq
+from vtakit.compiler.ir.values import const, wrap
+from vtakit.compiler.nn.common import Shape, axis_of, dims, made, same_dtype
+from vtakit.compiler.nn.registry import Kind, OperatorError, operator
+from vtakit.compiler.te import reduce
+from vtakit.compiler.te.compose import extern
+from vtakit.compiler.te.language import reduce_axis
+from vtakit.compiler.te.tensor import Tensor
+
+
+def _check_indices(indices: Tensor, what: str) -> None:
+    if not indices.dtype.is_int:
+        raise OperatorError(f"{what} takes indices of integers, got {indices.dtype}")
+
+
+def within(index: Expr, extent: int) -> Expr:
+    """An index counted from the start, from the end if it is negative, and inside."""
+    if index.dtype.code == "uint":
+        return minimum(index, extent - 1).astype("int32")
+    counted = select(index < 0, index + extent, index)
+    found: Expr = maximum(minimum(counted, extent - 1), 0).astype("int32")
+    return found
+
+
+def _check_not_empty(x: Tensor, axis: int, indices: Tensor, what: str) -> None:
+    if not dims(x)[axis] and all(dims(indices)):
+        raise OperatorError(f"{what}: axis {axis} of shape {dims(x)} has no elements to take")
+
+
+@operator("gather", kind=Kind.INJECTIVE)
+def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
+    """What stands at indices along an axis, in place of which the indices' shape comes. Source: ONNX Gather."""
+    at_axis = axis_of(axis, x.ndim, "gather")
+    _check_indices(indices, "gather")
+    _check_not_empty(x, at_axis, indices, "gather")
+    shape = (*dims(x)[:at_axis], *dims(indices), *dims(x)[at_axis + 1:])
+    end = at_axis + indices.ndim
+    return made(shape, lambda *at: x(
+        *at[:at_axis], within(indices(*at[at_axis:end]), dims(x)[at_axis]), *at[end:]), "gather")
+
+
+@operator("gather_elements", kind=Kind.INJECTIVE)
+def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
+    """For each index the element with it as its place along an axis, elsewhere where the index stands. Source: ONNX."""
+    at_axis = axis_of(axis, x.ndim, "gather_elements")
+    _check_indices(indices, "gather_elements")
+    if indices.ndim != x.ndim:
+        raise OperatorError(f"gather_elements: indices {dims(indices)} have not the dimensions of data {dims(x)}")
+    _check_not_empty(x, at_axis, indices, "gather_elements")
+    return made(dims(indices), lambda *at: x(
+        *at[:at_axis], within(indices(*at), dims(x)[at_axis]), *at[at_axis + 1:]), "gather_elements")
+
+
+@operator("gather_nd", kind=Kind.INJECTIVE)
+def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
+    """Slices at index tuples, which lie along the last dimension of the indices. Source: ONNX GatherND."""
+    _check_indices(indices, "gather_nd")
+    count = dims(indices)[-1] if indices.ndim else 0
+    if not indices.ndim or batch_dims >= indices.ndim or batch_dims + count > x.ndim or (
+            dims(x)[:batch_dims] != dims(indices)[:batch_dims]):
+        raise OperatorError(f"gather_nd: indices {dims(indices)} with {batch_dims} batch dimensions do not fit data {dims(x)}")
+    lead = indices.ndim - 1
+
+    def read(*at: Expr) -> Expr:
+        picked = [within(indices(*at[:lead], part), dims(x)[batch_dims + part]) for part in range(count)]
+        found: Expr = x(*at[:batch_dims], *picked, *at[lead:])
+        return found
+    return made((*dims(indices)[:-1], *dims(x)[batch_dims + count:]), read, "gather_nd")
+
+
+@operator("one_hot", kind=Kind.INJECTIVE)
+def one_hot(indices: Tensor, values: Tensor, *, depth: int, axis: int = -1) -> Tensor:
+    """values[1] at the place along a new axis that an index names (counted from the end if negative), else values[0]."""
+    at_axis = axis_of(axis, indices.ndim + 1, "one_hot")
+    if dims(values) != (2,) or depth < 1:
+        raise OperatorError(f"one_hot of depth {depth}: values {dims(values)}: give a depth of at least 1, and two values")
+
+    def read(*at: Expr) -> Expr:
+        index = indices(*at[:at_axis], *at[at_axis + 1:]).astype("int64")
+        place = select(index < 0, index + depth, index)
+        return select(binary(ir.EQ, place, at[at_axis].astype("int64")), values(1), values(0))
+    return made((*dims(indices)[:at_axis], depth, *dims(indices)[at_axis:]), read, "one_hot")
+
+
+_COMBINE: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "none": lambda old, new: new, "add": lambda old, new: old + new, "mul": lambda old, new: old * new,
+    "max": maximum, "min": minimum,
+}
+
+
+def loops(shape: Sequence[int], body: Callable[..., Stmt]) -> Stmt:
+    """Loops over all indices of a shape around a statement."""
+    variables = [Var(f"i{at}") for at in range(len(shape))]
+    found = body(*variables)
+    for variable, extent in zip(reversed(variables), reversed(shape), strict=True):
+        found = For(variable, wrap(extent), found)
+    return found
+
+
+def _scattered(
+    x: Tensor, others: tuple[Tensor, ...], shape: Shape, place: Callable[..., tuple[Expr, ...]], reduction: str, name: str,
+) -> Tensor:
+    """A copy of x in which updates, the last of the other tensors, are put one after another.
+
+    shape : over which the updates run       place(buffers, *at) : where the update at an index goes
+    """
+    if reduction not in _COMBINE:
+        raise OperatorError(f"{name}: reduction={reduction!r}: give one of {', '.join(_COMBINE)}")
+    same_dtype(name, x, others[-1])
+
+    def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+        out = outs[0]
+
+        def put(*at: Expr) -> Stmt:
+            where = place(ins[1:], *at)
+            old, new = Load(out, where), Load(ins[-1], at)
+            return Store(out, where, _COMBINE[reduction](old, new))
+        copy = loops(dims(x), lambda *at: Store(out, at, Load(ins[0], at)))
+        return seq(copy, loops(shape, put)) if all(shape) else copy
+    found: Tensor = extern(dims(x), [x, *others], body, name=name, dtype=x.dtype)
+    return found
+
+
+@operator("scatter_elements", kind=Kind.OPAQUE)
+def scatter_elements(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none") -> Tensor:
+    """x with updates put where the indices say along an axis, in order, or combined with what is there. Source: ONNX."""
+    at_axis = axis_of(axis, x.ndim, "scatter_elements")
+    _check_indices(indices, "scatter_elements")
+    if dims(indices) != dims(updates) or indices.ndim != x.ndim:
+        raise OperatorError(f"scatter_elements: indices {dims(indices)} and updates {dims(updates)} do not fit data {dims(x)}")
+
+    def place(ins: list[Buffer], *at: Expr) -> tuple[Expr, ...]:
+        return (*at[:at_axis], within(Load(ins[0], at), dims(x)[at_axis]), *at[at_axis + 1:])
+    return _scattered(x, (indices, updates), dims(indices), place, reduction, "scatter_elements")
+
+
+@operator("scatter_nd", kind=Kind.OPAQUE)
+def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
+    """x with slices put at index tuples, in order, or combined with what is there. Source: ONNX ScatterND."""
+    _check_indices(indices, "scatter_nd")
+    lead, count = dims(indices)[:-1], dims(indices)[-1] if indices.ndim else 0
+    if not indices.ndim or count > x.ndim or dims(updates) != (*lead, *dims(x)[count:]):
+        raise OperatorError(f"scatter_nd: indices {dims(indices)} and updates {dims(updates)} do not fit data {dims(x)}")
+
+    def place(ins: list[Buffer], *at: Expr) -> tuple[Expr, ...]:
+        first = [within(Load(ins[0], (*at[:len(lead)], const(part, "int32"))), dims(x)[part]) for part in range(count)]
+        return (*first, *at[len(lead):])
+    return _scattered(x, (indices, updates), dims(updates), place, reduction, "scatter_nd")
+
+
+@operator("top_k", kind=Kind.OPAQUE)
+def top_k(x: Tensor, *, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """The k greatest (or least) along an axis in order, and their int64 indices; of equal ones the first comes first.
+
+    Each place is found by counting the elements that come before it. Source: ONNX TopK, sorted.
+    Raises OperatorError if the axis has not k elements.
+    """
+    at_axis = axis_of(axis, x.ndim, "top_k")
+    extent = dims(x)[at_axis]
+    if not 0 <= k <= extent:
+        raise OperatorError(f"top_k: {k} elements of the {extent} along axis {axis}: give 0 to {extent}")
+    i, j = reduce_axis((0, extent), "i"), reduce_axis((0, extent), "j")
+
+    def put(at: Sequence[Expr], place: Any) -> tuple[Any, ...]:
+        return (*at[:at_axis], place, *at[at_axis + 1:])
+
+    def before(*at: Expr) -> Any:
+        here, other = x(*at), x(*put(at, j))
+        ahead = binary(ir.LT, here, other) if largest else binary(ir.LT, other, here)
+        tie = binary(ir.BitAnd, binary(ir.EQ, here, other), j < at[at_axis])
+        return reduce.sum(binary(ir.BitOr, ahead, tie).astype("int32"), axis=j)
+    rank = made(dims(x), before, "rank")
+    shape = (*dims(x)[:at_axis], k, *dims(x)[at_axis + 1:])
+    index = made(shape, lambda *at: reduce.sum(
+        select(binary(ir.EQ, rank(*put(at, i)), at[at_axis]), i.as_expr(), 0), axis=i), "index")
+    values = made(shape, lambda *at: x(*put(at, within(index(*at), extent))), "top_k")
+    return values, made(shape, lambda *at: index(*at).astype("int64"), "places")
