@@ -23,7 +23,7 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.compile import Layer
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.file import read_bytes, write_bytes, written_whole
+from vtakit.hw.isa.file import write_bytes, written_whole
 from vtakit.runtime.cpu.function import empty
 from vtakit.runtime.image import Image
 

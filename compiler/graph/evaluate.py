@@ -3,6 +3,8 @@
 It is the meaning of graphs, and quick for small constants; large ones are better compiled.
 """
 
+import numpy as np
+
 from vtakit.compiler.graph.apply import apply
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.compiler.graph.ir import Array, Graph, Node, Value
@@ -10,8 +12,6 @@ from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
 from vtakit.compiler.schedule.schedule import create_schedule
 from vtakit.compiler.te.language import placeholder
-
-import numpy as np
 
 
 def evaluate_graph(graph: Graph, *inputs: Array) -> tuple[Array, ...]:

@@ -26,8 +26,8 @@ class NotConstantError(ModelError):
         listed = ", ".join(repr(name) for name in inputs)
         plural = "s" if len(inputs) > 1 else ""
         super().__init__(
-            f"{what} must be known when the model is compiled, and it depends on the input{plural} {listed}: give the value{plural} "
-            "with fixed={name: array}"
+            f"{what} must be known when the model is compiled, and it depends on the input{plural} {listed}: give "
+            f"the value{plural} with fixed={{name: array}}"
         )
 
 

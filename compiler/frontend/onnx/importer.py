@@ -118,7 +118,8 @@ class _Importer:
         return value
 
     def _nodes(
-        self, nodes: "Sequence[onnx.NodeProto]", known: dict[str, Value | None], prefix: str, versions: Mapping[str, int], depth: int
+        self, nodes: "Sequence[onnx.NodeProto]", known: dict[str, Value | None], prefix: str, versions: Mapping[str, int],
+        depth: int,
     ) -> None:
         """Convert nodes in order; `known` has the values by name, None for what an unsupported node would make."""
         for number, proto in enumerate(nodes):

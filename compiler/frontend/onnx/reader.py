@@ -87,7 +87,8 @@ def input_type(info: "onnx.ValueInfoProto", given: Sequence[int] | None, batch: 
             raise ModelError(f"{what} has no shape in the model: give it with shapes={{{info.name!r}: (…)}}")
         return TensorType(tuple(given), kind)
     dims: list[int | None] = [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
-    shown = f"[{', '.join(str(dim.dim_value) if dim.HasField('dim_value') else dim.dim_param or '?' for dim in tensor.shape.dim)}]"
+    words = [str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
+    shown = f"[{', '.join(words)}]"
     if given is not None:
         fits = len(given) == len(dims) and all(dim in (None, size) for dim, size in zip(dims, given, strict=True))
         if not fits or min(given, default=0) < 0:
@@ -108,7 +109,8 @@ def as_shapes(shapes: Mapping[str, Any] | None, known: Sequence[str]) -> dict[st
     found = {}
     for name, shape in (shapes or {}).items():
         if name not in known:
-            raise ModelError(f"shapes names {name!r}, which is no input of the model: it has {', '.join(map(repr, known)) or 'none'}")
+            listed = ", ".join(map(repr, known)) or "none"
+            raise ModelError(f"shapes names {name!r}, which is no input of the model: it has {listed}")
         try:
             found[name] = tuple([int(size) for size in shape])
         except (TypeError, ValueError):

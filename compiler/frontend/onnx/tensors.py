@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 # By number, as TensorProto.DataType has them; the numbers are part of the format.
 _KINDS = {
-    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16", 11: "float64",
-    12: "uint32", 13: "uint64", 16: "bfloat16",
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
+    11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
 }
 
 

@@ -2,9 +2,19 @@
 
 from vtakit.compiler.frontend.onnx.nodes import CONVERTERS
 from vtakit.compiler.frontend.onnx.operators import (
-    constants, conv, elementwise, matmul, normalise, pool, reduction, shape,
+    constants,
+    conv,
+    elementwise,
+    indexing,
+    matmul,
+    normalise,
+    pool,
+    quantise,
+    reduction,
+    resize,
+    shape,
 )
 
-FAMILIES = (constants, conv, elementwise, matmul, normalise, pool, reduction, shape)
+FAMILIES = (constants, conv, elementwise, indexing, matmul, normalise, pool, quantise, reduction, resize, shape)
 
 __all__ = ["CONVERTERS", "FAMILIES"]

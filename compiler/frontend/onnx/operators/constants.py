@@ -1,5 +1,7 @@
 """Operators whose results are known when the model is compiled."""
 
+from typing import Any
+
 import numpy as np
 
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, converts
@@ -10,7 +12,7 @@ from vtakit.compiler.ir.dtypes import dtype
 _MOST_BYTES = 1 << 32  # of one constant
 
 
-def filled(n: OnnxNode, shape: tuple[int, ...], number: object, kind: np.dtype[object]) -> Value:
+def filled(n: OnnxNode, shape: tuple[int, ...], number: Any, kind: np.dtype[Any]) -> Value:
     """A constant of one number: a small one as it is, a large one made when the model runs."""
     if min(shape, default=0) < 0:
         raise n.unsupported(f"of the shape {list(shape)}, which has a negative size")
@@ -62,4 +64,4 @@ def eye_like(n: OnnxNode) -> Value:
     kind = numpy_dtype(n.kind("dtype", n.dtype(0)))
     if n.ndim(0) != 2:
         raise n.unsupported(f"of the shape {list(n.shape(0))}, which is no matrix")
-    return n.value(np.eye(*n.shape(0), k=n.attr("k", 0), dtype=kind), dtype(kind))
+    return n.value(np.eye(n.shape(0)[0], n.shape(0)[1], k=n.attr("k", 0), dtype=kind), dtype(kind))

@@ -1,12 +1,15 @@
 """Convolutions."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, converts
 from vtakit.compiler.graph.ir import Value
 
 
-def pads_of(n: OnnxNode, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> tuple[int, ...]:
+def pads_of(
+    n: OnnxNode, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, ...]:
     """Elements added before each spatial dimension, then after each, as `auto_pad` or `pads` says."""
     mode = n.attr("auto_pad", "NOTSET")
     if mode in ("NOTSET", ""):
@@ -31,11 +34,15 @@ def add_bias(n: OnnxNode, y: Value, bias: Value, axis: int = 1) -> Value:
     return n.apply("add", y, n.apply("reshape", bias, shape=tuple(shape)))
 
 
-@converts("Conv")
-def conv(n: OnnxNode) -> Value:
-    kernel = n.shape(1)[2:]
+def window(n: OnnxNode, kernel: Sequence[int]) -> dict[str, Any]:
+    """The attributes of a convolution with a kernel of that shape."""
     ones = (1,) * len(kernel)
     strides, dilations = n.attr("strides", ones), n.attr("dilations", ones)
     pads = pads_of(n, n.shape(0)[2:], kernel, strides, dilations)
-    y = n.apply("conv", n[0], n[1], strides=strides, pads=pads, dilations=dilations, groups=n.attr("group", 1))
+    return {"strides": strides, "pads": pads, "dilations": dilations, "groups": n.attr("group", 1)}
+
+
+@converts("Conv")
+def conv(n: OnnxNode) -> Value:
+    y = n.apply("conv", n[0], n[1], **window(n, n.shape(1)[2:]))
     return add_bias(n, y, n[2]) if n.has(2) else y

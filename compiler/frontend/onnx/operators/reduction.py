@@ -13,11 +13,8 @@ _REDUCTIONS = {
 @converts(*_REDUCTIONS)
 def reduction(n: OnnxNode) -> Value:
     axes = n.ints(1) if n.has(1) else n.attr("axes")
-    if axes is None or not axes:
-        if n.attr("noop_with_empty_axes", 0):
-            axes = ()
-        else:
-            axes = None
+    if not axes:
+        axes = () if n.attr("noop_with_empty_axes", 0) else None
     return n.apply(_REDUCTIONS[n.op], n[0], axes=axes, keepdims=bool(n.attr("keepdims", 1)))
 
 

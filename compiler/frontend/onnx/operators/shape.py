@@ -102,7 +102,7 @@ def pad(n: OnnxNode) -> Value:
     if n.version < 11:
         pads, value = list(n.required("pads")), n.like(n.attr("value", 0.0), n[0])
     else:
-        pads, value = list(n.ints(1)), n.maybe(2)
+        pads, value = list(n.ints(1)), n[2] if n.has(2) else n.like(0, n[0])
     if n.has(3):
         axes = [axis % n.ndim(0) for axis in n.ints(3)]
         given, pads = pads, [0] * (2 * n.ndim(0))
