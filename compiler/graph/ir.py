@@ -111,7 +111,7 @@ class Graph:
 
 
 def check(graph: Graph) -> None:
-    """Raise GraphError where a graph has no meaning: a value read before it is made, or made twice, a constant of another type."""
+    """Raise GraphError for a value that is read before it is made, or made twice, and for a constant of another type."""
     known: set[Value] = set(graph.inputs)
     if len(known) < len(graph.inputs):
         raise GraphError(f"graph {graph.name!r} has an input twice")

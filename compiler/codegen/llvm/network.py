@@ -178,7 +178,8 @@ def _header(
         " * Arrays are row-major; what is written overlaps nothing else.",
         " * Returns " + ",\n *         ".join(statuses) + ".", " */",
         f"int32_t {name}(\n    {listed});", "",
-        f"/* Only step number `step` of it, to see how long each takes. */\nint32_t {name}_step(\n    {listed},\n    int32_t step);",
+        "/* Only step number `step` of it, to see how long each takes. */",
+        f"int32_t {name}_step(\n    {listed},\n    int32_t step);",
         "", "#ifdef __cplusplus", "}", "#endif", "#endif",
     ])
     return f"{body}\n"

@@ -125,7 +125,11 @@ class _Importer:
         for number, proto in enumerate(nodes):
             name = prefix + (proto.name or next(filter(None, proto.output), f"{proto.op_type}_{number}"))
             try:
-                made = self._node(proto, name, [self._value(known, word) for word in proto.input], versions, depth)
+                inputs = [self._value(known, word) for word in proto.input]
+                if proto.op_type == "If" and not proto.domain:
+                    made = self._branch(proto, name, inputs, known, versions, depth)
+                else:
+                    made = self._node(proto, name, inputs, versions, depth)
             except _Missing:
                 made = []
             except ElementTypeError as error:
@@ -159,6 +163,22 @@ class _Importer:
         known |= dict.fromkeys(body.inputs[len(inputs):])
         self._function(body.nodes, known, f"{name}/", body.versions, depth + 1, {w for w, v in known.items() if v is None})
         return [known.get(word) for word in body.outputs]
+
+    def _branch(
+        self, proto: "onnx.NodeProto", name: str, inputs: list[Value | None], known: Mapping[str, Value | None],
+        versions: Mapping[str, int], depth: int,
+    ) -> Sequence[Value | None]:
+        """The branch of an If that a constant condition chooses; it sees the values around it."""
+        node = OnnxNode(proto, name, versions.get("", 1), inputs, self.build, self)
+        wanted = "then_branch" if bool(node.constant(0).reshape(-1)[0]) else "else_branch"
+        graph = next((attribute.g for attribute in proto.attribute if attribute.name == wanted), None)
+        if graph is None or depth >= _DEEPEST:
+            raise ModelError(f"node {name!r} (If) lacks its attribute {wanted!r}, or is nested deeper than {_DEEPEST}")
+        inner = dict(known)
+        for tensor in graph.initializer:
+            inner[tensor.name] = self.build.constant(array_of(tensor, f"initializer {tensor.name!r}", self.folder))
+        self._nodes(graph.node, inner, f"{name}/", versions, depth + 1)
+        return [self._value(inner, info.name) for info in graph.output]
 
     def _function(
         self, nodes: "Sequence[onnx.NodeProto]", known: dict[str, Value | None], prefix: str, versions: Mapping[str, int],

@@ -20,7 +20,7 @@ _KINDS = {
 
 
 def kind_of(number: int, what: str) -> DType:
-    """The element type of a number of TensorProto.DataType. Raises ElementTypeError, which calls the tensor `what`, for others."""
+    """The element type of a number of TensorProto.DataType. Raises ElementTypeError for others, which calls the tensor `what`."""
     if number in _KINDS:
         return dtypes.dtype(_KINDS[number])
     from onnx import TensorProto

@@ -51,6 +51,7 @@ def resize(n: OnnxNode) -> Value:
         roi = (*starts, *ends)
     return n.apply(
         "resize", n[0], sizes=tuple(sizes), scales=tuple(scales), roi=roi, mode=n.attr("mode", "nearest"),
-        coordinates=coordinates, nearest_mode=n.attr("nearest_mode", "round_prefer_floor"), cubic_coeff_a=n.attr("cubic_coeff_a", -0.75),
+        coordinates=coordinates, nearest_mode=n.attr("nearest_mode", "round_prefer_floor"),
+        cubic_coeff_a=n.attr("cubic_coeff_a", -0.75),
         exclude_outside=bool(n.attr("exclude_outside", 0)), extrapolation_value=n.attr("extrapolation_value", 0.0),
     )
