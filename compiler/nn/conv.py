@@ -100,9 +100,11 @@ def conv(
             read(n, m // per_group, at, window).astype(kind) * weight(m, 0, *window).astype(kind), axis=window),
             "sums", tag="depthwise")
         return in_type(sums, x.dtype)
+    plain = prod(kernel) == 1 and prod(steps) == 1
     columns = made((images, channels, *kernel, prod(out)), lambda n, m, *at: read(
-        n, m, unflattened(at[-1], out), at[:-1]), "columns")
+        n, m, unflattened(at[-1], out), at[:-1]), "columns", attrs={"plain": plain})
     sums = made((images, filters, prod(out)), lambda n, m, p: sum_of(
         weight(m, c, *window).astype(kind) * columns(n, m // per_group * depth + c, *window, p).astype(kind),
-        axis=[c, *window]), "sums", tag="conv")
-    return made((images, filters, *out), lambda n, m, *at: sums(n, m, flattened(at, out)).astype(x.dtype), "conv")
+        axis=[c, *window]), "sums", tag="conv", attrs={"groups": groups})
+    return made((images, filters, *out), lambda n, m, *at: sums(n, m, flattened(at, out)).astype(x.dtype), "conv",
+                tag="unflatten")

@@ -1,7 +1,6 @@
 """Numbers as integers with a scale and a zero point: ``x = (q - zero) * scale``."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from vtakit.compiler.ir.dtypes import FLOAT32, INT32, DType
 from vtakit.compiler.ir.expr import Expr
@@ -16,6 +15,7 @@ from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math
 from vtakit.compiler.te.tensor import Tensor
 
+Numbers = Sequence[int] | None
 Read = Callable[[Sequence[Expr]], Expr]
 
 
@@ -31,7 +31,7 @@ def parameter(x: Tensor, of: Tensor, axis: int, block_size: int, what: str) -> R
     extent = dims(x)[at_axis]
     if not block_size:
         if shape != (extent,):
-            raise OperatorError(f"{what}: a parameter of {shape} is neither one number nor one for each of {extent} along axis {axis}")
+            raise OperatorError(f"{what}: a parameter of {shape} is neither one number nor one for each of axis {axis}'s {extent}")
         return lambda at: of(at[at_axis])
     if shape != (*dims(x)[:at_axis], -(-extent // block_size), *dims(x)[at_axis + 1:]):
         raise OperatorError(f"{what}: a parameter of {shape} has not one number for each block of {block_size} along axis {axis} "
@@ -116,25 +116,28 @@ def moved(x: Tensor, zero: Tensor | None, axis: int, what: str) -> Tensor:
 
 @operator("conv_integer", kind=Kind.ANCHOR)
 def conv_integer(
-    x: Tensor, weight: Tensor, x_zero: Tensor | None = None, weight_zero: Tensor | None = None, **attributes: Any,
+    x: Tensor, weight: Tensor, x_zero: Tensor | None = None, weight_zero: Tensor | None = None, *, strides: Numbers = None,
+    pads: Numbers = None, dilations: Numbers = None, groups: int = 1,
 ) -> Tensor:
     """`conv` of quantised numbers less their zero points, in int32; pads are the zero point. Source: ONNX ConvInteger."""
-    return conv(moved(x, x_zero, 1, "conv_integer"), moved(weight, weight_zero, 0, "conv_integer"), **attributes)
+    return conv(moved(x, x_zero, 1, "conv_integer"), moved(weight, weight_zero, 0, "conv_integer"), strides=strides, pads=pads,
+                dilations=dilations, groups=groups)
 
 
 @operator("qlinear_conv", kind=Kind.ANCHOR)
 def qlinear_conv(
     x: Tensor, x_scale: Tensor, x_zero: Tensor, weight: Tensor, weight_scale: Tensor, weight_zero: Tensor, y_scale: Tensor,
-    y_zero: Tensor, bias: Tensor | None = None, **attributes: Any,
+    y_zero: Tensor, bias: Tensor | None = None, *, strides: Numbers = None, pads: Numbers = None, dilations: Numbers = None,
+    groups: int = 1,
 ) -> Tensor:
     """`conv` of quantised numbers, quantised again: sums in int32, bias (int32 [M], of scale x_scale * weight_scale) added.
 
     Source: ONNX QLinearConv. Raises OperatorError for parameters that do not fit.
     """
-    sums = conv_integer(x, weight, x_zero, weight_zero, **attributes)
+    sums = conv_integer(x, weight, x_zero, weight_zero, strides=strides, pads=pads, dilations=dilations, groups=groups)
     step = parameter(weight, weight_scale, 0, 0, "qlinear_conv")
     if bias is not None and (bias.dtype is not INT32 or dims(bias) != dims(weight)[:1]):
-        raise OperatorError(f"qlinear_conv: a bias of {bias.dtype}{dims(bias)}: give int32, one for each of {dims(weight)[0]} outputs")
+        raise OperatorError(f"qlinear_conv: a bias of {bias.dtype}{dims(bias)}: give int32, {dims(weight)[0]} numbers")
 
     def value(*at: Expr) -> Expr:
         whole = sums(*at) if bias is None else sums(*at) + bias(at[1])

@@ -22,8 +22,8 @@ ROUNDING: dict[str, Callable[[Expr], Expr]] = {
 @operator("resize", kind=Kind.INJECTIVE)
 def resize(
     x: Tensor, *, sizes: Sequence[int], scales: Sequence[float] | None = None, roi: Sequence[float] | None = None,
-    mode: str = "nearest", coordinates: str = "half_pixel", nearest_mode: str = "round_prefer_floor", cubic_coeff_a: float = -0.75,
-    exclude_outside: bool = False, extrapolation_value: float = 0.0,
+    mode: str = "nearest", coordinates: str = "half_pixel", nearest_mode: str = "round_prefer_floor",
+    cubic_coeff_a: float = -0.75, exclude_outside: bool = False, extrapolation_value: float = 0.0,
 ) -> Tensor:
     """x with other extents, each dimension on its own. Source: ONNX Resize.
 
@@ -41,8 +41,8 @@ def resize(
             raise OperatorError(f"resize: {word}={given!r}: give one of {', '.join(known)}")
     if len(sizes) != x.ndim or len(ratio) != x.ndim or min(sizes, default=0) < 0 or (
             coordinates == "tf_crop_and_resize" and len(roi or ()) != 2 * x.ndim):
-        raise OperatorError(f"resize: sizes {list(sizes)} and scales {scales} for {dims(x)}: give one number a dimension, and for "
-                            "tf_crop_and_resize a roi of two")
+        raise OperatorError(f"resize: sizes {list(sizes)} and scales {scales} for {dims(x)}: give one number a dimension, and "
+                            "for tf_crop_and_resize a roi of two")
     axes = [axis for axis, (new, old) in enumerate(zip(sizes, dims(x), strict=True))
             if new != old or ratio[axis] != 1 or coordinates == "tf_crop_and_resize"]
     place = {axis: _coordinate(axis, dims(x)[axis], sizes[axis], ratio[axis], coordinates, roi, x.ndim) for axis in axes}

@@ -2,10 +2,46 @@
 
 from collections.abc import Sequence
 
+from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise
+from vtakit.compiler.nn.cpu.flow import Flow, extents, inlined
+from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.products import schedule_product
+from vtakit.compiler.nn.cpu.simple import reduce_along, run_along
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
+from vtakit.compiler.te.operation import Operation
 from vtakit.compiler.te.tensor import Tensor
 
+ANCHORS = {"conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise}
 
-def schedule(outputs: Sequence[Tensor]) -> Schedule:
-    """A schedule of all that is needed for the outputs, whatever operators they are made of."""
-    return create_schedule([tensor.op for tensor in outputs])
+
+def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedule:
+    """A schedule of all that outputs need, whatever operators they are made of, for a CPU (this machine's by default).
+
+    Convolutions and products are cut into tiles that fill the registers, with the operators that follow applied to each tile;
+    reductions and operators on elements run by vectors, large ones on all threads. What is cheap is computed where it is read.
+    """
+    s = create_schedule([tensor.op for tensor in outputs])
+    machine = Machine.of(target)
+    flow = Flow.of(s.outputs)
+    if any(0 in extents(op) for op in flow.computes()):
+        return s  # nothing to make faster
+    done: set[Operation] = flow.within_scans()
+    anchors = [op for op in flow.computes() if op.tag in ANCHORS and op not in done]
+    operands = {tensor.op for op in anchors for tensor in op.input_tensors} | {
+        op for op in flow.computes() if op.name == "padded"}
+    gone = inlined(flow, operands | done)
+    followed = {op for anchor in anchors for op in flow.followers(anchor)}
+    for op in gone - followed:
+        s[op].compute_inline()
+    for op in anchors:
+        if op not in done:
+            done |= ANCHORS[op.tag](s, flow, op, machine)
+    for op in flow.computes():
+        if op in done or op in gone:
+            continue
+        if op.reduce_axis:
+            reduce_along(s, op, machine)
+        elif op.num_outputs == 1:
+            run_along(s[op], machine)
+    return s

@@ -1,0 +1,164 @@
+"""The operations of a group: who reads what, which are inlined, and what follows an anchor element by element."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vtakit.compiler.ir.expr import Call, Div, Expr, ProducerLoad
+from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.ir.walk import subexpressions
+from vtakit.compiler.te.operation import ComputeOp, Operation, ScanOp, producers_first
+
+LARGEST = 200  # nodes of an expression that is put in place of each read
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """The operations that outputs need, producers first."""
+
+    outputs: tuple[Operation, ...]
+    ops: tuple[Operation, ...]
+    readers: dict[Operation, list[Operation]]
+
+    @classmethod
+    def of(cls, outputs: tuple[Operation, ...]) -> "Flow":
+        """From the operations of the outputs."""
+        ops = producers_first(outputs, lambda op: [tensor.op for tensor in op.input_tensors])
+        readers: dict[Operation, list[Operation]] = {op: [] for op in ops}
+        for op in ops:
+            for source in dict.fromkeys([tensor.op for tensor in op.input_tensors]):
+                readers[source].append(op)
+        return cls(outputs, tuple(ops), readers)
+
+    def is_output(self, op: Operation) -> bool:
+        """Whether the caller gets what it makes."""
+        return op in self.outputs
+
+    def within_scans(self) -> set[Operation]:
+        """The operations that a scan computes step by step, which stay where they are."""
+        states = {state.op for op in self.ops if isinstance(op, ScanOp) for state in op.state_placeholder}
+        found: set[Operation] = set()
+        for op in self.ops:
+            if any(tensor.op in states or tensor.op in found for tensor in op.input_tensors) and not isinstance(op, ScanOp):
+                found.add(op)
+        return found
+
+    def computes(self) -> Iterator[ComputeOp]:
+        """The computes, producers first."""
+        return (op for op in self.ops if isinstance(op, ComputeOp))
+
+    def followers(self, anchor: ComputeOp) -> list[ComputeOp]:
+        """The operations that take an anchor's result element by element up to one after which nothing else reads the others.
+
+        That one is the last; the list is empty if the anchor's result is read in any other way.
+        """
+        taken: list[Operation] = [anchor]
+        found: list[ComputeOp] = []
+        best = 0
+        if self.is_output(anchor):
+            return []
+        for op in self.ops[self.ops.index(anchor) + 1:]:
+            if not any(tensor.op in taken for tensor in op.input_tensors):
+                continue
+            if not is_injective(op) or not self._follows(op, taken):
+                break
+            assert isinstance(op, ComputeOp)
+            taken.append(op)
+            found.append(op)
+            if all(set(self.readers[item]) <= set(taken) and not self.is_output(item) for item in taken[:-1]):
+                best = len(found)
+        return found[:best]
+
+    def _follows(self, op: Operation, taken: list[Operation]) -> bool:
+        """Whether it reads what is taken element by element, in one shape; of the anchor also its flat form unflattened."""
+        assert isinstance(op, ComputeOp)
+        for load in loads(op):
+            if load.tensor.op not in taken:
+                continue
+            if load.tensor.op is taken[0] and len(taken) == 1 and len(load.indices) != len(op.axis):
+                if not _is_flat(op, load):
+                    return False
+            elif not _is_same_element(op, load):
+                return False
+        return True
+
+
+def is_injective(op: Operation) -> bool:
+    """Whether it is a compute of one value, without a reduction."""
+    return isinstance(op, ComputeOp) and not op.reduce_axis and op.num_outputs == 1
+
+
+def loads(op: ComputeOp) -> Iterator[ProducerLoad]:
+    """What it reads."""
+    for e in op.body:
+        for node in subexpressions(e):
+            if isinstance(node, ProducerLoad):
+                yield node
+
+
+def extents(op: ComputeOp) -> tuple[int, ...]:
+    """Of its data axes, which are numbers."""
+    found = [int_value(axis.dom.extent) if axis.dom else None for axis in op.axis]
+    return tuple([extent for extent in found if extent is not None])
+
+
+def _is_same_element(op: ComputeOp, load: ProducerLoad) -> bool:
+    if len(load.indices) != len(op.axis):
+        return False
+    for index, axis, extent in zip(load.indices, op.axis, load.tensor.shape, strict=True):
+        if index is not axis.var and not (int_value(index) == 0 and int_value(extent) == 1 == int_value(_extent(axis))):
+            return False
+    return True
+
+
+def _extent(axis: object) -> Expr:
+    dom = getattr(axis, "dom", None)
+    assert dom is not None, "a data axis has a domain"
+    found: Expr = dom.extent
+    return found
+
+
+def _is_flat(op: ComputeOp, load: ProducerLoad) -> bool:
+    """Whether leading indices are the axes, and the last is the flat place of the remaining ones."""
+    lead = len(load.indices) - 1
+    return op.tag == "unflatten" and all(
+        index is axis.var or int_value(index) == 0 for index, axis in zip(load.indices[:lead], op.axis, strict=False))
+
+
+def inlined(flow: Flow, fixed: set[Operation]) -> set[Operation]:
+    """The injective operations that are computed where they are read.
+
+    Not: outputs, `fixed` ones, what an extern or scan reads, what is dear and would be computed several times, and what would
+    make an expression too long.
+    """
+    found: set[Operation] = set()
+    weight: dict[Operation, int] = {}
+    for op in flow.computes():
+        count, dear = 0, False
+        for e in op.body:
+            for node in subexpressions(e):
+                count += weight.get(node.tensor.op, 1) if isinstance(node, ProducerLoad) and node.tensor.op in found else 1
+                dear = dear or isinstance(node, Call | Div)
+        if not is_injective(op) or flow.is_output(op) or op in fixed:
+            continue
+        readers = flow.readers[op]
+        if any(not isinstance(reader, ComputeOp) for reader in readers):
+            continue
+        reads = sum(load.tensor.op is op for reader in readers if isinstance(reader, ComputeOp) for load in loads(reader))
+        repeated = reads > 1 or any(isinstance(reader, ComputeOp) and _repeats(reader, op) for reader in readers)
+        if (dear and repeated) or (count > LARGEST and reads > 1) or count > 20 * LARGEST:
+            continue
+        found.add(op)
+        weight[op] = count
+    return found
+
+
+def _repeats(reader: ComputeOp, op: Operation) -> bool:
+    """Whether a reader reads an element of it more often than there are elements: some axis is in no index."""
+    for load in loads(reader):
+        if load.tensor.op is op:
+            used = {node for index in load.indices for node in subexpressions(index)}
+            if any(axis.var not in used and int_value(_extent(axis)) != 1 for axis in reader.root_iter_vars):
+                return True
+            if reader.reduce_axis and len(load.indices) < len(reader.root_iter_vars):
+                return True
+    return False

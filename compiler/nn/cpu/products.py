@@ -1,0 +1,123 @@
+"""Products of matrices and convolutions: tiles of sums in registers, with what follows done to each tile."""
+
+from itertools import accumulate
+from operator import mul
+
+from vtakit.compiler.ir.expr import ProducerLoad
+from vtakit.compiler.ir.iters import IterVar
+from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
+from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.simple import run_along
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.schedule.stage import Stage
+from vtakit.compiler.te.operation import ComputeOp, Operation
+from vtakit.compiler.te.tensor import Tensor
+
+TASKS = 8  # fewer parts than this and the work is shared out by rows of tiles as well
+WORTH = 16  # rows of the result that read the columns of a tile: fewer, and copying these side by side first does not pay
+
+
+def schedule_product(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
+    """Schedule an anchor tagged "conv" or "matmul" and what follows it; return the operations that are done with.
+
+    The last two axes of the anchor are the rows and columns of a matrix, and the columns are contiguous in one operand.
+    """
+    followers = flow.followers(anchor)
+    last = followers[-1] if followers else anchor
+    done: set[Operation] = {anchor, *followers}
+    for op in followers[:-1]:
+        s[op].compute_inline()
+    sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
+    lead, rows, columns = extents(anchor)[:-2], extents(anchor)[-2], extents(anchor)[-1]
+    groups = _groups(anchor)
+    height, width = machine.tile(rows // groups, columns, anchor.body[0].dtype)
+
+    out = s[last]
+    axes = [*out.op.root_iter_vars]
+    column = axes[len(lead) + 1]
+    for axis in axes[len(lead) + 2:]:
+        column = out.fuse(column, axis)
+    row, outer = axes[len(lead)], axes[:len(lead)]
+    if groups > 1:
+        group, row = out.split(row, rows // groups)
+        outer = [*outer, group]
+    row_tile, row = out.split(row, height)
+    column_tile, column = out.split(column, width)
+    tasks = [*accumulate([*lead, groups, -(-columns // width)], mul)][-1]
+    if tasks >= TASKS:
+        inner = row_tile
+        out.reorder(*outer, column_tile, row_tile, row, column)
+        place = out.fuse(*outer, column_tile) if outer else column_tile
+    else:  # columns of tiles stay inside, where the last one, which may be narrower, can have loops of its own
+        inner = column_tile
+        out.reorder(*outer, row_tile, column_tile, row, column)
+        place = out.fuse(*outer, row_tile) if outer else row_tile
+    out.parallel(place)
+    out.unroll(row)
+    out.vectorize(column)
+
+    tile = s[sums]
+    tile.compute_at(out, inner)
+    tile.set_scope("local")
+    made = tile.op
+    assert isinstance(made, ComputeOp)
+    tile.reorder(*made.reduce_axis, *made.axis)
+    tile.unroll(made.axis[-2])
+    tile.vectorize(made.axis[-1])
+    return done | _operands(s, anchor, sums, out, place if tasks >= TASKS else None, machine)
+
+
+def _groups(anchor: ComputeOp) -> int:
+    """Of a convolution: how many groups of rows read different columns."""
+    found: int = anchor.attrs.get("groups", 1)
+    return found
+
+
+def _operands(
+    s: Schedule, anchor: ComputeOp, sums: Tensor, out: Stage, place: IterVar | None, machine: Machine,
+) -> set[Operation]:
+    """What lies in columns: copied for each column of tiles, at a loop of `out`, or read where it is."""
+    done: set[Operation] = set()
+    rows = extents(anchor)[-2]
+    for load in loads(anchor):
+        op = load.tensor.op
+        if anchor.tag == "conv" and isinstance(op, ComputeOp) and op.name == "columns":
+            done.add(op)
+            if _is_copy(op) and (place is None or rows < WORTH):
+                s[op].compute_inline()
+            elif place is not None:
+                s[op].compute_at(out, place)
+                s[op].vectorize(op.axis[-1])
+            else:
+                run_along(s[op], machine)
+        elif anchor.tag == "matmul" and place is not None and rows >= WORTH:
+            at = _reads_columns(anchor, load)
+            if at is not None:
+                _pack(s, load, sums, out, place, swapped=not at)
+    return done
+
+
+def _is_copy(op: ComputeOp) -> bool:
+    """Whether columns are the image as it is: one cell of a kernel, and no stride."""
+    return bool(op.attrs.get("plain"))
+
+
+def _reads_columns(anchor: ComputeOp, load: ProducerLoad) -> int | None:
+    """Which of the last two indices of an operand is the result's column; None if neither."""
+    last = anchor.axis[-1].var
+    found = [at for at, index in enumerate(load.indices[-2:]) if index is last]
+    return found[0] if found else None
+
+
+def _pack(s: Schedule, load: ProducerLoad, sums: Tensor, out: Stage, place: IterVar, *, swapped: bool) -> None:
+    """Copy the columns of an operand that a column of tiles reads, each row next to the one before."""
+    copy = s.cache_read(load.tensor, "global", [sums])
+    if swapped:
+        stage = s[copy]
+        *lead, column, step = stage.op.root_iter_vars
+        stage.reorder(*lead, step, column)
+        panel: Tensor = s.cache_write(copy, "global")
+        stage.compute_inline()
+        copy = panel
+    s[copy].compute_at(out, place)
+    s[copy].vectorize(s[copy].op.root_iter_vars[-1])
