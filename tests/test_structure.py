@@ -21,7 +21,7 @@ ALLOWED = {
     "vtakit": tuple(f"vtakit.{part}" for part in PARTS),
 }
 # Inside the compiler each package may import those before it (DESIGN.md section 2).
-COMPILER = ("ir", "arith", "te", "schedule", "lower", "intrin", "passes", "codegen", "nn")
+COMPILER = ("ir", "arith", "te", "schedule", "lower", "intrin", "passes", "codegen", "nn", "graph", "frontend")
 LINES_HABIT, LINES_CEILING = 300, 500
 # Files over the habit, each with the reason why it is one file; a table of test cases may be long.
 LONG = {
@@ -121,7 +121,7 @@ def test_files_have_a_readable_size():
 
 def test_importing_the_package_is_light():
     """`import vtakit` and the command line load neither NumPy nor any simulator."""
-    heavy = {"numpy", "numba", "rich", "amaranth", "hypothesis"}
+    heavy = {"numpy", "numba", "rich", "amaranth", "hypothesis", "onnx"}
     for module in ("vtakit", "vtakit.runtime.cli", "vtakit.hw.isa.asm"):
         seen: set[str] = set()
         todo = [module]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from vtakit.compiler.codegen.llvm import parallel
 from vtakit.compiler.codegen.llvm.calls import PACKED
 from vtakit.compiler.codegen.llvm.compile import Compiled, compile_for
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY, RAISED
+from vtakit.compiler.codegen.llvm.parallel import has_loops
 from vtakit.compiler.codegen.llvm.signature import c_type
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import stmt as st
@@ -52,7 +52,7 @@ class Function:
         s = compiled.signature
         kinds: list[Any] = [ctypes.c_void_p if isinstance(p, Buffer) else _C[c_type(p.dtype)] for p in s.params]
         kinds += [ctypes.c_int64] * len(s.sizes)
-        self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(self._loaded.address)
+        self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(self._loaded.addresses[compiled.symbol])
 
     @property
     def name(self) -> str:
@@ -106,20 +106,29 @@ def build(
 
     Raises CodegenError if there is no such code, PackedError or CodegenError if a function that it calls is not known.
     """
+    chosen = for_here(target, function.name, parallel=has_loops(function.body))
+    loaded = tuple(map(_library, libraries))
+    return Function(compile_for(function, chosen), packed or {}, loaded)
+
+
+def for_here(target: Target | None, name: str, *, parallel: bool) -> Target:
+    """The target, by default this machine, without threads if it has no OpenMP runtime and code is `parallel`.
+
+    Raises CodegenError for a target whose code this machine cannot run.
+    """
     host = Target.host()
     chosen = target or host
     if chosen.arch != host.arch:
         raise CodegenError(f"code for {chosen} cannot run in this process on {host}: use compile_for and save_library")
     if missing := host.lacks(chosen):
         raise CodegenError(f"this machine lacks {', '.join(missing)}: use compile_for and save_library")
-    if chosen.threads and parallel.has_loops(function.body) and openmp.library() is None:
+    if chosen.threads and parallel and openmp.library() is None:
         warnings.warn(
-            f"{function.name}: parallel loops run on one thread, because there is no OpenMP runtime: apt install libgomp1",
-            RuntimeWarning, stacklevel=2,
+            f"{name}: parallel loops run on one thread, because there is no OpenMP runtime: apt install libgomp1",
+            RuntimeWarning, stacklevel=3,
         )
-        chosen = Target(chosen.triple, chosen.cpu, chosen.features, chosen.contract, threads=False)
-    loaded = tuple(map(_library, libraries))
-    return Function(compile_for(function, chosen), packed or {}, loaded)
+        return Target(chosen.triple, chosen.cpu, chosen.features, chosen.contract, threads=False)
+    return chosen
 
 
 def _library(path: str | Path) -> ctypes.CDLL:

@@ -3,9 +3,8 @@
 import ctypes
 import functools
 import itertools
-from typing import Any
+from typing import Any, Protocol
 
-from vtakit.compiler.codegen.llvm.compile import Compiled
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target, machine
 from vtakit.runtime.cpu import openmp
@@ -26,13 +25,31 @@ def _jit() -> Any:
     return llvm.create_lljit_compiler(own, use_jit_link=False, suppress_errors=True)
 
 
-class Loaded:
-    """Code in memory; it is freed with this object."""
+class Code(Protocol):
+    """Machine code with the names of what it offers and calls."""
 
-    def __init__(self, compiled: Compiled, libraries: tuple[ctypes.CDLL, ...], own: dict[str, int]) -> None:
+    @property
+    def name(self) -> str: ...
+    @property
+    def code(self) -> bytes: ...
+    @property
+    def symbols(self) -> tuple[str, ...]: ...
+    @property
+    def outside(self) -> tuple[str, ...]: ...
+
+
+class Loaded:
+    """Code in memory; it is freed with this object.
+
+    addresses : of the functions that it offers
+    """
+
+    def __init__(self, compiled: Code, libraries: tuple[ctypes.CDLL, ...], own: dict[str, int]) -> None:
         import llvmlite.binding as llvm
 
-        builder = llvm.JITLibraryBuilder().add_object_img(compiled.code).export_symbol(compiled.symbol).add_current_process()
+        builder = llvm.JITLibraryBuilder().add_object_img(compiled.code).add_current_process()
+        for name in compiled.symbols:
+            builder.export_symbol(name)
         for name in compiled.outside:
             found = own.get(name) or _address(name, libraries)
             if found is None:
@@ -45,7 +62,7 @@ class Loaded:
             self._tracker = builder.link(_jit(), f"{compiled.name}.{next(_numbers)}")
         except RuntimeError as error:
             raise CodegenError(f"{compiled.name} could not be loaded: {error}") from None
-        self.address = int(self._tracker[compiled.symbol])
+        self.addresses = {name: int(self._tracker[name]) for name in compiled.symbols}
 
 
 def _address(name: str, libraries: tuple[ctypes.CDLL, ...]) -> int | None:

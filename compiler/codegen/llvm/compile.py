@@ -53,15 +53,20 @@ class Compiled:
         """The function's name in the machine code; one that C cannot have where its name has a meaning there already."""
         return _symbol(self.name)
 
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The functions that the code offers."""
+        return (self.symbol,)
+
     @functools.cached_property
     def optimized(self) -> str:
         """LLVM IR after LLVM's passes."""
-        return _translate(self.text, self.target, "optimized").decode()
+        return translate(self.text, self.target, "optimized").decode()
 
     @functools.cached_property
     def assembly(self) -> str:
         """The machine code as assembly text."""
-        return _translate(self.text, self.target, "assembly").decode()
+        return translate(self.text, self.target, "assembly").decode()
 
     @property
     def header(self) -> str:
@@ -113,15 +118,15 @@ def compile_for(function: Function, target: Target | None = None) -> Compiled:
         )
     described = signature(function)
     module = Module(_symbol(function.name), chosen)
-    _write(module, function, described)
+    write_function(module, module.name, function, described)
     text = module.text()
     outside = tuple(sorted(name for name in module.declare.outside if not name.startswith("llvm.")))
-    code = _translate(text, chosen, "object")
+    code = translate(text, chosen, "object")
     return Compiled(described, chosen, text, code, tuple(module.messages), tuple(module.packed), outside)
 
 
-def _write(module: Module, function: Function, s: Signature) -> None:
-    """The function that C calls."""
+def write_function(module: Module, symbol: str, function: Function, s: Signature, *, internal: bool = False) -> None:
+    """Add a function to a module: one that C calls, or an internal one for other functions of the module."""
     kinds, names = [], [f"%p{i}" for i in range(len(s.params) + len(s.sizes))]
     for param, name in zip((*s.params, *s.sizes), names, strict=True):
         if isinstance(param, Buffer):
@@ -129,7 +134,7 @@ def _write(module: Module, function: Function, s: Signature) -> None:
             kinds.append(f"ptr noalias{'' if s.writes(param) else ' readonly'}{align} {name}")
         else:
             kinds.append(f"{'i64' if param in s.sizes else _passed(param.dtype)} {name}")
-    b = module.function(module.name, "i32", kinds)
+    b = module.function(symbol, "i32", kinds, internal=internal, whole=internal)
     x = Statements(module, b)
     for param, name in zip((*s.params, *s.sizes), names, strict=True):
         if isinstance(param, Buffer):
@@ -160,7 +165,7 @@ def _passed(dtype: Any) -> str:
     return "i8" if dtype.is_bool else "i16" if ty.is_narrow(dtype) else ty.value_type(dtype)
 
 
-def _translate(text: str, target: Target, to: str) -> bytes:
+def translate(text: str, target: Target, to: str) -> bytes:
     """Run LLVM on a module: here for this machine's architecture, in a process of its own for others.
 
     What LLVM does not know it often meets with an assertion, which ends the process; a processor and features that a person

@@ -48,11 +48,16 @@ class Module:
         self._count += 1
         return f"{self.name}.{hint}.{self._count}"
 
-    def function(self, name: str, returns: str, params: list[str], *, internal: bool = False) -> Builder:
-        """Start a function; `finish` adds it to the module. `params` are types with attributes and names."""
+    def function(
+        self, name: str, returns: str, params: list[str], *, internal: bool = False, whole: bool = False
+    ) -> Builder:
+        """Start a function; `finish` adds it to the module. `params` are types with attributes and names.
+
+        whole : whether it stays a function of its own, and is not made part of those that call it
+        """
         self.declare.defined.add(name)
-        linkage = "internal " if internal else ""
-        return Builder(f"define {linkage}{returns} @{name}({', '.join(params)}) nounwind", self.declare)
+        linkage, ending = "internal " if internal else "", " noinline" if whole else ""
+        return Builder(f"define {linkage}{returns} @{name}({', '.join(params)}) nounwind{ending}", self.declare)
 
     def finish(self, builder: Builder) -> None:
         self.functions.append(builder.text())

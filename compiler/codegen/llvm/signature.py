@@ -1,5 +1,6 @@
 """How a compiled function is called: the order and types of its C arguments, and its C header."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
@@ -70,11 +71,11 @@ def c_type(dtype: DType) -> str:
     return f"{scalar}_t"
 
 
-def _c_names(s: Signature) -> list[str]:
-    """One name for each argument, made different and legal in C."""
+def c_names(given: Iterable[str]) -> list[str]:
+    """The names, made different and legal in C."""
     names: list[str] = []
-    for param in (*s.params, *s.sizes):
-        name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in param.name)
+    for wanted in given:
+        name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in wanted)
         name = f"arg_{name}" if not name or name[0].isdigit() or is_word(name) else name
         count = 0
         while (found := name if not count else f"{name}_{count}") in names:
@@ -88,7 +89,7 @@ def header(s: Signature, messages: tuple[str, ...]) -> str:
     if is_word(s.name) or is_taken(s.name):
         raise CodegenError(f"{s.name!r} has a meaning of its own in C or C++ and names no new function there: give the function "
                            "another name")
-    names, lines, args = _c_names(s), [], []
+    names, lines, args = c_names(param.name for param in (*s.params, *s.sizes)), [], []
     for param, name in zip((*s.params, *s.sizes), names, strict=True):
         if isinstance(param, Buffer):
             const = "" if s.writes(param) else "const "

@@ -1,0 +1,1 @@
+"""ONNX models as graphs: `vtakit.compiler.frontend.onnx.importer.import_model`."""

@@ -1,0 +1,47 @@
+"""What can be wrong with a model."""
+
+from collections.abc import Mapping, Sequence
+
+from vtakit.hw.isa.errors import VtakitError
+
+_SHOWN = 3  # nodes of each unsupported kind that a message names
+
+
+class ModelError(VtakitError, ValueError):
+    """A model that cannot be read, is no valid one, or lacks what is needed to compile it."""
+
+
+class ElementTypeError(ModelError):
+    """A tensor of an element type that vtakit does not have."""
+
+
+class NotConstantError(ModelError):
+    """A value that decides shapes and depends on inputs of the model.
+
+    inputs : their names
+    """
+
+    def __init__(self, what: str, inputs: Sequence[str]) -> None:
+        self.inputs = tuple(inputs)
+        listed = ", ".join(repr(name) for name in inputs)
+        plural = "s" if len(inputs) > 1 else ""
+        super().__init__(
+            f"{what} must be known when the model is compiled, and it depends on the input{plural} {listed}: give "
+            f"the value{plural} with fixed={{name: array}}"
+        )
+
+
+class UnsupportedError(ModelError):
+    """A model with nodes that vtakit cannot compile.
+
+    nodes : what each is unsupported for -> the names of the nodes
+    """
+
+    def __init__(self, model: str, nodes: Mapping[str, Sequence[str]]) -> None:
+        self.nodes = {what: tuple(names) for what, names in nodes.items()}
+        kinds = []
+        for what, names in self.nodes.items():
+            listed = ", ".join(repr(name) for name in names[:_SHOWN])
+            count = f"{len(names)} node{'s' if len(names) > 1 else ''}"
+            kinds.append(f"{what} ({count}: {listed}{', …' if len(names) > _SHOWN else ''})")
+        super().__init__(f"model {model!r} needs what vtakit does not support: {'; '.join(kinds)}")

@@ -1,0 +1,214 @@
+"""ONNX models as graphs.
+
+Symbolic sizes are fixed on import, so that every shape is known. What decides shapes (the shape of a Reshape, the axes of a
+reduction) must not depend on the model's inputs: what is computed from constants and shapes is folded on the way. An operator
+without a converter is expressed by the function that ONNX's standard gives it, if it has one. Everything unsupported is told at
+once.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError, UnsupportedError
+from vtakit.compiler.frontend.onnx.functions import function_of
+from vtakit.compiler.frontend.onnx.nodes import OnnxNode, Unsupported
+from vtakit.compiler.frontend.onnx.operators import CONVERTERS
+from vtakit.compiler.frontend.onnx.reader import as_shapes, input_type, opset_versions, read_model
+from vtakit.compiler.frontend.onnx.tensors import array_of
+from vtakit.compiler.graph.builder import Builder, numpy_dtype
+from vtakit.compiler.graph.errors import GraphError
+from vtakit.compiler.graph.evaluate import evaluate_graph
+from vtakit.compiler.graph.ir import Array, Graph, Value
+from vtakit.compiler.graph.passes.fold import Evaluate
+
+if TYPE_CHECKING:
+    import onnx
+
+_DEEPEST = 16  # functions within functions
+_NAME_LENGTH = 40
+
+
+def import_model(
+    model: "str | Path | onnx.ModelProto", *, shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1,
+    fixed: Mapping[str, Any] | None = None, evaluate: Evaluate = evaluate_graph, name: str | None = None,
+) -> Graph:
+    """Read an ONNX model, opset 7 to current.
+
+    shapes   : of inputs whose shape the model leaves open
+    batch    : the size of a symbolic first dimension
+    fixed    : inputs that become constants: name -> array
+    evaluate : computes constants (see `vtakit.compiler.graph.passes.fold`)
+    name     : of the graph, a word; that of the file or of the model's graph by default
+
+    Raises UnsupportedError with all that is unsupported, ModelError for a model that cannot be read or breaks a rule.
+    """
+    proto, called, folder = read_model(model)
+    if batch < 1:
+        raise ModelError(f"batch={batch}: a batch has at least 1 element")
+    importer = _Importer(proto, called, folder, evaluate)
+    return importer.graph(_word(called) if name is None else name, shapes, batch, fixed or {})
+
+
+def _word(name: str) -> str:
+    """A name that C could have."""
+    found = re.sub(r"\W", "_", name, flags=re.ASCII)[:_NAME_LENGTH]
+    return f"m_{found}" if not found or found[0].isdigit() or found == "main" else found
+
+
+class _Missing(Exception):
+    """A node that reads what an unsupported node makes."""
+
+
+class _Importer:
+    def __init__(self, proto: "onnx.ModelProto", name: str, folder: str, evaluate: Evaluate) -> None:
+        self.proto, self.name, self.folder, self.evaluate = proto, name, folder, evaluate
+        self.versions = opset_versions(proto, name)
+        self.functions = {(f.domain, f.name): f for f in proto.functions}
+        self.unsupported: dict[str, list[str]] = {}
+        self.build = Builder(name)
+        self.found: dict[Value, Array | None] = {}
+
+    def graph(
+        self, name: str, shapes: Mapping[str, Sequence[int]] | None, batch: int, fixed: Mapping[str, Any]
+    ) -> Graph:
+        graph = self.proto.graph
+        self.build.name = name
+        known: dict[str, Value | None] = {}
+        if graph.sparse_initializer:
+            raise ModelError(f"the model {self.name!r} has sparse initializers, which vtakit does not read")
+        for tensor in graph.initializer:
+            array = array_of(tensor, f"initializer {tensor.name!r}", self.folder)
+            known[tensor.name] = self.build.constant(array, name=tensor.name)
+        inputs = [info for info in graph.input if info.name not in known]
+        given = as_shapes(shapes, [info.name for info in inputs])
+        for word in fixed:
+            if word not in {info.name for info in inputs}:
+                names = ", ".join(repr(info.name) for info in inputs) or "none"
+                raise ModelError(f"fixed names {word!r}, which is no input of the model: it has {names}")
+        for info in inputs:
+            if info.name in fixed:
+                known[info.name] = self._fixed(info, np.asarray(fixed[info.name]), batch)
+            else:
+                kind = input_type(info, given.get(info.name), batch)
+                known[info.name] = self.build.input(info.name, kind.shape, kind.dtype)
+        self._nodes(graph.node, known, "", self.versions, 0)
+        if self.unsupported:
+            raise UnsupportedError(self.name, self.unsupported)
+        outputs = [(info.name, self._value(known, info.name)) for info in graph.output]
+        return self.build.finish([(word, value) for word, value in outputs if value is not None])
+
+    def _fixed(self, info: "onnx.ValueInfoProto", array: Array, batch: int) -> Value:
+        kind = input_type(info, array.shape, batch)
+        if array.dtype != numpy_dtype(kind.dtype):
+            raise ModelError(f"fixed[{info.name!r}] is an array of {array.dtype}; the input has element type {kind.dtype}")
+        return self.build.constant(array, name=info.name)
+
+    def _value(self, known: Mapping[str, Value | None], name: str) -> Value | None:
+        if not name:
+            return None
+        if name not in known:
+            raise ModelError(f"the model {self.name!r} reads {name!r}, which nothing before makes")
+        value = known[name]
+        if value is None:
+            raise _Missing
+        return value
+
+    def _nodes(
+        self, nodes: "Sequence[onnx.NodeProto]", known: dict[str, Value | None], prefix: str, versions: Mapping[str, int],
+        depth: int,
+    ) -> None:
+        """Convert nodes in order; `known` has the values by name, None for what an unsupported node would make."""
+        for number, proto in enumerate(nodes):
+            name = prefix + (proto.name or next(filter(None, proto.output), f"{proto.op_type}_{number}"))
+            try:
+                inputs = [self._value(known, word) for word in proto.input]
+                if proto.op_type == "If" and not proto.domain:
+                    made = self._branch(proto, name, inputs, known, versions, depth)
+                else:
+                    made = self._node(proto, name, inputs, versions, depth)
+            except _Missing:
+                made = []
+            except ElementTypeError as error:
+                self.unsupported.setdefault(f"{proto.op_type} where {error}", []).append(name)
+                made = []
+            except Unsupported as error:
+                self.unsupported.setdefault(str(error), []).append(name)
+                made = []
+            except GraphError as error:
+                raise ModelError(f"node {name!r} ({proto.op_type}): {str(error).removeprefix(f'{name}: ')}") from None
+            known |= dict.fromkeys(filter(None, proto.output))
+            for word, value in zip(proto.output, made, strict=False):
+                if word:
+                    known[word] = value
+
+    def _node(
+        self, proto: "onnx.NodeProto", name: str, inputs: list[Value | None], versions: Mapping[str, int], depth: int
+    ) -> Sequence[Value | None]:
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        called = f"{domain}.{proto.op_type}" if domain else proto.op_type
+        convert = CONVERTERS.get(proto.op_type) if not domain else None
+        if convert is not None:
+            found = convert(OnnxNode(proto, name, versions.get("", 1), inputs, self.build, self))
+            return (found,) if isinstance(found, Value) else tuple(found)
+        if depth >= _DEEPEST:
+            raise ModelError(f"node {name!r} ({called}): functions are nested deeper than {_DEEPEST}")
+        body = function_of(proto, domain, versions, [None if v is None else v.type for v in inputs], self.functions)
+        if body is None:
+            raise Unsupported(called)
+        known: dict[str, Value | None] = dict(zip(body.inputs, inputs, strict=False))
+        known |= dict.fromkeys(body.inputs[len(inputs):])
+        self._function(body.nodes, known, f"{name}/", body.versions, depth + 1, {w for w, v in known.items() if v is None})
+        return [known.get(word) for word in body.outputs]
+
+    def _branch(
+        self, proto: "onnx.NodeProto", name: str, inputs: list[Value | None], known: Mapping[str, Value | None],
+        versions: Mapping[str, int], depth: int,
+    ) -> Sequence[Value | None]:
+        """The branch of an If that a constant condition chooses; it sees the values around it."""
+        node = OnnxNode(proto, name, versions.get("", 1), inputs, self.build, self)
+        wanted = "then_branch" if bool(node.constant(0).reshape(-1)[0]) else "else_branch"
+        graph = next((attribute.g for attribute in proto.attribute if attribute.name == wanted), None)
+        if graph is None or depth >= _DEEPEST:
+            raise ModelError(f"node {name!r} (If) lacks its attribute {wanted!r}, or is nested deeper than {_DEEPEST}")
+        inner = dict(known)
+        for tensor in graph.initializer:
+            inner[tensor.name] = self.build.constant(array_of(tensor, f"initializer {tensor.name!r}", self.folder))
+        self._nodes(graph.node, inner, f"{name}/", versions, depth + 1)
+        return [self._value(inner, info.name) for info in graph.output]
+
+    def _function(
+        self, nodes: "Sequence[onnx.NodeProto]", known: dict[str, Value | None], prefix: str, versions: Mapping[str, int],
+        depth: int, absent: set[str],
+    ) -> None:
+        """A function's nodes: an operand that names an input which is not given is not given itself."""
+        changed = []
+        for node in nodes:
+            if absent & set(node.input):
+                copy = type(node)()
+                copy.CopyFrom(node)
+                copy.input[:] = ["" if word in absent else word for word in node.input]
+                node = copy
+            changed.append(node)
+        self._nodes(changed, known, prefix, versions, depth)
+
+    def constant(self, value: Value) -> Array | None:
+        """The elements of a value that depends on no input; None of another."""
+        if value not in self.found:
+            self.found[value] = self._evaluated(value)
+        return self.found[value]
+
+    def inputs_of(self, value: Value) -> tuple[str, ...]:
+        """The inputs that a value depends on, in the model's order."""
+        needed = self.build.needed(value)
+        return tuple([each.name for each in self.build.inputs if each in needed])
+
+    def _evaluated(self, value: Value) -> Array | None:
+        if value not in self.build.constants:
+            if self.inputs_of(value):
+                return None
+            (self.build.constants[value],) = self.evaluate(self.build.part(value))
+        return self.build.constants[value]

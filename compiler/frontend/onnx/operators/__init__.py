@@ -1,0 +1,20 @@
+"""Converters of ONNX's operators: importing this package fills the table of `vtakit.compiler.frontend.onnx.nodes`."""
+
+from vtakit.compiler.frontend.onnx.nodes import CONVERTERS
+from vtakit.compiler.frontend.onnx.operators import (
+    constants,
+    conv,
+    elementwise,
+    indexing,
+    matmul,
+    normalise,
+    pool,
+    quantise,
+    reduction,
+    resize,
+    shape,
+)
+
+FAMILIES = (constants, conv, elementwise, indexing, matmul, normalise, pool, quantise, reduction, resize, shape)
+
+__all__ = ["CONVERTERS", "FAMILIES"]

@@ -1,0 +1,118 @@
+"""Reading ONNX files, and checking them before anything else looks."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vtakit.compiler.frontend.onnx.errors import ModelError
+from vtakit.compiler.frontend.onnx.tensors import kind_of
+from vtakit.compiler.graph.ir import TensorType
+
+if TYPE_CHECKING:
+    import onnx
+
+OLDEST_OPSET = 7
+_LARGEST_CHECKED_BYTES = 1 << 31  # protobuf writes no larger message, and the checker writes the model
+
+
+def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto", str, str]:
+    """A model with its name and the folder of its external data.
+
+    Raises ModelError if the file cannot be read, is no ONNX model, or breaks a rule of the format.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    name, folder = "model", ""
+    if isinstance(model, str | Path):
+        path = Path(model)
+        name, folder = path.stem, str(path.parent)
+        try:
+            proto = onnx.load(path, load_external_data=False)
+        except OSError as error:
+            raise ModelError(f"cannot read the model {str(path)!r}: {error.strerror or error}") from None
+        except (DecodeError, ValueError, UnicodeDecodeError) as error:
+            raise ModelError(f"{str(path)!r} is no ONNX model, or a damaged one: {_line(error)}") from None
+    elif isinstance(model, onnx.ModelProto):
+        proto = model
+        name = proto.graph.name or name
+    else:
+        raise ModelError(f"a model is a path or an onnx.ModelProto, got {type(model).__name__}")
+    if not proto.HasField("graph") or not proto.opset_import:
+        raise ModelError(f"{name!r} is no ONNX model: it has no {'operator set' if proto.HasField('graph') else 'graph'}")
+    if proto.ByteSize() < _LARGEST_CHECKED_BYTES:
+        try:
+            onnx.checker.check_model(proto)
+        except onnx.checker.ValidationError as error:
+            raise ModelError(f"the model {name!r} breaks ONNX's rules: {_line(error)}") from None
+    return proto, name, folder
+
+
+def _line(error: BaseException) -> str:
+    """What an error says, on one line and not too long."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def opset_versions(proto: "onnx.ModelProto", name: str) -> dict[str, int]:
+    """The version of each operator set that a model uses; ONNX's own is "".
+
+    Raises ModelError for a set that is older than 7, or newer than the onnx package knows.
+    """
+    import onnx
+
+    found = {"" if each.domain == "ai.onnx" else each.domain: int(each.version) for each in proto.opset_import}
+    newest = onnx.defs.onnx_opset_version()
+    version = found.get("", newest)
+    if not OLDEST_OPSET <= version <= newest:
+        cure = "convert it with onnx.version_converter" if version < OLDEST_OPSET else "install a newer onnx package"
+        raise ModelError(f"the model {name!r} uses opset {version}; vtakit reads {OLDEST_OPSET} to {newest}: {cure}")
+    return found
+
+
+def input_type(info: "onnx.ValueInfoProto", given: Sequence[int] | None, batch: int) -> TensorType:
+    """The type of a model's input, its symbolic sizes fixed.
+
+    given : its shape, if the caller says it
+    batch : a first dimension that is symbolic
+
+    Raises ModelError for what is no tensor, for a shape that does not fit the model's, and for sizes that stay unknown.
+    """
+    what = f"input {info.name!r}"
+    if not info.type.HasField("tensor_type"):
+        raise ModelError(f"{what} is a {info.type.WhichOneof('value') or 'value without a type'}; vtakit's inputs are tensors")
+    tensor = info.type.tensor_type
+    kind = kind_of(tensor.elem_type, what)
+    if not tensor.HasField("shape"):
+        if given is None:
+            raise ModelError(f"{what} has no shape in the model: give it with shapes={{{info.name!r}: (…)}}")
+        return TensorType(tuple(given), kind)
+    dims: list[int | None] = [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    words = [str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
+    shown = f"[{', '.join(words)}]"
+    if given is not None:
+        fits = len(given) == len(dims) and all(dim in (None, size) for dim, size in zip(dims, given, strict=True))
+        if not fits or min(given, default=0) < 0:
+            raise ModelError(f"{what} has the shape {shown} in the model, which {list(given)} does not fit")
+        return TensorType(tuple(given), kind)
+    if dims and dims[0] is None:
+        dims[0] = batch
+    sizes = [size for size in dims if size is not None]
+    if len(sizes) < len(dims):
+        raise ModelError(f"{what} has the symbolic shape {shown}: give it with shapes={{{info.name!r}: (…)}}")
+    if min(sizes, default=0) < 0:
+        raise ModelError(f"{what} has the shape {shown}: a size is at least 0")
+    return TensorType(tuple(sizes), kind)
+
+
+def as_shapes(shapes: Mapping[str, Any] | None, known: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The caller's shapes by input. Raises ModelError for a name that is no input, and what is no shape."""
+    found = {}
+    for name, shape in (shapes or {}).items():
+        if name not in known:
+            listed = ", ".join(map(repr, known)) or "none"
+            raise ModelError(f"shapes names {name!r}, which is no input of the model: it has {listed}")
+        try:
+            found[name] = tuple([int(size) for size in shape])
+        except (TypeError, ValueError):
+            raise ModelError(f"the shape of {name!r} is {shape!r}: give a sequence of numbers") from None
+    return found

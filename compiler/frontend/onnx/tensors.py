@@ -1,0 +1,42 @@
+"""ONNX's element types and tensors as vtakit's."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError
+from vtakit.compiler.graph.ir import Array
+from vtakit.compiler.ir import dtypes
+from vtakit.compiler.ir.dtypes import DType
+
+if TYPE_CHECKING:
+    import onnx
+
+# By number, as TensorProto.DataType has them; the numbers are part of the format.
+_KINDS = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
+    11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
+}
+
+
+def kind_of(number: int, what: str) -> DType:
+    """The element type of a number of TensorProto.DataType. Raises ElementTypeError for others, which calls the tensor `what`."""
+    if number in _KINDS:
+        return dtypes.dtype(_KINDS[number])
+    from onnx import TensorProto
+
+    known = number in TensorProto.DataType.values()
+    name = TensorProto.DataType.Name(number).lower() if known else f"number {number}"
+    raise ElementTypeError(f"{what} has element type {name}; vtakit has {', '.join(_KINDS.values())}")
+
+
+def array_of(tensor: "onnx.TensorProto", what: str, folder: str = "") -> Array:
+    """A tensor's values. Raises ModelError, which calls it `what`, where they are missing, damaged or of an unknown type."""
+    from onnx import numpy_helper
+
+    kind_of(tensor.data_type, what)
+    try:
+        found = numpy_helper.to_array(tensor, folder)
+    except Exception as error:  # onnx raises what its code happens to meet, from struct.error to AttributeError
+        raise ModelError(f"{what} cannot be read: {' '.join(str(error).split()) or type(error).__name__}") from None
+    return np.ascontiguousarray(found).reshape(found.shape)

@@ -1,0 +1,1 @@
+"""Networks as typed graphs of the operators of `vtakit.compiler.nn`, the passes over them, and their way to loops."""

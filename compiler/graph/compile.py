@@ -1,0 +1,109 @@
+"""From a graph to machine code of the whole network."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from vtakit.compiler.codegen.llvm.network import CompiledNetwork, Port, Step, compile_network
+from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.places import Place, Region
+from vtakit.compiler.graph.fusion import Group, fuse
+from vtakit.compiler.graph.ir import Array, Graph
+from vtakit.compiler.graph.lower import Kernel, Scheduler, kernel_of, key_of
+from vtakit.compiler.graph.memory import MemoryPlan, plan_memory
+from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.nn.cpu.schedule import schedule as cpu_schedule
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one step of a network is.
+
+    kernel : the number of its kernel; -1 for a copy
+    ops    : its operators; () for a copy
+    names  : of the model's nodes that it does
+    bytes  : that it reads and writes, each operand once
+    macs   : its multiplications that are summed
+    """
+
+    kernel: int
+    ops: tuple[str, ...]
+    names: tuple[str, ...]
+    bytes: int
+    macs: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """A compiled network.
+
+    params : what the code finds at its parameters, by offset
+    layers : what each step is
+    """
+
+    code: CompiledNetwork
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    layers: tuple[Layer, ...]
+    params: tuple[tuple[int, Array], ...]
+    params_bytes: int
+    arena_bytes: int
+
+
+def compile_graph(
+    graph: Graph, target: Target, *, schedule: Scheduler = cpu_schedule, progress: Progress | None = None
+) -> Network:
+    """Compile a graph as one native function.
+
+    schedule : makes the schedule of a fused group's outputs
+    progress : is called after each kernel with how many are done, and of how many
+
+    Raises GraphError, LowerError, VerifyError, PassError or CodegenError for what cannot be compiled.
+    """
+    groups = fuse(graph)
+    plan = plan_memory(graph, groups)
+    kernels, numbers = _kernels(graph.name, [group for group in groups if not group.view], schedule, progress)
+    steps, layers = [], []
+    for group in groups:
+        if group.view:
+            continue
+        number = numbers[group]
+        operands = (*group.inputs, *group.outputs)
+        steps.append(Step(number, tuple([plan.places[value] for value in operands])))
+        names = tuple([node.name for node in group.nodes if node.name])
+        size = sum(value.type.bytes for value in operands)
+        layers.append(Layer(number, tuple([node.op for node in group.nodes]), names, size, kernels[number].macs))
+    for output, value in plan.copies:
+        size = value.type.bytes
+        steps.append(Step(-1, (plan.places[value], Place(Region.OUTPUT, output)), size))
+        layers.append(Layer(-1, (), (graph.outputs[output][0],), 2 * size, 0))
+    inputs = tuple([Port(value.name, value.type.shape, value.type.dtype) for value in graph.inputs])
+    outputs = tuple([Port(name, value.type.shape, value.type.dtype) for name, value in graph.outputs])
+    functions: list[Function] = [kernel.function for kernel in kernels]
+    code = compile_network(
+        graph.name, functions, steps, inputs, outputs, target, params_bytes=plan.params_bytes, arena_bytes=plan.arena_bytes
+    )
+    return Network(code, inputs, outputs, tuple(layers), _params(graph, plan), plan.params_bytes, plan.arena_bytes)
+
+
+def _kernels(
+    name: str, groups: list[Group], schedule: Scheduler, progress: Progress | None
+) -> tuple[list[Kernel], dict[Group, int]]:
+    """The different kernels of the groups, and the number of each group's."""
+    known: dict[Hashable, int] = {}
+    kernels: list[Kernel] = []
+    numbers = {}
+    for done, group in enumerate(groups):
+        key = key_of(group)
+        if key not in known:
+            known[key] = len(kernels)
+            kernels.append(kernel_of(group, f"{name}_k{len(kernels)}", schedule))
+        numbers[group] = known[key]
+        if progress is not None:
+            progress(done + 1, len(groups))
+    return kernels, numbers
+
+
+def _params(graph: Graph, plan: MemoryPlan) -> tuple[tuple[int, Array], ...]:
+    return tuple([(plan.places[value].at, array) for value, array in graph.constants.items()])

@@ -1,0 +1,7 @@
+"""What can be wrong with a graph."""
+
+from vtakit.hw.isa.errors import VtakitError
+
+
+class GraphError(VtakitError, ValueError):
+    """A graph that has no meaning, or cannot be compiled."""

@@ -1,0 +1,37 @@
+"""What a graph computes, without machine code: each node as its definition's loops, run by the interpreter.
+
+It is the meaning of graphs, and quick for small constants; large ones are better compiled.
+"""
+
+import numpy as np
+
+from vtakit.compiler.graph.apply import apply
+from vtakit.compiler.graph.builder import numpy_dtype
+from vtakit.compiler.graph.ir import Array, Graph, Node, Value
+from vtakit.compiler.lower import lower
+from vtakit.compiler.lower.interpreter import interpret
+from vtakit.compiler.schedule.schedule import create_schedule
+from vtakit.compiler.te.language import placeholder
+
+
+def evaluate_graph(graph: Graph, *inputs: Array) -> tuple[Array, ...]:
+    """The graph's outputs, in order, for an array for each of its inputs."""
+    known: dict[Value, Array] = {**graph.constants, **dict(zip(graph.inputs, inputs, strict=True))}
+    for node in graph.nodes:
+        known |= dict(zip(node.outputs, _evaluate(node, known), strict=True))
+    return tuple([known[value] for _, value in graph.outputs])
+
+
+def _evaluate(node: Node, known: dict[Value, Array]) -> list[Array]:
+    tensors = [
+        None if value is None else placeholder(value.type.shape, str(value.type.dtype), f"p{i}")
+        for i, value in enumerate(node.inputs)
+    ]
+    made = apply(node.op, tensors, node.attrs)
+    params = [tensor for tensor in tensors if tensor is not None]
+    arrays = [np.ascontiguousarray(known[value]).reshape(value.type.shape) for value in node.reads]
+    results = [np.zeros(value.type.shape, numpy_dtype(value.type.dtype)) for value in node.outputs]
+    used = [(param, array) for param, array in zip(params, arrays, strict=True)]
+    function = lower(create_schedule([tensor.op for tensor in made]), [*[p for p, _ in used], *made], node.op)
+    interpret(function, [*[a for _, a in used], *results])
+    return results

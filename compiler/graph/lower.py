@@ -1,0 +1,82 @@
+"""From groups of nodes to kernels: loop programs, one for all groups that compute the same."""
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from vtakit.compiler.graph.apply import apply
+from vtakit.compiler.graph.fusion import Group
+from vtakit.compiler.graph.ir import Value
+from vtakit.compiler.ir.expr import Mul
+from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.ir.walk import subexpressions
+from vtakit.compiler.lower import lower
+from vtakit.compiler.lower.function import shallow
+from vtakit.compiler.passes import lower_late
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.language import placeholder
+from vtakit.compiler.te.operation import ComputeOp, producers_first
+from vtakit.compiler.te.tensor import Tensor
+
+Scheduler = Callable[[Sequence[Tensor]], Schedule]
+_NAME_LENGTH = 60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """A program for one or several groups of a network.
+
+    function : in low form; its parameters are a group's inputs, then its outputs, in order
+    macs     : multiplications that it sums
+    """
+
+    function: Function
+    macs: int
+
+
+def key_of(group: Group) -> Hashable:
+    """Equal for groups that compute the same of operands of the same types."""
+    numbers: dict[Value, int] = {value: i for i, value in enumerate(group.inputs)}
+    nodes = []
+    for node in group.nodes:
+        operands = tuple([None if value is None else numbers[value] for value in node.inputs])
+        nodes.append((node.op, operands, repr(sorted(node.attrs.items()))))
+        for value in node.outputs:
+            numbers[value] = len(numbers)
+    outputs = tuple([numbers[value] for value in group.outputs])
+    return tuple([value.type for value in group.inputs]), tuple(nodes), outputs
+
+
+def tensors_of(group: Group) -> tuple[list[Tensor], list[Tensor]]:
+    """The group's inputs as placeholders, and its outputs as computed from them."""
+    made: dict[Value, Tensor] = {
+        value: placeholder(value.type.shape, str(value.type.dtype), f"p{i}") for i, value in enumerate(group.inputs)
+    }
+    for node in group.nodes:
+        found = apply(node.op, [None if value is None else made[value] for value in node.inputs], node.attrs)
+        made |= dict(zip(node.outputs, found, strict=True))
+    return [made[value] for value in group.inputs], [made[value] for value in group.outputs]
+
+
+def kernel_of(group: Group, name: str, schedule: Scheduler) -> Kernel:
+    """The kernel of a group.
+
+    Raises LowerError, VerifyError or PassError for a schedule of which no correct program can be made.
+    """
+    inputs, outputs = tensors_of(group)
+    label = re.sub(r"\W", "_", group.name)[:_NAME_LENGTH]
+    with shallow(name):
+        function = lower(schedule(outputs), [*inputs, *outputs], f"{name}_{label}")
+        return Kernel(lower_late(function), macs_of(outputs))
+
+
+def macs_of(outputs: Sequence[Tensor]) -> int:
+    """How many products are summed to make the tensors."""
+    total = 0
+    for stage in producers_first([tensor.op for tensor in outputs], lambda op: [tensor.op for tensor in op.input_tensors]):
+        if isinstance(stage, ComputeOp) and stage.reduce_axis and any(isinstance(e, Mul) for e in subexpressions(stage.body[0])):
+            extents = [int_value(axis.dom.extent) for axis in stage.root_iter_vars if axis.dom is not None]
+            total += prod([extent or 0 for extent in extents])
+    return total

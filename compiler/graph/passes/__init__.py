@@ -1,0 +1,1 @@
+"""Passes over graphs: named steps from a graph to one that computes the same."""

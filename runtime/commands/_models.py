@@ -1,0 +1,56 @@
+"""Arguments that commands take that compile models."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vtakit.hw.isa.errors import VtakitError, one_of
+from vtakit.runtime.commands._arguments import number
+
+if TYPE_CHECKING:
+    from vtakit.compiler.graph.passes.base import Seen
+    from vtakit.runtime.module import Module
+
+MODULE_SUFFIX = ".vtak"
+_TARGETS = ("llvm",)
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """A model, and what is to be known of it before it is compiled."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="ONNX model")
+    parser.add_argument("--target", default="llvm", help="what to compile for: llvm, this machine (default)")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=N,N,…", help="shape of an input with open sizes")
+    parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")
+
+
+def compiled(args: argparse.Namespace, after: "Seen | None" = None) -> "Module":
+    """Compile the model that the arguments of `add_model` name, with a progress bar; `after` sees each pass."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from vtakit.runtime.model import compile
+
+    if args.target not in _TARGETS:
+        raise VtakitError(f"--target {args.target!r} is no target of models; {one_of(_TARGETS, args.target)}")
+    shapes = _shapes(args.shape)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(f"compiling {args.model.name}", total=None)
+        return compile(
+            args.model, args.target, shapes=shapes, batch=args.batch, after=after,
+            progress=lambda done, count: bar.update(task, completed=done, total=count),
+        )
+
+
+def _shapes(words: list[str]) -> dict[str, tuple[int, ...]]:
+    found = {}
+    for word in words:
+        name, equals, sizes = word.rpartition("=")
+        parts = [part.strip() for part in sizes.split(",")] if sizes else []
+        if not equals or not name or not all(part.isascii() and part.isdigit() for part in parts):
+            raise VtakitError(f"--shape takes NAME=N,N,…, got {word!r}")
+        if name in found:
+            raise VtakitError(f"--shape names {name!r} twice")
+        found[name] = tuple(int(part) for part in parts)
+    return found

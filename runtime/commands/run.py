@@ -1,0 +1,98 @@
+"""Run a model on arrays.
+
+  vtakit run MODEL.onnx --input in.npz --output out.npz --json report.json
+  vtakit run model.vtak --input in.npz                  what `vtakit compile` wrote
+
+in.npz has an array for each input, by name; out.npz gets one for each output. Without --output the results' types and ranges are
+printed. --json and --profile say how long each layer takes.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vtakit.hw.isa.errors import VtakitError, one_of
+from vtakit.runtime.commands._arguments import check_outputs
+from vtakit.runtime.commands._models import MODULE_SUFFIX, add_model, compiled
+
+if TYPE_CHECKING:
+    from vtakit.runtime.module import Module
+
+_DEVICES = ("cpu",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_model(parser)
+    parser.add_argument("--device", default="cpu", help="what to run it on: cpu (default)")
+    parser.add_argument("--input", type=Path, metavar="IN.npz", help="arrays, by the names of the inputs")
+    parser.add_argument("--output", type=Path, metavar="OUT.npz", help="where to write the results")
+    parser.add_argument("--json", type=Path, metavar="REPORT.json", help="where to write the time of each layer")
+    parser.add_argument("--profile", action="store_true", help="print the time of each layer")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    import numpy as np
+
+    if args.device not in _DEVICES:
+        raise VtakitError(f"--device {args.device!r} is no device of models; {one_of(_DEVICES, args.device)}")
+    check_outputs(("--output", "the results", args.output), ("--json", "the report", args.json))
+    given = _arrays(args.input) if args.input else {}
+    module = _module(args)
+    made = module.run(given)
+    if args.output is not None:
+        from vtakit.hw.isa.file import written_whole
+
+        with written_whole(args.output, "the results") as file, file.open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **made)
+    else:
+        for name, array in made.items():
+            print(f"{name}: {array.dtype}{list(array.shape)}{_range(array)}")
+    if args.profile or args.json is not None:
+        _report(module, given, args)
+    return 0
+
+
+def _module(args: argparse.Namespace) -> "Module":
+    if args.model.suffix != MODULE_SUFFIX:
+        return compiled(args)
+    from vtakit.runtime.model import load
+
+    if args.shape or args.batch != 1:
+        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape and --batch go with an ONNX model")
+    return load(args.model)
+
+
+def _arrays(path: Path) -> dict[str, Any]:
+    """The arrays of an .npz file."""
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise VtakitError(f"--input {str(path)!r} has one array without a name: write it with numpy.savez")
+            return {name: file[name] for name in file.files}
+    except OSError as error:
+        raise VtakitError(f"cannot read --input {str(path)!r}: {error.strerror or error}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise VtakitError(f"--input {str(path)!r} is no .npz file of numbers, or a damaged one: {error}") from None
+
+
+def _range(array: Any) -> str:
+    return f" from {array.min()} to {array.max()}" if array.size else ""
+
+
+def _report(module: "Module", given: dict[str, Any], args: argparse.Namespace) -> None:
+    from vtakit.hw.isa.file import write_bytes
+
+    profile = module.profile(given)
+    if args.json is not None:
+        write_bytes(args.json, (json.dumps(profile.to_dict(), indent=2) + "\n").encode(), "the report")
+    if args.profile:
+        from rich.console import Console
+
+        Console().print(profile.table())

@@ -1,0 +1,179 @@
+"""Compiled models, ready to run."""
+
+import ctypes
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY
+from vtakit.compiler.codegen.llvm.network import Port
+from vtakit.compiler.graph.builder import numpy_dtype
+from vtakit.hw.isa.errors import VtakitError, one_of
+from vtakit.runtime import package
+from vtakit.runtime.cpu.function import CheckError, empty
+from vtakit.runtime.cpu.loader import Loaded
+from vtakit.runtime.image import Image
+from vtakit.runtime.profile import Profile, Timed
+
+Array = npt.NDArray[Any]
+
+
+class InputError(VtakitError, ValueError):
+    """Inputs or outputs of a run that do not fit the model."""
+
+
+class Module:
+    """A compiled model.
+
+    ::
+
+        module = vtakit.compile("model.onnx")
+        outputs = module.run({"x": array})
+
+    One run at a time: a second thread waits for the first.
+    """
+
+    def __init__(self, image: Image) -> None:
+        self.image = image
+        self._loaded = Loaded(image, (), {})
+        count = len(image.inputs) + len(image.outputs) + 2
+        pointers = [ctypes.c_void_p] * count
+        self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers)(self._loaded.addresses[image.symbols[0]])
+        self._step = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers, ctypes.c_int32)(self._loaded.addresses[image.symbols[1]])
+        self._arena = empty((image.arena_bytes,), "uint8")
+        self._lock = threading.Lock()
+        self._given: dict[str, Array] = {}
+        self._made: dict[str, Array] = {}
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The type of each input: ``{"x": "float32[1, 3, 224, 224]"}``."""
+        return {port.name: str(port) for port in self.image.inputs}
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The type of each output."""
+        return {port.name: str(port) for port in self.image.outputs}
+
+    def run(self, inputs: Mapping[str, Any] | None = None) -> dict[str, Array]:
+        """Run on an array for each input; returns one for each output.
+
+        inputs : by name; those that are left out are what `set_input` gave before
+
+        Raises InputError if one is missing, unknown or of another shape or type, MemoryError if memory ran out.
+        """
+        given = self._checked({**self._given, **(inputs or {})})
+        made = [empty(port.shape, numpy_dtype(port.dtype)) for port in self.image.outputs]
+        with self._lock:
+            self._finished(self._entry(*self._pointers(given, made)))
+        self._made = {port.name: array for port, array in zip(self.image.outputs, made, strict=True)}
+        return dict(self._made)
+
+    def set_input(self, name: str | None = None, value: Any = None, **values: Any) -> None:
+        """Keep arrays for the inputs of the runs that follow. Raises InputError if one does not fit."""
+        given = {**({} if name is None else {name: value}), **values}
+        for word, array in given.items():
+            self._given[word] = self._array(self._port(word), array)
+
+    def get_output(self, at: int | str = 0, out: Array | None = None) -> Array:
+        """An output of the last run, by number or name; copied into `out` if that is given.
+
+        Raises InputError if there was no run, there is no such output, or `out` does not fit.
+        """
+        if not self._made:
+            raise InputError(f"model {self.image.name!r} has not run yet: call run first")
+        names = [port.name for port in self.image.outputs]
+        if isinstance(at, int):
+            if not 0 <= at < len(names):
+                raise InputError(f"model {self.image.name!r} has {len(names)} outputs, numbered from 0; there is no output {at}")
+            at = names[at]
+        if at not in names:
+            raise InputError(f"model {self.image.name!r} has no output {at!r}; {one_of(names, at)}")
+        found = self._made[at]
+        if out is None:
+            return found
+        if out.shape != found.shape or out.dtype != found.dtype:
+            raise InputError(
+                f"output {at!r} is {found.dtype}{list(found.shape)}; the array for it is {out.dtype}{list(out.shape)}"
+            )
+        out[...] = found
+        return out
+
+    def profile(self, inputs: Mapping[str, Any] | None = None, *, repeat: int = 5) -> Profile:
+        """Run each layer by itself and time it; of `repeat` runs the quickest counts.
+
+        Raises InputError as `run` does, and for a `repeat` under 1.
+        """
+        if repeat < 1:
+            raise InputError(f"profile(repeat={repeat}): a layer runs at least once")
+        given = self._checked({**self._given, **(inputs or {})})
+        made = [empty(port.shape, numpy_dtype(port.dtype)) for port in self.image.outputs]
+        pointers = self._pointers(given, made)
+        seconds = [float("inf")] * len(self.image.layers)
+        with self._lock:
+            for _ in range(repeat + 1):  # the first fills caches and starts threads
+                for number in range(len(seconds)):
+                    begin = time.perf_counter()
+                    status = self._step(*pointers, number)
+                    seconds[number] = min(seconds[number], time.perf_counter() - begin)
+                    self._finished(status)
+        return Profile(self.image.name, tuple([Timed(*each) for each in zip(self.image.layers, seconds, strict=True)]))
+
+    def save(self, path: str | Path) -> None:
+        """Write the module to one file that `vtakit.load` reads, whole or not at all."""
+        package.save(self.image, path)
+
+    def export(self, path: str | Path, *, linker: tuple[str, ...] = ()) -> None:
+        """Write a shared library, and beside it a C header (suffix ``.h``) and the parameters (suffix ``.params``).
+
+        linker : the command of a C compiler that links for the target; found on the machine by default
+
+        Raises CodegenError if no linker is found or it fails.
+        """
+        package.export(self.image, path, linker)
+
+    def _pointers(self, given: list[Array], made: list[Array]) -> list[int]:
+        arrays = [*given, *made, self.image.params, self._arena]
+        return [int(array.__array_interface__["data"][0]) for array in arrays]
+
+    def _finished(self, status: int) -> None:
+        if status == OUT_OF_MEMORY:
+            raise MemoryError(f"{self.image.name} could not allocate a buffer")
+        if status:
+            raise CheckError(f"{self.image.name}: {self.image.messages[status - 1]}")
+
+    def _port(self, name: str) -> Port:
+        for port in self.image.inputs:
+            if port.name == name:
+                return port
+        raise InputError(f"model {self.image.name!r} has no input {name!r}; {one_of([p.name for p in self.image.inputs], name)}")
+
+    def _checked(self, inputs: Mapping[str, Any]) -> list[Array]:
+        """The inputs' arrays in order, contiguous."""
+        for name in inputs:
+            self._port(name)
+        missing = [port.name for port in self.image.inputs if port.name not in inputs]
+        if missing:
+            kinds = ", ".join(f"{port.name!r} ({port})" for port in self.image.inputs if port.name in missing)
+            raise InputError(f"model {self.image.name!r} lacks {'its input' if len(missing) == 1 else 'its inputs'} {kinds}")
+        return [self._array(port, inputs[port.name]) for port in self.image.inputs]
+
+    def _array(self, port: Port, given: Any) -> Array:
+        kind = numpy_dtype(port.dtype)
+        if not isinstance(given, np.ndarray):
+            if not hasattr(given, "__dlpack__"):
+                raise InputError(f"input {port.name!r} is {port}, got {type(given).__name__}: use numpy.array(…, {kind.name!r})")
+            given = np.from_dlpack(given)
+        if given.dtype != kind or given.shape != port.shape:
+            cure = f": convert it with .astype({kind.name!r})" if given.dtype != kind else ""
+            raise InputError(f"input {port.name!r} is {port}, got {given.dtype}[{', '.join(map(str, given.shape))}]{cure}")
+        found: Array = np.ascontiguousarray(given).reshape(port.shape)
+        return found if found.flags.aligned else found.copy()
+
+    def __repr__(self) -> str:
+        return f"<module {self.image.name}: {', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}>"

@@ -1,0 +1,154 @@
+"""ONNX's own backend tests, run on compiled models.
+
+    python tests/onnx_backend.py [-j N] [--only WORD] [--write docs/onnx_operators.md]
+
+prints how many pass, and why the others do not. A test that is not supported must say so when the model is read; one that gives
+another result than the test's own, or an error that is none of ours, is a failure, and the exit status is 1.
+"""
+
+import argparse
+import collections
+import multiprocessing
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.backend.base import Backend, BackendRep, Device, DeviceType
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner
+
+import vtakit
+from vtakit.compiler.frontend.onnx.errors import NotConstantError, UnsupportedError
+from vtakit.hw.isa.errors import VtakitError
+
+PASSED, UNSUPPORTED, WRONG = "passed", "unsupported", "wrong"
+
+
+class CompiledModel(BackendRep):
+    """A model whose inputs' shapes are known only when it runs, and so is compiled then."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+
+    def run(self, inputs: Sequence[Any], **options: Any) -> tuple[Any, ...]:
+        """Inputs that decide shapes, as the tests give many, become constants."""
+        given = dict(zip([info.name for info in self.model.graph.input], inputs, strict=False))
+        shapes = {
+            name: np.shape(array) for name, array in given.items() if isinstance(array, np.ndarray)
+        }
+        fixed: dict[str, Any] = {}
+        while True:
+            try:
+                module = vtakit.compile(self.model, shapes=shapes, fixed=fixed, name="net")
+                break
+            except NotConstantError as error:
+                fixed |= {name: given[name] for name in error.inputs}
+        made = module.run({name: array for name, array in given.items() if name not in fixed})
+        return tuple(made[info.name] for info in self.model.graph.output)
+
+
+class VtakitBackend(Backend):
+    """The interface that ONNX's tests know a runtime by."""
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **options: Any) -> CompiledModel:
+        """Check a model."""
+        super().prepare(model, device, **options)
+        return CompiledModel(model)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Whether it is the CPU."""
+        return bool(Device(device).type == DeviceType.CPU)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a test; `why` names the operators, the error or the difference."""
+
+    name: str
+    state: str
+    why: tuple[str, ...] = ()
+
+
+def cases(only: str = "") -> list[TestCase]:
+    """The node tests whose names contain a word."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of NumPy, as the package computes what it expects
+        return [case for case in load_model_tests(kind="node") if only in case.name]
+
+
+def outcome(case: TestCase) -> Outcome:
+    """Run one test."""
+    model = onnx.load(Path(case.model_dir) / "model.onnx") if case.model is None else case.model
+    try:
+        compiled = VtakitBackend.prepare(model)
+        for inputs, expected in data_of(case, model):
+            found = compiled.run(inputs)
+            Runner.assert_similar_outputs(expected, list(found), case.rtol, case.atol)
+    except UnsupportedError as error:
+        return Outcome(case.name, UNSUPPORTED, tuple(error.nodes))
+    except VtakitError as error:
+        return Outcome(case.name, UNSUPPORTED, (f"{type(error).__name__}: {error}",))
+    except AssertionError as error:
+        return Outcome(case.name, WRONG, (" ".join(str(error).split())[:400],))
+    except Exception:
+        return Outcome(case.name, WRONG, (traceback.format_exc(limit=-3),))
+    return Outcome(case.name, PASSED)
+
+
+def data_of(case: TestCase, model: onnx.ModelProto) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Inputs and expected outputs of a test."""
+    if case.data_sets is not None:
+        yield from ((list(inputs), list(outputs)) for inputs, outputs in case.data_sets)
+        return
+    raise AssertionError(f"{case.name} has no data")
+
+
+_CASES: list[TestCase] = []
+
+
+def _numbered(number: int) -> Outcome:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return outcome(_CASES[number])
+
+
+def run_all(jobs: int, only: str = "") -> list[Outcome]:
+    """Run all tests whose names contain a word, in several processes."""
+    _CASES[:] = cases(only)
+    if jobs == 1:
+        return [_numbered(i) for i in range(len(_CASES))]
+    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=100) as pool:
+        return list(pool.imap(_numbered, range(len(_CASES)), chunksize=8))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-j", type=int, default=1, metavar="N", dest="jobs")
+    parser.add_argument("--only", default="", metavar="WORD")
+    parser.add_argument("--verbose", action="store_true")
+    args = parser.parse_args()
+    outcomes = run_all(args.jobs, args.only)
+    counts = collections.Counter(each.state for each in outcomes)
+    missing = collections.Counter(why for each in outcomes if each.state == UNSUPPORTED for why in each.why)
+    for why, count in missing.most_common():
+        print(f"{count:5}  {why}")
+    for each in outcomes:
+        if each.state == WRONG:
+            print(f"WRONG {each.name}: {each.why[0]}")
+        elif args.verbose:
+            print(each.state, each.name, *each.why)
+    print(", ".join(f"{count} {state}" for state, count in counts.most_common()), f"of {len(outcomes)}")
+    return 1 if counts[WRONG] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
