@@ -36,7 +36,7 @@ def test_every_case_is_kept_and_no_other():
 def test_cycles_are_those_kept(name):
     """The smaller operators; the command measures all."""
     for figure, found in BENCHMARK.measure(CASES[name]).items():
-        assert found == KEPT[name][figure], f"{name}, {figure}: {found}, and {KEPT[name][figure]} before. If that is meant: {COMMAND}"
+        assert found == KEPT[name][figure], f"{name}, {figure}: {KEPT[name][figure]} before. If that is meant: {COMMAND}"
 
 
 def test_the_page_has_the_cycles_kept():
