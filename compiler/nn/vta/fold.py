@@ -76,7 +76,7 @@ class Fold:
     def activations(self, target: Target, x: Ints) -> Ints:
         """[images, channels, height, width]  ->  the data of the convolution, in blocks."""
         images, channels, height, width = x.shape
-        (down, across), (step_y, step_x) = self._folded(height, width), self._steps
+        (down, across), (step_y, step_x) = self.folded_size(height, width), self._steps
         ends = (down - 1) * step_y + self.taps[0], (across - 1) * step_x + self.taps[1]
         padded = np.zeros((images, channels, *ends), x.dtype)
         part = padded[:, :, self.pad[0]:self.pad[0] + height, self.pad[2]:self.pad[2] + width]
@@ -107,8 +107,8 @@ class Fold:
             row_dilation=self.dilation[0], column_dilation=self.dilation[1],
         )
 
-    def _folded(self, height: int, width: int) -> Pair:
-        """Rows and columns of the activations."""
+    def folded_size(self, height: int, width: int) -> Pair:
+        """Rows and columns of the activations, for an image."""
         down, across = (
             ((size - 1) * stride + (parts - 1) * taps) // step + 1 for size, stride, parts, taps, step in zip(
                 self.size(height, width), self.strides, self.parts, self.taps, self._steps, strict=True)
