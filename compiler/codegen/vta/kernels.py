@@ -62,12 +62,14 @@ ONCE = Loop(1, (0, 0, 0))
 def kernels(cfg: VTAConfig, op: Opcode, loops: tuple[Loop, ...]) -> tuple[Kernel, ...]:
     """The instructions of a nest whose iterations may run in any order, as few micro-ops as its loops allow.
 
-    The two longest loops that the instruction's fields hold become hardware loops; the others become micro-ops as long as
-    a share of the scratchpad holds them, and the longest of what remains is a loop around.
+    The two longest loops that the instruction's fields hold become hardware loops, of equal ones those that go to other
+    accumulators; the others become micro-ops as long as a share of the scratchpad holds them, and the longest of what remains is
+    a loop around.
     """
     rest = _merged(cfg, op, [loop for loop in loops if loop.extent != 1])
     hardware: list[Loop] = []
-    for loop in sorted((loop for loop in rest if _fits(cfg, op, loop)), key=lambda loop: -loop.extent)[:2]:
+    longest_first = sorted((loop for loop in rest if _fits(cfg, op, loop)), key=lambda loop: (-loop.extent, not loop.steps[0]))
+    for loop in longest_first[:2]:
         hardware.append(loop)
         rest.remove(loop)
     hardware.sort(key=lambda loop: loops.index(loop) if loop in loops else 0)
