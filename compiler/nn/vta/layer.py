@@ -38,14 +38,21 @@ class Layer(ABC):
         """(down, across) where the groups are phases of one result."""
         return None
 
+    @property
+    def blocks_first(self) -> bool:
+        """Whether the accumulators' first and third dimensions are out blocks and images."""
+        return False
+
     @cached_property
     def tail(self) -> Tail:
         """The stages after the sums. Raises VtaError for tensors of the epilogue that do not go with them."""
         self._check_epilogue()
-        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums, phases=self.phases)
+        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums, phases=self.phases,
+                    blocks_first=self.blocks_first)
 
     def _check_epilogue(self) -> None:
         images, groups, outs, rows, columns, *element = shape_of(self.sums)
+        images, outs = (outs, images) if self.blocks_first else (images, outs)
         channels = outs if self.phases else groups * outs
         whole = [images, channels, rows, columns, *element]
         if self.phases:
