@@ -10,7 +10,7 @@ from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.blocking import Cut, Work, choose
 from vtakit.compiler.nn.vta.epilogue import Tail, made, shape_of
-from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
+from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_pad, check_pairs, check_weights
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.language import reduce_axis
@@ -44,6 +44,8 @@ class Conv2d(Layer):
     def __post_init__(self) -> None:
         what = f"convolution {self.name!r}"
         check_activations(self.target, what, self.data)
+        check_pairs(what, stride=self.stride, dilation=self.dilation)
+        check_pad(what, self.pad)
         check_weights(self.target, what, self.weights, "out blocks, in blocks, rows, columns")
         _, channels, height, width, *_ = shape_of(self.data)
         outs, ins, rows, columns, *_ = shape_of(self.weights)
@@ -52,9 +54,6 @@ class Conv2d(Layer):
         if channels != self.groups * ins or outs % self.groups:
             raise VtaError(f"{what}: {channels} input and {outs} output blocks do not go with {self.groups} groups "
                            f"of {ins} input blocks")
-        if min(*self.stride, *self.dilation) < 1 or min(self.pad) < 0:
-            raise VtaError(f"{what}: stride {self.stride} and dilation {self.dilation} must be at least 1, and pad {self.pad} "
-                           "at least 0")
         if min(self.out_height, self.out_width) < 1:
             raise VtaError(f"{what}: the kernel of {rows} x {columns} taps is larger than the padded image of "
                            f"{height + self.pad[0] + self.pad[1]} x {width + self.pad[2] + self.pad[3]} pixels")

@@ -9,6 +9,7 @@ import numpy as np
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.blocking import Work, choose, even_sizes
+from vtakit.compiler.nn.vta.layer import check_pad, check_pairs
 from vtakit.compiler.nn.vta.packing import Ints, blocks, pack_activations, pack_weights
 
 Pair = tuple[int, int]
@@ -33,10 +34,10 @@ class Fold:
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     def __post_init__(self) -> None:
+        check_pairs("fold", kernel=self.kernel, taps=self.taps, strides=self.strides)
+        check_pad("fold", self.pad)
         if any(not 1 <= part <= whole for part, whole in zip(self.taps, self.kernel, strict=True)):
-            raise VtaError(f"{self.taps} taps at once of a kernel of {self.kernel}: give from 1 to all of them")
-        if min(self.strides) < 1 or min(self.pad) < 0:
-            raise VtaError(f"strides {self.strides} must be at least 1, and pad {self.pad} at least 0")
+            raise VtaError(f"fold: {self.taps} taps at once of a kernel of {self.kernel}: give from 1 to all of them")
 
     @property
     def parts(self) -> Pair:

@@ -125,8 +125,7 @@ def test_operators_refuse_shapes_that_do_not_fit_together():
         conv(groups=0)
     with raises(VtaError, "convolution 'conv': the kernel of 3 x 3 taps is larger than the padded image of 2 x 8 pixels"):
         conv(data=te.placeholder((1, 2, 2, 8, 1, 16), "int8", name="data"))
-    with raises(VtaError, "convolution 'conv': stride (0, 1) and dilation (1, 1) must be at least 1, and pad (0, 0, 0, 0) "
-                "at least 0"):
+    with raises(VtaError, "convolution 'conv': stride is (0, 1) and must be (down, across), at least 1 each"):
         conv(stride=(0, 1))
     with raises(VtaError, "a shift by 40 bits: give 0 to 31"):
         Epilogue(shift=40)
