@@ -9,6 +9,7 @@ import numpy as np
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.blocking import Work, choose, even_sizes
+from vtakit.compiler.nn.vta.layer import check_pad, check_pairs
 from vtakit.compiler.nn.vta.packing import Ints, blocks, pack_activations, pack_weights
 
 Pair = tuple[int, int]
@@ -33,10 +34,10 @@ class Fold:
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     def __post_init__(self) -> None:
+        check_pairs("fold", kernel=self.kernel, taps=self.taps, strides=self.strides)
+        check_pad("fold", self.pad)
         if any(not 1 <= part <= whole for part, whole in zip(self.taps, self.kernel, strict=True)):
-            raise VtaError(f"{self.taps} taps at once of a kernel of {self.kernel}: give from 1 to all of them")
-        if min(self.strides) < 1 or min(self.pad) < 0:
-            raise VtaError(f"strides {self.strides} must be at least 1, and pad {self.pad} at least 0")
+            raise VtaError(f"fold: {self.taps} taps at once of a kernel of {self.kernel}: give from 1 to all of them")
 
     @property
     def parts(self) -> Pair:
@@ -76,7 +77,7 @@ class Fold:
     def activations(self, target: Target, x: Ints) -> Ints:
         """[images, channels, height, width]  ->  the data of the convolution, in blocks."""
         images, channels, height, width = x.shape
-        (down, across), (step_y, step_x) = self._folded(height, width), self._steps
+        (down, across), (step_y, step_x) = self.folded_size(height, width), self._steps
         ends = (down - 1) * step_y + self.taps[0], (across - 1) * step_x + self.taps[1]
         padded = np.zeros((images, channels, *ends), x.dtype)
         part = padded[:, :, self.pad[0]:self.pad[0] + height, self.pad[2]:self.pad[2] + width]
@@ -107,8 +108,8 @@ class Fold:
             row_dilation=self.dilation[0], column_dilation=self.dilation[1],
         )
 
-    def _folded(self, height: int, width: int) -> Pair:
-        """Rows and columns of the activations."""
+    def folded_size(self, height: int, width: int) -> Pair:
+        """Rows and columns of the activations, for an image."""
         down, across = (
             ((size - 1) * stride + (parts - 1) * taps) // step + 1 for size, stride, parts, taps, step in zip(
                 self.size(height, width), self.strides, self.parts, self.taps, self._steps, strict=True)

@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
+from typing import TypeGuard
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
@@ -38,14 +40,21 @@ class Layer(ABC):
         """(down, across) where the groups are phases of one result."""
         return None
 
+    @property
+    def blocks_first(self) -> bool:
+        """Whether the accumulators' first and third dimensions are out blocks and images."""
+        return False
+
     @cached_property
     def tail(self) -> Tail:
         """The stages after the sums. Raises VtaError for tensors of the epilogue that do not go with them."""
         self._check_epilogue()
-        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums, phases=self.phases)
+        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums, phases=self.phases,
+                    blocks_first=self.blocks_first)
 
     def _check_epilogue(self) -> None:
         images, groups, outs, rows, columns, *element = shape_of(self.sums)
+        images, outs = (outs, images) if self.blocks_first else (images, outs)
         channels = outs if self.phases else groups * outs
         whole = [images, channels, rows, columns, *element]
         if self.phases:
@@ -102,7 +111,18 @@ def check_weights(target: Target, what: str, weights: Tensor, outer: str) -> Non
                        f"{target.dtype('wgt')}")
 
 
-def check_window(what: str, kernel: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int, int, int]) -> None:
-    """Raise VtaError for a window that is none."""
-    if min(*kernel, *stride) < 1 or min(pad) < 0:
-        raise VtaError(f"{what}: kernel {kernel} and stride {stride} must be at least 1, and pad {pad} at least 0")
+def check_pairs(what: str, **pairs: object) -> None:
+    """Raise VtaError unless each is (down, across), two numbers of at least 1."""
+    for name, pair in pairs.items():
+        if not _numbers(pair, 2) or min(pair) < 1:
+            raise VtaError(f"{what}: {name} is {pair!r} and must be (down, across), at least 1 each")
+
+
+def check_pad(what: str, pad: object) -> None:
+    """Raise VtaError unless it is (above, below, left, right), numbers of at least 0."""
+    if not _numbers(pad, 4) or min(pad) < 0:
+        raise VtaError(f"{what}: pad is {pad!r} and must be (above, below, left, right), at least 0 each")
+
+
+def _numbers(given: object, count: int) -> TypeGuard[tuple[int, ...]]:
+    return isinstance(given, tuple) and len(given) == count and all(isinstance(number, Integral) for number in given)

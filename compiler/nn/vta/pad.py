@@ -8,7 +8,7 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
-from vtakit.compiler.nn.vta.layer import check_activations
+from vtakit.compiler.nn.vta.layer import check_activations, check_pad
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import Moved2d, padded_window
 from vtakit.compiler.schedule.schedule import Schedule
@@ -34,8 +34,7 @@ class Pad2d(Moved2d):
     def __post_init__(self) -> None:
         what, half = f"pad {self.name!r}", 1 << self.target.config.out_bits - 1
         check_activations(self.target, what, self.data)
-        if min(self.pad) < 0:
-            raise VtaError(f"{what}: pad {self.pad} must be at least 0")
+        check_pad(what, self.pad)
         if not -half <= self.value < half:
             raise VtaError(f"{what}: the value {self.value} is no {self.target.dtype('out')}, which are {-half} to {half - 1}")
 

@@ -9,7 +9,7 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, maximum
 from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.nn.vta.epilogue import made, shape_of, widened
-from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_window
+from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_pad, check_pairs
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
 from vtakit.compiler.nn.vta.tiles import Sizes, largest, tiles
@@ -48,7 +48,8 @@ class Pool2d(Layer):
     def __post_init__(self) -> None:
         what = f"pooling {self.name!r}"
         check_activations(self.target, what, self.data)
-        check_window(what, self.kernel, self.stride, self.pad)
+        check_pairs(what, kernel=self.kernel, stride=self.stride)
+        check_pad(what, self.pad)
         _, _, height, width, *_ = shape_of(self.data)
         if self.kind not in ("max", "sum"):
             raise VtaError(f"{what}: the kind {self.kind!r} is neither 'max' nor 'sum'")

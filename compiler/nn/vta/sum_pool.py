@@ -6,7 +6,7 @@ from functools import cached_property
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.nn.vta.epilogue import shape_of
-from vtakit.compiler.nn.vta.layer import check_activations, check_window
+from vtakit.compiler.nn.vta.layer import check_activations, check_pad, check_pairs
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import Moved2d, padded_window
 
@@ -31,7 +31,8 @@ class SumPool2d(Moved2d):
     def __post_init__(self) -> None:
         what = f"sum pooling {self.name!r}"
         check_activations(self.target, what, self.data)
-        check_window(what, self.kernel, self.stride, self.pad)
+        check_pairs(what, kernel=self.kernel, stride=self.stride)
+        check_pad(what, self.pad)
         if min(self.out_height, self.out_width) < 1:
             height, width = shape_of(self.data)[2:4]
             raise VtaError(f"{what}: the window of {self.kernel[0]} x {self.kernel[1]} pixels is larger than the padded image of "
