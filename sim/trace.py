@@ -40,11 +40,11 @@ class Trace:
 
     @classmethod
     def from_events(cls, events: npt.NDArray[Any]) -> "Trace":
-        """From the harness's records of cycle, index, stage and kind, in the order of time."""
+        """From the harness's records of cycle, index, stage and kind, in the order of time; none are an empty trace."""
         ends = events["cycle"][events["kind"] == _END]
-        if len(ends) != 1:
+        if len(ends) > 1:
             raise VtakitError(f"a trace shows one run, and {len(ends)} have ended")
-        cycles = int(ends[0])
+        cycles = int(ends[0]) if len(ends) else 0
         instructions: list[Span] = []
         causes: list[Span] = []
         for stage in Stage:
