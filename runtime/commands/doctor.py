@@ -101,8 +101,8 @@ def _kept_models(console: "Console") -> None:
     root = kept.cache_folder("rtl")
     found = kept.models(root)
     size, limit = sum(model.size_bytes for model in found) / 1e6, kept.LIMIT_BYTES / 1e6
-    console.print(f"{len(found)} built RTL models are kept in {root}: {size:,.0f} MB of at most {limit:,.0f} MB, of which those go "
-                  "first that nobody has used for longest; the folder may be deleted", highlight=False, markup=False)
+    console.print(f"{len(found)} built RTL models are kept in {root}: {size:,.0f} MB of at most {limit:,.0f} MB, of which those "
+                  "go first that nobody has used for longest; the folder may be deleted", highlight=False, markup=False)
 
 
 def findings_for(jobs: list[str]) -> Iterator[Finding]:
