@@ -1,8 +1,9 @@
 """Functions of NumPy arrays that run a program on the accelerator."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,52 +14,202 @@ from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.ir.values import int_value
-from vtakit.hw.isa.program import BufferKind, Program
-from vtakit.sim import api
+from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES
+from vtakit.hw.isa.program import Buffer as ProgramBuffer
+from vtakit.hw.isa.program import BufferKind, Program, dram_alignment
+from vtakit.runtime.report.report import Report
+from vtakit.runtime.report.sections import layers_of
+from vtakit.runtime.vta.buffer import DeviceBuffer
+from vtakit.runtime.vta.connection import check_timeout
+from vtakit.runtime.vta.driver import Driver, connect
+from vtakit.runtime.vta.errors import DeviceTimeout
+from vtakit.runtime.vta.loaded import TIMEOUT_S, LaunchResult, LoadedProgram
+from vtakit.runtime.vta.registry import options_of
+from vtakit.sim.api import check_options
+from vtakit.sim.faults import DeviceError
 from vtakit.sim.values import pack, unpack
+
+_LEAST_BYTES = 1 << 16  # of a simulated device's memory
 
 
 class Accelerated:
     """A program with a parameter for each of its tensors. Calling it runs it on arrays, in place.
 
-    program  : the instructions, to be saved or read
-    device   : where it runs: "fsim" or "rtl"
-    counters : of the last run: bytes by memory, steps, instructions; cycles where the device has them
+    The device is opened by the first call and kept, the program loaded, until `close`, the end of a `with` block, or nothing
+    refers to it.
+
+    program   : the instructions, to be saved or read
+    device    : the name of the device
+    timeout_s : seconds that a run may take
+    result    : of the last run: its counters, and the trace if the device was asked for one; None before
     """
 
-    def __init__(self, function: Function, target: Target, device: str = "fsim") -> None:
+    def __init__(
+        self, function: Function, target: Target, device: str | Driver = "fsim", timeout_s: float = TIMEOUT_S, **options: Any
+    ) -> None:
+        if isinstance(device, Driver):
+            if options:
+                raise VtaError(f"{min(options)} is an option of a device to be opened, and a driver was given: open it with that")
+            self.device = device.device.name
+        else:
+            check_options(device, options_of(device), options)
+            self.device = device
+        check_timeout(timeout_s)
         self.program: Program = compile_for(function, target)
-        self.device, self.name = device, function.name
-        self.counters: dict[str, int] = {}
+        self.name, self.timeout_s = function.name, timeout_s
+        self.result: LaunchResult | None = None
+        self._given = device if isinstance(device, Driver) else None
+        self._options = options
         self._params: Sequence[Buffer] = [param for param in function.params if isinstance(param, Buffer)]
+        self._session: _Session | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @cached_property
     def _shapes(self) -> list[tuple[int, ...]]:
         return [tuple(int_value(extent) or 0 for extent in param.shape) for param in self._params]
 
+    @property
+    def _buffers(self) -> list[ProgramBuffer]:
+        """The program's buffer of each parameter."""
+        return [buffer for buffer in self.program.buffers if buffer.kind is not BufferKind.SCRATCH]
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Of the last run: bytes by memory, steps, instructions; cycles and what they were spent on where the device has them."""
+        return {} if self.result is None else self.result.counters
+
     def __call__(self, *arrays: npt.NDArray[Any]) -> None:
         """Run on one array for each parameter, in their order; integers of less than 8 bits are int8 arrays.
 
-        Raises VtaError if an array does not fit its parameter, and what the device raises.
+        Raises VtaError if an array does not fit its parameter, DeviceTimeout if the device has not finished in time, and
+        whatever else the device raises.
         """
+        inputs = self._inputs(arrays)
+        if self._session is None:
+            self._session = _Session(self.program, self._driver())
+        try:
+            self.result = self._session.run(inputs, self.timeout_s)
+        except BaseException:
+            self.close()  # the next call begins with a device that is in order
+            raise
+        self._leave(self._session, arrays)
+
+    def profile(self, *arrays: npt.NDArray[Any], macs: Mapping[str, int] | None = None) -> Report:
+        """Run as a call does, and say for each layer of the program where cycles, multiplications and bytes went.
+
+        macs : multiplications that a layer is for, by its name; without, all that its steps do, those with padding too
+
+        Device "rtl" is opened anew, with a trace, so that each layer has its own cycles. A driver that was given is used as it
+        is: without a trace the whole program is one layer. "fsim" has no cycles.
+
+        Raises what a call raises, and VtakitError if `macs` names no layer.
+        """
+        inputs = self._inputs(arrays)
+        with ExitStack() as stack:
+            driver = self._driver(trace=True)
+            if self._given is None:
+                stack.enter_context(driver)
+            session = _Session(self.program, driver)
+            stack.callback(session.close)
+            result = self.result = session.run(inputs, self.timeout_s)
+            self._leave(session, arrays)
+        layers = layers_of(self.name, self.program, result.counters, result.trace, bus_bytes=result.bus_bytes, macs=macs)
+        return Report(self.device, tuple(layers))
+
+    def close(self) -> None:
+        """Let go of the device; a later call opens it again."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+            if self._given is None:
+                session.driver.close()
+
+    def __repr__(self) -> str:
+        return f"<program {self.name}, {len(self.program.insns)} instructions, on {self.device}>"
+
+    def _driver(self, **more: Any) -> Driver:
+        if self._given is not None:
+            return self._given
+        known = options_of(self.device)
+        options = {name: value for name, value in more.items() if name in known} | self._options
+        if "memory_bytes" in known:
+            options = {"memory_bytes": _needed_bytes(self.program)} | options
+        return connect(self.device, self.program.config, **options)
+
+    def _inputs(self, arrays: tuple[npt.NDArray[Any], ...]) -> dict[str, bytes]:
+        """The bytes of each input; all arrays fit their parameters."""
         if len(arrays) != len(self._params):
             names = ", ".join(param.name for param in self._params)
             raise VtaError(f"{self.name} takes {len(self._params)} arrays ({names}), got {len(arrays)}")
         given: dict[str, bytes] = {}
-        buffers = [buffer for buffer in self.program.buffers if buffer.kind is not BufferKind.SCRATCH]
-        for param, shape, buffer, array in zip(self._params, self._shapes, buffers, arrays, strict=True):
-            kind = f"int{max(8, param.dtype.bits)}"
+        for param, shape, buffer, array in zip(self._params, self._shapes, self._buffers, arrays, strict=True):
+            bits = param.dtype.bits
+            kind, what = f"int{max(8, bits)}", f"argument {param.name} of {self.name}"
             if not isinstance(array, np.ndarray) or str(array.dtype) != kind or array.shape != shape:
                 got = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
-                raise VtaError(f"argument {param.name} of {self.name} is {kind}{list(shape)}, got {got}")
-            if buffer.kind is BufferKind.INPUT:
-                given[buffer.name] = pack(array.astype(np.int64), param.dtype.bits).tobytes()
-        result = api.run(self.program, given, device=self.device)
-        self.counters = result.counters
-        for param, buffer, array in zip(self._params, buffers, arrays, strict=True):
+                raise VtaError(f"{what} is {kind}{list(shape)}, got {got}")
             if buffer.kind is BufferKind.OUTPUT:
-                values = unpack(np.frombuffer(result.buffers[buffer.name], np.uint8), param.dtype.bits)
-                array[...] = values.reshape(array.shape)
+                if not array.flags.writeable:
+                    raise VtaError(f"{what} is written, and the array is read-only: give a copy")
+                continue
+            if bits < 8 and array.size and not -(1 << bits - 1) <= array.min() <= array.max() < 1 << bits - 1:
+                raise VtaError(f"{what} holds integers of {bits} bits, {-(1 << bits - 1)} to {(1 << bits - 1) - 1}, and the "
+                               f"array has {array.min()} to {array.max()}")
+            given[buffer.name] = pack(array.astype(np.int64), bits).tobytes()
+        return given
 
-    def __repr__(self) -> str:
-        return f"<program {self.name}, {len(self.program.insns)} instructions, on {self.device}>"
+    def _leave(self, session: "_Session", arrays: tuple[npt.NDArray[Any], ...]) -> None:
+        """Write the outputs into their arrays."""
+        for param, buffer, array in zip(self._params, self._buffers, arrays, strict=True):
+            if buffer.kind is BufferKind.OUTPUT:
+                data = session.buffers[buffer.name].read(buffer.size_bytes)
+                array[...] = unpack(np.frombuffer(data, np.uint8), param.dtype.bits).reshape(array.shape)
+
+
+class _Session:
+    """A program loaded on a device, with its buffers."""
+
+    def __init__(self, program: Program, driver: Driver) -> None:
+        self.driver = driver
+        self.buffers: dict[str, DeviceBuffer] = {}
+        self._loaded: LoadedProgram = driver.load(program)
+        try:
+            for buffer in program.buffers:
+                if buffer.kind is not BufferKind.SCRATCH:
+                    self.buffers[buffer.name] = driver.allocate(buffer.size_bytes)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, inputs: Mapping[str, bytes], timeout_s: float) -> LaunchResult:
+        """Fill the inputs, launch, and wait; a program that has not ended in time is stopped."""
+        for name, data in inputs.items():
+            self.buffers[name].write(data)
+        launch = self._loaded.launch(self.buffers)
+        try:
+            return launch.wait(timeout_s)
+        except DeviceTimeout as error:
+            self.driver.reset()
+            raise DeviceTimeout(error.device, error.passed, "it was stopped; timeout_s and max_cycles say how long it may take"
+                                ) from None
+
+    def close(self) -> None:
+        """Give the device's memory back."""
+        with suppress(DeviceError):  # one that is lost or closed has none
+            self._loaded.free()
+        for buffer in self.buffers.values():
+            if buffer.alive:
+                with suppress(DeviceError):
+                    buffer.free()
+
+
+def _needed_bytes(program: Program) -> int:
+    """Memory of a simulated device that holds a program with all its buffers."""
+    sizes = [len(program.insns) * INSN_BYTES, len(program.uops) * UOP_BYTES, *(buffer.size_bytes for buffer in program.buffers)]
+    align = dram_alignment(program.config)
+    return max(_LEAST_BYTES, sum(-(-max(size, 1) // align) * align for size in sizes) + align)

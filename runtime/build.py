@@ -17,6 +17,8 @@ from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.runtime.accelerated import Accelerated
 from vtakit.runtime.cpu import function as cpu
+from vtakit.runtime.vta.driver import Driver
+from vtakit.runtime.vta.loaded import TIMEOUT_S
 
 Args = Sequence[Tensor | Var | Buffer]
 
@@ -30,12 +32,14 @@ def build(
 @overload
 def build(
     schedule: Schedule, args: Args, target: Literal["vta"] | VtaTarget, name: str = "main", *,
-    binds: Mapping[Tensor, Buffer] | None = None, limits: Limits | None = None, device: str = "fsim",
+    binds: Mapping[Tensor, Buffer] | None = None, limits: Limits | None = None, device: str | Driver = "fsim",
+    timeout_s: float = TIMEOUT_S, **options: Any,
 ) -> Accelerated: ...
 def build(
     schedule: Schedule, args: Args, target: str | Target | VtaTarget = "llvm", name: str = "main", *,
     binds: Mapping[Tensor, Buffer] | None = None, limits: Limits | None = None,
-    packed: Mapping[str, Callable[..., Any]] | None = None, libraries: tuple[str | Path, ...] = (), device: str = "fsim",
+    packed: Mapping[str, Callable[..., Any]] | None = None, libraries: tuple[str | Path, ...] = (),
+    device: str | Driver = "fsim", timeout_s: float = TIMEOUT_S, **options: Any,
 ) -> cpu.Function | Accelerated:
     """Lower a schedule, check it, and compile it into a function of NumPy arrays.
 
@@ -46,16 +50,20 @@ def build(
     limits    : of the device, for the verifier
     packed    : Python functions that the program calls, by name
     libraries : shared libraries with the C functions that it calls
-    device    : of the accelerator: "fsim", or "rtl", the hardware in Verilator
+    device    : of the accelerator: "fsim", or "rtl", the hardware in Verilator; or a `vtakit.runtime.vta.Driver`
+    timeout_s : seconds that a run on the accelerator may take
+    options   : of the device, as `latency=100`: see `vtakit.runtime.vta.connect`
 
     Raises LowerError or VerifyError for a schedule that no correct program can be made of, CodegenError for a target, VtaError
     for what the accelerator cannot run.
     """
     if isinstance(target, str) and target not in ("llvm", "vta"):
         raise CodegenError(f"{target!r} is no target: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen")
+    if options and target != "vta" and not isinstance(target, VtaTarget):
+        raise CodegenError(f"{min(options)} is no argument of a build for a CPU; the accelerator's devices have options")
     with shallow(name):
         function = lower(schedule, args, name, binds=binds or {}, limits=limits)
         if target == "vta" or isinstance(target, VtaTarget):
-            return Accelerated(function, target if isinstance(target, VtaTarget) else vta(), device)
+            return Accelerated(function, target if isinstance(target, VtaTarget) else vta(), device, timeout_s, **options)
         low = lower_late(function)
         return cpu.build(low, target if isinstance(target, Target) else None, packed=packed, libraries=libraries)

@@ -4,6 +4,7 @@ from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
+from vtakit.sim.trace import Trace
 
 
 class ProgramFault(VtakitError):
@@ -11,7 +12,10 @@ class ProgramFault(VtakitError):
 
     fault    which of the instruction set's errors
     index    number of the instruction, from 0; -1 if the program has none
+    trace    what each stage did up to there, if the device was asked for it
     """
+
+    trace: Trace | None = None
 
     def __init__(self, fault: Fault, index: int, text: str, detail: str) -> None:
         self.fault = fault
@@ -31,4 +35,9 @@ class ProgramFault(VtakitError):
 
 
 class DeviceError(VtakitError):
-    """A device could not do what it was asked to; of the RTL: it hung, or broke the bus's protocol."""
+    """A device could not do what it was asked to; of the RTL: it hung, or broke the bus's protocol.
+
+    trace   what each stage did up to there, if the device was asked for it
+    """
+
+    trace: Trace | None = None

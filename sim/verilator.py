@@ -13,21 +13,16 @@ from pathlib import Path
 from resource import RLIMIT_STACK, getrlimit, setrlimit
 
 from filelock import FileLock, Timeout
-from platformdirs import user_cache_path
 from rich.console import Console
 from rich.status import Status
 
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.process import find_tool, run_tool
+from vtakit.sim.kept import lately_used, prune
 
 NATIVE = ("-march=native",)  # code for this machine; so what that is belongs to the key of all that is kept
 IDENTITY_SECONDS = 60
 LOCK_SECONDS = 1800  # another process that builds the same model is waited for; it takes minutes at most
-
-
-def cache_folder(kind: str) -> Path:
-    """Where built models of a kind are kept."""
-    return user_cache_path("vtakit") / kind
 
 
 def verilator_version() -> str:
@@ -130,19 +125,26 @@ def _alone(lock: FileLock) -> Iterator[None]:
 def built_once(folder: Path, product: str, build: Callable[[], None]) -> Path:
     """The file `product` of `folder`, which `build` makes unless it is there; other processes wait meanwhile.
 
-    `build` must put it there last and in one step, so that a build that was stopped is repeated.
+    `build` must put it there last and in one step, so that a build that was stopped is repeated. After a build, models that
+    nobody has used for long make room.
     """
     ready = folder / product
-    if ready.exists():
+    if lately_used(folder) and ready.exists():
         return ready
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(FileLock(f"{folder}.lock")):
-            if not ready.exists():
+        with _alone(FileLock(f"{folder}.lock")):  # so nobody deletes it between the look and the note that it is used
+            old = ready.exists()
+            if not old:
                 build()
+            os.utime(folder)
+        if not old:
+            prune(folder.parent)
     except Timeout:
         what = f"another process has built this RTL model for {LOCK_SECONDS} s"
         raise VtakitError(f"{what}: see what holds {folder}.lock") from None
     except OSError as error:
+        if ready.exists():  # in a folder that nobody may write to, where nothing is deleted either
+            return ready
         raise VtakitError(f"cannot keep the RTL model in {folder}: {error.strerror or error}") from None
     return ready

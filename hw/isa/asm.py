@@ -5,7 +5,7 @@
 
 A mnemonic is the opcode's name, with the value of its listed field (memory type, ALU operation) after a dot. Fields go by
 the names of `hw.isa.insns`; absent ones are 0, flags are bare words, `@name` counts from a buffer. `.word 0x…` is 128 bits as
-they are. In a program's text, before the instructions: `.isa`, `.config`, `.buffer`, `.data`, `.uop`; where a part begins: `.part`.
+they are. A program's text begins with `.isa`, `.config`, `.buffer`, `.data`, `.uop`, and its parts with `.part`.
 """
 
 import json
@@ -160,8 +160,8 @@ def disasm_program(program: Program, *, comments: bool = True) -> str:
     for buffer in program.buffers:
         lines.append(f".buffer {buffer.name} {buffer.kind} {buffer.size_bytes}")
         if buffer.data is not None:
-            for at in range(0, max(len(buffer.data), 1), _DATA_BYTES_A_LINE):
-                lines.append(f".data {buffer.name} {buffer.data[at : at + _DATA_BYTES_A_LINE].hex()}".rstrip())
+            rows = range(0, max(len(buffer.data), 1), _DATA_BYTES_A_LINE)
+            lines += [f".data {buffer.name} {buffer.data[at : at + _DATA_BYTES_A_LINE].hex()}".rstrip() for at in rows]
     for index, word in enumerate(program.uops):
         values = decode_uop(program.config, word)
         if encode_uop(program.config, **values) != word:

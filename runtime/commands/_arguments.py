@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtakit.hw.isa.config import VTAConfig, load_config
+from vtakit.hw.isa.codec import from_bytes
+from vtakit.hw.isa.config import INSN_BYTES, VTAConfig, load_config
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import MAGIC, parse, read_bytes
 from vtakit.hw.isa.program import Program
@@ -45,6 +46,12 @@ class RawImage:
     dram: bytes
     insn_addr: int
     insn_count: int
+
+    @property
+    def insns(self) -> tuple[int, ...]:
+        """The words of its instructions, as many as it holds."""
+        code = self.dram[self.insn_addr : self.insn_addr + self.insn_count * INSN_BYTES]
+        return tuple(from_bytes(code[: len(code) // INSN_BYTES * INSN_BYTES]))
 
 
 def read_program(args: argparse.Namespace) -> Program | RawImage:

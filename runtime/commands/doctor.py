@@ -12,9 +12,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from typing import TYPE_CHECKING
 
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.hw.isa.process import run_tool
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _JOBS = {
     "core": "functional simulator, assembler, checker",
@@ -83,8 +87,22 @@ def run(args: argparse.Namespace) -> int:
     for job in jobs:
         state = "ready" if all(f.ok for f in findings if f.job == job) else "not ready"
         console.print(f"{job}: {state} ({_JOBS[job]})", highlight=False)
+    if "sim" in jobs:
+        _kept_models(console)
     asked = args.jobs or ["core"]
     return 0 if all(f.ok for f in findings if f.job in asked) else 1
+
+
+def _kept_models(console: "Console") -> None:
+    try:
+        from vtakit.sim import kept
+    except ImportError:  # filelock or platformdirs, which the table has named
+        return
+    root = kept.cache_folder("rtl")
+    found = kept.models(root)
+    size, limit = sum(model.size_bytes for model in found) / 1e6, kept.LIMIT_BYTES / 1e6
+    console.print(f"{len(found)} built RTL models are kept in {root}: {size:,.0f} MB of at most {limit:,.0f} MB, of which those "
+                  "go first that nobody has used for longest; the folder may be deleted", highlight=False, markup=False)
 
 
 def findings_for(jobs: list[str]) -> Iterator[Finding]:

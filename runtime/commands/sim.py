@@ -9,22 +9,27 @@ a sentence that names the instruction, and exit status 2.
 
 --report says where cycles, multiplications and bytes went: `table` on the terminal in place of the counters, or a file that
 ends in .txt, .json, .svg or .png (a roofline plot, for which `vtakit[plot]` brings matplotlib). It may be given more than once.
+A compiled program has a row for each of its layers.
 """
 
 import argparse
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vtakit.hw.isa.asm import disasm
-from vtakit.hw.isa.codec import from_bytes
-from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
+from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import read_bytes, write_bytes
 from vtakit.hw.isa.program import Program
 from vtakit.hw.params import CoreParams
-from vtakit.runtime.commands._arguments import add_program, check_outputs, number, read_program
+from vtakit.runtime.commands._arguments import RawImage, add_program, check_outputs, number, read_program
+
+if TYPE_CHECKING:
+    from vtakit.sim.api import Result
+    from vtakit.sim.trace import Trace
 
 _NUMBERS = {  # options of device rtl
     "bus_bits": "width of the AXI bus (64)", "latency": "cycles of memory latency (40)",
@@ -60,10 +65,13 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from vtakit import sim  # NumPy: only once the arguments are right
     from vtakit.runtime.report.report import check_savable
+    from vtakit.sim.api import find_device
+    from vtakit.sim.faults import DeviceError, ProgramFault
 
     program = read_program(args)
     options = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None} | {"device": args.device}
-    if args.trace:
+    several = isinstance(program, Program) and len(program.parts) > 1 and "trace" in find_device(args.device).OPTIONS
+    if args.trace or (args.report and several):
         options["trace"] = True
     outputs = _pairs(args.output, "--output")
     if isinstance(program, Program):
@@ -77,19 +85,21 @@ def run(args: argparse.Namespace) -> int:
     for path in args.report:
         if path != _TABLE:
             check_savable(path, args.device, cycles=args.device != "fsim")
-    if isinstance(program, Program):
-        inputs = {name: read_bytes(path, f"input {name}") for name, path in _pairs(args.input, "--input").items()}
-        result = sim.run(program, inputs, **options)
-        config, count = program.config, len(program.insns)
-        words = program.insns
-    else:
-        if args.input or args.output:
-            raise VtakitError("--input and --output name a program file's buffers; a raw image has --out")
-        result = sim.run_image(program.dram, program.insn_addr, program.insn_count, program.config, **options)
-        config, count = program.config, program.insn_count
-        words = from_bytes(program.dram[program.insn_addr : program.insn_addr + count * INSN_BYTES])
+    if isinstance(program, RawImage) and (args.input or args.output):
+        raise VtakitError("--input and --output name a program file's buffers; a raw image has --out")
+    config, words = program.config, program.insns
+    try:
+        if isinstance(program, Program):
+            inputs = {name: read_bytes(path, f"input {name}") for name, path in _pairs(args.input, "--input").items()}
+            result = sim.run(program, inputs, **options)
+        else:
+            result = sim.run_image(program.dram, program.insn_addr, program.insn_count, config, **options)
+    except (DeviceError, ProgramFault) as error:  # then the way there is what is looked for
+        if args.trace and error.trace is not None:
+            _write_timeline(args.trace, error.trace, words, config)
+        raise
     stats = {
-        "device": args.device, "config": config.to_dict(), "insn_count": count, "counters": result.counters,
+        "device": args.device, "config": config.to_dict(), "insn_count": len(words), "counters": result.counters,
         "dram_crc32": zlib.crc32(result.dram), "acc_crc32": zlib.crc32(result.acc.astype("<i4").tobytes()),
     }
     for name, path in outputs.items():
@@ -99,10 +109,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         write_bytes(args.json, (json.dumps(stats, indent=2) + "\n").encode(), "statistics")
     if args.trace and result.trace:
-        timeline = result.trace.to_perfetto([disasm(word, config) for word in words])
-        write_bytes(args.trace, timeline.encode(), "timeline")
+        _write_timeline(args.trace, result.trace, words, config)
     if args.report:
-        _report(args, config, words, result.counters)
+        _report(args, program if isinstance(program, Program) else Program(config=config, insns=words), result)
     if _TABLE not in args.report:
         width = max(map(len, result.counters))
         for name, value in result.counters.items():
@@ -110,14 +119,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _report(args: argparse.Namespace, config: VTAConfig, words: Sequence[int], counters: Mapping[str, int]) -> None:
+def _write_timeline(path: Path, trace: "Trace", words: Sequence[int], config: VTAConfig) -> None:
+    write_bytes(path, trace.to_perfetto([disasm(word, config) for word in words]).encode(), "timeline")
+
+
+def _report(args: argparse.Namespace, program: Program, result: "Result") -> None:
     from rich.console import Console
 
-    from vtakit.runtime.report import Layer, Report
+    from vtakit.runtime.report import Report
+    from vtakit.runtime.report.sections import layers_of
 
-    bus_bytes = (args.bus_bits or CoreParams().bus_bits) / 8 * (args.bandwidth or 100) / 100 if "cycles" in counters else None
+    timed = "cycles" in result.counters
+    bus_bytes = (args.bus_bits or CoreParams().bus_bits) / 8 * (args.bandwidth or 100) / 100 if timed else None
     name = str(args.program or args.image)
-    report = Report(args.device, (Layer.of(name, config, words, counters, bus_bytes=bus_bytes),))
+    report = Report(args.device, tuple(layers_of(name, program, result.counters, result.trace, bus_bytes=bus_bytes)))
     for path in args.report:
         if path == _TABLE:
             Console().print(report.tables())

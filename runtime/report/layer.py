@@ -113,6 +113,11 @@ class Layer:
         return min(self.peak, self.intensity * self.bus_bytes)
 
     @property
+    def side(self) -> str | None:
+        """In the roofline model, "memory" if the bus keeps it below the peak, else "compute"; None if the bus is not known."""
+        return None if self.roof is None else "memory" if self.roof < self.peak else "compute"
+
+    @property
     def share_of_roof(self) -> float | None:
         """Its rate, of what the roofline model allows; None if it multiplies nothing."""
         return self.rate / self.roof if self.rate is not None and self.roof else None
@@ -144,7 +149,7 @@ class Layer:
             "read_beats": self.read_beats, "write_beats": self.write_beats,
             "stages": {stage: dict(causes) for stage, causes in self.stages.items()} or None,
             "macs_a_cycle": self.rate, "share_of_peak": self.share_of_peak, "macs_a_byte": self.intensity,
-            "roof_macs_a_cycle": self.roof, "share_of_roof": self.share_of_roof,
+            "roof_macs_a_cycle": self.roof, "roofline_side": self.side, "share_of_roof": self.share_of_roof,
             "least_cycles": self.bounds, "bound_by": self.bound_by, "share_of_bound": self.share_of_bound,
         }
 

@@ -125,13 +125,14 @@ def _table(title: str, columns: Sequence[str], labels: int = 1) -> Table:
 
 def _work(rows: Sequence[Layer]) -> Table:
     table = _table("work", (
-        "layer", "cycles", "MACs", "of peak", "GEMM steps", "other steps", "MACs/byte", "roof", "of roof", "bound by", "of bound",
+        "layer", "cycles", "MACs", "of peak", "GEMM steps", "other steps", "MACs/byte", "roof", "side", "of roof", "bound by",
+        "of bound",
     ))
     for layer in rows:
         table.add_row(
             Text(layer.name), _count(layer.cycles), _count(layer.macs), _share(layer.share_of_peak), _count(layer.gemm_steps),
             _count(layer.reset_steps + layer.alu_steps), _number(layer.intensity), _number(layer.roof),
-            _share(layer.share_of_roof), layer.bound_by or _UNKNOWN, _share(layer.share_of_bound),
+            layer.side or _UNKNOWN, _share(layer.share_of_roof), layer.bound_by or _UNKNOWN, _share(layer.share_of_bound),
         )
     return table
 

@@ -1,4 +1,4 @@
-"""One launch cut into parts, each with its own cycles and stalls: the layers of a network that is one program."""
+"""One run cut into parts, each with its own cycles and stalls: the layers of a network that is one program."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,7 @@ from itertools import pairwise
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.insns import Stage
+from vtakit.hw.isa.program import Program
 from vtakit.hw.isa.regs import CYCLE_CAUSES
 from vtakit.runtime.report.layer import Layer
 from vtakit.sim.trace import Trace
@@ -46,6 +47,27 @@ def sections(
         replace(layer, cycles=end - start, stages=stages)
         for layer, (start, end), stages in zip(layers, pairwise(edges), spent, strict=True)
     ]
+
+
+def layers_of(
+    name: str, program: Program, counters: Mapping[str, int], trace: Trace | None, *, bus_bytes: float | None = None,
+    macs: Mapping[str, int] | None = None,
+) -> list[Layer]:
+    """The layers of one run of a program: its parts, or all of it under `name`.
+
+    counters   what was measured, as in a `Result` of vtakit.sim or a `LaunchResult`
+    trace      of that run; a device that has cycles but no trace knows those of the whole program only, which is then one layer
+    macs       multiplications that a layer is for, by name
+
+    Raises `VtakitError` if `macs` names no layer.
+    """
+    ends = {part.name: part.end for part in program.parts} or {name: len(program.insns)}
+    layers = sections(program.config, program.insns, ends, trace, bus_bytes=bus_bytes, macs=macs)
+    if len(layers) > 1 and (trace is not None or "cycles" not in counters):
+        return layers
+    label = name if len(layers) > 1 else layers[0].name
+    total = sum(layer.macs for layer in layers)
+    return [Layer.of(label, program.config, program.insns, counters, bus_bytes=bus_bytes, macs=total)]
 
 
 def _edges(trace: Trace, ends: list[int]) -> list[int]:

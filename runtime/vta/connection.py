@@ -30,6 +30,12 @@ class Run:
     error: DeviceError | None = None
 
 
+def check_timeout(timeout_s: float) -> None:
+    """Refuse what bounds no wait."""
+    if not isinstance(timeout_s, int | float) or not 0 < timeout_s < math.inf:
+        raise VtakitError(f"timeout_s must be a number of seconds above 0, not {timeout_s!r:.40}")
+
+
 class Connection:
     """A device with its allocator, and the one program that may run on it.
 
@@ -83,8 +89,7 @@ class Connection:
 
     def wait(self, run: Run, timeout_s: float) -> Ending:
         """How a run ends, waited for if it has not."""
-        if not isinstance(timeout_s, int | float) or not 0 < timeout_s < math.inf:
-            raise VtakitError(f"timeout_s must be a number of seconds above 0, not {timeout_s!r:.40}")
+        check_timeout(timeout_s)
         if run.ending is None and run.error is None:
             self.require_open()
             run.ending = self._guarded(lambda: self.device.wait(timeout_s))

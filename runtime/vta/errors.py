@@ -25,7 +25,17 @@ class ProgramStopped(DeviceError):
 
 
 class DeviceTimeout(DeviceError):
-    """A program has not ended in time. It still runs: wait again, or reset the device."""
+    """A program has not ended in time. It still runs, unless the message says otherwise: wait again, or reset the device.
+
+    passed   the time that has passed in vain, as text: "2 s", "1000 cycles"
+    """
+
+    def __init__(self, device: str, passed: str, then: str = "wait longer, or reset it") -> None:
+        self.device, self.passed, self.then = device, passed, then
+        super().__init__(f"device {device!r} has not finished the program within {passed}: {then}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (DeviceTimeout, (self.device, self.passed, self.then))
 
 
 class DeviceMemoryError(DeviceError):

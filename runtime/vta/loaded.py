@@ -58,7 +58,9 @@ class Launch:
         ending = self._connection.wait(self._run, timeout_s)
         device = self._connection.device
         if ending.fault is not None:
-            raise self._stopped(device.name, ending)
+            error = self._stopped(device.name, ending)
+            error.trace = ending.trace
+            raise error
         return LaunchResult(
             program=self._program, device=device.name, bus_bytes=device.bus_bytes, trace=ending.trace,
             counters=self._decoded.transfer_counters() | dict(ending.counters),

@@ -92,7 +92,7 @@ class RegisterDevice:
         """Wait until the program has ended."""
         passed = self.port.wait_clear(offset_of("status"), mask_of("status", "busy"), timeout_s)
         if passed is not None:
-            raise DeviceTimeout(f"device {self.name!r} has not finished the program within {passed}: wait longer, or reset it")
+            raise DeviceTimeout(self.name, passed)
         status = fields_of("status", self._read("status"))
         counters = {name: self._read(name) for name in COUNTERS}
         if status["error"]:

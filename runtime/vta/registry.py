@@ -1,6 +1,7 @@
 """The kinds of device by name."""
 
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from vtakit.hw.isa.config import load_config
@@ -12,15 +13,28 @@ from vtakit.sim.api import ConfigLike, check_options
 DEVICES = {"fsim": "vtakit.runtime.vta.fsim", "rtl": "vtakit.runtime.vta.rtl"}
 
 
+def options_of(name: str) -> tuple[str, ...]:
+    """The names of the options that the device called `name` takes.
+
+    Raises `VtakitError` for an unknown name, or a device whose requirements are not installed.
+    """
+    options: tuple[str, ...] = _find(name).OPTIONS
+    return options
+
+
 def open_device(name: str, config: ConfigLike, **options: Any) -> Device:
     """The device called `name`, with this configuration.
 
     Raises `VtakitError` for an unknown name or option, and what the device raises.
     """
-    if not isinstance(name, str) or name not in DEVICES:
-        raise VtakitError(f"unknown device {name!r}; {one_of(DEVICES, str(name))}")
-    with needs(f"device {name!r}", "sim"):
-        module = import_module(DEVICES[name])
+    module = _find(name)
     check_options(name, module.OPTIONS, options)
     device: Device = module.open_device(load_config(config), **options)
     return device
+
+
+def _find(name: str) -> ModuleType:
+    if not isinstance(name, str) or name not in DEVICES:
+        raise VtakitError(f"unknown device {name!r}; {one_of(DEVICES, str(name))}")
+    with needs(f"device {name!r}", "sim"):
+        return import_module(DEVICES[name])

@@ -16,6 +16,7 @@ from vtakit.sim.rtl import surroundings
 from vtakit.sim.rtl.build import library
 from vtakit.sim.rtl.model import SLICE_CYCLES, Kind, Model, Op
 from vtakit.sim.rtl.surroundings import Surroundings
+from vtakit.sim.trace import Trace
 
 _FOR_EVER = 2**62  # cycles: waits have bounds of their own
 _ACCESS_CYCLES = 20_000_000  # that an access may take; with channels that stall most of the time one takes thousands
@@ -110,10 +111,17 @@ class Rtl(RegisterDevice):
 
     def wait(self, timeout_s: float) -> Ending:
         """Wait until the program has ended."""
-        ending, now = super().wait(timeout_s), self.port.model.counts()
+        try:
+            ending = super().wait(timeout_s)
+        except DeviceError as error:
+            error.trace = self._recorded()
+            raise
+        now = self.port.model.counts()
         beats = {name: getattr(now, name) - getattr(self._before, name) for name in ("read_beats", "write_beats")}
-        trace = self.port.model.trace() if self._trace and ending.fault is None else None
-        return replace(ending, counters={**ending.counters, **beats}, trace=trace)
+        return replace(ending, counters={**ending.counters, **beats}, trace=self._recorded())
+
+    def _recorded(self) -> Trace | None:
+        return self.port.model.trace() if self._trace else None
 
 
 def open_device(config: VTAConfig, *, memory_bytes: int = 1 << 26, bus_bits: int = 64, **around: Any) -> Device:

@@ -14,9 +14,9 @@ from amaranth.lib.wiring import Out, connect, flipped
 from cocotb_tools.runner import Verilator
 
 from vtakit.hw.isa.errors import VtakitError
+from vtakit.sim.kept import cache_folder
 from vtakit.sim.verilator import (
     built_once,
-    cache_folder,
     compiler,
     compiler_identity,
     deep_stack,

@@ -63,7 +63,9 @@ def simulate(
         word = int.from_bytes(code[index * INSN_BYTES : (index + 1) * INSN_BYTES], "little")
         fault = next(f for f in Fault if f == registers["error"] & mask_of("error", "fault"))
         stopped = f"the hardware stopped in cycle {registers['cycles']}: {fault.doc}"
-        raise ProgramFault.at(cfg, fault, index, word, stopped)
+        error = ProgramFault.at(cfg, fault, index, word, stopped)
+        error.trace = done.trace
+        raise error
     if not registers["status"] & mask_of("status", "done"):
         raise DeviceError(f"the hardware neither finished nor found a fault: status is {registers['status']}")
     counters = Decoded(cfg, code).transfer_counters() | {name: registers[name] for name in COUNTERS}

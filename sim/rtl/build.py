@@ -15,12 +15,12 @@ from vtakit.hw.isa.process import ToolError, run_tool, run_tools
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME
 from vtakit.hw.verilog import source_hash, to_verilog
+from vtakit.sim.kept import cache_folder
 from vtakit.sim.rtl.wrapper import WRAPPER_NAME, wrapper
 from vtakit.sim.verilator import (
     NATIVE,
     building_place,
     built_once,
-    cache_folder,
     compiler,
     compiler_identity,
     deep_stack,
@@ -37,6 +37,7 @@ TRAINING = Path(__file__).with_name("training.py")
 WRAPPER = Path(__file__).with_name("wrapper.py")
 LIBRARY = "libvta.so"
 TOOL_SECONDS = 1200
+_USUAL_MACS = 256  # of the default configuration
 _CONFIG = f"""`verilator_config
 // The harness reads the accumulator at the end of a run, and for a trace what each stage does.
 public_flat_rd -module "{TOP_NAME}.core.compute.acc.half*" -var "bank0"
@@ -89,7 +90,9 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
     if wave == "fst":
         check_fst()
     shape = f"block {params.cfg.block}, batch {params.cfg.batch}, {params.bus_bits}-bit bus"
-    what = f"building the RTL model of {shape} (once, a minute or two)"
+    macs = params.cfg.batch * params.cfg.block**2
+    takes = "about a minute" if macs <= _USUAL_MACS else f"it has {macs:,} MACs, and {_USUAL_MACS} take about a minute"
+    what = f"building the RTL model of {shape} (once; {takes})"
     with building_place(folder) as work, telling(what) as status:
         status.update(f"{what}: elaborating")
         verilog = to_verilog(params)

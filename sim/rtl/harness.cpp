@@ -406,7 +406,7 @@ struct Model {
     void give(Op* ops, uint64_t count) { s.ops = ops, s.op_count = count, host.rewind(); }
 
     // What the next run records will be all that is recorded; to be called while no program runs.
-    void forget() { events.clear(), busy_cycle = 0; }
+    void forget() { events.clear(), busy_cycle = 0, was_busy = false; }
 
     // What stands at the pins from the next edge on.
     void drive() {
@@ -486,7 +486,7 @@ struct Model {
     uint64_t cycle = 0, busy_cycle = 0;
     bool was_busy = false;
     std::array<uint32_t, kStages> causes{};
-    std::vector<Event> events;
+    std::vector<Event> events, unfinished;
 #ifdef WAVE_VCD
     WaveFile wave_file;
 #endif
@@ -501,7 +501,10 @@ struct Model {
 
 Model* vta_open(const Settings* settings) { return new Model{*settings}; }
 
-uint64_t vta_advance(Model* model, uint64_t cycles) { return model->advance(cycles); }
+uint64_t vta_advance(Model* model, uint64_t cycles) {
+    Verilated::threadContextp(&model->context);  // another model of this thread has put its own there
+    return model->advance(cycles);
+}
 
 void vta_give(Model* model, Op* ops, uint64_t count) { model->give(ops, count); }
 
@@ -517,13 +520,21 @@ void vta_report(Model* model, uint8_t* acc, uint64_t acc_size, uint64_t* counts)
     counts[0] = model->cycle, counts[1] = model->memory.read_beats, counts[2] = model->memory.write_beats;
 }
 
+// What was recorded; of a program that has not ended, up to now.
 uint64_t vta_events(Model* model, const Event** events) {
-    *events = model->events.data();
-    return model->events.size();
+    std::vector<Event>* told = &model->events;
+    if (model->was_busy) {
+        told = &model->unfinished;
+        *told = model->events;
+        told->push_back({model->busy_cycle, 0, 0, kEnd});
+    }
+    *events = told->data();
+    return told->size();
 }
 
 // Returns `wave_error` of the whole waveform.
 int vta_close(Model* model) {
+    Verilated::threadContextp(&model->context);  // where what the model has registered is looked for, to be forgotten
     model->top.final();
     model->close_wave();
     const int error = model->wave_error();

@@ -84,7 +84,8 @@ def session(
     """Reset the accelerator and work off `ops`; the memory is `dram`, and `model` a library to use instead of the kept one.
 
     Raises `DeviceError` if that takes more than `around.max_cycles`, or the accelerator breaks the AXI protocol; there is then a
-    waveform up to there. Raises `VtakitError` if the waveform cannot be written, which leaves no part of it.
+    waveform up to there, and a trace with the error. Raises `VtakitError` if the waveform cannot be written, which leaves no part
+    of it.
     """
     failed: DeviceError | None = None  # raised behind the block, so that the waveform stands
     with nullcontext() if around.wave is None else written_whole(around.wave, "the waveform") as wave:
@@ -96,8 +97,9 @@ def session(
             except DeviceError as error:
                 failed = error
             counts, acc, answers = running.counts(), running.accumulator(params.cfg), running.answers()
-            trace = running.trace() if around.trace and failed is None else None
+            trace = running.trace() if around.trace else None
     if failed is not None:
+        failed.trace = trace
         raise failed
     return Session(
         answers=answers, acc=acc, cycles=counts.cycles, read_beats=counts.read_beats, write_beats=counts.write_beats, trace=trace,

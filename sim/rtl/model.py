@@ -144,7 +144,7 @@ class Model:
         self._functions.vta_forget(self._model)
 
     def trace(self) -> Trace:
-        """What was recorded of the one run since the model was opened, or made to forget."""
+        """What was recorded of the one run since the model was opened, or made to forget; of one that still runs, up to now."""
         pointer = ctypes.c_void_p()
         count = self._functions.vta_events(self._model, ctypes.byref(pointer))
         dtype = np.dtype([("cycle", "<u8"), ("index", "<u4"), ("stage", "<u2"), ("kind", "<u2")])

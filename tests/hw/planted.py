@@ -73,6 +73,7 @@ DEFECTS = [  # bench, file, what is there, what is put there instead
     ("supervisor", "supervisor.py", "with m.If(self.drained):", "with m.If(self.drained | resetting):"),
     ("supervisor", "supervisor.py", "with m.If(self.start & ~self.reset):", "with m.If(self.start):"),
     ("supervisor", "supervisor.py", "m.d.sync += resetting.eq(self.reset)", "m.d.sync += resetting.eq(0)"),
+    ("supervisor", "supervisor.py", "with m.If(~self.clear):", "with m.If(1):"),
     ("core", "supervisor.py", "self.clear.eq(1)\n                    m.next",
      "self.clear.eq(resetting)\n                    m.next"),
     ("core", "registers.py", "with m.If(~self.busy & ~(data", "with m.If(~(data"),

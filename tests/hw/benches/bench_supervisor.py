@@ -19,6 +19,7 @@ class Core:
         self._left: int | None = None  # cycles until it ends or is wrong; None: it was cleared
         self._answer = 0  # cycles until the burst in flight ends
         self._cleared = self._stopped = False  # cleared: since the last run
+        self._resets = False  # a cycle after `clear`, as in hw.top; in it, what is left of the program goes on without `stop`
 
     def drive(self):
         over = self._left == 0
@@ -46,8 +47,9 @@ class Core:
             assert (self._cleared, now["clear"]) == (True, 0), "started without having been cleared"
             self._cleared = False
             self._begin()
-        if now["clear"]:
+        if self._resets:
             self._left, self._cleared = None, True
+        self._resets = now["clear"]
 
     def _begin(self):
         pick = self._random
