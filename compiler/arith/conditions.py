@@ -15,8 +15,7 @@ from vtakit.compiler.ir.ops import all_of, any_of, binary, negate
 from vtakit.compiler.ir.values import FALSE, TRUE
 from vtakit.compiler.ir.walk import subexpressions
 
-
-DEEPEST_BRANCH = 4  # of those in which the conditions around are used
+DEEPEST_BRANCH = 3  # of those in which the conditions around are used
 
 
 class Conditions(Facts):

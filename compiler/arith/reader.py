@@ -29,7 +29,7 @@ class Reader(Conditions):
 
         depth : of sums around `e`. A deep one is remembered by itself, as it may be one object in many places
         """
-        if type(e) in _SUMS and depth < _DEEP_SUM:
+        if isinstance(e, _SUMS) and depth < _DEEP_SUM:
             second = scale if type(e) is ir.Add else -scale
             return self._gather(e.a, scale, terms, depth + 1) + self._gather(e.b, second, terms, depth + 1)
         if type(e) is IntImm:
@@ -44,7 +44,7 @@ class Reader(Conditions):
             atom = self._atoms.get(e) or self.leaf(e)
             terms[atom] = terms.get(atom, 0) + scale
             return 0
-        found = self.linear(e) if type(e) in _SUMS else self._compound(e)
+        found = self.linear(e) if isinstance(e, _SUMS) else self._compound(e)
         for atom, value in found.terms.items():
             terms[atom] = terms.get(atom, 0) + scale * value
         return scale * found.const
@@ -145,7 +145,7 @@ class Reader(Conditions):
 
 _SUMS = (ir.Add, ir.Sub)
 _DEEP_SUM = 8
-_MOST_TERMS, _MOST_FACTORS = 64, 8  # of a product that is multiplied out
+_MOST_TERMS, _MOST_FACTORS = 16, 6  # of a product that is multiplied out
 
 
 def _degree(x: Linear) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import HANDLE
 from vtakit.compiler.ir.expr import Expr, Let, Var
-from vtakit.compiler.ir.stmt import LetStmt, Seq, Stmt, Store, seq
 from vtakit.compiler.ir.stmt import If as IfStmt
+from vtakit.compiler.ir.stmt import LetStmt, Seq, Stmt, Store, seq
 
 MOST_NODES = 512  # of an expression that is left as it is; its parts keep the forms that rules and intrinsics look for
 LEAST_NODES = 16  # of a value that gets a name as it is needed again

@@ -1,6 +1,7 @@
 """Selects that guard a read: they become if_then_else, which evaluates one side."""
 
 from collections.abc import Iterable
+from itertools import islice
 
 from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.ir import expr as ir
@@ -10,6 +11,7 @@ from vtakit.compiler.ir.ops import negate
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.ir.walk import map_expr, subexpressions
 
+MOST_NODES = 64  # of a condition that is taken to say something of an index
 MOST_LOOKS = 10_000  # at expressions within the selects of one body; what is not looked at is taken to need its guard
 
 
@@ -49,7 +51,7 @@ class _Selects:
         self.looks -= 1
         if self.looks < 0:  # conditions within conditions, which all have to be looked at for each way through them
             return False
-        if isinstance(e, ir.IfThenElse):
+        if isinstance(e, ir.IfThenElse) and len([*islice(subexpressions(e.condition), MOST_NODES)]) < MOST_NODES:
             with self.analyzer.given(e.condition):
                 then = self._is_safe(e.true, set())
             with self.analyzer.given(negate(e.condition)):

@@ -39,7 +39,7 @@ def doubled(e, depth=DEPTH):
     return e
 
 
-@pytest.mark.parametrize("mark", ["", "vectorize", "unroll", "parallel"])
+@pytest.mark.parametrize("mark", ["", "vectorize"])
 def test_a_value_needed_many_times_is_computed_once(mark):
     A = te.placeholder((SIZE,), "int32", name="A")
     C = te.compute((SIZE,), lambda i: doubled(A[i]), name="C")
@@ -137,7 +137,7 @@ def body_of(e):
     return e
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_graphs(seed):
     """Values built from earlier ones at random, beside the same in NumPy; guards keep reads inside."""
     rng = random.Random(seed)
@@ -147,7 +147,7 @@ def test_random_graphs(seed):
 
     def body(i):
         made = [(A[i], a), (i, at.astype(np.int32))]
-        for _ in range(40):
+        for _ in range(24):
             (x, u), (y, v) = rng.choice(made[-4:]), rng.choice(made[-4:])
             n = rng.randrange(SIZE)
             match rng.randrange(6):
@@ -163,7 +163,8 @@ def test_random_graphs(seed):
                     read = te.if_then_else(i >= n, x + A[i - n] * y, y)
                     made.append((read, np.where(at >= n, u + a[at - n] * v, v)))
                 case 5:
-                    made.append((te.if_then_else(te.all(i >= n, A[i - n] > 0), x, y), np.where((at >= n) & (a[at - n] > 0), u, v)))
+                    read = te.if_then_else(te.all(i >= n, A[i - n] > 0), x, y)
+                    made.append((read, np.where((at >= n) & (a[at - n] > 0), u, v)))
         want.append(made[-1][1])
         return made[-1][0]
 
