@@ -1,6 +1,6 @@
 """The analyzer: what the rest of the compiler asks about index arithmetic."""
 
-from vtakit.compiler.arith.linear import Linear
+from vtakit.compiler.arith.linear import Linear, constant
 from vtakit.compiler.arith.ranges import floor_div, is_index, join, product_bounds, quotient_bounds, type_bounds
 from vtakit.compiler.arith.state import ANY, Bounds, Modular
 from vtakit.compiler.arith.structures import Structures
@@ -40,6 +40,10 @@ class Analyzer(Structures):
             self.frame.forget()
 
     def _set(self, var: Var, value: Linear) -> None:
+        if var not in self._atoms and var not in self.frame.values:  # nothing that is known mentions it
+            lo, hi = self.linear_bounds(value)
+            self.frame.values[var] = constant(lo) if lo == hi and isinstance(lo, int) else value
+            return
         self.frame.values[var] = value
         self.frame.forget()
         self.settle()

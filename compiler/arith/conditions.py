@@ -13,6 +13,9 @@ from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.expr import Expr, IntImm, Var
 from vtakit.compiler.ir.ops import all_of, any_of, binary, negate
 from vtakit.compiler.ir.values import FALSE, TRUE
+from vtakit.compiler.ir.walk import subexpressions
+
+DEEPEST_BRANCH = 3  # of those in which the conditions around are used
 
 
 class Conditions(Facts):
@@ -42,13 +45,23 @@ class Conditions(Facts):
         return found
 
     def _branch(self, e: ir.Select | ir.IfThenElse, branch: Expr, condition: Expr, truth: bool) -> Expr:
-        """A branch in normal form, where it is chosen; a select also evaluates the other, whose reads must stay as they are."""
+        """A branch in normal form, where it is chosen; a select also evaluates the other, whose reads must stay as they are.
+
+        What was worked out outside does not count in a branch, so of branches deep in others the conditions are not used: one
+        object may be in all of them.
+        """
         if isinstance(e, ir.Select) and _guards(branch):
             branch = self.simplify(branch)
             if _guards(branch):
                 return branch
-        with self.given(condition, truth):
+        if self.branches >= DEEPEST_BRANCH:
             return self.simplify(branch)
+        self.branches += 1
+        try:
+            with self.given(condition, truth):
+                return self.simplify(branch)
+        finally:
+            self.branches -= 1
 
     def condition(self, e: Expr) -> Expr:
         """The normal form of a condition."""
@@ -241,6 +254,7 @@ def _parts(e: Expr, kind: type[Expr]) -> list[Expr]:
 
 def _guards(e: Expr) -> bool:
     """Whether evaluating it may need a condition before it: it reads memory, calls or divides."""
-    return (isinstance(e, ir.Load | ir.ProducerLoad | ir.Call | ir.FloorDiv | ir.FloorMod | ir.TruncDiv | ir.TruncMod) and not (
-        isinstance(e, ir.Binary) and isinstance(e.b, IntImm)
-    )) or any(map(_guards, e.children()))
+    return any(
+        isinstance(node, ir.Load | ir.ProducerLoad | ir.Call | ir.FloorDiv | ir.FloorMod | ir.TruncDiv | ir.TruncMod)
+        and not (isinstance(node, ir.Binary) and isinstance(node.b, IntImm)) for node in subexpressions(e)
+    )

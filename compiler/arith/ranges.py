@@ -10,6 +10,7 @@ from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.expr import Expr
 
 Number = int | float
+BEYOND = 1 << 128
 
 
 def is_index(dtype: DType) -> bool:
@@ -36,8 +37,10 @@ def times(a: Number, b: Number) -> Number:
 
 
 def product_bounds(a: Bounds, b: Bounds) -> Bounds:
+    """Of ``a * b``; ends beyond all types are none, as those of a product of products would double in length each time."""
     ends = (times(a.lo, b.lo), times(a.lo, b.hi), times(a.hi, b.lo), times(a.hi, b.hi))
-    return Bounds(min(ends), max(ends))
+    lo, hi = min(ends), max(ends)
+    return Bounds(min(lo, BEYOND) if lo > -BEYOND else -INF, max(hi, -BEYOND) if hi < BEYOND else INF)
 
 
 def quotient_bounds(a: Bounds, b: Bounds) -> Bounds:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vtakit.compiler.arith.conditions import Conditions
-from vtakit.compiler.arith.linear import Atom, Leaf, Linear
+from vtakit.compiler.arith.linear import Atom, Leaf, Linear, factors
 from vtakit.compiler.arith.ranges import is_index
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr, IntImm
@@ -19,30 +19,32 @@ class Reader(Conditions):
         if known is not None:
             return known[1]
         terms: dict[Atom, int] = {}
-        const = self._gather(e, 1, terms)
+        const = self._gather(e, 1, terms, 0)
         found = Linear({atom: value for atom, value in terms.items() if value}, const)
         self.frame.linears[id(e)] = e, found
         return found
 
-    def _gather(self, e: Expr, scale: int, terms: dict[Atom, int]) -> int:
-        """Adds ``scale * e`` to the terms; returns the constant."""
-        if type(e) is ir.Add:
-            return self._gather(e.a, scale, terms) + self._gather(e.b, scale, terms)
-        if type(e) is ir.Sub:
-            return self._gather(e.a, scale, terms) + self._gather(e.b, -scale, terms)
+    def _gather(self, e: Expr, scale: int, terms: dict[Atom, int], depth: int) -> int:
+        """Adds ``scale * e`` to the terms; returns the constant.
+
+        depth : of sums around `e`. A deep one is remembered by itself, as it may be one object in many places
+        """
+        if isinstance(e, _SUMS) and depth < _DEEP_SUM:
+            second = scale if type(e) is ir.Add else -scale
+            return self._gather(e.a, scale, terms, depth + 1) + self._gather(e.b, second, terms, depth + 1)
         if type(e) is IntImm:
             value: int = e.value
             return scale * value
         if type(e) is ir.Mul:
             if type(e.b) is IntImm:
-                return self._gather(e.a, scale * e.b.value, terms)
+                return self._gather(e.a, scale * e.b.value, terms, depth)
             if type(e.a) is IntImm:
-                return self._gather(e.b, scale * e.a.value, terms)
+                return self._gather(e.b, scale * e.a.value, terms, depth)
         if type(e) is ir.Var and e not in self.frame.values:
             atom = self._atoms.get(e) or self.leaf(e)
             terms[atom] = terms.get(atom, 0) + scale
             return 0
-        found = self._compound(e)
+        found = self.linear(e) if isinstance(e, _SUMS) else self._compound(e)
         for atom, value in found.terms.items():
             terms[atom] = terms.get(atom, 0) + scale * value
         return scale * found.const
@@ -62,7 +64,10 @@ class Reader(Conditions):
         return Linear({self.leaf(new): 1}, 0)
 
     def _mul(self, e: ir.Mul) -> Linear:
-        return self.multiply(self.linear(e.a), self.linear(e.b))
+        a, b = self.linear(e.a), self.linear(e.b)
+        if len(a.terms) * len(b.terms) > _MOST_TERMS or _degree(a) + _degree(b) > _MOST_FACTORS:
+            return self._opaque(e)
+        return self.multiply(a, b)
 
     def _floordiv(self, e: ir.Binary) -> Linear:
         d = self.linear(e.b)
@@ -136,6 +141,16 @@ class Reader(Conditions):
     def _let(self, e: ir.Let) -> Linear:
         found = self.other(e)
         return Linear({self.leaf(found): 1}, 0) if isinstance(found, ir.Let) else self.linear(found)
+
+
+_SUMS = (ir.Add, ir.Sub)
+_DEEP_SUM = 8
+_MOST_TERMS, _MOST_FACTORS = 16, 6  # of a product that is multiplied out
+
+
+def _degree(x: Linear) -> int:
+    """The number of factors in the longest product of a combination."""
+    return max([len(factors(atom)) for atom in x.terms], default=0)
 
 
 _READ: dict[type[Expr], Callable[[Any, Any], Linear]] = {

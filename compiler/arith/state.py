@@ -103,6 +103,7 @@ class State(ABC):
     def __init__(self) -> None:
         self._atoms: dict[object, Atom] = {}
         self.frame = Frame()
+        self.branches = 0  # of selects around what is being simplified
 
     def leaf(self, e: Expr) -> Leaf:
         """The atom of an expression."""

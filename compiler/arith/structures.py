@@ -12,7 +12,7 @@ from vtakit.compiler.ir.expr import CommReducer, Expr, IntImm, Var
 from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import binary
 from vtakit.compiler.ir.values import TRUE, value_of
-from vtakit.compiler.ir.walk import free_vars, substitute
+from vtakit.compiler.ir.walk import free_vars, subexpressions, substitute
 
 _ELEMENTWISE = (ir.Add, ir.Sub, ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max)
 
@@ -171,7 +171,7 @@ def _one_lane(e: Expr, lane: Var) -> Expr | None:
 
 def _pure(e: Expr) -> bool:
     """Whether it may be evaluated several times without cost or effect that matters: no read, no call."""
-    return not isinstance(e, ir.Load | ir.ProducerLoad | ir.Call | ir.Reduce) and all(map(_pure, e.children()))
+    return not any(isinstance(node, ir.Load | ir.ProducerLoad | ir.Call | ir.Reduce) for node in subexpressions(e))
 
 
 def pruned(e: ir.Reduce) -> ir.Reduce:

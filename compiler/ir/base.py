@@ -163,18 +163,29 @@ class Expr(Operand):
 
 def same(a: Expr, b: Expr) -> bool:
     """Whether two expressions have the same structure over the same variables and buffers."""
+    return a is b or _same(a, b, set())
+
+
+def _same(a: Expr, b: Expr, found: set[tuple[int, int]]) -> bool:
+    """As `same`; `found` are pairs that are: both may hold one object in many places."""
     if a is b:
         return True
     if type(a) is not type(b) or a.dtype is not b.dtype or hash(a) != hash(b) or a.unique:
         return False
-    return all(_same_part(getattr(a, field), getattr(b, field)) for field in a.fields)
+    pair = (id(a), id(b))
+    if pair not in found:
+        for field in a.fields:
+            if not _same_part(getattr(a, field), getattr(b, field), found):
+                return False
+        found.add(pair)
+    return True
 
 
-def _same_part(a: Any, b: Any) -> bool:
+def _same_part(a: Any, b: Any, found: set[tuple[int, int]]) -> bool:
     if isinstance(a, Expr):
-        return isinstance(b, Expr) and same(a, b)
+        return isinstance(b, Expr) and _same(a, b, found)
     if type(a) is tuple:
-        return type(b) is tuple and len(a) == len(b) and all(map(_same_part, a, b))
+        return type(b) is tuple and len(a) == len(b) and all(_same_part(x, y, found) for x, y in zip(a, b, strict=True))
     if isinstance(a, float) and isinstance(b, float):  # NaN is itself, and -0.0 is not 0.0
         return a.hex() == b.hex()
     return type(a) is type(b) and bool(a == b)

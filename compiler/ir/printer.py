@@ -11,6 +11,7 @@ from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import BOOL, FLOAT32, INT32
 from vtakit.compiler.ir.iters import Range
+from vtakit.compiler.ir.sharing import with_names
 from vtakit.compiler.ir.values import value_of
 
 _LEVEL: dict[type[ir.Expr], int] = {
@@ -46,12 +47,16 @@ class Names:
 
 def expr_text(e: ir.Expr, names: "Names | None" = None) -> str:
     """An expression on one line."""
-    return _Exprs(names or Names()).text(e, _TOP)
+    return _Exprs(names or Names()).whole(e)
 
 
 class _Exprs:
     def __init__(self, names: Names) -> None:
         self.names = names
+
+    def whole(self, e: ir.Expr) -> str:
+        """An expression that is no operand; of a large one, what it needs in several places is written once."""
+        return self.text(with_names(e), _TOP)
 
     def many(self, items: "tuple[ir.Expr, ...]") -> str:
         return ", ".join(self.text(item, _TOP) for item in items)
@@ -131,7 +136,7 @@ class _Stmts:
         self.lines.append(f"{head}{'    ' * depth}{text}".rstrip())
 
     def e(self, value: ir.Expr) -> str:
-        return self.exprs.text(value, _TOP)
+        return self.exprs.whole(value)
 
     def stmt(self, s: st.Stmt, depth: int) -> None:
         getattr(self, f"_{type(s).__name__.lower()}")(s, depth)

@@ -1,4 +1,8 @@
-"""Walks over expressions and statements: visit, change, substitute."""
+"""Walks over expressions and statements: visit, change, substitute.
+
+Parts of an expression may be one object in several places, so that it is a graph. A walk meets each object once, or its time
+would grow with the number of ways that lead to one.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -9,12 +13,14 @@ from vtakit.compiler.ir.stmt import Allocate, Block, Region, Stmt, Store
 
 
 def subexpressions(e: Expr) -> Iterator[Expr]:
-    """The expression and everything in it, outermost first."""
-    stack = [e]
+    """The expression and everything in it, outermost first, each object once."""
+    stack, seen = [e], set()
     while stack:
         node = stack.pop()
-        yield node
-        stack.extend(reversed(node.children()))
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            stack.extend(reversed(node.children()))
 
 
 def statements(s: Stmt) -> Iterator[Stmt]:
@@ -44,8 +50,15 @@ def _parts(node: Stmt, kind: type[Any]) -> Iterator[Any]:
 
 
 def map_expr(e: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The expression with `change` applied to each node, operands first."""
-    return change(e.rebuild(lambda child: map_expr(child, change)))
+    """The expression with `change` applied to each object in it, operands first; what was one object is one again."""
+    done: dict[int, Expr] = {}
+
+    def visit(node: Expr) -> Expr:
+        found = done.get(id(node))
+        if found is None:
+            found = done[id(node)] = change(node.rebuild(visit))
+        return found
+    return visit(e)
 
 
 def map_stmt(s: Stmt, on_stmt: Callable[[Stmt], Stmt] = lambda s: s, on_expr: Callable[[Expr], Expr] = lambda e: e) -> Stmt:
@@ -57,12 +70,7 @@ def substitute(e: Expr, values: Mapping[Var, Expr]) -> Expr:
     """The expression with variables replaced, all at once. No two binders share a variable, so none is captured."""
     if not values:
         return e
-
-    def change(node: Expr) -> Expr:
-        if isinstance(node, Var):
-            return values.get(node, node)
-        return node.rebuild(change)
-    return change(e)
+    return map_expr(e, lambda node: values.get(node, node) if isinstance(node, Var) else node)
 
 
 def substitute_stmt(s: Stmt, values: Mapping[Var, Expr]) -> Stmt:
@@ -108,10 +116,13 @@ def divides(e: Expr) -> bool:
 
 
 def loads(e: Expr) -> Iterator[Load]:
-    """Every read of a buffer in an expression, addresses excepted."""
-    stack = [e]
+    """Every read of a buffer in an expression, addresses excepted; one object once."""
+    stack, seen = [e], set()
     while stack:
         node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
         if isinstance(node, Call) and node.name == "address_of":
             stack.extend(reversed((*node.args[0].children(), *node.args[1:])))
             continue

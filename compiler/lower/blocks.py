@@ -10,6 +10,7 @@ from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.ops import all_of
+from vtakit.compiler.ir.sharing import named_values
 from vtakit.compiler.ir.values import const, int_value, value_of
 from vtakit.compiler.ir.walk import divides, map_expr, statements, subexpressions, substitute
 from vtakit.compiler.lower.plan import Plan
@@ -75,7 +76,7 @@ def translate(e: Expr, point: Mapping[Var, Expr], read: Read) -> Expr:
 def with_regions(
     name: str, iters: Iterable[st.BlockIter], predicate: Expr, body: st.Stmt, notes: Mapping[str, object] = st.NO_NOTES,
 ) -> st.Block:
-    """A block that declares each element that its stores read and write."""
+    """A block that declares each element that its stores read and write; what they need in several places is worked out once."""
     reads: dict[tuple[Buffer, tuple[Expr, ...]], None] = {}
     writes: dict[tuple[Buffer, tuple[Expr, ...]], None] = {}
     for s in statements(body):
@@ -85,7 +86,7 @@ def with_regions(
             for node in subexpressions(e):
                 if isinstance(node, ir.Load):
                     reads[node.buffer, node.indices] = None
-    return st.Block(name, tuple(iters), _regions(reads), _regions(writes), predicate, None, body, notes)
+    return st.Block(name, tuple(iters), _regions(reads), _regions(writes), predicate, None, named_values(body), notes)
 
 
 def _direct(s: st.Stmt) -> list[Expr]:

@@ -140,7 +140,8 @@ class Plans:
     def _add(self, stage: StageData) -> None:
         plan = Plan(stage)
         if self.inlined and isinstance(plan.op, ComputeOp):
-            plan.body = tuple([map_expr(e, self._inline) for e in plan.body])
+            put: dict[Expr, Expr] = {}
+            plan.body = tuple([map_expr(e, lambda node: self._inline(node, put)) for e in plan.body])
         elif self.inlined:
             for tensor in plan.op.input_tensors:
                 if self._inlined_maker(tensor) is not None:
@@ -164,13 +165,15 @@ class Plans:
     def _inlined_maker(self, tensor: Tensor) -> tuple[ComputeOp, tuple[Expr, ...]] | None:
         return self.inlined.get(tensor.op)
 
-    def _inline(self, e: Expr) -> Expr:
-        if isinstance(e, ir.ProducerLoad):
-            found = self._inlined_maker(e.tensor)
-            if found is not None:
-                op, body = found
-                return substitute(body[e.tensor.value_index], dict(zip([axis.var for axis in op.axis], e.indices, strict=True)))
-        return e
+    def _inline(self, e: Expr, put: dict[Expr, Expr]) -> Expr:
+        """What is put in the place of a read of an inlined stage, one object for all reads of one element."""
+        found = self._inlined_maker(e.tensor) if isinstance(e, ir.ProducerLoad) else None
+        if found is None or not isinstance(e, ir.ProducerLoad):
+            return e
+        if e not in put:
+            op, body = found
+            put[e] = substitute(body[e.tensor.value_index], dict(zip([axis.var for axis in op.axis], e.indices, strict=True)))
+        return put[e]
 
     def _place(self, plan: Plan) -> None:
         stage = plan.stage.attach_spec

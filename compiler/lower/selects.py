@@ -1,6 +1,7 @@
 """Selects that guard a read: they become if_then_else, which evaluates one side."""
 
 from collections.abc import Iterable
+from itertools import islice
 
 from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.ir import expr as ir
@@ -8,7 +9,10 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.ops import negate
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.ir.walk import subexpressions
+from vtakit.compiler.ir.walk import map_expr, subexpressions
+
+MOST_NODES = 64  # of a condition that is taken to say something of an index
+MOST_LOOKS = 10_000  # at expressions within the selects of one body; what is not looked at is taken to need its guard
 
 
 def safe_selects(body: tuple[Expr, ...], axes: Iterable[IterVar]) -> tuple[Expr, ...]:
@@ -19,36 +23,49 @@ def safe_selects(body: tuple[Expr, ...], axes: Iterable[IterVar]) -> tuple[Expr,
     """
     if not any(isinstance(node, ir.Select) for e in body for node in subexpressions(e)):
         return body
-    return tuple(map(_Selects(axes).expr, body))
+    selects = _Selects(axes)
+    return tuple([map_expr(e, selects.expr) for e in body])
 
 
 class _Selects:
     def __init__(self, axes: Iterable[IterVar]) -> None:
         self.analyzer = Analyzer()
+        self.looks = MOST_LOOKS
         for axis in axes:
             if axis.dom is not None:
                 self.analyzer.bind(axis.var, axis.dom)
 
     def expr(self, e: Expr) -> Expr:
-        e = e.rebuild(self.expr)
         if isinstance(e, ir.Select) and not (self.is_safe(e.true) and self.is_safe(e.false)):
             return ir.IfThenElse(e.condition, e.true, e.false)
         return e
 
     def is_safe(self, e: Expr) -> bool:
         """Whether all that is read is certain to be within its tensor, and no integer is divided by what may be 0."""
-        if isinstance(e, ir.IfThenElse):
+        return self._is_safe(e, set())
+
+    def _is_safe(self, e: Expr, safe: set[int]) -> bool:
+        """As `is_safe`; `safe` are objects found to be so where the same conditions hold."""
+        if id(e) in safe:
+            return True
+        self.looks -= 1
+        if self.looks < 0:  # conditions within conditions, which all have to be looked at for each way through them
+            return False
+        if isinstance(e, ir.IfThenElse) and len([*islice(subexpressions(e.condition), MOST_NODES)]) < MOST_NODES:
             with self.analyzer.given(e.condition):
-                then = self.is_safe(e.true)
+                then = self._is_safe(e.true, set())
             with self.analyzer.given(negate(e.condition)):
-                return then and self.is_safe(e.condition) and self.is_safe(e.false)
+                return then and self._is_safe(e.condition, set()) and self._is_safe(e.false, set())
         if isinstance(e, ir.ProducerLoad) and not all(map(self.is_within, e.indices, e.tensor.shape)):
             return False
         if isinstance(e, ir.FloorDiv | ir.FloorMod | ir.TruncDiv | ir.TruncMod) and e.dtype.is_int:
             lo, hi = self.analyzer.bounds(e.b)
             if lo <= 0 <= hi:
                 return False
-        return all(map(self.is_safe, e.children()))
+        if not all(self._is_safe(child, safe) for child in e.children()):
+            return False
+        safe.add(id(e))
+        return True
 
     def is_within(self, index: Expr, extent: Expr) -> bool:
         return self.analyzer.prove(const(0, index.dtype) <= index) and self.analyzer.prove(index < extent)

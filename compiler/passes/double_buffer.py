@@ -9,11 +9,11 @@ from vtakit.compiler.ir.expr import Expr, IntImm, Load, Var
 from vtakit.compiler.ir.ops import maximum
 from vtakit.compiler.ir.stmt import Function, LoopKind, Stmt
 from vtakit.compiler.ir.values import int_value
-from vtakit.compiler.ir.walk import expressions, map_stmt, statements, subexpressions, substitute_stmt
+from vtakit.compiler.ir.walk import map_stmt, substitute_stmt
+from vtakit.compiler.lower.verify.double_buffers import doubled
 from vtakit.compiler.passes.base import PassError
 from vtakit.compiler.passes.copying import renewed
 
-NOTE = "double_buffer"
 _Stage = Callable[[int, Expr], Stmt]
 
 
@@ -33,30 +33,30 @@ def double_buffer(function: Function) -> Function:
 
 
 def _rewrite(s: Stmt, function: Function) -> Stmt:
-    if not isinstance(s, st.For) or s.kind not in (LoopKind.SERIAL, LoopKind.UNROLLED):
+    found = doubled(s)
+    if found is None or not isinstance(s, st.For):
         return s
-    wraps, parts = _opened(s.body)
-    doubled = [wrap.buffer for wrap in wraps if isinstance(wrap, st.Allocate) and wrap.notes.get(NOTE)]
-    if not doubled:
-        return s
-    addresses = {buffer.data for buffer in doubled}
-    fills = [part for part in parts if _written(part) & addresses]
-    uses = [part for part in parts if not _written(part) & addresses]
-    _check(fills, uses, addresses, s, function)
+    conflict = found.conflict()
+    if conflict is not None:
+        fill, names = conflict
+        raise PassError(
+            f"double_buffer in loop {s.var.name!r}: filling reads {', '.join(names)}, which the loop writes, so it "
+            "cannot run an iteration ahead: attach the two to different loops", function, fill,
+        )
     halves = {buffer: Buffer(
         buffer.name, (IntImm(2), *buffer.shape), buffer.dtype, buffer.scope, align=buffer.align,
         strides=(buffer.strides[0] * buffer.shape[0], *buffer.strides) if buffer.strides else (),
-    ) for buffer in doubled}
+    ) for buffer in found.buffers}
 
     def at(stmts: list[Stmt], half: int, iteration: Expr) -> Stmt:
         """The statements for one iteration, on one half."""
         return substitute_stmt(_on_half(renewed(st.seq(*stmts)), halves, half), {s.var: iteration})
 
-    inner = [wrap for wrap in wraps if not (isinstance(wrap, st.Allocate) and wrap.buffer in halves)]
-    body = _pipelined(s, lambda half, k: at(fills, half, k), lambda half, k: at(uses, half, k))
+    inner = [wrap for wrap in found.wraps if wrap.buffer not in halves]
+    body = _pipelined(s, lambda half, k: at(found.fills, half, k), lambda half, k: at(found.uses, half, k))
     for wrap in reversed(inner):  # allocations of the uses' own, which the halves of the loop share
         body = wrap.replace(body=body)
-    for buffer in reversed(doubled):
+    for buffer in reversed(found.buffers):
         body = st.Allocate(halves[buffer], body)
     return body
 
@@ -75,49 +75,6 @@ def _pipelined(s: st.For, fill: _Stage, use: _Stage) -> Stmt:
     loop = st.For(pair, pairs, body, LoopKind.SERIAL, "", s.notes) if int_value(pairs) != 0 else None
     whole = st.seq(fill(0, IntImm(0, s.var.dtype)), loop, ending)
     return whole if known is not None else st.If(ir.LT(IntImm(0, s.extent.dtype), s.extent), whole)
-
-
-def _opened(s: Stmt) -> tuple[list[st.Allocate], tuple[Stmt, ...]]:
-    """The allocations around a loop's statements, and these."""
-    wraps = []
-    while isinstance(s, st.Allocate):
-        wraps.append(s)
-        s = s.body
-    return wraps, s.stmts if isinstance(s, st.Seq) else (s,)
-
-
-def _written(s: Stmt) -> set[Var]:
-    found = {inner.buffer.data for inner in statements(s) if isinstance(inner, st.Store)}
-    return found | {data for data, mask in _addressed(s) if "w" in mask}
-
-
-def _read(s: Stmt) -> set[Var]:
-    addressed = {data for data, mask in _addressed(s) if "r" in mask}
-    return addressed | {x.buffer.data for e in expressions(s) for x in subexpressions(e) if isinstance(x, Load)}
-
-
-def _addressed(s: Stmt) -> list[tuple[Var, str]]:
-    found = []
-    for e in expressions(s):
-        for x in subexpressions(e):
-            if isinstance(x, ir.Call) and x.name == "address_of":
-                load, _, mask = x.args
-                assert isinstance(load, Load)
-                assert isinstance(mask, ir.StringImm)
-                found.append((load.buffer.data, mask.value))
-    return found
-
-
-def _check(fills: list[Stmt], uses: list[Stmt], addresses: set[Var], s: st.For, function: Function) -> None:
-    written = set().union(*map(_written, uses), *(_written(fill) - addresses for fill in fills))
-    for fill in fills:
-        if _read(fill) & written:
-            names = {inner.buffer.name for use in (*uses, *fills) for inner in statements(use)
-                     if isinstance(inner, st.Store) and inner.buffer.data in _read(fill) & written}
-            raise PassError(
-                f"double_buffer in loop {s.var.name!r}: filling reads {', '.join(sorted(names))}, which the loop writes, so it "
-                "cannot run an iteration ahead: attach the two to different loops", function, fill,
-            )
 
 
 def _on_half(s: Stmt, halves: dict[Buffer, Buffer], half: int) -> Stmt:

@@ -6,7 +6,7 @@ parts; a part is a number, string or null as it is, or an object with one key: `
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -79,12 +79,34 @@ class _Writer:
         return {"node": self.node(value)}
 
     def node(self, value: Any) -> int:
-        found = self.places.get(id(value))
-        if found is None:
-            parts = [self.part(getattr(value, name)) for name in _parts(type(value))]
-            found = self.places[id(value)] = len(self.nodes), value
-            self.nodes.append([type(value).__name__, *parts])
-        return found[0]
+        """The place of an object in the table, after those that it is made from: a long program is deeper than Python calls."""
+        stack = [(value, False)]
+        while stack:
+            top, ready = stack.pop()
+            if id(top) in self.places:
+                continue
+            parts = [getattr(top, name) for name in _parts(type(top))]
+            missing = [] if ready else [node for part in parts for node in _nodes(part) if id(node) not in self.places]
+            if missing:
+                stack.append((top, True))
+                stack += [(node, False) for node in reversed(missing)]
+            else:
+                written = [self.part(part) for part in parts]
+                self.places[id(top)] = len(self.nodes), top
+                self.nodes.append([type(top).__name__, *written])
+        return self.places[id(value)][0]
+
+
+def _nodes(part: Any) -> Iterator[Any]:
+    """The objects in a part that have a place in the table."""
+    if isinstance(part, tuple | list):
+        for item in part:
+            yield from _nodes(item)
+    elif isinstance(part, Mapping):
+        for item in part.items():
+            yield from _nodes(item)
+    elif type(part).__name__ in _CLASSES:
+        yield part
 
 
 def load_json(text: str) -> Any:

@@ -8,6 +8,7 @@ from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower.errors import VerifyError
 from vtakit.compiler.lower.verify.bindings import check_bindings, check_declared
 from vtakit.compiler.lower.verify.capacity import check_copies, check_memory, check_threads, check_vectors
+from vtakit.compiler.lower.verify.double_buffers import check_double_buffers
 from vtakit.compiler.lower.verify.flow import check_outputs, check_reads
 from vtakit.compiler.lower.verify.inside import check_inside
 from vtakit.compiler.lower.verify.iterations import check_iterations
@@ -37,6 +38,7 @@ RULES = (
     Rule("outputs", check_outputs),
     Rule("inside", check_inside),
     Rule("iterations", check_iterations),
+    Rule("double buffers", check_double_buffers),
 )
 
 

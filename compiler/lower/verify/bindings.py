@@ -1,17 +1,17 @@
 """Rules about a block's iterators and its declaration."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from vtakit.compiler.arith.comparisons import certainly_below
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
-from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
-from vtakit.compiler.ir.walk import expressions, free_vars, loads, statements
+from vtakit.compiler.ir.walk import expressions, free_vars, loads, statements, substitute
 from vtakit.compiler.lower.verify.cover import SEEN_BY, covered
-from vtakit.compiler.lower.verify.program import Program, Site, conjuncts, is_opaque
+from vtakit.compiler.lower.verify.program import Program, Site, conjuncts, is_opaque, values_of_lets
 from vtakit.compiler.lower.verify.report import Broken
 
 
@@ -68,12 +68,13 @@ def check_declared(program: Program) -> Iterator[Broken]:
                     if load.buffer not in reads | writes | own:
                         yield _undeclared(block, load.buffer, "read")
             continue
+        meant = values_of_lets(block)
         for s in statements(block.body):
-            if isinstance(s, st.Store) and not _inside(program, s.buffer, s.indices, block.writes):
+            if isinstance(s, st.Store) and not _inside(program, s.buffer, s.indices, block.writes, meant):
                 yield _undeclared(block, s.buffer, "write")
         for e in expressions(block.body):
             for load in loads(e):
-                if not _inside(program, load.buffer, load.indices, block.reads):
+                if not _inside(program, load.buffer, load.indices, block.reads, meant):
                     yield _undeclared(block, load.buffer, "read")
 
 
@@ -82,7 +83,10 @@ def _undeclared(block: st.Block, buffer: Buffer, what: str) -> Broken:
                   f"add them to the block's {what}s")
 
 
-def _inside(program: Program, buffer: Buffer, indices: tuple[Expr, ...], regions: tuple[st.Region, ...]) -> bool:
+def _inside(
+    program: Program, buffer: Buffer, indices: tuple[Expr, ...], regions: tuple[st.Region, ...], meant: Mapping[Var, Expr],
+) -> bool:
+    indices = tuple([substitute(index, meant) for index in indices])
     mine = [region for region in regions if region.buffer is buffer]
     for region in mine:
         if all(r.min is index or bool(r.min == index) for index, r in zip(indices, region.ranges, strict=True)):

@@ -14,7 +14,7 @@ from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, substitute
 from vtakit.compiler.lower.verify.cover import Covered, covered
-from vtakit.compiler.lower.verify.program import Program, Site, is_opaque, parts
+from vtakit.compiler.lower.verify.program import Program, Site, is_opaque, parts, values_of_lets
 from vtakit.compiler.lower.verify.report import Broken
 
 
@@ -24,11 +24,12 @@ def check_inside(program: Program) -> Iterator[Broken]:
     plain = Analyzer()  # it knows nothing of iterators, which `program.analyzer` takes for what they are bound to
     for site in program.sites:
         reads = [] if is_opaque(site.block) else [(load, s) for s, e in _computed(site.block.body) for load in _certain(e)]
+        meant = values_of_lets(site.block) if reads else {}
         for load, s in dict(reads).items():
             if load.buffer not in program.params or load.buffer in program.writes:
                 continue
             for at, (index, extent) in enumerate(zip(load.indices, load.buffer.shape, strict=True)):
-                outside = _outside(program, plain, site, index, extent)
+                outside = _outside(program, plain, site, substitute(index, meant), extent)
                 if outside is not None:
                     yield Broken(
                         f"index {at} of {load} takes the value {outside}, and {load.buffer.name} has {extent} elements there", s,

@@ -11,7 +11,7 @@ from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.iters import IterKind, Range
 from vtakit.compiler.ir.ops import negate
 from vtakit.compiler.ir.values import const, int_value, value_of
-from vtakit.compiler.ir.walk import statements
+from vtakit.compiler.ir.walk import statements, subexpressions, substitute
 from vtakit.compiler.lower.verify.limits import Limits
 
 Step = tuple[st.Stmt, int]  # a statement, and which of its parts is taken
@@ -129,7 +129,7 @@ class Program:
         for site in self.sites:
             for it in site.block.iters:
                 found.bind(it.var, it.binding)
-            for s in statements(site.block.body):
+            for s in statements(site.block.body) if is_opaque(site.block) else ():
                 if isinstance(s, st.For):
                     found.bind(s.var, Range(const(0, s.var.dtype), s.extent))
                 elif isinstance(s, st.LetStmt) and s.var.dtype.is_int:
@@ -192,9 +192,10 @@ def _writes(site: Site) -> Iterator[Access]:
         for region in block.writes:
             yield Access(site, region.buffer, region.ranges, (), block)
         return
+    meant = values_of_lets(block)
     for s, where in _guarded(block.body, ()):
         if isinstance(s, st.Store):
-            yield Access(site, s.buffer, point(s.indices), where, s)
+            yield Access(site, s.buffer, point(_with(s.indices, meant)), _with(where, meant), s)
 
 
 def _reads(site: Site) -> Iterator[Access]:
@@ -203,6 +204,7 @@ def _reads(site: Site) -> Iterator[Access]:
         for region in block.reads:
             yield Access(site, region.buffer, region.ranges, (), block)
         return
+    meant = values_of_lets(block)
     seen: set[tuple[object, ...]] = set()
     for s, holding in _guarded(block.body, ()):
         for e in _evaluated(s):
@@ -210,7 +212,22 @@ def _reads(site: Site) -> Iterator[Access]:
                 key = (load.buffer, load.indices, where)
                 if key not in seen:
                     seen.add(key)
-                    yield Access(site, load.buffer, point(load.indices), where, s)
+                    yield Access(site, load.buffer, point(_with(load.indices, meant)), _with(where, meant), s)
+
+
+def values_of_lets(block: st.Block) -> dict[ir.Var, ir.Expr]:
+    """What each variable stands for that a block's body binds to a value, in terms of the block's iterators."""
+    found: dict[ir.Var, ir.Expr] = {}
+    for s in statements(block.body):
+        if isinstance(s, st.LetStmt):
+            found[s.var] = substitute(s.value, found)
+        for e in _evaluated(s):
+            found.update((node.var, substitute(node.value, found)) for node in subexpressions(e) if isinstance(node, ir.Let))
+    return found
+
+
+def _with(parts: tuple[ir.Expr, ...], meant: dict[ir.Var, ir.Expr]) -> tuple[ir.Expr, ...]:
+    return tuple([substitute(e, meant) for e in parts]) if meant else parts
 
 
 def _guarded(s: st.Stmt, where: tuple[ir.Expr, ...]) -> Iterator[tuple[st.Stmt, tuple[ir.Expr, ...]]]:

@@ -1,0 +1,182 @@
+"""Values that an expression needs in several places, named: so that the text of a program, and the time of all that walks over
+it, grow with what is computed and not with the number of ways that lead there. And parts of deep ones, which walks by recursion
+would not come to the end of.
+"""
+
+from collections.abc import Callable, Iterator
+
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir.dtypes import HANDLE
+from vtakit.compiler.ir.expr import Expr, Let, Var
+from vtakit.compiler.ir.stmt import If as IfStmt
+from vtakit.compiler.ir.stmt import LetStmt, Seq, Stmt, Store, seq
+
+MOST_NODES = 512  # of an expression that is left as it is; its parts keep the forms that rules and intrinsics look for
+LEAST_NODES = 16  # of a value that gets a name as it is needed again
+MOST_LEVELS = 48  # of operands within operands that have no name
+
+Names = tuple[tuple[Var, Expr], ...]  # each variable with its value, which may use those before it
+
+
+def with_names(e: Expr) -> Expr:
+    """A large expression with a `Let` for each value in it that is needed in several places, or deep; a small one as it is.
+
+    ``(A[i] + 1) * (A[i] + 1)``, where both operands are one object  ->  ``let t = A[i] + 1 in t * t``
+
+    A value is computed where the first that certainly needs it is. What is needed only in one of the cases of an if_then_else
+    is named there, since its reads may be outside of a tensor in others; so it may get a name in each.
+    """
+    if not _is_large(e):
+        return e
+    names, body = _Naming(e).scope(e, {})
+    return _lets(names, body)
+
+
+def named_values(s: Stmt) -> Stmt:
+    """The stores of a block's body with the values that `with_names` finds as statements before them."""
+    match s:
+        case Seq():
+            return seq(*map(named_values, s.stmts))
+        case LetStmt():
+            return _let_stmts(s.value, lambda value: s.replace(value=value, body=named_values(s.body)))
+        case IfStmt():
+            otherwise = None if s.otherwise is None else named_values(s.otherwise)
+            return _let_stmts(s.condition, lambda e: IfStmt(e, named_values(s.then), otherwise))
+        case Store():
+            return _let_stmts(s.value, lambda value: s.replace(value=value, indices=tuple(map(with_names, s.indices))))
+    return s
+
+
+def _let_stmts(e: Expr, make: Callable[[Expr], Stmt]) -> Stmt:
+    if not _is_large(e):
+        return make(e)
+    names, value = _Naming(e).scope(e, {})
+    found = make(value)
+    for var, of in reversed(names):
+        found = LetStmt(var, of, found)
+    return found
+
+
+def _lets(names: Names, body: Expr) -> Expr:
+    for var, value in reversed(names):
+        body = Let(var, value, body)
+    return body
+
+
+def _is_large(e: Expr) -> bool:
+    """Whether an expression is deep, or has many nodes, most of them because the same objects stand in it again."""
+    sizes: dict[int, int] = {}
+    levels: dict[int, int] = {}
+    for node in _operands_first(e):
+        children = [id(child) for child in node.children()]
+        sizes[id(node)] = 1 + sum([sizes[child] for child in children])
+        levels[id(node)] = 1 + max([levels[child] for child in children], default=0)
+    return levels[id(e)] > MOST_LEVELS or sizes[id(e)] > max(MOST_NODES, 2 * len(sizes))
+
+
+def _operands_first(e: Expr) -> Iterator[Expr]:
+    """Each object in an expression once, after its operands."""
+    stack, seen = [(e, iter(e.children()))], {id(e)}
+    while stack:
+        node, rest = stack[-1]
+        child = next((child for child in rest if id(child) not in seen), None)
+        if child is None:
+            stack.pop()
+            yield node
+        else:
+            seen.add(id(child))
+            stack.append((child, iter(child.children())))
+
+
+class _Naming:
+    """What is needed where in one expression."""
+
+    def __init__(self, e: Expr) -> None:
+        self.needed: dict[int, int] = {}  # by how many operands an object is
+        self.fixed: set[int] = set()  # objects that have no value of their own: effects, addresses
+        sizes: dict[int, int] = {}
+        for node in _operands_first(e):
+            children = node.children()
+            sizes[id(node)] = 1 + sum([sizes[id(child)] for child in children])
+            for child in children:
+                self.needed[id(child)] = self.needed.get(id(child), 0) + 1
+            if _has_effect(node) or node.dtype is HANDLE or any(id(child) in self.fixed for child in children):
+                self.fixed.add(id(node))
+        self.large = {key for key, size in sizes.items() if size >= LEAST_NODES}
+        self.always: dict[int, dict[int, Expr]] = {}
+
+    def scope(self, e: Expr, outer: dict[int, Var]) -> tuple[Names, Expr]:
+        """An expression evaluated as a whole, and the values that it needs several times, by those named outside of it."""
+        if id(e) in outer:
+            return (), outer[id(e)]
+        known = dict(outer)
+        names: list[tuple[Var, Expr]] = []
+        levels: dict[int, int] = {}
+        for key, node in self.evaluated(e).items():
+            if key in known:
+                continue
+            levels[key] = 1 + max([levels.get(id(child), 0) for child in node.children()], default=0)
+            if node is not e and self._may_have_name(node) and (self._is_shared(key) or levels[key] >= MOST_LEVELS):
+                value = self._with(node, known)
+                known[key] = Var("t", node.dtype)
+                names.append((known[key], value))
+                del levels[key]
+        return tuple(names), self._with(e, known)
+
+    def _is_shared(self, key: int) -> bool:
+        return self.needed[key] > 1 and key in self.large
+
+    def _may_have_name(self, e: Expr) -> bool:
+        """Conditions keep their form, by which rules know where a read is inside."""
+        return id(e) not in self.fixed and not e.dtype.is_bool
+
+    def evaluated(self, e: Expr) -> dict[int, Expr]:
+        """The objects that are evaluated whenever an expression is, operands first."""
+        found = self.always.get(id(e))
+        if found is None:
+            found = self.always[id(e)] = {}
+            self._evaluate(e, found)
+        return found
+
+    def _evaluate(self, e: Expr, found: dict[int, Expr]) -> None:
+        stack: list[tuple[Expr, bool]] = [(e, False)]
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in found:
+                continue
+            if not ready:
+                stack.append((node, True))
+                stack += [(child, False) for child in reversed(_certain(node))]
+                continue
+            if isinstance(node, ir.IfThenElse):  # what both cases need
+                other = self.evaluated(node.false)
+                found.update((key, x) for key, x in self.evaluated(node.true).items() if key in other)
+            found[id(node)] = node
+
+    def _with(self, e: Expr, known: dict[int, Var]) -> Expr:
+        """An expression with the names known for objects in it, itself excepted."""
+        done: dict[int, Expr] = {}
+
+        def visit(node: Expr) -> Expr:
+            key = id(node)
+            if key in known:
+                return known[key]
+            if key not in done:
+                done[key] = rebuilt(node)
+            return done[key]
+
+        def rebuilt(node: Expr) -> Expr:
+            certain = {id(child) for child in _certain(node)}
+            return node.rebuild(lambda child: visit(child) if id(child) in certain else _lets(*self.scope(child, known)))
+        return rebuilt(e)
+
+
+def _certain(e: Expr) -> tuple[Expr, ...]:
+    """The operands that are evaluated whenever it is, and under no axes or variables of its own."""
+    if isinstance(e, ir.Let | ir.Reduce):
+        return ()
+    return e.children()[:1] if isinstance(e, ir.IfThenElse | ir.And | ir.Or) else e.children()
+
+
+def _has_effect(e: Expr) -> bool:
+    return isinstance(e, ir.Call) and e.kind != "pure"

@@ -1,0 +1,98 @@
+"""A rule about buffers in two halves: one is filled for the next iteration of a loop while the other is read."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Load, Var
+from vtakit.compiler.ir.stmt import LoopKind, Stmt
+from vtakit.compiler.ir.walk import expressions, statements, subexpressions
+from vtakit.compiler.lower.verify.program import Program
+from vtakit.compiler.lower.verify.report import Broken
+
+NOTE = "double_buffer"
+
+
+class Doubled(NamedTuple):
+    """What a loop holds in which buffers are double.
+
+    wraps : the allocations around the statements in the loop; buffers : those of them that are double
+    fills : the statements that write to such a buffer; uses : the others
+    """
+
+    wraps: list[st.Allocate]
+    buffers: list[Buffer]
+    fills: list[Stmt]
+    uses: list[Stmt]
+
+    def conflict(self) -> tuple[Stmt, list[str]] | None:
+        """A statement that fills and reads what the loop writes, so that it cannot run an iteration ahead, and names of that."""
+        own = {buffer.data for buffer in self.buffers}
+        written = set().union(*map(_written, self.uses), *(_written(fill) - own for fill in self.fills))
+        for fill in self.fills:
+            found = _read(fill) & written
+            if found:
+                names = {s.buffer.name for part in (*self.uses, *self.fills) for s in statements(part)
+                         if isinstance(s, st.Store) and s.buffer.data in found}
+                return fill, sorted(names)
+        return None
+
+
+def doubled(s: Stmt) -> Doubled | None:
+    """A loop's double buffers with what goes with them; None for any other statement."""
+    if not isinstance(s, st.For) or s.kind not in (LoopKind.SERIAL, LoopKind.UNROLLED):
+        return None
+    wraps, parts = _opened(s.body)
+    buffers = [wrap.buffer for wrap in wraps if wrap.notes.get(NOTE)]
+    if not buffers:
+        return None
+    own = {buffer.data for buffer in buffers}
+    fills = [part for part in parts if _written(part) & own]
+    return Doubled(wraps, buffers, fills, [part for part in parts if part not in fills])
+
+
+def check_double_buffers(program: Program) -> Iterator[Broken]:
+    """What fills a double buffer reads nothing that the loop around it writes."""
+    for loop, _ in program.loops:
+        found = doubled(loop)
+        conflict = found.conflict() if found is not None else None
+        if found is not None and conflict is not None:
+            fill, names = conflict
+            buffers = ", ".join(buffer.name for buffer in found.buffers)
+            yield Broken(
+                f"{buffers} is filled one iteration of the loop {loop.var} ahead, and that reads {', '.join(names)}, which the "
+                "loop writes", fill, f"compute {', '.join(names)} at another loop, or leave out double_buffer",
+            )
+
+
+def _opened(s: Stmt) -> tuple[list[st.Allocate], Sequence[Stmt]]:
+    """The allocations around a loop's statements, and these."""
+    wraps = []
+    while isinstance(s, st.Allocate):
+        wraps.append(s)
+        s = s.body
+    return wraps, s.stmts if isinstance(s, st.Seq) else (s,)
+
+
+def _written(s: Stmt) -> set[Var]:
+    found = {inner.buffer.data for inner in statements(s) if isinstance(inner, st.Store)}
+    return found | {data for data, mask in _addressed(s) if "w" in mask}
+
+
+def _read(s: Stmt) -> set[Var]:
+    addressed = {data for data, mask in _addressed(s) if "r" in mask}
+    return addressed | {x.buffer.data for e in expressions(s) for x in subexpressions(e) if isinstance(x, Load)}
+
+
+def _addressed(s: Stmt) -> list[tuple[Var, str]]:
+    found = []
+    for e in expressions(s):
+        for x in subexpressions(e):
+            if isinstance(x, ir.Call) and x.name == "address_of":
+                load, _, mask = x.args
+                assert isinstance(load, Load)
+                assert isinstance(mask, ir.StringImm)
+                found.append((load.buffer.data, mask.value))
+    return found

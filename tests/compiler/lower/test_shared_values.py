@@ -1,0 +1,230 @@
+"""Expressions in which one object stands in many places: all that is done with them takes as long as there are objects."""
+
+import random
+
+import numpy as np
+import pytest
+
+from vtakit import te
+from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.ir.dtypes import INT32
+from vtakit.compiler.ir.expr import Call, Expr, Let
+from vtakit.compiler.ir.sharing import with_names
+from vtakit.compiler.ir.stmt import LetStmt
+from vtakit.compiler.ir.walk import map_expr, statements, subexpressions, substitute
+from vtakit.compiler.lower import lower
+from vtakit.compiler.lower.interpreter import interpret
+from vtakit.compiler.passes import lower_late
+from vtakit.runtime.cpu.function import build
+
+SIZE = 16
+DEPTH = 64  # the tree of the expression has 3 ** DEPTH leaves: nothing that goes over it comes to an end
+
+
+def run(schedule, args, inputs):
+    """What the interpreter and the machine code compute, which is the same."""
+    function = lower(schedule, args)
+    found = []
+    for runner in (interpret, lambda f, arrays: build(lower_late(f))(*arrays)):
+        arrays = [x.copy() for x in inputs] + [np.full(SIZE, 77, np.int32)]
+        runner(function, arrays)
+        found.append(arrays[-1])
+    np.testing.assert_array_equal(*found)
+    return found[0]
+
+
+def doubled(e, depth=DEPTH):
+    for _ in range(depth):
+        e = e * e + e
+    return e
+
+
+@pytest.mark.parametrize("mark", ["", "vectorize"])
+def test_a_value_needed_many_times_is_computed_once(mark):
+    A = te.placeholder((SIZE,), "int32", name="A")
+    C = te.compute((SIZE,), lambda i: doubled(A[i]), name="C")
+    s = te.create_schedule(C)
+    if mark:
+        getattr(s[C], mark)(C.op.axis[0])
+    a = np.arange(SIZE, dtype=np.int32)
+    np.testing.assert_array_equal(run(s, [A, C], [a]), doubled(a))
+    assert len(str(lower(s, [A, C]))) < 100 * DEPTH
+    assert len(te.nest_text(s[C])) < 100 * DEPTH
+
+
+def test_in_a_reduction():
+    A = te.placeholder((SIZE,), "int32", name="A")
+    k = te.reduce_axis((0, SIZE), name="k")
+    C = te.compute((SIZE,), lambda i: te.sum(doubled(A[k] + i), axis=k), name="C")
+    a = np.arange(SIZE, dtype=np.int32)
+    want = doubled(a[None, :] + np.arange(SIZE, dtype=np.int32)[:, None]).sum(axis=1, dtype=np.int32)
+    np.testing.assert_array_equal(run(te.create_schedule(C), [A, C], [a]), want)
+
+
+def test_stages_that_read_the_one_before_twice_inlined():
+    A = te.placeholder((SIZE,), "int32", name="A")
+    stages = [A]
+    for at in range(DEPTH):
+        stages.append(te.compute((SIZE,), lambda i, b=stages[-1]: b[i] * b[i] + b[i], name=f"B{at}"))
+    s = te.create_schedule(stages[-1])
+    for stage in stages[1:-1]:
+        s[stage].compute_inline()
+    a = np.arange(SIZE, dtype=np.int32)
+    np.testing.assert_array_equal(run(s, [A, stages[-1]], [a]), doubled(a))
+
+
+def test_in_an_index_and_of_index_arithmetic():
+    A = te.placeholder((SIZE,), "int32", name="A")
+
+    def body(i):
+        e = i
+        for _ in range(DEPTH):
+            e = (e + e) % SIZE
+        value = i
+        for _ in range(20):
+            value = value * value + value
+        return A[(i + e) % SIZE] + value
+
+    C = te.compute((SIZE,), body, name="C")
+    a, i = np.arange(SIZE, dtype=np.int32) * 3, np.arange(SIZE, dtype=np.int32)
+    np.testing.assert_array_equal(run(te.create_schedule(C), [A, C], [a]), a + doubled(i, 20))
+
+
+def test_what_only_one_case_reads_is_read_in_that_case():
+    """A[i - 1] is outside of A where i is 0: the interpreter refuses to read it, so it was not named before the condition."""
+    A = te.placeholder((SIZE,), "int32", name="A")
+    C = te.compute((SIZE,), lambda i: te.if_then_else(i >= 1, doubled(A[i - 1]), doubled(A[i])), name="C")
+    a = np.arange(SIZE, dtype=np.int32)
+    want = doubled(np.concatenate([a[:1], a[:-1]]))
+    np.testing.assert_array_equal(run(te.create_schedule(C), [A, C], [a]), want)
+
+
+@pytest.mark.parametrize("choice", [te.if_then_else, te.select])
+def test_what_all_cases_need_is_computed_before_them(choice):
+    A = te.placeholder((SIZE,), "int32", name="A")
+
+    def body(i):
+        e = A[i]
+        for at in range(DEPTH):
+            e = choice(i > at, e, e * 2) + 1
+        return e
+
+    want = np.arange(SIZE, dtype=np.int32)
+    a = want.copy()
+    for at in range(DEPTH):
+        want = np.where(np.arange(SIZE) > at, want, want * 2) + np.int32(1)
+    C = te.compute((SIZE,), body, name="C")
+    np.testing.assert_array_equal(run(te.create_schedule(C), [A, C], [a]), want)
+
+
+def test_long_sums_are_parted():
+    A = te.placeholder((SIZE,), "int32", name="A")
+
+    def body(i):
+        e = A[i]
+        for at in range(140):
+            e = e * 3 + at
+        return e
+
+    C = te.compute((SIZE,), body, name="C")
+    a = np.arange(SIZE, dtype=np.int32)
+    np.testing.assert_array_equal(run(te.create_schedule(C), [A, C], [a]), body_of(a))
+
+
+def body_of(e):
+    for at in range(140):
+        e = e * np.int32(3) + np.int32(at)
+    return e
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_graphs(seed):
+    """Values built from earlier ones at random, beside the same in NumPy; guards keep reads inside."""
+    rng = random.Random(seed)
+    A = te.placeholder((SIZE,), "int32", name="A")
+    a = np.random.default_rng(seed).integers(-9, 9, SIZE).astype(np.int32)
+    at = np.arange(SIZE)
+
+    def body(i):
+        made = [(A[i], a), (i, at.astype(np.int32))]
+        for _ in range(24):
+            (x, u), (y, v) = rng.choice(made[-4:]), rng.choice(made[-4:])
+            n = rng.randrange(SIZE)
+            match rng.randrange(6):
+                case 0:
+                    made.append((x + y, u + v))
+                case 1:
+                    made.append((x * y, u * v))
+                case 2:
+                    made.append((te.select(x < y, y, x + 1), np.where(u < v, v, u + np.int32(1))))
+                case 3:
+                    made.append((te.if_then_else(x > n, x + y, y * 3), np.where(u > n, u + v, v * np.int32(3))))
+                case 4:
+                    read = te.if_then_else(i >= n, x + A[i - n] * y, y)
+                    made.append((read, np.where(at >= n, u + a[at - n] * v, v)))
+                case 5:
+                    read = te.if_then_else(te.all(i >= n, A[i - n] > 0), x, y)
+                    made.append((read, np.where((at >= n) & (a[at - n] > 0), u, v)))
+        want.append(made[-1][1])
+        return made[-1][0]
+
+    want = []
+    C = te.compute((SIZE,), body, name="C")
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(run(te.create_schedule(C), [A, C], [a]), want[0])
+
+
+def test_small_expressions_stay_as_they_are():
+    A = te.placeholder((SIZE,), "int32", name="A")
+    C = te.compute((SIZE,), lambda i: doubled(A[i], 3), name="C")
+    (e,) = C.op.body
+    assert with_names(e) is e
+    assert not any(isinstance(s, LetStmt) for s in statements(lower(te.create_schedule(C), [A, C]).body))
+
+
+def test_effects_stay_as_many_as_they_are():
+    call = te.call_extern("int32", "tick", te.var("x") + 1)
+    e = with_names(doubled(call, 9))
+    assert not any(isinstance(node, Let) and _calls(node.value) for node in subexpressions(e))
+    assert _occurrences(e, lambda node: isinstance(node, Call)) == 3 ** 9
+
+
+def _calls(e: Expr) -> bool:
+    return any(isinstance(node, Call) for node in subexpressions(e))
+
+
+def _occurrences(e, wanted):
+    return wanted(e) + sum(_occurrences(child, wanted) for child in e.children())
+
+
+def test_walks_keep_one_object_one():
+    x, y = te.var("x"), te.var("y")
+    e = doubled(x + 1)
+    found = map_expr(substitute(e, {x: y}), lambda node: node)
+    assert len([*subexpressions(found)]) == len([*subexpressions(e)]) == 2 * DEPTH + 3
+    assert found == substitute(e, {x: y}), "they are compared in as many steps"
+
+
+def test_the_normal_form_of_products_of_products_is_found():
+    x, a = te.var("x"), Analyzer()
+    a.learn(x >= 2)
+    a.learn(x < 9)
+    e = doubled(x)
+    assert a.simplify(e) == a.simplify(a.simplify(e))
+    assert a.prove(e >= 6)
+    assert a.bounds(doubled(x, 2)) == (42, 5256)
+    twice = x
+    for _ in range(DEPTH):
+        twice = twice + twice
+    assert a.bounds(twice) == (2 << DEPTH, 8 << DEPTH)
+    assert str(a.simplify(x * x * x + x * 2)) == "x * 2 + x * x * x"
+
+
+def test_a_long_program_is_saved():
+    stages = [te.placeholder((SIZE,), "int32", name="A")]
+    for at in range(500):
+        stages.append(te.compute((SIZE,), lambda i, b=stages[-1]: b[i] * b[i] + b[i], name=f"B{at}"))
+    text = te.save_json(stages[-1])
+    back = te.load_json(text)
+    assert te.save_json(back) == text
+    assert INT32 is back.dtype
