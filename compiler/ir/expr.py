@@ -1,6 +1,6 @@
 """Every kind of expression: values without side effects, except calls that say otherwise."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from vtakit.compiler.ir.base import OPERATORS, Expr, same
 from vtakit.compiler.ir.dtypes import BOOL, HANDLE, INT32, DType
@@ -343,6 +343,10 @@ class ProducerLoad(Expr):
 
     def __init__(self, tensor: Any, indices: tuple[Expr, ...]) -> None:
         self.tensor, self.indices, self.dtype = tensor, indices, tensor.dtype
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        have = len(self.indices)
+        raise TypeError(f"{self}[{index}] has {have + 1} indices: tensor {self.tensor.name!r} has {have} dimensions")
 
 
 class CommReducer:

@@ -5,7 +5,7 @@ from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.ops import all_of
-from vtakit.compiler.ir.walk import free_vars, substitute
+from vtakit.compiler.ir.walk import free_vars, subexpressions, substitute
 from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.plan import Plan, is_launch
 from vtakit.compiler.te.operation import ComputeOp
@@ -28,9 +28,19 @@ def has_dependent_thread(plan: Plan) -> bool:
 def resolve(plan: Plan, analyzer: Analyzer) -> bool:
     """Put the values of the data axes into the domains and lengths that refer to them.
 
-    False, and nothing done, if a loop on which a length depends is not around the loop of that length.
+    False, and nothing done, if a loop on which a length depends is not around the loop of that length. Raises LowerError for a
+    length that is read from a tensor.
     """
     assert isinstance(plan.op, ComputeOp)
+    for axis in plan.op.reduce_axis:
+        loads = [node for end in plan.ranges[axis] for node in subexpressions(end) if isinstance(node, ir.ProducerLoad)]
+        if loads:
+            label = plan.stage.axis_labels[axis]
+            raise LowerError(
+                "lengths", f"how far {label} goes is read from {loads[0].tensor.name}",
+                f"give {label} the greatest length and the reduction a condition where=, or write it with te.hybrid.script",
+                (plan.stage, "body"),
+            )
     at = {axis.var: analyzer.simplify(plan.ranges[axis].min + plan.values[axis]) for axis in plan.op.axis}
     extents = {axis: substitute(extent, at) for axis, extent in plan.extents.items()}
     inside: set[Var] = set()

@@ -12,7 +12,7 @@ LOWER_RULES = {
     "arguments": "what the program reads and makes for the caller is among its arguments",
     "inlining": "what is inlined is an expression, and is read by expressions",
     "places": "a stage stands within a loop around all that reads it; an output and an argument stand at the root",
-    "lengths": "a length that data set has its loops inside of those of the axes that it depends on",
+    "lengths": "a length is not data, and has its loops inside of those of the axes that it depends on",
     "thread lengths": "a thread axis has one length in a kernel",
     "thread reductions": "a reduction across threads has its own loops innermost, and none that takes both data and terms",
     "states": "computes make the states of a scan",

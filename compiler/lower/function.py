@@ -35,6 +35,8 @@ def lower(
     """
     if not isinstance(schedule, Schedule):
         raise LowerError("arguments", f"{schedule!r} is no schedule", "make one of the results with te.create_schedule")
+    if not isinstance(name, str):
+        raise LowerError("arguments", f"the name of the function is {name!r}", "give a string")
     if not isinstance(args, Sequence):
         raise LowerError("arguments", f"the arguments of {name!r} are {args!r}", "give a list of tensors, variables and buffers")
     given: dict[Tensor, Buffer] = dict(binds)

@@ -9,6 +9,7 @@ from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.ir.walk import substitute
 from vtakit.compiler.schedule import group
+from vtakit.compiler.schedule.checks import refuse_scope
 from vtakit.compiler.schedule.domains import extents, leaves_from_roots, roots_from_leaves
 from vtakit.compiler.schedule.errors import ScheduleError, refuse
 from vtakit.compiler.schedule.rewrite import copy_of, data_axis, with_inputs
@@ -24,9 +25,13 @@ if TYPE_CHECKING:
 def cache_read(schedule: "Schedule", tensor: Tensor, scope: Any, readers: Sequence[Any] | None) -> Tensor:
     """`Schedule.cache_read`."""
     name = scope_name(scope)
-    stage = schedule[tensor]
     by = "" if not readers else f", [{', '.join(str(getattr(item, 'name', item)) for item in readers)}]"
-    asked = f"cache_read({tensor.name}, {name!r}{by})"
+    asked = f"cache_read({tensor.name if isinstance(tensor, Tensor) else repr(tensor)}, {name or scope!r}{by})"
+    if not isinstance(tensor, Tensor):
+        raise ScheduleError(f"{asked}: {tensor!r} is no tensor: give one that stages read")
+    stage = schedule[tensor]
+    if not name:
+        refuse_scope(stage, asked, scope)
     all_readers = [other for other in schedule.stages if schedule.read_as(other, tensor)]
     if not all_readers:
         refuse(stage, asked, f"no stage reads {tensor.name}", "cache a tensor that is read, or use cache_write for an output")
@@ -55,13 +60,15 @@ def _stage(schedule: "Schedule", of: Any) -> Stage:
 def cache_write(schedule: "Schedule", tensors: Sequence[Any], scope: Any) -> list[Tensor]:
     """`Schedule.cache_write`, of all outputs of one operation."""
     name = scope_name(scope)
-    asked = f"cache_write({', '.join(str(getattr(tensor, 'name', tensor)) for tensor in tensors)}, {name!r})"
+    asked = f"cache_write({', '.join(str(getattr(tensor, 'name', tensor)) for tensor in tensors)}, {name or scope!r})"
     if not tensors:
         raise ScheduleError(f"{asked}: no tensor is given: give the outputs of one stage")
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
             raise ScheduleError(f"{asked}: {tensor!r} is no tensor: give what a stage makes, all of its outputs")
     stage = schedule[tensors[0]]
+    if not name:
+        refuse_scope(stage, asked, scope)
     op = stage.op
     if not isinstance(op, ComputeOp):
         refuse(stage, asked, f"{stage.label} is no compute", "cache what a te.compute makes", "body")

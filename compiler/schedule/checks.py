@@ -19,6 +19,12 @@ _WHY = {
 }
 
 
+def refuse_scope(stage: StageData, asked: str, scope: Any) -> NoReturn:
+    """Raise ScheduleError about a memory that has no name."""
+    truth = "the scope has no name" if scope == "" else f"{scope!r} is no scope"
+    refuse(stage, asked, truth, "give one such as 'global', 'shared' or 'local', or a target's scope")
+
+
 class Checks(StageData):
     """The checks of the primitives; `asked` gives the call as text and is made only for a message."""
 

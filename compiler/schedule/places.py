@@ -6,7 +6,7 @@ from typing import Any
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterKind, IterVar
 from vtakit.compiler.ir.values import wrap
-from vtakit.compiler.schedule.checks import Checks
+from vtakit.compiler.schedule.checks import Checks, refuse_scope
 from vtakit.compiler.schedule.data import StageData
 from vtakit.compiler.schedule.errors import refuse
 from vtakit.compiler.schedule.relations import AT_ROOT, INLINED, Align, Attach, AttachKind
@@ -131,10 +131,10 @@ class PlacePrimitives(Checks):
         name = scope_name(scope)
 
         def asked() -> str:
-            return self.call("set_scope", repr(name))
+            return self.call("set_scope", repr(name or scope))
 
         if not name:
-            refuse(self, asked(), "the scope has no name", "give one such as 'global', 'shared' or 'local', or a target's scope")
+            refuse_scope(self, asked(), scope)
         if name != "global":
             self._refuse_fixed(asked, "set_scope")
         self.scope = name

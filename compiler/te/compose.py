@@ -45,8 +45,9 @@ def decl_buffer(
 
 
 def scope_name(scope: Any) -> str:
-    """The name of a memory scope that is given as a string or as an object with a name."""
-    return scope if isinstance(scope, str) else str(getattr(scope, "name", scope))
+    """The name of a memory scope that is given as a string or as an object with a name; "" for anything else."""
+    name = scope if isinstance(scope, str) else getattr(scope, "name", "")
+    return name if isinstance(name, str) else ""
 
 
 def extern(

@@ -10,7 +10,6 @@ from vtakit.compiler.ir.expr import (
     Expr,
     FloorDiv,
     FloorMod,
-    ProducerLoad,
     Reduce,
     ShiftLeft,
     ShiftRight,
@@ -211,12 +210,6 @@ def _check_body(name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) ->
     for reduced in first.axes:
         if reduced.dom is None:
             raise ExpressionError(f"axis {reduced.name!r} of the reduction in compute {name!r} has no domain")
-        data = next((node for end in reduced.dom for node in subexpressions(end) if isinstance(node, ProducerLoad)), None)
-        if data is not None:
-            raise ExpressionError(
-                f"the domain of axis {reduced.name!r} in compute {name!r} is read from the tensor {data.tensor.name}: its ends "
-                "may have numbers, sizes and the tensor's own axes in them; write such loops with te.hybrid.script"
-            )
         outside = [v for end in reduced.dom for v in free_vars(end) if not v.size and v not in taken]
         if any(v in {other.var for other in first.axes} for v in outside):
             raise ExpressionError(

@@ -1,5 +1,6 @@
 """Reductions: sums, products, extremes and combinations of one's own."""
 
+import inspect
 import math
 from collections.abc import Callable
 from functools import cache
@@ -51,9 +52,18 @@ class Reducer:
         lhs = tuple([Var("x" if len(kinds) == 1 else f"x{at}", kind) for at, kind in enumerate(kinds)])
         rhs = tuple([Var("y" if len(kinds) == 1 else f"y{at}", kind) for at, kind in enumerate(kinds)])
         one = len(kinds) == 1
-        result = self._values(self._combine(lhs[0], rhs[0]) if one else self._combine(lhs, rhs), kinds, "combination")
-        identity = self._values(self._identity(*map(str, kinds)), kinds, "identity")
+        parts = (lhs[0], rhs[0]) if one else (lhs, rhs)
+        result = self._values(self._call(self._combine, "combination", *parts), kinds, "combination")
+        identity = self._values(self._call(self._identity, "identity", *map(str, kinds)), kinds, "identity")
         return CommReducer(self.name, lhs, rhs, result, identity)
+
+    def _call(self, function: Callable[..., Any], what: str, *args: Any) -> Any:
+        try:
+            inspect.signature(function).bind(*args)
+        except TypeError as error:
+            need = "two partial results" if what == "combination" else f"{len(args)} {'type' if len(args) == 1 else 'types'}"
+            raise ExpressionError(f"the {what} of reducer {self.name!r} is called with {need}: {error}") from None
+        return function(*args)
 
     def _values(self, given: Any, kinds: tuple[DType, ...], what: str) -> tuple[Expr, ...]:
         values = given if isinstance(given, tuple | list) else (given,)
@@ -70,14 +80,23 @@ class Reducer:
             found.append(e)
         return tuple(found)
 
-    def __call__(self, value: Any, axis: Any = None, where: Any = None, init: Any = None, *more: Any) -> Any:
+    def __call__(self, value: Any, *more: Any, axis: Any = None, where: Any = None, init: Any = None) -> Any:
         """The combination of `value` over an axis or several; `where` a condition holds; starting from `init`, not the identity.
+
+        axis, where and init may also be given in this order, as in ``sum(A[k], k)``. Other values that follow are combined
+        with the first, as in ``max(a, b)``.
 
         Raises ExpressionError for an axis that is none of a reduction.
         """
+        if more and not any(isinstance(a, IterVar) for a in (more[0] if isinstance(more[0], tuple | list) else more[:1])):
+            if axis is not None or where is not None or init is not None:
+                truth = f"{self.name} of {len(more) + 1} values"
+                raise ExpressionError(f"{truth}: an axis, a condition or a first value goes with one")
+            return self._fold(value, *more)
+        if len(more) > 3 or any(item is not None for item in (axis, where, init)[:len(more)]):
+            raise ExpressionError(f"{self.name} takes one value, its axis, where and init, and each once")
+        axis, where, init = (*more, *(axis, where, init)[len(more):])
         axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
-        if axis is not None and not any(isinstance(a, IterVar) for a in axes):
-            return self._fold(value, axis, *[item for item in (where, init, *more) if item is not None])
         for a in axes:
             if not isinstance(a, IterVar) or a.kind is not IterKind.REDUCE:
                 raise ExpressionError(f"{self.name} over {a!r}: the axis of a reduction is made by te.reduce_axis((0, n))")

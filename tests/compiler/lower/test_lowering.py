@@ -221,14 +221,16 @@ def test_statement_4_the_largest_and_where_it_is():
         lambda t0, t1: (te.const(-1, t0), te.min_value(t1)), name="argmax",
     )
     k = te.reduce_axis((0, 9), name="k")
-    at, value = te.compute((5,), lambda i: pick((k.var, a[i, k]), axis=k), name="C")
-    s = te.create_schedule(at.op)
-    s[at].split(at.op.reduce_axis[0], 4)
     x = ints(5, 9)
-    found, most = np.zeros(5, "int32"), np.zeros(5, "int32")
-    interpret(lower(s, [a, at, value]), [x, found, most])
-    assert np.array_equal(found, x.argmax(1))
-    assert np.array_equal(most, x.max(1))
+    below = np.where(x < 3, x, -100)
+    for where, want in ((lambda i: None, x), (lambda i: a[i, k] < 3, below)):
+        at, value = te.compute((5,), lambda i, w=where: pick((k.var, a[i, k]), axis=k, where=w(i)), name="C")
+        s = te.create_schedule(at.op)
+        s[at].split(at.op.reduce_axis[0], 4)
+        found, most = np.zeros(5, "int32"), np.zeros(5, "int32")
+        interpret(lower(s, [a, at, value]), [x, found, most])
+        assert np.array_equal(found, want.argmax(1))
+        assert np.array_equal(most, want.max(1))
 
 
 @pytest.mark.parametrize("factor", [None, 2, 3])
@@ -289,6 +291,7 @@ def test_statement_34_a_stage_of_each_thread_needs_no_guard():
 
 
 def test_pitfall_2_a_cooperative_stage_needs_no_guard_and_one_that_uses_no_thread_runs_in_one():
+    """And statement 34: a shared stage under blockIdx."""
     a, a1, a2 = copies((64,))
     s = te.create_schedule(a2.op)
     bx, tx = s[a2].split(a2.op.axis[0], 16)

@@ -203,14 +203,14 @@ def an_argument_within_a_loop():
 @refused
 def the_length_of_a_row_that_is_data():
     """
-    lengths: how far k goes depends on i, whose loops are not all around its own, and has no bound
+    lengths: how far k goes is read from ends
 
           # C, an output
-          for k in range(ends[i]):  # reduce
-              for i in range(4):
+          for i in range(4):
+              for k in range(ends[i]):  # reduce
     -->           C[i] = sum(A[k], axis=[k])
 
-    hint: put the loops of i outside of those of k, and do not fuse them
+    hint: give k the greatest length and the reduction a condition where=, or write it with te.hybrid.script
     """
     a, ends = te.placeholder((9,), "int32", name="A"), te.placeholder((4,), "int32", name="ends")
 
@@ -219,9 +219,42 @@ def the_length_of_a_row_that_is_data():
         return te.sum(a[k], axis=k)
 
     c = te.compute((4,), row, name="C")
+    lower(te.create_schedule(c.op), [a, ends, c])
+
+
+@refused
+def the_length_of_a_row_without_a_bound():
+    """
+    lengths: how far k goes depends on i, whose loops are not all around its own, and has no bound
+
+          # C, an output
+          for k in range(i ^ 1):  # reduce
+              for i in range(4):
+    -->           C[i] = sum(A[k], axis=[k])
+
+    hint: put the loops of i outside of those of k, and do not fuse them
+    """
+    a = te.placeholder((9,), "int32", name="A")
+
+    def row(i):
+        k = te.reduce_axis((0, i ^ 1), name="k")
+        return te.sum(a[k], axis=k)
+
+    c = te.compute((4,), row, name="C")
     s = te.create_schedule(c.op)
     s[c].reorder(c.op.reduce_axis[0], c.op.axis[0])
-    lower(s, [a, ends, c])
+    lower(s, [a, c])
+
+
+@refused
+def the_name_of_the_function_is_a_number():
+    """
+    arguments: the name of the function is 3
+
+    hint: give a string
+    """
+    a, a1, _ = copies((8,))
+    lower(te.create_schedule(a1.op), [a, a1], 3)
 
 
 @refused

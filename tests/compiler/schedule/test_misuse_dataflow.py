@@ -47,6 +47,42 @@ def cache_read_for_no_reader(p):
 
 
 @misuse
+def cache_read_into_a_number(p):
+    """
+    cache_read(A, 3): 3 is no scope
+
+    -->   # A
+          A: float32[30, 16] is given by the caller
+
+    hint: give one such as 'global', 'shared' or 'local', or a target's scope
+    """
+    p.s.cache_read(p.A, 3)
+
+
+@misuse
+def cache_read_of_a_name(p):
+    """
+    cache_read('A', 'shared'): 'A' is no tensor: give one that stages read
+    """
+    p.s.cache_read("A", "shared")
+
+
+@misuse
+def cache_write_into_nothing(p):
+    """
+    cache_write(D, None): None is no scope
+
+    -->   # D, an output
+          for i in range(30):
+              for j in range(12):
+                  D[i, j] = C[i, j] * 2.0
+
+    hint: give one such as 'global', 'shared' or 'local', or a target's scope
+    """
+    p.s.cache_write(p.D, None)
+
+
+@misuse
 def cache_write_of_an_input(p):
     """
     cache_write(A, 'local'): A is no compute

@@ -1,4 +1,7 @@
-"""split, fuse, reorder and tile misused: the message shows the loops, the culprit, the rule and a cure."""
+"""split, fuse, reorder and tile misused: the message shows the loops, the culprit, the rule and a cure.
+
+Statement 11: `split_by_both`; statement 12: `fuse_of_distant_axes`, `reorder_of_one_axis_twice`.
+"""
 
 from collections.abc import Callable
 

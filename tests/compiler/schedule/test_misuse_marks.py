@@ -1,4 +1,7 @@
-"""vectorize, parallel, unroll, bind, pragma, prefetch and tensorize misused, with whole messages (the first: statement 14)."""
+"""vectorize, parallel, unroll, bind, pragma, prefetch and tensorize misused, with whole messages.
+
+Statement 14: reductions vectorised, in parallel, bound to blockIdx. Statement 37: `tensorize_twice`, which the original ignored.
+"""
 
 from collections.abc import Callable
 

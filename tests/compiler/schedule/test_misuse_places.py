@@ -250,6 +250,22 @@ def set_scope_without_a_name(p):
 
 
 @misuse
+def set_scope_to_a_number(p):
+    """
+    C.set_scope(7): 7 is no scope
+
+    -->   # C
+          for i in range(30):
+              for j in range(12):
+                  for k in range(16):  # reduce
+                      C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: give one such as 'global', 'shared' or 'local', or a target's scope
+    """
+    p.s[p.C].set_scope(7)
+
+
+@misuse
 def storage_align_of_a_reduction(p):
     """
     C.storage_align(k, 32, 0): the axis is no dimension of the values

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from schedule_support import run
 
+import vtakit
 from vtakit import te
 
 
@@ -164,12 +165,15 @@ def mixed(a, b, n):
 
 
 def test_a_hybrid_function_runs_the_same_as_python_and_as_a_program():
-    """Statement 9: loops, if, while, annotations, allocate; emulated and lowered results are equal."""
+    """Statement 9: loops, if, while, annotations, allocate; emulated, lowered and compiled results are equal."""
     A, B = te.placeholder((5,), name="A"), te.placeholder((7,), name="B")
     C = mixed(A, B, 4)
     a, b = np.linspace(-2, 2, 5, dtype="float32"), np.linspace(0, 3, 7, dtype="float32")
     [got] = run(te.create_schedule(C.op), [A, B, C], [a, b])
     np.testing.assert_allclose(got, mixed(a, b, 4), rtol=1e-6)
+    compiled = np.zeros((5, 7), "float32")
+    vtakit.build(te.create_schedule(C.op), [A, B, C])(a, b, compiled)
+    np.testing.assert_allclose(compiled, got, rtol=1e-6)
     kinds = re.findall(r"in (\w+)\(", str(C.op.body))
     assert kinds == ["parallel", "range", "vectorized", "unrolled"]
 

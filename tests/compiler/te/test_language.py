@@ -60,6 +60,8 @@ def test_slices_read_the_same_element_and_indices_are_counted():
         A[0] + 1
     with refused("tensor 'A' has 3 dimensions, got 2 indices: give one index a dimension"):
         A(0, 1)
+    with pytest.raises(TypeError, match=r"^A\[0, 1, 2\]\[3\] has 4 indices: tensor 'A' has 3 dimensions$"):
+        A[0][1][2][3]
     with refused("index 1 of tensor 'A' is a Python slice: an expression reads one element, so compute a tensor of the slice's "
                  "shape instead"):
         A[0, 1:2, 3]
@@ -105,6 +107,8 @@ def test_reducers_also_combine_two_values():
     assert str(te.max(a, b)) == "max(a, b)"
     assert str(te.min(a, 3)) == "min(a, 3)"
     assert str(te.sum(a, b, 4)) == "a + b + 4"
+    k = te.reduce_axis((0, 8), "k")
+    assert str(te.sum(k + 1, k, k < 3, 2)) == "sum(k + 1, axis=[k], where=k < 3, init=2)"
 
 
 A8 = te.placeholder((8, 8), name="A")
@@ -167,6 +171,19 @@ REFUSED = {
         "sum over vthread: thread: the axis of a reduction is made by te.reduce_axis((0, n))"),
     "a reduction over an axis twice": (
         lambda: te.sum(A8[K, K], axis=[K, K]), "sum over axes ['k', 'k']: give at least one axis, and each once"),
+    "a reduction over the index of a tensor": (
+        lambda: te.compute((8,), lambda i: te.sum(A8[i, K], axis=i), name="C"),
+        "sum over i: the axis of a reduction is made by te.reduce_axis((0, n))"),
+    "an axis and another value": (
+        lambda: te.max(A8[K, K], 0.0, axis=K), "max of 2 values: an axis, a condition or a first value goes with one"),
+    "an axis given twice": (
+        lambda: te.sum(A8[K, K], K, axis=K), "sum takes one value, its axis, where and init, and each once"),
+    "a combination of one": (
+        lambda: te.comm_reducer(lambda x: x, lambda t: 0)(A8[K, K], axis=K),
+        "the combination of reducer 'reduce' is called with two partial results: too many positional arguments"),
+    "an identity of no type": (
+        lambda: te.comm_reducer(lambda x, y: x, lambda: 0)(A8[K, K], axis=K),
+        "the identity of reducer 'reduce' is called with 1 type: too many positional arguments"),
     "a sum of conditions": (
         lambda: te.sum(A8[K, K] > 0, axis=K),
         "sum of a condition, 0.0 < A[k, k]: say in which type to count, with .astype('int32')"),
@@ -199,13 +216,6 @@ def test_a_domain_may_depend_on_data_axes_but_not_on_reduce_axes():
     with refused("the domain of axis 'r' in compute 'D' depends on another axis of the reduction: only axes of the tensor may "
                  "stand in it; give the whole range and a where= condition"):
         te.compute((8,), lambda i: te.sum(A8[i, i2], axis=[i2, te.reduce_axis((0, i2 + 1), "r")]), name="D")
-
-
-def test_a_domain_may_not_depend_on_data():
-    ends = te.placeholder((9,), "int32", name="ends")
-    with refused("the domain of axis 'r' in compute 'D' is read from the tensor ends: its ends may have numbers, sizes and the "
-                 "tensor's own axes in them; write such loops with te.hybrid.script"):
-        te.compute((8,), lambda i: te.sum(A8[i, 0], axis=te.reduce_axis((0, ends[i + 1] - ends[i]), "r")), name="D")
 
 
 def test_small_numbers_of_any_type_are_extents():
