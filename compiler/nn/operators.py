@@ -15,7 +15,9 @@ from vtakit.compiler.nn import (
     reduction,
     resize,
     running,
+    sampling,
     shape,
+    signal,
     transposed,
 )
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
@@ -23,7 +25,7 @@ from vtakit.hw.isa.errors import one_of
 
 FAMILIES = (
     broadcasting, conv, einsum, elementwise, indexing, loss, matmul, normalise, pool, quantise, recurrent,
-    reduction, resize, running, shape, transposed,
+    reduction, resize, running, sampling, shape, signal, transposed,
 )
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]
