@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
@@ -52,6 +53,13 @@ class CompiledModel(BackendRep):
                 fixed |= {name: given[name] for name in error.inputs}
         made = module.run({name: array for name, array in given.items() if name not in fixed})
         return tuple(made[info.name] for info in self.model.graph.output)
+
+
+def _as_array(given: Any) -> Any:
+    """A test's input as an array where it is a tensor; some are NumPy's scalars or ONNX's own tensors."""
+    if isinstance(given, onnx.TensorProto):
+        return numpy_helper.to_array(given)
+    return np.asarray(given) if isinstance(given, np.generic) else given
 
 
 class VtakitBackend(Backend):
@@ -107,7 +115,7 @@ def outcome(case: TestCase) -> Outcome:
 def data_of(case: TestCase, model: onnx.ModelProto) -> Iterator[tuple[list[Any], list[Any]]]:
     """Inputs and expected outputs of a test."""
     if case.data_sets is not None:
-        yield from ((list(inputs), list(outputs)) for inputs, outputs in case.data_sets)
+        yield from (([*map(_as_array, inputs)], [*map(_as_array, outputs)]) for inputs, outputs in case.data_sets)
         return
     raise AssertionError(f"{case.name} has no data")
 

@@ -207,8 +207,10 @@ class _Importer:
         return tuple([each.name for each in self.build.inputs if each in needed])
 
     def _evaluated(self, value: Value) -> Array | None:
-        if value not in self.build.constants:
-            if self.inputs_of(value):
-                return None
-            (self.build.constants[value],) = self.evaluate(self.build.part(value))
-        return self.build.constants[value]
+        if value in self.build.constants:
+            return self.build.constants[value]
+        if self.inputs_of(value):
+            return None
+        known = {each: array for each, array in self.found.items() if array is not None}
+        (array,) = self.evaluate(self.build.part(value, known))
+        return array
