@@ -111,14 +111,23 @@ def mod(a: Tensor, b: Tensor, *, fmod: bool = False) -> Tensor:
 
 @operator("bit_shift", kind=Kind.INJECTIVE)
 def bit_shift(a: Tensor, b: Tensor, *, direction: str) -> Tensor:
-    """``a`` shifted by ``b`` bits, which are fewer than its type has; direction is LEFT or RIGHT.
+    """``a`` shifted by ``b`` bits; direction is LEFT, or RIGHT, which keeps the sign.
 
-    Raises OperatorError for other types than unsigned integers, and another direction.
+    A count that is negative or not less than the type's bits leaves 0, and RIGHT of a negative number -1. Source: ONNX.
+    Raises OperatorError for other types than integers, and another direction.
     """
     same_dtype("bit_shift", a, b)
-    if a.dtype.code != "uint" or direction not in ("LEFT", "RIGHT"):
-        raise OperatorError(f"bit_shift of {a.dtype} by direction {direction!r}: give unsigned integers, and LEFT or RIGHT")
-    return across((a, b), lambda x, y: x << y if direction == "LEFT" else x >> y, "bit_shift")
+    if not a.dtype.is_int or direction not in ("LEFT", "RIGHT"):
+        raise OperatorError(f"bit_shift of {a.dtype} by direction {direction!r}: give integers, and LEFT or RIGHT")
+    most = a.dtype.bits - 1
+
+    def value(x: Expr, y: Expr) -> Expr:
+        far = y > most if a.dtype.code == "uint" else binary(ir.BitOr, y < 0, y > most)
+        if direction == "RIGHT" and a.dtype.code == "int":
+            return x >> select(far, const(most, a.dtype), y)
+        count = select(far, const(0, a.dtype), y)
+        return select(far, const(0, a.dtype), x << count if direction == "LEFT" else x >> count)
+    return across((a, b), value, "bit_shift")
 
 
 @operator("where", kind=Kind.INJECTIVE)

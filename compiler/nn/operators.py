@@ -3,20 +3,30 @@
 from vtakit.compiler.nn import (
     broadcasting,
     conv,
+    einsum,
     elementwise,
     indexing,
+    loss,
     matmul,
     normalise,
     pool,
     quantise,
+    recurrent,
     reduction,
     resize,
+    running,
+    sampling,
     shape,
+    signal,
+    transposed,
 )
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 from vtakit.hw.isa.errors import one_of
 
-FAMILIES = (broadcasting, conv, elementwise, indexing, matmul, normalise, pool, quantise, reduction, resize, shape)
+FAMILIES = (
+    broadcasting, conv, einsum, elementwise, indexing, loss, matmul, normalise, pool, quantise, recurrent,
+    reduction, resize, running, sampling, shape, signal, transposed,
+)
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]
 

@@ -31,7 +31,7 @@ def parameter(x: Tensor, of: Tensor, axis: int, block_size: int, what: str) -> R
     extent = dims(x)[at_axis]
     if not block_size:
         if shape != (extent,):
-            raise OperatorError(f"{what}: a parameter of {shape} is neither one number nor one for each of axis {axis}'s {extent}")
+            raise OperatorError(f"{what}: a parameter of {shape} is neither one number nor the {extent} of axis {axis}")
         return lambda at: of(at[at_axis])
     if shape != (*dims(x)[:at_axis], -(-extent // block_size), *dims(x)[at_axis + 1:]):
         raise OperatorError(f"{what}: a parameter of {shape} has not one number for each block of {block_size} along axis {axis} "

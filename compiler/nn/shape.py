@@ -204,14 +204,18 @@ def depth_to_space(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
 
 
 @operator("space_to_depth", kind=Kind.INJECTIVE)
-def space_to_depth(x: Tensor, *, blocksize: int) -> Tensor:
-    """[N, C, H * b, W * b] -> [N, b * b * C, H, W]. Source: ONNX."""
+def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    """[N, C, H * b, W * b] -> [N, C * b * b, H, W]; mode DCR has the channels innermost, CRD outermost. Source: ONNX."""
     n, channels, height, width = _image(x, "space_to_depth")
     b = blocksize
-    if b < 1 or height % b or width % b:
-        raise OperatorError(f"space_to_depth: an image of {height} x {width} does not make blocks of {b} x {b}")
-    return made((n, b * b * channels, height // b, width // b), lambda i, k, y, z: x(
-        i, k % channels, y * b + k // channels // b, z * b + k // channels % b), "space_to_depth")
+    if b < 1 or height % b or width % b or mode not in ("DCR", "CRD"):
+        raise OperatorError(f"space_to_depth of mode {mode!r}: an image of {height} x {width} does not make blocks of {b} x {b}")
+
+    def read(i: Expr, k: Expr, y: Expr, z: Expr) -> Expr:
+        channel, place = (k % channels, k // channels) if mode == "DCR" else (k // (b * b), k % (b * b))
+        found: Expr = x(i, channel, y * b + place // b, z * b + place % b)
+        return found
+    return made((n, channels * b * b, height // b, width // b), read, "space_to_depth")
 
 
 def _image(x: Tensor, what: str) -> Shape:
