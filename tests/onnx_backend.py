@@ -1,6 +1,6 @@
 """ONNX's own backend tests, run on compiled models.
 
-    python tests/onnx_backend.py [-j N] [--only WORD] [--write docs/onnx_operators.md]
+    python tests/onnx_backend.py [-j N] [--only WORD …] [--verbose]
 
 prints how many pass, and why the others do not. A test that is not supported must say so when the model is read; one that gives
 another result than the test's own, or an error that is none of ours, is a failure, and the exit status is 1.
@@ -86,11 +86,11 @@ class Outcome:
     why: tuple[str, ...] = ()
 
 
-def cases(only: str = "") -> list[TestCase]:
-    """The node tests whose names contain a word."""
+def cases(only: Sequence[str] = ()) -> list[TestCase]:
+    """The node tests whose names contain one of some words; all if there is none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of NumPy, as the package computes what it expects
-        return [case for case in load_model_tests(kind="node") if only in case.name]
+        return [case for case in load_model_tests(kind="node") if not only or any(word in case.name for word in only)]
 
 
 def outcome(case: TestCase) -> Outcome:
@@ -129,19 +129,22 @@ def _numbered(number: int) -> Outcome:
         return outcome(_CASES[number])
 
 
-def run_all(jobs: int, only: str = "") -> list[Outcome]:
-    """Run all tests whose names contain a word, in several processes."""
+def run_all(jobs: int, only: Sequence[str] = ()) -> list[Outcome]:
+    """Run the tests whose names contain one of some words, in several processes; failures are printed as they are found."""
     _CASES[:] = cases(only)
-    if jobs == 1:
-        return [_numbered(i) for i in range(len(_CASES))]
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=100) as pool:
-        return list(pool.imap(_numbered, range(len(_CASES)), chunksize=8))
+        found = []
+        for each in pool.imap(_numbered, range(len(_CASES)), chunksize=4):
+            if each.state == WRONG:
+                print(f"WRONG {each.name}: {each.why[0]}", flush=True)
+            found.append(each)
+        return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-j", type=int, default=1, metavar="N", dest="jobs")
-    parser.add_argument("--only", default="", metavar="WORD")
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORD")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     outcomes = run_all(args.jobs, args.only)
@@ -150,9 +153,7 @@ def main() -> int:
     for why, count in missing.most_common():
         print(f"{count:5}  {why}")
     for each in outcomes:
-        if each.state == WRONG:
-            print(f"WRONG {each.name}: {each.why[0]}")
-        elif args.verbose:
+        if args.verbose:
             print(each.state, each.name, *each.why)
     print(", ".join(f"{count} {state}" for state, count in counts.most_common()), f"of {len(outcomes)}")
     return 1 if counts[WRONG] else 0
