@@ -40,11 +40,13 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
         raise ModelError(f"a model is a path or an onnx.ModelProto, got {type(model).__name__}")
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError(f"{name!r} is no ONNX model: it has no {'operator set' if proto.HasField('graph') else 'graph'}")
-    if proto.ByteSize() < _LARGEST_CHECKED_BYTES:
-        try:
+    try:
+        if isinstance(model, str | Path):
+            onnx.checker.check_model(str(model))  # the path says where external data is
+        elif proto.ByteSize() < _LARGEST_CHECKED_BYTES:
             onnx.checker.check_model(proto)
-        except onnx.checker.ValidationError as error:
-            raise ModelError(f"the model {name!r} breaks ONNX's rules: {_line(error)}") from None
+    except (onnx.checker.ValidationError, ValueError) as error:  # the latter where its own message is no text
+        raise ModelError(f"the model {name!r} breaks ONNX's rules: {_line(error)}") from None
     return proto, name, folder
 
 

@@ -1,4 +1,4 @@
-"""Sums along the way, sums of products by subscripts, transforms, and images read at places that are data."""
+"""Sums along the way, sums of products by subscripts, and images read at places that are data."""
 
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, converts
 from vtakit.compiler.graph.ir import Value
@@ -13,13 +13,6 @@ def running(n: OnnxNode) -> Value:
 @converts("Einsum")
 def einsum(n: OnnxNode) -> Value:
     return n.apply("einsum", *n.inputs, equation=n.required("equation"))
-
-
-@converts("DFT")
-def dft(n: OnnxNode) -> Value:
-    axis = n.attr("axis", 1) if n.version < 20 else n.ints(2)[0] if n.has(2) else -2
-    given = {name: bool(n.attr(name, 0)) for name in ("inverse", "onesided")}
-    return n.apply("dft", n[0], axis=axis, length=n.ints(1)[0] if n.has(1) else None, **given)
 
 
 @converts("GridSample")
