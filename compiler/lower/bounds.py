@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from vtakit.compiler.arith import Analyzer, Interval, region, union
 from vtakit.compiler.ir.buffer import Buffer
-from vtakit.compiler.ir.expr import Expr, ProducerLoad, Var
+from vtakit.compiler.ir.expr import Expr, FloorDiv, FloorMod, ProducerLoad, Var
 from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import divides, free_vars, subexpressions, substitute
@@ -181,7 +181,9 @@ class Bounds:
         if sum(divides(value) for value in parts.values()) < 2 or any(isinstance(e, ProducerLoad) for e in subexpressions(index)):
             return None
         whole = self.analyzer.simplify(substitute(index, parts))
-        return None if divides(whole) else region(whole, running, self.analyzer)
+        if any(isinstance(e, FloorDiv | FloorMod) and not free_vars(e).isdisjoint(running) for e in subexpressions(whole)):
+            return None
+        return region(whole, running, self.analyzer)
 
     def _interval(self, index: Expr, sets: Mapping[Var, Interval], outside: Mapping[Var, Range]) -> Interval | None:
         """The values that an index takes; None if that is not known."""

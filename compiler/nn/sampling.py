@@ -31,8 +31,8 @@ def grid_sample(
     check_float(grid, "grid_sample: the grid")
     count = x.ndim - 2
     if mode not in MODES or padding_mode not in PADDING:
-        raise OperatorError(f"grid_sample: mode={mode!r}, padding_mode={padding_mode!r}: give one of {', '.join(MODES)}, and one of "
-                            f"{', '.join(PADDING)}")
+        raise OperatorError(f"grid_sample: mode={mode!r}, padding_mode={padding_mode!r}: give one of {', '.join(MODES)}, and one "
+                            f"of {', '.join(PADDING)}")
     if count < 1 or grid.ndim != x.ndim or dims(grid)[0] != dims(x)[0] or dims(grid)[-1] != count or 0 in dims(x)[2:]:
         raise OperatorError(f"grid_sample: a grid of {dims(grid)} does not fit images {dims(x)}")
     sizes, kind = dims(x)[2:], x.dtype
@@ -102,7 +102,7 @@ def affine_grid(theta: Tensor, *, size: Sequence[int], align_corners: bool = Fal
     check_float(theta, "affine_grid")
     count = len(size) - 2
     if count < 1 or dims(theta) != (size[0], count, count + 1):
-        raise OperatorError(f"affine_grid: theta {dims(theta)} for images {list(size)}: give [N, d, d + 1] for d spatial dimensions")
+        raise OperatorError(f"affine_grid: theta {dims(theta)} for images {list(size)}: give [N, d, d + 1], d spatial dimensions")
 
     def place(index: Expr, extent: int) -> Expr:
         whole = index.astype(theta.dtype)

@@ -26,8 +26,8 @@ def dft(x: Tensor, *, axis: int, length: int | None = None, inverse: bool = Fals
     check_float(x, "dft")
     at_axis = axis_of(axis, x.ndim, "dft")
     if x.ndim < 2 or dims(x)[-1] not in (1, 2) or at_axis == x.ndim - 1 or (inverse and onesided):
-        raise OperatorError(f"dft along axis {axis} of {dims(x)}, inverse={inverse}, onesided={onesided}: give [..., 1] or [..., 2], "
-                            "an axis before the last, and not both")
+        raise OperatorError(f"dft along axis {axis} of {dims(x)}, inverse={inverse}, onesided={onesided}: give [..., 1] or "
+                            "[..., 2], an axis before the last, and not both")
     there = dims(x)[at_axis]
     count = there if length is None else length
     if count < 1:

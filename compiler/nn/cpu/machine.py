@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from typing import NamedTuple
 
 from vtakit.compiler.codegen.llvm.intrinsics import registers
 from vtakit.compiler.codegen.llvm.target import Target
@@ -31,24 +32,42 @@ class Machine:
         """Elements of a type in a register."""
         return max(1, self.vector_bytes // kind.bytes)
 
-    def tile(self, rows: int, columns: int, kind: DType) -> tuple[int, int]:
-        """Rows and columns of the tile of sums, held in registers, with which a product of that size takes the fewest cycles."""
-        return _tile(rows, columns, self.lanes(kind), self.registers)
+    def tile(self, rows: int, columns: int, kind: DType, *, alike: bool = False) -> tuple[int, int]:
+        """Rows and columns of the tile of sums, held in registers, with which a product of that size takes the fewest cycles.
+
+        alike : rather tiles that are all of one width, if these take at most half as long again
+        """
+        lanes = self.lanes(kind)
+        free = _tile(rows, columns, lanes, self.registers, False)
+        if alike and columns % free.width:
+            same = _tile(rows, columns, lanes, self.registers, True)
+            if same.cycles < 1.5 * free.cycles:
+                free = same
+        return free.height, free.width
+
+
+class _Choice(NamedTuple):
+    cycles: float
+    height: int
+    width: int
 
 
 @cache
-def _tile(rows: int, columns: int, lanes: int, registers: int) -> tuple[int, int]:
-    best, least = (1, lanes), float("inf")
-    for height, vectors in product(range(1, 17), range(1, 7)):
-        if height * vectors + vectors + 1 > registers or height > rows:
+def _tile(rows: int, columns: int, lanes: int, registers: int, alike: bool) -> _Choice:
+    best = _Choice(float("inf"), 1, lanes)
+    widths = [lanes * vectors for vectors in range(1, 7)]
+    if alike:
+        widths = [width for width in range(1, 6 * lanes + 1) if not columns % width]
+    for height, width in product(range(1, min(16, rows) + 1), widths):
+        vectors = pieces(width, lanes)
+        if height * vectors + vectors + 1 > registers:
             continue
-        width = vectors * lanes
         down = [(rows // height, height), (1, rows % height)]
         across = [(columns // width, vectors), (1, pieces(columns % width, lanes))]
         cycles = sum(n * m * step_cycles(h, v) for (n, h), (m, v) in product(down, across))
-        tails = 1 + 0.03 * (bool(rows % height) + bool(columns % width))  # each is code of its own
-        if cycles * tails < least:
-            best, least = (height, width), cycles * tails
+        cycles *= 1 + 0.03 * (bool(rows % height) + bool(columns % width))  # what is left over is code of its own
+        if cycles < best.cycles:
+            best = _Choice(cycles, height, width)
     return best
 
 

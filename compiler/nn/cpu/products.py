@@ -1,7 +1,6 @@
 """Products of matrices and convolutions: tiles of sums in registers, with what follows done to each tile."""
 
-from itertools import accumulate
-from operator import mul
+from math import prod
 
 from vtakit.compiler.ir.expr import ProducerLoad
 from vtakit.compiler.ir.iters import IterVar
@@ -14,7 +13,15 @@ from vtakit.compiler.te.operation import ComputeOp, Operation
 from vtakit.compiler.te.tensor import Tensor
 
 TASKS = 8  # fewer parts than this and the work is shared out by rows of tiles as well
+FEW = 4  # rows that are not worth turning the other matrix for
 WORTH = 16  # rows of the result that read the columns of a tile: fewer, and copying these side by side first does not pay
+
+
+def is_product_of_rows(anchor: ComputeOp) -> bool:
+    """Whether it is a product of few rows with rows of another matrix: each sum runs along two rows, without any copy."""
+    if anchor.tag != "matmul" or extents(anchor)[-2] >= FEW:
+        return False
+    return all(load.indices[-1] is anchor.reduce_axis[-1].var for load in loads(anchor))
 
 
 def schedule_product(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -30,7 +37,8 @@ def schedule_product(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
     lead, rows, columns = extents(anchor)[:-2], extents(anchor)[-2], extents(anchor)[-1]
     groups = _groups(anchor)
-    height, width = machine.tile(rows // groups, columns, anchor.body[0].dtype)
+    parts = prod(lead) * groups
+    height, width = machine.tile(rows // groups, columns, anchor.body[0].dtype, alike=parts > 1)
 
     out = s[last]
     axes = [*out.op.root_iter_vars]
@@ -43,16 +51,21 @@ def schedule_product(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
         outer = [*outer, group]
     row_tile, row = out.split(row, height)
     column_tile, column = out.split(column, width)
-    tasks = [*accumulate([*lead, groups, -(-columns // width)], mul)][-1]
-    if tasks >= TASKS:
-        inner = row_tile
+    tiles = -(-columns // width)
+    if columns % width and parts > 1:  # a last, narrower tile needs loops of its own, which those of a fused loop cannot have
+        place, inner, shared = column_tile, row_tile, True
+        out.reorder(*outer, column_tile, row_tile, row, column)
+        out.parallel(out.fuse(*outer))
+    elif parts * tiles >= TASKS:
+        inner, shared = row_tile, True
         out.reorder(*outer, column_tile, row_tile, row, column)
         place = out.fuse(*outer, column_tile) if outer else column_tile
-    else:  # columns of tiles stay inside, where the last one, which may be narrower, can have loops of its own
-        inner = column_tile
+        out.parallel(place)
+    else:  # too few tasks: rows of tiles are shared out
+        inner, shared = column_tile, False
         out.reorder(*outer, row_tile, column_tile, row, column)
         place = out.fuse(*outer, row_tile) if outer else row_tile
-    out.parallel(place)
+        out.parallel(place)
     out.unroll(row)
     out.vectorize(column)
 
@@ -64,7 +77,7 @@ def schedule_product(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     tile.reorder(*made.reduce_axis, *made.axis)
     tile.unroll(made.axis[-2])
     tile.vectorize(made.axis[-1])
-    return done | _operands(s, anchor, sums, out, place if tasks >= TASKS else None, machine)
+    return done | _operands(s, anchor, sums, out, place if shared else None, machine)
 
 
 def _groups(anchor: ComputeOp) -> int:

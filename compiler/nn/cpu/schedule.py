@@ -6,10 +6,9 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise
 from vtakit.compiler.nn.cpu.flow import Flow, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
-from vtakit.compiler.nn.cpu.products import schedule_product
-from vtakit.compiler.nn.cpu.simple import reduce_along, run_along
+from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
+from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
-from vtakit.compiler.te.operation import Operation
 from vtakit.compiler.te.tensor import Tensor
 
 ANCHORS = {"conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise}
@@ -26,17 +25,19 @@ def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedul
     flow = Flow.of(s.outputs)
     if any(0 in extents(op) for op in flow.computes()):
         return s  # nothing to make faster
-    done: set[Operation] = flow.within_scans()
-    anchors = [op for op in flow.computes() if op.tag in ANCHORS and op not in done]
-    operands = {tensor.op for op in anchors for tensor in op.input_tensors} | {
-        op for op in flow.computes() if op.name == "padded"}
-    gone = inlined(flow, operands | done)
+    stepped = flow.within_scans()
+    anchors = [op for op in flow.computes() if op.tag in ANCHORS and op not in stepped and not is_product_of_rows(op)]
+    kept = {tensor.op for op in [*anchors, *stepped] for tensor in op.input_tensors}
+    kept |= {op for op in flow.computes() if op.name == "padded"}
+    gone = inlined(flow, kept | stepped)
     followed = {op for anchor in anchors for op in flow.followers(anchor)}
     for op in gone - followed:
         s[op].compute_inline()
+    for op in stepped:
+        run_within(s[op], machine)
+    done = set(stepped)
     for op in anchors:
-        if op not in done:
-            done |= ANCHORS[op.tag](s, flow, op, machine)
+        done |= ANCHORS[op.tag](s, flow, op, machine)
     for op in flow.computes():
         if op in done or op in gone:
             continue

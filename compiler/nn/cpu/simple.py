@@ -37,6 +37,17 @@ def run_along(stage: Stage, machine: Machine, *, parallel: bool = True) -> None:
     stage.vectorize(vector)
 
 
+def run_within(stage: Stage, machine: Machine) -> None:
+    """What a scan computes in each step: by vectors along the last axis, one thread."""
+    op = stage.op
+    if not isinstance(op, ComputeOp) or not op.axis or extents(op)[-1] < 4 or op.num_outputs > 1:
+        return
+    width = min(extents(op)[-1], WIDEST * machine.lanes(op.body[0].dtype))
+    chunk, vector = stage.split(op.axis[-1], width)
+    stage.reorder(*op.axis[:-1], chunk, *op.reduce_axis, vector)
+    stage.vectorize(vector)
+
+
 def flat_from(op: ComputeOp) -> int:
     """The first of the last axes along which every operand is read element after element, or one element all along."""
     first = len(op.axis) - 1
