@@ -1,6 +1,6 @@
 """ONNX's own backend tests, run on compiled models.
 
-    python tests/onnx_backend.py [-j N] [--only WORD] [--write docs/onnx_operators.md]
+    python tests/onnx_backend.py [-j N] [--only WORD …] [--verbose]
 
 prints how many pass, and why the others do not. A test that is not supported must say so when the model is read; one that gives
 another result than the test's own, or an error that is none of ours, is a failure, and the exit status is 1.
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
@@ -54,6 +55,13 @@ class CompiledModel(BackendRep):
         return tuple(made[info.name] for info in self.model.graph.output)
 
 
+def _as_array(given: Any) -> Any:
+    """A test's input as an array where it is a tensor; some are NumPy's scalars or ONNX's own tensors."""
+    if isinstance(given, onnx.TensorProto):
+        return numpy_helper.to_array(given)
+    return np.asarray(given) if isinstance(given, np.generic) else given
+
+
 class VtakitBackend(Backend):
     """The interface that ONNX's tests know a runtime by."""
 
@@ -78,11 +86,11 @@ class Outcome:
     why: tuple[str, ...] = ()
 
 
-def cases(only: str = "") -> list[TestCase]:
-    """The node tests whose names contain a word."""
+def cases(only: Sequence[str] = ()) -> list[TestCase]:
+    """The node tests whose names contain one of some words; all if there is none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of NumPy, as the package computes what it expects
-        return [case for case in load_model_tests(kind="node") if only in case.name]
+        return [case for case in load_model_tests(kind="node") if not only or any(word in case.name for word in only)]
 
 
 def outcome(case: TestCase) -> Outcome:
@@ -107,7 +115,7 @@ def outcome(case: TestCase) -> Outcome:
 def data_of(case: TestCase, model: onnx.ModelProto) -> Iterator[tuple[list[Any], list[Any]]]:
     """Inputs and expected outputs of a test."""
     if case.data_sets is not None:
-        yield from ((list(inputs), list(outputs)) for inputs, outputs in case.data_sets)
+        yield from (([*map(_as_array, inputs)], [*map(_as_array, outputs)]) for inputs, outputs in case.data_sets)
         return
     raise AssertionError(f"{case.name} has no data")
 
@@ -121,19 +129,22 @@ def _numbered(number: int) -> Outcome:
         return outcome(_CASES[number])
 
 
-def run_all(jobs: int, only: str = "") -> list[Outcome]:
-    """Run all tests whose names contain a word, in several processes."""
+def run_all(jobs: int, only: Sequence[str] = ()) -> list[Outcome]:
+    """Run the tests whose names contain one of some words, in several processes; failures are printed as they are found."""
     _CASES[:] = cases(only)
-    if jobs == 1:
-        return [_numbered(i) for i in range(len(_CASES))]
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=100) as pool:
-        return list(pool.imap(_numbered, range(len(_CASES)), chunksize=8))
+        found = []
+        for each in pool.imap(_numbered, range(len(_CASES)), chunksize=4):
+            if each.state == WRONG:
+                print(f"WRONG {each.name}: {each.why[0]}", flush=True)
+            found.append(each)
+        return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-j", type=int, default=1, metavar="N", dest="jobs")
-    parser.add_argument("--only", default="", metavar="WORD")
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORD")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     outcomes = run_all(args.jobs, args.only)
@@ -142,9 +153,7 @@ def main() -> int:
     for why, count in missing.most_common():
         print(f"{count:5}  {why}")
     for each in outcomes:
-        if each.state == WRONG:
-            print(f"WRONG {each.name}: {each.why[0]}")
-        elif args.verbose:
+        if args.verbose:
             print(each.state, each.name, *each.why)
     print(", ".join(f"{count} {state}" for state, count in counts.most_common()), f"of {len(outcomes)}")
     return 1 if counts[WRONG] else 0

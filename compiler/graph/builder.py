@@ -76,9 +76,10 @@ class Builder:
                 todo += new
         return found
 
-    def part(self, value: Value) -> Graph:
-        """What makes a value of constants, as a graph without inputs."""
-        return remove_dead(Graph(self.name, (), ((value.name, value),), tuple(self.nodes), dict(self.constants)))
+    def part(self, value: Value, known: Mapping[Value, Array]) -> Graph:
+        """What makes a value of constants, and of values that are known, as a graph without inputs."""
+        nodes = tuple([node for node in self.nodes if known.keys().isdisjoint(node.outputs)])
+        return remove_dead(Graph(self.name, (), (("value", value),), nodes, {**self.constants, **known}))
 
     def finish(self, outputs: Sequence[tuple[str, Value]]) -> Graph:
         """The graph, without the nodes and constants that its outputs do not need."""

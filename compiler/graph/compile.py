@@ -69,7 +69,7 @@ def compile_graph(
         if group.view:
             continue
         number = numbers[group]
-        operands = (*group.inputs, *group.outputs)
+        operands = (*[group.inputs[at] for at in kernels[number].reads], *group.outputs)
         steps.append(Step(number, tuple([plan.places[value] for value in operands])))
         names = tuple([node.name for node in group.nodes if node.name])
         size = sum(value.type.bytes for value in operands)

@@ -8,6 +8,7 @@ import numpy as np
 from vtakit.compiler.graph.apply import apply
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.compiler.graph.ir import Array, Graph, Node, Value
+from vtakit.compiler.graph.lower import read_by
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
 from vtakit.compiler.schedule.schedule import create_schedule
@@ -29,9 +30,9 @@ def _evaluate(node: Node, known: dict[Value, Array]) -> list[Array]:
     ]
     made = apply(node.op, tensors, node.attrs)
     params = [tensor for tensor in tensors if tensor is not None]
-    arrays = [np.ascontiguousarray(known[value]).reshape(value.type.shape) for value in node.reads]
+    read = read_by(made, params)
+    arrays = [np.ascontiguousarray(known[node.reads[at]]).reshape(node.reads[at].type.shape) for at in read]
     results = [np.zeros(value.type.shape, numpy_dtype(value.type.dtype)) for value in node.outputs]
-    used = [(param, array) for param, array in zip(params, arrays, strict=True)]
-    function = lower(create_schedule([tensor.op for tensor in made]), [*[p for p, _ in used], *made], node.op)
-    interpret(function, [*[a for _, a in used], *results])
+    function = lower(create_schedule([tensor.op for tensor in made]), [*[params[at] for at in read], *made], node.op)
+    interpret(function, [*arrays, *results])
     return results

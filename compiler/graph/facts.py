@@ -6,7 +6,7 @@ from typing import Any
 
 from vtakit.compiler.graph.apply import apply
 from vtakit.compiler.graph.ir import Node, TensorType
-from vtakit.compiler.ir.expr import Expr, ProducerLoad, Var
+from vtakit.compiler.ir.expr import Call, Expr, FloatImm, IntImm, ProducerLoad, Var
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import subexpressions
 from vtakit.compiler.nn.operators import Kind, find
@@ -15,6 +15,7 @@ from vtakit.compiler.te.operation import ComputeOp, producers_first
 from vtakit.compiler.te.tensor import Tensor
 
 _REMEMBERED = 4096  # facts of nodes of one kind
+_CALL = 10  # operations that a function such as exp is counted for
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Facts:
     """What fusion asks about a node.
 
     operands : one for each of the node's inputs
-    cost     : operations an output element, a reduction's counted once
+    cost     : operations an output element, a function such as exp for ten, a reduction's counted once
     """
 
     kind: Kind
@@ -63,7 +64,7 @@ def _facts(op: str, types: tuple[TensorType | None, ...], attrs: tuple[tuple[str
             continue
         for body in stage.body[:1] if stage.reduce_axis else stage.body:
             for e in subexpressions(body):
-                cost += 1
+                cost += _CALL if isinstance(e, Call) else 0 if isinstance(e, Var | IntImm | FloatImm) else 1
                 if isinstance(e, ProducerLoad) and e.tensor in found:
                     before = found[e.tensor]
                     found[e.tensor] = Operand(before.reads + 1, before.in_place and _in_place(stage, e))

@@ -28,11 +28,13 @@ _NAME_LENGTH = 60
 class Kernel:
     """A program for one or several groups of a network.
 
-    function : in low form; its parameters are a group's inputs, then its outputs, in order
+    function : in low form; its parameters are those of a group's inputs that it reads, then its outputs, in order
+    reads    : which of a group's inputs it reads, by number; a definition need not read all
     macs     : multiplications that it sums
     """
 
     function: Function
+    reads: tuple[int, ...]
     macs: int
 
 
@@ -68,8 +70,16 @@ def kernel_of(group: Group, name: str, schedule: Scheduler) -> Kernel:
     inputs, outputs = tensors_of(group)
     label = re.sub(r"\W", "_", group.name)[:_NAME_LENGTH]
     with shallow(name):
-        function = lower(schedule(outputs), [*inputs, *outputs], f"{name}_{label}")
-        return Kernel(lower_late(function), macs_of(outputs))
+        reads = read_by(outputs, inputs)
+        function = lower(schedule(outputs), [*[inputs[at] for at in reads], *outputs], f"{name}_{label}")
+        return Kernel(lower_late(function), reads, macs_of(outputs))
+
+
+def read_by(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[int, ...]:
+    """Which inputs, by number, are read to make the outputs."""
+    stages = producers_first([tensor.op for tensor in outputs], lambda op: [tensor.op for tensor in op.input_tensors])
+    read = {tensor for stage in stages for tensor in stage.input_tensors}
+    return tuple([at for at, tensor in enumerate(inputs) if tensor in read])
 
 
 def macs_of(outputs: Sequence[Tensor]) -> int:

@@ -35,16 +35,18 @@ def function_of(
     import onnx
 
     found = own.get((domain, node.op_type))
+    defaults: list[onnx.AttributeProto] = []
     if found is None:
         try:
             schema = onnx.defs.get_schema(node.op_type, versions.get(domain, 1), domain)
         except onnx.defs.SchemaError:
             return None
         found = _standard(schema, node, versions.get(domain, 1), types)
+        defaults = [each.default_value for each in schema.attributes.values() if each.default_value.type]
     if found is None:
         return None
     imported = {"" if each.domain == "ai.onnx" else each.domain: int(each.version) for each in found.opset_import}
-    nodes = tuple([_with_attributes(each, node, found) for each in found.node])
+    nodes = tuple([_with_attributes(each, (*defaults, *found.attribute_proto, *node.attribute)) for each in found.node])
     return Body(tuple(found.input), tuple(found.output), nodes, {**versions, **imported})
 
 
@@ -80,11 +82,14 @@ def _type_proto(kind: TensorType | None) -> "onnx.TypeProto":
     return helper.make_tensor_type_proto(number, kind.shape)
 
 
-def _with_attributes(inner: "onnx.NodeProto", outer: "onnx.NodeProto", function: "onnx.FunctionProto") -> "onnx.NodeProto":
-    """A node of a function, with the attributes that refer to the function's own exchanged for their values."""
+def _with_attributes(inner: "onnx.NodeProto", attributes: "Sequence[onnx.AttributeProto]") -> "onnx.NodeProto":
+    """A node of a function, with the attributes that refer to the function's own exchanged for their values.
+
+    attributes : of the function, the later ones before earlier ones of the same name
+    """
     if not any(attribute.ref_attr_name for attribute in inner.attribute):
         return inner
-    given = {each.name: each for each in (*function.attribute_proto, *outer.attribute)}
+    given = {each.name: each for each in attributes}
     changed = type(inner)()
     changed.CopyFrom(inner)
     del changed.attribute[:]

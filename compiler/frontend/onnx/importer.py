@@ -24,12 +24,14 @@ from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Array, Graph, Value
 from vtakit.compiler.graph.passes.fold import Evaluate
+from vtakit.hw.isa.errors import VtakitError
 
 if TYPE_CHECKING:
     import onnx
 
 _DEEPEST = 16  # functions within functions
 _NAME_LENGTH = 40
+_NONSENSE = (TypeError, ValueError, IndexError, KeyError, ArithmeticError)
 
 
 def import_model(
@@ -140,6 +142,11 @@ class _Importer:
                 made = []
             except GraphError as error:
                 raise ModelError(f"node {name!r} ({proto.op_type}): {str(error).removeprefix(f'{name}: ')}") from None
+            except VtakitError:
+                raise
+            except _NONSENSE as error:  # what a converter meets in attributes that ONNX's own check lets pass
+                why = " ".join(str(error).split())
+                raise ModelError(f"node {name!r} ({proto.op_type}) has operands or attributes that do not fit: {why}") from error
             known |= dict.fromkeys(filter(None, proto.output))
             for word, value in zip(proto.output, made, strict=False):
                 if word:
@@ -207,8 +214,10 @@ class _Importer:
         return tuple([each.name for each in self.build.inputs if each in needed])
 
     def _evaluated(self, value: Value) -> Array | None:
-        if value not in self.build.constants:
-            if self.inputs_of(value):
-                return None
-            (self.build.constants[value],) = self.evaluate(self.build.part(value))
-        return self.build.constants[value]
+        if value in self.build.constants:
+            return self.build.constants[value]
+        if self.inputs_of(value):
+            return None
+        known = {each: array for each, array in self.found.items() if array is not None}
+        (array,) = self.evaluate(self.build.part(value, known))
+        return array

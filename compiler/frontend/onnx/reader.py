@@ -40,11 +40,13 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
         raise ModelError(f"a model is a path or an onnx.ModelProto, got {type(model).__name__}")
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError(f"{name!r} is no ONNX model: it has no {'operator set' if proto.HasField('graph') else 'graph'}")
-    if proto.ByteSize() < _LARGEST_CHECKED_BYTES:
-        try:
+    try:
+        if isinstance(model, str | Path):
+            onnx.checker.check_model(str(model))  # the path says where external data is
+        elif proto.ByteSize() < _LARGEST_CHECKED_BYTES:
             onnx.checker.check_model(proto)
-        except onnx.checker.ValidationError as error:
-            raise ModelError(f"the model {name!r} breaks ONNX's rules: {_line(error)}") from None
+    except (onnx.checker.ValidationError, ValueError) as error:  # the latter where its own message is no text
+        raise ModelError(f"the model {name!r} breaks ONNX's rules: {_line(error)}") from None
     return proto, name, folder
 
 
@@ -79,13 +81,14 @@ def input_type(info: "onnx.ValueInfoProto", given: Sequence[int] | None, batch: 
     """
     what = f"input {info.name!r}"
     if not info.type.HasField("tensor_type"):
-        raise ModelError(f"{what} is a {info.type.WhichOneof('value') or 'value without a type'}; vtakit's inputs are tensors")
+        kind = (info.type.WhichOneof("value") or "value without a type").removesuffix("_type").replace("_", " ")
+        raise ModelError(f"{what} is of the kind {kind!r}; vtakit's inputs are tensors")
     tensor = info.type.tensor_type
-    kind = kind_of(tensor.elem_type, what)
+    element = kind_of(tensor.elem_type, what)
     if not tensor.HasField("shape"):
         if given is None:
             raise ModelError(f"{what} has no shape in the model: give it with shapes={{{info.name!r}: (…)}}")
-        return TensorType(tuple(given), kind)
+        return TensorType(tuple(given), element)
     dims: list[int | None] = [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
     words = [str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
     shown = f"[{', '.join(words)}]"
@@ -93,7 +96,7 @@ def input_type(info: "onnx.ValueInfoProto", given: Sequence[int] | None, batch: 
         fits = len(given) == len(dims) and all(dim in (None, size) for dim, size in zip(dims, given, strict=True))
         if not fits or min(given, default=0) < 0:
             raise ModelError(f"{what} has the shape {shown} in the model, which {list(given)} does not fit")
-        return TensorType(tuple(given), kind)
+        return TensorType(tuple(given), element)
     if dims and dims[0] is None:
         dims[0] = batch
     sizes = [size for size in dims if size is not None]
@@ -101,7 +104,7 @@ def input_type(info: "onnx.ValueInfoProto", given: Sequence[int] | None, batch: 
         raise ModelError(f"{what} has the symbolic shape {shown}: give it with shapes={{{info.name!r}: (…)}}")
     if min(sizes, default=0) < 0:
         raise ModelError(f"{what} has the shape {shown}: a size is at least 0")
-    return TensorType(tuple(sizes), kind)
+    return TensorType(tuple(sizes), element)
 
 
 def as_shapes(shapes: Mapping[str, Any] | None, known: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -10,11 +10,15 @@ from vtakit.compiler.frontend.onnx.operators import (
     normalise,
     pool,
     quantise,
+    recurrent,
     reduction,
     resize,
     shape,
+    signal,
 )
 
-FAMILIES = (constants, conv, elementwise, indexing, matmul, normalise, pool, quantise, reduction, resize, shape)
+FAMILIES = (
+    constants, conv, elementwise, indexing, matmul, normalise, pool, quantise, recurrent, reduction, resize, shape, signal,
+)
 
 __all__ = ["CONVERTERS", "FAMILIES"]

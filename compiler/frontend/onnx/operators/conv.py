@@ -46,3 +46,28 @@ def window(n: OnnxNode, kernel: Sequence[int]) -> dict[str, Any]:
 def conv(n: OnnxNode) -> Value:
     y = n.apply("conv", n[0], n[1], **window(n, n.shape(1)[2:]))
     return add_bias(n, y, n[2]) if n.has(2) else y
+
+
+@converts("ConvTranspose")
+def conv_transpose(n: OnnxNode) -> Value:
+    kernel, sizes = n.shape(1)[2:], n.shape(0)[2:]
+    ones = (1,) * len(kernel)
+    strides, dilations = n.attr("strides", ones), n.attr("dilations", ones)
+    more = n.attr("output_padding", (0,) * len(kernel))
+    mode, wanted = n.attr("auto_pad", "NOTSET"), n.attr("output_shape")
+    pads = tuple(n.attr("pads", (0,) * (2 * len(kernel))))
+    if wanted is not None or mode in ("SAME_UPPER", "SAME_LOWER"):
+        out = wanted[-len(kernel):] if wanted else [size * step for size, step in zip(sizes, strides, strict=True)]
+        total = [
+            step * (size - 1) + extra + (reach - 1) * spread + 1 - to
+            for step, size, extra, reach, spread, to in zip(strides, sizes, more, kernel, dilations, out, strict=True)
+        ]
+        less, rest = [each // 2 for each in total], [each - each // 2 for each in total]
+        pads = (*less, *rest) if mode == "SAME_UPPER" else (*rest, *less)
+    elif mode == "VALID":
+        pads = (0,) * (2 * len(kernel))
+    y = n.apply(
+        "conv_transpose", n[0], n[1], strides=strides, pads=pads, dilations=dilations, groups=n.attr("group", 1),
+        output_padding=more,
+    )
+    return add_bias(n, y, n[2]) if n.has(2) else y

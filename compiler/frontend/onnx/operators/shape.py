@@ -119,7 +119,7 @@ def depth_to_space(n: OnnxNode) -> Value:
 
 @converts("SpaceToDepth")
 def space_to_depth(n: OnnxNode) -> Value:
-    return n.apply("space_to_depth", n[0], blocksize=n.required("blocksize"))
+    return n.apply("space_to_depth", n[0], blocksize=n.required("blocksize"), mode=n.attr("mode", "DCR"))
 
 
 @converts("Trilu")

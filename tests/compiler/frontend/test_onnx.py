@@ -1,0 +1,230 @@
+"""ONNX models: what they compute is what onnxruntime computes, and what is wrong with them is told in a sentence."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from model_support import model, network
+from onnx import helper, numpy_helper
+from support import raises
+
+import vtakit
+from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError, NotConstantError, UnsupportedError
+from vtakit.compiler.frontend.onnx.importer import import_model
+from vtakit.compiler.graph.evaluate import evaluate_graph
+from vtakit.hw.isa.errors import VtakitError
+
+node = helper.make_node
+RNG = np.random.default_rng(3)
+
+
+def truth(proto: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """What onnxruntime computes."""
+    return onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, inputs)
+
+
+def agrees(proto: onnx.ModelProto, **inputs: np.ndarray) -> vtakit.runtime.module.Module:
+    module = vtakit.compile(proto)
+    for got, wanted in zip(module.run(inputs).values(), truth(proto, inputs), strict=True):
+        assert got.dtype == wanted.dtype
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+    return module
+
+
+def test_a_convolutional_network():
+    module = agrees(network(), x=RNG.standard_normal((1, 3, 16, 16)).astype("f4"))
+    assert [layer.ops for layer in module.image.layers] == [
+        ("conv", "add", "relu"), ("max_pool",), ("conv", "add", "add", "relu"), ("global_average_pool",), ("gemm",), ("softmax",),
+    ]
+    assert module.image.layers[2].names == ("conv2", "norm2", "add", "relu2")
+    assert module.image.layers[0].macs == 8 * 8 * 8 * 3 * 9
+
+
+def test_a_symbolic_batch_is_fixed():
+    x = RNG.standard_normal((3, 3, 16, 16)).astype("f4")
+    module = vtakit.compile(network(), batch=3)
+    assert module.inputs == {"x": "float32[3, 3, 16, 16]"}
+    np.testing.assert_allclose(module.run({"x": x})["y"], truth(network(), {"x": x})[0], rtol=1e-4, atol=1e-6)
+    assert vtakit.compile(network(), shapes={"x": (2, 3, 16, 16)}).outputs == {"y": "float32[2, 5]"}
+
+
+def test_shapes_that_a_model_computes_are_folded():
+    """Flatten as PyTorch used to export it: the batch taken from the shape of what is flattened."""
+    proto = model([
+        node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"]), node("Unsqueeze", ["n", "axes"], ["nu"]),
+        node("Concat", ["nu", "rest"], ["to"], axis=0), node("Reshape", ["x", "to"], ["y"]),
+    ], [("x", "f4", ["N", 2, 3])], [("y", "f4", ["N", 6])], {
+        "zero": np.int64(0), "axes": np.array([0]), "rest": np.array([-1]),
+    })
+    graph = import_model(proto, batch=4)
+    assert [made.op for made in graph.nodes] == ["reshape"]
+    agrees(proto, x=np.arange(6, dtype="f4").reshape(1, 2, 3))
+
+
+def test_an_input_that_decides_a_shape_can_be_fixed():
+    proto = model([node("Reshape", ["x", "to"], ["y"])], [("x", "f4", [6]), ("to", "i8", [2])], [("y", "f4", ["a", "b"])])
+    message = (
+        "input 1 ('to') of node 'y' (Reshape) must be known when the model is compiled, and it depends on the input 'to': give the "
+        "value with fixed={name: array}"
+    )
+    with raises(NotConstantError, message):
+        vtakit.compile(proto)
+    module = vtakit.compile(proto, fixed={"to": np.array([2, -1])})
+    assert module.run({"x": np.arange(6, dtype="f4")})["y"].shape == (2, 3)
+    with raises(ModelError, "fixed names 'two', which is no input of the model: it has 'x', 'to'"):
+        vtakit.compile(proto, fixed={"two": np.array([2, 3])})
+    with raises(ModelError, "fixed['to'] is an array of float64; the input has element type int64"):
+        vtakit.compile(proto, fixed={"to": np.array([2.0, 3.0])})
+
+
+@pytest.mark.parametrize(("opset", "attributes", "operands"), [
+    (7, {"axes": [1]}, []), (11, {"axes": [-1]}, []), (13, {}, ["axes"]),
+])
+def test_what_moved_from_attributes_to_inputs(opset, attributes, operands):
+    proto = model([
+        node("Unsqueeze", ["x", *operands], ["u"], **attributes), node("ReduceSum", ["u", *operands], ["y"], keepdims=0, **attributes),
+    ], [("x", "f4", [2, 3])], [("y", "f4", [2, 3])], {"axes": np.array([1])} if operands else {}, opset)
+    agrees(proto, x=RNG.standard_normal((2, 3)).astype("f4"))
+
+
+def test_the_softmax_of_old_opsets_runs_over_all_axes_behind():
+    proto = model([node("Softmax", ["x"], ["y"], axis=1)], [("x", "f4", [2, 3, 4])], [("y", "f4", [2, 3, 4])], opset=11)
+    agrees(proto, x=RNG.standard_normal((2, 3, 4)).astype("f4"))
+
+
+def test_an_operator_without_a_converter_is_its_function():
+    """MeanVarianceNormalization's axes have a default, which its function refers to."""
+    proto = model([node("MeanVarianceNormalization", ["x"], ["y"])], [("x", "f4", [2, 3, 4, 4])], [("y", "f4", [2, 3, 4, 4])])
+    agrees(proto, x=RNG.standard_normal((2, 3, 4, 4)).astype("f4"))
+
+
+def test_functions_of_the_model_itself():
+    body = node("LeakyRelu", ["a"], ["b"])
+    body.attribute.append(onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="slope"))
+    function = helper.make_function(
+        "own", "Leak", ["a"], ["c"], [body, node("Neg", ["b"], ["c"])], [helper.make_opsetid("", 17)], ["slope"],
+    )
+    call = node("Leak", ["x"], ["y"], domain="own", slope=0.5)
+    proto = model([call], [("x", "f4", [3])], [("y", "f4", [3])], functions=[function], domains=["own"])
+    x = np.array([-2, 0, 3], "f4")
+    np.testing.assert_array_equal(vtakit.compile(proto).run({"x": x})["y"], [1, 0, -3])
+
+
+def test_a_branch_that_a_constant_chooses():
+    def branch(op: str) -> onnx.GraphProto:
+        return helper.make_graph([node(op, ["x"], ["r"])], op, [], [helper.make_tensor_value_info("r", 1, [2])])
+    choose = node("If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=branch("Abs"))
+    for condition in (True, False):
+        proto = model([choose], [("x", "f4", [2])], [("y", "f4", [2])], {"c": np.array(condition)})
+        agrees(proto, x=np.array([-1, 2], "f4"))
+
+
+def test_external_data(tmp_path):
+    onnx.save(network(), tmp_path / "net.onnx", save_as_external_data=True, size_threshold=0, location="net.data")
+    x = RNG.standard_normal((1, 3, 16, 16)).astype("f4")
+    np.testing.assert_array_equal(vtakit.compile(tmp_path / "net.onnx").run({"x": x})["y"], vtakit.compile(network()).run({"x": x})["y"])
+    (tmp_path / "net.data").unlink()
+    with pytest.raises(ModelError, match=r"^the model 'net' breaks ONNX's rules: ") as caught:
+        vtakit.compile(tmp_path / "net.onnx")
+    assert "\n" not in str(caught.value)
+
+
+def test_everything_unsupported_is_told_at_once():
+    proto = model([
+        node("NonZero", ["x"], ["n"], name="first"), node("Cast", ["n"], ["c"], to=1), node("Unique", ["x"], ["u"], name="second"),
+        node("NonZero", ["u"], ["m"], name="third"), node("NonZero", ["x"], ["k"], name="fourth"), node("Neg", ["x"], ["y"]),
+        node("Cast", ["x"], ["t"], name="text", to=onnx.TensorProto.STRING),
+    ], [("x", "f4", [3])], [("y", "f4", [3]), ("c", "f4", [1, "n"])])
+    with pytest.raises(UnsupportedError) as caught:
+        vtakit.compile(proto)
+    assert {name: nodes for name, nodes in caught.value.nodes.items() if name in ("NonZero", "Unique")} == {
+        "NonZero": ("first", "fourth"), "Unique": ("second",),
+    }
+    message = str(caught.value)
+    assert message.startswith(
+        "model 'net' needs what vtakit does not support: NonZero (2 nodes: 'first', 'fourth'); Unique (1 node: 'second'); Cast where"
+    )
+    assert message.endswith("(1 node: 'text')")
+
+
+@pytest.mark.parametrize(("change", "error", "message"), [
+    (lambda m: m.graph.input[0].type.tensor_type.ClearField("elem_type"), ModelError, None),
+    (lambda m: m.graph.input[0].type.tensor_type.shape.dim[2].ClearField("dim_value"), ModelError,
+     "input 'x' has the symbolic shape [N, 3, ?, 16]: give it with shapes={'x': (…)}"),
+    (lambda m: m.graph.node[0].input.__setitem__(1, "nothing"), ModelError, None),
+    (lambda m: m.opset_import[0].__setattr__("version", 6), ModelError,
+     f"the model 'net' uses opset 6; vtakit reads 7 to {onnx.defs.onnx_opset_version()}: convert it with onnx.version_converter"),
+    (lambda m: m.opset_import[0].__setattr__("version", 999), ModelError, None),
+    (lambda m: m.graph.initializer[0].dims.__setitem__(0, 9), ModelError, None),
+    (lambda m: m.graph.node[0].attribute[0].ints.__delitem__(0), ModelError, None),
+    (lambda m: m.graph.input[0].type.tensor_type.__setattr__("elem_type", onnx.TensorProto.STRING), ElementTypeError,
+     "input 'x' has element type string; vtakit has float32, uint8, int8, uint16, int16, int32, int64, bool, float16, float64, "
+     "uint32, uint64, bfloat16"),
+    (lambda m: m.graph.ClearField("node"), ModelError, None),
+])
+def test_a_wrong_model_is_told_in_a_sentence(change, error, message):
+    proto = network()
+    change(proto)
+    with pytest.raises(error) as caught:
+        vtakit.compile(proto)
+    assert "\n" not in str(caught.value)
+    assert message is None or str(caught.value) == message
+
+
+def test_wrong_arguments():
+    with raises(ModelError, "a model is a path or an onnx.ModelProto, got int"):
+        vtakit.compile(3)
+    with raises(ModelError, "cannot read the model 'nowhere.onnx': No such file or directory"):
+        vtakit.compile("nowhere.onnx")
+    with raises(ModelError, "input 'x' has the shape [N, 3, 16, 16] in the model, which [1, 4, 16, 16] does not fit"):
+        vtakit.compile(network(), shapes={"x": (1, 4, 16, 16)})
+    with raises(ModelError, "shapes names 'z', which is no input of the model: it has 'x'"):
+        vtakit.compile(network(), shapes={"z": (1,)})
+    with raises(ModelError, "batch=0: a batch has at least 1 element"):
+        vtakit.compile(network(), batch=0)
+
+
+def test_a_file_that_is_no_model(tmp_path):
+    path: Path = tmp_path / "net.onnx"
+    for data in (b"", b"PK\x03\x04 something else", network().SerializeToString()[:-40]):
+        path.write_bytes(data)
+        with pytest.raises(ModelError) as caught:
+            vtakit.compile(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_random_changes_of_a_model_never_crash():
+    """A changed file is a model or our error: what is told is one of our errors, on one line."""
+    data = network().SerializeToString()
+    x = np.zeros((1, 3, 16, 16), np.float32)
+    imported = 0
+    for seed in range(120):
+        rng = random.Random(seed)
+        changed = bytearray(data)
+        for _ in range(rng.randint(1, 4)):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        try:
+            proto = onnx.ModelProto.FromString(bytes(changed))
+        except Exception:
+            continue
+        try:
+            graph = import_model(proto)
+        except VtakitError as error:
+            assert "\n" not in str(error)
+            continue
+        imported += 1
+        if imported == 1 and [value.type.shape for value in graph.inputs] == [x.shape]:
+            evaluate_graph(graph, x)
+    assert imported > 20
+
+
+def test_a_tensor_that_is_too_short_is_told():
+    proto = network()
+    weight = next(each for each in proto.graph.initializer if each.name == "w1")
+    weight.raw_data = weight.raw_data[:-4]
+    with pytest.raises(ModelError, match=r"w1"):
+        import_model(proto)
+    assert numpy_helper.to_array(network().graph.initializer[0]).shape == (8, 3, 3, 3)

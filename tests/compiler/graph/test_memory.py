@@ -1,0 +1,96 @@
+"""The memory plan: values that are needed at the same time do not overlap."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from model_support import run_graph
+
+from vtakit.compiler.codegen.places import Place, Region
+from vtakit.compiler.graph.builder import Builder
+from vtakit.compiler.graph.evaluate import evaluate_graph
+from vtakit.compiler.graph.fusion import fuse
+from vtakit.compiler.graph.ir import Graph
+from vtakit.compiler.graph.memory import ALIGN, plan_memory
+
+
+def tangle(seed: int) -> Graph:
+    """Reductions, which do not fuse with each other, over a growing pile of values, with views among them."""
+    rng = np.random.default_rng(seed)
+    b = Builder("g")
+    pile = [b.input("x", (4, 6), "float32"), b.constant(rng.standard_normal((6, 4)).astype(np.float32))]
+    for _ in range(12):
+        a = pile[rng.integers(len(pile))]
+        match rng.integers(4):
+            case 0:
+                pile.append(b.one("reshape", a, attrs={"shape": tuple(a.type.shape[::-1])}))
+            case 1:
+                pile.append(b.one("softmax", a, attrs={"axis": -1}))
+            case 2:
+                other = next(v for v in pile[::-1] if v.type.shape == a.type.shape)
+                pile.append(b.one("add", a, other))
+            case _:
+                wide = b.one("tile", a, attrs={"repeats": (int(rng.integers(1, 5)), 1)})
+                pile.append(b.one("slice", wide, attrs={"starts": (0,), "ends": a.type.shape[:1]}))
+    picked = [pile[i] for i in rng.integers(len(pile), size=3)]
+    return b.finish([(f"y{i}", value) for i, value in enumerate([*picked, pile[-1]])])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_values_that_live_at_the_same_time_lie_apart(seed):
+    graph = tangle(seed)
+    groups = fuse(graph)
+    plan = plan_memory(graph, groups)
+    root = {}
+    spans = []
+    for at, group in enumerate(groups):
+        for value in group.outputs:
+            root[value] = root.get(group.inputs[0], group.inputs[0]) if group.view else value
+    for value in dict.fromkeys(root.values()):
+        place = plan.places[value]
+        if place.region is Region.ARENA:
+            used = [i for i, group in enumerate(groups) if value in group.outputs or any(root.get(v, v) is value for v in group.inputs)]
+            spans.append((place.at, place.at + value.type.bytes, min(used), max(used)))
+    for (a, a_end, a_from, a_to), (b, b_end, b_from, b_to) in combinations(spans, 2):
+        together = a_from <= b_to and b_from <= a_to
+        assert not together or a_end <= b or b_end <= a
+    assert all(place.at % ALIGN == 0 for place in plan.places.values() if place.region in (Region.ARENA, Region.PARAMS))
+    assert max((end for _, end, _, _ in spans), default=0) <= plan.arena_bytes <= plan.unshared_bytes
+
+
+@pytest.mark.parametrize("seed", range(0, 20, 5))
+def test_a_tangle_computes_what_the_interpreter_says(seed):
+    graph = tangle(seed)
+    x = np.random.default_rng(seed).standard_normal((4, 6)).astype(np.float32)
+    for got, wanted in zip(run_graph(graph, x), evaluate_graph(graph, x), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_memory_is_used_again():
+    b = Builder("g")
+    x = b.input("x", (1, 64, 64), "float32")
+    for _ in range(6):
+        x = b.one("softmax", x, attrs={"axis": -1})
+    graph = b.finish([("y", x)])
+    plan = plan_memory(graph, fuse(graph))
+    assert plan.arena_bytes == 2 * 64 * 64 * 4
+    assert plan.unshared_bytes == 5 * 64 * 64 * 4
+
+
+def test_outputs_that_no_kernel_makes_are_copied():
+    b = Builder("g")
+    x = b.input("x", (2, 3), "float32")
+    flat = b.one("reshape", x, attrs={"shape": (6,)})
+    known = b.constant(np.arange(4, dtype=np.int64))
+    made = b.one("neg", x)
+    graph = b.finish([("a", flat), ("b", known), ("c", made), ("d", made), ("e", x)])
+    plan = plan_memory(graph, fuse(graph))
+    assert [number for number, _ in plan.copies] == [0, 1, 3, 4]
+    assert plan.places[made] == Place(Region.OUTPUT, 2)
+    data = np.arange(6, dtype=np.float32).reshape(2, 3)
+    a, b_, c, d, e = run_graph(graph, data)
+    np.testing.assert_array_equal(a, data.reshape(6))
+    np.testing.assert_array_equal(b_, np.arange(4))
+    np.testing.assert_array_equal(c, -data)
+    np.testing.assert_array_equal(d, -data)
+    np.testing.assert_array_equal(e, data)
