@@ -1,7 +1,7 @@
 """Every proof there is, as data: the checker, how it is decided, and how long that may take."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from formal.buffers import BeatsHaveRoom
 from formal.bursts import BurstsCoverRows
@@ -9,6 +9,7 @@ from formal.checker import Checker, SmallParams
 from formal.ending import DoneAfterAllWrites
 from formal.loads import LoadsFollowTheDefinition
 from formal.reads import ReadsComeBackInOrder
+from formal.requantising import LATENCY, PRODUCT_AT, ValuesAreRequantised
 from formal.retirement import InstructionsRetireInOrder
 from formal.stores import StoresRetireWhenWritten
 from formal.tokens import TokensAreKept
@@ -24,6 +25,7 @@ class Proof:
     """One run of the prover.
 
     cycles        look at all runs of so many cycles; None: prove for all time
+    window        prove for all time, by the last of so many cycles from any state; 0: by whatever invariant ABC finds
     cover_cycles  each cover is reached within so many; 0: another proof of the same checker shows it
     deep          too slow for every test run
     """
@@ -31,6 +33,7 @@ class Proof:
     name: str
     checker: Callable[[], Checker]
     cycles: int | None = None
+    window: int = 0
     cover_cycles: int = 0
     seconds: int = 60
     deep: bool = False
@@ -49,6 +52,7 @@ def small(
 TINY = VTAConfig(  # one 8-bit element a tile, four entries of ACC
     log_block=0, log_acc_width=3, log_uop_buff_size=3, log_inp_buff_size=1, log_wgt_buff_size=1, log_acc_buff_size=2,
 )
+LANE = replace(TINY, log_acc_width=5, log_inp_buff_size=3, log_wgt_buff_size=4, log_acc_buff_size=6)  # what REQUANT exists for: 32 bits
 NARROW = Target(kind=MemType.INP, element_bytes=1, lanes=2, depth=16)  # two elements a beat, both written at once
 SINGLE = Target(kind=MemType.INP, element_bytes=1, lanes=1, depth=16)  # two elements a beat, one written at a time
 WIDE = Target(kind=MemType.INP, element_bytes=4, lanes=1, depth=16)  # two beats an element
@@ -62,6 +66,12 @@ def bursts(*, count_bits: int, bytes_bits: int, address_bits: int, kinds: int) -
     """Burst generators of these sizes."""
     params = small(bus_bits=16, address_bits=address_bits)
     return lambda: BurstsCoverRows(params, count_bits=count_bits, bytes_bits=bytes_bits, kinds=kinds)
+
+
+def requantised(cfg: VTAConfig, *, deep: bool = False, **more: int) -> Proof:
+    """Elements of parts of one lane. The window begins with the two halves of a product, whatever these are."""
+    return Proof(name=f"requantiser, lanes: {cfg.block}", checker=lambda: ValuesAreRequantised(cfg, 1),
+                 window=LATENCY - PRODUCT_AT + 2, seconds=60, deep=deep, **more)
 
 
 def loads(target: Target, bits: dict[str, int], *, stalls: bool) -> Callable[[], Checker]:
@@ -103,5 +113,7 @@ PROOFS = (
           cycles=12, cover_cycles=18),
     Proof(name="stores, longer", checker=lambda: StoresRetireWhenWritten(small(address_bits=4, cfg=TINY), STORES), cycles=16,
           seconds=600, deep=True),
+    requantised(LANE, cover_cycles=13),
+    requantised(replace(LANE, log_block=1), deep=True),
     Proof(name="end of a program", checker=lambda: DoneAfterAllWrites(small(address_bits=4, cfg=TINY)), cover_cycles=20),
 )

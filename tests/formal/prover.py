@@ -22,6 +22,7 @@ from formal.checker import Checker
 from vtakit.hw.isa.process import ToolError, run_tool
 
 ABC = Path(pyosys.__file__).parent / "yosys-abc"
+PRODUCTS = Path(__file__).with_name("product.v")
 TO_GRAPH = """
 read_rtlil {folder}/design.il
 hierarchy -top top
@@ -32,6 +33,7 @@ opt_clean
 memory -nomap
 memory_map
 opt -nodffe -nosdff -keepdc
+techmap -map {products}
 techmap
 opt -fast -nodffe -nosdff -keepdc
 dffunmap
@@ -93,6 +95,32 @@ def bound(checker: Checker, *, cycles: int, seconds: int) -> Outcome:
     return _decide(checker, f"bmc3 -F {cycles} -T {seconds}", seconds)
 
 
+def induct(checker: Checker, *, cycles: int, seconds: int) -> Outcome:
+    """Decide the assertions for all time: in the last of `cycles` cycles from any state, and in all of them from reset.
+
+    For pipelines, which forget. "Any" state keeps the equalities of signals that merging proved, for all time, and no more, so a
+    run that breaks an assertion need not exist: then the verdict is that it is not known. `seconds` is for each part of a case
+    split. The checker may assume nothing.
+    """
+    begin = time.monotonic()
+    first = bound(checker, cycles=cycles, seconds=seconds)
+    if first.verdict is not Verdict.BOUNDED or first.depth < cycles:
+        return first
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _to_graph(checker, folder, "")
+        claims = len(checker.assertions)
+        if checker.assumptions:
+            raise ProofError(f"an assumption holds in no cycle before the first: {next(iter(checker.assumptions))!r}")
+        _abc(folder, f"scleanup; scorr; frames -F {cycles}; write_aiger {folder}/frames.aig", 10 * seconds)
+        for claim, meaning in enumerate(checker.assertions):
+            cone = f"cone -O {claims * (cycles - 1) + claim}; comb; cone -O 0; strash"
+            said = _abc(folder, f"{cone}; &get; &splitprove -T {seconds}", 10 * seconds, graph="frames.aig")
+            if not re.search(r"\bUNSAT (after|without)", said):
+                return Outcome(verdict=Verdict.UNKNOWN, seconds=time.monotonic() - begin, trace=f"{meaning}: {said}")
+    return Outcome(verdict=Verdict.PROVED, seconds=time.monotonic() - begin)
+
+
 def unreached(checker: Checker, *, cycles: int, seconds: int) -> list[str]:
     """The checker's covers that no run of at most `cycles` cycles was found to make true; none is the good answer."""
     Fragment.get(checker.module(), None)  # fills `covers`
@@ -138,16 +166,16 @@ def _to_graph(checker: Checker, folder: Path, denied: str) -> None:
     ports = [checker.domain.clk, *(Value.cast(value) for value in checker.inputs.values())]
     (folder / "design.il").write_text(rtlil.convert(module, ports=ports, emit_src=False))
     try:
-        said = run_tool([sys.executable, "-c", RUN_YOSYS], given=TO_GRAPH.format(folder=folder), limit_seconds=YOSYS_SECONDS)
+        said = run_tool([sys.executable, "-c", RUN_YOSYS], given=TO_GRAPH.format(folder=folder, products=PRODUCTS), limit_seconds=YOSYS_SECONDS)
     except ToolError as error:
         raise ProofError(f"yosys {error.fate}:\n{error.output[-4000:]}") from None
     if not (folder / "design.aig").exists():
         raise ProofError(f"yosys has written no graph:\n{said[-4000:]}")
 
 
-def _abc(folder: Path, commands: str, seconds: int) -> str:
+def _abc(folder: Path, commands: str, seconds: int, graph: str = "design.aig") -> str:
     """What ABC says to these commands on the graph, its assumptions folded in."""
-    script = f"read_aiger {folder}/design.aig; fold; strash; {commands}"
+    script = f"read_aiger {folder}/{graph}; fold; strash; {commands}"
     try:
         return run_tool([str(ABC), "-c", script], limit_seconds=seconds + 60)
     except ToolError as error:

@@ -49,8 +49,9 @@ async def walks_the_loops(dut, stall, withheld, wide):
         op, f = random_loops(cfg, bench.random, wide)
         commands.queue.append({"command": encode(cfg, FORMATS[op].name, **f) | index << 128, "loads_before": 0})
         is_alu = int(op is Opcode.ALU)
-        more = {"index": index, "is_alu": is_alu, "use_imm": f.get("use_imm")}
-        more |= {name: f.get(name, 0) for name in ("reset", "overwrite")}
+        more = {"index": index, "is_alu": is_alu}
+        more |= {name: f.get(name, 0) for name in ("reset", "overwrite", "alu_opcode", "use_imm")}
+        more["imm"] = f.get("imm", 0) & 0xFFFF
         wanted.extend(step | more for step in loop_steps(cfg, op, f, uops))
     start = bench.cycle
     await bench.run(lambda: len(steps.items) == len(wanted), 20 * len(wanted) + 200, f"{len(wanted)} steps")
@@ -60,7 +61,8 @@ async def walks_the_loops(dut, stall, withheld, wide):
     assert len(steps.items) == len(wanted)
     assert sum(issued) == INSTRUCTIONS
     for number, (got, want) in enumerate(zip(steps.items, wanted, strict=True)):
-        names = ["fault", "last", "index", "is_alu", "reset"]
+        names = ["fault", "last", "index", "is_alu", "reset", "overwrite"]
+        names += ["alu_opcode", "use_imm", *(["imm"] if want["use_imm"] else [])] if want["is_alu"] else []
         if not want["fault"]:  # the indices of a step that stops the core do not matter
             uses_src = not want["use_imm"] if want["is_alu"] else not want["reset"]
             names += ["dst", *(["src"] if uses_src else []), *(["wgt"] if uses_src and not want["is_alu"] else [])]
