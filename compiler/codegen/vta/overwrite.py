@@ -31,7 +31,7 @@ def overwrite(steps: list[Step], cfg: VTAConfig) -> list[Step]:
     return [step for parts in new for step in parts]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Reset:
     """A reset, what of it no product has met yet, and what would be in the places of those that have."""
 
@@ -98,7 +98,7 @@ def _split(cfg: VTAConfig, words: tuple[int, ...], outer: _Loop, inner: _Loop) -
         return _Split(whole, ())
     across = [extent if steps[0] else 1 for extent, steps in (outer, inner)]
     parts = [(tuple([words[at] for at in firsts]), across[0], across[1])]
-    rest = tuple([word for at, word in enumerate(words) if at not in set(firsts)])
+    rest = tuple([words[at] for at in sorted(set(range(len(words))) - set(firsts))])
     if rest:
         parts.append((rest, outer[0], inner[0]))
     for (extent, (dst, src, wgt)), extents in ((outer, (outer[0] - 1, inner[0])), (inner, (across[0], inner[0] - 1))):

@@ -14,7 +14,8 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.ops import maximum, minimum
 from vtakit.compiler.ir.values import int_value, wrap
-from vtakit.compiler.nn.vta.requantise import Ints, Requantise
+from vtakit.compiler.nn.vta.packing import Ints
+from vtakit.compiler.nn.vta.requantise import Requantise
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.language import compute
@@ -93,8 +94,9 @@ class Epilogue:
         def value(of: Tensor | int) -> Any:
             if not isinstance(of, Tensor):
                 return of
-            return given[of][None, :, None, None] if of.ndim == 3 else given[of]
-        x = _wrapped(x, acc)
+            found = given[of].astype(np.int64)
+            return found[None, :, None, None] if of.ndim == 3 else found
+        x = _wrapped(x.astype(np.int64), acc)
         if self.bias is not None:
             x = _wrapped(x + value(self.bias), acc)
         if self.scale is not None:

@@ -9,14 +9,13 @@ import numpy.typing as npt
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
-from vtakit.compiler.nn.vta.packing import pack_vector
+from vtakit.compiler.nn.vta.packing import Ints, pack_vector
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.codec import encode_requant
 from vtakit.hw.isa.errors import EncodingError
 from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
 
-Ints = npt.NDArray[np.int64]
 Numbers = int | npt.ArrayLike
 CHANNEL = ("bias", "multiplier", "shift", "zero_point")  # numbers that each channel has of its own
 MOST_BITS = 16  # of a multiplier: those of its field in REQUANT's parameters
@@ -124,7 +123,7 @@ class Requantise:
         """What it makes of accumulators [images, channels, …]: the definition."""
         bias, multiplier, shift, zero_point = (
             self._numbers(name).reshape(-1, *[1] * (x.ndim - 2)) for name in CHANNEL)
-        scaled = ((x + bias) * multiplier + _half(shift) >> shift) + zero_point
+        scaled = ((x.astype(np.int64) + bias) * multiplier + _half(shift) >> shift) + zero_point
         found: Ints = np.clip(scaled, *self.clip)
         return found
 
