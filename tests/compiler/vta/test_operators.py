@@ -141,7 +141,7 @@ def test_a_ratio_that_no_loop_can_be_takes_micro_ops_not_instructions():
     target = vta()
     data, weights = of_data(target, (1, 4, 17, 17)), of_weights(target, ())
     program = made(Resize2d(target=target, data=data, weights=weights, rows=61, columns=59))
-    assert len(of(program, "gemm")) < 40
+    assert len(of(program, "gemm")) < 100  # of 14,396 elements
     assert len(program.insns) * 16 + len(program.uops) * 4 < 61 * 59 * 5
 
 
