@@ -10,7 +10,7 @@ from vtakit.compiler.codegen.vta.alu import Pass
 from vtakit.compiler.codegen.vta.copies import Dim, Move, in_elements, moves
 from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Env, Form, Guard, evaluate
-from vtakit.compiler.codegen.vta.kernels import Kernel, Loop, Place, kernels, places
+from vtakit.compiler.codegen.vta.kernels import Kernel, Loop, Place, kernels, most_uops, places
 from vtakit.compiler.codegen.vta.sites import Site
 from vtakit.compiler.codegen.vta.stream import Access, Elements, Step
 from vtakit.compiler.codegen.vta.tree import Nest
@@ -44,6 +44,8 @@ class Output:
         self.cfg, self.tracked = cfg, tracked
         self.steps: list[Step] = []
         self.part = 0
+        self._nest: Nest | None = None  # of which the last product is a piece
+        self._last: Step | None = None
 
     def move(self, kind: MemType, symbol: str, move: Move, params: int | None = None) -> None:
         """Append a LOAD or STORE, or with the element of its parameters a REQUANT."""
@@ -65,10 +67,20 @@ class Output:
                 fields[name] = value
         self.steps.append(Step(opcode, fields, memory.stage, tuple(accesses), symbol if move.y_size else "", part=self.part))
 
-    def run(self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], **fields: int) -> None:
-        """Append a GEMM or ALU instruction."""
+    def run(
+        self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], nest: Nest | None = None, /, **fields: int
+    ) -> None:
+        """Append a GEMM or ALU instruction, or add its micro-ops to the last one if both are of one scattered nest."""
         words = kernel.words(self.cfg, base)
-        self.steps.append(Step(op, kernel.fields(op) | fields, Stage.COMPUTE, tuple(accesses), uops=words, part=self.part))
+        step = Step(op, kernel.fields(op) | fields, Stage.COMPUTE, tuple(accesses), uops=words, part=self.part)
+        last = self.steps[-1] if nest is not None and nest is self._nest else None
+        if last is self._last and last is not None and last.fields == step.fields and (
+                len(last.uops) + len(words) <= most_uops(self.cfg)):
+            last.uops += words
+            last.accesses = tuple([a.joined(b) for a, b in zip(last.accesses, accesses, strict=True)])
+            return
+        self.steps.append(step)
+        self._nest, self._last = nest, step
 
 
 def turns(nest: Nest, env: Env) -> list[range] | None:
@@ -191,8 +203,9 @@ class Product:
             Access(name, reach(first[at], tuple((loop.extent, loop.steps[at]) for loop in loops)), write=name == "acc")
             for at, name in enumerate(("acc", "inp", "wgt")[: len(operands)])
         ]
+        part, fields = self.nest if self.nest.scattered else None, {} if self.src else {"reset": 1}
         for kernel in kernels(out.cfg, Opcode.GEMM, loops):
-            out.run(Opcode.GEMM, kernel, first, accesses, **({} if self.src else {"reset": 1}))
+            out.run(Opcode.GEMM, kernel, first, accesses, part, **fields)
 
 
 @dataclass(frozen=True, slots=True)

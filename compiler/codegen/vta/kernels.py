@@ -61,6 +61,11 @@ def _words(cfg: VTAConfig, uops: tuple[Place, ...], base: Place) -> tuple[int, .
 ONCE = Loop(1, (0, 0, 0))
 
 
+def most_uops(cfg: VTAConfig) -> int:
+    """Micro-ops of a kernel."""
+    return max(1, cfg.uop_depth // LARGEST_SHARE)
+
+
 @lru_cache(maxsize=4096)
 def kernels(cfg: VTAConfig, op: Opcode, loops: tuple[Loop, ...]) -> tuple[Kernel, ...]:
     """The instructions of a nest whose iterations may run in any order, as few micro-ops as its loops allow.
@@ -77,7 +82,7 @@ def kernels(cfg: VTAConfig, op: Opcode, loops: tuple[Loop, ...]) -> tuple[Kernel
         rest.remove(loop)
     hardware.sort(key=lambda loop: loops.index(loop) if loop in loops else 0)
     outer, inner = (*[ONCE] * (2 - len(hardware)), *hardware)
-    most = max(1, cfg.uop_depth // LARGEST_SHARE)
+    most = most_uops(cfg)
     around: list[Loop] = []
     while prod(loop.extent for loop in rest) > most:
         longest = max(rest, key=lambda loop: loop.extent)

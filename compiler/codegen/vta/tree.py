@@ -21,11 +21,13 @@ class Nest:
     loops  : variable and extent, outermost first
     guards : what must hold for the statement to run
     leaf   : a Store or a call
+    scattered : whether loops stand outside because an index is no sum of them, so that each turn is a small part of it
     """
 
     loops: tuple[tuple[Var, Expr], ...]
     guards: tuple[Guard, ...]
     leaf: st.Store | st.Evaluate
+    scattered: bool = False
 
     @property
     def vars(self) -> tuple[Var, ...]:
@@ -163,7 +165,8 @@ class _Reader:
         try:
             outside = _outside(leaf, tests, loops) | {var for var, _ in unrolled}
             count = max((inner.index(var) + 1 for var in outside), default=0)
-            nest: Node = Nest(tuple(loops[count:]), tuple(g for test in tests for g in guards(test, inner[count:])), leaf)
+            within = tuple(g for test in tests for g in guards(test, inner[count:]))
+            nest: Node = Nest(tuple(loops[count:]), within, leaf, count > len(unrolled))
         except UnfitError as error:
             raise VtaError(str(error), self.function, s) from None
         for var, extent in reversed(loops[:count]):
