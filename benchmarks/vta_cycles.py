@@ -1,7 +1,9 @@
 """Exact cycles of the RTL on operators that the compiler has scheduled, and their share of the peak.
 
 The default configuration with one 64-bit AXI4 port; the reference system has 40 cycles of read latency, the ideal one none.
-"one copy" is the reference system with one copy of every buffer, so that nothing is loaded or stored while it is in use.
+"one copy" is the reference system with one copy of every buffer, so that nothing is loaded or stored while it is in use; "by the
+ALU" is it without REQUANT and without products that overwrite. A second table has the size of each program, and how long it took
+to make on this machine.
 
     python benchmarks/vta_cycles.py [--only TEXT]     print the table
     python benchmarks/vta_cycles.py --write           write it into docs/vta.md, and the cycles into tests/data/vta_cycles.json
@@ -10,6 +12,7 @@ The default configuration with one 64-bit AXI4 port; the reference system has 40
 import argparse
 import json
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +26,10 @@ from vtakit.compiler.codegen.vta.target import Target, vta
 from vtakit.compiler.lower import lower
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.epilogue import Epilogue
+from vtakit.compiler.nn.vta.requantise import Requantise
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
-from vtakit.hw.isa.config import DEFAULT
+from vtakit.hw.isa.config import DEFAULT, INSN_BYTES, UOP_BYTES
+from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.program import BufferKind, Program
 from vtakit.sim.api import run
 
@@ -38,8 +43,11 @@ RESNET18 = (
     (28, 128, 256, 3, 2, 1, 1), (28, 128, 256, 1, 2, 0, 1), (14, 256, 256, 3, 1, 1, 3), (14, 256, 512, 3, 2, 1, 1),
     (14, 256, 512, 1, 2, 0, 1), (7, 512, 512, 3, 1, 1, 3),
 )
-# Systems: copies of a buffer, options of device "rtl".
-SYSTEMS: dict[str, tuple[int, dict[str, Any]]] = {"reference": (2, {}), "ideal": (2, {"latency": 0}), "one copy": (1, {})}
+# Systems: options of the target, options of device "rtl".
+SYSTEMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "reference": ({}, {}), "ideal": ({}, {"latency": 0}), "one copy": ({"copies": 1}, {}),
+    "by the ALU": ({"without": Feature.REQUANT | Feature.OVERWRITE}, {}),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,23 +67,32 @@ class Case:
         return compile_for(lower(schedule, [*layer.inputs, layer.result]), target)
 
 
-def convolution(target: Target, size: int, ins: int, outs: int, kernel: int, stride: int, pad: int) -> Conv2d:
-    """A layer with bias, requantisation and clip."""
+def requantised(target: Target, outs: int, products: int) -> Requantise:
+    """Bias, scale, zero point and clip for each channel, for sums of so many products."""
+    rng = np.random.default_rng(outs)
+    return Requantise.by_scale(target=target, scale=rng.uniform(1, 2, outs) / 2**14, bias=rng.integers(-9999, 9999, outs),
+                               zero_point=-3, low=-3, largest=products << 14)
+
+
+def convolution(target: Target, size: int, ins: int, outs: int, kernel: int, stride: int, pad: int, skip: bool = False) -> Conv2d:
+    """A layer with bias, requantisation and clip, and maybe a residual with a scale of its own."""
+    out = (size + 2 * pad - kernel) // stride + 1
+    added = te.placeholder((1, outs // 16, out, out, 1, 16), "int8", name="skip") if skip else None
     return Conv2d(
         target=target, stride=(stride, stride), pad=(pad,) * 4,
         data=te.placeholder((1, ins // 16, size, size, 1, 16), "int8", name="data"),
         weights=te.placeholder((outs // 16, ins // 16, kernel, kernel, 16, 16), "int8", name="weights"),
-        epilogue=Epilogue(bias=te.placeholder((outs // 16, 1, 16), "int32", name="bias"), shift=9, low=-128, high=127),
+        epilogue=Epilogue(requantise=requantised(target, outs, ins * kernel**2), add=added, add_scale=300 if skip else None),
     )
 
 
-def transposed(target: Target, size: int, ins: int, outs: int) -> TransposedConv2d:
-    """A layer of DCGAN: kernel 4, stride 2, pad 1; shifted and clipped."""
+def transposed(target: Target, size: int, ins: int, outs: int, images: int = 1) -> TransposedConv2d:
+    """A layer of DCGAN: kernel 4, stride 2, pad 1; with bias, requantisation and clip."""
     return TransposedConv2d(
         target=target, rows=2 * size, columns=2 * size, pad=(1, 1),
-        data=te.placeholder((1, ins // 16, size, size, 1, 16), "int8", name="data"),
+        data=te.placeholder((images, ins // 16, size, size, 1, 16), "int8", name="data"),
         weights=te.placeholder((outs // 16, ins // 16, 2, 2, 2, 2, 16, 16), "int8", name="weights"),
-        epilogue=Epilogue(shift=9, low=0, high=127),
+        epilogue=Epilogue(requantise=requantised(target, outs, 4 * ins)),
     )
 
 
@@ -86,16 +103,17 @@ def depthwise(target: Target, size: int, channels: int, stride: int) -> Conv2d:
         target=target, stride=(stride, stride), pad=(1,) * 4, groups=blocks,
         data=te.placeholder((1, blocks, size, size, 1, 16), "int8", name="data"),
         weights=te.placeholder((blocks, 1, 3, 3, 16, 16), "int8", name="weights"),
-        epilogue=Epilogue(bias=te.placeholder((blocks, 1, 16), "int32", name="bias"), shift=9, low=0, high=127),
+        epilogue=Epilogue(requantise=requantised(target, channels, 9)),
     )
 
 
 def product(target: Target, size: int) -> Conv2d:
-    """A square matrix product whose low bits are stored."""
+    """A square matrix product with bias, requantisation and clip."""
     blocks = size // 16
     return Conv2d(
         target=target, data=te.placeholder((size, blocks, 1, 1, 1, 16), "int8", name="data"),
-        weights=te.placeholder((blocks, blocks, 1, 1, 16, 16), "int8", name="weights"), epilogue=Epilogue(shift=16),
+        weights=te.placeholder((blocks, blocks, 1, 1, 16, 16), "int8", name="weights"),
+        epilogue=Epilogue(requantise=requantised(target, size, size)),
     )
 
 
@@ -108,26 +126,31 @@ def cases() -> Iterator[Case]:
             macs=out * out * ins * outs * kernel**2,
             layer=lambda t, shape=(size, ins, outs, kernel, stride, pad): convolution(t, *shape),
         )
-    for size, ins, outs in ((4, 1024, 512), (8, 512, 256), (16, 256, 128)):
-        yield Case(name=f"transposed convolution {size}x{size}, {ins}->{outs}, 4x4, stride 2", macs=16 * size * size * ins * outs,
-                   layer=lambda t, shape=(size, ins, outs): transposed(t, *shape))
+    yield Case(name="convolution 56x56, 64->64, 3x3, stride 1, residual", macs=56**2 * 64**2 * 9,
+               layer=lambda t: convolution(t, 56, 64, 64, 3, 1, 1, skip=True))
+    for size, ins, outs, images in ((4, 1024, 512, 1), (4, 1024, 512, 4), (8, 512, 256, 1), (16, 256, 128, 1)):
+        yield Case(name=f"transposed convolution {size}x{size}, {ins}->{outs}, 4x4, stride 2{', four images' * (images == 4)}",
+                   macs=images * 16 * size * size * ins * outs,
+                   layer=lambda t, shape=(size, ins, outs, images): transposed(t, *shape))
     for size, channels, stride in ((56, 128, 1), (56, 128, 2), (14, 512, 1)):
         out = size // stride
         yield Case(name=f"depthwise convolution {size}x{size}, {channels}, 3x3, stride {stride}", macs=out * out * channels * 9,
                    layer=lambda t, shape=(size, channels, stride): depthwise(t, *shape))
-    yield Case(name="matrix product 512x512x512, shifted", macs=512**3, layer=lambda t: product(t, 512))
+    yield Case(name="matrix product 512x512x512", macs=512**3, layer=lambda t: product(t, 512))
 
 
-def measure(case: Case, systems: dict[str, tuple[int, dict[str, Any]]] = SYSTEMS) -> dict[str, int]:
-    """Cycles by system; each run leaves what the functional simulator leaves."""
+def measure(case: Case, systems: dict[str, tuple[dict[str, Any], dict[str, Any]]] = SYSTEMS) -> dict[str, int]:
+    """Cycles by system, and the bytes of the program; each run leaves what the functional simulator leaves."""
     found = {}
-    for name, (copies, options) in systems.items():
-        program = case.program(vta(copies=copies))
+    for name, (device, options) in systems.items():
+        program = case.program(vta(**device))
         rng = np.random.default_rng(0)
         given = {b.name: rng.bytes(b.size_bytes) for b in program.buffers if b.kind is BufferKind.INPUT}
         want, got = run(program, given), run(program, given, device="rtl", **options)
         assert want.buffers == got.buffers, f"{case.name}: the hardware leaves other bytes than the functional simulator"
         found[name] = got.counters["cycles"]
+        if not device:
+            found["program bytes"] = len(program.insns) * INSN_BYTES + len(program.uops) * UOP_BYTES
     return found
 
 
@@ -150,6 +173,16 @@ def table(found: list[tuple[Case, dict[str, int]]]) -> str:
     return "\n".join([f"| {' | '.join(head)} |", f"|---|{'---:|' * (len(head) - 1)}", *rows]) + "\n"
 
 
+def programs(found: list[tuple[Case, dict[str, int]]]) -> str:
+    """A table of the programs: their sizes, and the processor seconds of making each, from tensor expressions to instructions."""
+    rows = []
+    for case, kept in found:
+        start = time.process_time()
+        case.program(vta())
+        rows.append(f"| {case.name} | {kept['program bytes']:,} | {time.process_time() - start:.2f} |")
+    return "\n".join(["| operator | program, bytes | made in, s |", "|---|---:|---:|", *rows]) + "\n"
+
+
 def main() -> None:
     """Parse the arguments, measure, print or write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -163,7 +196,7 @@ def main() -> None:
         if args.only in case.name:
             print(case.name, file=sys.stderr)
             found.append((case, measure(case)))
-    text = table(found)
+    text = f"{table(found)}\n{programs(found)}"
     if not args.write:
         sys.stdout.write(text)
         return

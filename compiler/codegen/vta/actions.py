@@ -10,12 +10,12 @@ from vtakit.compiler.codegen.vta.alu import Pass
 from vtakit.compiler.codegen.vta.copies import Dim, Move, in_elements, moves
 from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Env, Form, Guard, evaluate
-from vtakit.compiler.codegen.vta.kernels import Kernel, Loop, Place, kernels
+from vtakit.compiler.codegen.vta.kernels import Kernel, Loop, Place, kernels, most_uops, places
 from vtakit.compiler.codegen.vta.sites import Site
 from vtakit.compiler.codegen.vta.stream import Access, Elements, Step
 from vtakit.compiler.codegen.vta.tree import Nest
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import MEMORIES, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import MEMORIES, REQUANT_WORDS, MemType, Opcode, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,35 +37,51 @@ class Output:
     """Where instructions go, with what is known of the configuration and of DRAM.
 
     tracked : buffers in DRAM whose accesses are to be ordered, with the bytes of the unit in which they are counted
-    part    : number of the part of the program that is being emitted
+    program_part : number of the part of the program (`parts`) that is being emitted
     """
 
     def __init__(self, cfg: VTAConfig, tracked: Mapping[str, int]) -> None:
         self.cfg, self.tracked = cfg, tracked
         self.steps: list[Step] = []
-        self.part = 0
+        self.program_part = 0
+        self._part: Nest | None = None  # of which the last product is a part
+        self._last: Step | None = None
 
-    def move(self, kind: MemType, symbol: str, move: Move) -> None:
-        """Append a LOAD or STORE."""
+    def move(self, kind: MemType, symbol: str, move: Move, params: int | None = None) -> None:
+        """Append a LOAD or STORE, or with the element of its parameters a REQUANT."""
         memory = MEMORIES[kind]
-        opcode = memory.opcodes[0]
-        store = opcode is Opcode.STORE
+        opcode = memory.opcodes[0] if params is None else Opcode.REQUANT
+        store = memory.stage is Stage.STORE
         accesses = [Access(memory.scratchpad, slice(move.sram_base, move.sram_base + move.elements), not store)]
         if symbol in self.tracked and move.y_size:
             units = memory.bytes_in(self.cfg) // self.tracked[symbol]
             last = move.dram_base + (move.y_size - 1) * move.x_stride + move.x_size
             accesses.append(Access(symbol, slice(move.dram_base * units, last * units), store))
         fields = {"memory_type": int(kind)}
+        if params is not None:
+            fields["params"] = params
+            accesses.append(Access(memory.scratchpad, slice(params, params + REQUANT_WORDS), write=False))
         for name in Move.__slots__:
             value = getattr(move, name)
             if value:
                 fields[name] = value
-        self.steps.append(Step(opcode, fields, memory.stage, tuple(accesses), symbol if move.y_size else "", part=self.part))
+        name = symbol if move.y_size else ""
+        self.steps.append(Step(opcode, fields, memory.stage, tuple(accesses), name, part=self.program_part))
 
-    def run(self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], **fields: int) -> None:
-        """Append a GEMM or ALU instruction."""
+    def run(
+        self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], part: Nest | None = None, /, **fields: int
+    ) -> None:
+        """Append a GEMM or ALU instruction, or add its micro-ops to the last one if both are parts of one scattered nest."""
         words = kernel.words(self.cfg, base)
-        self.steps.append(Step(op, kernel.fields(op) | fields, Stage.COMPUTE, tuple(accesses), uops=words, part=self.part))
+        step = Step(op, kernel.fields(op) | fields, Stage.COMPUTE, tuple(accesses), uops=words, part=self.program_part)
+        last = self.steps[-1] if part is not None and part is self._part else None
+        if last is self._last and last is not None and last.fields == step.fields and (
+                len(last.uops) + len(words) <= most_uops(self.cfg)):
+            last.uops += words
+            last.accesses = tuple([a.joined(b) for a, b in zip(last.accesses, accesses, strict=True)])
+            return
+        self.steps.append(step)
+        self._part, self._last = part, step
 
 
 def turns(nest: Nest, env: Env) -> list[range] | None:
@@ -117,6 +133,47 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
+class Requantised:
+    """REQUANT instructions, one or more for each place of parameters; each iteration of the nest is a memory element.
+
+    lanes  : values of a memory element
+    params : where a value's first word is
+    """
+
+    nest: Nest
+    kind: MemType
+    lanes: int
+    sram: Operand
+    dram: Operand
+    params: Operand
+
+    def emit(self, env: Env, out: Output) -> None:
+        """Append its instructions."""
+        ranges = turns(self.nest, env)
+        if ranges is None:
+            return
+        sram, dram, params = [operand.at(env, ranges, self.lanes) for operand in (self.sram, self.dram, self.params)]
+        around: list[Loop] = []
+        box: list[Loop] = []
+        for at, values in enumerate(ranges):
+            steps = [operand.form.steps[at] for operand in (self.sram, self.dram, self.params)]
+            if any(step % self.lanes for step in steps):
+                raise UnfitError(f"its steps are no multiples of an element of {self.lanes} values")
+            each = Loop(len(values), _three([step // self.lanes for step in steps]))
+            (around if steps[2] else box).append(each)
+        dims = [Dim(extent=each.extent, sram=each.steps[0], dram=each.steps[1]) for each in box]
+        for first in places(around):
+            for move in moves(dims, sram + first[0], dram + first[1]):
+                out.move(self.kind, self.symbol, move, params + first[2])
+
+    @property
+    def symbol(self) -> str:
+        """The buffer in DRAM."""
+        assert isinstance(self.dram.memory, str)
+        return self.dram.memory
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
     """GEMM instructions: ``dst += src x transpose(wgt)``, or ``dst = 0`` without operands."""
 
@@ -147,8 +204,9 @@ class Product:
             Access(name, reach(first[at], tuple((loop.extent, loop.steps[at]) for loop in loops)), write=name == "acc")
             for at, name in enumerate(("acc", "inp", "wgt")[: len(operands)])
         ]
+        part, fields = self.nest if self.nest.scattered else None, {} if self.src else {"reset": 1}
         for kernel in kernels(out.cfg, Opcode.GEMM, loops):
-            out.run(Opcode.GEMM, kernel, first, accesses, **({} if self.src else {"reset": 1}))
+            out.run(Opcode.GEMM, kernel, first, accesses, part, **fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +248,7 @@ class Passes:
                     out.run(op, kernel, base, accesses, alu_opcode=int(one.op), **imm)
 
 
-Action = Transfer | Product | Passes
+Action = Transfer | Requantised | Product | Passes
 
 
 def _three(values: list[int]) -> Place:

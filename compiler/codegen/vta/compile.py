@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 from math import gcd
 
-from vtakit.compiler.codegen.vta.actions import Action, Output, Transfer
-from vtakit.compiler.codegen.vta.clear import clear_early
+from vtakit.compiler.codegen.vta.actions import Action, Output, Requantised, Transfer
+from vtakit.compiler.codegen.vta.early import clear_early, load_early
 from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
 from vtakit.compiler.codegen.vta.forms import evaluate
+from vtakit.compiler.codegen.vta.overwrite import overwrite
 from vtakit.compiler.codegen.vta.parts import Parts
 from vtakit.compiler.codegen.vta.residency import load_kernels
 from vtakit.compiler.codegen.vta.select import Selector
@@ -26,7 +27,7 @@ from vtakit.compiler.passes.simplify import simplify
 from vtakit.compiler.passes.virtual_threads import virtual_threads
 from vtakit.hw.isa.codec import encode
 from vtakit.hw.isa.errors import EncodingError
-from vtakit.hw.isa.insns import FORMATS, MEMORIES, Opcode, Stage
+from vtakit.hw.isa.insns import FORMATS, MEMORIES, Feature, Opcode, Stage
 from vtakit.hw.isa.program import Buffer as ProgramBuffer
 from vtakit.hw.isa.program import BufferKind, Program, Relocation
 
@@ -76,7 +77,8 @@ class _Maker:
         tracked, units = self._tracked()
         out = Output(self.cfg, tracked)
         self._run(self.root, out)
-        steps, uops = load_kernels(with_tokens(clear_early(out.steps), sizes | units), self.cfg.uop_depth)
+        made = overwrite(out.steps, self.cfg) if self.target.has(Feature.OVERWRITE) else out.steps
+        steps, uops = load_kernels(with_tokens(load_early(clear_early(made)), sizes | units), self.cfg.uop_depth)
         steps.append(Step(Opcode.FINISH, {}, Stage.COMPUTE))
         return Program(
             config=self.cfg, insns=tuple([self._word(step) for step in steps]), uops=uops,
@@ -92,7 +94,7 @@ class _Maker:
             raise VtaError(f"{self.function.name!r} needs an instruction that there is not: {error}; tile smaller") from None
 
     def _run(self, node: Node, out: Output) -> None:
-        out.part = self.parts.number(node, out.part)
+        out.program_part = self.parts.number(node, out.program_part)
         match node:
             case Nest():
                 try:
@@ -117,9 +119,9 @@ class _Maker:
                     site.enter()
                 self._run(node.body, out)
 
-    def _transfers(self) -> Iterator[tuple[str, Transfer]]:
+    def _transfers(self) -> Iterator[tuple[str, Transfer | Requantised]]:
         for action in self.actions.values():
-            if isinstance(action, Transfer) and action.symbol:
+            if isinstance(action, Transfer | Requantised) and action.symbol:
                 yield action.symbol, action
 
     def _tracked(self) -> tuple[dict[str, int], dict[str, int]]:
@@ -143,7 +145,7 @@ class _Maker:
             kind = BufferKind.SCRATCH if data in inside else BufferKind.OUTPUT if name in stored else BufferKind.INPUT
             yield ProgramBuffer(name=name, size_bytes=size, kind=kind)
 
-    def _bits(self, action: Transfer) -> int:
+    def _bits(self, action: Transfer | Requantised) -> int:
         """Bits of one value in DRAM of what a transfer moves."""
         return MEMORIES[action.kind].bytes_in(self.cfg) * 8 // action.lanes
 

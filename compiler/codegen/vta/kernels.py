@@ -58,21 +58,28 @@ class Kernel:
 ONCE = Loop(1, (0, 0, 0))
 
 
+def most_uops(cfg: VTAConfig) -> int:
+    """Micro-ops of a kernel."""
+    return max(1, cfg.uop_depth // LARGEST_SHARE)
+
+
 @lru_cache(maxsize=4096)
 def kernels(cfg: VTAConfig, op: Opcode, loops: tuple[Loop, ...]) -> tuple[Kernel, ...]:
     """The instructions of a nest whose iterations may run in any order, as few micro-ops as its loops allow.
 
-    The two longest loops that the instruction's fields hold become hardware loops; the others become micro-ops as long as
-    a share of the scratchpad holds them, and the longest of what remains is a loop around.
+    The two longest loops that the instruction's fields hold become hardware loops, of equal ones those that go to other
+    accumulators; the others become micro-ops as long as a share of the scratchpad holds them, and the longest of what remains is
+    a loop around.
     """
     rest = _merged(cfg, op, [loop for loop in loops if loop.extent != 1])
     hardware: list[Loop] = []
-    for loop in sorted((loop for loop in rest if _fits(cfg, op, loop)), key=lambda loop: -loop.extent)[:2]:
+    longest_first = sorted((loop for loop in rest if _fits(cfg, op, loop)), key=lambda loop: (-loop.extent, not loop.steps[0]))
+    for loop in longest_first[:2]:
         hardware.append(loop)
         rest.remove(loop)
     hardware.sort(key=lambda loop: loops.index(loop) if loop in loops else 0)
     outer, inner = (*[ONCE] * (2 - len(hardware)), *hardware)
-    most = max(1, cfg.uop_depth // LARGEST_SHARE)
+    most = most_uops(cfg)
     around: list[Loop] = []
     while prod(loop.extent for loop in rest) > most:
         longest = max(rest, key=lambda loop: loop.extent)
@@ -82,8 +89,8 @@ def kernels(cfg: VTAConfig, op: Opcode, loops: tuple[Loop, ...]) -> tuple[Kernel
         around.append(Loop(longest.extent // size, _times(longest.steps, size)))
         if size > 1:
             rest.append(Loop(size, longest.steps))
-    uops = [*_places(rest)]
-    return tuple([Kernel(tuple([_plus(first, at) for at in uops]), outer, inner) for first in _places(around)])
+    uops = [*places(rest)]
+    return tuple([Kernel(tuple([_plus(first, at) for at in uops]), outer, inner) for first in places(around)])
 
 
 def _merged(cfg: VTAConfig, op: Opcode, loops: list[Loop]) -> list[Loop]:
@@ -114,7 +121,7 @@ def _limits(cfg: VTAConfig, op: Opcode) -> dict[str, Placed]:
     return {p.field.name: p for p in FORMATS[op].place(cfg)}
 
 
-def _places(loops: Sequence[Loop]) -> Iterator[Place]:
+def places(loops: Sequence[Loop]) -> Iterator[Place]:
     """What every combination of the loops' iterations adds to each operand."""
     for indices in product(*[range(loop.extent) for loop in loops]):
         at = (0, 0, 0)

@@ -1,13 +1,14 @@
 """Which instructions a nest becomes, from the memories that its statement touches and what it computes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from vtakit.compiler.codegen.vta.actions import Action, Operand, Passes, Product, Transfer
+from vtakit.compiler.codegen.vta.actions import Action, Operand, Passes, Product, Requantised, Transfer
 from vtakit.compiler.codegen.vta.alu import passes
 from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Guard, form, guards
 from vtakit.compiler.codegen.vta.sites import Site
-from vtakit.compiler.codegen.vta.target import GEMM, RESET, Target
+from vtakit.compiler.codegen.vta.target import GEMM, REQUANT, RESET, Target
 from vtakit.compiler.codegen.vta.tree import Nest
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
@@ -16,7 +17,7 @@ from vtakit.compiler.ir.calls import is_address
 from vtakit.compiler.ir.expr import Call, Expr, Load, Var
 from vtakit.compiler.ir.values import value_of
 from vtakit.compiler.passes.affine import linear
-from vtakit.hw.isa.insns import MemType
+from vtakit.hw.isa.insns import REQUANT_WORDS, AluOp, Feature, MemType
 
 _LOADED = {"inp": MemType.INP, "wgt": MemType.WGT, "acc": MemType.ACC}
 
@@ -77,7 +78,7 @@ class Selector:
         kind = _LOADED[scope]
         if narrow:
             self._typed(value.buffer, "out")
-            if scope != "acc" or not self.target.config.has_acc8:
+            if scope != "acc" or not self.target.has(Feature.ACC_8BIT):
                 raise UnfitError(f"a LOAD to {scope} of this configuration does not widen values of {value.buffer.dtype}")
             kind = MemType.ACC_8BIT
         else:
@@ -120,6 +121,8 @@ class Selector:
         row = tuple(passes(value, is_own))
         loads: list[Operand | None] = []
         for one in row:
+            if one.op is AluOp.MUL and not self.target.has(Feature.ALU_MUL):
+                raise UnfitError("this device's ALU does not multiply: scale by shifts")
             if one.load is not None:
                 if self._scope(one.load.buffer) != "acc":
                     raise UnfitError(f"{one.load} is in {self._scope(one.load.buffer)}, and the ALU works on accumulators: "
@@ -132,12 +135,28 @@ class Selector:
 
     def _call(self, nest: Nest, call: Expr) -> Action:
         """What a tensor intrinsic's code stands for."""
-        if not isinstance(call, Call) or call.name not in (GEMM, RESET):
-            raise UnfitError(f"{call} is no operation of the accelerator, whose calls are {GEMM} and {RESET}")
+        if not isinstance(call, Call) or call.name not in (GEMM, RESET, REQUANT):
+            raise UnfitError(f"{call} is no operation of the accelerator, whose calls are {GEMM}, {RESET} and {REQUANT}")
         operands = []
         for arg in call.args:
             assert is_address(arg)
             load = arg.children()[0]
             assert isinstance(load, Load)
             operands.append(self.operand(nest, load.buffer, load.indices[0]))
+        if call.name == REQUANT:
+            return self._requantised(nest, *operands)
         return Product(nest, tuple([self.target.lanes(scope) for scope in ("acc", "inp", "wgt")]), *operands)
+
+    def _requantised(self, nest: Nest, dram: Operand, sram: Operand, *words: Operand) -> Requantised:
+        """The REQUANT of accumulators on their way to DRAM; its parameters must be three elements one after another."""
+        if not self.target.has(Feature.REQUANT):
+            raise UnfitError("this device has no REQUANT: compute what is stored in stages of scope acc")
+        lanes = self.target.lanes("acc")
+        follows = [replace(words[0], form=replace(words[0].form, constant=words[0].form.constant + at * lanes))
+                   for at in range(REQUANT_WORDS)]
+        if list(words) != follows:
+            raise UnfitError("the words of its parameters are not three elements one after another: keep them in one tensor of "
+                             "shape […, 3, batch, block] and read that with cache_read into acc")
+        if not isinstance(dram.memory, str):
+            raise UnfitError("what it makes is stored to DRAM: leave that stage without a scope")
+        return Requantised(nest, MemType.OUT, lanes, sram, dram, words[0])

@@ -25,6 +25,14 @@ class Access:
         (a, b), (c, d) = _ends(self.elements), _ends(other.elements)
         return a < d and c < b
 
+    def joined(self, other: "Access") -> "Access":
+        """An access of the elements of both."""
+        return Access(self.memory, np.union1d(_all(self.elements), _all(other.elements)), self.write)
+
+
+def _all(elements: Elements) -> npt.NDArray[np.int64]:
+    return np.arange(elements.start, elements.stop) if isinstance(elements, slice) else elements
+
 
 def _ends(elements: Elements) -> tuple[int, int]:
     """The first element, and the one after the last."""

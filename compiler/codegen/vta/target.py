@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.requant import requantised
 from vtakit.compiler.intrin.tensor_intrin import TensorIntrin, decl_tensor_intrin, hardware_intrin
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
@@ -18,11 +19,13 @@ from vtakit.compiler.te.compose import decl_buffer
 from vtakit.compiler.te.language import compute, placeholder, reduce_axis
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.config import DEFAULT, VTAConfig, load_config
-from vtakit.hw.isa.insns import AluOp
+from vtakit.hw.isa.insns import REQUANT_WORDS, AluOp, Feature
+from vtakit.hw.isa.regs import device_features
 
 _NODES = {AluOp.MIN: ir.Min, AluOp.MAX: ir.Max, AluOp.ADD: ir.Add, AluOp.SHR: ir.ShiftRight, AluOp.MUL: ir.Mul}
 SCOPES = ("inp", "wgt", "acc")
-GEMM, RESET = "vta.gemm", "vta.reset"
+GEMM, RESET, REQUANT = "vta.gemm", "vta.reset", "vta.requant"
+NOTHING = Feature(0)
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,20 @@ class Target:
 
     config : its shape
     copies : how many copies of a buffer in a scratchpad there are at most, so that one is filled while others are used
+    without : what the device lacks of the abilities that its configuration can have
     """
 
     config: VTAConfig = DEFAULT
     copies: int = 2
+    without: Feature = NOTHING
 
     def __post_init__(self) -> None:
         if self.copies < 1:
             raise VtaError(f"copies is {self.copies} and must be at least 1")
+
+    def has(self, feature: Feature) -> bool:
+        """Whether programs may use an ability beyond the smallest device."""
+        return feature in device_features(self.config) & ~self.without
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -75,6 +84,23 @@ class Target:
             reset = hardware_intrin(RESET, outs[0].access_ptr("w"))
             return seq(Evaluate(reset), Evaluate(multiply)), reset, multiply
         return decl_tensor_intrin(out.op, code, name=GEMM, binds={t: self._bound(t, t.name) for t in (inp, wgt, out)})
+
+    @cached_property
+    def requant(self) -> TensorIntrin:
+        """``out[batch, block] = requantised(acc[batch, block], words)``, on its way to DRAM; the words of each lane are three
+        accumulator elements, one after another.
+        """
+        shape, acc = self.element("acc"), self.dtype("acc")
+        value = placeholder(shape, acc, name="value")
+        words = [placeholder(shape, acc, name=f"word{at}") for at in range(REQUANT_WORDS)]
+        out = compute(shape, lambda i, j: requantised(
+            self.config, value[i, j], [word[i, j] for word in words]).astype(self.dtype("out")), name="out")
+
+        binds = {tensor: self._bound(tensor, "acc") for tensor in (value, *words)}
+
+        def code(_: list[Buffer], outs: list[Buffer]) -> Any:
+            return hardware_intrin(REQUANT, outs[0].access_ptr("w"), *[buffer.access_ptr("r") for buffer in binds.values()])
+        return decl_tensor_intrin(out.op, code, name=REQUANT, binds=binds | {out: self._bound(out, "global")})
 
     def alu(self, op: AluOp, *, immediate: bool = False) -> TensorIntrin:
         """``acc = op(acc, acc)`` on one element, or with a number in place of the second operand."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
 from vtakit.compiler.codegen.vta.forms import Guard, bent, guards, tangled
+from vtakit.compiler.codegen.vta.leaves import leaves
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
@@ -20,11 +21,13 @@ class Nest:
     loops  : variable and extent, outermost first
     guards : what must hold for the statement to run
     leaf   : a Store or a call
+    scattered : whether loops stand outside because an index is no sum of them, so that each turn is a small part of it
     """
 
     loops: tuple[tuple[Var, Expr], ...]
     guards: tuple[Guard, ...]
     leaf: st.Store | st.Evaluate
+    scattered: bool = False
 
     @property
     def vars(self) -> tuple[Var, ...]:
@@ -148,14 +151,22 @@ class _Reader:
                 leaf = leaf.body
             else:
                 break
-        if not isinstance(leaf, st.Store | st.Evaluate):
-            return None
+        found = leaves(leaf, loops + unrolled)
+        parts = [self._one(s, unrolled, loops, [*tests, *more], single) for more, single in found]
+        return Row(tuple(parts)) if len(parts) > 1 else parts[0] if parts else None
+
+    def _one(
+        self, s: Stmt, unrolled: list[tuple[Var, Expr]], loops: list[tuple[Var, Expr]], tests: list[Expr],
+        leaf: st.Store | st.Evaluate,
+    ) -> Node:
+        """The nest of one statement within the loops of `s`."""
         loops = unrolled + loops
         inner = [var for var, _ in loops]
         try:
             outside = _outside(leaf, tests, loops) | {var for var, _ in unrolled}
             count = max((inner.index(var) + 1 for var in outside), default=0)
-            nest: Node = Nest(tuple(loops[count:]), tuple(g for test in tests for g in guards(test, inner[count:])), leaf)
+            within = tuple(g for test in tests for g in guards(test, inner[count:]))
+            nest: Node = Nest(tuple(loops[count:]), within, leaf, count > len(unrolled))
         except UnfitError as error:
             raise VtaError(str(error), self.function, s) from None
         for var, extent in reversed(loops[:count]):

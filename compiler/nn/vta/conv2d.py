@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.blocking import Cut, Work, choose
-from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, Tail, made, shape_of
+from vtakit.compiler.nn.vta.epilogue import Tail, made, shape_of
+from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_pad, check_pairs, check_weights
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.language import reduce_axis
@@ -18,12 +19,13 @@ from vtakit.compiler.te.tensor import Tensor
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Conv2d:
+class Conv2d(Layer):
     """A convolution in the accelerator's layout, as a tensor expression and a schedule for it.
 
     data    inp type  [images, groups * in blocks, height, width, batch, block]    images in blocks of batch
     weights wgt type  [groups * out blocks, in blocks, kernel rows, kernel columns, block of outputs, block of inputs]
-    result  out type  [images, groups * out blocks, rows, columns, batch, block]
+    result  out type  [images, groups * out blocks, rows, columns, batch, block]; [images, groups, out blocks, …] where there
+                      are several groups, which lies in memory as without them
 
     stride, dilation : (down, across)
     pad              : zeros (above, below, left, right)
@@ -31,29 +33,27 @@ class Conv2d:
     Raises VtaError for shapes that do not fit together.
     """
 
-    target: Target
     data: Tensor
     weights: Tensor
     stride: tuple[int, int] = (1, 1)
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
     dilation: tuple[int, int] = (1, 1)
     groups: int = 1
-    epilogue: Epilogue = PLAIN
     name: str = "conv"
 
     def __post_init__(self) -> None:
         what = f"convolution {self.name!r}"
-        _, channels, height, width, *tile = shape_of(self.data)
-        outs, ins, rows, columns, *block = shape_of(self.weights)
-        if tuple(tile) != self.target.element("inp") or tuple(block) != self.target.element("wgt"):
-            raise VtaError(f"{what}: data and weights end in {tuple(tile)} and {tuple(block)}, but elements of this "
-                           f"configuration are {self.target.element('inp')} and {self.target.element('wgt')}")
+        check_activations(self.target, what, self.data)
+        check_pairs(what, stride=self.stride, dilation=self.dilation)
+        check_pad(what, self.pad)
+        check_weights(self.target, what, self.weights, "out blocks, in blocks, rows, columns")
+        _, channels, height, width, *_ = shape_of(self.data)
+        outs, ins, rows, columns, *_ = shape_of(self.weights)
+        if self.groups < 1:
+            raise VtaError(f"{what}: {self.groups} groups: give at least 1")
         if channels != self.groups * ins or outs % self.groups:
             raise VtaError(f"{what}: {channels} input and {outs} output blocks do not go with {self.groups} groups "
                            f"of {ins} input blocks")
-        if min(*self.stride, *self.dilation) < 1 or min(self.pad) < 0:
-            raise VtaError(f"{what}: stride {self.stride} and dilation {self.dilation} must be at least 1, and pad {self.pad} "
-                           "at least 0")
         if min(self.out_height, self.out_width) < 1:
             raise VtaError(f"{what}: the kernel of {rows} x {columns} taps is larger than the padded image of "
                            f"{height + self.pad[0] + self.pad[1]} x {width + self.pad[2] + self.pad[3]} pixels")
@@ -100,37 +100,34 @@ class Conv2d:
             return if_then_else(all_of(*inside), read, const(0, self.data.dtype)) if inside else read
         return made((images, self.groups, ins, rows, columns, batch, block), value, f"{self.name}_window")
 
+    @property
+    def blocks_first(self) -> bool:
+        """Whether accumulators lie block by block: REQUANT stores those of one block, and images may be as small as a vector."""
+        return self.epilogue.requantise is not None and self.epilogue.requantise.on_store and shape_of(self.data)[0] > 1
+
     @cached_property
     def sums(self) -> Tensor:
-        """The accumulators: [images, groups, out blocks, rows, columns, batch, block]."""
+        """The accumulators: [images, groups, out blocks, rows, columns, batch, block], or with `blocks_first` images third."""
         images, _, _, _, batch, block = shape_of(self.data)
         outs, ins, kernel_rows, kernel_columns = shape_of(self.weights)[:4]
         per_group, acc = outs // self.groups, self.target.dtype("acc")
         c, k = reduce_axis((0, ins), "c"), reduce_axis((0, block), "k")
         dy, dx = reduce_axis((0, kernel_rows), "dy"), reduce_axis((0, kernel_columns), "dx")
         down, across = self.dilation
-        return made(
-            (images, self.groups, per_group, self.out_height, self.out_width, batch, block),
-            lambda n, g, o, y, x, b, j: reduce.sum(
-                self.window[n, g, c, y * self._row_step + dy * down, x * self.stride[1] + dx * across, b, k].astype(acc)
-                * self.weights[g * per_group + o, c, dy, dx, j, k].astype(acc), axis=[c, dy, dx, k],
-            ), f"{self.name}_sums",
-        )
 
-    @cached_property
-    def tail(self) -> Tail:
-        """The stages after the sums."""
-        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums)
+        def value(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Any:
+            if self.blocks_first:
+                n, o = o, n
+            read = self.window[n, g, c, y * self._row_step + dy * down, x * self.stride[1] + dx * across, b, k]
+            weight = self.weights[g * per_group + o, c, dy, dx, j, k]
+            return reduce.sum(read.astype(acc) * weight.astype(acc), axis=[c, dy, dx, k])
+        first, third = (per_group, images) if self.blocks_first else (images, per_group)
+        return made((first, self.groups, third, self.out_height, self.out_width, batch, block), value, f"{self.name}_sums")
 
     @property
-    def result(self) -> Tensor:
-        """What is stored; [images, groups, out blocks, …] where there are groups, which lies in memory as without them."""
-        return self.tail.result
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """What it reads."""
-        return self.data, self.weights, *self.epilogue.tensors
+    def operands(self) -> tuple[Tensor, ...]:
+        """What it reads beside what its epilogue reads."""
+        return self.data, self.weights
 
     @property
     def work(self) -> Work:
@@ -140,7 +137,7 @@ class Conv2d:
             images=shape_of(self.data)[0], out_blocks=outs // self.groups, rows=self.out_height, columns=self.out_width,
             in_blocks=ins, kernel_rows=kernel_rows, kernel_columns=kernel_columns, row_step=self._row_step,
             column_step=self.stride[1], row_dilation=self.dilation[0], column_dilation=self.dilation[1],
-            passes=1 + self.epilogue.passes, tensors=len(self.epilogue.elements), vectors=len(self.epilogue.vectors),
+            passes=self.tail.passes, tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements,
             repeats=self.groups,
         )
 

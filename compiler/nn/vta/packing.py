@@ -1,5 +1,6 @@
 """Plain arrays in the accelerator's layouts and back; what does not fill a block is padded with zeros."""
 
+from collections.abc import Sequence
 from math import gcd, lcm
 from typing import Any
 
@@ -75,6 +76,59 @@ def pack_transposed_weights(target: Target, weights: Ints, stride: tuple[int, in
     outs, ins, *_, block, _ = found.shape
     phases = found.reshape(outs, ins, taps[0], down, taps[1], across, block, block)[:, :, ::-1, :, ::-1]
     return np.ascontiguousarray(phases.transpose(0, 1, 3, 5, 2, 4, 6, 7))
+
+
+def identity(target: Target, scale: int = 1) -> Ints:
+    """One element of weights that keeps every channel, times a scale.
+
+    Weights of one bit are 0 or -1, so theirs is that of the values' negatives, which the operators take back.
+
+    Raises VtaError for a scale that is no weight.
+    """
+    return np.eye(target.config.block, dtype=np.int64) * _weight(target, scale)
+
+
+def first_lane(target: Target, scale: int = 1) -> Ints:
+    """One element of weights that repeats the first channel of a block as all of them, times a scale.
+
+    Raises VtaError for a scale that is no weight.
+    """
+    found = np.zeros(target.element("wgt"), np.int64)
+    found[:, 0] = _weight(target, scale)
+    return found
+
+
+def concat_weights(target: Target, channels: Sequence[int]) -> Ints:
+    """What joins tensors of so many channels each.
+
+    One element if all but the last fill whole blocks; else one for each pair of blocks,
+    [out blocks, in blocks, 1, 1, block, block], with ones where a channel goes.
+
+    Raises VtaError for channels that fill no whole blocks where weights have one bit.
+    """
+    block = target.config.block
+    if not any(count % block for count in channels[:-1]):
+        return identity(target)
+    if target.config.wgt_bits == 1:
+        raise VtaError(f"weights of one bit, which are 0 or -1, cannot join tensors of {tuple(channels)} channels: each but the "
+                       f"last must fill whole blocks of {block}")
+    ins = [at * block + lane for at, count in zip(_starts(channels, block), channels, strict=True) for lane in range(count)]
+    dense = np.zeros((len(ins), sum(blocks(count, block) for count in channels) * block, 1, 1), np.int64)
+    dense[np.arange(len(ins)), ins] = 1
+    return _weight_blocks(dense, block)
+
+
+def _starts(channels: Sequence[int], block: int) -> list[int]:
+    return [sum(blocks(count, block) for count in channels[:at]) for at in range(len(channels))]
+
+
+def _weight(target: Target, scale: int) -> int:
+    bits = target.config.wgt_bits
+    if bits == 1 and scale == 1:
+        return -1
+    if not -(1 << bits - 1) <= scale < 1 << bits - 1:
+        raise VtaError(f"a scale of {scale} is no weight of {bits} bits")
+    return scale
 
 
 def _weight_blocks(weights: Ints, block: int) -> Ints:

@@ -1,29 +1,28 @@
 """Pooling, and operators on each value: what needs no product, computed by the ALU."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from math import prod
 
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, maximum
 from vtakit.compiler.ir.values import TRUE, const
-from vtakit.compiler.nn.vta.blocking import even_sizes
-from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, Tail, made, shape_of, widened
+from vtakit.compiler.nn.vta.epilogue import made, shape_of, widened
+from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_pad, check_pairs
+from vtakit.compiler.nn.vta.lifted import Lifted
+from vtakit.compiler.nn.vta.moved import padded_window
+from vtakit.compiler.nn.vta.tiles import Sizes, largest, tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.reduce import Reducer, comm_reducer
 from vtakit.compiler.te.tensor import Tensor
-
-Sizes = tuple[int, int, int, int]  # images, blocks, rows, columns of a tile
+from vtakit.hw.isa.insns import Feature
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Pool2d:
+class Pool2d(Layer):
     """The greatest value or the sum over a window, then an epilogue; with a window of 1 x 1 an operator on each value.
 
     data    out type  [images, blocks, height, width, batch, block]
@@ -32,30 +31,28 @@ class Pool2d:
     kind   : "max" or "sum"; an average is a sum that the epilogue scales and shifts
     kernel, stride : (down, across)
     pad    : pixels (above, below, left, right) that count for nothing
+    weights : wgt type [block, block], `packing.identity`; needed, and used, only where a configuration cannot load activations
+              to the accumulator, so that products bring them there
 
-    Raises VtaError for shapes that do not fit together, and for a configuration that cannot load activations to the accumulator.
+    Raises VtaError for shapes that do not fit together, and for such a configuration if there are no weights.
     """
 
-    target: Target
     data: Tensor
     kernel: tuple[int, int] = (1, 1)
     stride: tuple[int, int] = (1, 1)
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
     kind: str = "max"
-    epilogue: Epilogue = PLAIN
+    weights: Tensor | None = None
     name: str = "pool"
 
     def __post_init__(self) -> None:
         what = f"pooling {self.name!r}"
-        _, _, height, width, *tile = shape_of(self.data)
-        if tuple(tile) != self.target.element("acc"):
-            raise VtaError(f"{what}: data end in {tuple(tile)}, but elements of this configuration are "
-                           f"{self.target.element('acc')}")
+        check_activations(self.target, what, self.data)
+        check_pairs(what, kernel=self.kernel, stride=self.stride)
+        check_pad(what, self.pad)
+        _, _, height, width, *_ = shape_of(self.data)
         if self.kind not in ("max", "sum"):
             raise VtaError(f"{what}: the kind {self.kind!r} is neither 'max' nor 'sum'")
-        if min(*self.kernel, *self.stride) < 1 or min(self.pad) < 0:
-            raise VtaError(f"{what}: kernel {self.kernel} and stride {self.stride} must be at least 1, and pad {self.pad} "
-                           "at least 0")
         if min(self.out_height, self.out_width) < 1 or max(self.pad[:2]) >= self.kernel[0] or max(self.pad[2:]) >= self.kernel[1]:
             raise VtaError(f"{what}: the window of {self.kernel[0]} x {self.kernel[1]} pixels does not fit an image of "
                            f"{height} x {width} pixels with pads {self.pad}: each window must meet the image")
@@ -71,9 +68,23 @@ class Pool2d:
         return (shape_of(self.data)[3] + self.pad[2] + self.pad[3] - self.kernel[1]) // self.stride[1] + 1
 
     @cached_property
+    def lifted(self) -> Lifted | None:
+        """The products that bring the input to the accumulator, where loads cannot."""
+        if self.target.has(Feature.ACC_8BIT) or self.weights is None:
+            return None
+        images, blocks, _, _, batch, block = shape_of(self.data)
+        rows, columns = ((count - 1) * step + size for count, step, size in zip(
+            (self.out_height, self.out_width), self.stride, self.kernel, strict=True))
+        window = padded_window(self.data, (self.pad[0], self.pad[2]), (rows, columns), self.name)
+        return Lifted(
+            target=self.target, shape=(images, blocks, rows, columns, batch, block), window=window, weights=self.weights,
+            name=self.name, read=lambda n, c, y, x, b, dy, dx, k: window[n, c, y, x, b, k],
+        )
+
+    @cached_property
     def window(self) -> Tensor:
-        """The input as accumulators."""
-        return widened(self.target, self.data, self.name)
+        """The input as accumulators; where products bring it there, with zeros around that nothing reads."""
+        return widened(self.target, self.data, self.name) if self.lifted is None else self.lifted.accumulators
 
     @cached_property
     def sums(self) -> Tensor:
@@ -88,7 +99,8 @@ class Pool2d:
         def value(n: Expr, g: Expr, c: Expr, y: Expr, x: Expr, b: Expr, k: Expr) -> Expr:
             row, column = y * self.stride[0] + dy - self.pad[0], x * self.stride[1] + dx - self.pad[2]
             inside = all_of(row >= 0, row < height, column >= 0, column < width) if any(self.pad) else TRUE
-            found: Expr = self._reducer()(self.window[n, c, row, column, b, k], axis=[dy, dx], where=inside)
+            above, left = (self.pad[0], self.pad[2]) if self.lifted is not None else (0, 0)
+            found: Expr = self._reducer()(self.window[n, c, row + above, column + left, b, k], axis=[dy, dx], where=inside)
             return found
         return made(shape, value, f"{self.name}_sums")
 
@@ -98,47 +110,24 @@ class Pool2d:
             return comm_reducer(maximum, lambda kind: const(least, kind), name="max")
         return comm_reducer(lambda a, b: a + b, lambda kind: const(0, kind), name="sum")
 
-    @cached_property
-    def tail(self) -> Tail:
-        """The stages after pooling."""
-        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums)
-
     @property
-    def result(self) -> Tensor:
-        """What is stored."""
-        return self.tail.result
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """What it reads."""
-        return self.data, *self.epilogue.tensors
+    def operands(self) -> tuple[Tensor, ...]:
+        """What it reads beside what its epilogue reads."""
+        return self.data, *([] if self.lifted is None else [self.lifted.weights])
 
     def schedule(self, s: Schedule, sizes: Sizes | None = None) -> None:
         """Schedule its stages in a schedule that has them, with the largest tiles that fit if no sizes are given."""
-        _, _, inner = self.tail.tile(s, sizes or self._sizes())
+        shape = shape_of(self.result)[:4]
+        sizes = sizes or largest(self.target, self.name, shape, list(tiles(shape)), self._needs, self._window_size)
+        out, _, inner = self.tail.tile(s, sizes)
+        if self.lifted is not None:
+            self.lifted.schedule(s, out, inner)
         s[self.window].set_scope("acc")
-        s[self.window].compute_at(s[self.result], inner)
+        s[self.window].compute_at(out, inner)
         sums = s[self.sums]
         assert isinstance(sums.op, ComputeOp)
         if sums.op.reduce_axis:
             sums.reorder(*sums.op.reduce_axis, *sums.op.axis)
-
-    def _sizes(self) -> Sizes:
-        """The tile that moves the fewest elements in the fewest instructions. Raises VtaError if not even one value fits."""
-        depth = self.target.depth("acc")
-        for copies in range(self.target.copies, 0, -1):
-            fitting = [sizes for sizes in self._tiles() if self._needs(sizes) * copies <= depth]
-            if fitting:
-                return min(fitting, key=self._cost)
-        raise VtaError(f"{self.name}: the {self._needs((1, 1, 1, 1))} accumulators of one value and its window do not fit "
-                       f"the {depth} of the scratchpad; enlarge it")
-
-    def _tiles(self) -> Iterator[Sizes]:
-        images, blocks = shape_of(self.data)[:2]
-        areas = [(1, n) for n in even_sizes(self.out_width)] + [(n, self.out_width) for n in even_sizes(self.out_height)]
-        for block, (rows, columns) in product(even_sizes(blocks), areas):
-            yield 1, block, rows, columns
-        yield from ((n, blocks, self.out_height, self.out_width) for n in even_sizes(images))
 
     def _window_size(self, sizes: Sizes) -> int:
         images, blocks, rows, columns = sizes
@@ -146,12 +135,10 @@ class Pool2d:
             (rows, columns), self.stride, self.kernel, strict=True))
         return images * blocks * height * width
 
-    def _needs(self, sizes: Sizes) -> int:
-        """Accumulators of a tile, as if none took the place of another."""
-        values = prod(sizes)
-        return self._window_size(sizes) + values * (1 + len(self.epilogue.elements)) + sizes[1] * len(self.epilogue.vectors)
-
-    def _cost(self, sizes: Sizes) -> int:
-        shape = shape_of(self.result)
-        tiles = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=False))
-        return tiles * (self._window_size(sizes) + 64)
+    def _needs(self, sizes: Sizes) -> dict[str, int]:
+        """Elements of a tile, as if no accumulator took the place of another."""
+        values, window = prod(sizes), self._window_size(sizes)
+        own = values * (1 + len(self.epilogue.elements)) + sizes[1] * self.epilogue.channel_elements
+        if self.lifted is None:
+            return {"acc": window + own}
+        return {"acc": window * self.lifted.stages + own, "inp": window}

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.blocking import Cut, Work, choose
 from vtakit.compiler.nn.vta.conv2d import schedule_products
-from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, Tail, made, shape_of
+from vtakit.compiler.nn.vta.epilogue import made, shape_of
+from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.language import reduce_axis
@@ -18,7 +18,7 @@ from vtakit.compiler.te.tensor import Tensor
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TransposedConv2d:
+class TransposedConv2d(Layer):
     """A transposed convolution: value i of the input is added to values ``i * stride - pad + tap`` of the result.
 
     No zeros are multiplied: of each phase, a remainder of the result's index by the stride, only the taps that meet it are used.
@@ -34,17 +34,17 @@ class TransposedConv2d:
     Raises VtaError for shapes that do not fit together.
     """
 
-    target: Target
     data: Tensor
     weights: Tensor
     rows: int
     columns: int
     pad: tuple[int, int] = (0, 0)
-    epilogue: Epilogue = PLAIN
     name: str = "deconv"
 
     def __post_init__(self) -> None:
         what = f"transposed convolution {self.name!r}"
+        check_activations(self.target, what, self.data)
+        check_weights(self.target, what, self.weights, "out blocks, in blocks, stride, stride, taps, taps")
         channels, *_ = shape_of(self.data)[1:]
         ins, down, across, *_ = shape_of(self.weights)[1:]
         if channels != ins:
@@ -54,7 +54,7 @@ class TransposedConv2d:
                            f"number of strides of {down} x {across}: make it larger and leave the rest away")
 
     @property
-    def _stride(self) -> tuple[int, int]:
+    def phases(self) -> tuple[int, int]:
         return shape_of(self.weights)[2], shape_of(self.weights)[3]
 
     @property
@@ -65,7 +65,7 @@ class TransposedConv2d:
     def window(self) -> Tensor:
         """The input with zeros around, as all phases see it."""
         images, ins, height, width, batch, block = shape_of(self.data)
-        (down, across), taps = self._stride, self._taps
+        (down, across), taps = self.phases, self._taps
         rows = self.rows // down + (down - 1 + self.pad[0]) // down + taps[0] - 1
         columns = self.columns // across + (across - 1 + self.pad[1]) // across + taps[1] - 1
 
@@ -79,7 +79,7 @@ class TransposedConv2d:
     def sums(self) -> Tensor:
         """The accumulators: [images, phases, out blocks, rows / stride, columns / stride, batch, block]."""
         images, ins, _, _, batch, block = shape_of(self.data)
-        (down, across), acc = self._stride, self.target.dtype("acc")
+        (down, across), acc = self.phases, self.target.dtype("acc")
         c, k = reduce_axis((0, ins), "c"), reduce_axis((0, block), "k")
         dy, dx = reduce_axis((0, self._taps[0]), "dy"), reduce_axis((0, self._taps[1]), "dx")
 
@@ -92,20 +92,10 @@ class TransposedConv2d:
         shape = images, down * across, shape_of(self.weights)[0], self.rows // down, self.columns // across, batch, block
         return made(shape, value, f"{self.name}_sums")
 
-    @cached_property
-    def tail(self) -> Tail:
-        """The stages after the sums."""
-        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums, phases=self._stride)
-
     @property
-    def result(self) -> Tensor:
-        """What is stored."""
-        return self.tail.result
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """What it reads."""
-        return self.data, self.weights, *self.epilogue.tensors
+    def operands(self) -> tuple[Tensor, ...]:
+        """What it reads beside what its epilogue reads."""
+        return self.data, self.weights
 
     @property
     def work(self) -> Work:
@@ -113,8 +103,8 @@ class TransposedConv2d:
         images, phases, outs, rows, columns, *_ = shape_of(self.sums)
         return Work(
             images=images, out_blocks=outs, rows=rows, columns=columns, in_blocks=shape_of(self.data)[1],
-            kernel_rows=self._taps[0], kernel_columns=self._taps[1], passes=1 + self.epilogue.passes,
-            tensors=len(self.epilogue.elements), vectors=len(self.epilogue.vectors), repeats=phases,
+            kernel_rows=self._taps[0], kernel_columns=self._taps[1], passes=self.tail.passes,
+            tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements, repeats=phases,
         )
 
     def schedule(self, s: Schedule, cut: Cut | None = None) -> None:

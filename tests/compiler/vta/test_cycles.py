@@ -35,8 +35,8 @@ def test_every_case_is_kept_and_no_other():
 @pytest.mark.parametrize("name", [name for name in CASES if "1x1" in name or "14x14, 256->512" in name or "depthwise" in name])
 def test_cycles_are_those_kept(name):
     """The smaller operators; the command measures all."""
-    for system, cycles in BENCHMARK.measure(CASES[name]).items():
-        assert cycles == KEPT[name][system], f"{name}, {system}: {KEPT[name][system]} cycles before. If that is meant: {COMMAND}"
+    for figure, found in BENCHMARK.measure(CASES[name]).items():
+        assert found == KEPT[name][figure], f"{name}, {figure}: {KEPT[name][figure]} before. If that is meant: {COMMAND}"
 
 
 def test_the_page_has_the_cycles_kept():
@@ -44,7 +44,39 @@ def test_the_page_has_the_cycles_kept():
     assert BENCHMARK.table([(case, KEPT[name]) for name, case in CASES.items()]) in page, f"docs/vta.md has others: {COMMAND}"
 
 
-def test_the_network_is_as_fast_as_promised():
-    """PEERS: the original takes 8.83 M cycles for the ten layers on a real board."""
-    total = sum(case.count * KEPT[name]["reference"] for name, case in CASES.items())
-    assert total <= 7_200_000
+def share(name, figure="reference"):
+    """Multiplications a cycle, of the peak."""
+    return CASES[name].macs / BENCHMARK.PEAK / KEPT[name][figure]
+
+
+@pytest.mark.parametrize(("system", "most"), [("reference", 7_200_000), ("ideal", 6_900_000)])
+def test_the_network_is_as_fast_as_promised(system, most):
+    """PEERS: the original takes 8.83 M cycles for the ten layers on a real board, 7.73 M with ideal memory."""
+    assert sum(case.count * KEPT[name][system] for name, case in CASES.items()) <= most
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.count])
+def test_layers_of_the_network_are_near_the_peak(name):
+    assert share(name) >= (0.60 if "1x1" in name else 0.92)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("transposed")])
+def test_transposed_convolutions_are_near_what_bounds_them(name):
+    """The smallest for one image reads its weights in twice the time of its products."""
+    if name == "transposed convolution 4x4, 1024->512, 4x4, stride 2":
+        assert 16 * 1024 * 512 / 8 / KEPT[name]["reference"] >= 0.95
+    else:
+        assert share(name) >= 0.95
+
+
+def test_latency_hiding_gains_more_than_the_papers():
+    """The paper: from 70 % to 88 %."""
+    network = [name for name, case in CASES.items() if case.count]
+    cycles = {system: sum(CASES[name].count * KEPT[name][system] for name in network) for system in ("reference", "one copy")}
+    steps = sum(CASES[name].count * CASES[name].macs for name in network) / BENCHMARK.PEAK
+    assert steps / cycles["reference"] >= 0.88
+    assert cycles["one copy"] / cycles["reference"] >= 88 / 70
+
+
+def test_programs_are_small():
+    assert max(kept["program bytes"] for kept in KEPT.values()) < 200_000

@@ -113,13 +113,19 @@ def conv(target: Target = TARGET, **changes) -> Conv2d:
 def test_operators_refuse_shapes_that_do_not_fit_together():
     with raises(VtaError, "convolution 'conv': 2 input and 2 output blocks do not go with 3 groups of 2 input blocks"):
         conv(groups=3)
-    with raises(VtaError, "convolution 'conv': data and weights end in (1, 16) and (16, 16), but elements of this configuration "
-                "are (2, 16) and (16, 16)"):
+    with raises(VtaError, "convolution 'conv': data has the shape (1, 2, 8, 8, 1, 16), but activations of this configuration are "
+                "[images, blocks, height, width, 2, 16]"):
         conv(vta("b2x16"))
+    with raises(VtaError, "convolution 'conv': weights has the shape (64, 32, 3, 3), but weights of this configuration are "
+                "[out blocks, in blocks, rows, columns, 16, 16]"):
+        conv(weights=te.placeholder((64, 32, 3, 3), "int8", name="weights"))
+    with raises(VtaError, "convolution 'conv': weights is of int16, but weights of this configuration are int8"):
+        conv(weights=te.placeholder((2, 2, 3, 3, 16, 16), "int16", name="weights"))
+    with raises(VtaError, "convolution 'conv': 0 groups: give at least 1"):
+        conv(groups=0)
     with raises(VtaError, "convolution 'conv': the kernel of 3 x 3 taps is larger than the padded image of 2 x 8 pixels"):
         conv(data=te.placeholder((1, 2, 2, 8, 1, 16), "int8", name="data"))
-    with raises(VtaError, "convolution 'conv': stride (0, 1) and dilation (1, 1) must be at least 1, and pad (0, 0, 0, 0) "
-                "at least 0"):
+    with raises(VtaError, "convolution 'conv': stride is (0, 1) and must be (down, across), at least 1 each"):
         conv(stride=(0, 1))
     with raises(VtaError, "a shift by 40 bits: give 0 to 31"):
         Epilogue(shift=40)
@@ -140,7 +146,7 @@ def test_no_blocking_fits():
     with raises(VtaError, "no part of the operator fits: 3 elements are more than the 2 of the acc scratchpad; enlarge it"):
         layer.schedule(te.create_schedule(layer.result.op))
     pool = Pool2d(target=target, data=data, kernel=(2, 2))
-    with raises(VtaError, "pool: the 5 accumulators of one value and its window do not fit the 2 of the scratchpad; enlarge it"):
+    with raises(VtaError, "pool: the 5 elements of its smallest tile do not fit the 2 of the acc scratchpad; enlarge it"):
         pool.schedule(te.create_schedule(pool.result.op))
 
 

@@ -34,7 +34,10 @@ def check_matmul(target: Target, threads: int) -> list[str]:
 def test_a_blocked_matrix_product(threads, copies):
     """Statement 64: equal to NumPy in every interleaving, whatever the buffering."""
     text = check_matmul(vta(copies=copies), threads)
-    assert sum(line.startswith("gemm") and "reset" not in line for line in text) == 8 * 3
+    gemms = [line for line in text if line.startswith("gemm")]
+    assert len(gemms) == 8 * (3 + 1), "three chunks a tile, of which the first is in two parts"
+    assert sum("overwrite" in line for line in gemms) == 8
+    assert not any("reset" in line for line in gemms)
 
 
 @pytest.mark.parametrize("config", ["b2x16", "b4x8", "blk32", "w4", "i4w4", "w2"])
@@ -70,9 +73,9 @@ def test_the_text_of_a_program():
     assert "\n".join(disasm(word, program.config) for word in program.insns) == """\
 load.inp y_size=1 x_size=8
 load.wgt y_size=1 x_size=4 push_next
-load.uop y_size=1 x_size=3
-gemm uop_end=1 iter_out=1 iter_in=8 dst_in=1 reset
-gemm uop_bgn=1 uop_end=3 iter_out=2 iter_in=4 dst_in=2 src_out=1 src_in=2 wgt_out=1 pop_prev
+load.uop y_size=1 x_size=2
+gemm uop_end=1 iter_out=4 iter_in=2 dst_out=2 dst_in=1 src_out=2 wgt_in=2 pop_prev overwrite
+gemm uop_bgn=1 uop_end=2 iter_out=4 iter_in=2 dst_out=2 dst_in=1 src_out=2 wgt_in=2
 alu.shr uop_end=1 iter_out=1 iter_in=8 dst_in=1 imm=4 use_imm
 alu.max uop_end=1 iter_out=1 iter_in=8 dst_in=1 push_next use_imm
 store.out y_size=1 x_size=8 pop_prev

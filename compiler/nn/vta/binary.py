@@ -1,0 +1,106 @@
+"""Operators on the values of two tensors, of which either may be repeated along any dimension."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.ir.ops import maximum, minimum
+from vtakit.compiler.nn.vta.epilogue import made, shape_of
+from vtakit.compiler.nn.vta.layer import Layer, check_activations
+from vtakit.compiler.nn.vta.lifted import Lifted
+from vtakit.compiler.nn.vta.moved import padded_window
+from vtakit.compiler.nn.vta.tiles import Sizes, largest, tiles
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.tensor import Tensor
+
+# Of a and b; that of a difference gets b's negative.
+KINDS = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a + b, "mul": lambda a, b: a * b, "max": maximum, "min": minimum,
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Binary2d(Layer):
+    """``add``, ``sub``, ``mul``, ``max`` or ``min`` of two tensors, then an epilogue, in any configuration.
+
+    a, b    : inp type [images, blocks, height, width, batch, block]; a dimension of 1 is repeated along the other's
+    weights : wgt type [block, block], for a and for b: `packing.identity`, which may scale the values of either at no cost, or
+              `packing.first_lane`, which repeats one channel
+    result  : out type [images, blocks, height, width, batch, block]
+
+    Raises VtaError for shapes that do not fit together.
+    """
+
+    a: Tensor
+    b: Tensor
+    weights: tuple[Tensor, Tensor]
+    kind: str = "add"
+    name: str = "binary"
+
+    def __post_init__(self) -> None:
+        what = f"operator {self.name!r}"
+        if self.kind not in KINDS:
+            raise VtaError(f"{what}: the kind {self.kind!r} is none of {', '.join(KINDS)}")
+        for tensor in (self.a, self.b):
+            check_activations(self.target, what, tensor)
+        for have, other in zip(shape_of(self.a)[:4], shape_of(self.b)[:4], strict=True):
+            if have != other and 1 not in (have, other):
+                raise VtaError(f"{what}: {self.a.name} has the shape {tuple(shape_of(self.a))} and {self.b.name} "
+                               f"{tuple(shape_of(self.b))}: each dimension must be the other's, or 1")
+
+    @property
+    def _shape(self) -> list[int]:
+        return [max(sizes) for sizes in zip(shape_of(self.a), shape_of(self.b), strict=True)]
+
+    @cached_property
+    def lifted(self) -> tuple[Lifted, Lifted]:
+        """Both tensors as accumulators of their own shapes."""
+        a = self._lifted(self.a, self.weights[0], f"{self.name}_a", negative=False)
+        return a, self._lifted(self.b, self.weights[1], f"{self.name}_b", negative=self.kind == "sub")
+
+    def _lifted(self, tensor: Tensor, weights: Tensor, name: str, *, negative: bool) -> Lifted:
+        _, _, height, width, *_ = shape = tuple(shape_of(tensor))
+        window = padded_window(tensor, (0, 0), (height, width), name)
+        return Lifted(target=self.target, shape=shape, window=window, weights=weights, name=name, negative=negative,
+                      read=lambda n, o, y, x, b, dy, dx, k: window[n, o, y, x, b, k])
+
+    @cached_property
+    def sums(self) -> Tensor:
+        """The operator's values, not yet finished: [images, 1, blocks, height, width, batch, block]."""
+        images, *rest = self._shape
+
+        def value(n: Expr, g: Expr, *at: Expr) -> Expr:
+            a, b = (
+                operand.accumulators[*[0 if size == 1 else i for i, size in zip((n, *at), operand.shape, strict=True)]]
+                for operand in self.lifted
+            )
+            found: Expr = KINDS[self.kind](a, b)
+            return found
+        return made((images, 1, *rest), value, f"{self.name}_values")
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """What it reads beside what its epilogue reads."""
+        return self.a, self.b, *self.weights
+
+    def schedule(self, s: Schedule) -> None:
+        """Schedule its stages in a schedule that has them, with the largest tiles that fit. Raises VtaError if none fits."""
+        shape = self._shape[:4]
+        out, _, inner = self.tail.tile(s, largest(self.target, self.name, shape, list(tiles(shape)), self._needs, self._loaded))
+        for operand in self.lifted:
+            operand.schedule(s, out, inner)
+
+    def _parts(self, sizes: Sizes) -> tuple[int, int]:
+        """Elements of either tensor for a tile."""
+        a, b = (prod(min(size, whole) for size, whole in zip(sizes, operand.shape, strict=False)) for operand in self.lifted)
+        return a, b
+
+    def _loaded(self, sizes: Sizes) -> int:
+        return sum(self._parts(sizes))
+
+    def _needs(self, sizes: Sizes) -> dict[str, int]:
+        lifted = sum(part * operand.stages for part, operand in zip(self._parts(sizes), self.lifted, strict=True))
+        values = prod(sizes) * (1 + len(self.epilogue.elements)) + sizes[1] * self.epilogue.channel_elements
+        return {"acc": lifted + values, "inp": self._loaded(sizes), "wgt": 2}

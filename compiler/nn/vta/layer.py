@@ -1,0 +1,128 @@
+"""What every operator for the accelerator has: inputs, accumulators, an epilogue, and what is stored."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import TypeGuard
+
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, Tail, shape_of
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.tensor import Tensor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Layer(ABC):
+    """An operator as a tensor expression and a schedule for it.
+
+    epilogue : what is done to accumulators before they are stored
+    name     : of the result, and what the names of its stages begin with
+    """
+
+    target: Target
+    epilogue: Epilogue = PLAIN
+    name: str = "layer"
+
+    @property
+    @abstractmethod
+    def sums(self) -> Tensor:
+        """The accumulators that the epilogue begins with: [images, groups, out blocks, rows, columns, batch, block]."""
+
+    @property
+    @abstractmethod
+    def operands(self) -> tuple[Tensor, ...]:
+        """What it reads beside what its epilogue reads."""
+
+    @property
+    def phases(self) -> tuple[int, int] | None:
+        """(down, across) where the groups are phases of one result."""
+        return None
+
+    @property
+    def blocks_first(self) -> bool:
+        """Whether the accumulators' first and third dimensions are out blocks and images."""
+        return False
+
+    @cached_property
+    def tail(self) -> Tail:
+        """The stages after the sums. Raises VtaError for tensors of the epilogue that do not go with them."""
+        self._check_epilogue()
+        return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums, phases=self.phases,
+                    blocks_first=self.blocks_first)
+
+    def _check_epilogue(self) -> None:
+        images, groups, outs, rows, columns, *element = shape_of(self.sums)
+        images, outs = (outs, images) if self.blocks_first else (images, outs)
+        channels = outs if self.phases else groups * outs
+        whole = [images, channels, rows, columns, *element]
+        if self.phases:
+            whole[3:4] = [self.phases[0], columns, self.phases[1]]
+        for name in ("bias", "scale", "shift", "add_scale", "add"):
+            tensor = getattr(self.epilogue, name)
+            if not isinstance(tensor, Tensor):
+                continue
+            given = tuple(shape_of(tensor)), str(tensor.dtype)
+            kinds = [] if name == "add" else [((channels, *element), self.target.dtype("acc"))]
+            kinds += [(tuple(whole), self.target.dtype("out"))] if name in ("add", "scale") else []
+            if given not in kinds:
+                cure = " or ".join(f"{shape} of {kind}" for shape, kind in kinds)
+                raise VtaError(f"{self.name}: the epilogue's {name}, {tensor.name}, is {given[0]} of {given[1]}, but must be "
+                               f"{cure}")
+        requantise = self.epilogue.requantise
+        if requantise is not None and -(-requantise.channels // element[1]) != channels:
+            raise VtaError(f"{self.name}: the requantisation is for {requantise.channels} channels, but the result has "
+                           f"{channels} blocks of {element[1]}")
+
+    @property
+    def result(self) -> Tensor:
+        """What is stored."""
+        return self.tail.result
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What it reads, once each."""
+        return tuple(dict.fromkeys((*self.operands, *self.epilogue.tensors)))
+
+    @abstractmethod
+    def schedule(self, s: Schedule) -> None:
+        """Schedule its stages in a schedule that has them, as should be fastest. Raises VtaError if no part of it fits."""
+
+
+def check_activations(target: Target, what: str, data: Tensor) -> None:
+    """Raise VtaError unless a tensor is [images, blocks, height, width, batch, block] of a configuration's inputs."""
+    shape, element = shape_of(data), target.element("inp")
+    if len(shape) != 6 or tuple(shape[4:]) != element:
+        raise VtaError(f"{what}: {data.name} has the shape {tuple(shape)}, but activations of this configuration are "
+                       f"[images, blocks, height, width, {element[0]}, {element[1]}]")
+    if str(data.dtype) != target.dtype("inp"):
+        raise VtaError(f"{what}: {data.name} is of {data.dtype}, but activations of this configuration are {target.dtype('inp')}")
+
+
+def check_weights(target: Target, what: str, weights: Tensor, outer: str) -> None:
+    """Raise VtaError unless a tensor is weights of a configuration with so many outer dimensions, named for the message."""
+    shape, element = shape_of(weights), target.element("wgt")
+    if len(shape) != outer.count(",") + 3 or tuple(shape[-2:]) != element:
+        raise VtaError(f"{what}: {weights.name} has the shape {tuple(shape)}, but weights of this configuration are "
+                       f"[{outer}, {element[0]}, {element[1]}]")
+    if str(weights.dtype) != target.dtype("wgt"):
+        raise VtaError(f"{what}: {weights.name} is of {weights.dtype}, but weights of this configuration are "
+                       f"{target.dtype('wgt')}")
+
+
+def check_pairs(what: str, **pairs: object) -> None:
+    """Raise VtaError unless each is (down, across), two numbers of at least 1."""
+    for name, pair in pairs.items():
+        if not _numbers(pair, 2) or min(pair) < 1:
+            raise VtaError(f"{what}: {name} is {pair!r} and must be (down, across), at least 1 each")
+
+
+def check_pad(what: str, pad: object) -> None:
+    """Raise VtaError unless it is (above, below, left, right), numbers of at least 0."""
+    if not _numbers(pad, 4) or min(pad) < 0:
+        raise VtaError(f"{what}: pad is {pad!r} and must be (above, below, left, right), at least 0 each")
+
+
+def _numbers(given: object, count: int) -> TypeGuard[tuple[int, ...]]:
+    return isinstance(given, tuple) and len(given) == count and all(isinstance(number, Integral) for number in given)

@@ -1,0 +1,108 @@
+"""Arguments that operators refuse: one sentence each, when the operator is made and not later."""
+
+import pytest
+from support import raises
+
+from vtakit import te
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.target import vta
+from vtakit.compiler.nn.vta.binary import Binary2d
+from vtakit.compiler.nn.vta.concat import Concat2d
+from vtakit.compiler.nn.vta.epilogue import Epilogue
+from vtakit.compiler.nn.vta.fold import Fold, choose_fold
+from vtakit.compiler.nn.vta.packing import concat_weights, first_lane, identity
+from vtakit.compiler.nn.vta.pad import Pad2d
+from vtakit.compiler.nn.vta.pool import Pool2d
+from vtakit.compiler.nn.vta.requantise import Requantise
+from vtakit.compiler.nn.vta.resize import Resize2d
+from vtakit.compiler.nn.vta.sum_pool import SumPool2d
+from vtakit.compiler.nn.vta.transposed import TransposedConv2d
+
+TARGET = vta()
+DATA = te.placeholder((1, 2, 8, 8, 1, 16), "int8", name="data")
+SMALL = te.placeholder((1, 2, 4, 8, 1, 16), "int8", name="small")
+FLAT = te.placeholder((64, 8, 8), "int8", name="flat")
+WIDE = te.placeholder((1, 2, 8, 8, 1, 16), "int16", name="wide")
+EYE = te.placeholder((16, 16), "int8", name="eye")
+
+
+def of(made, **fields):
+    """An operator of a class; the fields that it must have are there."""
+    own = {"target": TARGET, "data": DATA, "weights": EYE} | fields
+    return made(**own)
+
+
+def of_two(**fields):
+    return Binary2d(**({"target": TARGET, "a": DATA, "b": DATA, "weights": (EYE, EYE)} | fields))
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: of(SumPool2d, data=FLAT),
+     ("sum pooling 'sum_pool': flat has the shape (64, 8, 8), but activations of this configuration are [images, "
+      "blocks, height, width, 1, 16]")),
+    (lambda: of(Pool2d, data=FLAT),
+     ("pooling 'pool': flat has the shape (64, 8, 8), but activations of this configuration are [images, blocks, "
+      "height, width, 1, 16]")),
+    (lambda: of(Pad2d, data=WIDE, pad=(0, 0, 0, 0)),
+     "pad 'pad': wide is of int16, but activations of this configuration are int8"),
+    (lambda: of(SumPool2d, kernel=(9, 1)),
+     "sum pooling 'sum_pool': the window of 9 x 1 pixels is larger than the padded image of 8 x 8 pixels"),
+    (lambda: of(SumPool2d, stride=(0, 1)),
+     "sum pooling 'sum_pool': stride is (0, 1) and must be (down, across), at least 1 each"),
+    (lambda: of(Pool2d, kind="mean"), "pooling 'pool': the kind 'mean' is neither 'max' nor 'sum'"),
+    (lambda: of(Pad2d, pad=(0, -1, 0, 0)),
+     "pad 'pad': pad is (0, -1, 0, 0) and must be (above, below, left, right), at least 0 each"),
+    (lambda: of(SumPool2d, pad=(1, 1)),
+     "sum pooling 'sum_pool': pad is (1, 1) and must be (above, below, left, right), at least 0 each"),
+    (lambda: of(Pool2d, kernel=3), "pooling 'pool': kernel is 3 and must be (down, across), at least 1 each"),
+    (lambda: of(Pad2d, pad=(1, 1, 1, 1), value=200), "pad 'pad': the value 200 is no int8, which are -128 to 127"),
+    (lambda: of(Resize2d, rows=0, columns=4), "resize 'resize': a result of 0 x 4 pixels has none: give at least 1 x 1"),
+    (lambda: of(Concat2d, data=()), "concatenation 'concat': there is nothing to join: give at least one tensor"),
+    (lambda: of(Concat2d, data=(DATA, SMALL)),
+     "concatenation 'concat': small has 1 images of 4 x 8 pixels, but data has 1 of 8 x 8"),
+    (lambda: of_two(b=SMALL),
+     ("operator 'binary': data has the shape (1, 2, 8, 8, 1, 16) and small (1, 2, 4, 8, 1, 16): each dimension must be "
+      "the other's, or 1")),
+    (lambda: of_two(kind="div"), "operator 'binary': the kind 'div' is none of add, sub, mul, max, min"),
+    (lambda: of(TransposedConv2d, rows=16, columns=16),
+     ("transposed convolution 'deconv': eye has the shape (16, 16), but weights of this configuration are [out blocks, "
+      "in blocks, stride, stride, taps, taps, 16, 16]")),
+    (lambda: of(SumPool2d, weights=te.placeholder((16, 8), "int8", name="half")).result,
+     "sum_pool: weights are (16, 8) of int8, but one element of this configuration is (16, 16) of int8"),
+    (lambda: identity(TARGET, 128), "a scale of 128 is no weight of 8 bits"),
+    (lambda: first_lane(vta("tiny_i4w2"), 2), "a scale of 2 is no weight of 2 bits"),
+    (lambda: concat_weights(vta({"LOG_WGT_WIDTH": 0, "LOG_WGT_BUFF_SIZE": 15}), (20, 12)),
+     ("weights of one bit, which are 0 or -1, cannot join tensors of (20, 12) channels: each but the last must fill "
+      "whole blocks of 16")),
+    (lambda: Fold(kernel=(3, 3), taps=(4, 1)), "fold: (4, 1) taps at once of a kernel of (3, 3): give from 1 to all of them"),
+    (lambda: Fold(kernel=(3, 3), taps=(3, 1), pad=(0, 0, -1, 0)),
+     "fold: pad is (0, 0, -1, 0) and must be (above, below, left, right), at least 0 each"),
+    (lambda: choose_fold(TARGET, (1, 3, 4, 9), 64, kernel=(7, 7)),
+     "the kernel of 7 x 7 taps is larger than the padded image of 4 x 9 pixels"),
+])
+def test_arguments(make, message):
+    with raises(VtaError, message):
+        make()
+
+
+def vector(shape, kind="int32"):
+    return te.placeholder(shape, kind, name="vector")
+
+
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"bias": vector((32,))}, "sum_pool: the epilogue's bias, vector, is (32,) of int32, but must be (2, 1, 16) of int32"),
+    ({"bias": vector((4, 1, 16))},
+     "sum_pool: the epilogue's bias, vector, is (4, 1, 16) of int32, but must be (2, 1, 16) of int32"),
+    ({"shift": vector((2, 1, 16), "int8")},
+     "sum_pool: the epilogue's shift, vector, is (2, 1, 16) of int8, but must be (2, 1, 16) of int32"),
+    ({"scale": vector((1, 2, 8, 1, 1, 16), "int8")},
+     ("sum_pool: the epilogue's scale, vector, is (1, 2, 8, 1, 1, 16) of int8, but must be (2, 1, 16) of int32 or (1, "
+      "2, 8, 8, 1, 16) of int8")),
+    ({"add": SMALL},
+     "sum_pool: the epilogue's add, small, is (1, 2, 4, 8, 1, 16) of int8, but must be (1, 2, 8, 8, 1, 16) of int8"),
+    ({"requantise": Requantise(target=TARGET, channels=40)},
+     "sum_pool: the requantisation is for 40 channels, but the result has 2 blocks of 16"),
+])
+def test_epilogues_that_do_not_go_with_the_result(fields, message):
+    with raises(VtaError, message):
+        _ = of(SumPool2d, epilogue=Epilogue(**fields)).result
