@@ -42,9 +42,7 @@ class Kernel:
 
     def words(self, cfg: VTAConfig, base: Place) -> tuple[int, ...]:
         """The micro-ops of the kernel for a nest that begins at `base`."""
-        return tuple([
-            encode_uop(cfg, base[0] + dst, base[1] + src, base[2] + wgt) for dst, src, wgt in self.uops
-        ])
+        return _words(cfg, self.uops, base)
 
     def fields(self, op: Opcode) -> dict[str, int]:
         """The fields of the hardware loops; a loop that runs once has no steps."""
@@ -53,6 +51,11 @@ class Kernel:
         for name, out, within in zip(names, self.outer.steps, self.inner.steps, strict=False):
             found |= {f"{name}_out": out if self.outer.extent > 1 else 0, f"{name}_in": within if self.inner.extent > 1 else 0}
         return found
+
+
+@lru_cache(maxsize=4096)
+def _words(cfg: VTAConfig, uops: tuple[Place, ...], base: Place) -> tuple[int, ...]:
+    return tuple([encode_uop(cfg, base[0] + dst, base[1] + src, base[2] + wgt) for dst, src, wgt in uops])
 
 
 ONCE = Loop(1, (0, 0, 0))

@@ -109,11 +109,11 @@ class Epilogue:
         x = x if self.low is None else np.maximum(x, self.low)
         x = x if self.high is None else np.minimum(x, self.high)
         if self.requantise is not None:
-            blocks, block, channels = x.shape[1], x.shape[-1], self.requantise.channels
-            flat = x.transpose(0, 1, 5, 2, 3, 4).reshape(len(x), blocks * block, *x.shape[2:5])
+            split, channels = x.transpose(0, 1, 5, 2, 3, 4), self.requantise.channels
+            flat = split.reshape(len(x), -1, *x.shape[2:5])
             done = np.full_like(flat, self.requantise.filler)
             done[:, :channels] = self.requantise.reference(flat[:, :channels])
-            x = done.reshape(len(x), blocks, block, *x.shape[2:5]).transpose(0, 1, 3, 4, 5, 2)
+            x = done.reshape(split.shape).transpose(0, 1, 3, 4, 5, 2)
         return _wrapped(x, out)
 
 
@@ -251,16 +251,15 @@ class Tail:
             g = [py, px]
         outer, inner = zip(*[out.split(axis, size) for axis, size in zip((n, o, y, x), sizes, strict=True)], strict=True)
         out.reorder(*g, outer[1], outer[0], *outer[2:], *inner, b, k)
-        added = (self.added,) if self.added is not None else ()
+        e, added = self.epilogue, (self.added,) if self.added is not None else ()
         for tensor in dict.fromkeys((self.finished, self.sums, *self.widened.values(), *added)):
             s[tensor].set_scope("acc")
             s[tensor].compute_at(out, outer[3])
-        for vector in self.epilogue.vectors:
-            reader = self.added if vector is self.epilogue.add_scale else self.finished
-            s[s.cache_read(vector, "acc", [reader])].compute_at(out, outer[1])
-        if self.epilogue.requantise is not None:
-            reader = self.result if self._on_store else self.finished
-            s[s.cache_read(self.epilogue.requantise.parameters, "acc", [reader])].compute_at(out, outer[1])
+        readers = {vector: self.added if vector is e.add_scale else self.finished for vector in e.vectors}
+        if e.requantise is not None:
+            readers[e.requantise.parameters] = self.result if self._on_store else self.finished
+        for tensor, reader in readers.items():
+            s[s.cache_read(tensor, "acc", [reader])].compute_at(out, outer[1])
         if self._on_store:
             out.tensorize(b, self.target.requant)
         return out, outer[1], outer[3]

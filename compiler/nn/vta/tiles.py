@@ -9,7 +9,7 @@ from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.blocking import even_sizes
 
 Sizes = tuple[int, int, int, int]  # images, blocks, rows, columns of a tile
-PER_TILE = 64  # elements that could be loaded while a tile's first one is on its way
+PER_TILE = 16  # elements that could be loaded in the time that a tile takes beside its elements, measured
 
 
 def tiles(shape: Sequence[int], whole: tuple[int, int] = (1, 1)) -> Iterator[Sizes]:
@@ -31,7 +31,9 @@ def largest(
     target: Target, name: str, shape: Sequence[int], candidates: Sequence[Sizes], needs: Callable[[Sizes], Mapping[str, int]],
     loaded: Callable[[Sizes], int],
 ) -> Sizes:
-    """The tile that fits, in as many copies as the target has or as can be, and moves the fewest elements in the fewest tiles.
+    """The tile that fits, in as many copies as the target has or as can be, and should take least time.
+
+    That is the time of loads, and of one tile's load and store, which nothing hides.
 
     needs  : elements of each scratchpad for one copy of a tile
     loaded : elements that are loaded for a tile
@@ -39,7 +41,8 @@ def largest(
     Raises VtaError if not even the smallest tile fits.
     """
     def cost(sizes: Sizes) -> int:
-        return prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=False)) * (loaded(sizes) + PER_TILE)
+        count = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=False))
+        return count * (loaded(sizes) + PER_TILE) + loaded(sizes) + prod(sizes)
     for copies in range(target.copies, 0, -1):
         fitting = [c for c in candidates if all(n * copies <= target.depth(scope) for scope, n in needs(c).items())]
         if fitting:

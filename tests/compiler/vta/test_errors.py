@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from support import raises
+from vta_cases import of_data, of_weights
 from vta_support import matmul, matmul_schedule
 
 from vtakit import te
@@ -11,9 +12,11 @@ from vtakit.compiler.codegen.vta.compile import compile_for
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target, vta
 from vtakit.compiler.lower import lower
+from vtakit.compiler.nn.vta.binary import Binary2d
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.pool import Pool2d
+from vtakit.compiler.nn.vta.sum_pool import SumPool2d
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.errors import ConfigError, VtakitError
 
@@ -148,6 +151,18 @@ def test_no_blocking_fits():
     pool = Pool2d(target=target, data=data, kernel=(2, 2))
     with raises(VtaError, "pool: the 5 elements of its smallest tile do not fit the 2 of the acc scratchpad; enlarge it"):
         pool.schedule(te.create_schedule(pool.result.op))
+
+
+def test_no_tile_fits():
+    target = vta(replace(NAMED["tiny"], log_acc_buff_size=5))  # two accumulators
+    data, weights = of_data(target, (1, 1, 4, 4)), of_weights(target, ())
+    bias, scale = (te.placeholder((1, 1, 4), "int32", name=name) for name in ("bias", "scale"))
+    pool = SumPool2d(target=target, data=data, weights=weights, kernel=(4, 4), epilogue=Epilogue(bias=bias, scale=scale))
+    with raises(VtaError, "sum_pool: the 3 elements of its smallest tile do not fit the 2 of the acc scratchpad; enlarge it"):
+        pool.schedule(te.create_schedule(pool.result.op))
+    two = Binary2d(target=target, a=data, b=data, weights=(weights, weights))
+    with raises(VtaError, "binary: the 3 elements of its smallest tile do not fit the 2 of the acc scratchpad; enlarge it"):
+        two.schedule(te.create_schedule(two.result.op))
 
 
 def test_targets():
