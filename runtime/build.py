@@ -59,11 +59,13 @@ def build(
     """
     if isinstance(target, str) and target not in ("llvm", "vta"):
         raise CodegenError(f"{target!r} is no target: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen")
-    if options and target != "vta" and not isinstance(target, VtaTarget):
-        raise CodegenError(f"{min(options)} is no argument of a build for a CPU; the accelerator's devices have options")
+    on_device = target == "vta" or isinstance(target, VtaTarget)
+    if not on_device and (options or device != "fsim"):
+        name_of = min(options) if options else "device"
+        raise CodegenError(f"{name_of} is no argument of a build for a CPU; it is one of those for the accelerator")
     with shallow(name):
         function = lower(schedule, args, name, binds=binds or {}, limits=limits)
-        if target == "vta" or isinstance(target, VtaTarget):
+        if on_device:
             return Accelerated(function, target if isinstance(target, VtaTarget) else vta(), device, timeout_s, **options)
         low = lower_late(function)
         return cpu.build(low, target if isinstance(target, Target) else None, packed=packed, libraries=libraries)

@@ -103,10 +103,21 @@ def integer(name: str, value: Any) -> int:
 def as_bytes(name: str, value: object) -> bytes:
     """An argument as bytes: of an array, those in C order."""
     if isinstance(value, np.ndarray):
-        return value.tobytes()
-    if isinstance(value, bytes | bytearray | memoryview) or hasattr(value, "__bytes__"):  # not bytes(4), which is four zeros
+        if not value.dtype.hasobject:
+            return value.tobytes()
+    elif isinstance(value, bytes | bytearray | memoryview) or hasattr(value, "__bytes__"):  # not bytes(4), which is four zeros
         return bytes(value)
-    raise VtakitError(f"{name} must be bytes or an array, not {type(value).__name__}")
+    kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+    raise VtakitError(f"{name} must be bytes or an array, not {kind}")
+
+
+def named(what: str, buffers: object) -> dict[str, Any]:
+    """Buffers by name, as an argument; None are none."""
+    if buffers is None:
+        return {}
+    if not isinstance(buffers, Mapping) or not all(isinstance(name, str) for name in buffers):
+        raise VtakitError(f"{what} must be a mapping of buffers' names, not {buffers!r:.40}")
+    return dict(buffers)
 
 
 def find_device(name: str) -> Device:
@@ -137,7 +148,8 @@ def run(
     cfg = program.config if config is None else load_config(config)
     program.require(cfg, features=find_device(device).features(cfg))
     contents = {
-        program.buffer(name).name: as_bytes(f"the contents of buffer {name!r}", value) for name, value in (buffers or {}).items()
+        program.buffer(name).name: as_bytes(f"the contents of buffer {name!r}", value)
+        for name, value in named("buffers", buffers).items()
     }
     missing = [b.name for b in program.buffers if b.kind == "input" and b.data is None and b.name not in contents]
     if missing:

@@ -6,9 +6,11 @@ from typing import Any, Self
 
 from vtakit.hw.isa.codec import to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
+from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.insns import MEMORIES, Opcode, Stage
 from vtakit.hw.isa.regs import CYCLE_CAUSES
 from vtakit.runtime.vta.loaded import LaunchResult
+from vtakit.sim.api import integer
 from vtakit.sim.decode import Decoded
 
 FETCH = "insn"  # the name of what is read by fetching instructions, beside the memory types
@@ -58,7 +60,10 @@ class Layer:
         decoded = Decoded(cfg, to_bytes(list(words)))
         work = decoded.transfer_counters()
         moved = {kind.name.lower(): decoded.moved_bytes(kind) for kind in MEMORIES} | {FETCH: len(words) * INSN_BYTES}
-        peak, known = cfg.batch * cfg.block**2, "cycles" in counters
+        peak = cfg.batch * cfg.block**2
+        known = all(f"{stage}_{cause}" in counters for stage in _STAGES for cause in CYCLE_CAUSES)
+        if macs is not None and integer(f"the multiplications of {name!r}", macs) < 0:
+            raise VtakitError(f"the multiplications of {name!r} must be at least 0, not {macs}")
         return cls(
             name=name, peak=peak, bus_bytes=bus_bytes, insn_count=len(words),
             macs=work["gemm_counter"] * peak if macs is None else macs, gemm_steps=work["gemm_counter"],

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from os import PathLike
 from pathlib import Path
 
 from rich import box
@@ -34,6 +35,8 @@ class Report:
     layers: tuple[Layer, ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.layers, Sequence) or not all(isinstance(layer, Layer) for layer in self.layers):
+            raise VtakitError(f"the layers of a report must be Layers, not {self.layers!r:.40}")
         object.__setattr__(self, "layers", tuple(self.layers))
         if not self.layers:
             raise VtakitError("a report needs at least one layer")
@@ -105,6 +108,8 @@ def check_savable(path: str | Path, device: str, *, cycles: bool) -> str:
 
     Raises `VtakitError` for another ending, and for a plot without cycles or without matplotlib.
     """
+    if not isinstance(path, str | PathLike):
+        raise VtakitError(f"a report's file must be a path, not {path!r:.40}")
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise VtakitError(f"a report is a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file, not {str(path)!r}")

@@ -33,8 +33,10 @@ def sections(
     if any(first > last for first, last in pairwise(firsts)) or firsts[-1] != len(words):
         raise VtakitError(f"the parts of a program of {len(words)} instructions must end in order, the last at {len(words)}: "
                           f"{', '.join(f'{name} {end}' for name, end in ends.items())}")
+    if macs is not None and not isinstance(macs, Mapping):
+        raise VtakitError(f"macs must be a mapping of parts' names, not {macs!r:.40}")
     if unknown := set(macs or {}) - set(ends):
-        raise VtakitError(f"macs names {min(unknown)!r}, which is none of the parts {', '.join(ends)}")
+        raise VtakitError(f"macs names {next(iter(unknown))!r}, which is none of the parts {', '.join(ends)}")
     layers = [
         Layer.of(name, cfg, words[first:last], {}, bus_bytes=bus_bytes, macs=(macs or {}).get(name))
         for name, (first, last) in zip(ends, pairwise(firsts), strict=True)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from vtakit.runtime.vta.connection import Connection
 from vtakit.runtime.vta.errors import DeviceMemoryError
-from vtakit.sim.api import as_bytes
+from vtakit.sim.api import as_bytes, integer
 
 
 class DeviceBuffer:
@@ -55,9 +55,10 @@ class DeviceBuffer:
 
         Raises `DeviceMemoryError` beyond its ends or after `free`, `DeviceError` while a program runs.
         """
-        count = self.size_bytes - index(offset) if size is None else index(size)
-        self.require(count, offset)
-        return self._connection.read(self.address + offset, count)
+        first = integer("offset", offset)
+        count = self.size_bytes - first if size is None else integer("size", size)
+        self.require(count, first)
+        return self._connection.read(self.address + first, count)
 
     def write(self, data: SupportsBytes | bytes | npt.NDArray[Any], offset: int = 0) -> None:
         """Write bytes, or an array's in C order, from `offset` on; what is behind them stays.
@@ -65,8 +66,9 @@ class DeviceBuffer:
         Raises as `read`.
         """
         given = as_bytes("what is written to a device's buffer", data)
-        self.require(len(given), offset)
-        self._connection.write(self.address + offset, given)
+        first = integer("offset", offset)
+        self.require(len(given), first)
+        self._connection.write(self.address + first, given)
 
     def free(self) -> None:
         """Give the memory back.
@@ -83,5 +85,5 @@ class DeviceBuffer:
         """Refuse a use after it was freed, or of bytes that it does not have."""
         if not self.alive:
             raise DeviceMemoryError(f"{self!r} is used after it was freed")
-        if count < 0 or index(offset) < 0 or offset + count > self.size_bytes:
+        if count < 0 or offset < 0 or offset + count > self.size_bytes:
             raise DeviceMemoryError(f"{count} bytes from byte {offset} on do not lie in {self!r}")

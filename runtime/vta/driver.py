@@ -15,7 +15,7 @@ from vtakit.runtime.vta.connection import Connection
 from vtakit.runtime.vta.device import Device
 from vtakit.runtime.vta.loaded import TIMEOUT_S, LaunchResult, LoadedProgram
 from vtakit.runtime.vta.registry import open_device
-from vtakit.sim.api import ConfigLike, as_bytes
+from vtakit.sim.api import ConfigLike, as_bytes, named
 
 Contents = SupportsBytes | bytes | npt.NDArray[Any]
 
@@ -85,7 +85,7 @@ class Driver:
         with ExitStack() as stack:
             loaded = stack.enter_context(self.load(program))
             given = {program.buffer(name).name: as_bytes(f"the contents of buffer {name!r}", data)
-                     for name, data in (inputs or {}).items()}
+                     for name, data in named("inputs", inputs).items()}
             buffers = dict(loaded.buffers)
             for wanted in program.buffers:
                 data = given.get(wanted.name)

@@ -7,7 +7,7 @@ from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES
 from vtakit.hw.isa.regs import device_features
 from vtakit.runtime.vta.device import Device, Ending
-from vtakit.sim.api import keywords
+from vtakit.sim.api import integer, keywords
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fsim import execute
@@ -71,6 +71,8 @@ def open_device(
     order, path    as in `vtakit.sim.fsim.simulate`
     max_steps      micro-op steps of a program: one that has more is refused; a processor runs some ten million a second
     """
+    if integer("max_steps", max_steps) < 1:
+        raise VtakitError(f"max_steps must be at least 1, not {max_steps}")
     return Fsim(config, simulated_memory(memory_bytes), order, path, max_steps)
 
 

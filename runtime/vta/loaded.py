@@ -16,6 +16,7 @@ from vtakit.runtime.vta.buffer import DeviceBuffer
 from vtakit.runtime.vta.connection import Connection, Run
 from vtakit.runtime.vta.device import Ending
 from vtakit.runtime.vta.errors import ProgramStopped
+from vtakit.sim.api import named
 from vtakit.sim.decode import Decoded
 from vtakit.sim.trace import Trace
 
@@ -119,7 +120,7 @@ class LoadedProgram:
         self._connection.require_idle("another is launched")
         if not self._own:
             raise ProgramError("the program is launched after it was freed: load it again")
-        bound = self._bind(buffers or {})
+        bound = self._bind(named("buffers", buffers))
         addresses = {name: buffer.address for name, buffer in bound.items()}
         if addresses != self._placed:
             words = self.program.relocated(addresses)

@@ -1,9 +1,9 @@
 """A device's memory, given out in pieces."""
 
 from bisect import bisect_left
-from operator import index
 
 from vtakit.runtime.vta.errors import DeviceMemoryError
+from vtakit.sim.api import integer
 
 GRANULE_BYTES = 64  # pieces begin and end at multiples of this, so that two never share a beat of the bus
 
@@ -38,11 +38,12 @@ class Allocator:
 
         Raises `DeviceMemoryError` if no free piece is large enough.
         """
-        size, align = index(size), max(index(align), GRANULE_BYTES)
+        size, align = integer("the size of a buffer", size), integer("the alignment of a buffer", align)
         if size < 0:
             raise DeviceMemoryError(f"a buffer of device {self._device!r} must have at least 0 bytes, not {size}")
-        if align & (align - 1):
+        if align < 1 or align & (align - 1):
             raise DeviceMemoryError(f"the alignment of a buffer of device {self._device!r} must be a power of two, not {align}")
+        align = max(align, GRANULE_BYTES)
         self._collect()
         room = max(-(-size // GRANULE_BYTES), 1) * GRANULE_BYTES
         for at, (start, end) in enumerate(self._free):

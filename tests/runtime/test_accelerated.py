@@ -1,5 +1,8 @@
 """`vtakit.build` for the accelerator: a schedule as a function of arrays."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from driver_support import tiny
@@ -15,7 +18,9 @@ from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.pool import Pool2d
 from vtakit.hw.isa.errors import ProgramError, VtakitError
+from vtakit.hw.isa.file import save
 from vtakit.hw.isa.regs import CYCLE_CAUSES
+from vtakit.runtime import cli
 from vtakit.runtime.vta import DeviceError, DeviceMemoryError, DeviceTimeout, connect
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
@@ -126,6 +131,23 @@ def test_a_profile_has_a_row_for_each_layer():
     assert f.counters == whole
 
 
+@pytest.mark.parametrize("device", ["fsim", "rtl"])
+def test_a_saved_program_is_reported_by_layer_too(device, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    f, (data, weights, _) = two_layers()
+    save(f.program, "net.vta")
+    Path("d.bin").write_bytes(data.tobytes())
+    Path("w.bin").write_bytes(weights.tobytes())
+    words = ["sim", "net.vta", "--device", device, "--input", "data=d.bin", "--input", "weights=w.bin"]
+    assert cli.main([*words, "--report", "r.json", "--json", "s.json"]) == 0
+    found, counters = (json.loads(Path(name).read_text()) for name in ("r.json", "s.json"))
+    assert [layer["name"] for layer in found["layers"]] == ["conv", "pool"]
+    assert found["total"]["steps"]["gemm"] == counters["counters"]["gemm_counter"] == 6 * 6 * 2 * 2 * 9
+    assert found["total"]["cycles"] == counters["counters"].get("cycles")
+    assert cli.main([*words, "--report", "table"]) == 0
+    assert "\n conv " in capsys.readouterr().out
+
+
 def test_a_profile_without_cycles_and_without_a_trace():
     f, arrays = two_layers()
     report = f.profile(*arrays)
@@ -204,7 +226,8 @@ def test_devices_and_options_that_there_are_not():
         f, cfg = built("tiny_b2", device=driver)
         with pytest.raises(ProgramError, match="the program is for another configuration than the device: LOG_BATCH 1"):
             f(*operands(cfg))
-    with raises(CodegenError, "latency is no argument of a build for a CPU; the accelerator's devices have options"):
-        a = te.placeholder((4,), name="a")
-        b = te.compute((4,), lambda i: a[i] + 1, name="b")
-        vtakit.build(te.create_schedule(b.op), [a, b], latency=3)
+    a = te.placeholder((4,), name="a")
+    b = te.compute((4,), lambda i: a[i] + 1, name="b")
+    for name, value in (("latency", 3), ("device", "rtl")):
+        with raises(CodegenError, f"{name} is no argument of a build for a CPU; it is one of those for the accelerator"):
+            vtakit.build(te.create_schedule(b.op), [a, b], **{name: value})

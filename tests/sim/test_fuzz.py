@@ -35,7 +35,7 @@ def broken_device(monkeypatch):
             patch.setitem(plain.STEPS, Opcode.ALU, alu)
             return fsim.simulate(cfg, dram, insn_addr, insn_count, path="plain", bases=bases)
 
-    module.simulate, module.features = simulate, lambda cfg: Feature(0)
+    module.simulate, module.features, module.OPTIONS = simulate, lambda cfg: Feature(0), ("bases",)
     monkeypatch.setitem(sys.modules, BROKEN, module)
     monkeypatch.setitem(api.DEVICES, "broken", BROKEN)
     return "broken"
@@ -72,7 +72,7 @@ def test_a_device_that_refuses_a_legal_program_is_a_failure(monkeypatch):
     def simulate(cfg, dram, insn_addr, insn_count, *, bases):
         raise ProgramFault(Fault.DEADLOCK, -1, "", "it waits for ever")
 
-    module.simulate, module.features = simulate, lambda cfg: Feature(0)
+    module.simulate, module.features, module.OPTIONS = simulate, lambda cfg: Feature(0), ("bases",)
     monkeypatch.setitem(sys.modules, BROKEN, module)
     monkeypatch.setitem(api.DEVICES, "broken", BROKEN)
     failure = run_case(Case(config="tiny", seed=3, length=10, device="broken"))
@@ -88,7 +88,7 @@ def test_a_device_that_hangs_or_breaks_the_protocol_is_a_failure_with_a_shrunk_p
             raise DeviceError("the RTL has not finished within 5 cycles")
         return result
 
-    module.simulate, module.features = simulate, lambda cfg: Feature(0)
+    module.simulate, module.features, module.OPTIONS = simulate, lambda cfg: Feature(0), ("bases",)
     monkeypatch.setitem(sys.modules, BROKEN, module)
     monkeypatch.setitem(api.DEVICES, "broken", BROKEN)
     failures = fuzz(list(cases("broken", ["tiny"], 0, 60, 20)), 1, lambda count: None)

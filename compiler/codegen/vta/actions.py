@@ -37,7 +37,7 @@ class Output:
     """Where instructions go, with what is known of the configuration and of DRAM.
 
     tracked : buffers in DRAM whose accesses are to be ordered, with the bytes of the unit in which they are counted
-    part    : number of the part of the program that is being emitted
+    program_part : number of the part of the program (`parts`) that is being emitted
     """
 
     def __init__(self, cfg: VTAConfig, tracked: Mapping[str, int]) -> None:
@@ -65,7 +65,8 @@ class Output:
             value = getattr(move, name)
             if value:
                 fields[name] = value
-        self.steps.append(Step(opcode, fields, memory.stage, tuple(accesses), symbol if move.y_size else "", part=self.part))
+        name = symbol if move.y_size else ""
+        self.steps.append(Step(opcode, fields, memory.stage, tuple(accesses), name, part=self.part))
 
     def run(
         self, op: Opcode, kernel: Kernel, base: Place, accesses: list[Access], nest: Nest | None = None, /, **fields: int
