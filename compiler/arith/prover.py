@@ -56,6 +56,10 @@ class Prover(Ranges):
                 rest = Linear({a: c for a, c in x.terms.items() if a is not atom}, x.const)
                 if all(self._claim(rest.plus(arg, coefficient), depth, budget) for arg in atom.args):
                     return True
+            if isinstance(atom, Quotient) and not atom.by and abs(coefficient) == 1 and self.linear_bounds(atom.divisor).lo >= 0:
+                rest = Linear({a: c for a, c in x.terms.items() if a is not atom}, x.const)
+                if self._claim(self._multiplied(atom, coefficient, rest), depth, budget):
+                    return True
             for fact in self._known_of(atom, coefficient > 0):
                 there = fact.terms[atom]
                 common = math.gcd(coefficient, there)
@@ -64,6 +68,12 @@ class Prover(Ranges):
                 if self._claim(claim, depth, budget):
                     return True
         return False
+
+    def _multiplied(self, quotient: Quotient, sign: int, rest: Linear) -> Linear:
+        """What is at least 0 just where ``sign * quotient + rest`` is, by a divisor that is at least 1."""
+        if sign > 0:
+            return quotient.dividend.plus(self.multiply(rest, quotient.divisor))
+        return self.multiply(rest.shifted(1), quotient.divisor).plus(quotient.dividend, -1).shifted(-1)
 
     def _claim(self, x: Linear, depth: int, budget: list[int]) -> bool:
         common = x.content()

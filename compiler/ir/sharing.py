@@ -3,13 +3,12 @@ it, grow with what is computed and not with the number of ways that lead there. 
 would not come to the end of.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import HANDLE
 from vtakit.compiler.ir.expr import Expr, Let, Var
-from vtakit.compiler.ir.stmt import If as IfStmt
-from vtakit.compiler.ir.stmt import LetStmt, Seq, Stmt, Store, seq
+from vtakit.compiler.ir.stmt import If, LetStmt, Stmt, Store
 
 MOST_NODES = 512  # of an expression that is left as it is; its parts keep the forms that rules and intrinsics look for
 LEAST_NODES = 16  # of a value that gets a name as it is needed again
@@ -33,25 +32,13 @@ def with_names(e: Expr) -> Expr:
 
 
 def named_values(s: Stmt) -> Stmt:
-    """The stores of a block's body with the values that `with_names` finds as statements before them."""
-    match s:
-        case Seq():
-            return seq(*map(named_values, s.stmts))
-        case LetStmt():
-            return _let_stmts(s.value, lambda value: s.replace(value=value, body=named_values(s.body)))
-        case IfStmt():
-            otherwise = None if s.otherwise is None else named_values(s.otherwise)
-            return _let_stmts(s.condition, lambda e: IfStmt(e, named_values(s.then), otherwise))
-        case Store():
-            return _let_stmts(s.value, lambda value: s.replace(value=value, indices=tuple(map(with_names, s.indices))))
-    return s
-
-
-def _let_stmts(e: Expr, make: Callable[[Expr], Stmt]) -> Stmt:
-    if not _is_large(e):
-        return make(e)
+    """A block's body with the values that `with_names` finds in its stores as statements before them."""
+    part = "condition" if isinstance(s, If) else "value"
+    if not isinstance(s, If | LetStmt | Store) or not _is_large(getattr(s, part)):
+        return s.rebuild(named_values, with_names)
+    e = getattr(s, part)
     names, value = _Naming(e).scope(e, {})
-    found = make(value)
+    found: Stmt = s.replace(**{part: value}).rebuild(named_values, lambda e: e if e is value else with_names(e))
     for var, of in reversed(names):
         found = LetStmt(var, of, found)
     return found

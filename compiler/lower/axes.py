@@ -122,10 +122,15 @@ def guards(
     """One condition for each split that covers more than its axis has, unless it is certain to hold.
 
     Where the normal form of a value divides, the loops' own form is kept, in which all parts of a fused axis divide the same.
+    The outer part of a split needs no condition of its own if the whole has one: ``outer * inner_extent <= value < whole``.
     """
     found = []
+    kept: set[IterVar] = set()  # axes that the conditions found keep within their extents
     for relation in relations:
         if isinstance(relation, Split):
+            if relation.parent in kept:
+                kept.add(relation.outer)
+                continue
             whole, inner, outer = extents[relation.parent], extents[relation.inner], extents[relation.outer]
             a, b, c = int_value(whole), int_value(inner), int_value(outer)
             if a is not None and b is not None and c is not None:
@@ -133,6 +138,7 @@ def guards(
                     continue
             elif analyzer.prove(inner * outer <= whole):
                 continue
+            kept.add(relation.outer)
             value = analyzer.simplify(values[relation.parent])
             if not analyzer.prove(LT(value, whole)):
                 found.append((values[relation.parent] if divides(value) else value) < whole)

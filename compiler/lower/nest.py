@@ -11,6 +11,7 @@ from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.ops import all_of
+from vtakit.compiler.ir.sharing import named_values
 from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.ir.walk import replace_buffers, substitute, substitute_stmt
 from vtakit.compiler.lower.across import across_threads
@@ -236,7 +237,7 @@ class Nests:
                           if isinstance(have, Var))
             if isinstance(declared.offset, Var):
                 layout[declared.offset] = buffer.offset
-        body = substitute_stmt(replace_buffers(op.body, new), layout)
+        body = named_values(substitute_stmt(replace_buffers(op.body, new), layout))
         return st.Block(
             plan.stage.label, (), tuple(map(_whole, dict.fromkeys(reads))), tuple(map(_whole, plan.buffers)), TRUE, None, body,
         )

@@ -11,11 +11,13 @@ from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import all_of, maximum, minimum
 from vtakit.compiler.ir.stmt import Function, LoopKind, Stmt
 from vtakit.compiler.ir.values import TRUE, int_value
-from vtakit.compiler.ir.walk import map_stmt, statements, subexpressions, substitute_stmt
+from vtakit.compiler.ir.walk import free_vars, map_stmt, statements, subexpressions, substitute_stmt
+from vtakit.compiler.lower.verify.double_buffers import doubled
 from vtakit.compiler.passes.affine import linear
 from vtakit.compiler.passes.copying import renewed
 
 _DEEPEST = 4  # partitions within partitions: each may double the code
+_Inner = tuple[dict[Var, Expr], set[Var]]  # the variables of the loops within a loop with their extents, and those of lets
 
 
 def partition_loops(function: Function, *, constant_loops: bool = True) -> Function:
@@ -24,8 +26,8 @@ def partition_loops(function: Function, *, constant_loops: bool = True) -> Funct
     ``for o in range(13): for i in range(8): if o * 8 + i < 100: S``  ->
     ``for o in range(12): for i in range(8): S;  for i in range(4): S``
 
-    The branches of parallel and block loops stay in one loop, behind one condition: ``if o < 12: … else: …``. Thread loops
-    stay whole, since threads that part could not meet at a barrier.
+    The branches of parallel and block loops stay in one loop, behind one condition: ``if o < 12: … else: …``; so do those of
+    fused loops where a quotient decides. Thread loops stay whole, since threads that part could not meet at a barrier.
 
     constant_loops : whether loops of constant extent are split too
     """
@@ -81,10 +83,10 @@ class _Partitioner:
             low = self.analyzer.simplify(minimum(low, s.extent))
         whole = self.analyzer.prove_equal(low, 0) and self.analyzer.prove_equal(high, s.extent)
         if not taken or (whole and int_value(s.extent) is None):
-            return None
+            return self._apart(s, guards, within, depth)
         constant = int_value(low) is not None and int_value(high) is not None and int_value(s.extent) is not None
         if not constant and s.kind in (LoopKind.VECTORIZED, LoopKind.UNROLLED):
-            return None
+            return self._apart(s, guards, within, depth)
         free = _without_guards(s.body, taken)
         if whole:
             return self.stmt(s.replace(body=free), depth)
@@ -100,6 +102,44 @@ class _Partitioner:
             self._part(s, s.body, high, s.extent, depth),
         )
 
+    def _apart(self, s: st.For, guards: list[Expr], within: _Inner, depth: int) -> Stmt | None:
+        """The loop with one condition for what is quotients of its variable, as of fused loops, in front of a body without it.
+
+        ``for f in range(28): for i in range(16): if f % 7 * 16 + i < 100: S``  ->
+        ``for f in range(28): if f % 7 * 16 + 15 < 100: for i in range(16): S;  else: for i in range(16): if …: S``
+        """
+        if doubled(s) is not None:  # its buffers are to stand directly in the loop
+            return None
+        found = {id(guard): always for guard in guards if (always := self._always(s, guard, within)) is not None}
+        if not found:
+            return None
+        fits = self.analyzer.simplify(all_of(*found.values()))
+        if int_value(fits) is not None:
+            return None
+        free = _without_guards(s.body, [guard for guard in guards if id(guard) in found])
+        return s.replace(body=st.If(fits, self.stmt(free, depth), self.stmt(renewed(s.body), depth + 1)))
+
+    def _always(self, s: st.For, guard: Expr, within: _Inner) -> Expr | None:
+        """When a guard holds whatever the inner loops do, if quotients of the loop's variable decide; None if they do not."""
+        assert isinstance(guard, ir.LT | ir.LE)
+        if guard.a.dtype.code != "int":
+            return None
+        form = linear(self.analyzer.simplify(guard.a - guard.b))
+        inner, bound = within
+        if not any(type(atom) is not Var and s.var in free_vars(atom) for atom in form.terms):
+            return None
+        worst = 0
+        for atom, c in form.terms.items():
+            if isinstance(atom, Var) and atom in inner:
+                extent = int_value(inner[atom])
+                if extent is None:
+                    return None
+                worst += max(0, c * (extent - 1))
+            elif any(x in inner or x in bound or x in self.threads or isinstance(x, ir.Load) for x in subexpressions(atom)):
+                return None
+        rest = form.without(inner).expr() + worst
+        return self.analyzer.simplify(rest < 0 if isinstance(guard, ir.LT) else rest <= 0)
+
     def _part(self, s: st.For, body: Stmt, first: Expr, end: Expr, depth: int, *, fast: bool = False) -> Stmt:
         """The loop from `first` to `end`."""
         extent = self.analyzer.simplify(end - first)
@@ -114,7 +154,7 @@ class _Partitioner:
         moved = substitute_stmt(body, {s.var: self.analyzer.simplify(var + first)})
         return s.replace(var=var, extent=extent, body=self.stmt(moved, deeper))
 
-    def _solve(self, s: st.For, guard: Expr, within: tuple[dict[Var, Expr], set[Var]]) -> _Solved | None:
+    def _solve(self, s: st.For, guard: Expr, within: _Inner) -> _Solved | None:
         """In which iterations a guard holds for certain; None if that is not to be found, or in all or none."""
         assert isinstance(guard, ir.LT | ir.LE)
         if guard.a.dtype.code != "int":

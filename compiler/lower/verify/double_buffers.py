@@ -1,6 +1,6 @@
 """A rule about buffers in two halves: one is filled for the next iteration of a loop while the other is read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from vtakit.compiler.ir import expr as ir
@@ -19,7 +19,7 @@ class Doubled(NamedTuple):
     """What a loop holds in which buffers are double.
 
     wraps : the allocations around the statements in the loop; buffers : those of them that are double
-    fills : the statements that write to such a buffer; uses : the others
+    fills : the statements that write to such a buffer, and what only they need; uses : the others
     """
 
     wraps: list[st.Allocate]
@@ -29,7 +29,7 @@ class Doubled(NamedTuple):
 
     def conflict(self) -> tuple[Stmt, list[str]] | None:
         """A statement that fills and reads what the loop writes, so that it cannot run an iteration ahead, and names of that."""
-        own = {buffer.data for buffer in self.buffers}
+        own = {wrap.buffer.data for wrap in self.wraps}  # new in each iteration
         written = set().union(*map(_written, self.uses), *(_written(fill) - own for fill in self.fills))
         for fill in self.fills:
             found = _read(fill) & written
@@ -50,6 +50,13 @@ def doubled(s: Stmt) -> Doubled | None:
         return None
     own = {buffer.data for buffer in buffers}
     fills = [part for part in parts if _written(part) & own]
+    inside = {wrap.buffer.data for wrap in wraps} - own
+    for part in reversed(parts):  # what only fills read is made with them
+        others = [other for other in parts if other is not part and other not in fills]
+        made = _written(part)
+        if part not in fills and made & set().union(*map(_read, fills)) and made <= inside - set().union(*map(_read, others)):
+            fills.append(part)
+    fills.sort(key=parts.index)
     return Doubled(wraps, buffers, fills, [part for part in parts if part not in fills])
 
 
@@ -60,20 +67,27 @@ def check_double_buffers(program: Program) -> Iterator[Broken]:
         conflict = found.conflict() if found is not None else None
         if found is not None and conflict is not None:
             fill, names = conflict
-            buffers = ", ".join(buffer.name for buffer in found.buffers)
+            mine = [buffer.name for buffer in found.buffers if buffer.data in _written(fill)]
+            buffers = ", ".join(mine or [buffer.name for buffer in found.buffers])
             yield Broken(
                 f"{buffers} is filled one iteration of the loop {loop.var} ahead, and that reads {', '.join(names)}, which the "
                 "loop writes", fill, f"compute {', '.join(names)} at another loop, or leave out double_buffer",
             )
 
 
-def _opened(s: Stmt) -> tuple[list[st.Allocate], Sequence[Stmt]]:
-    """The allocations around a loop's statements, and these."""
-    wraps = []
-    while isinstance(s, st.Allocate):
-        wraps.append(s)
-        s = s.body
-    return wraps, s.stmts if isinstance(s, st.Seq) else (s,)
+def _opened(s: Stmt) -> tuple[list[st.Allocate], list[Stmt]]:
+    """The allocations around a loop's statements, or around the last of them, and these statements."""
+    wraps: list[st.Allocate] = []
+    parts: list[Stmt] = []
+    while True:
+        while isinstance(s, st.Allocate):
+            wraps.append(s)
+            s = s.body
+        stmts = s.stmts if isinstance(s, st.Seq) else (s,)
+        if not stmts or not isinstance(stmts[-1], st.Allocate):
+            return wraps, [*parts, *stmts]
+        parts += stmts[:-1]
+        s = stmts[-1]
 
 
 def _written(s: Stmt) -> set[Var]:

@@ -1,5 +1,7 @@
 """Statement 51: intervals and residues, proofs, and facts."""
 
+import itertools
+
 import pytest
 
 from vtakit.compiler.arith import Analyzer, Bounds, Modular
@@ -48,6 +50,30 @@ def test_bounds(a: Analyzer, e: Expr, lo: float, hi: float) -> None:
 ])
 def test_residues(a: Analyzer, e: Expr, coeff: int, base: int) -> None:
     assert a.modular(e) == Modular(coeff, base)
+
+
+@pytest.mark.parametrize(("given", "claim", "certain"), [
+    (x <= y, x // n <= y // n, True),
+    (x < n * m, x // n < m, True),
+    (x >= n * m, x // n >= m, True),
+    (x + n <= y, x // n + 1 <= y // n, True),
+    (x + n <= y, x // n + 2 <= y // n, False),
+    (x < y, x // n < y // n, False),
+    (x <= n * m, x // n < m, False),
+    (x <= y, x // k <= y // k, False),  # k may be negative
+    (x <= y, x // n <= y // m, False),
+])
+def test_quotients_by_a_size(given: Expr, claim: Expr, certain: bool) -> None:
+    """What is claimed is so for all small numbers that the condition allows; what is not, is not for some."""
+    a = Analyzer()
+    with a.given(given):
+        assert a.prove(claim) == certain
+    names = ("x", "y", "n", "m", "k")
+    truth = [
+        eval(str(claim), values) for numbers in itertools.product(range(-4, 7), range(-4, 7), (1, 2, 3), (1, 2), (-2, 1))
+        if eval(str(given), values := dict(zip(names, numbers, strict=True)))
+    ]
+    assert all(truth) == certain
 
 
 def test_a_size_known_to_be_a_multiple(a: Analyzer) -> None:

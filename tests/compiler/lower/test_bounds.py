@@ -100,12 +100,38 @@ def test_statement_24_with_symbolic_sizes_the_extent_is_exact():
     s = te.create_schedule(a2.op)
     outer, _ = s[a2].split(s[a2].fuse(*a2.op.axis), f)
     s[a1].compute_at(s[a2], outer)
-    shape = shapes(lower(s, [a, a2], check=False))["A1"]
+    shape = shapes(lower(s, [a, a2]))["A1"]
     assert shape[1] == "n"
     for rows, width in ((3, 4), (2, 7), (5, 2)):
         for step in range(-(-rows * width // f)):
             have = eval(shape[0], {"i0_i1_fused_outer": step, "n": width, "m": rows, "min": min})
             assert have == (step * f + f - 1) // width - step * f // width + 1
+        x = ints(rows, width)
+        assert np.array_equal(run(s, [a, a2], x, shape=(rows, width)), x + 2)
+
+
+def test_statement_24_an_element_of_symbolic_sizes_fused():
+    a, a1, a2 = copies((te.size_var("m"), te.size_var("n")))
+    s = te.create_schedule(a2.op)
+    _, inner = s[a2].split(s[a2].fuse(*a2.op.axis), 16)
+    s[a1].compute_at(s[a2], inner)
+    assert shapes(lower(s, [a, a2])) == {"A1": (1, 1)}
+    x = ints(5, 7)
+    assert np.array_equal(run(s, [a, a2], x, shape=(5, 7)), x + 2)
+
+
+@pytest.mark.parametrize("size", [13, "n"])
+@pytest.mark.parametrize("first", [{"factor": 5}, {"nparts": 5}])
+@pytest.mark.parametrize("part", [0, 1])
+def test_sizes_split_unevenly_twice(size, first, part):
+    """Of the outer part of a split no condition is left: the whole being inside says that it is."""
+    a, a1 = copies((te.size_var("n") if size == "n" else size,), 1)
+    s = te.create_schedule(a1.op)
+    s[a1].split(s[a1].split(a1.op.axis[0], **first)[part], 3)
+    condition = predicates(lower(s, [a, a1]))["A1"]
+    assert condition.count("<") == (1 if part == 0 or (size, first) == (13, {"nparts": 5}) else 2)
+    x = ints(13)
+    assert np.array_equal(run(s, [a, a1], x, shape=(13,)), x + 1)
 
 
 def test_statement_25_windows():

@@ -7,10 +7,11 @@ import pytest
 
 from vtakit import te
 from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import INT32
-from vtakit.compiler.ir.expr import Call, Expr, Let
-from vtakit.compiler.ir.sharing import with_names
-from vtakit.compiler.ir.stmt import LetStmt
+from vtakit.compiler.ir.expr import Call, Expr, Let, Load
+from vtakit.compiler.ir.sharing import named_values, with_names
+from vtakit.compiler.ir.stmt import For, Function, If, LetStmt, Store
 from vtakit.compiler.ir.walk import map_expr, statements, subexpressions, substitute
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
@@ -59,6 +60,18 @@ def test_in_a_reduction():
     a = np.arange(SIZE, dtype=np.int32)
     want = doubled(a[None, :] + np.arange(SIZE, dtype=np.int32)[:, None]).sum(axis=1, dtype=np.int32)
     np.testing.assert_array_equal(run(te.create_schedule(C), [A, C], [a]), want)
+
+
+def test_in_a_body_of_ones_own():
+    """Statements of an extern operation: loops in them, and conditions, come before what is named within."""
+    A, C, i = Buffer("A", (SIZE,), INT32), Buffer("C", (SIZE,), INT32), te.var("i")
+    body = For(i, te.const(SIZE, "int32"), If(Load(A, (i,)) > 3, Store(C, (i,), doubled(Load(A, (i,)))), Store(C, (i,), i)))
+    named = named_values(body)
+    assert isinstance(named.body.then, LetStmt)
+    assert named.body.otherwise is body.body.otherwise
+    a, c = np.arange(SIZE, dtype=np.int32), np.zeros(SIZE, np.int32)
+    interpret(Function("main", (A, C), named), [a, c])
+    np.testing.assert_array_equal(c, np.where(a > 3, doubled(a), a))
 
 
 def test_stages_that_read_the_one_before_twice_inlined():

@@ -46,6 +46,29 @@ def test_the_boundary_is_cut_off(inner):
     ]
 
 
+@pytest.mark.parametrize("kind", [LoopKind.SERIAL, LoopKind.PARALLEL])
+def test_tiles_that_are_whole_have_no_guard_though_their_loops_are_fused(kind):
+    """Statement 45: 7 × 13 elements in tiles of 4 × 8; the vectors of whole tiles stay vectors."""
+    A, B = buffer("A", 7, 13), buffer("B", 7, 13)
+    y, x = o // 2 * 4 + i, o % 2 * 8 + j
+    tile = loop(i, 4, vectorized(j, 8, st.If(all_of(y < 7, x < 13), st.Store(B, (y, x), Load(A, (y, x)) * 2))))
+    before = function([A, B], st.For(o, IntImm(4), tile, kind))
+    after = simplify(partition_loops(before))
+    np.testing.assert_array_equal(run(after, numbers(7, 13)), run(before, numbers(7, 13)))
+    choice = after.body.body
+    assert str(choice.condition) == "o // 2 < 1 and o < 1"
+    assert not of_kind(choice.then, st.If)
+    low = lower_late(before)
+    assert [s for s in of_kind(low, st.Store) if isinstance(s.indices[0], Ramp)]
+
+
+def test_a_double_buffer_stays_directly_in_its_loop():
+    A, B, C = buffer("A", 7), buffer("B", 1), buffer("C", 7)
+    body = allocate(B, store(B, 0, A[o % 7]), st.If(o % 7 < 6, store(C, o % 7, B[0])), double_buffer=1)
+    before = function([A, C], loop(o, 14, body))
+    assert isinstance(partition_loops(before).body.body, st.Allocate)
+
+
 @pytest.mark.parametrize(("kind", "thread"), [(LoopKind.PARALLEL, ""), (LoopKind.THREAD, "blockIdx.x")])
 def test_parallel_and_block_loops_stay_one_loop(kind, thread):
     """Statement 45."""

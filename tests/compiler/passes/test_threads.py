@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from ir_support import SYNC, allocate, buffer, calls, function, loop, numbers, of_kind, run, store, threads
 
+from vtakit import te
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.calls import effect
 from vtakit.compiler.ir.dtypes import dtype
@@ -11,9 +12,11 @@ from vtakit.compiler.ir.expr import CommReducer, Var
 from vtakit.compiler.ir.ops import maximum, select
 from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.values import const
+from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import DivergenceError, RaceError
 from vtakit.compiler.passes import PassError, lower_late
 from vtakit.compiler.passes.all_reduce import lower_all_reduce
+from vtakit.compiler.passes.blocks import inline_blocks
 from vtakit.compiler.passes.double_buffer import double_buffer
 from vtakit.compiler.passes.flatten import flatten
 from vtakit.compiler.passes.partition import partition_loops
@@ -103,6 +106,27 @@ def test_double_buffering_pipelines_the_loop():
 @pytest.mark.parametrize(("count", "barriers"), [(1, 1), (2, 1), (3, 3), (4, 4), (5, 3)])
 def test_double_buffering_of_few_iterations(count, barriers):
     double_buffered(count, barriers)
+
+
+def test_both_operands_of_a_product_are_double():
+    """The second stands after what fills the first; what one is made from is made with it."""
+    A, B = te.placeholder((8, 6), "int32", name="A"), te.placeholder((6, 8), "int32", name="B")
+    k = te.reduce_axis((0, 6), "k")
+    twice = te.compute((8, 6), lambda i, j: A[i, j] * 2, name="twice")
+    C = te.compute((8, 8), lambda i, j: te.sum(twice[i, k] * B[k, j], axis=k), name="C")
+    s = te.create_schedule(C)
+    first, second = s.cache_read(twice, "local", [C]), s.cache_read(B, "local", [C])
+    outer, inner = s[C].split(k, 2)
+    s[C].reorder(outer, *C.op.axis, inner)
+    for tensor in (twice, first, second):
+        s[tensor].compute_at(s[C], outer)
+    for tensor in (first, second):
+        s[tensor].double_buffer()
+    after = double_buffer(inline_blocks(lower(s, [A, B, C])))
+    assert sorted((x.buffer.name, len(x.buffer.shape)) for x in of_kind(after, st.Allocate)) == [
+        ("B_local", 3), ("twice", 2), ("twice_local", 3)]
+    a, b = (np.random.default_rng(0).integers(-9, 9, shape).astype("int32") for shape in ((8, 6), (6, 8)))
+    np.testing.assert_array_equal(run(after, a, b), a * 2 @ b)
 
 
 def test_double_buffering_what_the_loop_writes_is_refused():
