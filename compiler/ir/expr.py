@@ -50,7 +50,7 @@ class IntImm(Expr):
 
 
 class FloatImm(Expr):
-    """A floating-point constant; `value` is a Python float and is rounded when code is made."""
+    """A floating-point constant; `value` is a Python float. That of a number which has no type yet is rounded later."""
 
     __slots__ = ("value",)
 

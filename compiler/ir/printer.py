@@ -3,16 +3,17 @@
 Variables and buffers that share a name are told apart by a number, in the order in which they appear.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
-from vtakit.compiler.ir.dtypes import BOOL, FLOAT32, INT32
+from vtakit.compiler.ir.dtypes import BOOL, FLOAT32, INT32, DType
 from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.sharing import with_names
-from vtakit.compiler.ir.values import value_of
+from vtakit.compiler.ir.values import rounded, value_of
 
 _LEVEL: dict[type[ir.Expr], int] = {
     ir.Or: 1, ir.And: 2, ir.Not: 3, ir.EQ: 4, ir.NE: 4, ir.LT: 4, ir.LE: 4, ir.BitOr: 5, ir.BitXor: 6, ir.BitAnd: 7,
@@ -84,7 +85,8 @@ class _Exprs:
         return str(e.value) if e.dtype is INT32 else f"{e.dtype}({e.value})"
 
     def floating(self, e: ir.FloatImm) -> str:
-        return repr(e.value) if e.dtype is FLOAT32 else f"{e.dtype}({e.value!r})"
+        number = repr(_shortest(e.value, e.dtype))
+        return number if e.dtype is FLOAT32 else f"{e.dtype}({number})"
 
     def call(self, e: ir.Call) -> str:
         return f"{e.name}({self.many(e.args)})"
@@ -209,6 +211,15 @@ class _Stmts:
 
     def _region(self, r: st.Region) -> str:
         return f"{self.names(r.buffer)}[{', '.join(map(self._range, r.ranges))}]"
+
+
+def _shortest(value: float, dtype: DType) -> float:
+    """A number of few digits that a type rounds to the same value."""
+    exact = rounded(value, dtype)
+    if dtype.bits == 64 or not math.isfinite(exact) or len(repr(exact)) < 10:
+        return value
+    short = (float(f"{exact:.{digits}g}") for digits in range(1, 10))
+    return next(number for number in short if rounded(number, dtype) == exact)
 
 
 def _buffer_type(buffer: Buffer, e: Callable[[ir.Expr], str]) -> str:

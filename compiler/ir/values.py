@@ -41,12 +41,15 @@ def wrap(value: Any) -> Expr:
 
 
 def const(value: float, to: str | DType) -> Expr:
-    """A constant of a type; a vector type gives a broadcast. Raises ValueError if an integer type cannot hold the value."""
+    """A constant of a type, to which a float is rounded; a vector type gives a broadcast.
+
+    Raises ValueError if an integer type cannot hold the value.
+    """
     kind = dtype(to)
     if kind.lanes > 1:
         return ir.Broadcast(const(value, kind.scalar), kind.lanes)
     if kind.is_float:
-        return FloatImm(float(value), kind)
+        return FloatImm(rounded(float(value), kind), kind)
     if kind.is_bool:
         return TRUE if value else FALSE
     if value != int(value) or not kind.min <= value <= kind.max:
@@ -139,14 +142,13 @@ def common_type(a: DType, b: DType) -> DType:
 def unify(a: Any, b: Any) -> tuple[Expr, Expr]:
     """Two operands in their common type and number of lanes."""
     x, y = wrap(a), wrap(b)
+    if isinstance(a, int | float) and _holds(y.dtype, a):
+        x = const(a, y.dtype.scalar)
+    elif isinstance(b, int | float) and _holds(x.dtype, b):
+        y = const(b, x.dtype.scalar)
     if x.dtype is y.dtype:
         return x, y
-    if isinstance(a, int | float) and _holds(y.dtype, a):
-        kind = y.dtype.scalar
-    elif isinstance(b, int | float) and _holds(x.dtype, b):
-        kind = x.dtype.scalar
-    else:
-        kind = common_type(x.dtype, y.dtype)
+    kind = common_type(x.dtype, y.dtype)
     lanes = max(x.dtype.lanes, y.dtype.lanes)
     if min(x.dtype.lanes, y.dtype.lanes) not in (1, lanes):
         raise TypeError(f"{x} has {x.dtype.lanes} lanes and {y} has {y.dtype.lanes}: both need the same number, or one")

@@ -49,6 +49,6 @@ def is_word(name: str) -> bool:
 def is_taken(name: str) -> bool:
     """Whether a program may have a function of that name already: its own main, the C library's, or the OpenMP runtime's.
 
-    Compiled code calls some of them itself.
+    Compiled code calls some of them itself; LLVM keeps what begins with its own name and a dot.
     """
-    return name in _LIBRARY or name in ("main", "vtakit_packed") or name.startswith(("GOMP_", "omp_", "llvm"))
+    return name in _LIBRARY or name in ("main", "vtakit_packed", "llvm") or name.startswith(("GOMP_", "omp_"))

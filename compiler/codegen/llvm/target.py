@@ -37,6 +37,7 @@ PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
         "neoverse-n2", "neoverse-v1", "neoverse-v2", "grace", "ampere1", "cortex-a710", "cortex-x2", "apple-m2", "apple-m3",
     ), ("i8mm",)),
 }
+_OF_32_BITS = re.compile(r"wasm32|riscv32|i[3-7]86|arm.*|thumb.*|mips(?:el)?|powerpc|sparc(?:el)?|loongarch32|hexagon")
 _SYSTEMS = (
     ("windows-gnu", "mingw"), ("mingw", "mingw"), ("windows", "windows"), ("linux", "linux"), ("darwin", "macos"),
     ("macos", "macos"),
@@ -99,7 +100,7 @@ class Target:
 
     @property
     def pointer_bits(self) -> int:
-        return 32 if self.arch in ("wasm32", "i386", "i686", "riscv32") or self.arch.startswith("arm") else 64
+        return 32 if _OF_32_BITS.fullmatch(self.arch) else 64
 
     @property
     def is_known(self) -> bool:

@@ -1,5 +1,7 @@
 """What is known of processors: the features that their names imply, and which machine runs whose code."""
 
+import re
+
 import numpy as np
 import pytest
 from codegen_cases import buffer, loop
@@ -11,7 +13,7 @@ from vtakit.compiler.codegen.llvm import micro_kernels as mk
 from vtakit.compiler.codegen.llvm.compile import compile_for
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.link import find_linker
-from vtakit.compiler.codegen.llvm.target import PROCESSORS, Target
+from vtakit.compiler.codegen.llvm.target import PROCESSORS, Target, machine
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.lower import lower
@@ -58,6 +60,19 @@ def test_which_machine_runs_whose_code():
     assert new.lacks(old) == ()
     assert not old.runs(Target(TRIPLES["aarch64"]))
     assert Target.host().runs(Target.host())
+
+
+@pytest.mark.parametrize("triple", [
+    "i586-linux-gnu", "x86_64-linux-gnu", "armv7-linux-gnueabihf", "thumbv7em-none-eabi", "arm64-apple-darwin",
+    "mipsel-linux-gnu", "mips64-linux-gnuabi64", "powerpc-linux-gnu", "powerpc64le-linux-gnu", "sparc-linux", "sparcv9-linux",
+    "riscv32-unknown-elf", "riscv64-linux-gnu", "wasm32-wasi", "wasm64-wasi", "s390x-linux-gnu",
+    "aarch64-linux-gnu",
+])
+def test_llvm_agrees_on_the_size_of_a_pointer(triple):
+    """It is what memory is asked for with."""
+    target = Target(triple)
+    stated = re.search(r"(?:^|-)p:(\d+)", str(machine(target).target_data))  # 64 where it is not stated
+    assert target.pointer_bits == (int(stated[1]) if stated else 64)
 
 
 def doubled(target):

@@ -165,3 +165,29 @@ def test_buffers_know_their_strides():
         Buffer("A", (2, 3), INT32)[0]
     with raises(ValueError, "access_ptr of buffer 'A': the mask 'x' is not 'r', 'w' or 'rw'"):
         Buffer("A", (2, 3), INT32).access_ptr("x")
+
+
+def test_a_constant_of_a_narrow_type_is_what_that_type_holds():
+    """Also where it is made wider; a Python number beside a float64 is not narrow."""
+    narrow = const(0.1, "float32")
+    wide = cast(narrow, "float64")
+    assert isinstance(wide, ir.FloatImm)
+    assert wide.value == float(np.float32(0.1))
+    assert str(wide) == "float64(0.10000000149011612)"
+    x, y = ir.Var("x", dtype("float64")), ir.Var("y", dtype("float32"))
+    assert str(x + 0.1) == "x + float64(0.1)"
+    assert str(cast(0.1, "float64")) == "float64(0.1)"
+    assert same(y + 0.1, y + narrow)
+
+
+@pytest.mark.parametrize(("value", "kind", "text"), [
+    (0.1, "float32", "0.1"), (1 / 3, "float32", "0.33333334"), (65504, "float16", "float16(65504.0)"),
+    (0.1, "float16", "float16(0.1)"),
+    (1e-45, "float32", "1e-45"), (16777217, "float32", "16777216.0"), (-0.0, "float32", "-0.0"), (np.inf, "float32", "inf"),
+    (0.1, "bfloat16", "bfloat16(0.1)"), (0.1, "float64", "float64(0.1)"),
+])
+def test_floats_are_printed_with_the_digits_that_tell_them(value, kind, text):
+    made = const(value, kind)
+    assert str(made) == text
+    assert isinstance(made, ir.FloatImm)
+    assert const(float(text.partition("(")[2].rstrip(")") or text), kind).value == made.value
