@@ -49,8 +49,9 @@ def conv(channels: int, size: int, filters: int, kernel: int, stride: int = 1, g
     pads, strides = (kernel // 2,) * 4, (stride, stride)
     out = (size + 2 * (kernel // 2) - kernel) // stride + 1
     shapes = (1, channels, size, size), (filters, channels // groups, kernel, kernel), (filters,)
+    kind = "depthwise" if groups == channels else "conv" if groups == 1 else f"conv of {groups} groups"
     return Layer(
-        f"{'depthwise' if groups == channels else 'conv'} {kernel}x{kernel}/{stride} {channels}x{size}x{size} to {filters}", shapes,
+        f"{kind} {kernel}x{kernel}/{stride} {channels}x{size}x{size} to {filters}", shapes,
         lambda x, w, b: apply("relu", apply("add", apply("conv", x, w, pads=pads, strides=strides, groups=groups), apply(
             "reshape", b, shape=(filters, 1, 1)))),
         [helper.make_node("Conv", ["in0", "in1", "in2"], ["sum"], pads=pads, strides=strides, group=groups),
@@ -58,13 +59,13 @@ def conv(channels: int, size: int, filters: int, kernel: int, stride: int = 1, g
         2 * filters * out * out * channels // groups * kernel * kernel)
 
 
-def simple(name: str, op: str, *shapes: tuple[int, ...], label: str = "", flops: int = 0, data: int = 1, **attributes: Any) -> Layer:
+def simple(name: str, op: str, *shapes: tuple[int, ...], flops: int = 0, data: int = 1, **attributes: Any) -> Layer:
     """A layer of one operator, whose attributes are named alike."""
     onnx_names = {"groups": "group", "trans_b": "transB", "hidden": "hidden_size"}
     words = {onnx_names.get(key, key): value for key, value in attributes.items()}
     ours = {key: value for key, value in attributes.items() if key != "hidden"}
     node = helper.make_node(op, [f"in{at}" for at in range(len(shapes))], ["out"], **words)
-    return Layer(label or f"{op} {' '.join('x'.join(map(str, shape)) for shape in shapes)}", shapes,
+    return Layer(f"{op} {' '.join('x'.join(map(str, shape)) for shape in shapes)}", shapes,
                  lambda *t: apply(name, *t, **ours), [node], flops, data)
 
 
@@ -100,7 +101,8 @@ def seconds(run: Callable[[], object]) -> float:
 
 def session(layer: Layer, arrays: Sequence[np.ndarray]) -> onnxruntime.InferenceSession:
     """onnxruntime's, with the weights as constants."""
-    inputs = [helper.make_tensor_value_info(f"in{at}", onnx.TensorProto.FLOAT, a.shape) for at, a in enumerate(arrays[:layer.data])]
+    kind = onnx.TensorProto.FLOAT
+    inputs = [helper.make_tensor_value_info(f"in{at}", kind, a.shape) for at, a in enumerate(arrays[:layer.data])]
     constants = [onnx.numpy_helper.from_array(a, f"in{at}") for at, a in enumerate(arrays) if at >= layer.data]
     graph = helper.make_graph(layer.nodes, "layer", inputs, [onnx.ValueInfoProto(name="out")], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
@@ -125,7 +127,8 @@ def measure(layer: Layer, repeat: int) -> dict[str, float]:
     function(*arrays, result)
     ours = [(seconds(lambda: function(*arrays, result)), seconds(lambda: theirs.run(None, feed))) for _ in range(repeat)]
     best = [1000 * min(column) for column in zip(*ours, strict=True)]
-    return {"ours_ms": best[0], "onnxruntime_ms": best[1], "compile_ms": 1000 * compiled, "difference": float(np.abs(result - want).max())}
+    difference = float(np.abs(result - want).max())
+    return {"ours_ms": best[0], "onnxruntime_ms": best[1], "compile_ms": 1000 * compiled, "difference": difference}
 
 
 def main() -> None:
