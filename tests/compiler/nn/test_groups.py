@@ -12,6 +12,7 @@ from vtakit.compiler.ir.walk import statements
 from vtakit.compiler.nn.cpu.machine import Machine, pieces
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find
+from vtakit.compiler.passes import lower_late
 
 
 def apply(name, *tensors, **attributes):
@@ -169,3 +170,10 @@ def test_tiles_fit_the_registers(rows, columns, cpu):
         vectors = pieces(width, machine.lanes(kind))
         assert height <= rows
         assert height * vectors + vectors + 1 <= machine.registers
+
+
+def test_a_bias_within_a_chain_keeps_its_own_loop():
+    """Loops over pixels run along rows: no quotient of a place stands within them, as it would in one loop over all."""
+    tensors = placeholders((floats(1, 6, 20, 30), floats(6, 1, 1)))
+    out = apply("relu", apply("neg", apply("add", *tensors)))
+    assert "//" not in str(lower_late(vtakit.lower(schedule([out]), [*tensors, out])))
