@@ -128,14 +128,15 @@ def reduce_along(s: Schedule, op: ComputeOp, machine: Machine, reads: Reads) -> 
 
 
 def _part_along(op: ComputeOp, lanes: int, reads: Reads) -> int:
-    """How many terms of the reduction's last axis to take at once, where that axis lies in a row and the result's does not."""
+    """How many terms of the reduction's last axis to take at once, where all operands that it runs along lie in rows; else 0."""
     inner = op.reduce_axis[-1]
-    if any(not load.indices or load.indices[-1] is not inner.var for load in reads.of(op)):
+    moving = [load for load in reads.of(op) if any(inner.var in free_vars(index) for index in load.indices)]
+    if not moving or any(load.indices[-1] is not inner.var for load in moving):
         return 0
-    terms, part = extent(inner), 4 * lanes
-    while part > 1 and terms % part:
+    terms, part = extent(inner), WIDEST * lanes
+    while part > lanes and terms % part:
         part //= 2
-    return part if part >= 4 and terms >= 2 * part else 0
+    return part if terms >= 2 * part else 0
 
 
 def _split_sum(s: Schedule, op: ComputeOp, part: int) -> None:
