@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vtakit.compiler.ir.expr import Call, Div, Expr, ProducerLoad
+from vtakit.compiler.ir.expr import Call, Div, ProducerLoad
+from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
-from vtakit.compiler.ir.walk import subexpressions
+from vtakit.compiler.ir.walk import subexpressions, substitute
 from vtakit.compiler.te.operation import ComputeOp, Operation, ScanOp, producers_first
 
 LARGEST = 200  # nodes of an expression that is put in place of each read
@@ -95,26 +96,47 @@ def loads(op: ComputeOp) -> Iterator[ProducerLoad]:
                 yield node
 
 
+class Reads:
+    """What operations read once others are inlined into them, in terms of their own axes."""
+
+    def __init__(self, inlined_ops: set[Operation]) -> None:
+        self.inlined = inlined_ops
+        self._of: dict[ComputeOp, tuple[ProducerLoad, ...]] = {}
+
+    def of(self, op: ComputeOp) -> tuple[ProducerLoad, ...]:
+        """Each read once."""
+        if op not in self._of:
+            found: dict[ProducerLoad, None] = {}
+            for load in loads(op):
+                source = load.tensor.op
+                if source not in self.inlined or not isinstance(source, ComputeOp):
+                    found[load] = None
+                    continue
+                place = {axis.var: index for axis, index in zip(source.axis, load.indices, strict=True)}
+                for inner in self.of(source):
+                    found[ProducerLoad(inner.tensor, tuple([substitute(index, place) for index in inner.indices]))] = None
+            self._of[op] = tuple(found)
+        return self._of[op]
+
+
+def extent(axis: IterVar) -> int:
+    """Of an axis of an operator, which is a number."""
+    found = None if axis.dom is None else int_value(axis.dom.extent)
+    assert found is not None, "operators are defined on fixed shapes"
+    return found
+
+
 def extents(op: ComputeOp) -> tuple[int, ...]:
-    """Of its data axes, which are numbers."""
-    found = [int_value(axis.dom.extent) if axis.dom else None for axis in op.axis]
-    return tuple([extent for extent in found if extent is not None])
+    """Of its data axes."""
+    return tuple(map(extent, op.axis))
 
 
 def _is_same_element(op: ComputeOp, load: ProducerLoad) -> bool:
     if len(load.indices) != len(op.axis):
         return False
-    for index, axis, extent in zip(load.indices, op.axis, load.tensor.shape, strict=True):
-        if index is not axis.var and not (int_value(index) == 0 and int_value(extent) == 1 == int_value(_extent(axis))):
-            return False
-    return True
-
-
-def _extent(axis: object) -> Expr:
-    dom = getattr(axis, "dom", None)
-    assert dom is not None, "a data axis has a domain"
-    found: Expr = dom.extent
-    return found
+    return all(
+        index is axis.var or (int_value(index) == 0 and int_value(size) == 1 == extent(axis))
+        for index, axis, size in zip(load.indices, op.axis, load.tensor.shape, strict=True))
 
 
 def _is_flat(op: ComputeOp, load: ProducerLoad) -> bool:
@@ -153,12 +175,13 @@ def inlined(flow: Flow, fixed: set[Operation]) -> set[Operation]:
 
 
 def _repeats(reader: ComputeOp, op: Operation) -> bool:
-    """Whether a reader reads an element of it more often than there are elements: some axis is in no index."""
+    """Whether a reader reads an element of it several times: some axis is in no index, or windows overlap."""
     for load in loads(reader):
-        if load.tensor.op is op:
-            used = {node for index in load.indices for node in subexpressions(index)}
-            if any(axis.var not in used and int_value(_extent(axis)) != 1 for axis in reader.root_iter_vars):
-                return True
-            if reader.reduce_axis and len(load.indices) < len(reader.root_iter_vars):
-                return True
+        if load.tensor.op is not op:
+            continue
+        used = {node for index in load.indices for node in subexpressions(index)}
+        if any(axis.var not in used and extent(axis) != 1 for axis in reader.root_iter_vars):
+            return True
+        if len(load.indices) < len(reader.root_iter_vars):
+            return True
     return False

@@ -4,7 +4,7 @@ from math import prod
 
 from vtakit.compiler.ir.expr import ProducerLoad
 from vtakit.compiler.ir.iters import IterVar
-from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
+from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.simple import run_along
 from vtakit.compiler.schedule.schedule import Schedule
@@ -102,7 +102,7 @@ def _operands(
                 s[op].compute_at(out, place)
                 s[op].vectorize(op.axis[-1])
             else:
-                run_along(s[op], machine)
+                run_along(s[op], machine, Reads(set()))
         elif anchor.tag == "matmul" and place is not None and rows >= WORTH:
             at = _reads_columns(anchor, load)
             if at is not None:

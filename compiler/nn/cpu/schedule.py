@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise
-from vtakit.compiler.nn.cpu.flow import Flow, extents, inlined
+from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
@@ -35,14 +35,14 @@ def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedul
         s[op].compute_inline()
     for op in stepped:
         run_within(s[op], machine)
-    done = set(stepped)
+    reads, done = Reads(gone), set(stepped)
     for op in anchors:
         done |= ANCHORS[op.tag](s, flow, op, machine)
     for op in flow.computes():
         if op in done or op in gone:
             continue
         if op.reduce_axis:
-            reduce_along(s, op, machine)
+            reduce_along(s, op, machine, reads)
         elif op.num_outputs == 1:
-            run_along(s[op], machine)
+            run_along(s[op], machine, reads)
     return s

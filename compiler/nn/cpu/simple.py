@@ -2,11 +2,11 @@
 
 from math import prod
 
-from vtakit.compiler.ir.expr import Expr, ProducerLoad, Reduce
+from vtakit.compiler.ir.expr import ProducerLoad, Reduce
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import free_vars
-from vtakit.compiler.nn.cpu.flow import extents, loads
+from vtakit.compiler.nn.cpu.flow import Reads, extent, extents
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
@@ -14,26 +14,54 @@ from vtakit.compiler.te.operation import ComputeOp
 
 SMALL = 1 << 14  # elements that are not worth waking threads for
 WIDEST = 4  # registers of a vector of elements
+SQUARE = 16  # a side, in elements: each line of the operand is then used whole while it is in the cache
 
 
-def run_along(stage: Stage, machine: Machine, *, parallel: bool = True) -> None:
+def run_along(stage: Stage, machine: Machine, reads: Reads) -> None:
     """Compute every element: the axes in which all operands run together as one, by vectors, the others outside of it."""
     op = stage.op
     assert isinstance(op, ComputeOp)
     if not op.axis:
         return
     sizes = extents(op)
-    first = flat_from(op)
+    first = flat_from(op, reads)
+    across = _other_row(op, reads)
+    if first == len(sizes) - 1 and across is not None:
+        _run_in_squares(stage, op, across, machine)
+        return
     lanes = machine.lanes(op.body[0].dtype)
     run = prod(sizes[first:])
     inner = stage.fuse(*op.axis[first:]) if first < len(sizes) - 1 else op.axis[first]
-    width = min(run, WIDEST * lanes) if run % lanes or run < WIDEST * lanes else WIDEST * lanes
+    width = min(run, WIDEST * lanes)
     outer: IterVar | None = stage.fuse(*op.axis[:first]) if first > 1 else op.axis[0] if first else None
-    chunk, vector = stage.split(inner, max(width, 1))
-    if parallel and prod(sizes) >= SMALL:
+    chunk, vector = stage.split(inner, width)
+    if prod(sizes) >= SMALL:
         if outer is None:
             outer, chunk = stage.split(chunk, 16)
         stage.parallel(outer)
+    stage.vectorize(vector)
+
+
+def _other_row(op: ComputeOp, reads: Reads) -> int | None:
+    """The axis along which an operand lies in rows, if that is another than the result's last one, as in a transposition."""
+    for load in reads.of(op):
+        index = load.indices[-1] if load.indices else None
+        for at, axis in enumerate(op.axis[:-1]):
+            if index is axis.var and extent(axis) > 1 and any(other is op.axis[-1].var for other in load.indices):
+                return at
+    return None
+
+
+def _run_in_squares(stage: Stage, op: ComputeOp, across: int, machine: Machine) -> None:
+    """Compute squares of the last axis and that along which the operand lies, one after another."""
+    last = op.axis[-1]
+    lines, line = stage.split(op.axis[across], SQUARE)
+    chunk, vector = stage.split(last, min(machine.lanes(op.body[0].dtype), extents(op)[-1]))
+    outer = [*[axis for at, axis in enumerate(op.axis[:-1]) if at != across], lines]
+    stage.reorder(*outer, chunk, line, vector)
+    place = stage.fuse(*outer) if len(outer) > 1 else outer[0]
+    if prod(extents(op)) >= SMALL:
+        stage.parallel(place)
     stage.vectorize(vector)
 
 
@@ -48,10 +76,10 @@ def run_within(stage: Stage, machine: Machine) -> None:
     stage.vectorize(vector)
 
 
-def flat_from(op: ComputeOp) -> int:
+def flat_from(op: ComputeOp, reads: Reads) -> int:
     """The first of the last axes along which every operand is read element after element, or one element all along."""
     first = len(op.axis) - 1
-    while first and all(_is_flat(op, load, first - 1) for load in loads(op)):
+    while first and all(_is_flat(op, load, first - 1) for load in reads.of(op)):
         first -= 1
     return first
 
@@ -66,27 +94,23 @@ def _is_flat(op: ComputeOp, load: ProducerLoad, first: int) -> bool:
     tail = load.indices[len(load.indices) - len(axes):]
     sizes = load.tensor.shape[len(load.indices) - len(axes):]
     same = all(index is axis.var for index, axis in zip(tail, axes, strict=True))
-    whole = all(_size(axis) == int_value(size) for axis, size in zip(axes[1:], sizes[1:], strict=True))
+    whole = all(extent(axis) == int_value(size) for axis, size in zip(axes[1:], sizes[1:], strict=True))
     lead = load.indices[:len(load.indices) - len(axes)]
     return same and whole and not any(axis.var in free_vars(index) for axis in axes for index in lead)
 
 
-def _size(axis: IterVar) -> int | None:
-    return None if axis.dom is None else int_value(axis.dom.extent)
-
-
-def reduce_along(s: Schedule, op: ComputeOp, machine: Machine) -> None:
+def reduce_along(s: Schedule, op: ComputeOp, machine: Machine, reads: Reads) -> None:
     """A reduction: vectors along the result's last axis, or along the reduction if that is what lies in a row."""
     body = op.body[0]
     assert isinstance(body, Reduce)
     lanes = machine.lanes(op.body[0].dtype)
     sizes = extents(op)
-    along = _part_along(op, lanes)
+    along = _part_along(op, lanes, reads)
     if along and op.num_outputs == 1 and not body.init and body.combiner.name in ("sum", "max", "min", "prod"):
         _split_sum(s, op, along)
         return
     stage = s[op]
-    work = prod(sizes) * prod([_size(axis) or 1 for axis in op.reduce_axis])
+    work = prod(sizes) * prod([extent(axis) for axis in op.reduce_axis])
     *outer, last = op.axis or (None,)
     if last is None:
         return
@@ -103,18 +127,16 @@ def reduce_along(s: Schedule, op: ComputeOp, machine: Machine) -> None:
     stage.vectorize(vector)
 
 
-def _part_along(op: ComputeOp, lanes: int) -> int:
-    """How many terms of the reduction's last axis to take at once, where that axis lies in a row and the result's does not."""
+def _part_along(op: ComputeOp, lanes: int, reads: Reads) -> int:
+    """How many terms of the reduction's last axis to take at once, where all operands that it runs along lie in rows; else 0."""
     inner = op.reduce_axis[-1]
-    extent = _size(inner) or 1
-    for load in loads(op):
-        last: Expr | None = load.indices[-1] if load.indices else None
-        if last is not inner.var:
-            return 0
-    part = 4 * lanes
-    while part > 1 and extent % part:
+    moving = [load for load in reads.of(op) if any(inner.var in free_vars(index) for index in load.indices)]
+    if not moving or any(load.indices[-1] is not inner.var for load in moving):
+        return 0
+    terms, part = extent(inner), WIDEST * lanes
+    while part > lanes and terms % part:
         part //= 2
-    return part if part >= 4 and extent >= 2 * part else 0
+    return part if terms >= 2 * part else 0
 
 
 def _split_sum(s: Schedule, op: ComputeOp, part: int) -> None:
@@ -124,7 +146,7 @@ def _split_sum(s: Schedule, op: ComputeOp, part: int) -> None:
     partial = s.rfactor(total, inner, len(op.axis))
     stage = s[op]
     sizes = extents(op)
-    work = prod(sizes) * prod([_size(axis) or 1 for axis in op.reduce_axis])
+    work = prod(sizes) * prod([extent(axis) for axis in op.reduce_axis])
     axes = [*op.axis]
     parts = s[partial]
     if axes:

@@ -12,6 +12,7 @@ from vtakit.compiler.ir.walk import statements
 from vtakit.compiler.nn.cpu.machine import Machine, pieces
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find
+from vtakit.compiler.passes import lower_late
 
 
 def apply(name, *tensors, **attributes):
@@ -72,7 +73,7 @@ def test_what_is_before_a_convolution_is_read_through():
     half = apply("mul", apply("cast", apply("cast", tensors[0], to="int8"), to="float32"), tensors[2])
     out = apply("relu", apply("conv", half, tensors[1], pads=(1, 1, 1, 1)))
     compare(arrays, tensors, [out], atol=1e-4)
-    assert top_loops([out], tensors)[1] == ["padded"]
+    assert top_loops([out], tensors)[1] == ["padded", "columns"]
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 1), (1, 7), (2, 16), (3, 17), (5, 64), (2, 100), (33, 33)])
@@ -116,7 +117,8 @@ def random_group(seed):
     """A few operators of random kinds, each reading what is there already; one or two outputs."""
     r = rng(seed)
     shape = tuple(int(n) for n in r.integers(1, 20, 4))
-    arrays = [floats(*shape, seed=seed), floats(shape[1], 1, 1, seed=seed + 1), floats(shape[1], shape[1], 3, 3, seed=seed + 2) / 4]
+    depth = shape[1]
+    arrays = [floats(*shape, seed=seed), floats(depth, 1, 1, seed=seed + 1), floats(depth, depth, 3, 3, seed=seed + 2) / 4]
     tensors = placeholders(tuple(arrays))
     there = [tensors[0], apply("add", tensors[0], tensors[1])]
     for _ in range(int(r.integers(2, 7))):
@@ -168,3 +170,10 @@ def test_tiles_fit_the_registers(rows, columns, cpu):
         vectors = pieces(width, machine.lanes(kind))
         assert height <= rows
         assert height * vectors + vectors + 1 <= machine.registers
+
+
+def test_a_bias_within_a_chain_keeps_its_own_loop():
+    """Loops over pixels run along rows: no quotient of a place stands within them, as it would in one loop over all."""
+    tensors = placeholders((floats(1, 6, 20, 30), floats(6, 1, 1)))
+    out = apply("relu", apply("neg", apply("add", *tensors)))
+    assert "//" not in str(lower_late(vtakit.lower(schedule([out]), [*tensors, out])))

@@ -95,6 +95,9 @@ def test_fourier_transforms():
     want = np.fft.rfft(signal[..., 0], 12, axis=1)
     got = run("dft", signal[..., :1].copy(), axis=1, length=12, onesided=True)
     check(got, np.stack([want.real, want.imag], -1).astype(np.float32))
+    for length in (12, 11):
+        want = np.fft.irfft(got[..., 0] + 1j * got[..., 1], length, axis=1)[..., None].astype(np.float32)
+        check(run("dft", got, axis=1, length=length, inverse=True, onesided=True), want)
 
 
 def recurrent(gates: int, directions: int, more: int = 0) -> list:
