@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 from support import raises
 
 import vtakit
+from vtakit.compiler.frontend.onnx.docs import operator_text
 from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError, NotConstantError, UnsupportedError
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.evaluate import evaluate_graph
@@ -219,6 +220,11 @@ def test_random_changes_of_a_model_never_crash():
         if imported == 1 and [value.type.shape for value in graph.inputs] == [x.shape]:
             evaluate_graph(graph, x)
     assert imported > 20
+
+
+def test_the_documentation_lists_the_operators():
+    page = (Path(__file__).parents[3] / "docs" / "onnx.md").read_text()
+    assert page.endswith(f"\n\n{operator_text()}"), "write operator_text() of vtakit.compiler.frontend.onnx.docs at its end"
 
 
 def test_a_tensor_that_is_too_short_is_told():
