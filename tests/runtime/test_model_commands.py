@@ -70,7 +70,8 @@ def test_open_sizes_are_options(files, capsys):
 
 @pytest.mark.parametrize(("words", "sentence"), [
     (["compile", "net.onnx"], "vtakit compile: give -o FILE.vtak, --library FILE.so, or both"),
-    (["compile", "net.onnx", "-o", "no/net.vtak"], "vtakit compile: cannot write the module 'no/net.vtak': No such file or directory"),
+    (["compile", "net.onnx", "-o", "no/net.vtak"],
+     "vtakit compile: cannot write the module 'no/net.vtak': No such file or directory"),
     (["compile", "net.onnx", "-o", "a.vtak", "--target", "vta2"],
      "vtakit compile: --target 'vta2' is no target of models; known: llvm"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x"], "vtakit compile: --shape takes NAME=N,N,…, got 'x'"),

@@ -17,9 +17,8 @@ def operator_lists() -> dict[str, tuple[str, ...]]:
         if not schema.domain and not schema.deprecated:
             newest[schema.name] = schema
     own = {*CONVERTERS, *_IN_IMPORTER}
-    functions = {
-        name for name, schema in newest.items() if name not in own and (schema.has_function or schema.has_context_dependent_function)
-    }
+    defined = {name for name, schema in newest.items() if schema.has_function or schema.has_context_dependent_function}
+    functions = defined - own
     return {
         "own": tuple(sorted(own)), "function": tuple(sorted(functions)), "none": tuple(sorted(newest.keys() - own - functions)),
     }
@@ -27,7 +26,11 @@ def operator_lists() -> dict[str, tuple[str, ...]]:
 
 def operator_text() -> str:
     """The lists as Markdown."""
-    heads = {"own": "Read as they are; `If` where its condition is known", "function": "Read as the function that ONNX's standard gives them", "none": "Not read"}
+    heads = {
+        "own": "Read as they are; `If` where its condition is known",
+        "function": "Read as the function that ONNX's standard gives them",
+        "none": "Not read",
+    }
     parts = []
     for kind, names in operator_lists().items():
         lines, line = [], ""
