@@ -128,6 +128,7 @@ def lstm(
     """Long short-term memory; gates in the order input, output, forget, cell.
 
     x [T, B, I]   w [D, 4H, I]   r [D, 4H, H]   b [D, 8H]   h, c [D, B, H]   p [D, 3H], peepholes of input, output, forget
+    input_forget : the forget gate is 1 less the input gate
     Gives all states [T, D, B, H], then the last state and cell [D, B, H].
     Raises OperatorError for shapes, types or words that do not fit.
     """
@@ -149,8 +150,8 @@ def lstm(
 
         def cell(t: Expr, i: Expr, k: Expr) -> Expr:
             before = cs(t - 1, i, k)
-            keep = f(gate(2, t, i, k, (2, before)))
-            take = 1 - keep if input_forget else f(gate(0, t, i, k, (0, before)))
+            take = f(gate(0, t, i, k, (0, before)))
+            keep = 1 - take if input_forget else f(gate(2, t, i, k, (2, before)))
             return keep * before + take * g(gate(3, t, i, k))
         shape = (layer.steps + 1, layer.batch, size)
         cells = made(shape, cell, "cells")

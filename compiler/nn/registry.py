@@ -11,11 +11,12 @@ from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from vtakit.compiler.te.tensor import Tensor
+from vtakit.hw.isa.errors import VtakitError
 
 Definition = TypeVar("Definition", bound=Callable[..., Any])
 
 
-class OperatorError(ValueError):
+class OperatorError(VtakitError, ValueError):
     """Operands or attributes that an operator does not take."""
 
 

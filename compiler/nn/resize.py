@@ -67,7 +67,7 @@ def _coordinate(
 ) -> Callable[[Expr], Expr]:
     """From a place in the result to one in x."""
     if kind == "align_corners":
-        step = (old - 1) / (new - 1) if new > 1 else 0.0
+        step = (old - 1) / (old * scale - 1) if new > 1 else 0.0  # of the extent before it was rounded
         return lambda i: i.astype(REAL) * step
     if kind == "asymmetric":
         return lambda i: i.astype(REAL) / scale

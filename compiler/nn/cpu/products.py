@@ -12,7 +12,7 @@ from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
 from vtakit.compiler.te.tensor import Tensor
 
-TASKS = 8  # fewer parts than this and the work is shared out by rows of tiles as well
+TASKS = 4  # fewer parts than this and the work is shared out by rows of tiles as well
 FEW = 4  # rows that are not worth turning the other matrix for
 WORTH = 16  # rows of the result that read the columns of a tile: fewer, and copying these side by side first does not pay
 

@@ -24,6 +24,10 @@ def run_along(stage: Stage, machine: Machine, *, parallel: bool = True) -> None:
         return
     sizes = extents(op)
     first = flat_from(op)
+    across = _other_row(op)
+    if first == len(sizes) - 1 and across is not None:
+        _run_in_squares(stage, op, across, machine, parallel=parallel)
+        return
     lanes = machine.lanes(op.body[0].dtype)
     run = prod(sizes[first:])
     inner = stage.fuse(*op.axis[first:]) if first < len(sizes) - 1 else op.axis[first]
@@ -34,6 +38,32 @@ def run_along(stage: Stage, machine: Machine, *, parallel: bool = True) -> None:
         if outer is None:
             outer, chunk = stage.split(chunk, 16)
         stage.parallel(outer)
+    stage.vectorize(vector)
+
+
+SQUARE = 16  # a side, in elements: each line of the operand is then used whole while it is in the cache
+
+
+def _other_row(op: ComputeOp) -> int | None:
+    """The axis along which an operand lies in rows, if that is another than the result's last one, as in a transposition."""
+    for load in loads(op):
+        index = load.indices[-1] if load.indices else None
+        for at, axis in enumerate(op.axis[:-1]):
+            if index is axis.var and (_size(axis) or 1) > 1 and any(other is op.axis[-1].var for other in load.indices):
+                return at
+    return None
+
+
+def _run_in_squares(stage: Stage, op: ComputeOp, across: int, machine: Machine, *, parallel: bool) -> None:
+    """Compute squares of the last axis and that along which the operand lies, one after another."""
+    last = op.axis[-1]
+    lines, line = stage.split(op.axis[across], SQUARE)
+    chunk, vector = stage.split(last, min(machine.lanes(op.body[0].dtype), extents(op)[-1]))
+    outer = [*[axis for at, axis in enumerate(op.axis[:-1]) if at != across], lines]
+    stage.reorder(*outer, chunk, line, vector)
+    place = stage.fuse(*outer) if len(outer) > 1 else outer[0]
+    if parallel and prod(extents(op)) >= SMALL:
+        stage.parallel(place)
     stage.vectorize(vector)
 
 

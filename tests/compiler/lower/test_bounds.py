@@ -259,3 +259,29 @@ def test_a_buffer_that_is_read_beyond_its_end_is_found():
     c = te.compute((8,), lambda i: b[i + 1], name="C")
     with pytest.raises(VerifyError, match="block C reads elements of B that B is not certain to have written before"):
         lower(te.create_schedule(c.op), [a, c])
+
+
+def flat_copy(column, factor):
+    """Rows of 8 columns, of which one reads a flat tensor, computed in parts of the one loop over all of them."""
+    a = te.placeholder((48,), "int32", name="A")
+    flat = te.compute((48,), lambda p: a[p] + 1, name="flat")
+    b = te.compute((6, 8), lambda y, x: flat[y * 8 + column(x)] * 2, name="B")
+    s = te.create_schedule(b.op)
+    outer, _ = s[b].split(s[b].fuse(*b.op.axis), factor)
+    s[flat].compute_at(s[b], outer)
+    x = ints(48)
+    return shapes(lower(s, [a, b]))["flat"], run(s, [a, b], x, shape=(6, 8)), ((x + 1) * 2).reshape(6, 8)
+
+
+@pytest.mark.parametrize("factor", [5, 8, 48])
+def test_a_flat_copy_of_a_fused_loop_needs_its_part_not_whole_rows(factor):
+    shape, got, want = flat_copy(lambda x: x, factor)
+    assert shape == (factor,)
+    assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize(("factor", "needed"), [(4, 4), (5, 16)])
+def test_a_part_that_does_not_run_along_a_row_needs_what_its_rows_do(factor, needed):
+    shape, got, want = flat_copy(lambda x: 7 - x, factor)
+    assert shape == (needed,)
+    assert np.array_equal(got, want[:, ::-1])

@@ -61,6 +61,17 @@ def test_parallel_and_block_loops_stay_one_loop(kind, thread):
     assert not of_kind(choice.otherwise, st.If)
 
 
+def test_the_one_guarded_iteration_of_a_parallel_loop_has_vectors_of_its_own_length():
+    """Its number is put in, so that the guard is of the lanes alone."""
+    before = guarded(LoopKind.PARALLEL, inner=LoopKind.VECTORIZED)
+    after = same(before, simplify(partition_loops(before)))
+    choice = after.body.body
+    assert not of_kind(choice, st.If)[1:]
+    assert [(s.var.name, s.extent.value, s.kind) for s in of_kind(choice, st.For)] == [
+        ("i", 8, LoopKind.VECTORIZED), ("i", 4, LoopKind.VECTORIZED),
+    ]
+
+
 def test_thread_loops_stay_whole():
     before = guarded(LoopKind.THREAD, thread="threadIdx.x")
     after = partition_loops(before)
