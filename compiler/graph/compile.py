@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 
 from vtakit.compiler.codegen.llvm.network import CompiledNetwork, Port, Step, compile_network
 from vtakit.compiler.codegen.llvm.target import Target
@@ -52,18 +53,19 @@ class Network:
 
 
 def compile_graph(
-    graph: Graph, target: Target, *, schedule: Scheduler = cpu_schedule, progress: Progress | None = None
+    graph: Graph, target: Target, *, schedule: Scheduler | None = None, progress: Progress | None = None
 ) -> Network:
     """Compile a graph as one native function.
 
-    schedule : makes the schedule of a fused group's outputs
+    schedule : makes the schedule of a fused group's outputs; the default one for a CPU if None
     progress : is called after each kernel with how many are done, and of how many
 
     Raises GraphError, LowerError, VerifyError, PassError or CodegenError for what cannot be compiled.
     """
     groups = fuse(graph)
     plan = plan_memory(graph, groups)
-    kernels, numbers = _kernels(graph.name, [group for group in groups if not group.view], schedule, progress)
+    make = schedule or partial(cpu_schedule, target=target)
+    kernels, numbers = _kernels(graph.name, [group for group in groups if not group.view], make, progress)
     steps, layers = [], []
     for group in groups:
         if group.view:

@@ -8,10 +8,9 @@ from math import prod
 from vtakit.compiler.graph.apply import apply
 from vtakit.compiler.graph.fusion import Group
 from vtakit.compiler.graph.ir import Value
-from vtakit.compiler.ir.expr import Mul
+from vtakit.compiler.ir.expr import Cast, Expr, Mul, Reduce
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.ir.values import int_value
-from vtakit.compiler.ir.walk import subexpressions
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.function import shallow
 from vtakit.compiler.passes import lower_late
@@ -86,7 +85,12 @@ def macs_of(outputs: Sequence[Tensor]) -> int:
     """How many products are summed to make the tensors."""
     total = 0
     for stage in producers_first([tensor.op for tensor in outputs], lambda op: [tensor.op for tensor in op.input_tensors]):
-        if isinstance(stage, ComputeOp) and stage.reduce_axis and any(isinstance(e, Mul) for e in subexpressions(stage.body[0])):
+        body = stage.body[0] if isinstance(stage, ComputeOp) else None
+        if isinstance(stage, ComputeOp) and isinstance(body, Reduce) and _is_product(body.source[0]):
             extents = [int_value(axis.dom.extent) for axis in stage.root_iter_vars if axis.dom is not None]
             total += prod([extent or 0 for extent in extents])
     return total
+
+
+def _is_product(e: Expr) -> bool:
+    return _is_product(e.value) if isinstance(e, Cast) else isinstance(e, Mul)

@@ -72,7 +72,8 @@ def _arrays(path: Path) -> dict[str, Any]:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream:
+            file = np.load(stream, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise VtakitError(f"--input {str(path)!r} has one array without a name: write it with numpy.savez")
             return {name: file[name] for name in file.files}

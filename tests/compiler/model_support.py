@@ -22,7 +22,10 @@ def model(
 ) -> onnx.ModelProto:
     """A model; inputs and outputs are (name, NumPy type, shape)."""
     ports = [
-        [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(kind)), shape) for name, kind, shape in each]
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(kind)), shape)
+            for name, kind, shape in each
+        ]
         for each in (inputs, outputs)
     ]
     known = [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()]

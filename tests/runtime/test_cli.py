@@ -68,7 +68,7 @@ def test_help_lists_every_command_with_its_first_line(capsys):
     assert cli.main([]) == 0
     text = capsys.readouterr().out
     for name, summary in cli.summaries().items():
-        assert f"  {name:6}  {summary}\n" in text
+        assert f"  {name:7}  {summary}\n" in text
         assert summary.endswith(".")
     assert list(cli.summaries()) == ["asm", "check", "compile", "disasm", "doctor", "fuzz", "isa", "run", "sim", "synth"]
 

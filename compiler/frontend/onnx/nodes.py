@@ -1,6 +1,6 @@
 """What a converter sees of an ONNX node: operands, attributes, and a way to add to the graph."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vtakit.compiler.frontend.onnx.errors import ModelError, NotConstantError
@@ -75,10 +75,6 @@ class OnnxNode:
             what = f"input {at} ({value.name!r}) of node {self.name!r} ({self.op})"
             raise NotConstantError(what, self._known.inputs_of(value))
         return found
-
-    def known(self, at: int) -> Array | None:
-        """The elements of an operand, or None if they depend on an input of the model."""
-        return self._known.constant(self[at])
 
     def ints(self, at: int) -> tuple[int, ...]:
         """A constant operand as integers."""
@@ -171,8 +167,3 @@ def converts(*ops: str) -> Callable[[Converter], Converter]:
             CONVERTERS[op] = converter
         return converter
     return register
-
-
-def names_of(converters: Mapping[str, Converter]) -> tuple[str, ...]:
-    """The operators that have one, sorted."""
-    return tuple(sorted(converters))

@@ -1,6 +1,6 @@
 """Reading ONNX files, and checking them before anything else looks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,8 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
         raise ModelError(f"a model is a path or an onnx.ModelProto, got {type(model).__name__}")
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError(f"{name!r} is no ONNX model: it has no {'operator set' if proto.HasField('graph') else 'graph'}")
+    if not all(isinstance(word, str) for word in _names(proto.graph)):
+        raise ModelError(f"the model {name!r} has a name that is no UTF-8 text")
     try:
         if isinstance(model, str | Path):
             onnx.checker.check_model(str(model))  # the path says where external data is
@@ -48,6 +50,21 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
     except (onnx.checker.ValidationError, ValueError) as error:  # the latter where its own message is no text
         raise ModelError(f"the model {name!r} breaks ONNX's rules: {_line(error)}") from None
     return proto, name, folder
+
+
+def _names(graph: "onnx.GraphProto") -> Iterator[object]:
+    """Every name in a graph; protobuf gives those that are no text as bytes."""
+    for tensor in graph.initializer:
+        yield tensor.name
+    for info in (*graph.input, *graph.output):
+        yield info.name
+        yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            if attribute.HasField("g"):
+                yield from _names(attribute.g)
 
 
 def _line(error: BaseException) -> str:

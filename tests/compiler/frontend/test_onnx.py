@@ -12,9 +12,9 @@ from onnx import helper, numpy_helper
 from support import raises
 
 import vtakit
+from vtakit.compiler.frontend.onnx.docs import operator_text
 from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError, NotConstantError, UnsupportedError
 from vtakit.compiler.frontend.onnx.importer import import_model
-from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.hw.isa.errors import VtakitError
 
 node = helper.make_node
@@ -67,8 +67,8 @@ def test_shapes_that_a_model_computes_are_folded():
 def test_an_input_that_decides_a_shape_can_be_fixed():
     proto = model([node("Reshape", ["x", "to"], ["y"])], [("x", "f4", [6]), ("to", "i8", [2])], [("y", "f4", ["a", "b"])])
     message = (
-        "input 1 ('to') of node 'y' (Reshape) must be known when the model is compiled, and it depends on the input 'to': give the "
-        "value with fixed={name: array}"
+        "input 1 ('to') of node 'y' (Reshape) must be known when the model is compiled, and it depends on the input 'to': "
+        "give the value with fixed={name: array}"
     )
     with raises(NotConstantError, message):
         vtakit.compile(proto)
@@ -85,7 +85,8 @@ def test_an_input_that_decides_a_shape_can_be_fixed():
 ])
 def test_what_moved_from_attributes_to_inputs(opset, attributes, operands):
     proto = model([
-        node("Unsqueeze", ["x", *operands], ["u"], **attributes), node("ReduceSum", ["u", *operands], ["y"], keepdims=0, **attributes),
+        node("Unsqueeze", ["x", *operands], ["u"], **attributes),
+        node("ReduceSum", ["u", *operands], ["y"], keepdims=0, **attributes),
     ], [("x", "f4", [2, 3])], [("y", "f4", [2, 3])], {"axes": np.array([1])} if operands else {}, opset)
     agrees(proto, x=RNG.standard_normal((2, 3)).astype("f4"))
 
@@ -125,7 +126,8 @@ def test_a_branch_that_a_constant_chooses():
 def test_external_data(tmp_path):
     onnx.save(network(), tmp_path / "net.onnx", save_as_external_data=True, size_threshold=0, location="net.data")
     x = RNG.standard_normal((1, 3, 16, 16)).astype("f4")
-    np.testing.assert_array_equal(vtakit.compile(tmp_path / "net.onnx").run({"x": x})["y"], vtakit.compile(network()).run({"x": x})["y"])
+    made = vtakit.compile(tmp_path / "net.onnx").run({"x": x})["y"]
+    np.testing.assert_array_equal(made, vtakit.compile(network()).run({"x": x})["y"])
     (tmp_path / "net.data").unlink()
     with pytest.raises(ModelError, match=r"^the model 'net' breaks ONNX's rules: ") as caught:
         vtakit.compile(tmp_path / "net.onnx")
@@ -134,7 +136,8 @@ def test_external_data(tmp_path):
 
 def test_everything_unsupported_is_told_at_once():
     proto = model([
-        node("NonZero", ["x"], ["n"], name="first"), node("Cast", ["n"], ["c"], to=1), node("Unique", ["x"], ["u"], name="second"),
+        node("NonZero", ["x"], ["n"], name="first"), node("Cast", ["n"], ["c"], to=1),
+        node("Unique", ["x"], ["u"], name="second"),
         node("NonZero", ["u"], ["m"], name="third"), node("NonZero", ["x"], ["k"], name="fourth"), node("Neg", ["x"], ["y"]),
         node("Cast", ["x"], ["t"], name="text", to=onnx.TensorProto.STRING),
     ], [("x", "f4", [3])], [("y", "f4", [3]), ("c", "f4", [1, "n"])])
@@ -145,7 +148,8 @@ def test_everything_unsupported_is_told_at_once():
     }
     message = str(caught.value)
     assert message.startswith(
-        "model 'net' needs what vtakit does not support: NonZero (2 nodes: 'first', 'fourth'); Unique (1 node: 'second'); Cast where"
+        "model 'net' needs what vtakit does not support: NonZero (2 nodes: 'first', 'fourth'); Unique (1 node: 'second'); Cast "
+        "where"
     )
     assert message.endswith("(1 node: 'text')")
 
@@ -161,8 +165,8 @@ def test_everything_unsupported_is_told_at_once():
     (lambda m: m.graph.initializer[0].dims.__setitem__(0, 9), ModelError, None),
     (lambda m: m.graph.node[0].attribute[0].ints.__delitem__(0), ModelError, None),
     (lambda m: m.graph.input[0].type.tensor_type.__setattr__("elem_type", onnx.TensorProto.STRING), ElementTypeError,
-     "input 'x' has element type string; vtakit has float32, uint8, int8, uint16, int16, int32, int64, bool, float16, float64, "
-     "uint32, uint64, bfloat16"),
+     ("input 'x' has element type string; vtakit has float32, uint8, int8, uint16, int16, int32, int64, bool, float16, float64, "
+      "uint32, uint64, bfloat16")),
     (lambda m: m.graph.ClearField("node"), ModelError, None),
 ])
 def test_a_wrong_model_is_told_in_a_sentence(change, error, message):
@@ -199,8 +203,7 @@ def test_a_file_that_is_no_model(tmp_path):
 def test_random_changes_of_a_model_never_crash():
     """A changed file is a model or our error: what is told is one of our errors, on one line."""
     data = network().SerializeToString()
-    x = np.zeros((1, 3, 16, 16), np.float32)
-    imported = 0
+    imported, told = 0, []
     for seed in range(120):
         rng = random.Random(seed)
         changed = bytearray(data)
@@ -211,14 +214,18 @@ def test_random_changes_of_a_model_never_crash():
         except Exception:
             continue
         try:
-            graph = import_model(proto)
+            import_model(proto)
+            imported += 1
         except VtakitError as error:
-            assert "\n" not in str(error)
-            continue
-        imported += 1
-        if imported == 1 and [value.type.shape for value in graph.inputs] == [x.shape]:
-            evaluate_graph(graph, x)
+            told.append(str(error))
     assert imported > 20
+    assert len(told) > 5
+    assert [message for message in told if "\n" in message] == []
+
+
+def test_the_documentation_lists_the_operators():
+    page = (Path(__file__).parents[3] / "docs" / "onnx.md").read_text()
+    assert page.endswith(f"\n\n{operator_text()}"), "write operator_text() of vtakit.compiler.frontend.onnx.docs at its end"
 
 
 def test_a_tensor_that_is_too_short_is_told():

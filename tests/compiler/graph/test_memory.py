@@ -43,13 +43,14 @@ def test_values_that_live_at_the_same_time_lie_apart(seed):
     plan = plan_memory(graph, groups)
     root = {}
     spans = []
-    for at, group in enumerate(groups):
+    for group in groups:
         for value in group.outputs:
             root[value] = root.get(group.inputs[0], group.inputs[0]) if group.view else value
     for value in dict.fromkeys(root.values()):
         place = plan.places[value]
         if place.region is Region.ARENA:
-            used = [i for i, group in enumerate(groups) if value in group.outputs or any(root.get(v, v) is value for v in group.inputs)]
+            read = [{root.get(v, v) for v in group.inputs} for group in groups]
+            used = [i for i, group in enumerate(groups) if value in group.outputs or value in read[i]]
             spans.append((place.at, place.at + value.type.bytes, min(used), max(used)))
     for (a, a_end, a_from, a_to), (b, b_end, b_from, b_to) in combinations(spans, 2):
         together = a_from <= b_to and b_from <= a_to

@@ -1,0 +1,44 @@
+"""The list of ONNX's operators in the documentation, made from the converters and ONNX's own table."""
+
+from typing import Any
+
+from vtakit.compiler.frontend.onnx.operators import CONVERTERS
+
+_WIDTH = 120
+_IN_IMPORTER = ("If",)
+
+
+def operator_lists() -> dict[str, tuple[str, ...]]:
+    """ONNX's own operators by how vtakit reads them: "own", by a converter; "function", by ONNX's function; "none"."""
+    import onnx
+
+    newest: dict[str, Any] = {}
+    for schema in onnx.defs.get_all_schemas():
+        if not schema.domain and not schema.deprecated:
+            newest[schema.name] = schema
+    own = {*CONVERTERS, *_IN_IMPORTER}
+    defined = {name for name, schema in newest.items() if schema.has_function or schema.has_context_dependent_function}
+    functions = defined - own
+    return {
+        "own": tuple(sorted(own)), "function": tuple(sorted(functions)), "none": tuple(sorted(newest.keys() - own - functions)),
+    }
+
+
+def operator_text() -> str:
+    """The lists as Markdown."""
+    heads = {
+        "own": "Read as they are; `If` where its condition is known",
+        "function": "Read as the function that ONNX's standard gives them",
+        "none": "Not read",
+    }
+    parts = []
+    for kind, names in operator_lists().items():
+        lines, line = [], ""
+        for i, name in enumerate(names):
+            word = f"`{name}`{'.' if i == len(names) - 1 else ','}"
+            if len(line) + len(word) + 1 > _WIDTH:
+                lines.append(line)
+                line = ""
+            line = f"{line} {word}" if line else word
+        parts.append(f"**{heads[kind]}** ({len(names)}):\n" + "\n".join([*lines, line]))
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,101 @@
+"""`vtakit compile` and `vtakit run`."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from model_support import network
+
+import vtakit
+from vtakit.runtime import cli
+
+X = np.random.default_rng(6).standard_normal((1, 3, 16, 16)).astype("f4")
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A folder with a model and arrays for it."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(network(), "net.onnx")
+    np.savez("in.npz", x=X)
+    return tmp_path
+
+
+def fails(capsys, *words: str) -> str:
+    """The sentence on standard error of a command that ends with status 2 and prints nothing else."""
+    assert cli.main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    return err.rstrip("\n")
+
+
+def test_a_model_is_compiled_once_and_run(files, capsys):
+    words = ("compile", "net.onnx", "-o", "net.vtak", "--library", "net.so", "--dump", "passes")
+    assert cli.main(words) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["input   x: float32[1, 3, 16, 16]", "output  y: float32[1, 5]"]
+    assert all(Path(f"net.{suffix}").stat().st_size for suffix in ("vtak", "so", "h", "params"))
+    dumps = sorted(path.name for path in Path("passes").iterdir())
+    assert dumps[0] == "00_imported.txt"
+    assert dumps[-1] == "05_merge_common.txt"
+    assert "batch_norm" in Path("passes/00_imported.txt").read_text()
+    assert "batch_norm" not in Path("passes/05_merge_common.txt").read_text()
+    wanted = vtakit.compile("net.onnx").run({"x": X})["y"]
+    for name in ("net.vtak", "net.onnx"):
+        assert cli.main(["run", name, "--input", "in.npz", "--output", "out.npz", "--json", "report.json", "--profile"]) == 0
+        with np.load("out.npz") as made:
+            assert made.files == ["y"]
+            np.testing.assert_array_equal(made["y"], wanted)
+        report = json.loads(Path("report.json").read_text())
+        assert [layer["ops"][0] for layer in report["layers"]] == [
+            "conv", "max_pool", "conv", "global_average_pool", "gemm", "softmax",
+        ]
+        assert "conv1 +2" in capsys.readouterr().out
+
+
+def test_without_an_output_file_ranges_are_printed(files, capsys):
+    assert cli.main(["run", "net.onnx", "--input", "in.npz"]) == 0
+    y = vtakit.compile("net.onnx").run({"x": X})["y"]
+    assert capsys.readouterr().out == f"y: float32[1, 5] from {y.min()} to {y.max()}\n"
+
+
+def test_open_sizes_are_options(files, capsys):
+    assert cli.main(["compile", "net.onnx", "-o", "net.vtak", "--batch", "2"]) == 0
+    assert "x: float32[2, 3, 16, 16]" in capsys.readouterr().out
+    assert cli.main(["compile", "net.onnx", "-o", "net.vtak", "--shape", "x=4,3,16,16"]) == 0
+    assert "x: float32[4, 3, 16, 16]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("words", "sentence"), [
+    (["compile", "net.onnx"], "vtakit compile: give -o FILE.vtak, --library FILE.so, or both"),
+    (["compile", "net.onnx", "-o", "no/net.vtak"],
+     "vtakit compile: cannot write the module 'no/net.vtak': No such file or directory"),
+    (["compile", "net.onnx", "-o", "a.vtak", "--target", "vta2"],
+     "vtakit compile: --target 'vta2' is no target of models; known: llvm"),
+    (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x"], "vtakit compile: --shape takes NAME=N,N,…, got 'x'"),
+    (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=1", "--shape", "x=2"], "vtakit compile: --shape names 'x' twice"),
+    (["compile", "none.onnx", "-o", "a.vtak"], "vtakit compile: cannot read the model 'none.onnx': No such file or directory"),
+    (["run", "net.onnx"], "vtakit run: model 'net' lacks its input 'x' (float32[1, 3, 16, 16])"),
+    (["run", "net.onnx", "--device", "gpu"], "vtakit run: --device 'gpu' is no device of models; did you mean 'cpu'? Known: cpu"),
+    (["run", "net.onnx", "--input", "none.npz"], "vtakit run: cannot read --input 'none.npz': No such file or directory"),
+    (["run", "none.vtak", "--input", "in.npz"], "vtakit run: cannot read module file 'none.vtak': No such file or directory"),
+    (["run", "none.vtak", "--batch", "2"],
+     "vtakit run: 'none.vtak' is compiled already: --shape and --batch go with an ONNX model"),
+    (["run", "net.onnx", "--input", "in.npz", "--output", "o", "--json", "o"],
+     "vtakit run: --output and --json both name the file 'o'; each needs one of its own"),
+])
+def test_what_is_wrong_is_one_sentence(files, capsys, words, sentence):
+    assert fails(capsys, *words) == sentence
+
+
+def test_arrays_that_cannot_be_read_are_one_sentence(files, capsys):
+    Path("bad.npz").write_bytes(Path("in.npz").read_bytes()[:100])
+    assert fails(capsys, "run", "net.onnx", "--input", "bad.npz").startswith(
+        "vtakit run: --input 'bad.npz' is no .npz file of numbers, or a damaged one: "
+    )
+    np.save("one.npy", X)
+    assert fails(capsys, "run", "net.onnx", "--input", "one.npy") == (
+        "vtakit run: --input 'one.npy' has one array without a name: write it with numpy.savez"
+    )

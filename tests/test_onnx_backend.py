@@ -1,0 +1,32 @@
+"""A sample of ONNX's own backend tests; `python tests/onnx_backend.py` runs all of them."""
+
+import pytest
+from onnx_backend import PASSED, cases, outcome
+
+SAMPLE = (
+    "abs", "add_bcast", "add_uint8", "and_bcast4v3d", "argmax_keepdims_example_select_last_index",
+    "averagepool_2d_ceil", "averagepool_2d_pads_count_include_pad", "basic_conv_with_padding", "batchnorm_example",
+    "clip_default_min", "constantofshape_int_shape_zero", "conv_with_autopad_same", "convtranspose_output_shape",
+    "cumsum_2d_axis_1", "depthtospace_crd_mode_example", "dequantizelinear_axis", "dropout_default_mask",
+    "dynamicquantizelinear", "einsum_batch_matmul", "expand_dim_changed", "gather_2d_indices",
+    "gather_elements_negative_indices", "gathernd_example_int32_batch_dim1", "gelu_tanh_1", "gemm_all_attributes",
+    "globalaveragepool", "gridsample_bilinear", "group_normalization_example", "less_equal_bcast", "logsoftmax_axis_1",
+    "lstm_with_peepholes", "matmul_bcast", "matmulinteger", "maxpool_2d_dilations",
+    "maxpool_with_argmax_2d_precomputed_strides", "mod_mixed_sign_int8", "mvn", "onehot_negative_indices",
+    "pow_types_float32_int64", "qlinearconv", "quantizelinear_axis", "reduce_l2_keep_dims_random",
+    "reduce_sum_empty_set", "resize_upsample_sizes_nearest", "reversesequence_batch", "scatternd_add",
+    "sce_mean_log_prob", "simple_rnn_with_initial_bias", "slice_neg_steps", "softmax_large_number",
+    "split_variable_parts_2d_opset18", "top_k_negative_axis", "tril_out_neg", "unsqueeze_negative_axes",
+    "where_long_example",
+)
+
+
+@pytest.fixture(scope="module")
+def all_cases():
+    return {case.name.removeprefix("test_"): case for case in cases([f"test_{name}" for name in SAMPLE])}
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_the_result_is_onnx_own(all_cases, name):
+    found = outcome(all_cases[name])
+    assert found.state == PASSED, found.why
