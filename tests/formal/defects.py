@@ -46,6 +46,8 @@ LOADS = ("loads, a narrow row", "load_planner", "LoadPlanner")
 RETIRE = ("retirement, 3 entries", "retire", "Retire")
 END = ("end of a program", "supervisor", "Supervisor")
 WRITES = ("writes, 2 outstanding", "write_master", "WriteMaster")
+BYTES = ("stored bytes", "store_port", "StorePort")
+SCALED = ("requantiser, lanes: 1", "requantiser", "Requantiser")
 
 DEFECTS = (
     defect(*QUEUE, "(count == self._depth)", "(count + 1 == self._depth)", "formal.tokens"),
@@ -91,4 +93,19 @@ DEFECTS = (
     defect(*END, 'm.d.sync += self.clear.eq(1)\n                    m.next = "FORGET"', 'm.next = "FORGET"', "formal.ending"),
     defect("end of a program", "core", "Core", "self.ended.eq(finished & empty)", "self.ended.eq(finished)", "formal.ending"),
     defect("end of a program", "core", "Core", "reader.idle & store.idle", "reader.idle", "formal.ending"),
+    defect(*BYTES, "strobes.eq(Mux(full, 0, Cat(*new_strobes)))", "strobes.eq(Cat(*new_strobes))", "formal.narrowing"),
+    defect(*BYTES, "~self.active & narrower.settled &", "~self.active &", "formal.narrowing"),
+    defect(*BYTES, "at.eq(first), beyond", "at.eq(at), beyond", "formal.narrowing"),
+    defect(*BYTES, "wanted.word.eq(REQUANT_WORDS - words_left)", "wanted.word.eq(words_left)", "formal.narrowing"),
+    defect("stored bytes, elements of two beats", *BYTES[1:], "part.eq(Mux(part_ends, 0, part + 1))", "part.eq(0)",
+           "formal.narrowing"),
+    defect("stored bytes", "narrower", "Narrower", "self.settled.eq(~unit.busy &", "self.settled.eq(", "vtakit.hw.store_port"),
+    defect("stored bytes", "narrower", "Narrower", "out.place.eq(unit.result_tag)", "out.place.eq(here.place)",
+           "vtakit.hw.store_port"),
+    defect(*SCALED, "+ near5[0] +", "+", "formal.requantising"),
+    defect(*SCALED, "far4 | (unlike4 >> fine4).any()", "far4", "formal.requantising"),
+    defect(*SCALED, "| (low6 > high6)", "", "formal.requantising"),
+    defect(*SCALED, "(high2 + low2[LOW_BITS:])", "high2", "formal.requantising"),
+    defect("requantiser, lanes: 2", *SCALED[1:], "word_select(parts[stage], ", "word_select(parts[0], ", "formal.requantising"),
+    defect(*SCALED, "self.busy.eq(Cat(valid).any())", "self.busy.eq(Cat(valid[:-1]).any())", "formal.requantising"),
 )

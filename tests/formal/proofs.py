@@ -8,6 +8,7 @@ from formal.bursts import BurstsCoverRows
 from formal.checker import Checker, SmallParams
 from formal.ending import DoneAfterAllWrites
 from formal.loads import LoadsFollowTheDefinition
+from formal.narrowing import BeatsHoldTheRows, requantising
 from formal.reads import ReadsComeBackInOrder
 from formal.requantising import LATENCY, PRODUCT_AT, ValuesAreRequantised
 from formal.retirement import InstructionsRetireInOrder
@@ -52,13 +53,17 @@ def small(
 TINY = VTAConfig(  # one 8-bit element a tile, four entries of ACC
     log_block=0, log_acc_width=3, log_uop_buff_size=3, log_inp_buff_size=1, log_wgt_buff_size=1, log_acc_buff_size=2,
 )
-LANE = replace(TINY, log_acc_width=5, log_inp_buff_size=3, log_wgt_buff_size=4, log_acc_buff_size=6)  # what REQUANT exists for: 32 bits
+PAIR = replace(TINY, log_block=1, log_inp_buff_size=2, log_wgt_buff_size=3, log_acc_buff_size=3)  # two of them
+LANE = replace(  # 32 bits: what REQUANT exists for
+    TINY, log_acc_width=5, log_inp_buff_size=3, log_wgt_buff_size=4, log_acc_buff_size=6,
+)
 NARROW = Target(kind=MemType.INP, element_bytes=1, lanes=2, depth=16)  # two elements a beat, both written at once
 SINGLE = Target(kind=MemType.INP, element_bytes=1, lanes=1, depth=16)  # two elements a beat, one written at a time
 WIDE = Target(kind=MemType.INP, element_bytes=4, lanes=1, depth=16)  # two beats an element
 PADS = {"y_pad_0": 1, "y_pad_1": 1, "x_pad_0": 1, "x_pad_1": 1}
 ROWS = {"sram_base": 2, "dram_base": 1, "x_size": 2, "y_size": 2, "x_stride": 2}  # bits that are free
 ROW = {"dram_base": 1, "x_size": 2, "y_size": 1, "x_pad_0": 1}
+MIXED = {"sram_base": 2, "dram_base": 1, "x_size": 2, "y_size": 2, "x_stride": 2, "params": 1}
 STORES = {"x_size": 2, "y_size": 1, "push_prev": 1, "pop_prev": 1}
 
 
@@ -113,6 +118,12 @@ PROOFS = (
           cycles=12, cover_cycles=18),
     Proof(name="stores, longer", checker=lambda: StoresRetireWhenWritten(small(address_bits=4, cfg=TINY), STORES), cycles=16,
           seconds=600, deep=True),
+    Proof(name="stored bytes", checker=lambda: BeatsHoldTheRows(requantising(TINY, 16), MIXED, stalls=False), cycles=22,
+          cover_cycles=30, seconds=120),
+    Proof(name="stored bytes, elements of two beats", cycles=20, cover_cycles=30, seconds=120,
+          checker=lambda: BeatsHoldTheRows(requantising(PAIR, 8), MIXED, stalls=False)),
+    Proof(name="stored bytes, any stalls", checker=lambda: BeatsHoldTheRows(requantising(TINY, 16), MIXED, stalls=True),
+          cycles=16, seconds=600, deep=True),
     requantised(LANE, cover_cycles=13),
     requantised(replace(LANE, log_block=1), deep=True),
     Proof(name="end of a program", checker=lambda: DoneAfterAllWrites(small(address_bits=4, cfg=TINY)), cover_cycles=20),

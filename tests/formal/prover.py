@@ -166,7 +166,8 @@ def _to_graph(checker: Checker, folder: Path, denied: str) -> None:
     ports = [checker.domain.clk, *(Value.cast(value) for value in checker.inputs.values())]
     (folder / "design.il").write_text(rtlil.convert(module, ports=ports, emit_src=False))
     try:
-        said = run_tool([sys.executable, "-c", RUN_YOSYS], given=TO_GRAPH.format(folder=folder, products=PRODUCTS), limit_seconds=YOSYS_SECONDS)
+        commands = TO_GRAPH.format(folder=folder, products=PRODUCTS)
+        said = run_tool([sys.executable, "-c", RUN_YOSYS], given=commands, limit_seconds=YOSYS_SECONDS)
     except ToolError as error:
         raise ProofError(f"yosys {error.fate}:\n{error.output[-4000:]}") from None
     if not (folder / "design.aig").exists():

@@ -1,5 +1,7 @@
 """The requantiser: every value leaves as the instruction set's formula says."""
 
+import itertools
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 from formal.checker import Checker
@@ -36,7 +38,7 @@ class ValuesAreRequantised(Checker):
             dut.loads.eq(loads), dut.word.eq(word), dut.element.eq(element), dut.values.eq(values), dut.valid.eq(stages[0].valid),
             dut.part.eq(stages[0].part), dut.tag.eq(stages[0].tag), stages[0].eq(self.free("given", given)),
         ]
-        m.d.sync += [later.eq(now) for now, later in zip(stages, stages[1:], strict=False)]
+        m.d.sync += [later.eq(now) for now, later in itertools.pairwise(stages)]
         held = [Signal(8 * cfg.acc_bytes, name=f"held{n}") for n in range(REQUANT_WORDS)]
         for n, register in enumerate(held):
             with m.If(loads & (word == n)):
@@ -77,7 +79,7 @@ class ValuesAreRequantised(Checker):
         ]
         products = [Signal(signed(PRODUCT_BITS), name=f"product{lane}_{n}") for n in range(PRODUCT_AT, LATENCY + 1)]
         m.d.sync += [products[0].eq((high << LOW_BITS) + low)]
-        m.d.sync += [later.eq(now) for now, later in zip(products, products[1:], strict=False)]
+        m.d.sync += [later.eq(now) for now, later in itertools.pairwise(products)]
         return products[-1]
 
 

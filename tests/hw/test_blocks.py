@@ -3,18 +3,15 @@
 One model holds all blocks of a configuration. A failure names the cocotb test, whose parameters are its stalls and seeds.
 """
 
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+from board import board, params_of
 
 from vtakit.sim.bench.model import Blocks, build, simulate
 
 BENCHES = Path(__file__).parent / "benches"
-sys.path.insert(0, str(BENCHES))  # cocotb imports the benches by name, and they import `board`
-
-from board import board, params_of  # noqa: E402
 
 pytestmark = [
     pytest.mark.xdist_group("cocotb"),  # one process builds each model

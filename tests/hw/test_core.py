@@ -1,16 +1,11 @@
 """The whole core in cocotb: `benches/core_bench.py`, built and run for several configurations and bus widths."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import Top
 from vtakit.sim.bench.model import build, simulate
-
-sys.path.insert(0, str(Path(__file__).parent / "benches"))  # cocotb imports the bench by name
 
 pytestmark = [
     pytest.mark.xdist_group("cocotb"),  # one process builds each model
