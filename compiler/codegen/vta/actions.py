@@ -37,7 +37,7 @@ class Output:
     """Where instructions go, with what is known of the configuration and of DRAM.
 
     tracked : buffers in DRAM whose accesses are to be ordered, with the bytes of the unit in which they are counted
-    part : number of the part of the program (`parts`) that is being emitted
+    part    : number of the part of the program (`parts`) that is being emitted
     """
 
     def __init__(self, cfg: VTAConfig, tracked: Mapping[str, int]) -> None:
