@@ -1,0 +1,27 @@
+"""The rule about double buffers."""
+
+import pytest
+
+from vtakit import te
+from vtakit.compiler.lower import VerifyError, lower
+
+
+def test_what_fills_a_double_buffer_reads_nothing_that_its_loop_writes():
+    """One iteration ahead, the row of the scan that is read is not there yet."""
+    state, a = te.placeholder((4, 8), name="state"), te.placeholder((4, 8), name="A")
+    init = te.compute((1, 8), lambda _, i: a[0, i], name="first")
+    twice = te.compute((4, 8), lambda t, i: state[t - 1, i] * 2, name="twice")
+    copied = te.compute((4, 8), lambda t, i: a[t, i] * 3, name="copied")
+    update = te.compute((4, 8), lambda t, i: twice[t, i] + copied[t, i], name="next")
+    scan = te.scan(init, update, state, inputs=[a], name="scan")
+    s = te.create_schedule(scan)
+    s[copied].double_buffer()
+    lower(s, [a, scan])
+    s[twice].double_buffer()
+    with pytest.raises(VerifyError) as error:
+        lower(s, [a, scan])
+    assert (error.value.rule, error.value.found, error.value.cure) == (
+        "double buffers",
+        "twice is filled one iteration of the loop scan_idx ahead, and that reads scan, which the loop writes",
+        "compute scan at another loop, or leave out double_buffer",
+    )
