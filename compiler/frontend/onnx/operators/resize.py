@@ -43,10 +43,6 @@ def resize(n: OnnxNode) -> Value:
         for axis, size in wanted.items():
             sizes[axis], scales[axis] = size, ratios[axis]
     coordinates, roi = n.attr("coordinate_transformation_mode", "half_pixel"), None
-    if coordinates == "align_corners" and any(
-        size != old * scale for size, old, scale in zip(sizes, shape, scales, strict=True) if scale != 1
-    ) and n.has(2):
-        raise n.unsupported("with align_corners and scales that give no whole sizes")
     if coordinates == "tf_crop_and_resize":
         given = [float(each) for each in n.constant(1).reshape(-1)]
         starts, ends = [0.0] * len(shape), [1.0] * len(shape)
