@@ -214,7 +214,10 @@ def test_names_that_c_cannot_have_are_made_ones_that_it_can(tmp_path):
     path: Path = tmp_path / "8-bit model.onnx"
     onnx.save(network(), path)
     assert vtakit.compile(path).image.name == "m_8_bit_model"
+    taken: Path = tmp_path / "log.onnx"
+    onnx.save(network(), taken)
+    assert vtakit.compile(taken).image.name == "m_log"
     with raises(
-        CodegenError, "'two words' cannot name a network's functions in C: use letters, digits and _, and no word of C"
+        CodegenError, "'two words' cannot name a network's functions in C: use letters, digits and _, and no name that C has"
     ):
         vtakit.compile(path, name="two words")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
 from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError, UnsupportedError
 from vtakit.compiler.frontend.onnx.functions import function_of
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, Unsupported
@@ -58,7 +59,7 @@ def import_model(
 def _word(name: str) -> str:
     """A name that C could have."""
     found = re.sub(r"\W", "_", name, flags=re.ASCII)[:_NAME_LENGTH]
-    return f"m_{found}" if not found or found[0].isdigit() or found == "main" else found
+    return f"m_{found}" if not found or found[0].isdigit() or is_word(found) or is_taken(found) else found
 
 
 class _Missing(Exception):

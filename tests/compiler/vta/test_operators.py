@@ -25,6 +25,8 @@ from vtakit.compiler.nn.vta.pad import Pad2d
 from vtakit.compiler.nn.vta.resize import Resize2d
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 from vtakit.hw.isa.asm import disasm
+from vtakit.hw.isa.codec import decode
+from vtakit.hw.isa.insns import MemType, Opcode
 
 
 @pytest.mark.parametrize("operator", vta_fuzz.OPERATORS)
@@ -133,8 +135,11 @@ def test_a_concatenation_loads_each_tensor_once_and_computes_nothing():
     target = vta()
     data = tuple(of_data(target, (1, blocks, 7, 7), f"part{blocks}") for blocks in (1, 2, 3))
     program = made(Concat2d(target=target, data=data, weights=of_weights(target, ())))
-    assert [len(of(program, name)) for name in ("load.inp", "gemm", "alu", "store")] == [3, 1, 0, 1]
-    assert "overwrite" in of(program, "gemm")[0]
+    insns = [decode(program.config, word) for word in program.insns]
+    loads = [insn for insn in insns if insn.op is Opcode.LOAD and insn["memory_type"] == MemType.INP]
+    assert sum(load["y_size"] * load["x_size"] for load in loads) == 6 * 7 * 7
+    assert not of(program, "alu")
+    assert not [product for product in of(program, "gemm") if "overwrite" not in product]
 
 
 def test_a_ratio_that_no_loop_can_be_takes_micro_ops_not_instructions():
@@ -142,14 +147,14 @@ def test_a_ratio_that_no_loop_can_be_takes_micro_ops_not_instructions():
     data, weights = of_data(target, (1, 4, 17, 17)), of_weights(target, ())
     program = made(Resize2d(target=target, data=data, weights=weights, rows=61, columns=59))
     assert len(of(program, "gemm")) < 100  # of 14,396 elements
-    assert len(program.insns) * 16 + len(program.uops) * 4 < 61 * 59 * 5
+    assert len(program.uops) < 61 * 59 * 4
 
 
 def test_a_pad_with_zeros_is_the_loads_and_one_with_a_value_is_added():
     target = vta()
     fields = {"target": target, "data": of_data(target, (1, 2, 6, 6)), "weights": of_weights(target, ()), "pad": (1, 1, 1, 1)}
     assert not of(made(Pad2d(**fields)), "alu")
-    assert len(of(made(Pad2d(**fields, value=3)), "alu")) == 3
+    assert of(made(Pad2d(**fields, value=3)), "alu")
 
 
 def test_a_folded_first_layer_takes_a_fifth_of_the_products():
