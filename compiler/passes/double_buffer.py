@@ -27,7 +27,7 @@ def double_buffer(function: Function) -> Function:
         use(B[0], K - 1)
 
     Both halves have a constant index, so no later analysis confuses them. Raises PassError if filling reads what the rest of
-    the loop writes.
+    the loop writes, or if a buffer's size changes with the loop.
     """
     return function._replace(body=map_stmt(function.body, lambda s: _rewrite(s, function)))
 
@@ -43,6 +43,9 @@ def _rewrite(s: Stmt, function: Function) -> Stmt:
             f"double_buffer in loop {s.var.name!r}: filling reads {', '.join(names)}, which the loop writes, so it "
             "cannot run an iteration ahead: attach the two to different loops", function, fill,
         )
+    uneven = found.uneven(s.var)
+    if uneven is not None:
+        raise PassError(f"double_buffer in loop {s.var.name!r}: the size of {uneven.name} changes with the loop", function, s)
     halves = {buffer: Buffer(
         buffer.name, (IntImm(2), *buffer.shape), buffer.dtype, buffer.scope, align=buffer.align,
         strides=(buffer.strides[0] * buffer.shape[0], *buffer.strides) if buffer.strides else (),

@@ -8,7 +8,7 @@ from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Load, Var
 from vtakit.compiler.ir.stmt import LoopKind, Stmt
-from vtakit.compiler.ir.walk import expressions, statements, subexpressions
+from vtakit.compiler.ir.walk import expressions, free_vars, statements, subexpressions
 from vtakit.compiler.lower.verify.program import Program
 from vtakit.compiler.lower.verify.report import Broken
 
@@ -39,6 +39,14 @@ class Doubled(NamedTuple):
                 return fill, sorted(names)
         return None
 
+    def uneven(self, loop: Var) -> Buffer | None:
+        """A buffer whose size changes with the loop, so that no two halves and no copy around the loop have its size."""
+        for wrap in self.wraps:
+            sizes = (*wrap.buffer.shape, *wrap.buffer.strides)
+            if any(loop in free_vars(size) for size in sizes):
+                return wrap.buffer
+        return None
+
 
 def doubled(s: Stmt) -> Doubled | None:
     """A loop's double buffers with what goes with them; None for any other statement."""
@@ -61,17 +69,26 @@ def doubled(s: Stmt) -> Doubled | None:
 
 
 def check_double_buffers(program: Program) -> Iterator[Broken]:
-    """What fills a double buffer reads nothing that the loop around it writes."""
+    """What fills a double buffer reads nothing that the loop around it writes, and the buffers keep their size."""
     for loop, _ in program.loops:
         found = doubled(loop)
-        conflict = found.conflict() if found is not None else None
-        if found is not None and conflict is not None:
+        if found is None:
+            continue
+        buffers = ", ".join(buffer.name for buffer in found.buffers)
+        uneven = found.uneven(loop.var)
+        if uneven is not None:
+            yield Broken(
+                f"{buffers} is filled one iteration of the loop {loop.var} ahead, and the size of {uneven.name} changes with "
+                f"{loop.var}", loop, f"compute {uneven.name} at another loop, or leave out double_buffer",
+            )
+        conflict = found.conflict()
+        if conflict is not None:
             fill, names = conflict
             mine = [buffer.name for buffer in found.buffers if buffer.data in _written(fill)]
-            buffers = ", ".join(mine or [buffer.name for buffer in found.buffers])
             yield Broken(
-                f"{buffers} is filled one iteration of the loop {loop.var} ahead, and that reads {', '.join(names)}, which the "
-                "loop writes", fill, f"compute {', '.join(names)} at another loop, or leave out double_buffer",
+                f"{', '.join(mine) or buffers} is filled one iteration of the loop {loop.var} ahead, and that reads "
+                f"{', '.join(names)}, which the loop writes", fill,
+                f"compute {', '.join(names)} at another loop, or leave out double_buffer",
             )
 
 

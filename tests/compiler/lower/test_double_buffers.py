@@ -25,3 +25,24 @@ def test_what_fills_a_double_buffer_reads_nothing_that_its_loop_writes():
         "twice is filled one iteration of the loop scan_idx ahead, and that reads scan, which the loop writes",
         "compute scan at another loop, or leave out double_buffer",
     )
+
+
+def test_a_double_buffer_has_one_size():
+    """A fifth of the elements covers more rows in some iterations than in others."""
+    m, n = te.var("m"), te.var("n")
+    a = te.placeholder((m, n), name="A")
+    b = te.compute((m, n), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute((m, n), lambda i, j: b[i, j] * 2, name="C")
+    s = te.create_schedule(c)
+    fused = s[c].fuse(*c.op.axis)
+    outer, _ = s[c].split(fused, nparts=5)
+    s[b].compute_at(s[c], outer)
+    lower(s, [a, c])
+    s[b].double_buffer()
+    with pytest.raises(VerifyError) as error:
+        lower(s, [a, c])
+    assert (error.value.rule, error.value.found, error.value.cure) == (
+        "double buffers",
+        "B is filled one iteration of the loop i_j_fused_outer ahead, and the size of B changes with i_j_fused_outer",
+        "compute B at another loop, or leave out double_buffer",
+    )

@@ -129,6 +129,14 @@ def test_both_operands_of_a_product_are_double():
     np.testing.assert_array_equal(run(after, a, b), a * 2 @ b)
 
 
+def test_double_buffering_what_changes_its_size_is_refused():
+    A, C = buffer("A", 8), buffer("C", 8)
+    B = buffer("B", i + 1)
+    f = function([A, C], loop(i, 4, allocate(B, store(B, 0, A[i]), store(C, i, B[0]), double_buffer=1)))
+    with pytest.raises(PassError, match="double_buffer in loop 'i': the size of B changes with the loop"):
+        double_buffer(f)
+
+
 def test_double_buffering_what_the_loop_writes_is_refused():
     A, B = buffer("A", 8), buffer("B", 4)
     f = function([A], loop(i, 2, allocate(B, loop(j, 4, store(B, j, A[j])), loop(k, 4, store(A, k, B[k] + 1)), double_buffer=1)))
