@@ -9,7 +9,7 @@ from typing import Any
 
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Call, Expr, FloorDiv, FloorMod, Let, Load, Reduce, Var
-from vtakit.compiler.ir.stmt import Allocate, Block, Region, Stmt, Store
+from vtakit.compiler.ir.stmt import Allocate, Attr, Block, Region, Stmt, Store
 
 
 def subexpressions(e: Expr) -> Iterator[Expr]:
@@ -74,12 +74,36 @@ def substitute(e: Expr, values: Mapping[Var, Expr]) -> Expr:
 
 
 def substitute_stmt(s: Stmt, values: Mapping[Var, Expr]) -> Stmt:
-    """The statement with variables replaced in all its expressions."""
-    return map_stmt(s, on_expr=lambda e: substitute(e, values)) if values else s
+    """The statement with variables replaced in all its expressions and in the sizes of the buffers that it allocates."""
+    if not values:
+        return s
+    moved = map_stmt(s, on_expr=lambda e: substitute(e, values))
+    owned = {node.buffer.data for node in statements(s) if isinstance(node, Allocate) and _sized_by(node.buffer, values)}
+    return replace_buffers(moved, {b: _resized(b, values) for b in _buffers(moved) if b.data in owned}) if owned else moved
+
+
+def _sized_by(buffer: Buffer, values: Mapping[Var, Expr]) -> bool:
+    return any(not values.keys().isdisjoint(free_vars(size)) for size in (*buffer.shape, *buffer.strides, buffer.offset))
+
+
+def _resized(buffer: Buffer, values: Mapping[Var, Expr]) -> Buffer:
+    shape, strides = ([substitute(size, values) for size in sizes] for sizes in (buffer.shape, buffer.strides))
+    offset = substitute(buffer.offset, values)
+    found = Buffer(buffer.name, shape, buffer.dtype, buffer.scope, strides=strides, align=buffer.align, offset=offset)
+    found.data = buffer.data
+    return found
+
+
+def _buffers(s: Stmt) -> set[Buffer]:
+    """The buffers that statements allocate, store to, mark, read or say that they touch."""
+    found = {node.buffer for node in statements(s) if isinstance(node, Allocate | Store)}
+    found |= {node.node for node in statements(s) if isinstance(node, Attr) and isinstance(node.node, Buffer)}
+    found |= {region.buffer for node in statements(s) if isinstance(node, Block) for region in (*node.reads, *node.writes)}
+    return found | {x.buffer for e in expressions(s) for x in subexpressions(e) if isinstance(x, Load)}
 
 
 def replace_buffers(s: Stmt, new: Mapping[Buffer, Buffer]) -> Stmt:
-    """The statement with buffers of the same shape exchanged."""
+    """The statement with buffers exchanged for others that are read in the same way."""
     def on_expr(e: Expr) -> Expr:
         return map_expr(e, lambda x: x.replace(buffer=new[x.buffer]) if isinstance(x, Load) and x.buffer in new else x)
 
@@ -93,6 +117,8 @@ def replace_buffers(s: Stmt, new: Mapping[Buffer, Buffer]) -> Stmt:
             return node.replace(reads=tuple(map(region, node.reads)), writes=tuple(map(region, node.writes)))
         if isinstance(node, Allocate) and node.buffer in new:
             return node.replace(buffer=new[node.buffer])
+        if isinstance(node, Attr) and isinstance(node.node, Buffer):
+            return node.replace(node=new.get(node.node, node.node))
         return node
     return map_stmt(s, on_stmt, on_expr)
 

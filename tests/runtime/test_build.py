@@ -143,6 +143,25 @@ def test_parallel_loops_within_one_launch(strided, tiles, threads):
         assert np.allclose(y, np.sqrt(x + 1) * 2 + 2, rtol=1e-6)
 
 
+@pytest.mark.parametrize("unrolled", [False, True])
+def test_a_producer_at_a_part_of_fused_symbolic_axes(unrolled):
+    """Its buffer's size changes with the loop, which partition parts into copies."""
+    m, n = te.var("m"), te.var("n")
+    a = te.placeholder((m, n), name="A")
+    b = te.compute((m, n), lambda i, j: a[i, j] * 2, name="B")
+    c = te.compute((m, n), lambda i, j: b[i, j] + 1, name="C")
+    s = te.create_schedule(c)
+    outer, _ = s[c].split(s[c].fuse(*c.op.axis), **({"nparts": 4} if unrolled else {"factor": 16}))
+    s[b].compute_at(s[c], outer)
+    if unrolled:
+        s[c].unroll(outer)
+    f = vtakit.build(s, [a, c])
+    for shape in ((1, 1), (7, 9), (33, 5), (16, 16), (0, 3)):
+        x, y = RNG.random(shape, np.float32), np.empty(shape, np.float32)
+        f(x, y)
+        assert np.array_equal(y, x * 2 + 1)
+
+
 def test_a_failure_within_a_launch_is_told(threads):
     """The threads finish what follows, and the caller hears of it."""
     a, (once, i, j) = Buffer("A", (64,), FLOAT32), map(Var, ("once", "i", "j"))

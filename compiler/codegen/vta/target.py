@@ -26,6 +26,7 @@ _NODES = {AluOp.MIN: ir.Min, AluOp.MAX: ir.Max, AluOp.ADD: ir.Add, AluOp.SHR: ir
 SCOPES = ("inp", "wgt", "acc")
 GEMM, RESET, REQUANT = "vta.gemm", "vta.reset", "vta.requant"
 NOTHING = Feature(0)
+MOST_COPIES = 64  # of a buffer; two hide one stage's time behind another's, few more than that help
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Target:
     without: Feature = NOTHING
 
     def __post_init__(self) -> None:
-        if self.copies < 1:
-            raise VtaError(f"copies is {self.copies} and must be at least 1")
+        if not isinstance(self.copies, int) or not 1 <= self.copies <= MOST_COPIES:
+            raise VtaError(f"copies is {self.copies!r} and must be a whole number from 1 to {MOST_COPIES}")
 
     def has(self, feature: Feature) -> bool:
         """Whether programs may use an ability beyond the smallest device."""

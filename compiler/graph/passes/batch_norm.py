@@ -76,8 +76,9 @@ _CHANNEL_OF = {"conv": 0}  # the dimension of the weight that makes the result's
 def fold_scales(graph: Graph) -> Graph:
     """Constants, one number or one for each channel, go into the weight before them.
 
-    ``conv(x, w) * f`` -> ``conv(x, w * f)``, ``(conv(x, w) + b) * f`` -> ``conv(x, w * f) + b * f`` and ``(y + b) + c`` ->
-    ``y + (b + c)``. What is then made of constants alone is left to folding.
+    ``conv(x, w) * f`` -> ``conv(x, w * f)``, ``(conv(x, w) + b) * f`` -> ``conv(x, w * f) + b * f`` and
+    ``(conv(x, w) + b) + c`` -> ``conv(x, w) + (b + c)``. Sums of anything else stay in their order, which programs that round by
+    adding and subtracting a large number count on. What is then made of constants alone is left to folding.
     """
     return Rewriter(graph).run(_into_weight)
 
@@ -111,6 +112,9 @@ def _one_term(r: Rewriter, node: Node) -> Value | None:
         if maker is None or maker.op != "add" or not r.read_once(data) or not data.type.dtype.is_float:
             continue
         for inner, first in (maker.reads, maker.reads[::-1]):
+            conv = r.producers.get(inner)
+            if conv is None or conv.op not in _CHANNEL_OF:
+                continue
             if inner.type == data.type == node.outputs[0].type and _by_channel(r, term, data) and _by_channel(r, first, inner):
                 return r.one("add", inner, r.one("add", first, term), name=node.name)
     return None

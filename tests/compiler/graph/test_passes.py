@@ -129,6 +129,15 @@ def test_a_factor_that_is_not_one_for_each_channel_stays():
     assert ops(fold_scales(graph)) == ["conv", "mul"]
 
 
+def test_sums_stay_in_their_order():
+    """Adding a large number and subtracting it rounds."""
+    b = Builder("g")
+    x, large = b.input("x", (1, 8), "float32"), np.float32(1.5 * 2**23)
+    up = b.one("add", x, b.constant(np.full((1, 1), large)))
+    graph = b.finish([("y", b.one("add", up, b.constant(np.full((1, 1), -large))))])
+    assert ops(fold_scales(graph)) == ["add", "add"]
+
+
 def test_every_pass_is_seen_with_the_graph_before_and_after_it():
     b = Builder("g")
     graph = b.finish([("y", b.one("neg", b.input("x", (2,), "float32")))])

@@ -166,8 +166,9 @@ def test_no_tile_fits():
 
 
 def test_targets():
-    with raises(VtaError, "copies is 0 and must be at least 1"):
-        vta(copies=0)
+    for copies in (0, 65, "2", 1.5):
+        with raises(VtaError, f"copies is {copies!r} and must be a whole number from 1 to 64"):
+            vta(copies=copies)
     with pytest.raises(ConfigError, match="unknown configuration 'deflaut'"):
         vta("deflaut")
 
