@@ -59,8 +59,13 @@ class _Order:
             elif access.write:
                 for reader in _READERS.get(access.memory, _DRAM_READERS):
                     after[reader] = max(after[reader], int(self._read[access.memory, reader][access.elements].max()))
-        takes = [self._order(step.stage, other, after[other]) for other in Stage if other is not step.stage]
-        self._add(step, [take for take in takes if take is not None])
+        givers: dict[Queue, int] = {}  # one token of a queue is taken: that of the newest, which knows of those before it
+        for other in Stage:
+            take = self._order(step.stage, other, after[other]) if other is not step.stage else None
+            if take is not None:
+                queue, giver = take
+                givers[queue] = max(giver, givers.get(queue, -1))
+        self._add(step, givers)
         index = len(self.steps) - 1
         for access in step.accesses:
             if access.write:
@@ -83,12 +88,12 @@ class _Order:
         if first == len(self._compute):
             take = self._order(Stage.COMPUTE, other, index)
             nothing = Step(Opcode.LOAD, {"memory_type": int(MemType.UOP)}, Stage.COMPUTE)
-            self._add(nothing, [] if take is None else [take])
+            self._add(nothing, {} if take is None else dict([take]))
         return self._order(stage, Stage.COMPUTE, self._compute[first])
 
-    def _add(self, step: Step, takes: list[tuple[Queue, int]]) -> None:
+    def _add(self, step: Step, givers: Mapping[Queue, int]) -> None:
         clock = list(self._now[step.stage])
-        for queue, giver in takes:
+        for queue, giver in givers.items():
             step.fields[_TAKER[queue][1]] = 1
             self.steps[giver].fields[_GIVER[queue][1]] = 1
             clock = [max(a, b) for a, b in zip(clock, self._clocks[giver], strict=True)]

@@ -137,6 +137,31 @@ def test_loops_that_compute_two_layers_are_one_part():
     assert np.array_equal(execute(program, given, end), wrap(2 * wrap(given[a], 8), 8))
 
 
+@pytest.mark.parametrize("copies", [1, 2, 3])
+@pytest.mark.parametrize(("config", "blocks", "size"), [("tiny", 1, 4), ("tiny", 2, 6), ("default", 1, 8), ("default", 4, 14)])
+def test_a_load_takes_one_token_of_a_queue(config, blocks, size, copies):
+    """It waits for its place and, through the compute stage, for the layer before: for the later of the two. `build` checks."""
+    target = vta(config, copies=copies)
+    _, block = target.element("inp")
+    data = te.placeholder((1, blocks, size, size, 1, block), "int8", name="data")
+    kernels = [te.placeholder((blocks, blocks, k, k, block, block), "int8", name=f"weights{k}") for k in (1, 3)]
+    first = Conv2d(target=target, data=data, weights=kernels[0], epilogue=Epilogue(shift=6), name="first")
+    second = Conv2d(target=target, data=first.result, weights=kernels[1], pad=(1,) * 4, epilogue=Epilogue(shift=6), name="second")
+    s = te.create_schedule(second.result.op)
+    first.schedule(s)
+    second.schedule(s)
+    program = build(s, [data, *kernels, second.result], target)
+    given = {tensor: values(np.random.default_rng(3), tensor) for tensor in (data, *kernels)}
+    padded = np.pad(
+        wrap(np.einsum("ncyxbk,ocjk->noyxbj", given[data], given[kernels[0]][:, :, 0, 0], dtype=np.int64) >> 6, 8),
+        ((0, 0), (0, 0), (1, 1), (1, 1), (0, 0), (0, 0)),
+    )
+    windows = [(padded[:, :, i:i + size, j:j + size], given[kernels[1]][:, :, i, j]) for i in range(3) for j in range(3)]
+    sums = sum(np.einsum("ncyxbk,ocjk->noyxbj", *pair, dtype=np.int64) for pair in windows)
+    for order in ORDERS:
+        assert np.array_equal(execute(program, given, second.result, order=order), wrap(sums >> 6, 8))
+
+
 def test_layers_in_one_program():
     """A convolution, a residual and a pooling, one after another in DRAM that only the device sees."""
     target = vta()
