@@ -39,7 +39,7 @@ def lower(
         raise LowerError("arguments", f"the name of the function is {name!r}", "give a string")
     if not isinstance(args, Sequence):
         raise LowerError("arguments", f"the arguments of {name!r} are {args!r}", "give a list of tensors, variables and buffers")
-    given: dict[Tensor, Buffer] = dict(binds)
+    given: dict[Tensor, Buffer] = {tensor: _fitting(tensor, buffer, name) for tensor, buffer in binds.items()}
     params: list[Buffer | Var] = []
     for arg in args:
         if isinstance(arg, Tensor):
@@ -52,6 +52,26 @@ def lower(
             raise LowerError("arguments", f"the argument {arg.name} of {name!r} is given twice", "give each once")
     with shallow(name):
         return _lower(schedule, given, params, name, limits, check=check)
+
+
+def _fitting(tensor: Tensor, buffer: Buffer, name: str) -> Buffer:
+    """The buffer that `binds` gives a tensor; it may say how the elements lie in memory, not how many there are or of what type."""
+    if not isinstance(tensor, Tensor) or not isinstance(buffer, Buffer):
+        raise LowerError(
+            "arguments", f"binds of {name!r} holds {tensor!r}: {buffer!r}", "give for each tensor a buffer made by te.decl_buffer",
+        )
+    a = Analyzer()
+    same_shape = len(buffer.shape) == len(tensor.shape) and all(map(a.prove_equal, buffer.shape, tensor.shape))
+    if not same_shape or buffer.dtype is not tensor.dtype:
+        raise LowerError(
+            "arguments", f"binds of {name!r} gives {tensor.name}, {_type(tensor)}, the buffer {buffer.name}, {_type(buffer)}",
+            f"declare the buffer with te.decl_buffer({tensor.name}.shape, {tensor.name}.dtype, …)",
+        )
+    return buffer
+
+
+def _type(of: Tensor | Buffer) -> str:
+    return f"{of.dtype}[{', '.join(map(str, of.shape))}]"
 
 
 def _lower(
