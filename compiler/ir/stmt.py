@@ -200,17 +200,30 @@ class Block(Stmt):
         self.predicate, self.init, self.body, self.notes = predicate, init, body, notes
 
 
+class Requirement(NamedTuple):
+    """What the sizes of a call must keep, or the function would leave its memory: checked before anything else.
+
+    condition : over the function's scalar parameters and sizes
+    reason    : the condition and what rests on it, in words
+    """
+
+    condition: Expr
+    reason: str
+
+
 class Function(NamedTuple):
     """A lowered function.
 
-    params : buffers and scalar variables, in the order of the arguments; symbolic sizes are read off the buffers' shapes
-    notes  : ``target`` …
+    params   : buffers and scalar variables, in the order of the arguments; symbolic sizes are read off the buffers' shapes
+    notes    : ``target`` …
+    requires : of every call; the rest of the program may rest on it
     """
 
     name: str
     params: tuple[Buffer | Var, ...]
     body: Stmt
     notes: Mapping[str, Any] = NO_NOTES
+    requires: tuple[Requirement, ...] = ()
 
     def __str__(self) -> str:
         from vtakit.compiler.ir.printer import function_text  # as in Stmt

@@ -13,6 +13,7 @@ from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.memory import Memory
 from vtakit.compiler.lower.nest import Nests
 from vtakit.compiler.lower.plan import Plans
+from vtakit.compiler.lower.sizes import with_requirements
 from vtakit.compiler.lower.verify import Limits, verify
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
@@ -88,7 +89,7 @@ def _lower(
             )
     bounds = Bounds(plans, given, analyzer)
     memory = Memory(bounds, given)
-    function = Function(name, tuple(params), Nests(bounds, memory, analyzer).program())
+    function = with_requirements(Function(name, tuple(params), Nests(bounds, memory, analyzer).program()), plans.all)
     if check:
         verify(function, limits)
     return function

@@ -11,7 +11,7 @@ from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.iters import IterKind, Range
 from vtakit.compiler.ir.ops import negate
 from vtakit.compiler.ir.values import const, int_value, value_of
-from vtakit.compiler.ir.walk import statements, subexpressions, substitute
+from vtakit.compiler.ir.walk import free_vars, statements, subexpressions, substitute
 from vtakit.compiler.lower.verify.limits import Limits
 
 Step = tuple[st.Stmt, int]  # a statement, and which of its parts is taken
@@ -121,9 +121,20 @@ class Program:
         return {p for p in self.function.params if isinstance(p, Buffer)}
 
     @cached_property
+    def sizes(self) -> set[ir.Var]:
+        """The scalar parameters, and the variables in the shapes and layouts of the others."""
+        found = {p for p in self.function.params if isinstance(p, ir.Var)}
+        for buffer in self.params:
+            for e in (*buffer.shape, *buffer.strides, buffer.offset):
+                found |= free_vars(e)
+        return found
+
+    @cached_property
     def analyzer(self) -> Analyzer:
         """It knows the range of every loop variable, and each block iterator as what its binding is."""
         found = Analyzer()
+        for required in self.function.requires:
+            found.learn(required.condition)
         for loop, _ in self.loops:
             found.bind(loop.var, Range(const(0, loop.var.dtype), loop.extent))
         for site in self.sites:
