@@ -205,10 +205,12 @@ class Requirement(NamedTuple):
 
     condition : over the function's scalar parameters and sizes
     reason    : the condition and what rests on it, in words
+    assumed   : whether the body's correctness may rest on it; not if it was found in the body itself, whose faults it would hide
     """
 
     condition: Expr
     reason: str
+    assumed: bool = True
 
 
 class Function(NamedTuple):
@@ -216,7 +218,7 @@ class Function(NamedTuple):
 
     params   : buffers and scalar variables, in the order of the arguments; symbolic sizes are read off the buffers' shapes
     notes    : ``target`` …
-    requires : of every call; the rest of the program may rest on it
+    requires : of every call
     """
 
     name: str

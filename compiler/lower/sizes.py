@@ -7,6 +7,7 @@ index below `n`. Programs whose sizes are numbers have no requirements.
 from collections.abc import Iterator, Sequence
 
 from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.arith.comparisons import at_most
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
@@ -14,8 +15,9 @@ from vtakit.compiler.ir.stmt import Function, Requirement
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import free_vars, statements
 from vtakit.compiler.lower.plan import Plan
-from vtakit.compiler.lower.verify.limits import NO_LIMITS
+from vtakit.compiler.lower.verify.ends import is_of_sizes
 from vtakit.compiler.lower.verify.inside import reaches
+from vtakit.compiler.lower.verify.limits import NO_LIMITS
 from vtakit.compiler.lower.verify.program import Program
 from vtakit.compiler.te.operation import ScanOp
 
@@ -32,16 +34,16 @@ def with_requirements(function: Function, plans: Sequence[Plan]) -> Function:
     found: list[Requirement] = []
     for condition, why in (*_extents(function, sizes), *_scans(plans, sizes)):
         if not a.prove(condition):
-            needed = a.simplify(condition)
+            needed = at_most(a.simplify(condition))
             a.learn(needed)
             found.append(Requirement(needed, f"{needed}, since {why}"))
     function = function._replace(requires=tuple(found))
-    reads: dict[Expr, Requirement] = {}
-    for reach in reaches(Program(function, NO_LIMITS)):
-        if reach.needs is not None:
-            why = f"{reach.what} takes the value {reach.value}, and {reach.load.buffer.name} has {reach.extent} elements there"
-            reads.setdefault(reach.needs, Requirement(reach.needs, f"{reach.needs}, since {why}"))
-    return function._replace(requires=(*found, *reads.values()))
+    program = Program(function, NO_LIMITS)
+    inside: dict[Expr, Requirement] = {}
+    for reach in reaches(program):
+        if reach.needs is not None and is_of_sizes(program, reach.needs):
+            inside.setdefault(reach.needs, Requirement(reach.needs, f"{reach.needs}, since {reach}", assumed=False))
+    return function._replace(requires=(*found, *inside.values()))
 
 
 def _extents(function: Function, sizes: set[Var]) -> Iterator[tuple[Expr, str]]:
@@ -60,5 +62,5 @@ def _scans(plans: Sequence[Plan], sizes: set[Var]) -> Iterator[tuple[Expr, str]]
         if isinstance(plan.op, ScanOp):
             for init, state in zip(plan.op.init, plan.op.state_placeholder, strict=True):
                 first, rows = init.shape[0], state.shape[0]
-                why = f"the scan {plan.op.name} starts from {first} of its {rows} rows"
+                why = f"{plan.op.name} starts from {first} of its {rows} rows"
                 yield from ((e, why) for e in (first >= 1, first <= rows) if free_vars(e) <= sizes)

@@ -14,6 +14,7 @@ from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, loads, substitute
+from vtakit.compiler.lower.verify.bodies import check_outputs_of_bodies, check_reads_of_bodies
 from vtakit.compiler.lower.verify.cover import covered
 from vtakit.compiler.lower.verify.program import Access, Program, Site, effects, meet
 from vtakit.compiler.lower.verify.report import Broken
@@ -33,6 +34,7 @@ def check_reads(program: Program) -> Iterator[Broken]:
             found = _Read(program, read, writes).problem()
             if found is not None:
                 yield found
+    yield from check_reads_of_bodies(program)
 
 
 def check_outputs(program: Program) -> Iterator[Broken]:
@@ -62,6 +64,7 @@ def check_outputs(program: Program) -> Iterator[Broken]:
                 block = write.site.block
                 yield Broken(f"the reduction in block {block.name} is not certain to be complete: {reason}", block,
                              "let the loops around the block cover the whole domain of its reduction")
+    yield from check_outputs_of_bodies(program)
 
 
 class _Read:

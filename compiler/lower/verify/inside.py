@@ -3,59 +3,83 @@
 Whether an index read of an input is inside is often not known when a program is made. Where it is data (itself read from memory),
 a program is not refused for that. Where sizes decide, the function requires of its caller what they must keep
 (`vtakit.compiler.lower.sizes`). A program is refused if some iteration is certain to read outside.
+
+A body of one's own (`te.hybrid`) is refused as well where an index, data excepted, may be outside: its conditions can say more.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from vtakit.compiler.arith import Analyzer, linear_coefficients
+from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.arith.comparisons import certainly_below
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
-from vtakit.compiler.ir.ops import all_of, any_of, negate
-from vtakit.compiler.ir.values import const, int_value, value_of
-from vtakit.compiler.ir.walk import free_vars, subexpressions, substitute
+from vtakit.compiler.ir.ops import all_of
+from vtakit.compiler.ir.values import const, int_value
+from vtakit.compiler.ir.walk import free_vars, substitute
+from vtakit.compiler.lower.verify.bodies import Touch, bodies, is_data, scalar_ends, taken_by
 from vtakit.compiler.lower.verify.cover import Covered, covered
-from vtakit.compiler.lower.verify.program import Program, Site, is_opaque, parts, values_of_lets
+from vtakit.compiler.lower.verify.ends import Taken, is_of_sizes, linear_ends, outside
+from vtakit.compiler.lower.verify.program import Access, Program, Site, is_opaque, parts, values_of_lets
 from vtakit.compiler.lower.verify.report import Broken
 
 
-def check_inside(program: Program) -> Iterator[Broken]:
-    """What is read of an input is in it, as far as sizes decide; what is written of a buffer is known to be inside."""
-    yield from _writes(program)
-    checked = {required.condition for required in program.function.requires}
-    for found in reaches(program):
-        if found.needs is None:
-            yield Broken(
-                f"{found.what} takes the value {found.value}, and {found.load.buffer.name} has {found.extent} elements there",
-                found.at, "read it only where te.if_then_else finds the index inside, or change the shape",
-            )
-        elif not any(ir.same(found.needs, condition) for condition in checked):
-            yield Broken(
-                f"{found.what} takes the value {found.value}, and {found.load.buffer.name} has {found.extent} elements there: "
-                f"nothing says that {found.needs}", found.at,
-                "let the function require it, use one variable for sizes that are equal, or change the shape",
-            )
+GUARD = "let the condition of the block keep it there"
 
 
 class Reach(NamedTuple):
-    """A value that an index of a read certainly takes, and that is not known to be inside.
+    """A value that an index certainly takes, and that is not known to be inside.
 
-    needs : of the sizes, so that it is inside; None where it never is
+    what  : the index, in words
+    needs : so that it is inside; None where it never is
+    cure  : what a person can do
     """
 
     what: str
-    load: ir.Load
+    buffer: Buffer
     value: Expr
     extent: Expr
     needs: Expr | None
     at: st.Stmt
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.what} takes the value {self.value}, and {self.buffer.name} has {self.extent} elements there"
+
+
+def check_inside(program: Program) -> Iterator[Broken]:
+    """What is read of an input is in it, as far as sizes decide; what is written of a buffer is known to be inside."""
+    required = [required.condition for required in program.function.requires]
+    for reach in reaches(program):
+        needs = reach.needs
+        if needs is None:
+            yield Broken(str(reach), reach.at, reach.cure)
+        elif not is_of_sizes(program, needs):
+            yield Broken(f"{reach}, where {needs} is not certain", reach.at, reach.cure)
+        elif not any(ir.same(needs, condition) for condition in required):
+            yield Broken(f"{reach}, and the function does not require {needs}", reach.at,
+                         "require it, use one variable for sizes that are equal, or change the shape")
+    plain = Analyzer()
+    for write, at, index, extent in _doubtful(program):
+        if write.where or _taken(program, plain, write.site, index) is None:
+            yield Broken(
+                f"block {write.site.block.name} writes {write.buffer.name}, and index {at}, {index}, is not certain to be "
+                f"within its {extent} elements", write.at, GUARD,
+            )
+    for _, touches in bodies(program):
+        for touch in touches:
+            yield from _doubts(program, touch)
 
 
 def reaches(program: Program) -> Iterator[Reach]:
-    """Reads of inputs by indices that sums of loop variables and sizes make. Others are the word of who wrote them."""
+    """Indices of inputs and outputs that sums of loop variables and sizes make, and all such in bodies of one's own.
+
+    Nothing but what they touch is taken from this program: a guard that it lacks shows in the rules before.
+    """
     plain = Analyzer()  # it knows nothing of iterators, which `program.analyzer` takes for what they are bound to
+    prove = program.analyzer.prove
     for site in program.sites:
         reads = [] if is_opaque(site.block) else [(load, s) for s, e in _computed(site.block.body) for load in _certain(e)]
         meant = values_of_lets(site.block) if reads else {}
@@ -63,12 +87,52 @@ def reaches(program: Program) -> Iterator[Reach]:
             if load.buffer not in program.params or load.buffer in program.writes:
                 continue
             for at, (index, extent) in enumerate(zip(load.indices, load.buffer.shape, strict=True)):
-                for value, needs in _outside(program, plain, site, substitute(index, meant), extent):
-                    yield Reach(f"index {at} of {load}", load, value, extent, needs, s)
+                index = substitute(index, meant)
+                found = None if prove(index >= 0) and prove(index < extent) else _taken(program, plain, site, index)
+                for value, needs in outside(program, found, extent) if found is not None else ():
+                    if needs is None or is_of_sizes(program, needs):
+                        yield Reach(f"index {at} of {load}", load.buffer, value, extent, needs, s,
+                                    "read it only where te.if_then_else finds the index inside, or change the shape")
+    for write, at, index, extent in _doubtful(program):
+        found = None if write.where else _taken(program, plain, write.site, index)
+        for value, needs in outside(program, found, extent) if found is not None else ():
+            yield Reach(f"index {at} of {write.buffer.name}, which block {write.site.block.name} writes,", write.buffer, value,
+                        extent, needs, write.at, GUARD)
+    for _, touches in bodies(program):
+        for touch in touches:
+            for at, (index, extent) in enumerate(zip(touch.indices, touch.buffer.shape, strict=True)):
+                for end in () if _is_known(program, touch, index, extent) else scalar_ends(index):
+                    found = taken_by(program, touch, end)
+                    for value, needs in outside(program, found, extent) if found is not None else ():
+                        yield Reach(f"index {at} of {touch}", touch.buffer, value, extent, needs, touch.at, _cure(touch, extent))
 
 
-def _writes(program: Program) -> Iterator[Broken]:
-    """Stores that may be outside of a buffer: of a parameter, or where all lengths are constants, so that it can be known."""
+def _doubts(program: Program, touch: Touch) -> Iterator[Broken]:
+    """An index in a body of which no loop's end tells, and that is not known to be inside."""
+    for at, (index, extent) in enumerate(zip(touch.indices, touch.buffer.shape, strict=True)):
+        if not _is_known(program, touch, index, extent) and any(taken_by(program, touch, e) is None for e in scalar_ends(index)):
+            yield Broken(f"index {at} of {touch} is not certain to be within the {extent} elements of {touch.buffer.name} there",
+                         touch.at, _cure(touch, extent))
+
+
+def _is_known(program: Program, touch: Touch, index: Expr, extent: Expr) -> bool:
+    """Whether an index in a body is inside, or is data, of which nothing is known."""
+    if is_data(index):
+        return True
+    a = program.analyzer
+    with a.given(all_of(*touch.where)):
+        return all(_is_inside(a, end, extent) for end in scalar_ends(index))
+
+
+def _cure(touch: Touch, extent: Expr) -> str:
+    return f"touch it only under an if that keeps the index from 0 to below {extent}, or change the shape of {touch.buffer.name}"
+
+
+def _doubtful(program: Program) -> Iterator[tuple[Access, int, Expr, Expr]]:
+    """Stores that may be outside of a buffer: of a parameter, or where all lengths are constants, so that it can be known.
+
+    Each with the number of the index, the index, and how many elements there are.
+    """
     a = program.analyzer
     for buffer, writes in program.writes.items():
         given = buffer in program.params
@@ -77,20 +141,14 @@ def _writes(program: Program) -> Iterator[Broken]:
                 continue
             domains = {it.var: it.dom for it in write.site.block.iters}
             for at, (index, extent) in enumerate(zip([r.min for r in write.ranges], buffer.shape, strict=True)):
-                if not (given or int_value(extent) is not None):
-                    continue
                 dom = domains.get(index) if isinstance(index, Var) else None
                 if dom is not None and int_value(dom.min) == 0 and ir.same(dom.extent, extent):
                     continue  # the rule "bindings" keeps it there
-                if _is_inside(a, index, extent):
+                if not (given or int_value(extent) is not None) or _is_inside(a, index, extent):
                     continue
                 with a.given(all_of(*write.site.conditions(), *write.where)):
-                    known = _is_inside(a, index, extent)
-                if not known:
-                    yield Broken(
-                        f"block {write.site.block.name} writes {buffer.name}, and index {at}, {index}, is not certain to be "
-                        f"within its {extent} elements", write.at, "let the condition of the block keep it there",
-                    )
+                    if not _is_inside(a, index, extent):
+                        yield write, at, index, extent
 
 
 def _is_inside(a: Analyzer, index: Expr, extent: Expr) -> bool:
@@ -123,59 +181,12 @@ def _certain(e: Expr) -> Iterator[ir.Load]:
                 yield from _certain(child)
 
 
-def _outside(
-    program: Program, plain: Analyzer, site: Site, index: Expr, extent: Expr,
-) -> Iterator[tuple[Expr, Expr | None]]:
-    """The values that an index is certain to take and that are not known to be from 0 to below the extent.
-
-    Each with what must hold of the sizes so that it is inside, or that the block does not run; None if it is outside whenever
-    the block runs.
-    """
-    a = program.analyzer
-    if a.prove(index >= 0) and a.prove(index < extent):
-        return
+def _taken(program: Program, plain: Analyzer, site: Site, index: Expr) -> Taken | None:
+    """What an index of a read in a block certainly takes; None if that is not known."""
     runs = covered(program, site, 0)
     some = None if runs.reason or runs.still or runs.of_iters else _runs(program, site, runs)
-    if some is None:
-        return
-    variables = list(runs.first)
-    found = linear_coefficients(index, variables, plain)
-    if found is None or any(int_value(c) is None for c in found.coefficients) or free_vars(found.base) & set(variables):
-        return
-    highest, lowest = {}, {}
-    for var, coefficient in zip(variables, found.coefficients, strict=True):
-        ends = runs.first[var], _last(runs, var)
-        up = (int_value(coefficient) or 0) > 0
-        lowest[var], highest[var] = ends if up else ends[::-1]
-    with a.given(all_of(*some)):
-        for values, inside in ((lowest, lambda value: value >= 0), (highest, lambda value: value < extent)):
-            value = a.simplify(substitute(index, values))
-            condition = a.simplify(inside(value))
-            if value_of(condition) == 0:
-                yield value, None
-                return
-            if value_of(condition) != 1:
-                needs = any_of(_plain(condition), *[other for other in map(negate, some) if not _follows(plain, condition, other)])
-                if free_vars(needs) <= program.sizes and not _divides_by_sizes(needs):
-                    yield value, needs
-
-
-def _follows(a: Analyzer, condition: Expr, other: Expr) -> bool:
-    with a.given(other):
-        return a.prove(condition)
-
-
-def _plain(e: Expr) -> Expr:
-    """``n <= m`` for ``n < m + 1``."""
-    match e:
-        case ir.LT(b=ir.Add(a=end, b=ir.IntImm(value=1))):
-            return e.a <= end
-    return e
-
-
-def _divides_by_sizes(e: Expr) -> bool:
-    """Whether it cannot be worked out for all sizes, as one may be 0."""
-    return any(isinstance(node, ir.FloorDiv | ir.FloorMod) and int_value(node.b) is None for node in subexpressions(e))
+    ends = linear_ends(index, runs.first, {var: _last(runs, var) for var in runs.first}, plain) if some is not None else None
+    return Taken(*ends, some) if ends is not None and some is not None else None
 
 
 def _last(runs: Covered, var: Var) -> Expr:

@@ -134,7 +134,8 @@ class Program:
         """It knows the range of every loop variable, and each block iterator as what its binding is."""
         found = Analyzer()
         for required in self.function.requires:
-            found.learn(required.condition)
+            if required.assumed:
+                found.learn(required.condition)
         for loop, _ in self.loops:
             found.bind(loop.var, Range(const(0, loop.var.dtype), loop.extent))
         for site in self.sites:
