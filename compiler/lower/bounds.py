@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from vtakit.compiler.arith import Analyzer, Interval, region, union
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, FloorDiv, FloorMod, ProducerLoad, Var
-from vtakit.compiler.ir.iters import IterVar, Range
+from vtakit.compiler.ir.iters import IterKind, IterVar, Range
+from vtakit.compiler.ir.ops import maximum, minimum
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import divides, free_vars, subexpressions, substitute
 from vtakit.compiler.lower.axes import coming_from, pass_extents, pass_intervals, pass_values
@@ -82,7 +83,7 @@ class Bounds:
         for axis, interval in zip(op.axis, box, strict=True):
             assert axis.dom is not None, "a data axis has a domain"
             if interval is not None:
-                plan.ranges[axis] = self._within(interval, axis.dom)
+                plan.ranges[axis] = self._within(interval, axis.dom, at_root=plan.home is None)
 
     def _needed(self, plan: Plan) -> Box:
         """The union of what all readers need of a compute."""
@@ -106,7 +107,7 @@ class Bounds:
         sets, outside, loops = self._running(reader, plan)
         seen = dict.fromkeys(load.indices for load in reader.reads() if makes(load.tensor) is plan)
         return [[
-            self._along_fused(index, reader, loops | outside) or self._interval(index, sets, outside) for index in indices
+            self._along_fused(index, reader, loops | outside) or self._interval(index, sets, loops | outside) for index in indices
         ] for indices in seen]
 
     def _states(self, scan: Plan, op: ScanOp, plan: Plan) -> Iterable[Box]:
@@ -164,7 +165,7 @@ class Bounds:
             return Interval(low, low)
         high = simplify(start.min + steps.max)
         dom = axis.dom
-        if dom is not None and dom is not start:
+        if axis.kind is IterKind.DATA and dom is not None and dom is not start:  # others may set the domain of one that adds up
             last = simplify(dom.min + (dom.extent - 1))
             low, high = dom.min if prove(low <= dom.min) else low, last if prove(last <= high) else high
         return Interval(low, high)
@@ -185,8 +186,11 @@ class Bounds:
             return None
         return region(whole, running, self.analyzer)
 
-    def _interval(self, index: Expr, sets: Mapping[Var, Interval], outside: Mapping[Var, Range]) -> Interval | None:
-        """The values that an index takes; None if that is not known."""
+    def _interval(self, index: Expr, sets: Mapping[Var, Interval], running: Mapping[Var, Range]) -> Interval | None:
+        """The values that an index takes; None if that is not known.
+
+        sets    : the values of the reader's axes, whose ends may move with loops that run too: `running`
+        """
         if any(isinstance(e, ProducerLoad) for e in subexpressions(index)):
             return None
         used = free_vars(index)
@@ -198,13 +202,17 @@ class Bounds:
         found = region(substitute(index, points), ranges, self.analyzer)
         if found is None:
             return None
-        if outside:
-            low, high = region(found.min, outside, self.analyzer), region(found.max, outside, self.analyzer)
-            return None if low is None or high is None else Interval(low.min, high.max)
-        return found
+        if running.keys().isdisjoint(free_vars(found.min) | free_vars(found.max)):
+            return found
+        low, high = region(found.min, running, self.analyzer), region(found.max, running, self.analyzer)
+        return None if low is None or high is None else Interval(low.min, high.max)
 
-    def _within(self, needed: Interval, dom: Range) -> Range:
-        """The part of a dimension that is computed so that what is needed is; not more than the dimension has."""
+    def _within(self, needed: Interval, dom: Range, *, at_root: bool) -> Range:
+        """The part of a dimension that is computed so that what is needed is; not more than the dimension has.
+
+        At the root a part whose length is symbolic ends where the dimension does, unless it certainly ends before: one that
+        hangs over would have a longer loop and a guard.
+        """
         a = self.analyzer
         low, high = a.simplify(needed.min), a.simplify(needed.max)
         size = int_value(dom.extent)
@@ -224,10 +232,18 @@ class Bounds:
         if below and above:
             return dom
         if below and number is not None and a.prove(low < dom.min):  # for example the rows above an image that padding replaces
-            return self._within(Interval(dom.min, high), dom)
+            return self._within(Interval(dom.min, high), dom, at_root=at_root)
         if above and number is not None and a.prove(last < high):
-            return self._within(Interval(low, a.simplify(last)), dom)
-        return Range(low, extent)
+            return self._within(Interval(low, a.simplify(last)), dom, at_root=at_root)
+        if number is not None:
+            return Range(low, extent)
+        if at_root:
+            low, high = low if a.prove(dom.min <= low) else dom.min, high if a.prove(high <= last) else last
+            found = Range(low, a.simplify(high - low + 1))
+            return found if a.prove(found.extent >= 0) else dom
+        if below and not a.prove(high <= last):
+            extent = a.simplify(minimum(dom.extent, extent))
+        return Range(low, extent if a.prove(extent >= 0) else a.simplify(maximum(extent, const(0, extent.dtype))))
 
     # -- the extents of a stage's loops ----------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from vtakit.compiler.arith import Analyzer
-from vtakit.compiler.arith.linear import Atom, Leaf, Linear, Product, Quotient, Stride, constant
+from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Product, Quotient, Stride, constant
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.walk import free_vars
 
@@ -29,6 +29,8 @@ class Running:
                     known = any(map(self.moves, (*atom.dividend.terms, *atom.divisor.terms)))
                 case Product():
                     known = any(map(self.moves, atom.factors))
+                case Extreme():
+                    known = any(map(self.moves, (part for arg in atom.args for part in arg.terms)))
                 case _:
                     known = True
             self._moves[atom] = known
