@@ -107,7 +107,7 @@ def pass_values(
                 found[relation.parent] = found[relation.outer] * extents[relation.inner] + found[relation.inner]
             case Fuse():
                 value, width = found[relation.fused], extents[relation.inner]
-                if int_value(extents[relation.outer]) == 1 or int_value(width) == 0:  # a loop without iterations divides by nothing
+                if int_value(extents[relation.outer]) == 1 or int_value(width) == 0:  # without iterations nothing is divided
                     found[relation.outer], found[relation.inner] = const(0, value.dtype), value
                 else:
                     found[relation.outer], found[relation.inner] = value // width, value % width

@@ -56,10 +56,10 @@ def lower(
 
 
 def _fitting(tensor: Tensor, buffer: Buffer, name: str) -> Buffer:
-    """The buffer that `binds` gives a tensor; it may say how the elements lie in memory, not how many there are or of what type."""
+    """The buffer that `binds` gives a tensor: it says how the elements lie in memory, not how many there are or of what type."""
     if not isinstance(tensor, Tensor) or not isinstance(buffer, Buffer):
         raise LowerError(
-            "arguments", f"binds of {name!r} holds {tensor!r}: {buffer!r}", "give for each tensor a buffer made by te.decl_buffer",
+            "arguments", f"binds of {name!r} holds {tensor!r}: {buffer!r}", "give each tensor a buffer made by te.decl_buffer",
         )
     a = Analyzer()
     same_shape = len(buffer.shape) == len(tensor.shape) and all(map(a.prove_equal, buffer.shape, tensor.shape))

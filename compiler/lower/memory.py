@@ -87,8 +87,8 @@ class Memory:
                 )
             if maker.home != plan.home and any(self.plans.maker(tensor) is maker for tensor in op.init):
                 raise LowerError(
-                    "places", f"{maker.stage.label} makes the first rows of {plan.stage.label}, and is not computed where that is",
-                    "compute both at one loop, or both at the root", (maker.stage, "stage"),
+                    "places", f"{maker.stage.label} makes the first rows of {plan.stage.label}, and is not computed where that "
+                    "is", "compute both at one loop, or both at the root", (maker.stage, "stage"),
                     *([(plan.home.plan.stage, plan.home.axis)] if plan.home is not None else []),
                 )
             places = {tensor.value_index: at for tensors in (op.init, op.update) for at, tensor in enumerate(tensors)

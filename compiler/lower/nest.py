@@ -214,7 +214,9 @@ class Nests:
         for at, leaf in enumerate(leaves):
             for axis in apart if leaf in mixed else (leaf,):
                 extent = plan.extents[axis]
-                value = plan.leaves[leaf] if axis is leaf else loop_var(axis) if int_value(extent) != 1 else const(0, extent.dtype)
+                value = plan.leaves[leaf]
+                if axis is not leaf:
+                    value = loop_var(axis) if int_value(extent) != 1 else const(0, extent.dtype)
                 if axis not in data:
                     value = const(0, value.dtype)
                 elif at >= first and isinstance(value, Var) and not is_launch(plan.tag(axis)):

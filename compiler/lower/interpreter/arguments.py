@@ -35,8 +35,9 @@ class Arguments:
         places = [self._places(buffer, array) for buffer, array in arrays]
         for required in function.requires:
             if not self.value(required.condition):
-                sizes = " and ".join(f"{var.name} = {self.values[var]}" for var in sorted(free_vars(required.condition), key=lambda var: var.name))
-                raise ArgumentError(f"{function.name} needs {required.reason}; here {sizes}")
+                used = sorted(free_vars(required.condition), key=lambda var: var.name)
+                here = " and ".join(f"{var.name} = {self.values[var]}" for var in used)
+                raise ArgumentError(f"{function.name} needs {required.reason}; here {here}")
         for (buffer, array), where in zip(arrays, places, strict=True):
             cells = [UNDEFINED] * (int(where.max()) + 1 if where.size else 0)
             items: list[Any] = array.ravel().tolist() if not buffer.dtype.is_float else list(array.ravel())

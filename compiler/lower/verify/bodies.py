@@ -1,6 +1,6 @@
-"""Bodies of one's own (`te.hybrid`, `te.extern`), access by access: which elements each may touch, and what was written before it.
+"""Bodies of one's own (`te.hybrid`, `te.extern`), access by access: which elements each may touch, and what was written before.
 
-An index that is data, read from memory, may be anything: what it touches is the word of who wrote the body, until the program runs.
+An index that is data, read from memory, may be anything: the body's author is believed, and the interpreter sees it.
 """
 
 import math

@@ -153,7 +153,8 @@ class _Read:
         some = [e >= 1 for e in self.read.buffer.shape]  # there is something to read
         for write in before:
             depth = meet(write.site, self.read.site)
-            if all(_covers(self.program, write, depth, box, some, self.some) for box in (first, last)) and self.unfinished(before) is None:
+            ends = [_covers(self.program, write, depth, box, some, self.some) for box in (first, last)]
+            if all(ends) and self.unfinished(before) is None:
                 return True
         return False
 

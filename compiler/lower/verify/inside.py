@@ -25,7 +25,6 @@ from vtakit.compiler.lower.verify.ends import Taken, is_of_sizes, linear_ends, o
 from vtakit.compiler.lower.verify.program import Access, Program, Site, is_opaque, parts, values_of_lets
 from vtakit.compiler.lower.verify.report import Broken
 
-
 GUARD = "let the condition of the block keep it there"
 
 
@@ -137,7 +136,8 @@ def _doubtful(program: Program) -> Iterator[tuple[Access, int, Expr, Expr]]:
     for buffer, writes in program.writes.items():
         given = buffer in program.params
         for write in writes:
-            if write.at is write.site.block or not (given or all(int_value(loop.extent) is not None for loop in write.site.loops)):
+            constant = all(int_value(loop.extent) is not None for loop in write.site.loops)
+            if write.at is write.site.block or not (given or constant):
                 continue
             domains = {it.var: it.dom for it in write.site.block.iters}
             for at, (index, extent) in enumerate(zip([r.min for r in write.ranges], buffer.shape, strict=True)):
@@ -198,7 +198,7 @@ def _last(runs: Covered, var: Var) -> Expr:
 
 
 def _runs(program: Program, site: Site, runs: Covered) -> list[Expr] | None:
-    """What is not known to hold so that the block runs; None if that, or where its iterators end, does not depend on sizes alone."""
+    """What is not known to hold so that the block runs; None if loops around, not sizes alone, decide that or the iterators' ends."""
     moving = {loop.var for loop in site.loops}
     parts = [e for var in runs.first for e in (runs.first[var], runs.last[var], *runs.ends[var])]
     if any(isinstance(s, st.While) for s, _ in site.path) or any(free_vars(e) & moving for e in parts):
