@@ -198,7 +198,7 @@ def _last(runs: Covered, var: Var) -> Expr:
 
 
 def _runs(program: Program, site: Site, runs: Covered) -> list[Expr] | None:
-    """What is not known to hold so that the block runs; None if loops around, not sizes alone, decide that or the iterators' ends."""
+    """What is not known to hold so that the block runs; None if not sizes alone decide that, and where the iterators end."""
     moving = {loop.var for loop in site.loops}
     parts = [e for var in runs.first for e in (runs.first[var], runs.last[var], *runs.ends[var])]
     if any(isinstance(s, st.While) for s, _ in site.path) or any(free_vars(e) & moving for e in parts):
