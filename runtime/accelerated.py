@@ -17,6 +17,7 @@ from vtakit.compiler.ir.values import int_value
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES
 from vtakit.hw.isa.program import Buffer as ProgramBuffer
 from vtakit.hw.isa.program import BufferKind, Program, dram_alignment
+from vtakit.runtime.proven import prove
 from vtakit.runtime.report.report import Report
 from vtakit.runtime.report.sections import layers_of
 from vtakit.runtime.vta.buffer import DeviceBuffer
@@ -45,7 +46,8 @@ class Accelerated:
     """
 
     def __init__(
-        self, function: Function, target: Target, device: str | Driver = "fsim", timeout_s: float = TIMEOUT_S, **options: Any
+        self, function: Function, target: Target, device: str | Driver = "fsim", timeout_s: float = TIMEOUT_S,
+        check: bool | None = None, **options: Any,
     ) -> None:
         if isinstance(device, Driver):
             if options:
@@ -56,6 +58,7 @@ class Accelerated:
             self.device = device
         check_timeout(timeout_s)
         self.program: Program = compile_for(function, target)
+        prove(self.program, function.name, check)
         self.name, self.timeout_s = function.name, timeout_s
         self.result: LaunchResult | None = None
         self._given = device if isinstance(device, Driver) else None

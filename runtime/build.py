@@ -33,13 +33,13 @@ def build(
 def build(
     schedule: Schedule, args: Args, target: Literal["vta"] | VtaTarget, name: str = "main", *,
     binds: Mapping[Tensor, Buffer] | None = None, limits: Limits | None = None, device: str | Driver = "fsim",
-    timeout_s: float = TIMEOUT_S, **options: Any,
+    timeout_s: float = TIMEOUT_S, check: bool | None = None, **options: Any,
 ) -> Accelerated: ...
 def build(
     schedule: Schedule, args: Args, target: str | Target | VtaTarget = "llvm", name: str = "main", *,
     binds: Mapping[Tensor, Buffer] | None = None, limits: Limits | None = None,
     packed: Mapping[str, Callable[..., Any]] | None = None, libraries: tuple[str | Path, ...] = (),
-    device: str | Driver = "fsim", timeout_s: float = TIMEOUT_S, **options: Any,
+    device: str | Driver = "fsim", timeout_s: float = TIMEOUT_S, check: bool | None = None, **options: Any,
 ) -> cpu.Function | Accelerated:
     """Lower a schedule, check it, and compile it into a function of NumPy arrays.
 
@@ -52,20 +52,21 @@ def build(
     libraries : shared libraries with the C functions that it calls
     device    : of the accelerator: "fsim", or "rtl", the hardware in Verilator; or a `vtakit.runtime.vta.Driver`
     timeout_s : seconds that a run on the accelerator may take
+    check     : whether the static checker proves the accelerator's program; None for one of at most 1000 instructions
     options   : of the device, as `latency=100`: see `vtakit.runtime.vta.connect`
 
     Raises LowerError or VerifyError for a schedule that no correct program can be made of, CodegenError for a target, VtaError
-    for what the accelerator cannot run.
+    for what the accelerator cannot run, CompilerDefectError if the code generator has made an illegal program.
     """
     if isinstance(target, str) and target not in ("llvm", "vta"):
         raise CodegenError(f"{target!r} is no target: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen")
     on_device = target == "vta" or isinstance(target, VtaTarget)
-    if not on_device and (options or device != "fsim"):
-        name_of = min(options) if options else "device"
+    if not on_device and (options or device != "fsim" or check is not None):
+        name_of = min(options) if options else "device" if device != "fsim" else "check"
         raise CodegenError(f"{name_of} is no argument of a build for a CPU; it is one of those for the accelerator")
     with shallow(name):
         function = lower(schedule, args, name, binds=binds or {}, limits=limits)
         if on_device:
-            return Accelerated(function, target if isinstance(target, VtaTarget) else vta(), device, timeout_s, **options)
+            return Accelerated(function, target if isinstance(target, VtaTarget) else vta(), device, timeout_s, check, **options)
         low = lower_late(function)
         return cpu.build(low, target if isinstance(target, Target) else None, packed=packed, libraries=libraries)

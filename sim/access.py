@@ -6,6 +6,7 @@ last write and the last read of each other stage are all that can conflict (as i
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 
 import numpy as np
@@ -45,6 +46,7 @@ class Conflict:
     write: bool  # whether that earlier access wrote
 
 
+@lru_cache(maxsize=256)
 def granule_bytes(cfg: VTAConfig) -> int:
     """The largest unit in which DRAM can be tracked: it divides every element's size and alignment."""
     return gcd(64, *(memory.bytes_in(cfg) for memory in MEMORIES.values()))
@@ -63,9 +65,12 @@ def transfer_accesses(cfg: VTAConfig, insn: Insn, base: int) -> list[Access]:
         found.append(Access("acc", slice(insn["params"], insn["params"] + REQUANT_WORDS), False))
     if insn["y_size"]:
         size, granule = memory.bytes_in(cfg), granule_bytes(cfg)
-        first = (base + insn["dram_base"] * size) // granule
-        rows = first + np.arange(insn["y_size"]) * (insn["x_stride"] * size // granule)
-        found.append(Access(DRAM, np.add.outer(rows, np.arange(insn["x_size"] * size // granule)).reshape(-1), not load))
+        first, row = (base + insn["dram_base"] * size) // granule, insn["x_size"] * size // granule
+        if insn["y_size"] == 1 or insn["x_stride"] == insn["x_size"]:
+            found.append(Access(DRAM, slice(first, first + insn["y_size"] * row), not load))
+        else:
+            rows = first + np.arange(insn["y_size"]) * (insn["x_stride"] * size // granule)
+            found.append(Access(DRAM, np.add.outer(rows, np.arange(row)).reshape(-1), not load))
     return found
 
 

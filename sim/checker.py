@@ -26,6 +26,8 @@ from vtakit.sim.order import execution_order, queue_name, token_queues
 from vtakit.sim.plain import index_fault
 from vtakit.sim.values import Ints
 
+REMEMBERED = 1024  # GEMM and ALU instructions whose accesses are kept for those that are equal
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -109,6 +111,7 @@ class _Walk:
         self._dram = np.frombuffer(dram, np.uint8)
         self._uop: Ints = np.zeros(cfg.uop_depth, np.int64)
         self._shadow = Shadow(cfg, len(dram))
+        self._loops: dict[tuple[int, bytes], list[Access] | str] = {}  # what such instructions touch, or what is wrong
         self._now: list[Clock] = [[-1, -1, -1] for _ in Stage]
         self._tokens: list[deque[int]] = [deque() for _ in Queue]
         self._pops, self._pushes = token_queues(decoded, FLAGS[:2]), token_queues(decoded, FLAGS[2:])
@@ -116,7 +119,8 @@ class _Walk:
     def step(self, index: int) -> None:
         """Take the next instruction: merge its tokens' clocks, look for conflicts, record what it touches."""
         insn = decode(self.cfg, self.decoded.word(index))
-        clock = self._now[insn.stage]
+        stage = insn.stage
+        clock = self._now[stage]
         for queue in self._pops[index]:
             giver = self._tokens[queue].popleft()
             given = self.clocks[giver].copy()
@@ -124,10 +128,10 @@ class _Walk:
             clock[:] = map(max, clock, given)
         self.clocks[index] = clock.copy()
         accesses = self._accesses(index, insn)
-        for conflict in self._shadow.conflicts(insn.stage, accesses, clock):
+        for conflict in self._shadow.conflicts(stage, accesses, clock):
             self._report(Fault.RACE, index, self._race(conflict, accesses))
-        self._shadow.record(index, insn.stage, accesses)
-        clock[insn.stage] = index
+        self._shadow.record(index, stage, accesses)
+        clock[stage] = index
         for queue in self._pushes[index]:
             self._tokens[queue].append(index)
 
@@ -136,22 +140,39 @@ class _Walk:
 
     def _accesses(self, index: int, insn: Insn) -> list[Access]:
         if insn.op in (Opcode.GEMM, Opcode.ALU):
-            detail = index_fault(self.cfg, insn, self._uop)
-            if detail is not None:
-                self._report(Fault.SRAM_RANGE, index, detail)
+            words = self._uop[insn["uop_bgn"] : insn["uop_end"]]
+            known = self.decoded.word(index), words.tobytes()
+            if known not in self._loops:
+                detail = index_fault(self.cfg, insn, self._uop)
+                self._loops[known] = detail or loop_accesses(self.cfg, insn, words)
+                while len(self._loops) > REMEMBERED:
+                    del self._loops[next(iter(self._loops))]
+            found = self._loops[known]
+            if isinstance(found, str):
+                self._report(Fault.SRAM_RANGE, index, found)
                 return []
-            return loop_accesses(self.cfg, insn, self._uop[insn["uop_bgn"] : insn["uop_end"]])
+            return found
         if insn.op is Opcode.FINISH:
             return []
         kind = MemType(insn["memory_type"])
         base = self.memories.bases[kind]
         accesses = transfer_accesses(self.cfg, insn, base)
-        first, last = (int(ends[index]) for ends in self.decoded.dram_span(kind, base)) if accesses else (0, 0)
-        if kind is MemType.OUT and any(low < self.code[1] and self.code[0] < high for low, high in self._rows(insn)):
-            self._report(Fault.CODE_WRITTEN, index, f"it writes bytes {first} to {last}, where the program's instructions lie")
+        if kind is MemType.OUT and accesses and insn["y_size"]:
+            first, last = self._reach(insn)
+            if first < self.code[1] and self.code[0] < last and any(
+                    low < self.code[1] and self.code[0] < high for low, high in self._rows(insn)):
+                self._report(Fault.CODE_WRITTEN, index,
+                             f"it writes bytes {first} to {last}, where the program's instructions lie")
         if kind is MemType.UOP and accesses:
             self._load_uops(index, insn, accesses)
         return accesses
+
+    def _reach(self, insn: Insn) -> tuple[int, int]:
+        """The first byte that a transfer moves, and the one after its last."""
+        kind = MemType(insn["memory_type"])
+        size = MEMORIES[kind].bytes_in(self.cfg)
+        first = self.memories.bases[kind] + insn["dram_base"] * size
+        return first, first + ((insn["y_size"] - 1) * insn["x_stride"] + insn["x_size"]) * size
 
     def _rows(self, insn: Insn) -> Iterator[tuple[int, int]]:
         """The byte range of each row that a transfer moves."""

@@ -8,6 +8,12 @@ from vtakit.hw.isa.errors import EncodingError, ProgramError, one_of
 from vtakit.hw.isa.formats import listing
 from vtakit.hw.isa.insns import BY_NAME, FORMATS, MEMORIES, OPCODE, REQUANT_PARAMS, UOP, AluOp, Feature, MemType, Opcode, Stage
 
+_OPCODES = {int(opcode): opcode for opcode in Opcode}
+_LISTED = {  # for each format, the fields that have a list of legal values, and those by number
+    fmt.name: {f.name: {int(member): member for member in f.members} for f in fmt.fields if f.members is not None}
+    for fmt in FORMATS.values()
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Insn:
@@ -53,9 +59,9 @@ def encode(cfg: VTAConfig, op: str, **values: int) -> int:
     fmt = FORMATS[opcode]
     if "opcode" in values:
         raise EncodingError(f"{op}.opcode is given by the instruction's name")
-    for field in fmt.fields:
-        if field.members is not None and field.name in values and values[field.name] not in list(field.members):
-            raise EncodingError(f"{op}.{field.name} is {values[field.name]}; known: {listing(field.members)}")
+    for name, members in _LISTED[op].items():
+        if name in values and values[name] not in members:
+            raise EncodingError(f"{op}.{name} is {values[name]}; known: {listing(members.values())}")
     return fmt.pack(cfg, {"opcode": opcode, **values})
 
 
@@ -65,19 +71,19 @@ def decode(cfg: VTAConfig, word: int) -> Insn:
     Raises `EncodingError` if the opcode or a listed value is unknown, or if a bit outside every field is set.
     """
     code = word & ((1 << OPCODE.width_in(cfg)) - 1)
-    if code not in list(Opcode):
+    if code not in _OPCODES:
         raise EncodingError(f"opcode {code} is unknown; known: {listing(Opcode)}")
-    fmt = FORMATS[Opcode(code)]
+    fmt = FORMATS[_OPCODES[code]]
     if word >> fmt.bits:
         raise EncodingError(f"{fmt.name} has {fmt.bits} bits, but 0x{word:x} has {word.bit_length()}")
     if extra := word & fmt.reserved_bits(cfg):
         raise EncodingError(f"{fmt.name} has reserved bits set: 0x{extra:032x}")
     values = fmt.unpack(cfg, word)
-    for field in fmt.fields:
-        if field.members is not None and values[field.name] not in list(field.members):
-            raise EncodingError(f"{fmt.name}.{field.name} is {values[field.name]}; known: {listing(field.members)}")
+    for name, members in _LISTED[fmt.name].items():
+        if values[name] not in members:
+            raise EncodingError(f"{fmt.name}.{name} is {values[name]}; known: {listing(members.values())}")
     del values["opcode"]
-    return Insn(Opcode(code), values)
+    return Insn(_OPCODES[code], values)
 
 
 def encode_uop(cfg: VTAConfig, dst: int = 0, src: int = 0, wgt: int = 0) -> int:

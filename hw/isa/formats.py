@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from functools import lru_cache
 from operator import index
+from typing import NamedTuple
 
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import EncodingError, one_of
@@ -97,33 +98,48 @@ class Format:
 
         Raises `EncodingError` naming the field if a name is unknown or a value does not fit.
         """
-        placed = self.place(cfg)
-        names = {p.field.name for p in placed}
-        for name in values:
-            if name not in names:
-                raise EncodingError(f"{self.name} has no field {name!r}; {one_of(names, name)}")
-        word = 0
-        for p in placed:
+        columns, word = _columns(self, cfg), 0
+        for name, given in values.items():
+            column = columns.get(name)
+            if column is None:
+                raise EncodingError(f"{self.name} has no field {name!r}; {one_of(columns, name)}")
             try:
-                value = index(values.get(p.field.name, 0))
+                value = index(given)
             except TypeError:
-                given = values[p.field.name]
-                raise EncodingError(f"{self.name}.{p.field.name} is {given!r} and must be an integer") from None
-            if not p.low <= value <= p.high:
-                raise EncodingError(
-                    f"{self.name}.{p.field.name} is {value} and must be from {p.low} to {p.high} ({p.width} bits)"
-                )
-            word |= (value & ((1 << p.width) - 1)) << p.offset
+                raise EncodingError(f"{self.name}.{name} is {given!r} and must be an integer") from None
+            if not column.low <= value <= column.high:
+                raise EncodingError(f"{self.name}.{name} is {value} and must be from {column.low} to {column.high} "
+                                    f"({column.mask.bit_length()} bits)")
+            word |= (value & column.mask) << column.offset
         return word
 
     def unpack(self, cfg: VTAConfig, word: int) -> dict[str, int]:
         """Every field's value in `word`; bits outside the fields are not looked at (see `reserved_bits`)."""
-        return {p.field.name: p.read(word) for p in self.place(cfg)}
+        return {name: (word >> offset & mask ^ -low) + low for name, (offset, mask, low, _) in _columns(self, cfg).items()}
 
     def reserved_bits(self, cfg: VTAConfig) -> int:
         """Mask of the bits that belong to no field and must be zero."""
-        used = sum(((1 << p.width) - 1) << p.offset for p in self.place(cfg))
-        return ((1 << self.bits) - 1) & ~used
+        return _reserved(self, cfg)
+
+
+class _Column(NamedTuple):
+    """A field's place as packing needs it: its first bit, its bits at bit 0, and the values that fit."""
+
+    offset: int
+    mask: int
+    low: int
+    high: int
+
+
+@lru_cache(maxsize=1024)
+def _columns(fmt: Format, cfg: VTAConfig) -> dict[str, _Column]:
+    return {p.field.name: _Column(p.offset, (1 << p.width) - 1, p.low, p.high) for p in fmt.place(cfg)}
+
+
+@lru_cache(maxsize=1024)
+def _reserved(fmt: Format, cfg: VTAConfig) -> int:
+    used = sum(column.mask << column.offset for column in _columns(fmt, cfg).values())
+    return (1 << fmt.bits) - 1 & ~used
 
 
 @lru_cache(maxsize=1024)

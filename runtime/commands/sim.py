@@ -127,6 +127,7 @@ def _report(args: argparse.Namespace, program: Program, result: "Result") -> Non
     from rich.console import Console
 
     from vtakit.runtime.report import Report
+    from vtakit.runtime.report.report import TEXT_WIDTH
     from vtakit.runtime.report.sections import layers_of
 
     timed = "cycles" in result.counters
@@ -135,7 +136,8 @@ def _report(args: argparse.Namespace, program: Program, result: "Result") -> Non
     report = Report(args.device, tuple(layers_of(name, program, result.counters, result.trace, bus_bytes=bus_bytes)))
     for path in args.report:
         if path == _TABLE:
-            Console().print(report.tables())
+            console = Console()
+            console.print(report.tables(), width=None if console.is_terminal else TEXT_WIDTH)
         else:
             report.save(path)
 

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +21,8 @@ from vtakit.runtime.report.layer import READS, WRITES, Layer
 TEXT_WIDTH = 130  # of `str`
 PLOTS = (".png", ".svg")
 SUFFIXES = (".json", *PLOTS, ".txt")  # that `save` knows
+LABEL_WIDTH = 24  # of a layer's name in a table; longer ones go on in the next line
+_BETWEEN = 3  # from one column of a table to the next
 _UNKNOWN = "–"
 
 
@@ -121,48 +123,75 @@ def check_savable(path: str | Path, device: str, *, cycles: bool) -> str:
     return suffix
 
 
-def _table(title: str, columns: Sequence[str], labels: int = 1) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number < labels else "right", overflow="fold")
-    return table
+@dataclass(frozen=True, slots=True)
+class _Sheet:
+    """A table that is cut into several, each with the labels, where it is wider than the console: no number is ever broken.
+
+    labels : how many of the columns say what a row is
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    labels: int = 1
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        numbers = [max(len(row[at]) for row in self.rows) for at in range(len(self.columns))]
+        least = [max(number, *map(len, column.split())) for number, column in zip(numbers, self.columns, strict=True)]
+        least[0] = min(least[0], LABEL_WIDTH)
+        wanted = [max(number, len(column)) for number, column in zip(numbers, self.columns, strict=True)]
+        labels, most = [*range(self.labels)], options.max_width + 1
+        pages = [labels.copy()]
+        for at in range(self.labels, len(self.columns)):
+            if len(pages[-1]) > self.labels and sum(least[i] + _BETWEEN for i in [*pages[-1], at]) > most:
+                pages.append(labels.copy())
+            pages[-1].append(at)
+        for number, page in enumerate(pages):
+            title = f"{self.title}, continued" if number else self.title
+            table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+            left = most - sum(least[at] + _BETWEEN for at in page)
+            for at in page:
+                more = max(0, min(wanted[at] - least[at], left))
+                left -= more
+                table.add_column(self.columns[at], justify="left" if at < self.labels else "right", overflow="fold",
+                                 width=least[at] + more)
+            for row in self.rows:
+                table.add_row(*[Text(row[at]) for at in page])
+            yield table
 
 
-def _work(rows: Sequence[Layer]) -> Table:
-    table = _table("work", (
+def _work(rows: Sequence[Layer]) -> _Sheet:
+    return _Sheet("work", (
         "layer", "cycles", "MACs", "of peak", "GEMM steps", "other steps", "MACs/byte", "roof", "side", "of roof", "bound by",
         "of bound",
-    ))
-    for layer in rows:
-        table.add_row(
-            Text(layer.name), _count(layer.cycles), _count(layer.macs), _share(layer.share_of_peak), _count(layer.gemm_steps),
-            _count(layer.reset_steps + layer.alu_steps), _number(layer.intensity), _number(layer.roof),
-            layer.side or _UNKNOWN, _share(layer.share_of_roof), layer.bound_by or _UNKNOWN, _share(layer.share_of_bound),
-        )
-    return table
+    ), [(
+        layer.name, _count(layer.cycles), _count(layer.macs), _share(layer.share_of_peak), _count(layer.gemm_steps),
+        _count(layer.reset_steps + layer.alu_steps), _number(layer.intensity), _number(layer.roof), layer.side or _UNKNOWN,
+        _share(layer.share_of_roof), layer.bound_by or _UNKNOWN, _share(layer.share_of_bound),
+    ) for layer in rows])
 
 
-def _bytes(rows: Sequence[Layer]) -> Table:
-    table = _table("bytes of DRAM", ("layer", *(f"{name} read" for name in READS), *(f"{name} written" for name in WRITES),
-                                     "read bus", "write bus"))
+def _bytes(rows: Sequence[Layer]) -> _Sheet:
+    columns = "layer", *(f"{name} read" for name in READS), *(f"{name} written" for name in WRITES), "read bus", "write bus"
+    found = []
     for layer in rows:
         beats = [
             None if count is None or not layer.cycles else count / layer.cycles for count in (layer.read_beats, layer.write_beats)
         ]
         moved = [*(layer.read[name] for name in READS), *(layer.written[name] for name in WRITES)]
-        table.add_row(Text(layer.name), *map(_count, moved), *map(_share, beats))
-    return table
+        found.append((layer.name, *map(_count, moved), *map(_share, beats)))
+    return _Sheet("bytes of DRAM", columns, found)
 
 
-def _stages(rows: Sequence[Layer]) -> Table:
-    table = _table("cycles of each stage", (
+def _stages(rows: Sequence[Layer]) -> _Sheet:
+    found = [
+        ("" if number else layer.name, stage,
+         *(_share(causes[cause] / layer.cycles if layer.cycles else None) for cause in CYCLE_CAUSES))
+        for layer in rows for number, (stage, causes) in enumerate(layer.stages.items())
+    ]
+    return _Sheet("cycles of each stage", (
         "layer", "stage", "busy", "token from before", "token from after", "memory", "no instruction",
-    ), labels=2)
-    for layer in rows:
-        for number, (stage, causes) in enumerate(layer.stages.items()):
-            cells = [_share(causes[cause] / layer.cycles if layer.cycles else None) for cause in CYCLE_CAUSES]
-            table.add_row(Text("" if number else layer.name), stage, *cells)
-    return table
+    ), found, labels=2)
 
 
 def _count(value: int | None) -> str:

@@ -115,7 +115,8 @@ class LoadedProgram:
 
         buffers   by name: every input and output without contents of its own; any other too, in place of what was loaded
 
-        Raises `ProgramError` if a buffer is missing, too small or another device's, `DeviceError` if a program runs.
+        Raises `ProgramError` if a buffer is missing, too small, another device's, or one that the program writes and knows by two
+        names; `DeviceError` if a program runs.
         """
         self._connection.require_idle("another is launched")
         if not self._own:
@@ -176,4 +177,18 @@ class LoadedProgram:
                 raise ProgramError(f"{wanted.kind} buffer {wanted.name!r} ({wanted.size_bytes} bytes) is not given")
         for buffer in bound.values():
             buffer.require()
+        self._check_apart(bound)
         return bound
+
+    def _check_apart(self, bound: Mapping[str, DeviceBuffer]) -> None:
+        """Refuse a buffer that is written and has two names: tokens order what a program does to one name."""
+        names: dict[int, str] = {}  # by address: the pieces that a device's memory is given out in lie apart
+        written: set[int] = set()
+        for wanted in self.program.buffers:
+            address = bound[wanted.name].address
+            if wanted.kind in (BufferKind.OUTPUT, BufferKind.SCRATCH):
+                written.add(address)
+            other = names.setdefault(address, wanted.name)
+            if other != wanted.name and address in written:
+                raise ProgramError(f"{bound[wanted.name]!r} is given as {other!r} and as {wanted.name!r}, and the program writes "
+                                   "to it: give each a buffer of its own")

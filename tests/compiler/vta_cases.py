@@ -1,6 +1,6 @@
 """What the random operators of the accelerator share: a case, random epilogues, and what an epilogue is in NumPy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,17 +33,41 @@ class Case:
     known: Given = field(default_factory=dict)
     seen: Callable[[np.ndarray], np.ndarray] = lambda found: found
 
-    def inputs(self, rng: np.random.Generator) -> Given:
-        """Values of every input; shifts are counts of bits."""
-        own = dict(self.known)
+    @property
+    def inputs(self) -> tuple[te.Tensor, ...]:
+        """What the program reads."""
+        return self.layer.inputs
+
+    @property
+    def outputs(self) -> tuple[te.Tensor, ...]:
+        """What it makes."""
+        return (self.layer.result,)
+
+    def schedule(self) -> te.Schedule:
+        """The operator with its default schedule."""
+        s = te.create_schedule(self.layer.result.op)
+        self.layer.schedule(s)
+        return s
+
+    def given(self, rng: np.random.Generator) -> Given:
+        """Values of every input."""
         requantise = self.layer.epilogue.requantise
-        if requantise is not None:
-            own[requantise.parameters] = requantise.words
-        for tensor in self.layer.inputs:
-            if tensor not in own:
-                shift = tensor.name == "shift"
-                own[tensor] = values(rng, tensor, 0, int(str(tensor.dtype)[3:]) - 1) if shift else values(rng, tensor)
-        return own
+        own = {} if requantise is None else {requantise.parameters: requantise.words}
+        return input_values(rng, self.inputs, self.known | own)
+
+    def wanted(self, given: Given) -> Given:
+        """What each result is."""
+        return {self.layer.result: self.want(given)}
+
+
+def input_values(rng: np.random.Generator, tensors: Sequence[te.Tensor], known: Given) -> Given:
+    """Values of inputs, random ones where they are not known; shifts are counts of bits."""
+    own = dict(known)
+    for tensor in tensors:
+        if tensor not in own:
+            shift = tensor.name.endswith("shift")
+            own[tensor] = values(rng, tensor, 0, int(str(tensor.dtype)[3:]) - 1) if shift else values(rng, tensor)
+    return {tensor: own[tensor] for tensor in tensors}
 
 
 def of_data(target: Target, shape: tuple[int, ...], name: str = "data") -> te.Tensor:
@@ -96,17 +120,25 @@ def requantised(by: Requantise, x: np.ndarray) -> np.ndarray:
     return np.clip(scaled + lanes(by.zero_point), by.low, by.high)
 
 
-def random_epilogue(rng: np.random.Generator, target: Target, blocks: int, shape: tuple[int, ...]) -> Epilogue:
-    """Any part of an epilogue may be there."""
+def random_epilogue(
+    rng: np.random.Generator, target: Target, blocks: int, shape: tuple[int, ...], prefix: str = "",
+    added: te.Tensor | None = None,
+) -> Epilogue:
+    """Any part of an epilogue may be there.
+
+    prefix : of its tensors' names; added : what a residual is if not an input of its own
+    """
     acc = target.dtype("acc")
 
     def vector(name: str) -> Any:
-        return te.placeholder((blocks, *target.element("acc")), acc, name=name)
+        return te.placeholder((blocks, *target.element("acc")), acc, name=f"{prefix}{name}")
 
     def some() -> bool:
         return bool(rng.random() < 0.4)
-    add = te.placeholder(shape, target.dtype("out"), name="added") if some() and target.has(Feature.ACC_8BIT) else None
-    requantise = random_requantise(rng, target, blocks) if some() else None
+    add = None
+    if some() and target.has(Feature.ACC_8BIT):
+        add = te.placeholder(shape, target.dtype("out"), name=f"{prefix}added") if added is None else added
+    requantise = random_requantise(rng, target, blocks, f"{prefix}requant") if some() else None
     bound = min(BOUND, (1 << target.config.acc_bits - 1) - 1)
     low, high = (-bound, bound) if requantise is not None and not requantise.on_store else (
         int(rng.integers(-9, 2)) if some() else None, int(rng.integers(2, 9)) if some() else None)
@@ -119,7 +151,7 @@ def random_epilogue(rng: np.random.Generator, target: Target, blocks: int, shape
     )
 
 
-def random_requantise(rng: np.random.Generator, target: Target, blocks: int) -> Requantise | None:
+def random_requantise(rng: np.random.Generator, target: Target, blocks: int, name: str) -> Requantise | None:
     """Numbers that the device can hold, for all channels or for each, or None where it holds none of those tried."""
     channels, half = int(rng.integers((blocks - 1) * target.config.block + 1, blocks * target.config.block + 1)), (
         1 << target.config.out_bits - 1)
@@ -131,8 +163,8 @@ def random_requantise(rng: np.random.Generator, target: Target, blocks: int) -> 
             least = 0 if name in ("multiplier", "shift") else -most[name]
             return rng.integers(least, most[name], channels if rng.random() < 0.5 else ())
         try:
-            return Requantise(target=target, channels=channels, low=low, high=high, largest=BOUND,
-                              **{name: number(name) for name in most})
+            return Requantise(target=target, channels=channels, low=low, high=high, largest=BOUND, name=name,
+                              **{field: number(field) for field in most})
         except VtaError:
             continue
     return None

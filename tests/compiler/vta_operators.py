@@ -166,6 +166,14 @@ def pool(rng: np.random.Generator, target: Target) -> Case:
     return _pool(rng, target, kernel=kernel, stride=stride, pad=pad, kind=str(rng.choice(["max", "sum"])))
 
 
+def large_pool(rng: np.random.Generator, target: Target) -> Case:
+    """A pooling of windows that do not fit small accumulators at once, of whole images too."""
+    kernel = int(rng.integers(1, 20)), int(rng.integers(1, 20))
+    pad = tuple(int(rng.integers(0, min(kernel[side // 2], 4))) for side in range(4))
+    return _pool(rng, target, kernel=kernel, stride=(pick(rng, 1, 2, 7), pick(rng, 1, 3, 7)), pad=pad,
+                 kind=str(rng.choice(["max", "sum"])))
+
+
 def value(rng: np.random.Generator, target: Target) -> Case:
     """An epilogue alone, on each value: scale, shift, bias, a tensor added, clip, requantisation."""
     return _pool(rng, target, kernel=(1, 1), stride=(pick(rng, 1, 1, 2), 1), pad=(0, 0, 0, 0), kind="max")

@@ -1,5 +1,6 @@
 """What tests of the accelerator's code generator share: layouts, a reference in NumPy, and runs on the functional simulator."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,20 @@ def values(rng: np.random.Generator, tensor: Tensor, low: int | None = None, hig
 
 def execute(program: Program, inputs: dict[Tensor, np.ndarray], output: Tensor, **options: Any) -> np.ndarray:
     """What the program leaves in the output, int64 of the tensor's shape."""
+    return execute_all(program, inputs, [output], **options)[output]
+
+
+def execute_all(
+    program: Program, inputs: dict[Tensor, np.ndarray], outputs: Sequence[Tensor], **options: Any
+) -> dict[Tensor, np.ndarray]:
+    """What the program leaves in each output, int64 of the tensor's shape."""
     packed = {tensor.name: pack(data, BITS[str(tensor.dtype)]).tobytes() for tensor, data in inputs.items()}
     result = run(program, packed, **options)
-    found = unpack(np.frombuffer(result.buffers[output.name], np.uint8), BITS[str(output.dtype)])
-    return found.reshape([e.value for e in output.shape])
+
+    def left(output: Tensor) -> np.ndarray:
+        found = unpack(np.frombuffer(result.buffers[output.name], np.uint8), BITS[str(output.dtype)])
+        return found.reshape([e.value for e in output.shape])
+    return {output: left(output) for output in outputs}
 
 
 def wrap(x: np.ndarray, bits: int) -> np.ndarray:

@@ -21,7 +21,9 @@ from vtakit.hw.isa.errors import ProgramError, VtakitError
 from vtakit.hw.isa.file import save
 from vtakit.hw.isa.regs import CYCLE_CAUSES
 from vtakit.runtime import cli
+from vtakit.runtime.proven import CompilerDefectError
 from vtakit.runtime.vta import DeviceError, DeviceMemoryError, DeviceTimeout, connect
+from vtakit.sim.checker import check_program
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
 
@@ -55,6 +57,20 @@ def test_arrays_in_place():
             f(x, w, out)
             assert np.array_equal(out, product(x, w, cfg))
             assert f.counters["gemm_counter"] == 64
+
+
+def test_an_illegal_program_of_the_compiler_is_not_run(monkeypatch):
+    """Without tokens its stages race; a long program is looked at on request only."""
+    monkeypatch.setattr("vtakit.compiler.codegen.vta.compile.with_tokens", lambda steps, sizes: list(steps))
+    illegal = built("tiny", check=False)[0].program
+    message = ("the program made for 'matmul' is illegal, a defect of the code generator, not of what it was made from: "
+               f"{check_program(illegal)[0]}")
+    with raises(CompilerDefectError, message):
+        built("tiny")
+    monkeypatch.setattr("vtakit.runtime.proven.CHECKED_INSNS", len(illegal.insns) - 1)
+    assert built("tiny")[0].program == illegal
+    with raises(CompilerDefectError, message):
+        built("tiny", check=True)
 
 
 def test_the_hardware_and_its_options():

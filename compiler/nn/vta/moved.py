@@ -2,19 +2,15 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import partial
-from itertools import product
 from math import prod
 
-from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.nn.vta.blocking import even_sizes
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer
 from vtakit.compiler.nn.vta.lifted import WHOLE, Lifted
-from vtakit.compiler.nn.vta.tiles import Sizes, largest, tiles
+from vtakit.compiler.nn.vta.tiles import Sizes, in_parts, tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -65,21 +61,10 @@ class Moved2d(Layer):
         self.lifted.schedule(s, out, inner, chunk)
 
     def _sizes(self) -> tuple[Sizes, tuple[int, int]]:
-        """The tile, and the taps at once: all of them, else some of the kernel's rows, else some taps of a row.
-
-        Where no whole period of what is read alike fits, a part of one does.
-        """
-        shape, taps = shape_of(self.result)[:4], self.lifted.taps
-        candidates = [list(tiles(shape, whole)) for whole in dict.fromkeys((self.lifted.together, WHOLE))]
-        chunks = [(n, taps[1]) for n in reversed(even_sizes(taps[0]))] + [(1, n) for n in reversed(even_sizes(taps[1]))]
-        for chunk, some in product(chunks, candidates):
-            try:
-                needs, loaded = partial(self._needs, chunk), partial(self._loaded, chunk)
-                return largest(self.target, self.name, shape, some, needs, loaded), chunk
-            except VtaError:
-                if chunk == chunks[-1] and some is candidates[-1]:
-                    raise
-        raise AssertionError("there is always a chunk")
+        """The tile and the taps at once; where no whole period of what is read alike fits, a part of one does."""
+        shape, whole = shape_of(self.result)[:4], dict.fromkeys((self.lifted.together, WHOLE))
+        return in_parts(self.target, self.name, shape, self.lifted.taps, [list(tiles(shape, part)) for part in whole],
+                        self._needs, self._loaded)
 
     def _loaded(self, chunk: tuple[int, int], sizes: Sizes) -> int:
         return sizes[0] * sizes[1] * self.window_pixels(*sizes[2:], chunk)

@@ -12,7 +12,7 @@ from vtakit.compiler.nn.vta.epilogue import made, shape_of, widened
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_pad, check_pairs
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
-from vtakit.compiler.nn.vta.tiles import Sizes, largest, tiles
+from vtakit.compiler.nn.vta.tiles import Sizes, in_parts, tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.operation import ComputeOp
@@ -115,29 +115,41 @@ class Pool2d(Layer):
         """What it reads beside what its epilogue reads."""
         return self.data, *([] if self.lifted is None else [self.lifted.weights])
 
-    def schedule(self, s: Schedule, sizes: Sizes | None = None) -> None:
-        """Schedule its stages in a schedule that has them, with the largest tiles that fit if no sizes are given."""
-        shape = shape_of(self.result)[:4]
-        sizes = sizes or largest(self.target, self.name, shape, list(tiles(shape)), self._needs, self._window_size)
-        out, _, inner = self.tail.tile(s, sizes)
-        if self.lifted is not None:
-            self.lifted.schedule(s, out, inner)
-        s[self.window].set_scope("acc")
-        s[self.window].compute_at(out, inner)
-        sums = s[self.sums]
-        assert isinstance(sums.op, ComputeOp)
-        if sums.op.reduce_axis:
-            sums.reorder(*sums.op.reduce_axis, *sums.op.axis)
+    def schedule(self, s: Schedule, sizes: Sizes | None = None, chunk: tuple[int, int] | None = None) -> None:
+        """Schedule its stages in a schedule that has them, with the largest tiles that fit if no sizes are given.
 
-    def _window_size(self, sizes: Sizes) -> int:
+        chunk : taps (down, across) of a window that are in the accumulator at once; all of them if none is given with sizes
+
+        Raises VtaError if not even one value, with one tap at a time, fits.
+        """
+        shape = shape_of(self.result)[:4]
+        if sizes is None:
+            sizes, chunk = in_parts(
+                self.target, self.name, shape, self.kernel, [list(tiles(shape))], self._needs, self._window_size)
+        out, _, inner = self.tail.tile(s, sizes)
+        sums, at = s[self.sums], inner
+        assert isinstance(sums.op, ComputeOp)
+        stage = out
+        if sums.op.reduce_axis:
+            parts = [sums.split(axis, size) for axis, size in zip(sums.op.reduce_axis, chunk or self.kernel, strict=True)]
+            (dyo, dyi), (dxo, dxi) = parts
+            sums.reorder(dyo, dxo, dyi, dxi, *sums.op.axis)
+            if chunk not in (None, self.kernel):
+                stage, at = sums, dxo
+        if self.lifted is not None:
+            self.lifted.schedule(s, stage, at)
+        s[self.window].set_scope("acc")
+        s[self.window].compute_at(stage, at)
+
+    def _window_size(self, chunk: tuple[int, int], sizes: Sizes) -> int:
         images, blocks, rows, columns = sizes
         height, width = ((count - 1) * step + size for count, step, size in zip(
-            (rows, columns), self.stride, self.kernel, strict=True))
+            (rows, columns), self.stride, chunk, strict=True))
         return images * blocks * height * width
 
-    def _needs(self, sizes: Sizes) -> dict[str, int]:
+    def _needs(self, chunk: tuple[int, int], sizes: Sizes) -> dict[str, int]:
         """Elements of a tile, as if no accumulator took the place of another."""
-        values, window = prod(sizes), self._window_size(sizes)
+        values, window = prod(sizes), self._window_size(chunk, sizes)
         own = values * (1 + len(self.epilogue.elements)) + sizes[1] * self.epilogue.channel_elements
         if self.lifted is None:
             return {"acc": window + own}

@@ -1,6 +1,7 @@
 """How operators that need no chosen reduction are cut into tiles: the largest that fit."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -50,3 +51,23 @@ def largest(
     scope, need = next((scope, n) for scope, n in needs(candidates[0]).items() if n > target.depth(scope))
     raise VtaError(f"{name}: the {need} elements of its smallest tile do not fit the {target.depth(scope)} of the {scope} "
                    "scratchpad; enlarge it")
+
+
+def in_parts(
+    target: Target, name: str, shape: Sequence[int], taps: tuple[int, int], candidates: Sequence[Sequence[Sizes]],
+    needs: Callable[[tuple[int, int], Sizes], Mapping[str, int]], loaded: Callable[[tuple[int, int], Sizes], int],
+) -> tuple[Sizes, tuple[int, int]]:
+    """The tile, and how many taps (down, across) of a window at once: all of them, else some of its rows, else some of a row.
+
+    candidates : tiles to choose from, and others for where none of those fits
+
+    Raises VtaError if not even the smallest tile fits, with one tap at a time.
+    """
+    chunks = [(n, taps[1]) for n in reversed(even_sizes(taps[0]))] + [(1, n) for n in reversed(even_sizes(taps[1]))]
+    for chunk, some in product(chunks, candidates):
+        try:
+            return largest(target, name, shape, some, partial(needs, chunk), partial(loaded, chunk)), chunk
+        except VtaError:
+            if chunk == chunks[-1] and some is candidates[-1]:
+                raise
+    raise AssertionError("there is always a chunk")

@@ -148,8 +148,8 @@ def test_no_blocking_fits():
     layer = Conv2d(target=target, data=data, weights=weights, epilogue=Epilogue(bias=bias, scale=scale))
     with raises(VtaError, "no part of the operator fits: 3 elements are more than the 2 of the acc scratchpad; enlarge it"):
         layer.schedule(te.create_schedule(layer.result.op))
-    pool = Pool2d(target=target, data=data, kernel=(2, 2))
-    with raises(VtaError, "pool: the 5 elements of its smallest tile do not fit the 2 of the acc scratchpad; enlarge it"):
+    pool = Pool2d(target=target, data=data, kernel=(2, 2), epilogue=Epilogue(bias=bias))
+    with raises(VtaError, "pool: the 3 elements of its smallest tile do not fit the 2 of the acc scratchpad; enlarge it"):
         pool.schedule(te.create_schedule(pool.result.op))
 
 

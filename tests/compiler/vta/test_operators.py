@@ -22,6 +22,7 @@ from vtakit.compiler.nn.vta.packing import (
     unpack_activations,
 )
 from vtakit.compiler.nn.vta.pad import Pad2d
+from vtakit.compiler.nn.vta.pool import Pool2d
 from vtakit.compiler.nn.vta.resize import Resize2d
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 from vtakit.hw.isa.asm import disasm
@@ -148,6 +149,17 @@ def test_a_ratio_that_no_loop_can_be_takes_micro_ops_not_instructions():
     program = made(Resize2d(target=target, data=data, weights=weights, rows=61, columns=59))
     assert len(of(program, "gemm")) < 100  # of 14,396 elements
     assert len(program.uops) < 61 * 59 * 4
+
+
+@pytest.mark.parametrize("size", [45, 46, 112])
+def test_a_global_maximum_of_any_size(size):
+    """45 x 45 pixels are the most that the accumulator holds at once."""
+    target, rng = vta(), np.random.default_rng(size)
+    data = of_data(target, (1, 2, size, size))
+    pool = Pool2d(target=target, data=data, kernel=(size, size))
+    given = {data: values(rng, data)}
+    found = execute(made(pool), given, pool.result)
+    assert np.array_equal(found[:, :, 0, 0], given[data].max(axis=(2, 3)))
 
 
 def test_a_pad_with_zeros_is_the_loads_and_one_with_a_value_is_added():

@@ -1,5 +1,6 @@
 """A report as text, JSON and picture."""
 
+import io
 import json
 import pickle
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from driver_support import TINY
+from rich.console import Console
 from support import raises
 
 from vtakit.hw.isa.asm import asm_program
@@ -65,6 +67,20 @@ cycles of each stage
 def report():
     layer = Layer.of("a [product]", TINY, PRODUCT.insns, COUNTERS, bus_bytes=8)
     return Report("rtl", (layer, replace(layer, name="again", cycles=400)))
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 130])
+def test_a_narrow_terminal_breaks_no_number(width):
+    layer = Layer.of("stage2_block1_convolution_a", TINY, PRODUCT.insns, COUNTERS, bus_bytes=8, macs=123_456_789)
+    layers = [replace(layer, cycles=98_765_432), replace(layer, name="b", gemm_steps=87_654_321)]
+    text = io.StringIO()
+    Console(file=text, width=width, color_system=None).print(Report("rtl", layers).tables())
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    words = set(text.getvalue().split())
+    assert {"98,765,432", "123,456,789", "87,654,321", "246,913,578"} <= words
+    assert not [word for word in words if word.endswith(",") and word[0].isdigit()]
+
 
 
 def test_the_tables(report):

@@ -153,6 +153,33 @@ def test_buffers_that_do_not_fit_are_refused(case):
         loaded.launch(given(driver))
 
 
+def _scratch_again(driver, loaded):
+    return {"x": loaded.buffers["s"], "y": driver.allocate(4)}
+
+
+def _output_again(driver, loaded):
+    both = driver.allocate(16)
+    return {"x": both, "y": both}
+
+
+@pytest.mark.parametrize(("given", "names"), [(_scratch_again, ("x", "s")), (_output_again, ("x", "y"))])
+def test_a_buffer_that_is_written_has_one_name(given, names):
+    program = replace(ADD, buffers=(*ADD.buffers, Buffer(name="s", size_bytes=16, kind=BufferKind.SCRATCH)))
+    with tiny("fsim") as driver, driver.load(program) as loaded:
+        buffers = given(driver, loaded)
+        with raises(ProgramError, f"{buffers['x']!r} is given as '{names[0]}' and as '{names[1]}', and the program writes to it: "
+                                  "give each a buffer of its own"):
+            loaded.launch(buffers)
+
+
+def test_one_input_may_have_two_names():
+    program = replace(ADD, buffers=(*ADD.buffers, Buffer(name="z", size_bytes=16, kind=BufferKind.INPUT)))
+    with tiny("fsim") as driver, driver.load(program) as loaded:
+        x, y = driver.upload(bytes(16)), driver.allocate(4)
+        loaded.launch({"x": x, "y": y, "z": x}).wait()
+        assert y.read() == bytes([3] * 4)
+
+
 def test_a_freed_buffer_and_one_of_another_device_are_refused():
     with tiny("fsim") as driver, tiny("fsim") as other, driver.load(ADD) as loaded:
         there, freed = other.allocate(16), driver.allocate(16)
