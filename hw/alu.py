@@ -23,6 +23,8 @@ class Alu(wiring.Component):
     -------
     a : ``In(batch x block x acc_bits)``        first operands
     b : ``In(batch x block x operand_bits)``    second operands; the shift amounts of SHR
+    factor_a, factor_b : ``In``                 a and the low bits of b, once more for MUL: of registers that nothing else reads,
+                                                so that they can stand beside the DSP blocks
     chosen : ``In(operations)``                 bit n: the operation is `AluOp` n; decoded, to reach all lanes in time
     runs : ``In(1)``                            the operands are to be worked on; otherwise the result stays
     result : ``Out(batch x block x acc_bits)``
@@ -32,8 +34,8 @@ class Alu(wiring.Component):
         self._cfg = cfg
         word, lanes = 8 * cfg.acc_bytes, cfg.batch * cfg.block
         super().__init__({
-            "a": In(word), "b": In(lanes * operand_bits(cfg)), "chosen": In(max(AluOp) + 1), "runs": In(1),
-            "result": Out(word),
+            "a": In(word), "b": In(lanes * operand_bits(cfg)), "factor_a": In(word), "factor_b": In(word),
+            "chosen": In(max(AluOp) + 1), "runs": In(1), "result": Out(word),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -46,7 +48,7 @@ class Alu(wiring.Component):
         for lane in range(len(self.a) // bits):
             a, b = Signal(signed(bits), name=f"a{lane}"), Signal(signed(b_bits), name=f"b{lane}")
             shifted, other = (Signal(bits, name=f"{name}{lane}", reset_less=True) for name in ("shifted", "other"))
-            product = self._product(m, a, b, lane)
+            product = self._product(m, self.factor_a.word_select(lane, bits), self.factor_b.word_select(lane, bits), lane)
             m.d.comb += [
                 a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, b_bits)),
                 self.result.word_select(lane, bits).eq(
@@ -61,13 +63,13 @@ class Alu(wiring.Component):
                     m.d.sync += other.eq(Mux((a < b) == self.chosen[AluOp.MIN], a, b))
         return m
 
-    def _product(self, m: Module, a: Signal, b: Signal, lane: int) -> Value:
+    def _product(self, m: Module, a: Value, b: Value, lane: int) -> Value:
         """a * b, a cycle later. DSP blocks are slow: their products go to registers, and are added behind those."""
         bits = len(a)
         half = min(bits, DSP_BITS)
         factors = {"low": (a[:half], b[:half])}
         if bits > half:  # the product of the high halves lies beyond the result
-            factors |= {"left": (a[half:], b[:half]), "right": (a[:half], b[half:bits])}
+            factors |= {"left": (a[half:], b[:half]), "right": (a[:half], b[half:])}
         products = {
             name: Signal(bits if name == "low" else bits - half, name=f"{name}{lane}", reset_less=True) for name in factors
         }

@@ -22,9 +22,10 @@ from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from vtakit.hw.alu import Alu, operand_bits
+from vtakit.hw.alu import Alu
 from vtakit.hw.interfaces import INDEX_BITS, sram_read, sram_write
 from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.isa.insns import AluOp
 from vtakit.hw.mac_array import MacArray, mac_latency
 from vtakit.hw.steps import guard, step
 
@@ -133,7 +134,9 @@ class Arithmetic(wiring.Component):
 
         works = [gemm | alu for gemm, alu in zip(gemms, alus, strict=False)]  # where both are
         a, b = operand("dst", self.acc.data, works), operand("src", self.src.data, alus)
-        self._alu_operands(m, alu, a, b, at[last], alus[last])
+        multiplies = Signal()  # the step that is at the stage `last`
+        m.d.sync += multiplies.eq(alus[last - 1] & (at[last - 1].alu_opcode == AluOp.MUL))
+        self._alu_operands(m, alu, a, b, at[last], alus[last], multiplies)
         m.d.comb += alu.runs.eq(alus[last + 1])
         total = Signal(word)
         for lane in range(cfg.batch * cfg.block):
@@ -182,13 +185,22 @@ class Arithmetic(wiring.Component):
         older = now.loads_before != self.pending.loads_done
         return older & (within(now.dst) | (reads_src & within(now.src)))
 
-    def _alu_operands(self, m: Module, alu: Alu, a: Value, b: Value, step: data.View, runs: Value) -> None:
-        """Registers before the ALU; they hold still while no ALU step runs, and then neither switch nor cost simulation time."""
-        bits, b_bits = self._cfg.acc_bits, operand_bits(self._cfg)
-        first, second = Signal(len(alu.a), name="a", reset_less=True), Signal(len(alu.b), name="b", reset_less=True)
-        m.d.comb += [alu.a.eq(first), alu.b.eq(second)]
+    def _alu_operands(self, m: Module, alu: Alu, a: Value, b: Value, step: data.View, runs: Value, multiplies: Value) -> None:
+        """Registers before the ALU; they hold still while no ALU step runs, and then neither switch nor cost simulation time.
+
+        Its multipliers have their own, which hold still while no MUL runs: with one set for all, the wires to the DSP blocks
+        were the slowest of the core.
+        """
+        bits = self._cfg.acc_bits
         with m.If(runs):
-            m.d.sync += [first.eq(a), *(bit.eq(step.alu_opcode == op) for op, bit in enumerate(alu.chosen))]
-            for lane in range(len(a) // bits):
-                value = b[lane * bits : (lane + 1) * bits].as_signed()
-                m.d.sync += second.word_select(lane, b_bits).eq(Mux(step.use_imm, step.imm, value))
+            m.d.sync += [bit.eq(step.alu_opcode == op) for op, bit in enumerate(alu.chosen)]
+        for name, moves in (("", runs), ("factor_", multiplies)):
+            into_a, into_b = getattr(alu, f"{name}a"), getattr(alu, f"{name}b")
+            first, second = (Signal.like(into, name=into.name, reset_less=True) for into in (into_a, into_b))
+            m.d.comb += [into_a.eq(first), into_b.eq(second)]
+            lane_bits = len(second) // (len(a) // bits)
+            with m.If(moves):
+                m.d.sync += first.eq(a)
+                for lane in range(len(a) // bits):
+                    value = b[lane * bits : (lane + 1) * bits].as_signed()
+                    m.d.sync += second.word_select(lane, lane_bits).eq(Mux(step.use_imm, step.imm, value))

@@ -18,5 +18,8 @@ def path(request: pytest.FixtureRequest) -> str:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of this project's tests."""
     parser.addoption("--deep-proofs", action="store_true", help="also run the formal proofs that take minutes")
+    parser.addoption(
+        "--proof-patience", type=int, default=1, metavar="N", help="give each formal proof N times its time: for a busy machine"
+    )
     parser.addoption("--update-cycles", action="store_true", help="rewrite the reviewed cycle counts")
     parser.addoption("--all-models", action="store_true", help="also run what needs RTL models that take minutes to build")

@@ -1,12 +1,25 @@
 """The blocks' properties, proved; and planted defects, found. `docs/formal.md` says what each proof covers."""
 
+from dataclasses import replace
+
 import pytest
 from formal import prover
 from formal.defects import DEFECTS, Defect, planted
 from formal.proofs import PROOFS, Proof
 
 BY_NAME = {proof.name: proof for proof in PROOFS}
-TIMED = [pytest.param(proof, id=proof.name, marks=pytest.mark.timeout(2 * proof.seconds + 200)) for proof in PROOFS]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test of proofs with each proof of its kind, and with the time that is asked for."""
+    if "proof" in metafunc.fixturenames:
+        patience = metafunc.config.getoption("--proof-patience")
+        covers = metafunc.function is test_the_proofs_are_about_something
+        patient = [replace(proof, seconds=proof.seconds * patience) for proof in PROOFS if proof.cover_cycles or not covers]
+        metafunc.parametrize("proof", [
+            pytest.param(proof, id=proof.name, marks=pytest.mark.timeout(max(600, 2 * proof.seconds + 200)))
+            for proof in patient
+        ])
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +29,6 @@ def _slow_ones_only_on_demand(request: pytest.FixtureRequest) -> None:
         pytest.skip("takes minutes; runs with --deep-proofs")
 
 
-@pytest.mark.parametrize("proof", TIMED)
 def test_the_block_keeps_its_properties(proof: Proof):
     if proof.window:
         outcome = prover.induct(proof.checker(), cycles=proof.window, seconds=proof.seconds)
@@ -32,7 +44,6 @@ def test_the_block_keeps_its_properties(proof: Proof):
         assert enough, f"{proof.name}: {outcome}"
 
 
-@pytest.mark.parametrize("proof", [proof for proof in PROOFS if proof.cover_cycles], ids=lambda proof: proof.name)
 def test_the_proofs_are_about_something(proof: Proof):
     assert prover.unreached(proof.checker(), cycles=proof.cover_cycles, seconds=proof.seconds) == []
 

