@@ -126,7 +126,7 @@ class Ranges(Digits):
         for atom, by in x.terms.items():
             if not isinstance(atom, Quotient) or not atom.by:
                 continue
-            inner = {
+            inner: dict[Atom, int] = {
                 q: atom.by * (k // by) for q, k in x.terms.items() if q is not atom and isinstance(q, Quotient) and k % by == 0
                 and atom.dividend.terms.keys() & q.dividend.terms.keys()
             }
