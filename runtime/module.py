@@ -137,6 +137,10 @@ class Module:
         """
         package.export(self.image, path, linker)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy or what is unpickled has no inputs and outputs yet."""
+        return _from_bytes, (package.dump(self.image),)
+
     def _pointers(self, given: list[Array], made: list[Array]) -> list[int]:
         arrays = [*given, *made, self.image.params, self._arena]
         return [int(array.__array_interface__["data"][0]) for array in arrays]
@@ -177,3 +181,7 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<module {self.image.name}: {', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}>"
+
+
+def _from_bytes(data: bytes) -> Module:
+    return Module(package.parse(data, "a pickled module"))

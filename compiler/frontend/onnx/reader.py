@@ -52,6 +52,22 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
     return proto, name, folder
 
 
+def external_files(path: Path) -> tuple[Path, ...]:
+    """The files beside a model in which it keeps data; none of what cannot be read, which `read_model` tells."""
+    import onnx
+    from google.protobuf.message import DecodeError
+    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+    try:
+        proto = onnx.load(path, load_external_data=False)
+    except (OSError, DecodeError, ValueError):
+        return ()
+    tensors = [*proto.graph.initializer]
+    tensors += [each.t for node in proto.graph.node for each in node.attribute if each.HasField("t")]
+    found = dict.fromkeys(ExternalDataInfo(tensor).location for tensor in tensors if uses_external_data(tensor))
+    return tuple([path.parent / location for location in found])
+
+
 def _names(graph: "onnx.GraphProto") -> Iterator[object]:
     """Every name in a graph; protobuf gives those that are no text as bytes."""
     for tensor in graph.initializer:
