@@ -18,7 +18,7 @@ from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError, U
 from vtakit.compiler.frontend.onnx.functions import function_of
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, Unsupported
 from vtakit.compiler.frontend.onnx.operators import CONVERTERS
-from vtakit.compiler.frontend.onnx.reader import as_shapes, input_type, opset_versions, read_model
+from vtakit.compiler.frontend.onnx.reader import as_shapes, check_output, input_type, is_size, opset_versions, read_model
 from vtakit.compiler.frontend.onnx.tensors import array_of
 from vtakit.compiler.graph.builder import Builder, numpy_dtype
 from vtakit.compiler.graph.errors import GraphError
@@ -50,10 +50,13 @@ def import_model(
     Raises UnsupportedError with all that is unsupported, ModelError for a model that cannot be read or breaks a rule.
     """
     proto, called, folder = read_model(model)
-    if batch < 1:
-        raise ModelError(f"batch={batch}: a batch has at least 1 element")
+    if not is_size(batch) or batch < 1:
+        raise ModelError(f"batch={batch!r}: a batch is a whole number, at least 1")
+    for word, option in (("shapes", shapes), ("fixed", fixed)):
+        if not isinstance(option, Mapping | None):
+            raise ModelError(f"{word} is a dict by the names of inputs, got {type(option).__name__}")
     importer = _Importer(proto, called, folder, evaluate)
-    return importer.graph(_word(called) if name is None else name, shapes, batch, fixed or {})
+    return importer.graph(_word(called) if name is None else name, shapes, int(batch), fixed or {})
 
 
 def _word(name: str) -> str:
@@ -112,8 +115,13 @@ class _Importer:
             raise UnsupportedError(self.name, self.unsupported, self.others)
         if self.others:
             raise self.others[0]
-        outputs = [(info.name, self._value(known, info.name)) for info in graph.output]
-        return self.build.finish([(word, value) for word, value in outputs if value is not None])
+        outputs = [(info, self._value(known, info.name)) for info in graph.output]
+        exact = not any(each.dim_param or not each.HasField("dim_value") for info in inputs
+                        for each in info.type.tensor_type.shape.dim)
+        for info, value in outputs:
+            if value is not None:
+                check_output(info, value.type, exact=exact)
+        return self.build.finish([(info.name, value) for info, value in outputs if value is not None])
 
     def _initializers(self, tensors: "Sequence[onnx.TensorProto]", known: dict[str, Value | None]) -> None:
         for tensor in tensors:

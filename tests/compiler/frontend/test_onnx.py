@@ -220,8 +220,31 @@ def test_wrong_arguments():
         vtakit.compile(network(), shapes={"x": (1, 4, 16, 16)})
     with raises(ModelError, "shapes names 'z', which is no input of the model: it has 'x'"):
         vtakit.compile(network(), shapes={"z": (1,)})
-    with raises(ModelError, "batch=0: a batch has at least 1 element"):
-        vtakit.compile(network(), batch=0)
+    for batch in (0, "2", 2.5, True):
+        with raises(ModelError, f"batch={batch!r}: a batch is a whole number, at least 1"):
+            vtakit.compile(network(), batch=batch)
+    for shape in ("13", (1.7, 3), 4, (True, 3)):
+        with raises(ModelError, f"the shape of 'x' is {shape!r}: give a sequence of whole numbers"):
+            vtakit.compile(network(), shapes={"x": shape})
+    with raises(ModelError, "shapes is a dict by the names of inputs, got list"):
+        vtakit.compile(network(), shapes=[1, 2])
+    with raises(ModelError, "fixed is a dict by the names of inputs, got tuple"):
+        vtakit.compile(network(), fixed=(1, 2))
+    assert import_model(network(), batch=np.int64(2)).inputs[0].type.shape == (2, 3, 16, 16)
+
+
+@pytest.mark.parametrize(("kind", "shape", "message"), [
+    ("i8", [2, 3], "output 'y' is int64 in the model, whose nodes make float32"),
+    ("f4", [5, 3], "output 'y' has the shape [5, 3] in the model, whose nodes make [2, 3]"),
+    ("f4", ["n"], "output 'y' has the shape [?] in the model, whose nodes make [2, 3]"),
+])
+def test_an_output_that_is_not_what_the_model_says(kind, shape, message):
+    proto = model([node("Neg", ["x"], ["y"])], [("x", "f4", [2, 3])], [("y", kind, shape)])
+    with raises(ModelError, message):
+        import_model(proto)
+    if kind == "f4":  # the sizes that an exporter noted for one batch
+        proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+        assert import_model(proto, batch=4).outputs[0][1].type.shape == (4, 3)
 
 
 def test_a_file_that_is_no_model(tmp_path):
