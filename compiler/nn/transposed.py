@@ -49,7 +49,7 @@ def conv_transpose(
     if min(out) < 0:
         raise OperatorError(f"conv_transpose: pads {list(pad)} leave less than nothing of the result {out}")
     columns = made((images, channels, prod(sizes)), lambda n, c, p: x(n, c, *unflattened(p, sizes)), "columns",
-                   attrs={"plain": True})
+                   attrs={"plain": True, "row": 0})
     own, c = channels // groups, reduce_axis((0, channels // groups), "c")
     rows = per_group * prod(kernel)
 
