@@ -4,6 +4,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,13 @@ Array = npt.NDArray[Any]
 
 class InputError(VtakitError, ValueError):
     """Inputs or outputs of a run that do not fit the model."""
+
+
+def whole(given: object, otherwise: str) -> int:
+    """A number as an int, of whatever integer type. Raises InputError, whose message is `otherwise` and the type, for others."""
+    if isinstance(given, Integral) and not isinstance(given, bool):
+        return int(given)
+    raise InputError(f"{otherwise}, got {type(given).__name__}")
 
 
 class Module:
@@ -67,7 +75,7 @@ class Module:
 
         Raises InputError if one is missing, unknown or of another shape or type, MemoryError if memory ran out.
         """
-        given = self._checked({**self._given, **(inputs or {})})
+        given = self._checked(inputs)
         made = [empty(port.shape, numpy_dtype(port.dtype)) for port in self.image.outputs]
         with self._lock:
             self._finished(self._entry(*self._pointers(given, made)))
@@ -75,20 +83,21 @@ class Module:
         return dict(self._made)
 
     def set_input(self, name: str | None = None, value: Any = None, **values: Any) -> None:
-        """Keep arrays for the inputs of the runs that follow. Raises InputError if one does not fit."""
+        """Keep copies of arrays for the inputs of the runs that follow. Raises InputError if one does not fit."""
         given = {**({} if name is None else {name: value}), **values}
         for word, array in given.items():
-            self._given[word] = self._array(self._port(word), array)
+            self._given[word] = self._array(self._port(word), array).copy()
 
     def get_output(self, at: int | str = 0, out: Array | None = None) -> Array:
-        """An output of the last run, by number or name; copied into `out` if that is given.
+        """An output of the last run, by number or name: the array that `run` returned, or copied into `out` if that is given.
 
         Raises InputError if there was no run, there is no such output, or `out` does not fit.
         """
         if not self._made:
             raise InputError(f"model {self.image.name!r} has not run yet: call run first")
         names = [port.name for port in self.image.outputs]
-        if isinstance(at, int):
+        if not isinstance(at, str):
+            at = whole(at, f"get_output({at!r}): an output is a number or a name")
             if not 0 <= at < len(names):
                 raise InputError(f"model {self.image.name!r} has {len(names)} outputs, numbered from 0; there is no output {at}")
             at = names[at]
@@ -97,6 +106,8 @@ class Module:
         found = self._made[at]
         if out is None:
             return found
+        if not isinstance(out, np.ndarray):
+            raise InputError(f"output {at!r} is {found.dtype}{list(found.shape)}; got {type(out).__name__} for it, not an array")
         if out.shape != found.shape or out.dtype != found.dtype:
             raise InputError(
                 f"output {at!r} is {found.dtype}{list(found.shape)}; the array for it is {out.dtype}{list(out.shape)}"
@@ -109,9 +120,9 @@ class Module:
 
         Raises InputError as `run` does, and for a `repeat` under 1.
         """
-        if repeat < 1:
+        if whole(repeat, f"profile(repeat={repeat!r}): give a whole number") < 1:
             raise InputError(f"profile(repeat={repeat}): a layer runs at least once")
-        given = self._checked({**self._given, **(inputs or {})})
+        given = self._checked(inputs)
         made = [empty(port.shape, numpy_dtype(port.dtype)) for port in self.image.outputs]
         pointers = self._pointers(given, made)
         seconds = [float("inf")] * len(self.image.layers)
@@ -137,6 +148,10 @@ class Module:
         """
         package.export(self.image, path, linker)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy or what is unpickled has no inputs and outputs yet."""
+        return _from_bytes, (package.dump(self.image),)
+
     def _pointers(self, given: list[Array], made: list[Array]) -> list[int]:
         arrays = [*given, *made, self.image.params, self._arena]
         return [int(array.__array_interface__["data"][0]) for array in arrays]
@@ -147,14 +162,21 @@ class Module:
         if status:
             raise CheckError(f"{self.image.name}: {self.image.messages[status - 1]}")
 
-    def _port(self, name: str) -> Port:
+    def _port(self, name: object) -> Port:
         for port in self.image.inputs:
             if port.name == name:
                 return port
-        raise InputError(f"model {self.image.name!r} has no input {name!r}; {one_of([p.name for p in self.image.inputs], name)}")
+        raise InputError(
+            f"model {self.image.name!r} has no input {name!r}; {one_of([p.name for p in self.image.inputs], str(name))}"
+        )
 
-    def _checked(self, inputs: Mapping[str, Any]) -> list[Array]:
-        """The inputs' arrays in order, contiguous."""
+    def _checked(self, given: Mapping[str, Any] | None) -> list[Array]:
+        """The inputs' arrays in order, contiguous; what is given goes before what was set."""
+        if not isinstance(given, Mapping | None):
+            first = self.image.inputs[0].name if self.image.inputs else "x"
+            raise InputError(f"model {self.image.name!r} takes a dict of arrays by name, such as {{{first!r}: array}}, got "
+                             f"{type(given).__name__}")
+        inputs = {**self._given, **(given or {})}
         for name in inputs:
             self._port(name)
         missing = [port.name for port in self.image.inputs if port.name not in inputs]
@@ -177,3 +199,7 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<module {self.image.name}: {', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}>"
+
+
+def _from_bytes(data: bytes) -> Module:
+    return Module(package.parse(data, "a pickled module"))

@@ -18,6 +18,7 @@ import numpy as np
 
 import vtakit
 from vtakit.compiler.codegen.llvm import link
+from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.compile import Layer
@@ -127,7 +128,10 @@ def _image(header: Mapping[str, Any], data: memoryview, at: int) -> Image:
 def export(image: Image, path: str | Path, linker: tuple[str, ...]) -> None:
     """Write a shared library, its C header and its parameters; see `Module.export`."""
     library = Path(path)
+    beside = {library.with_suffix(".h"): "C header", library.with_suffix(".params"): "parameters"}
+    if library in beside:
+        raise CodegenError(f"the {beside[library]} would replace the library {str(path)!r}: give it another suffix, such as .so")
     with written_whole(library, "library") as file:
         link.library(image.code, image.target, file, linker, threads=image.parallel)
-    write_bytes(library.with_suffix(".h"), image.header.encode(), "C header")
-    write_bytes(library.with_suffix(".params"), image.params.tobytes(), "parameters")
+    for (file, what), data in zip(beside.items(), (image.header.encode(), image.params.tobytes()), strict=True):
+        write_bytes(file, data, what)

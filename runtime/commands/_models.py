@@ -1,6 +1,7 @@
 """Arguments that commands take that compile models."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,16 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="llvm", help="what to compile for: llvm, this machine (default)")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=N,N,…", help="shape of an input with open sizes")
     parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")
+
+
+def model_files(path: Path, outputs: Sequence[Path | None]) -> list[tuple[str, Path]]:
+    """What a command reads for a model, for `check_outputs`: the file, and its external data if an output is there already."""
+    found = [("the model", path)]
+    if path.suffix == MODULE_SUFFIX or not any(output is not None and output.is_file() for output in outputs):
+        return found
+    from vtakit.compiler.frontend.onnx.reader import external_files
+
+    return found + [("the model's data", data) for data in external_files(path)]
 
 
 def compiled(args: argparse.Namespace, after: "Seen | None" = None) -> "Module":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.runtime.commands._arguments import check_outputs
-from vtakit.runtime.commands._models import add_model, compiled
+from vtakit.runtime.commands._models import add_model, compiled, model_files
 
 if TYPE_CHECKING:
     from vtakit.compiler.graph.ir import Graph
@@ -32,7 +32,10 @@ def run(args: argparse.Namespace) -> int:
     if args.output is None and args.library is None:
         raise VtakitError("give -o FILE.vtak, --library FILE.so, or both")
     library = [args.library, args.library.with_suffix(".h"), args.library.with_suffix(".params")] if args.library else []
-    check_outputs(("--output", "the module", args.output), *(("--library", "the library", path) for path in library))
+    reads = model_files(args.model, [args.output, *library])
+    check_outputs(
+        ("--output", "the module", args.output), *(("--library", "the library", path) for path in library), reads=reads,
+    )
     module = compiled(args, _dumper(args.dump) if args.dump else None)
     if args.output is not None:
         module.save(args.output)

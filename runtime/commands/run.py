@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.runtime.commands._arguments import check_outputs
-from vtakit.runtime.commands._models import MODULE_SUFFIX, add_model, compiled
+from vtakit.runtime.commands._models import MODULE_SUFFIX, add_model, compiled, model_files
 
 if TYPE_CHECKING:
     from vtakit.runtime.module import Module
@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.device not in _DEVICES:
         raise VtakitError(f"--device {args.device!r} is no device of models; {one_of(_DEVICES, args.device)}")
-    check_outputs(("--output", "the results", args.output), ("--json", "the report", args.json))
+    reads = [*model_files(args.model, [args.output, args.json]), ("the input", args.input)]
+    check_outputs(("--output", "the results", args.output), ("--json", "the report", args.json), reads=reads)
     given = _arrays(args.input) if args.input else {}
     module = _module(args)
     made = module.run(given)

@@ -9,7 +9,7 @@ from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
-from vtakit.compiler.ir.values import const, int_value
+from vtakit.compiler.ir.values import FALSE, const, int_value
 from vtakit.compiler.ir.walk import free_vars, substitute
 from vtakit.compiler.lower.verify.digit import ONE, Digit, NotAffineError
 from vtakit.compiler.lower.verify.digits import Digits
@@ -139,10 +139,8 @@ class Covered:
                 continue  # it chooses terms, not elements
             goals += [substitute(condition, value) for value in values]
         goals += self.still
-        if not all(map(a.prove, goals)):
-            with a.given(all_of(*holding)):
-                if not all(map(a.prove, goals)):
-                    return False
+        if not certain(a, goals, holding):
+            return False
         if not all(map(a.nonnegative, self.runs)):
             with a.given(all_of(*holding, *some)):
                 return all(map(a.nonnegative, self.runs))
@@ -193,6 +191,26 @@ def _runs(a: Analyzer, extents: Mapping[Var, Expr], digits: Sequence[Digit]) -> 
         if number == 0 or (number is None and a.leaf(var) not in counted):
             found.append(a.linear(extent).shifted(-1))
     return found
+
+
+def certain(a: Analyzer, goals: Sequence[Expr], holding: Sequence[Expr]) -> bool:
+    """Whether all goals are, where all of `holding` holds.
+
+    Equations are also taken last and first: what one says of a variable hides what was known of its quotients before, and with
+    it known a condition may be certain, of which the analyzer then keeps nothing.
+    """
+    left = [goal for goal in goals if not a.prove(goal)]
+    parts = [part for each in holding for part in conjuncts(each)]
+    equations = [part for part in parts if isinstance(part, ir.EQ)]
+    others = [part for part in parts if not isinstance(part, ir.EQ)]
+    for known in ([*holding], *([[*others, *equations], [*equations, *others]] if equations else [])):
+        if not left:
+            break
+        if ir.same(a.simplify(all_of(*known)), FALSE):
+            return True  # they never hold together
+        with a.given(all_of(*known)):
+            left = [goal for goal in left if not a.prove(goal)]
+    return not left
 
 
 def _setting(site: Site, extents: Mapping[Var, Expr]) -> set[Var]:

@@ -20,7 +20,7 @@ from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, substitute
 from vtakit.compiler.lower.verify.bodies import Touch, bodies, is_data, scalar_ends, taken_by
-from vtakit.compiler.lower.verify.cover import Covered, covered
+from vtakit.compiler.lower.verify.cover import Covered, certain, covered
 from vtakit.compiler.lower.verify.ends import Taken, is_of_sizes, linear_ends, outside
 from vtakit.compiler.lower.verify.program import Access, Program, Site, is_opaque, parts, values_of_lets
 from vtakit.compiler.lower.verify.report import Broken
@@ -146,9 +146,13 @@ def _doubtful(program: Program) -> Iterator[tuple[Access, int, Expr, Expr]]:
                     continue  # the rule "bindings" keeps it there
                 if not (given or int_value(extent) is not None) or _is_inside(a, index, extent):
                     continue
-                with a.given(all_of(*write.site.conditions(), *write.where)):
-                    if not _is_inside(a, index, extent):
-                        yield write, at, index, extent
+                holding = [*write.site.conditions(), *write.where]
+                if certain(a, [index >= 0, index < extent], holding):
+                    continue
+                with a.given(all_of(*holding)):
+                    known = _is_inside(a, index, extent)
+                if not known:
+                    yield write, at, index, extent
 
 
 def _is_inside(a: Analyzer, index: Expr, extent: Expr) -> bool:

@@ -6,7 +6,7 @@ from vtakit.compiler.ir.expr import ProducerLoad
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
-from vtakit.compiler.nn.cpu.simple import run_along
+from vtakit.compiler.nn.cpu.simple import WIDEST, run_along
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
@@ -38,7 +38,7 @@ def schedule_product(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     lead, rows, columns = extents(anchor)[:-2], extents(anchor)[-2], extents(anchor)[-1]
     groups = _groups(anchor)
     parts = prod(lead) * groups
-    height, width = machine.tile(rows // groups, columns, anchor.body[0].dtype, alike=parts > 1)
+    height, width = machine.tile(rows // groups, columns, anchor.body[0].dtype, alike=parts > 1, whole=groups > 1)
 
     out = s[last]
     axes = [*out.op.root_iter_vars]
@@ -101,6 +101,8 @@ def _operands(
             elif place is not None:
                 s[op].compute_at(out, place)
                 s[op].vectorize(op.axis[-1])
+            elif op.attrs["row"]:
+                _run_by_rows(s[op], op.attrs["row"], machine)
             else:
                 run_along(s[op], machine, Reads(set()))
         elif anchor.tag == "matmul" and place is not None and rows >= WORTH:
@@ -108,6 +110,16 @@ def _operands(
             if at is not None:
                 _pack(s, load, sums, out, place, swapped=not at)
     return done
+
+
+def _run_by_rows(stage: Stage, row: int, machine: Machine) -> None:
+    """Copy columns where each row of the result reads a row of the image: by vectors that end where it does."""
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    line, x = stage.split(op.axis[-1], row)
+    stage.parallel(stage.fuse(*op.axis[:-1], line))
+    _, x = stage.split(x, min(row, WIDEST * machine.lanes(op.body[0].dtype)))
+    stage.vectorize(x)
 
 
 def _is_copy(op: ComputeOp) -> bool:
