@@ -29,7 +29,8 @@ _INTERPRETED_ELEMENTS = 4096  # of all nodes' results: a graph of constants up t
 def compile(
     model: "str | Path | onnx.ModelProto", target: Literal["llvm"] | Target = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
-    name: str | None = None, after: Seen | None = None, progress: Callable[[int, int], None] | None = None,
+    name: str | None = None, integer: bool = True, after: Seen | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Module:
     """Compile a model into one native function.
 
@@ -39,6 +40,8 @@ def compile(
     batch    : the size of a symbolic first dimension
     fixed    : inputs that become constants, as those must that decide shapes: name -> array
     name     : of the functions in C; that of the file or of the model's graph by default
+    integer  : whether quantised models are computed in integers where they allow it, the same bytes on every target; else in
+               floating point, as they are written
     after    : sees each pass over the graph with the graph before and after it
     progress : is called after each kernel with how many are done, and of how many
 
@@ -50,7 +53,7 @@ def compile(
     chosen = for_here(target if isinstance(target, Target) else None, "compile", parallel=True)
     evaluate = partial(_evaluate, target=chosen)
     graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
-    graph = run_passes(graph, passes_for_cpu(evaluate), after)
+    graph = run_passes(graph, passes_for_cpu(evaluate, integer=integer), after)
     return Module(image_of(compile_graph(graph, chosen, progress=progress), graph_text(graph)))
 
 
