@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if args.library is not None:
         module.export(args.library)
     image = module.image
-    sizes = f"{image.params.nbytes:,} bytes of parameters, {image.arena_bytes:,} of arena"
+    sizes = f"{image.params_bytes:,} bytes of parameters, {image.arena_bytes:,} of arena"
     print(f"{image.name}: {len(image.layers)} layers, {sizes}")
     for kind, ports in (("input", image.inputs), ("output", image.outputs)):
         for port in ports:

@@ -96,4 +96,4 @@ def _report(module: "Module", given: dict[str, Any], args: argparse.Namespace) -
     if args.profile:
         from rich.console import Console
 
-        Console().print(profile.table())
+        Console().print(profile.tables())
