@@ -10,6 +10,8 @@ import numpy.typing as npt
 from vtakit.compiler.codegen.llvm.network import Port, c_header
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.compile import Layer, Network
+from vtakit.compiler.graph.vta.compile import Compiled
+from vtakit.compiler.graph.vta.region import Launch
 from vtakit.hw.isa.program import Program
 from vtakit.runtime.cpu import openmp
 from vtakit.runtime.cpu.function import empty
@@ -144,3 +146,33 @@ def image_of(network: Network, graph: str) -> Image:
     count = len(network.inputs)
     part = cpu_part(network, range(count), range(count, count + len(network.outputs)))
     return Image(network.code.name, network.code.target, network.inputs, network.outputs, (), (part,), graph)
+
+
+def image_of_parts(compiled: Compiled, target: Target) -> Image:
+    """The image of a graph that was compiled for the accelerator and the CPU.
+
+    target : of the machine code
+    """
+    graph = compiled.placement.graph
+    inputs = tuple([Port(value.name, value.type.shape, value.type.dtype) for value in graph.inputs])
+    outputs = tuple([Port(name, value.type.shape, value.type.dtype) for name, value in graph.outputs])
+    if len(compiled.parts) == 1 and not isinstance(compiled.parts[0], Launch):
+        return image_of(compiled.parts[0].network, str(compiled.placement))
+    numbers = {value: at for at, value in enumerate(graph.inputs)}
+    between: list[Port] = []
+    parts: list[Part] = []
+    for each in compiled.parts:
+        reads = [numbers[value] for value in each.reads]
+        if each is compiled.parts[-1]:  # it gives the outputs
+            writes = list(range(len(inputs), len(inputs) + len(outputs)))
+        else:
+            for value in each.writes:
+                numbers[value] = len(inputs) + len(outputs) + len(between)
+                between.append(Port(value.name, value.type.shape, value.type.dtype))
+            writes = [numbers[value] for value in each.writes]
+        if isinstance(each, Launch):
+            parts.append(VtaPart(reads=tuple(reads), writes=tuple(writes), program=each.program, inputs=each.inputs,
+                                 outputs=each.outputs, layers=each.layers))
+        else:
+            parts.append(cpu_part(each.network, reads, writes))
+    return Image(graph.name, target, inputs, outputs, tuple(between), tuple(parts), str(compiled.placement))

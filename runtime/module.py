@@ -37,16 +37,16 @@ class Module:
     One run at a time: a second thread waits for the first. Parts for an accelerator run on a device that the first run opens,
     and that stays open, the weights in its memory, until `close`, the end of a `with` block, or nothing refers to the module.
 
-    device    : "fsim", or "rtl", the hardware in Verilator; or a `vtakit.runtime.vta.Driver`
+    device    : "fsim" (what None is), or "rtl", the hardware in Verilator; or a `vtakit.runtime.vta.Driver`
     timeout_s : seconds that a run of a part on the device may take
     options   : of the device, as `latency=100`: see `vtakit.runtime.vta.connect`
     """
 
     def __init__(
-        self, image: Image, device: str | Driver = "fsim", timeout_s: float = TIMEOUT_S, **options: Any
+        self, image: Image, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, **options: Any
     ) -> None:
         self.image = image
-        self._device = Launched(image, device, timeout_s, options) if image.vta_parts else None
+        self._device = Launched(image, device or "fsim", timeout_s, options) if image.vta_parts else None
         self._native = {part: Native(part) for part in image.cpu_parts}
         self._between = [empty(port.shape, numpy_dtype(port.dtype)) for port in image.between]
         self._lock = threading.Lock()
