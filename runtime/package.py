@@ -221,7 +221,10 @@ def export(image: Image, path: str | Path, linker: tuple[str, ...]) -> None:
         )
     (part,) = image.cpu_parts
     library = Path(path)
+    beside = {library.with_suffix(".h"): "C header", library.with_suffix(".params"): "parameters"}
+    if library in beside:
+        raise CodegenError(f"the {beside[library]} would replace the library {str(path)!r}: give it another suffix, such as .so")
     with written_whole(library, "library") as file:
         link.library(part.code, image.target, file, linker, threads=part.parallel)
-    write_bytes(library.with_suffix(".h"), image.header(part).encode(), "C header")
-    write_bytes(library.with_suffix(".params"), part.params.tobytes(), "parameters")
+    for (file, what), data in zip(beside.items(), (image.header(part).encode(), part.params.tobytes()), strict=True):
+        write_bytes(file, data, what)

@@ -90,6 +90,11 @@ class Launched:
         self._image, self._timeout_s, self._options = image, timeout_s, options
         self._sessions: dict[VtaPart, Session] = {}
 
+    @property
+    def opening(self) -> tuple[str, float, dict[str, Any]]:
+        """The name of the device, and with what it is opened."""
+        return self.device, self._timeout_s, self._options
+
     def run(self, part: VtaPart, values: Sequence[Array]) -> None:
         """Run one of the parts on arrays of the model's values.
 

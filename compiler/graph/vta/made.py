@@ -142,15 +142,15 @@ def check_words(target: Target) -> None:
     have = cfg.inp_bits, cfg.wgt_bits, cfg.out_bits, cfg.acc_bits
     if have != (8, 8, 8, 32):
         raise VtaError(
-            f"networks have activations and weights of 8 bits and sums of 32, and this configuration has activations of {have[0]}, "
-            f"weights of {have[1]}, results of {have[2]} and sums of {have[3]}: choose one of 8 and 32 bits"
+            f"networks have activations and weights of 8 bits and sums of 32, and this one has activations of {have[0]} "
+            f"bits, weights of {have[1]}, results of {have[2]} and sums of {have[3]}: choose one of 8 and 32"
         )
 
 
 def pairs(given: Sequence[int] | None, spatial: int, otherwise: int) -> tuple[int, int]:
     """(down, across) of an attribute with a number for each of one or two spatial dimensions, or None."""
     found = tuple(given) if given is not None else (otherwise,) * spatial
-    down, across = ((1, 1) + found)[-2:] if otherwise == 1 else ((0, 0) + found)[-2:]
+    down, across = (otherwise, otherwise, *found)[-2:]
     return down, across
 
 

@@ -40,7 +40,8 @@ def sum_pool(m: Maker, data: Tensor, kernel: Pair, stride: Pair, pad: Pads, numb
 def scaled_sum(m: Maker, a: Tensor, b: Tensor, a_scale: Array, b_scale: Array, numbers: Numbers) -> Made:
     """Two tensors, each times a number of its channel, requantised: by products where both have one small number for all."""
     largest = 128 * int((np.abs(a_scale.astype(np.int64)) + np.abs(b_scale.astype(np.int64))).max(initial=0))
-    small = [int(scale[0]) for scale in (a_scale, b_scale) if len(set(scale.tolist())) == 1 and abs(int(scale[0])) <= _MOST_WEIGHT]
+    alike = [int(scale[0]) for scale in (a_scale, b_scale) if (scale == scale[0]).all()]
+    small = [scale for scale in alike if abs(scale) <= _MOST_WEIGHT]
     if len(small) == 2:
         weights = m.identity(small[0], "a_weights"), m.identity(small[1], "b_weights")
         return _plain(m, Binary2d(target=m.target, name=m.name, a=a, b=b, weights=weights, epilogue=m.epilogue(numbers, largest)))

@@ -56,7 +56,9 @@ class _Region:
         values: dict[Value, Tensor] = {}
         for unit in self.region.units:
             fold = unit.fold if (unit.data[0], unit.fold) in given else None
-            tensors = [values[value] if value in values else given[value, None if at else fold] for at, value in enumerate(unit.data)]
+            tensors = [
+                values[value] if value in values else given[value, None if at else fold] for at, value in enumerate(unit.data)
+            ]
             self.made[unit] = unit.build(Maker(self.target, self.names[unit]), tensors, fold)
             values[unit.output] = self.made[unit].value
         results = {unit.output: made.layer.result for unit, made in self.made.items()}
