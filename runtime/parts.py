@@ -132,7 +132,7 @@ class Launched:
             session = Session(part.program, driver)
             stack.callback(session.close)
             result = self._run(session, part, values)
-        macs = {name.name: layer.macs for name, layer in zip(part.program.parts, part.layers, strict=True) if layer.macs}
+        macs = {each.name: layer.macs for each, layer in zip(part.program.parts, part.layers, strict=True)}
         name = self._image.name
         return Report(self.device, tuple(layers_of(
             name, part.program, result.counters, result.trace, bus_bytes=result.bus_bytes, macs=macs)))
