@@ -95,6 +95,10 @@ class Prover(Ranges):
             if there is not None and (there > 0) == positive:
                 yield fact
         if isinstance(atom, Quotient) and atom.by:
+            for fact in self.frame.facts:  # a + d * r <= c  ->  a // d + r <= c // d
+                rest = fact.plus(atom.dividend, -1 if positive else 1)
+                if len(rest.terms) < len(fact.terms) and not rest.content() % atom.by and atom not in rest.terms:
+                    yield rest.shifted(positive * (atom.by - 1)).divided(atom.by).plus(Linear({atom: 1 if positive else -1}, 0))
             multiple = Linear({atom: atom.by}, 0)
             yield multiple.plus(atom.dividend, -1).shifted(atom.by - 1) if positive else atom.dividend.plus(multiple, -1)
         elif isinstance(atom, Extreme) and atom.greatest == positive:

@@ -117,6 +117,27 @@ class Ranges(Digits):
             pairs = _pairs(rest)
             if pairs:
                 found = self._paired_bounds(x, pairs)
+            found = meet(found, self._nested_bounds(rest))
+        return found
+
+    def _nested_bounds(self, x: Linear) -> Bounds:
+        """With ``a // c + k * q`` as ``(a + c * k * q) // c``, where a and the quotient q make a remainder together."""
+        found = ANY
+        for atom, by in x.terms.items():
+            if not isinstance(atom, Quotient) or not atom.by:
+                continue
+            inner: dict[Atom, int] = {
+                q: atom.by * (k // by) for q, k in x.terms.items() if q is not atom and isinstance(q, Quotient) and k % by == 0
+                and atom.dividend.terms.keys() & q.dividend.terms.keys()
+            }
+            whole = atom.dividend.plus(Linear(inner, 0))
+            if not inner or not self.residues(whole)[0]:
+                continue
+            lo, hi = self.linear_bounds(whole)
+            part = Linear({q: k for q, k in x.terms.items() if q is not atom and q not in inner}, x.const)
+            low, high = self.linear_bounds(part)
+            ends = times(by, floor_div(lo, atom.by)), times(by, floor_div(hi, atom.by))
+            found = meet(found, Bounds(low + min(ends), high + max(ends)))
         return found
 
     def _paired_bounds(self, x: Linear, pairs: list[tuple[Quotient, Quotient, int]]) -> Bounds:

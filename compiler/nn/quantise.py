@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from vtakit.compiler.ir.dtypes import FLOAT32, INT32, DType
-from vtakit.compiler.ir.expr import Expr
-from vtakit.compiler.ir.ops import maximum, minimum
+from vtakit.compiler.ir.expr import EQ, Expr
+from vtakit.compiler.ir.ops import binary, maximum, minimum, select
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import axis_of, dims, made, same_dtype, size
 from vtakit.compiler.nn.conv import conv
@@ -94,10 +94,15 @@ def dequantize_linear(
 
 @operator("dynamic_quantize_linear", kind=Kind.OPAQUE)
 def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """x as uint8 over its own range with 0 in it; then the scale and the zero point. Source: ONNX DynamicQuantizeLinear."""
+    """x as uint8 over its own range with 0 in it; then the scale and the zero point. Source: ONNX DynamicQuantizeLinear.
+
+    The scale of zeros alone, which ONNX leaves open, is 1, as in onnxruntime.
+    """
     check_float(x, "dynamic_quantize_linear")
     top, low = reduce_max(x, keepdims=False), reduce_min(x, keepdims=False)
-    step = made((), lambda: (maximum(top(), 0) - minimum(low(), 0)) / const(255, x.dtype), "scale")
+    span = made((), lambda: maximum(top(), 0) - minimum(low(), 0), "span")
+    step = made((), lambda: select(
+        binary(EQ, span(), const(0, x.dtype)), const(1, x.dtype), span() / const(255, x.dtype)), "scale")
     zero = made((), lambda: maximum(minimum(math.nearbyint(-minimum(low(), 0) / step()), 255), 0).astype(INT32).astype("uint8"),
                 "zero")
     return quantize_linear(x, step, zero), step, zero

@@ -3,6 +3,7 @@
 import argparse
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,10 +77,13 @@ def read_program(args: argparse.Namespace) -> Program | RawImage:
     return program
 
 
-def check_outputs(*outputs: tuple[str, str, str | Path | None]) -> None:
-    """Refuse files that cannot be written, or not both, before time is spent on what is to be in them.
+def check_outputs(
+    *outputs: tuple[str, str, str | Path | None], reads: Sequence[tuple[str, str | Path | None]] = (),
+) -> None:
+    """Refuse files that cannot be written, not both, or only over what is read, before time is spent on what is to be in them.
 
     outputs   (the option that names a file, what is to be written there, the file or None)
+    reads     (what a file is, the file or None), of those that the command reads
     """
     options: dict[str, str] = {}
     for option, what, path in outputs:
@@ -100,3 +104,6 @@ def check_outputs(*outputs: tuple[str, str, str | Path | None]) -> None:
         if place in options:
             raise VtakitError(f"{options[place]} and {option} both name the file {str(path)!r}; each needs one of its own")
         options[place] = option
+        for source, read in reads:
+            if read is not None and target.exists() and Path(read).exists() and target.samefile(read):
+                raise VtakitError(f"{option} {str(path)!r} would replace {source} {str(read)!r}; name another file")

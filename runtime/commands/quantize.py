@@ -3,7 +3,7 @@
   vtakit quantize MODEL.onnx --calibration data.npz -o model_int8.onnx
 
 data.npz has an array for each input, by name, whose first dimension counts samples. The result is an ONNX model with
-QuantizeLinear and DequantizeLinear, which onnxruntime runs too. Printed is how far it is from the float model: the outputs and the
+QuantizeLinear and DequantizeLinear, which onnxruntime runs too. Printed is how far it is from the float model: outputs and the
 worst values.
 """
 

@@ -81,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
         *((f"--output {name}", f"output {name}", path) for name, path in outputs.items()), ("--out", "DRAM image", args.out),
         ("--json", "statistics", args.json), ("--trace", "timeline", args.trace), ("--wave", "the waveform", args.wave),
         *((f"--report {path}", "the report", path) for path in args.report if path != _TABLE),
+        reads=[("the program", args.program), *((f"input {name}", path) for name, path in _pairs(args.input, "--input").items())],
     )
     for path in args.report:
         if path != _TABLE:

@@ -1,6 +1,8 @@
 """Compiled models: running, profiling, files, libraries for C, and what is wrong told in a sentence."""
 
+import copy
 import json
+import pickle
 import shutil
 import subprocess
 import threading
@@ -43,6 +45,44 @@ def test_inputs_may_be_set_before_and_outputs_taken_after(net):
     np.testing.assert_array_equal(out, doubled)
     np.testing.assert_array_equal(net.get_output("y"), doubled)
     np.testing.assert_array_equal(net.run({"x": X})["y"], wanted)  # what is given goes before what was set
+
+
+def test_what_was_set_is_a_copy(net):
+    x = X.copy()
+    net.set_input("x", x)
+    wanted = net.run()["y"]
+    x[...] = 0
+    np.testing.assert_array_equal(net.run()["y"], wanted)
+
+
+def test_a_module_can_be_pickled(net):
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(net)).run({"x": X})["y"], net.run({"x": X})["y"])
+    assert repr(copy.deepcopy(net)) == repr(net)
+
+
+def test_arguments_of_other_types_are_told_in_a_sentence(net):
+    net.run({"x": X})
+    np.testing.assert_array_equal(net.get_output(np.int64(0)), net.get_output(0))
+    for given in (X, (X,)):
+        with raises(InputError, "model 'net' takes a dict of arrays by name, such as {'x': array}, got " + type(given).__name__):
+            net.run(given)
+    for at in (1.0, None, True):
+        with raises(InputError, f"get_output({at!r}): an output is a number or a name, got {type(at).__name__}"):
+            net.get_output(at)
+    with raises(InputError, "output 'y' is float32[1, 5]; got list for it, not an array"):
+        net.get_output(0, out=[1])
+    with raises(InputError, "profile(repeat='3'): give a whole number, got str"):
+        net.profile({"x": X}, repeat="3")
+    with raises(InputError, "model 'net' has no input 3; known: x"):
+        net.set_input(3, X)
+
+
+def test_a_library_is_not_written_over_by_its_header(net, tmp_path):
+    for name, what in (("zz.h", "C header"), ("zz.params", "parameters")):
+        message = f"the {what} would replace the library {str(tmp_path / name)!r}: give it another suffix, such as .so"
+        with raises(CodegenError, message):
+            net.export(tmp_path / name)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_results_of_one_run_outlive_the_next(net):

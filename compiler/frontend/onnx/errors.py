@@ -34,14 +34,17 @@ class NotConstantError(ModelError):
 class UnsupportedError(ModelError):
     """A model with nodes that vtakit cannot compile.
 
-    nodes : what each is unsupported for -> the names of the nodes
+    nodes  : what each is unsupported for -> the names of the nodes
+    others : what else is wrong with the model or with how it is compiled, the first of which the message says
     """
 
-    def __init__(self, model: str, nodes: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, model: str, nodes: Mapping[str, Sequence[str]], others: Sequence[VtakitError] = ()) -> None:
+        self.others = tuple(others)
         self.nodes = {what: tuple(names) for what, names in nodes.items()}
         kinds = []
         for what, names in self.nodes.items():
             listed = ", ".join(repr(name) for name in names[:_SHOWN])
             count = f"{len(names)} node{'s' if len(names) > 1 else ''}"
             kinds.append(f"{what} ({count}: {listed}{', …' if len(names) > _SHOWN else ''})")
-        super().__init__(f"model {model!r} needs what vtakit does not support: {'; '.join(kinds)}")
+        beside = f"; besides, {others[0]}" if others else ""
+        super().__init__(f"model {model!r} needs what vtakit does not support: {'; '.join(kinds)}{beside}")

@@ -18,7 +18,7 @@ from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError, U
 from vtakit.compiler.frontend.onnx.functions import function_of
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, Unsupported
 from vtakit.compiler.frontend.onnx.operators import CONVERTERS
-from vtakit.compiler.frontend.onnx.reader import as_shapes, input_type, opset_versions, read_model
+from vtakit.compiler.frontend.onnx.reader import as_shapes, check_output, input_type, is_size, opset_versions, read_model
 from vtakit.compiler.frontend.onnx.tensors import array_of
 from vtakit.compiler.graph.builder import Builder, numpy_dtype
 from vtakit.compiler.graph.errors import GraphError
@@ -50,10 +50,13 @@ def import_model(
     Raises UnsupportedError with all that is unsupported, ModelError for a model that cannot be read or breaks a rule.
     """
     proto, called, folder = read_model(model)
-    if batch < 1:
-        raise ModelError(f"batch={batch}: a batch has at least 1 element")
+    if not is_size(batch) or batch < 1:
+        raise ModelError(f"batch={batch!r}: a batch is a whole number, at least 1")
+    for word, option in (("shapes", shapes), ("fixed", fixed)):
+        if not isinstance(option, Mapping | None):
+            raise ModelError(f"{word} is a dict by the names of inputs, got {type(option).__name__}")
     importer = _Importer(proto, called, folder, evaluate)
-    return importer.graph(_word(called) if name is None else name, shapes, batch, fixed or {})
+    return importer.graph(_word(called) if name is None else name, shapes, int(batch), fixed or {})
 
 
 def _word(name: str) -> str:
@@ -62,8 +65,14 @@ def _word(name: str) -> str:
     return f"m_{found}" if not found or found[0].isdigit() or is_word(found) or is_taken(found) else found
 
 
+def _operator(node: "onnx.NodeProto") -> tuple[str, str]:
+    """The domain of a node's operator, "" for ONNX's own, and what a message calls it."""
+    domain = "" if node.domain == "ai.onnx" else str(node.domain)
+    return domain, f"{domain}.{node.op_type}" if domain else str(node.op_type)
+
+
 class _Missing(Exception):
-    """A node that reads what an unsupported node makes."""
+    """A node that reads what is not there, because of an error before."""
 
 
 class _Importer:
@@ -72,6 +81,7 @@ class _Importer:
         self.versions = opset_versions(proto, name)
         self.functions = {(f.domain, f.name): f for f in proto.functions}
         self.unsupported: dict[str, list[str]] = {}
+        self.others: list[VtakitError] = []
         self.build = Builder(name)
         self.found: dict[Value, Array | None] = {}
 
@@ -83,9 +93,7 @@ class _Importer:
         known: dict[str, Value | None] = {}
         if graph.sparse_initializer:
             raise ModelError(f"the model {self.name!r} has sparse initializers, which vtakit does not read")
-        for tensor in graph.initializer:
-            array = array_of(tensor, f"initializer {tensor.name!r}", self.folder)
-            known[tensor.name] = self.build.constant(array, name=tensor.name)
+        self._initializers(graph.initializer, known)
         inputs = [info for info in graph.input if info.name not in known]
         given = as_shapes(shapes, [info.name for info in inputs])
         for word in fixed:
@@ -93,16 +101,36 @@ class _Importer:
                 names = ", ".join(repr(info.name) for info in inputs) or "none"
                 raise ModelError(f"fixed names {word!r}, which is no input of the model: it has {names}")
         for info in inputs:
-            if info.name in fixed:
-                known[info.name] = self._fixed(info, np.asarray(fixed[info.name]), batch)
-            else:
-                kind = input_type(info, given.get(info.name), batch)
-                known[info.name] = self.build.input(info.name, kind.shape, kind.dtype)
+            known[info.name] = None
+            try:
+                if info.name in fixed:
+                    known[info.name] = self._fixed(info, np.asarray(fixed[info.name]), batch)
+                else:
+                    kind = input_type(info, given.get(info.name), batch)
+                    known[info.name] = self.build.input(info.name, kind.shape, kind.dtype)
+            except ModelError as error:
+                self.others.append(error)
         self._nodes(graph.node, known, "", self.versions, 0)
         if self.unsupported:
-            raise UnsupportedError(self.name, self.unsupported)
-        outputs = [(info.name, self._value(known, info.name)) for info in graph.output]
-        return self.build.finish([(word, value) for word, value in outputs if value is not None])
+            raise UnsupportedError(self.name, self.unsupported, self.others)
+        if self.others:
+            raise self.others[0]
+        outputs = [(info, self._value(known, info.name)) for info in graph.output]
+        exact = not any(each.dim_param or not each.HasField("dim_value") for info in inputs
+                        for each in info.type.tensor_type.shape.dim)
+        for info, value in outputs:
+            if value is not None:
+                check_output(info, value.type, exact=exact)
+        return self.build.finish([(info.name, value) for info, value in outputs if value is not None])
+
+    def _initializers(self, tensors: "Sequence[onnx.TensorProto]", known: dict[str, Value | None]) -> None:
+        for tensor in tensors:
+            known[tensor.name] = None
+            try:
+                array = array_of(tensor, f"initializer {tensor.name!r}", self.folder)
+                known[tensor.name] = self.build.constant(array, name=tensor.name)
+            except ModelError as error:
+                self.others.append(error)
 
     def _fixed(self, info: "onnx.ValueInfoProto", array: Array, batch: int) -> Value:
         kind = input_type(info, array.shape, batch)
@@ -124,7 +152,10 @@ class _Importer:
         self, nodes: "Sequence[onnx.NodeProto]", known: dict[str, Value | None], prefix: str, versions: Mapping[str, int],
         depth: int,
     ) -> None:
-        """Convert nodes in order; `known` has the values by name, None for what an unsupported node would make."""
+        """Convert nodes in order; `known` has the values by name, None for what is not there because of an error.
+
+        Errors are kept, so that all that is unsupported is found; each node behind one is looked at as far as can be.
+        """
         for number, proto in enumerate(nodes):
             name = prefix + (proto.name or next(filter(None, proto.output), f"{proto.op_type}_{number}"))
             try:
@@ -134,30 +165,55 @@ class _Importer:
                 else:
                     made = self._node(proto, name, inputs, versions, depth)
             except _Missing:
+                self._without_operands(proto, name, versions, depth)
                 made = []
             except ElementTypeError as error:
-                self.unsupported.setdefault(f"{proto.op_type} where {error}", []).append(name)
+                self._tell(f"{proto.op_type} where {error}", name)
                 made = []
             except Unsupported as error:
-                self.unsupported.setdefault(str(error), []).append(name)
+                self._tell(str(error), name)
                 made = []
             except GraphError as error:
-                raise ModelError(f"node {name!r} ({proto.op_type}): {str(error).removeprefix(f'{name}: ')}") from None
-            except VtakitError:
-                raise
+                self.others.append(ModelError(f"node {name!r} ({proto.op_type}): {str(error).removeprefix(f'{name}: ')}"))
+                made = []
+            except VtakitError as error:
+                self.others.append(error)
+                made = []
             except _NONSENSE as error:  # what a converter meets in attributes that ONNX's own check lets pass
                 why = " ".join(str(error).split())
-                raise ModelError(f"node {name!r} ({proto.op_type}) has operands or attributes that do not fit: {why}") from error
+                what = f"node {name!r} ({proto.op_type}) has operands or attributes that do not fit: {why}"
+                self.others.append(ModelError(what))
+                made = []
             known |= dict.fromkeys(filter(None, proto.output))
             for word, value in zip(proto.output, made, strict=False):
                 if word:
                     known[word] = value
 
+    def _tell(self, what: str, name: str) -> None:
+        self.unsupported.setdefault(what, []).append(name)
+
+    def _without_operands(self, proto: "onnx.NodeProto", name: str, versions: Mapping[str, int], depth: int) -> None:
+        """Tell what is unsupported about a node whose operands are not there: its operator, or those of its function."""
+        import onnx
+
+        domain, called = _operator(proto)
+        own = self.functions.get((domain, proto.op_type))
+        if own is not None and depth < _DEEPEST:
+            self._nodes(own.node, dict.fromkeys(own.input), f"{name}/", versions, depth + 1)
+        if own is not None or (not domain and (proto.op_type in CONVERTERS or proto.op_type == "If")):
+            return
+        try:
+            schema: Any = onnx.defs.get_schema(proto.op_type, versions.get(domain, 1), domain)
+        except onnx.defs.SchemaError:
+            self._tell(called, name)
+        else:
+            if not schema.has_function and not schema.has_context_dependent_function:
+                self._tell(called, name)
+
     def _node(
         self, proto: "onnx.NodeProto", name: str, inputs: list[Value | None], versions: Mapping[str, int], depth: int
     ) -> Sequence[Value | None]:
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
-        called = f"{domain}.{proto.op_type}" if domain else proto.op_type
+        domain, called = _operator(proto)
         convert = CONVERTERS.get(proto.op_type) if not domain else None
         if convert is not None:
             found = convert(OnnxNode(proto, name, versions.get("", 1), inputs, self.build, self))
@@ -183,8 +239,7 @@ class _Importer:
         if graph is None or depth >= _DEEPEST:
             raise ModelError(f"node {name!r} (If) lacks its attribute {wanted!r}, or is nested deeper than {_DEEPEST}")
         inner = dict(known)
-        for tensor in graph.initializer:
-            inner[tensor.name] = self.build.constant(array_of(tensor, f"initializer {tensor.name!r}", self.folder))
+        self._initializers(graph.initializer, inner)
         self._nodes(graph.node, inner, f"{name}/", versions, depth + 1)
         return [self._value(inner, info.name) for info in graph.output]
 

@@ -1,6 +1,7 @@
 """Reading ONNX files, and checking them before anything else looks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,22 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
     except (onnx.checker.ValidationError, ValueError) as error:  # the latter where its own message is no text
         raise ModelError(f"the model {name!r} breaks ONNX's rules: {_line(error)}") from None
     return proto, name, folder
+
+
+def external_files(path: Path) -> tuple[Path, ...]:
+    """The files beside a model in which it keeps data; none of what cannot be read, which `read_model` tells."""
+    import onnx
+    from google.protobuf.message import DecodeError
+    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+    try:
+        proto = onnx.load(path, load_external_data=False)
+    except (OSError, DecodeError, ValueError):
+        return ()
+    tensors = [*proto.graph.initializer]
+    tensors += [each.t for node in proto.graph.node for each in node.attribute if each.HasField("t")]
+    found = dict.fromkeys(ExternalDataInfo(tensor).location for tensor in tensors if uses_external_data(tensor))
+    return tuple([path.parent / location for location in found])
 
 
 def _names(graph: "onnx.GraphProto") -> Iterator[object]:
@@ -124,6 +141,31 @@ def input_type(info: "onnx.ValueInfoProto", given: Sequence[int] | None, batch: 
     return TensorType(tuple(sizes), element)
 
 
+def check_output(info: "onnx.ValueInfoProto", made: TensorType, *, exact: bool) -> None:
+    """Compare what a model says of an output with what it makes.
+
+    exact : whether sizes count too; those of a model whose inputs have open sizes often are the exporter's
+
+    Raises ModelError for another element type or shape.
+    """
+    if not info.type.HasField("tensor_type"):
+        return
+    tensor = info.type.tensor_type
+    what = f"output {info.name!r}"
+    if tensor.elem_type and kind_of(tensor.elem_type, what) is not made.dtype:
+        raise ModelError(f"{what} is {kind_of(tensor.elem_type, what)} in the model, whose nodes make {made.dtype}")
+    if exact and tensor.HasField("shape"):
+        said = [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+        if len(said) != len(made.shape) or any(a not in (None, b) for a, b in zip(said, made.shape, strict=True)):
+            shown = ", ".join("?" if size is None else str(size) for size in said)
+            raise ModelError(f"{what} has the shape [{shown}] in the model, whose nodes make {list(made.shape)}")
+
+
+def is_size(given: object) -> bool:
+    """Whether it is a whole number, of whatever integer type."""
+    return isinstance(given, Integral) and not isinstance(given, bool)
+
+
 def as_shapes(shapes: Mapping[str, Any] | None, known: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """The caller's shapes by input. Raises ModelError for a name that is no input, and what is no shape."""
     found = {}
@@ -131,8 +173,8 @@ def as_shapes(shapes: Mapping[str, Any] | None, known: Sequence[str]) -> dict[st
         if name not in known:
             listed = ", ".join(map(repr, known)) or "none"
             raise ModelError(f"shapes names {name!r}, which is no input of the model: it has {listed}")
-        try:
-            found[name] = tuple([int(size) for size in shape])
-        except (TypeError, ValueError):
-            raise ModelError(f"the shape of {name!r} is {shape!r}: give a sequence of numbers") from None
+        sizes = None if isinstance(shape, str | bytes) or not isinstance(shape, Iterable) else list(shape)
+        if sizes is None or not all(map(is_size, sizes)):
+            raise ModelError(f"the shape of {name!r} is {shape!r}: give a sequence of whole numbers")
+        found[name] = tuple([int(size) for size in sizes])
     return found

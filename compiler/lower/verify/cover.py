@@ -129,10 +129,11 @@ class Covered:
                 continue  # it chooses terms, not elements
             goals += [substitute(condition, value) for value in values]
         goals += self.still
-        if all(a.prove(goal) for goal in goals):
-            return True
-        with a.given(all_of(*holding)):
-            return all(a.prove(goal) for goal in goals)
+        goals = [goal for goal in goals if not a.prove(goal)]
+        for known in _orders(holding) if goals else ():
+            with a.given(all_of(*known)):
+                goals = [goal for goal in goals if not a.prove(goal)]
+        return not goals
 
     def along(self, write: Access, dimension: int) -> tuple[Expr, Expr] | None:
         """The first and last index that a write covers in a dimension."""
@@ -165,6 +166,21 @@ class Covered:
             case _ if not own & free_vars(index):
                 return None, one, index
         return None
+
+
+def _orders(holding: Sequence[Expr]) -> list[list[Expr]]:
+    """Conditions as they are and with equations last and first.
+
+    What an equation says of a variable hides what was known of its quotients before, and with the equation known a condition may
+    be certain, of which the analyzer then keeps nothing.
+    """
+    given = [*holding]
+    parts = [part for each in given for part in conjuncts(each)]
+    equations = [part for part in parts if isinstance(part, ir.EQ)]
+    if not equations:
+        return [given]
+    others = [part for part in parts if not isinstance(part, ir.EQ)]
+    return [given, [*others, *equations], [*equations, *others]]
 
 
 def _setting(site: Site, extents: Mapping[Var, Expr]) -> set[Var]:

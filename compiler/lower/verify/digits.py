@@ -177,19 +177,21 @@ class Digits(Running):
             found.append(self._remainder(constant(k), part, by))
         terms = dict(rest.terms)
         for limit in self.limits:
+            if len(limit.sum.terms) == len(terms) and not groups:
+                continue  # the limit of the sum as a whole is the caller's
             k = self._contained(limit.sum, terms)
-            if k and limit.sum.key[1] != frozenset(terms.items()):
+            if k:
                 for atom in limit.sum.terms:
                     del terms[atom]
                 found.append(self._whole(constant(k), limit.sum))
-        alone = moving.single()  # limits of a sum as a whole are the caller's
+        alone = moving.single()  # its limit too is the caller's
         for atom, times in self.by_atom(terms).items():
             found.append(self._loop(atom, ONE) if atom is alone and atom in self.extents else self._term(atom, times))
         return found, still
 
     def _contained(self, part: Linear, terms: Mapping[Atom, int]) -> int:
         """How many times the part is contained in the terms, all of its own; 0 for none."""
-        if len(part.terms) >= len(terms) or not all(atom in terms for atom in part.terms):
+        if not all(atom in terms for atom in part.terms):
             return 0
         ratios = {divmod(terms[atom], k) for atom, k in part.terms.items()}
         if len(ratios) != 1:

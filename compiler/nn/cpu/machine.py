@@ -32,15 +32,17 @@ class Machine:
         """Elements of a type in a register."""
         return max(1, self.vector_bytes // kind.bytes)
 
-    def tile(self, rows: int, columns: int, kind: DType, *, alike: bool = False) -> tuple[int, int]:
+    def tile(self, rows: int, columns: int, kind: DType, *, alike: bool = False, whole: bool = False) -> tuple[int, int]:
         """Rows and columns of the tile of sums, held in registers, with which a product of that size takes the fewest cycles.
 
         alike : rather tiles that are all of one width, if these take at most half as long again
+        whole : only tiles that are all of one height
         """
         lanes = self.lanes(kind)
-        free = _tile(rows, columns, lanes, self.registers, False)
+        heights = tuple([height for height in range(1, min(16, rows) + 1) if not whole or not rows % height])
+        free = _tile(rows, columns, lanes, self.registers, heights, False)
         if alike and columns % free.width:
-            same = _tile(rows, columns, lanes, self.registers, True)
+            same = _tile(rows, columns, lanes, self.registers, heights, True)
             if same.cycles < 1.5 * free.cycles:
                 free = same
         return free.height, free.width
@@ -53,12 +55,12 @@ class _Choice(NamedTuple):
 
 
 @cache
-def _tile(rows: int, columns: int, lanes: int, registers: int, alike: bool) -> _Choice:
+def _tile(rows: int, columns: int, lanes: int, registers: int, heights: tuple[int, ...], alike: bool) -> _Choice:
     best = _Choice(float("inf"), 1, lanes)
     widths = [lanes * vectors for vectors in range(1, 7)]
     if alike:
         widths = [width for width in range(1, 6 * lanes + 1) if not columns % width]
-    for height, width in product(range(1, min(16, rows) + 1), widths):
+    for height, width in product(heights, widths):
         vectors = pieces(width, lanes)
         if height * vectors + vectors + 1 > registers:
             continue

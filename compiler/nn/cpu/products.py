@@ -38,7 +38,7 @@ def schedule_product(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     lead, rows, columns = extents(anchor)[:-2], extents(anchor)[-2], extents(anchor)[-1]
     groups = _groups(anchor)
     parts = prod(lead) * groups
-    height, width = machine.tile(rows // groups, columns, anchor.body[0].dtype, alike=parts > 1)
+    height, width = machine.tile(rows // groups, columns, anchor.body[0].dtype, alike=parts > 1, whole=groups > 1)
 
     out = s[last]
     axes = [*out.op.root_iter_vars]

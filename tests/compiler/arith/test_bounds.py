@@ -37,6 +37,7 @@ def a() -> Analyzer:
     (x & 12, 0, 12), (cast(i, dtype("int8")), 0, 15), (cast(i * 20, dtype("int8")), -128, 127),
     (u8, 0, 255), (cast(u8, INT32) - 1, -1, 254),
     (u8 + u8, 0, 255), (i8 // 2, -64, 63), (ops.minimum(u8, 7), 0, 7), (Call(INT32, "abs", (s,)), 0, 4),
+    ((x % 2 * 49 + i) // 14, 0, 4), ((x % 2 * 49 + i) // 14 * -2, -8, 0),
     (cast(x < 3, INT32), 0, 1), (i < 99, 1, 1), ((i * 8 + 7) // 5 - i * 8 // 5, 1, 2), (n - n // 8 * 8, 0, 7),
 ])
 def test_bounds(a: Analyzer, e: Expr, lo: float, hi: float) -> None:

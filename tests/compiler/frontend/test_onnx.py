@@ -144,14 +144,47 @@ def test_everything_unsupported_is_told_at_once():
     with pytest.raises(UnsupportedError) as caught:
         vtakit.compile(proto)
     assert {name: nodes for name, nodes in caught.value.nodes.items() if name in ("NonZero", "Unique")} == {
-        "NonZero": ("first", "fourth"), "Unique": ("second",),
+        "NonZero": ("first", "third", "fourth"), "Unique": ("second",),
     }
     message = str(caught.value)
     assert message.startswith(
-        "model 'net' needs what vtakit does not support: NonZero (2 nodes: 'first', 'fourth'); Unique (1 node: 'second'); Cast "
-        "where"
+        "model 'net' needs what vtakit does not support: NonZero (3 nodes: 'first', 'third', 'fourth'); Unique (1 node: "
+        "'second'); Cast where"
     )
     assert message.endswith("(1 node: 'text')")
+
+
+def test_what_is_unsupported_behind_something_unsupported_or_wrong_is_told_too():
+    body = [node("Unique", ["i"], ["o"], name="inside")]
+    function = helper.make_function("own", "Once", ["i"], ["o"], body, [helper.make_opsetid("", 17)])
+    proto = model([
+        node("Reshape", ["x", "to"], ["r"], name="r"), node("NonZero", ["x"], ["a"], name="a"),
+        node("Foo", ["a"], ["c"], name="c", domain="com.acme"), node("Det", ["r"], ["b"], name="b"),
+        node("NonZero", ["c"], ["d"], name="d"), node("Once", ["d"], ["y"], name="e", domain="own"),
+        node("Elu", ["y"], ["z"], name="f"), node("Gelu", ["z"], ["z2"], name="g", domain="com.acme"),
+    ], [("x", "f4", [4]), ("to", "i8", [2])], [("y", "i8", [None])], functions=[function], domains=["own", "com.acme"])
+    message = (
+        "model 'net' needs what vtakit does not support: NonZero (2 nodes: 'a', 'd'); com.acme.Foo (1 node: 'c'); "
+        "Det (1 node: 'b'); Unique (1 node: 'e/inside'); com.acme.Gelu (1 node: 'g'); besides, input 1 ('to') of node 'r' "
+        "(Reshape) must be known when the model is compiled, and it depends on the input 'to': give the value with "
+        "fixed={name: array}"
+    )
+    with raises(UnsupportedError, message):
+        vtakit.compile(proto)
+
+
+def test_a_tensor_of_an_unknown_type_does_not_end_the_list():
+    small = helper.make_tensor("w", onnx.TensorProto.INT4, [2], [1, 2])
+    proto = model([node("Add", ["x", "w"], ["y"], name="sum"), node("NonZero", ["x"], ["z"], name="nz")],
+                  [("x", "f4", [2])], [("y", "f4", [2]), ("z", "i8", [1, None])])
+    proto.graph.initializer.append(small)
+    message = ("initializer 'w' has element type int4; vtakit has float32, uint8, int8, uint16, int16, int32, int64, bool, "
+               "float16, float64, uint32, uint64, bfloat16")
+    with raises(UnsupportedError, "model 'net' needs what vtakit does not support: NonZero (1 node: 'nz'); besides, " + message):
+        import_model(proto)
+    del proto.graph.node[1], proto.graph.output[1]
+    with raises(ElementTypeError, message):
+        import_model(proto)
 
 
 @pytest.mark.parametrize(("change", "error", "message"), [
@@ -187,8 +220,31 @@ def test_wrong_arguments():
         vtakit.compile(network(), shapes={"x": (1, 4, 16, 16)})
     with raises(ModelError, "shapes names 'z', which is no input of the model: it has 'x'"):
         vtakit.compile(network(), shapes={"z": (1,)})
-    with raises(ModelError, "batch=0: a batch has at least 1 element"):
-        vtakit.compile(network(), batch=0)
+    for batch in (0, "2", 2.5, True):
+        with raises(ModelError, f"batch={batch!r}: a batch is a whole number, at least 1"):
+            vtakit.compile(network(), batch=batch)
+    for shape in ("13", (1.7, 3), 4, (True, 3)):
+        with raises(ModelError, f"the shape of 'x' is {shape!r}: give a sequence of whole numbers"):
+            vtakit.compile(network(), shapes={"x": shape})
+    with raises(ModelError, "shapes is a dict by the names of inputs, got list"):
+        vtakit.compile(network(), shapes=[1, 2])
+    with raises(ModelError, "fixed is a dict by the names of inputs, got tuple"):
+        vtakit.compile(network(), fixed=(1, 2))
+    assert import_model(network(), batch=np.int64(2)).inputs[0].type.shape == (2, 3, 16, 16)
+
+
+@pytest.mark.parametrize(("kind", "shape", "message"), [
+    ("i8", [2, 3], "output 'y' is int64 in the model, whose nodes make float32"),
+    ("f4", [5, 3], "output 'y' has the shape [5, 3] in the model, whose nodes make [2, 3]"),
+    ("f4", ["n"], "output 'y' has the shape [?] in the model, whose nodes make [2, 3]"),
+])
+def test_an_output_that_is_not_what_the_model_says(kind, shape, message):
+    proto = model([node("Neg", ["x"], ["y"])], [("x", "f4", [2, 3])], [("y", kind, shape)])
+    with raises(ModelError, message):
+        import_model(proto)
+    if kind == "f4":  # the sizes that an exporter noted for one batch
+        proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+        assert import_model(proto, batch=4).outputs[0][1].type.shape == (4, 3)
 
 
 def test_a_file_that_is_no_model(tmp_path):
