@@ -1,7 +1,7 @@
 """Functions of NumPy arrays that run a program on the accelerator."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import cached_property
 from typing import Any, Self
 
@@ -14,23 +14,18 @@ from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.ir.values import int_value
-from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES
 from vtakit.hw.isa.program import Buffer as ProgramBuffer
-from vtakit.hw.isa.program import BufferKind, Program, dram_alignment
+from vtakit.hw.isa.program import BufferKind, Program
 from vtakit.runtime.proven import prove
 from vtakit.runtime.report.report import Report
 from vtakit.runtime.report.sections import layers_of
-from vtakit.runtime.vta.buffer import DeviceBuffer
 from vtakit.runtime.vta.connection import check_timeout
 from vtakit.runtime.vta.driver import Driver, connect
-from vtakit.runtime.vta.errors import DeviceTimeout
-from vtakit.runtime.vta.loaded import TIMEOUT_S, LaunchResult, LoadedProgram
+from vtakit.runtime.vta.loaded import TIMEOUT_S, LaunchResult
 from vtakit.runtime.vta.registry import options_of
+from vtakit.runtime.vta.session import Session, needed_bytes
 from vtakit.sim.api import check_options
-from vtakit.sim.faults import DeviceError
 from vtakit.sim.values import pack, unpack
-
-_LEAST_BYTES = 1 << 16  # of a simulated device's memory
 
 
 class Accelerated:
@@ -64,7 +59,7 @@ class Accelerated:
         self._given = device if isinstance(device, Driver) else None
         self._options = options
         self._params: Sequence[Buffer] = [param for param in function.params if isinstance(param, Buffer)]
-        self._session: _Session | None = None
+        self._session: Session | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +89,7 @@ class Accelerated:
         """
         inputs = self._inputs(arrays)
         if self._session is None:
-            self._session = _Session(self.program, self._driver())
+            self._session = Session(self.program, self._driver())
         try:
             self.result = self._session.run(inputs, self.timeout_s)
         except BaseException:
@@ -117,7 +112,7 @@ class Accelerated:
             driver = self._driver(trace=True)
             if self._given is None:
                 stack.enter_context(driver)
-            session = _Session(self.program, driver)
+            session = Session(self.program, driver)
             stack.callback(session.close)
             result = self.result = session.run(inputs, self.timeout_s)
             self._leave(session, arrays)
@@ -141,7 +136,7 @@ class Accelerated:
         known = options_of(self.device)
         options = {name: value for name, value in more.items() if name in known} | self._options
         if "memory_bytes" in known:
-            options = {"memory_bytes": _needed_bytes(self.program)} | options
+            options = {"memory_bytes": needed_bytes([self.program])} | options
         return connect(self.device, self.program.config, **options)
 
     def _inputs(self, arrays: tuple[npt.NDArray[Any], ...]) -> dict[str, bytes]:
@@ -166,53 +161,9 @@ class Accelerated:
             given[buffer.name] = pack(array.astype(np.int64), bits).tobytes()
         return given
 
-    def _leave(self, session: "_Session", arrays: tuple[npt.NDArray[Any], ...]) -> None:
+    def _leave(self, session: "Session", arrays: tuple[npt.NDArray[Any], ...]) -> None:
         """Write the outputs into their arrays."""
         for param, buffer, array in zip(self._params, self._buffers, arrays, strict=True):
             if buffer.kind is BufferKind.OUTPUT:
                 data = session.buffers[buffer.name].read(buffer.size_bytes)
                 array[...] = unpack(np.frombuffer(data, np.uint8), param.dtype.bits).reshape(array.shape)
-
-
-class _Session:
-    """A program loaded on a device, with its buffers."""
-
-    def __init__(self, program: Program, driver: Driver) -> None:
-        self.driver = driver
-        self.buffers: dict[str, DeviceBuffer] = {}
-        self._loaded: LoadedProgram = driver.load(program)
-        try:
-            for buffer in program.buffers:
-                if buffer.kind is not BufferKind.SCRATCH:
-                    self.buffers[buffer.name] = driver.allocate(buffer.size_bytes)
-        except BaseException:
-            self.close()
-            raise
-
-    def run(self, inputs: Mapping[str, bytes], timeout_s: float) -> LaunchResult:
-        """Fill the inputs, launch, and wait; a program that has not ended in time is stopped."""
-        for name, data in inputs.items():
-            self.buffers[name].write(data)
-        launch = self._loaded.launch(self.buffers)
-        try:
-            return launch.wait(timeout_s)
-        except DeviceTimeout as error:
-            self.driver.reset()
-            raise DeviceTimeout(error.device, error.passed, "it was stopped; timeout_s and max_cycles say how long it may take"
-                                ) from None
-
-    def close(self) -> None:
-        """Give the device's memory back."""
-        with suppress(DeviceError):  # one that is lost or closed has none
-            self._loaded.free()
-        for buffer in self.buffers.values():
-            if buffer.alive:
-                with suppress(DeviceError):
-                    buffer.free()
-
-
-def _needed_bytes(program: Program) -> int:
-    """Memory of a simulated device that holds a program with all its buffers."""
-    sizes = [len(program.insns) * INSN_BYTES, len(program.uops) * UOP_BYTES, *(buffer.size_bytes for buffer in program.buffers)]
-    align = dram_alignment(program.config)
-    return max(_LEAST_BYTES, sum(-(-max(size, 1) // align) * align for size in sizes) + align)

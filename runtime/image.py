@@ -1,46 +1,50 @@
 """A compiled model as data: what a `Module` runs and a module file holds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.compiler.codegen.llvm.network import Port
+from vtakit.compiler.codegen.llvm.network import Port, c_header
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.compile import Layer, Network
+from vtakit.compiler.graph.vta.compile import Compiled
+from vtakit.compiler.graph.vta.region import Launch
+from vtakit.hw.isa.program import Program
 from vtakit.runtime.cpu import openmp
 from vtakit.runtime.cpu.function import empty
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Image:
-    """A compiled model.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CpuPart:
+    """A part of a model as one native function.
 
-    name        : of its entry function
-    code        : the bytes of an object file, for `target`
-    symbols     : what the code offers, the entry first
-    outside     : the C functions that it calls
-    messages    : what status 1, 2, … says does not hold
-    header      : C text that declares the functions
-    layers      : what each step is
-    params      : the bytes at which the code finds its parameters, aligned
-    arena_bytes : memory that a run needs
-    graph       : the graph's text after all passes, for people
+    reads, writes : numbers of the model's values, in the order of the function's inputs and outputs
+    code          : the bytes of an object file
+    symbols       : what the code offers, the entry first
+    outside       : the C functions that it calls
+    messages      : what status 1, 2, … says does not hold
+    layers        : what each step is
+    params        : the bytes at which the code finds its parameters, aligned
+    arena_bytes   : memory that a run needs
     """
 
-    name: str
-    target: Target
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
     code: bytes
     symbols: tuple[str, ...]
     outside: tuple[str, ...]
     messages: tuple[str, ...]
-    header: str
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
     layers: tuple[Layer, ...]
     params: npt.NDArray[np.uint8]
     arena_bytes: int
-    graph: str
+
+    @property
+    def name(self) -> str:
+        """Of its entry function."""
+        return self.symbols[0]
 
     @property
     def parallel(self) -> bool:
@@ -48,14 +52,127 @@ class Image:
         return any(name in openmp.ENTRIES for name in self.outside)
 
 
-def image_of(network: Network, graph: str) -> Image:
-    """The image of a compiled network."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class VtaPart:
+    """A part of a model as one program of the accelerator.
+
+    reads, writes : numbers of the model's values, each an array of bytes as it lies in the device's memory
+    program       : with weights and all other constants
+    inputs, outputs : the program's buffers of what is read and written, in order
+    layers        : what each part of the program does
+    """
+
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    program: Program
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    layers: tuple[Layer, ...]
+
+
+Part = CpuPart | VtaPart
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """A compiled model: parts that run one after another, and the values that go from one to the next.
+
+    name    : of the entry function of a model that is all on the CPU
+    target  : of all machine code
+    between : values that a part makes for a later one, and no output; they are numbered after the inputs and outputs
+    graph   : the graph's text after all passes, for people
+    """
+
+    name: str
+    target: Target
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    between: tuple[Port, ...]
+    parts: tuple[Part, ...]
+    graph: str
+
+    @cached_property
+    def values(self) -> tuple[Port, ...]:
+        """All values, by number."""
+        return (*self.inputs, *self.outputs, *self.between)
+
+    @property
+    def cpu_parts(self) -> tuple[CpuPart, ...]:
+        """The parts that are machine code."""
+        return tuple([part for part in self.parts if isinstance(part, CpuPart)])
+
+    @property
+    def vta_parts(self) -> tuple[VtaPart, ...]:
+        """The parts that run on the accelerator."""
+        return tuple([part for part in self.parts if isinstance(part, VtaPart)])
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """What all parts do, in order."""
+        return tuple([layer for part in self.parts for layer in part.layers])
+
+    @property
+    def params_bytes(self) -> int:
+        """Of parameters and constants, those in the device's memory too."""
+        own = sum(part.params.nbytes for part in self.cpu_parts)
+        return own + sum(len(buffer.data or b"") for part in self.vta_parts for buffer in part.program.buffers)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Of host memory that a run needs beside inputs, outputs and parameters."""
+        return sum(part.arena_bytes for part in self.cpu_parts) + sum(port.bytes for port in self.between)
+
+    def header(self, part: CpuPart) -> str:
+        """C text that declares the functions of a part."""
+        inputs, outputs = (tuple([self.values[at] for at in numbers]) for numbers in (part.reads, part.writes))
+        return c_header(part.name, inputs, outputs, part.messages, part.params.nbytes, part.arena_bytes)
+
+
+def cpu_part(network: Network, reads: Sequence[int], writes: Sequence[int]) -> CpuPart:
+    """A compiled network as a part of an image."""
     code = network.code
     params = empty((network.params_bytes,), "uint8")
     params[...] = 0
     for at, array in network.params:
         params[at:at + array.nbytes] = array.reshape(-1).view(np.uint8)
-    return Image(
-        code.name, code.target, code.code, code.symbols, code.outside, code.messages, code.header, network.inputs,
-        network.outputs, network.layers, params, network.arena_bytes, graph,
+    return CpuPart(
+        reads=tuple(reads), writes=tuple(writes), code=code.code, symbols=code.symbols, outside=code.outside,
+        messages=code.messages, layers=network.layers, params=params, arena_bytes=network.arena_bytes,
     )
+
+
+def image_of(network: Network, graph: str) -> Image:
+    """The image of a network that is one native function."""
+    count = len(network.inputs)
+    part = cpu_part(network, range(count), range(count, count + len(network.outputs)))
+    return Image(network.code.name, network.code.target, network.inputs, network.outputs, (), (part,), graph)
+
+
+def image_of_parts(compiled: Compiled, target: Target) -> Image:
+    """The image of a graph that was compiled for the accelerator and the CPU.
+
+    target : of the machine code
+    """
+    graph = compiled.placement.graph
+    inputs = tuple([Port(value.name, value.type.shape, value.type.dtype) for value in graph.inputs])
+    outputs = tuple([Port(name, value.type.shape, value.type.dtype) for name, value in graph.outputs])
+    if len(compiled.parts) == 1 and not isinstance(compiled.parts[0], Launch):
+        return image_of(compiled.parts[0].network, str(compiled.placement))
+    numbers = {value: at for at, value in enumerate(graph.inputs)}
+    between: list[Port] = []
+    parts: list[Part] = []
+    for each in compiled.parts:
+        reads = [numbers[value] for value in each.reads]
+        if each is compiled.parts[-1]:  # it gives the outputs
+            writes = list(range(len(inputs), len(inputs) + len(outputs)))
+        else:
+            for value in each.writes:
+                numbers[value] = len(inputs) + len(outputs) + len(between)
+                between.append(Port(value.name, value.type.shape, value.type.dtype))
+            writes = [numbers[value] for value in each.writes]
+        if isinstance(each, Launch):
+            parts.append(VtaPart(reads=tuple(reads), writes=tuple(writes), program=each.program, inputs=each.inputs,
+                                 outputs=each.outputs, layers=each.layers))
+        else:
+            parts.append(cpu_part(each.network, reads, writes))
+    return Image(graph.name, target, inputs, outputs, tuple(between), tuple(parts), str(compiled.placement))

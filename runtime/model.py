@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.target import Target as VtaTarget
+from vtakit.compiler.codegen.vta.target import vta
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.compile import compile_graph
 from vtakit.compiler.graph.evaluate import evaluate_graph
@@ -14,11 +17,18 @@ from vtakit.compiler.graph.ir import Array, Graph
 from vtakit.compiler.graph.passes.base import Seen, run_passes
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
 from vtakit.compiler.graph.printer import graph_text
+from vtakit.compiler.graph.vta.compile import compile_parts
+from vtakit.compiler.graph.vta.region import Launch
+from vtakit.hw.isa.config import load_config
 from vtakit.hw.isa.file import read_bytes
 from vtakit.runtime.cpu.function import for_here
-from vtakit.runtime.image import image_of
+from vtakit.runtime.image import image_of, image_of_parts
 from vtakit.runtime.module import Module
 from vtakit.runtime.package import parse
+from vtakit.runtime.vta.driver import Driver
+from vtakit.runtime.vta.loaded import TIMEOUT_S
+from vtakit.sim.api import ConfigLike
+from vtakit.sim.checker import check_program
 
 if TYPE_CHECKING:
     import onnx
@@ -27,35 +37,60 @@ _INTERPRETED_ELEMENTS = 4096  # of all nodes' results: a graph of constants up t
 
 
 def compile(
-    model: "str | Path | onnx.ModelProto", target: Literal["llvm"] | Target = "llvm", *,
+    model: "str | Path | onnx.ModelProto", target: Literal["llvm", "vta"] | Target | VtaTarget = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
-    name: str | None = None, after: Seen | None = None, progress: Callable[[int, int], None] | None = None,
+    name: str | None = None, integer: bool = True, after: Seen | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    config: ConfigLike | None = None, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, **options: Any,
 ) -> Module:
-    """Compile a model into one native function.
+    """Compile a model: for a CPU into one native function; for the accelerator into programs, with the CPU for the rest.
 
     model    : an ONNX model, or the path of one
-    target   : "llvm" for this machine, or a `vtakit.compiler.codegen.llvm.target.Target` whose code this machine can run
+    target   : "llvm" for this machine, or a `vtakit.compiler.codegen.llvm.target.Target` whose code this machine can run;
+               "vta" for the accelerator, or what `vtakit.compiler.codegen.vta.target.vta` makes
     shapes   : of inputs whose shape the model leaves open: name -> shape
     batch    : the size of a symbolic first dimension
     fixed    : inputs that become constants, as those must that decide shapes: name -> array
     name     : of the functions in C; that of the file or of the model's graph by default
+    integer  : whether quantised models are computed in integers where they allow it, the same bytes on every target; else in
+               floating point, as they are written
     after    : sees each pass over the graph with the graph before and after it
     progress : is called after each kernel with how many are done, and of how many
+    config   : of the accelerator: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file; "default" if None
+    device, timeout_s, options : what the accelerator's parts run on: see `Module`
 
     Raises UnsupportedError with all that is unsupported in the model, ModelError for a model that cannot be read or breaks a
-    rule, CodegenError for a target.
+        rule, CodegenError for a target, VtaError for a configuration of other numbers than networks in integers have.
     """
-    if not isinstance(target, Target) and target != "llvm":
-        raise CodegenError(f"{target!r} is no target of models: use 'llvm', or a Target of vtakit.compiler.codegen.llvm.target")
+    if not isinstance(target, Target | VtaTarget) and target not in ("llvm", "vta"):
+        raise CodegenError(f"{target!r} is no target of models: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen")
+    on_device = target == "vta" or isinstance(target, VtaTarget)
+    if not on_device and (options or config is not None or device not in (None, "cpu")):
+        word = min(options) if options else "config" if config is not None else "device"
+        raise CodegenError(f"{word} is no argument of a compilation for a CPU; it is one of those for target 'vta'")
+    if config is not None and isinstance(target, VtaTarget):
+        raise CodegenError("config is given, and a target that has one: give one of them")
     chosen = for_here(target if isinstance(target, Target) else None, "compile", parallel=True)
     evaluate = partial(_evaluate, target=chosen)
     graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
-    graph = run_passes(graph, passes_for_cpu(evaluate), after)
-    return Module(image_of(compile_graph(graph, chosen, progress=progress), graph_text(graph)))
+    graph = run_passes(graph, passes_for_cpu(evaluate, integer=integer), after)
+    if not on_device:
+        return Module(image_of(compile_graph(graph, chosen, progress=progress), graph_text(graph)))
+    accelerator = target if isinstance(target, VtaTarget) else vta("default" if config is None else load_config(config))
+    compiled = compile_parts(graph, chosen, accelerator, check=_checked, progress=progress)
+    return Module(image_of_parts(compiled, chosen), device, timeout_s, **options)
 
 
-def load(path: str | Path) -> Module:
+def _checked(launch: Launch) -> None:
+    """Raise VtaError for a program that is not proven free of races and deadlock."""
+    if faults := check_program(launch.program):
+        raise VtaError(f"the static checker finds a fault in its program: {faults[0]}")
+
+
+def load(path: str | Path, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, **options: Any) -> Module:
     """Read a module that `Module.save` wrote.
+
+    device, timeout_s, options : what the accelerator's parts run on: see `Module`
 
     Raises PackageError for a file that is damaged or of another version of vtakit, CodegenError for code that this machine cannot
     run.
@@ -66,7 +101,7 @@ def load(path: str | Path) -> Module:
         for_here(image.target, image.name, parallel=False)
     except CodegenError as error:
         raise CodegenError(f"{where} is compiled for another machine: {error}") from None
-    return Module(image)
+    return Module(image, device, timeout_s, **options)
 
 
 def _evaluate(graph: Graph, target: Target) -> list[Array]:

@@ -1,25 +1,25 @@
 """Compiled models, ready to run."""
 
-import ctypes
 import threading
-import time
 from collections.abc import Mapping
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY
 from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.runtime import package
-from vtakit.runtime.cpu.function import CheckError, empty
-from vtakit.runtime.cpu.loader import Loaded
-from vtakit.runtime.image import Image
-from vtakit.runtime.profile import Profile, Timed
+from vtakit.runtime.cpu.function import empty
+from vtakit.runtime.image import CpuPart, Image
+from vtakit.runtime.images import write_images
+from vtakit.runtime.parts import Launched, Native
+from vtakit.runtime.profile import Profile
+from vtakit.runtime.vta.driver import Driver
+from vtakit.runtime.vta.loaded import TIMEOUT_S
 
 Array = npt.NDArray[Any]
 
@@ -43,20 +43,36 @@ class Module:
         module = vtakit.compile("model.onnx")
         outputs = module.run({"x": array})
 
-    One run at a time: a second thread waits for the first.
+    One run at a time: a second thread waits for the first. Parts for an accelerator run on a device that the first run opens,
+    and that stays open, the weights in its memory, until `close`, the end of a `with` block, or nothing refers to the module.
+
+    device    : "fsim" (what None is), or "rtl", the hardware in Verilator; or a `vtakit.runtime.vta.Driver`
+    timeout_s : seconds that a run of a part on the device may take
+    options   : of the device, as `latency=100`: see `vtakit.runtime.vta.connect`
     """
 
-    def __init__(self, image: Image) -> None:
+    def __init__(
+        self, image: Image, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, **options: Any
+    ) -> None:
         self.image = image
-        self._loaded = Loaded(image, (), {})
-        count = len(image.inputs) + len(image.outputs) + 2
-        pointers = [ctypes.c_void_p] * count
-        self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers)(self._loaded.addresses[image.symbols[0]])
-        self._step = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers, ctypes.c_int32)(self._loaded.addresses[image.symbols[1]])
-        self._arena = empty((image.arena_bytes,), "uint8")
+        self._device = Launched(image, device or "fsim", timeout_s, options) if image.vta_parts else None
+        self._native = {part: Native(part) for part in image.cpu_parts}
+        self._between = [empty(port.shape, numpy_dtype(port.dtype)) for port in image.between]
         self._lock = threading.Lock()
         self._given: dict[str, Array] = {}
         self._made: dict[str, Array] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the accelerator, if there is one; a later run opens it again."""
+        with self._lock:
+            if self._device is not None:
+                self._device.close()
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -78,7 +94,7 @@ class Module:
         given = self._checked(inputs)
         made = [empty(port.shape, numpy_dtype(port.dtype)) for port in self.image.outputs]
         with self._lock:
-            self._finished(self._entry(*self._pointers(given, made)))
+            self._run([*given, *made, *self._between])
         self._made = {port.name: array for port, array in zip(self.image.outputs, made, strict=True)}
         return dict(self._made)
 
@@ -115,8 +131,16 @@ class Module:
         out[...] = found
         return out
 
+    def _run(self, values: list[Array]) -> None:
+        for part in self.image.parts:
+            if isinstance(part, CpuPart):
+                self._native[part].run(values)
+            else:
+                assert self._device is not None
+                self._device.run(part, values)
+
     def profile(self, inputs: Mapping[str, Any] | None = None, *, repeat: int = 5) -> Profile:
-        """Run each layer by itself and time it; of `repeat` runs the quickest counts.
+        """Run each layer by itself and time it; of `repeat` runs the quickest counts. Programs of an accelerator run once.
 
         Raises InputError as `run` does, and for a `repeat` under 1.
         """
@@ -124,16 +148,29 @@ class Module:
             raise InputError(f"profile(repeat={repeat}): a layer runs at least once")
         given = self._checked(inputs)
         made = [empty(port.shape, numpy_dtype(port.dtype)) for port in self.image.outputs]
-        pointers = self._pointers(given, made)
-        seconds = [float("inf")] * len(self.image.layers)
+        values, timed, launches = [*given, *made, *self._between], [], []
         with self._lock:
-            for _ in range(repeat + 1):  # the first fills caches and starts threads
-                for number in range(len(seconds)):
-                    begin = time.perf_counter()
-                    status = self._step(*pointers, number)
-                    seconds[number] = min(seconds[number], time.perf_counter() - begin)
-                    self._finished(status)
-        return Profile(self.image.name, tuple([Timed(*each) for each in zip(self.image.layers, seconds, strict=True)]))
+            for part in self.image.parts:
+                if isinstance(part, CpuPart):
+                    timed += self._native[part].timed(values, repeat)
+                else:
+                    assert self._device is not None
+                    launches.append(self._device.profile(part, values))
+        return Profile(self.image.name, tuple(timed), tuple(launches))
+
+    def dump_images(self, folder: str | Path, inputs: Mapping[str, Any] | None = None) -> int:
+        """Write the device's memory before each launch of the accelerator, as ``000.bin``, and ``000.json`` with its config,
+        insn_addr and insn_count, which `vtakit.sim.run_image` takes; returns how many there are.
+
+        inputs : of a run, whose values are then in the images; without, inputs are zero
+
+        Raises InputError as `run` does.
+        """
+        values: list[Array] | None = None
+        if inputs is not None:
+            made = self.run(inputs)
+            values = [*self._checked(inputs), *made.values(), *self._between]
+        return write_images(self.image, folder, values)
 
     def save(self, path: str | Path) -> None:
         """Write the module to one file that `vtakit.load` reads, whole or not at all."""
@@ -144,23 +181,14 @@ class Module:
 
         linker : the command of a C compiler that links for the target; found on the machine by default
 
-        Raises CodegenError if no linker is found or it fails.
+        Raises CodegenError if no linker is found or it fails, or a part of the model runs on an accelerator.
         """
         package.export(self.image, path, linker)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy or what is unpickled has no inputs and outputs yet."""
-        return _from_bytes, (package.dump(self.image),)
-
-    def _pointers(self, given: list[Array], made: list[Array]) -> list[int]:
-        arrays = [*given, *made, self.image.params, self._arena]
-        return [int(array.__array_interface__["data"][0]) for array in arrays]
-
-    def _finished(self, status: int) -> None:
-        if status == OUT_OF_MEMORY:
-            raise MemoryError(f"{self.image.name} could not allocate a buffer")
-        if status:
-            raise CheckError(f"{self.image.name}: {self.image.messages[status - 1]}")
+        """A copy or what is unpickled has no inputs and outputs yet, and opens a device of its own, of that name."""
+        own = (None, TIMEOUT_S, {}) if self._device is None else self._device.opening
+        return _from_bytes, (package.dump(self.image), *own)
 
     def _port(self, name: object) -> Port:
         for port in self.image.inputs:
@@ -201,5 +229,5 @@ class Module:
         return f"<module {self.image.name}: {', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}>"
 
 
-def _from_bytes(data: bytes) -> Module:
-    return Module(package.parse(data, "a pickled module"))
+def _from_bytes(data: bytes, device: str | None, timeout_s: float, options: dict[str, Any]) -> Module:
+    return Module(package.parse(data, "a pickled module"), device, timeout_s, **options)

@@ -1,9 +1,9 @@
-"""The module file (.vtak), and the parts of a module as files for C.
+"""The module file (.vtak), and a model that is all machine code as files for C.
 
     8 bytes  magic, made so that a text-mode transfer breaks it
     u32      file version · u32 header bytes · u64 payload bytes      (little-endian)
-    header   JSON: vtakit's version, target, inputs, outputs, layers, messages, sizes
-    payload  object code, graph text, C header, zeros up to a multiple of 64, parameters
+    header   JSON: vtakit's version, target, inputs, outputs, values between, parts, sizes
+    payload  graph text; then for each part its object code and parameters, or its program file
     32 bytes SHA-256 of everything before
 """
 
@@ -12,7 +12,7 @@ import json
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -23,16 +23,19 @@ from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.compile import Layer
 from vtakit.compiler.ir.dtypes import dtype
+from vtakit.hw.isa import file as program_file
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import write_bytes, written_whole
+from vtakit.hw.isa.program import BufferKind
 from vtakit.runtime.cpu.function import empty
-from vtakit.runtime.image import Image
+from vtakit.runtime.image import CpuPart, Image, Part, VtaPart
 
 MAGIC = b"\x89VTAK\r\n\x1a"
-FILE_VERSION = 1
+FILE_VERSION = 2
 _PREFIX = struct.Struct("<8sIIQ")
-_ALIGN = 64
+_MOST_BYTES = 1 << 48  # of memory that any machine could give
 _DIGEST_BYTES = hashlib.sha256().digest_size
+_PORTS = ("inputs", "outputs", "between")
 
 
 class PackageError(VtakitError, ValueError):
@@ -47,23 +50,30 @@ def save(image: Image, path: str | Path) -> None:
 def dump(image: Image) -> bytes:
     """The bytes of a module file."""
     t = image.target
-    texts = {"code": image.code, "graph": image.graph.encode(), "header": image.header.encode()}
+    parts, blobs = [], [image.graph.encode()]
+    for part in image.parts:
+        entry: dict[str, Any] = {"reads": part.reads, "writes": part.writes}
+        entry["layers"] = [[each.kernel, each.ops, each.names, each.bytes, each.macs] for each in part.layers]
+        if isinstance(part, CpuPart):
+            entry |= {"kind": "cpu", "symbols": part.symbols, "outside": part.outside, "messages": part.messages,
+                      "arena": part.arena_bytes}
+            own = [part.code, part.params.tobytes()]
+        else:
+            entry |= {"kind": "vta", "inputs": part.inputs, "outputs": part.outputs}
+            own = [program_file.dump(part.program)]
+        parts.append(entry | {"sizes": [len(blob) for blob in own]})
+        blobs += own
     header = {
         "vtakit": vtakit.__version__,
         "name": image.name,
         "target": {
             "triple": t.triple, "cpu": t.cpu, "features": list(t.features), "contract": t.contract, "threads": t.threads,
         },
-        "symbols": list(image.symbols), "outside": list(image.outside), "messages": list(image.messages),
-        "inputs": [_port(port) for port in image.inputs], "outputs": [_port(port) for port in image.outputs],
-        "layers": [[each.kernel, list(each.ops), list(each.names), each.bytes, each.macs] for each in image.layers],
-        "arena": image.arena_bytes, "params": image.params.nbytes,
-        "sizes": {name: len(data) for name, data in texts.items()},
+        **{kind: [_port(port) for port in getattr(image, kind)] for kind in _PORTS},
+        "graph": len(blobs[0]), "parts": parts,
     }
     head = json.dumps(header, separators=(",", ":")).encode()
-    body = b"".join(texts.values())
-    pad = bytes(-(_PREFIX.size + len(head) + len(body)) % _ALIGN)
-    payload = b"".join([body, pad, image.params.data])
+    payload = b"".join(blobs)
     data = _PREFIX.pack(MAGIC, FILE_VERSION, len(head), len(payload)) + head + payload
     return data + hashlib.sha256(data).digest()
 
@@ -94,44 +104,127 @@ def parse(data: bytes, where: str) -> Image:
             raise PackageError(
                 f"{where} was made by vtakit {header['vtakit']}; this is vtakit {vtakit.__version__}: compile the model again"
             )
-        return _image(header, view[:-_DIGEST_BYTES], _PREFIX.size + head_bytes)
+        return _Reader(header, view[_PREFIX.size + head_bytes:-_DIGEST_BYTES], where).image()
+    except PackageError:
+        raise
+    except VtakitError as error:
+        raise PackageError(f"{where} is inconsistent: {error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
-        if isinstance(error, VtakitError):
-            raise
         raise PackageError(f"{where} is inconsistent: {type(error).__name__} in its header: {error}") from None
 
 
-def _image(header: Mapping[str, Any], data: memoryview, at: int) -> Image:
-    parts = {}
-    for name, size in header["sizes"].items():
-        parts[name] = bytes(data[at:at + size])
-        at += size
-    at += -at % _ALIGN
-    if len(data) - at != header["params"]:
-        raise PackageError(f"it has {len(data) - at} bytes of parameters and says that it has {header['params']}")
-    params = empty((header["params"],), "uint8")
-    params[...] = np.frombuffer(data[at:], np.uint8)
-    t = header["target"]
-    target = Target(t["triple"], t["cpu"], tuple(t["features"]), bool(t["contract"]), bool(t["threads"]))
-    ports = {
-        kind: tuple([Port(name, tuple(shape), dtype(element)) for name, shape, element in header[kind]])
-        for kind in ("inputs", "outputs")
-    }
-    layers = tuple([Layer(kernel, tuple(ops), tuple(names), size, macs) for kernel, ops, names, size, macs in header["layers"]])
-    return Image(
-        header["name"], target, parts["code"], tuple(header["symbols"]), tuple(header["outside"]), tuple(header["messages"]),
-        parts["header"].decode(), ports["inputs"], ports["outputs"], layers, params, int(header["arena"]),
-        parts["graph"].decode(),
-    )
+class _Reader:
+    """Makes an image of a header and payload, and refuses what does not fit together."""
+
+    def __init__(self, header: Mapping[str, Any], payload: memoryview, where: str) -> None:
+        self.header, self.payload, self.where = header, payload, where
+        self.at = 0
+
+    def image(self) -> Image:
+        t = self.header["target"]
+        target = Target(
+            _text(t["triple"]), _text(t["cpu"]), tuple(map(_text, t["features"])), bool(t["contract"]), bool(t["threads"])
+        )
+        inputs, outputs, between = (tuple(map(_port_of, self.header[kind])) for kind in _PORTS)
+        values = (*inputs, *outputs, *between)
+        graph = bytes(self._take(self.header["graph"])).decode()
+        parts = tuple([self._part(entry, values) for entry in self.header["parts"]])
+        if self.at != len(self.payload):
+            self._wrong(f"{len(self.payload) - self.at} bytes of its payload belong to nothing")
+        self._check_order(parts, len(inputs), values)
+        return Image(_text(self.header["name"]), target, inputs, outputs, between, parts, graph)
+
+    def _part(self, entry: Mapping[str, Any], values: tuple[Port, ...]) -> Part:
+        reads, writes = (tuple([_number(at, len(values)) for at in entry[kind]]) for kind in ("reads", "writes"))
+        layers = tuple([
+            Layer(int(kernel), tuple(map(_text, ops)), tuple(map(_text, names)), _number(size), _number(macs))
+            for kernel, ops, names, size, macs in entry["layers"]
+        ])
+        if entry["kind"] == "vta":
+            (size,) = entry["sizes"]
+            program = program_file.parse(bytes(self._take(size)), "its program")
+            inputs, outputs = (tuple(map(_text, entry[kind])) for kind in ("inputs", "outputs"))
+            found = VtaPart(
+                reads=reads, writes=writes, program=program, inputs=inputs, outputs=outputs, layers=layers
+            )
+            self._check_buffers(found, values)
+            return found
+        if entry["kind"] != "cpu":
+            self._wrong(f"a part of kind {entry['kind']!r:.40}")
+        code_size, params_size = entry["sizes"]
+        code, given = bytes(self._take(code_size)), self._take(params_size)
+        params = empty((len(given),), "uint8")
+        params[...] = np.frombuffer(given, np.uint8)
+        entry_name, step_name = map(_text, entry["symbols"])
+        return CpuPart(
+            reads=reads, writes=writes, code=code, symbols=(entry_name, step_name), outside=tuple(map(_text, entry["outside"])),
+            messages=tuple(map(_text, entry["messages"])), layers=layers, params=params, arena_bytes=_number(entry["arena"]),
+        )
+
+    def _take(self, size: Any) -> memoryview:
+        first, self.at = self.at, self.at + _number(size)
+        if self.at > len(self.payload):
+            self._wrong(f"its header asks for {self.at} bytes of a payload of {len(self.payload)}")
+        return self.payload[first:self.at]
+
+    def _check_buffers(self, part: VtaPart, values: tuple[Port, ...]) -> None:
+        """The program's inputs and outputs are those of the part, of the values' sizes."""
+        for kind, names, numbers in (
+            (BufferKind.INPUT, part.inputs, part.reads), (BufferKind.OUTPUT, part.outputs, part.writes),
+        ):
+            sizes = {buffer.name: buffer.size_bytes for buffer in part.program.buffers if buffer.kind is kind}
+            if sizes != dict(zip(names, [values[at].bytes for at in numbers], strict=True)) or len(set(names)) < len(names):
+                self._wrong(f"the {kind} buffers of a program are not the values of its part")
+
+    def _check_order(self, parts: tuple[Part, ...], inputs: int, values: tuple[Port, ...]) -> None:
+        """Every value is made once, before it is read."""
+        known = set(range(inputs))
+        for part in parts:
+            if not known.issuperset(part.reads):
+                self._wrong(f"a part reads the value {values[min(set(part.reads) - known)].name!r} before any makes it")
+            if len(set(part.writes)) < len(part.writes) or not known.isdisjoint(part.writes):
+                self._wrong("two parts make one value")
+            known |= set(part.writes)
+        if len(known) < len(values):
+            self._wrong(f"no part makes the value {values[min(set(range(len(values))) - known)].name!r}")
+
+    def _wrong(self, what: str) -> NoReturn:
+        raise PackageError(f"{self.where} is inconsistent: {what}")
+
+
+def _number(given: Any, end: int = _MOST_BYTES) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < end:
+        raise ValueError(f"{given!r:.40} is no number from 0 to {end - 1}")
+    return given
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"{given!r:.40} is no text")
+    return given
+
+
+def _port_of(given: Any) -> Port:
+    name, shape, element = given
+    return Port(_text(name), tuple(map(_number, shape)), dtype(_text(element)))
 
 
 def export(image: Image, path: str | Path, linker: tuple[str, ...]) -> None:
-    """Write a shared library, its C header and its parameters; see `Module.export`."""
+    """Write a shared library, its C header and its parameters; see `Module.export`.
+
+    Raises CodegenError if a part of the model runs on the accelerator.
+    """
+    if image.vta_parts:
+        raise CodegenError(
+            f"model {image.name!r} has {len(image.vta_parts)} part(s) for the accelerator, and a shared library has machine code "
+            "only: write it with save, and read it with vtakit.load"
+        )
+    (part,) = image.cpu_parts
     library = Path(path)
     beside = {library.with_suffix(".h"): "C header", library.with_suffix(".params"): "parameters"}
     if library in beside:
         raise CodegenError(f"the {beside[library]} would replace the library {str(path)!r}: give it another suffix, such as .so")
     with written_whole(library, "library") as file:
-        link.library(image.code, image.target, file, linker, threads=image.parallel)
-    for (file, what), data in zip(beside.items(), (image.header.encode(), image.params.tobytes()), strict=True):
+        link.library(part.code, image.target, file, linker, threads=part.parallel)
+    for (file, what), data in zip(beside.items(), (image.header(part).encode(), part.params.tobytes()), strict=True):
         write_bytes(file, data, what)

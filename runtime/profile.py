@@ -1,11 +1,14 @@
 """How long each layer of a model takes."""
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vtakit.compiler.graph.compile import Layer
+from vtakit.runtime.report.report import TEXT_WIDTH, Report
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
 
 
@@ -30,14 +33,19 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What the layers of a model cost; `str` of it is a table."""
+    """What the layers of a model cost; `str` of it is a table.
+
+    layers   : those on the CPU
+    launches : of each program of an accelerator, in order, what its layers cost there
+    """
 
     name: str
     layers: tuple[Timed, ...]
+    launches: tuple[Report, ...] = ()
 
     @property
     def seconds(self) -> float:
-        """Of all layers."""
+        """Of all layers on the CPU."""
         return sum(timed.seconds for timed in self.layers)
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,10 +58,17 @@ class Profile:
                     "seconds": t.seconds, "macs": t.layer.macs, "bytes": t.layer.bytes,
                 } for t in self.layers
             ],
+            **({"launches": [json.loads(report.to_json()) for report in self.launches]} if self.launches else {}),
         }
 
+    def tables(self) -> "Group":
+        """The table of the CPU's layers, then those of each launch, for the terminal."""
+        from rich.console import Group
+
+        return Group(self.table(), *[report.tables() for report in self.launches])
+
     def table(self) -> "Table":
-        """A table for the terminal."""
+        """A table of the layers on the CPU."""
         from rich.table import Table
 
         found = Table("layer", "operators", box=None, pad_edge=False, title=f"{self.name}: {self.seconds * 1e3:.3f} ms")
@@ -70,7 +85,7 @@ class Profile:
     def __str__(self) -> str:
         from rich.console import Console
 
-        console = Console(width=120, color_system=None)
+        console = Console(width=TEXT_WIDTH if self.launches else 120, color_system=None)
         with console.capture() as captured:
-            console.print(self.table())
+            console.print(self.tables())
         return captured.get()

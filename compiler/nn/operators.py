@@ -6,9 +6,11 @@ from vtakit.compiler.nn import (
     einsum,
     elementwise,
     indexing,
+    integer,
     loss,
     matmul,
     normalise,
+    packed,
     pool,
     quantise,
     recurrent,
@@ -24,7 +26,7 @@ from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 from vtakit.hw.isa.errors import one_of
 
 FAMILIES = (
-    broadcasting, conv, einsum, elementwise, indexing, loss, matmul, normalise, pool, quantise, recurrent,
+    broadcasting, conv, einsum, elementwise, indexing, integer, loss, matmul, normalise, packed, pool, quantise, recurrent,
     reduction, resize, running, sampling, shape, signal, transposed,
 )
 

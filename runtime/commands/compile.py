@@ -3,6 +3,11 @@
   vtakit compile MODEL.onnx -o model.vtak
   vtakit compile MODEL.onnx --library model.so          a shared library, with a C header and the parameters beside it
 
+  vtakit compile MODEL.onnx --target vta -o model.vtak --dump-images DIR
+
+With --target vta a quantised model runs on the accelerator as far as it can; DIR gets the DRAM before each launch, inputs being
+zero, as NNN.bin and NNN.json for `vtakit sim --image`.
+
 --dump writes the graph after each pass as text, numbered in order.
 """
 
@@ -17,6 +22,7 @@ from vtakit.runtime.commands._models import add_model, compiled, model_files
 if TYPE_CHECKING:
     from vtakit.compiler.graph.ir import Graph
     from vtakit.compiler.graph.passes.base import GraphPass, Seen
+    from vtakit.runtime.image import Image
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,13 +47,26 @@ def run(args: argparse.Namespace) -> int:
         module.save(args.output)
     if args.library is not None:
         module.export(args.library)
+    if args.dump_images is not None:
+        module.dump_images(args.dump_images)
     image = module.image
-    sizes = f"{image.params.nbytes:,} bytes of parameters, {image.arena_bytes:,} of arena"
+    sizes = f"{image.params_bytes:,} bytes of parameters, {image.arena_bytes:,} of arena"
     print(f"{image.name}: {len(image.layers)} layers, {sizes}")
+    if args.target == "vta":
+        _print_placement(image)
     for kind, ports in (("input", image.inputs), ("output", image.outputs)):
         for port in ports:
             print(f"{kind:6}  {port.name}: {port}")
     return 0
+
+
+def _print_placement(image: "Image") -> None:
+    """What runs where."""
+    done = sum(len(part.layers) for part in image.vta_parts)
+    print(f"accelerator: {done} of these layers, in {len(image.vta_parts)} launches")
+    for line in image.graph.splitlines():
+        if line.startswith("# "):
+            print(line[2:])
 
 
 def _dumper(folder: Path) -> "Seen":

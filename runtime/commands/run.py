@@ -1,10 +1,11 @@
 """Run a model on arrays.
 
   vtakit run MODEL.onnx --input in.npz --output out.npz --json report.json
+  vtakit run MODEL.onnx --target vta --device rtl --input in.npz
   vtakit run model.vtak --input in.npz                  what `vtakit compile` wrote
 
 in.npz has an array for each input, by name; out.npz gets one for each output. Without --output the results' types and ranges are
-printed. --json and --profile say how long each layer takes.
+printed. --json and --profile say how long each layer takes, and of those on the accelerator where their cycles went.
 """
 
 import argparse
@@ -19,13 +20,13 @@ from vtakit.runtime.commands._models import MODULE_SUFFIX, add_model, compiled, 
 if TYPE_CHECKING:
     from vtakit.runtime.module import Module
 
-_DEVICES = ("cpu",)
+_DEVICES = ("cpu", "fsim", "rtl")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_model(parser)
-    parser.add_argument("--device", default="cpu", help="what to run it on: cpu (default)")
+    parser.add_argument("--device", metavar="D", help="what to run it on: cpu, or with --target vta fsim (default) or rtl")
     parser.add_argument("--input", type=Path, metavar="IN.npz", help="arrays, by the names of the inputs")
     parser.add_argument("--output", type=Path, metavar="OUT.npz", help="where to write the results")
     parser.add_argument("--json", type=Path, metavar="REPORT.json", help="where to write the time of each layer")
@@ -36,13 +37,15 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     import numpy as np
 
-    if args.device not in _DEVICES:
+    if args.device is not None and args.device not in _DEVICES:
         raise VtakitError(f"--device {args.device!r} is no device of models; {one_of(_DEVICES, args.device)}")
     reads = [*model_files(args.model, [args.output, args.json]), ("the input", args.input)]
     check_outputs(("--output", "the results", args.output), ("--json", "the report", args.json), reads=reads)
     given = _arrays(args.input) if args.input else {}
     module = _module(args)
     made = module.run(given)
+    if args.dump_images is not None:
+        module.dump_images(args.dump_images, given)
     if args.output is not None:
         from vtakit.hw.isa.file import written_whole
 
@@ -58,12 +61,22 @@ def run(args: argparse.Namespace) -> int:
 
 def _module(args: argparse.Namespace) -> "Module":
     if args.model.suffix != MODULE_SUFFIX:
-        return compiled(args)
+        check_device(args.device, accelerator=args.target == "vta")
+        return compiled(args, device=args.device)
     from vtakit.runtime.model import load
 
-    if args.shape or args.batch != 1:
-        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape and --batch go with an ONNX model")
-    return load(args.model)
+    if args.shape or args.batch != 1 or args.config is not None:
+        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch and --config go with an ONNX model")
+    module = load(args.model, args.device)
+    check_device(args.device, accelerator=bool(module.image.vta_parts))
+    return module
+
+
+def check_device(device: str | None, *, accelerator: bool) -> None:
+    """Refuse a device that a model is not compiled for."""
+    if device is not None and (device == "cpu") is accelerator:
+        why = "the accelerator (--target vta): use --device fsim or rtl" if accelerator else "the CPU: use --target vta"
+        raise VtakitError(f"--device {device}: the model is compiled for {why}")
 
 
 def _arrays(path: Path) -> dict[str, Any]:
@@ -97,4 +110,4 @@ def _report(module: "Module", given: dict[str, Any], args: argparse.Namespace) -
     if args.profile:
         from rich.console import Console
 
-        Console().print(profile.table())
+        Console().print(profile.tables())

@@ -10,6 +10,7 @@ The first runs all steps and the second one of them, for profiles. `params` and 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from vtakit.compiler.codegen.llvm import parallel
 from vtakit.compiler.codegen.llvm.builder import Builder, Value, int_constant
@@ -47,6 +48,11 @@ class Port:
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
+    @property
+    def bytes(self) -> int:
+        """Of its array."""
+        return prod(self.shape) * self.dtype.bytes
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledNetwork:
@@ -56,7 +62,6 @@ class CompiledNetwork:
     text     : LLVM IR as this package wrote it
     messages : what status 1, 2, … says does not hold
     outside  : the C functions that it calls
-    header   : C text that declares the functions
     """
 
     name: str
@@ -65,7 +70,6 @@ class CompiledNetwork:
     text: str
     messages: tuple[str, ...]
     outside: tuple[str, ...]
-    header: str
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -79,13 +83,13 @@ class CompiledNetwork:
 
 
 def compile_network(
-    name: str, kernels: Sequence[Function], steps: Sequence[Step], inputs: Sequence[Port], outputs: Sequence[Port],
-    target: Target, *, params_bytes: int, arena_bytes: int,
+    name: str, kernels: Sequence[Function], steps: Sequence[Step], inputs: int, outputs: int, target: Target,
 ) -> CompiledNetwork:
     """Make machine code of a network.
 
     kernels : in low form, with buffers of constant shapes as parameters and different names
     steps   : what runs, in order
+    inputs, outputs : how many it has
 
     Raises CodegenError for a name that C could not have, for what has no machine code, and for what LLVM refuses.
     """
@@ -96,14 +100,13 @@ def compile_network(
         write_function(module, function.name, function, signature(function), internal=True)
     if any(site for site in module.packed):
         raise CodegenError(f"network {name} calls Python ({module.packed[0].name}), which machine code of its own cannot")
-    writer = _Writer(module, kernels, steps, len(inputs), len(outputs))
+    writer = _Writer(module, kernels, steps, inputs, outputs)
     writer.whole(name)
     writer.one(f"{name}_step")
     text = module.text()
     outside = tuple(sorted(found for found in module.declare.outside if not found.startswith("llvm.")))
-    header = _header(name, inputs, outputs, tuple(module.messages), params_bytes, arena_bytes)
     code = translate(text, target, "object")
-    return CompiledNetwork(name, target, code, text, tuple(module.messages), outside, header)
+    return CompiledNetwork(name, target, code, text, tuple(module.messages), outside)
 
 
 class _Writer:
@@ -157,9 +160,10 @@ class _Writer:
                 return b.address(Value(f"%{place.region.value}", "ptr"), "i8", int_constant("i64", place.at))
 
 
-def _header(
+def c_header(
     name: str, inputs: Sequence[Port], outputs: Sequence[Port], messages: tuple[str, ...], params_bytes: int, arena_bytes: int
 ) -> str:
+    """C text that declares the functions of a network."""
     names = c_names([*(port.name for port in (*inputs, *outputs)), "params", "arena"])
     args, lines = [], []
     for number, (port, called) in enumerate(zip((*inputs, *outputs), names, strict=False)):

@@ -7,6 +7,7 @@ one is loaded or stored while another is computed.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import product
 from math import prod
 
@@ -16,6 +17,7 @@ from vtakit.hw.isa.config import INSN_BYTES
 
 # The reference system: one 64-bit port, one beat a cycle, 40 cycles of latency. A cut is right for any other.
 BUS_BYTES = 8
+_REMEMBERED = 256  # cuts of layers; networks have many alike
 START_CYCLES = 64  # from a token that lets a LOAD start until its first element is in the scratchpad
 
 
@@ -92,6 +94,7 @@ def even_sizes(whole: int) -> list[int]:
     return sorted({-(-whole // parts) for parts in range(1, whole + 1)})
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def choose(target: Target, work: Work) -> Cut:
     """The cut that fits and should take least time, with the target's copies or, where none fits, fewer.
 

@@ -45,7 +45,7 @@ class Fold:
         return blocks(self.kernel[0], self.taps[0]), blocks(self.kernel[1], self.taps[1])
 
     @property
-    def _steps(self) -> Pair:
+    def steps(self) -> Pair:
         """Pixels of the image from one folded pixel to the next: all that any part of any window begins at."""
         down, across = (
             stride if parts == 1 else gcd(stride, taps)
@@ -56,13 +56,13 @@ class Fold:
     @property
     def stride(self) -> Pair:
         """Of the convolution that is left."""
-        return self.strides[0] // self._steps[0], self.strides[1] // self._steps[1]
+        return self.strides[0] // self.steps[0], self.strides[1] // self.steps[1]
 
     @property
     def dilation(self) -> Pair:
         """Of the convolution that is left."""
         down, across = (
-            1 if parts == 1 else taps // step for parts, taps, step in zip(self.parts, self.taps, self._steps, strict=True)
+            1 if parts == 1 else taps // step for parts, taps, step in zip(self.parts, self.taps, self.steps, strict=True)
         )
         return down, across
 
@@ -77,7 +77,7 @@ class Fold:
     def activations(self, target: Target, x: Ints) -> Ints:
         """[images, channels, height, width]  ->  the data of the convolution, in blocks."""
         images, channels, height, width = x.shape
-        (down, across), (step_y, step_x) = self.folded_size(height, width), self._steps
+        (down, across), (step_y, step_x) = self.folded_size(height, width), self.steps
         ends = (down - 1) * step_y + self.taps[0], (across - 1) * step_x + self.taps[1]
         padded = np.zeros((images, channels, *ends), x.dtype)
         part = padded[:, :, self.pad[0]:self.pad[0] + height, self.pad[2]:self.pad[2] + width]
@@ -112,7 +112,7 @@ class Fold:
         """Rows and columns of the activations, for an image."""
         down, across = (
             ((size - 1) * stride + (parts - 1) * taps) // step + 1 for size, stride, parts, taps, step in zip(
-                self.size(height, width), self.strides, self.parts, self.taps, self._steps, strict=True)
+                self.size(height, width), self.strides, self.parts, self.taps, self.steps, strict=True)
         )
         return down, across
 

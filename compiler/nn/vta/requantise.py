@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.nn.fixed import MULTIPLIER_BITS, fixed_point, half, requantised
 from vtakit.compiler.nn.vta.packing import Ints, pack_vector
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
@@ -18,7 +19,6 @@ from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
 
 Numbers = int | npt.ArrayLike
 CHANNEL = ("bias", "multiplier", "shift", "zero_point")  # numbers that each channel has of its own
-MOST_BITS = 16  # of a multiplier: those of its field in REQUANT's parameters
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,7 +71,7 @@ class Requantise:
             raise VtaError(f"a scale of {wanted[~(wanted > 0) | ~np.isfinite(wanted)][0]}: scales are positive numbers")
         at_once = target.has(Feature.REQUANT)
         most = 63 if at_once else target.config.acc_bits - 1
-        for bits in range(MOST_BITS, 0, -1):
+        for bits in range(MULTIPLIER_BITS, 0, -1):
             multiplier, shift = _fixed(wanted, bits, most)
             try:
                 return cls(target=target, channels=len(wanted), multiplier=multiplier, shift=shift, largest=largest, **rest)
@@ -108,7 +108,7 @@ class Requantise:
                 for each in zip(*numbers, strict=True)], np.int64).T
         else:
             bias, multiplier, shift, zero_point = numbers
-            found = np.stack([multiplier, bias * multiplier + _half(shift) + (zero_point << shift), shift])
+            found = np.stack([multiplier, bias * multiplier + half(shift) + (zero_point << shift), shift])
         bits = self.target.config.acc_bits
         signed = (found + (1 << bits - 1) & (1 << bits) - 1) - (1 << bits - 1)
         return np.stack([pack_vector(self.target, word) for word in signed], axis=1)
@@ -123,9 +123,7 @@ class Requantise:
         """What it makes of accumulators [images, channels, …]: the definition."""
         bias, multiplier, shift, zero_point = (
             self._numbers(name).reshape(-1, *[1] * (x.ndim - 2)) for name in CHANNEL)
-        scaled = ((x.astype(np.int64) + bias) * multiplier + _half(shift) >> shift) + zero_point
-        found: Ints = np.clip(scaled, *self.clip)
-        return found
+        return requantised(x, bias, multiplier, shift, zero_point, *self.clip)
 
     def _numbers(self, name: str) -> Ints:
         given = np.asarray(getattr(self, name))
@@ -187,18 +185,9 @@ def skip_multipliers(scale: npt.ArrayLike, skip_scale: float) -> Ints:
     return found.astype(np.int64)
 
 
-def _half(shift: Ints) -> Ints:
-    found: Ints = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
-    return found
-
-
 def _fixed(scale: npt.NDArray[np.float64], bits: int, most: int) -> tuple[Ints, Ints]:
-    """Multipliers of so many bits, fewer where the shift would pass `most`, and shifts, that come next to scales."""
-    _, exponent = np.frexp(scale)
-    shift = np.minimum(bits - exponent, most)
-    multiplier = np.rint(np.ldexp(scale, shift))
-    over = multiplier == 1 << bits  # rounded up to a power of two
-    shift, multiplier = shift - over, np.where(over, multiplier / 2, multiplier)
+    """`fixed_point` of scales that it reaches. Raises VtaError for others."""
+    multiplier, shift = fixed_point(scale, bits, most)
     if (shift < 0).any():
         raise VtaError(f"a scale of {scale[shift < 0][0]:g}: a multiplier of {bits} bits reaches {(1 << bits) - 1}")
-    return multiplier.astype(np.int64), shift.astype(np.int64)
+    return multiplier, shift

@@ -1,0 +1,93 @@
+"""From a graph to machine code for the CPU and programs for the accelerator."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vtakit.compiler.codegen.llvm.target import Target as CpuTarget
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.graph.compile import Network, compile_graph
+from vtakit.compiler.graph.ir import Graph, Node, Value
+from vtakit.compiler.graph.vta.place import Placement, Region, place
+from vtakit.compiler.graph.vta.region import Launch, compile_region
+from vtakit.compiler.lower.errors import LowerError, VerifyError
+from vtakit.hw.isa.errors import VtakitError
+
+Progress = Callable[[int, int], None]
+Check = Callable[[Launch], None]
+UNFIT = VtaError, LowerError, VerifyError  # why the accelerator does not take what fits it by itself
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CpuPart:
+    """Machine code, and the values that are its inputs and outputs."""
+
+    network: Network
+    reads: tuple[Value, ...]
+    writes: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled:
+    """A graph's parts, in order, and where its nodes are."""
+
+    placement: Placement
+    parts: tuple[CpuPart | Launch, ...]
+
+
+def compile_parts(
+    graph: Graph, cpu: CpuTarget, target: Target, *, check: Check | None = None, progress: Progress | None = None
+) -> Compiled:
+    """Compile a graph for the accelerator and the CPU.
+
+    check    : is given each launch, and raises VtaError for one that must not be
+    progress : is called with how many kernels and programs are done, and of how many
+
+    What the accelerator turns out not to run is left to the CPU. Raises VtaError for a configuration of other numbers than
+    networks in integers have, and what `compile_graph` raises.
+    """
+    without: dict[Node, str] = {}
+    while True:
+        placement = place(graph, target, without)
+        launches: dict[Region, Launch] = {}
+        refused: dict[Node, str] = {}
+        for region in placement.parts:
+            if isinstance(region, Region):
+                try:
+                    launches[region] = _checked(region, target, f"{graph.name}_{len(launches)}", check)
+                except UNFIT as error:
+                    refused |= _culprits(region, target, error, check)
+        if not refused:
+            break
+        without |= refused
+    parts: list[CpuPart | Launch] = []
+    for part in placement.parts:
+        if isinstance(part, Region):
+            parts.append(launches[part])
+        else:
+            network = compile_graph(part, cpu, progress=progress)
+            parts.append(CpuPart(network, part.inputs, tuple([value for _, value in part.outputs])))
+    return Compiled(placement, tuple(parts))
+
+
+def _checked(region: Region, target: Target, name: str, check: Check | None) -> Launch:
+    launch = compile_region(region, target, name)
+    if check is not None:
+        check(launch)
+    return launch
+
+
+def _culprits(region: Region, target: Target, error: VtakitError, check: Check | None) -> dict[Node, str]:
+    """The ends of a region's units that cannot be compiled by themselves, with the reason; all of them if each alone can."""
+    found = {}
+    for unit in region.units:
+        alone = region.of(unit)
+        try:
+            _checked(alone, target, "alone", check)
+        except UNFIT as own:
+            found[unit.nodes[-1]] = _first_line(own)
+    return found or {unit.nodes[-1]: _first_line(error) for unit in region.units}
+
+
+def _first_line(error: VtakitError) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,174 @@
+"""Operators of the accelerator from what graphs have: plain shapes and arrays, and activations that are packed already."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.graph.ir import Array, TensorType
+from vtakit.compiler.nn.packed import as_image
+from vtakit.compiler.nn.vta.epilogue import Epilogue, made, shape_of
+from vtakit.compiler.nn.vta.layer import Layer
+from vtakit.compiler.nn.vta.packing import blocks, identity, pack_vector
+from vtakit.compiler.nn.vta.requantise import Requantise
+from vtakit.compiler.te.language import placeholder
+from vtakit.compiler.te.tensor import Tensor
+
+MOST_SUM = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    """A requantise node's numbers; those of channels as arrays of int64."""
+
+    bias: Array
+    multiplier: Array
+    shift: Array
+    zero_point: int = 0
+    low: int = -128
+    high: int = 127
+
+    def ordered(self, order: Array) -> "Numbers":
+        """The numbers of the channels in another order; -1 is a channel that only fills a block."""
+        def taken(numbers: Array) -> Array:
+            return np.where(order < 0, 0, numbers[order])
+        return Numbers(taken(self.bias), taken(self.multiplier), taken(self.shift), self.zero_point, self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Skip:
+    """A residual: activations, packed, and what each channel of them is multiplied by."""
+
+    tensor: Tensor
+    scale: Array
+
+
+@dataclass(slots=True, eq=False)
+class Maker:
+    """Makes one operator.
+
+    name      : of it, an identifier that no other operator of the program has
+    constants : the values of its parameters, as they are made
+    """
+
+    target: Target
+    name: str
+    constants: dict[Tensor, Array] = field(default_factory=dict)
+
+    def constant(self, array: Array, scope: str, what: str) -> Tensor:
+        """A parameter of a scope's type."""
+        kind = self.target.dtype(scope)
+        found = placeholder(array.shape, kind, name=f"{self.name}__{what}")
+        self.constants[found] = array.astype(kind)
+        return found
+
+    def identity(self, scale: int = 1, what: str = "identity") -> Tensor:
+        """One element of weights that keeps every channel, times a scale."""
+        return self.constant(identity(self.target, scale), "wgt", what)
+
+    def vector(self, numbers: Array, what: str) -> Tensor:
+        """A number for each channel."""
+        return self.constant(pack_vector(self.target, numbers), "acc", what)
+
+    def requantise(self, numbers: Numbers, largest: int) -> Requantise:
+        """A requantisation of sums of at most `largest`, either way."""
+        found = Requantise(
+            target=self.target, channels=len(numbers.bias), bias=numbers.bias, multiplier=numbers.multiplier,
+            shift=numbers.shift, zero_point=numbers.zero_point, low=numbers.low, high=numbers.high,
+            largest=min(largest, MOST_SUM), name=f"{self.name}__requant",
+        )
+        self.constants[found.parameters] = found.words.astype(self.target.dtype("acc"))
+        return found
+
+    def epilogue(self, numbers: Numbers, largest: int, skip: Skip | None = None) -> Epilogue:
+        """What follows sums of at most `largest`: a residual if there is one, then the requantisation."""
+        if skip is None:
+            return Epilogue(requantise=self.requantise(numbers, largest))
+        most = largest + 128 * int(np.abs(skip.scale).max(initial=0))
+        return Epilogue(
+            add=skip.tensor, add_scale=self.vector(skip.scale, "skip_scale"), requantise=self.requantise(numbers, most)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """An operator that was made.
+
+    value     : its result as [images, blocks, rows, columns, batch, block]
+    constants : the values of its parameters
+    """
+
+    layer: Layer
+    value: Tensor
+    constants: Mapping[Tensor, Array]
+
+    @property
+    def view(self) -> Tensor | None:
+        """A stage that only gives the result another shape, to be computed where it is read."""
+        return None if self.value is self.layer.result else self.value
+
+
+def packed_shape(target: Target, shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of a value [N, C], [N, C, W] or [N, C, H, W] as it lies in the device's memory."""
+    batch, block = target.element("inp")
+    images, channels, rows, columns = as_image(tuple(shape))
+    return blocks(images, batch), blocks(channels, block), rows, columns, batch, block
+
+
+def viewed(layer: Layer, shape: tuple[int, ...]) -> Tensor:
+    """A layer's result in a packed shape, in which it lies in memory already."""
+    result, have = layer.result, tuple(shape_of(layer.result))
+    if have == shape:
+        return result
+    name = f"{layer.name}__view"
+    if len(have) == len(shape) + 1:  # groups
+        per_group = have[2]
+        return made(shape, lambda n, c, *at: result(n, c // per_group, c % per_group, *at), name)
+    if len(have) == len(shape) + 2:  # phases
+        down, across = have[3], have[5]
+        return made(shape, lambda n, c, y, x, b, k: result(n, c, y // down, y % down, x // across, x % across, b, k), name)
+    rows, columns = shape[2:4]
+    assert prod(have) == prod(shape), f"{have} of {layer.name} does not lie in memory as {shape}"
+    return made(shape, lambda n, c, y, x, b, k: result(n, (c * rows + y) * columns + x, 0, 0, b, k), name)
+
+
+def check_words(target: Target) -> None:
+    """Raise VtaError for a configuration whose activations, weights and accumulators are not those of int8 networks."""
+    cfg = target.config
+    have = cfg.inp_bits, cfg.wgt_bits, cfg.out_bits, cfg.acc_bits
+    if have != (8, 8, 8, 32):
+        raise VtaError(
+            f"networks have activations and weights of 8 bits and sums of 32, and this one has activations of {have[0]} "
+            f"bits, weights of {have[1]}, results of {have[2]} and sums of {have[3]}: choose one of 8 and 32"
+        )
+
+
+def pairs(given: Sequence[int] | None, spatial: int, otherwise: int) -> tuple[int, int]:
+    """(down, across) of an attribute with a number for each of one or two spatial dimensions, or None."""
+    found = tuple(given) if given is not None else (otherwise,) * spatial
+    down, across = (otherwise, otherwise, *found)[-2:]
+    return down, across
+
+
+def four_pads(given: Sequence[int] | None, spatial: int) -> tuple[int, int, int, int]:
+    """(above, below, left, right) of pads in front of each spatial dimension, then behind each."""
+    found = tuple(given) if given is not None else (0,) * (2 * spatial)
+    (above, left), (below, right) = pairs(found[:spatial], spatial, 0), pairs(found[spatial:], spatial, 0)
+    return above, below, left, right
+
+
+def largest_sum(weights: Array, axes: tuple[int, ...]) -> int:
+    """The greatest sum, either way, that int8 data can give: weights are summed over axes."""
+    return 128 * int(np.abs(weights.astype(np.int64)).sum(axis=axes).max(initial=0))
+
+
+def spatial_of(kind: TensorType) -> int:
+    """The number of spatial dimensions of a value."""
+    return len(kind.shape) - 2
+
+
+Attrs = Mapping[str, Any]

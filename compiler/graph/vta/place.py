@@ -1,0 +1,226 @@
+"""Placement: which parts of a graph run on the accelerator and which on the CPU, as few launches as there can be.
+
+Each node has a *stage*, even on the CPU and odd on the accelerator: the least that is no smaller than those of what it reads.
+So a stage is a part of the network that can run at once, parts are convex, and no way to order the nodes has fewer launches.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.graph.apply import result_types
+from vtakit.compiler.graph.ir import Graph, Node, Value
+from vtakit.compiler.graph.passes.dead import remove_dead
+from vtakit.compiler.graph.printer import graph_text
+from vtakit.compiler.graph.vta.made import check_words
+from vtakit.compiler.graph.vta.units import SUMS, Unit, Units
+from vtakit.compiler.nn.vta.fold import Fold
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """Operators that are one launch.
+
+    units   : in order
+    inputs  : what it is given, packed: the value as the graph has it, how it is folded, the value as it lies in memory
+    outputs : what others read of what it makes: the value as the graph has it, the value as it lies in memory
+    """
+
+    units: tuple[Unit, ...]
+    inputs: tuple[tuple[Value, Fold | None, Value], ...]
+    outputs: tuple[tuple[Value, Value], ...]
+
+    @property
+    def reads(self) -> tuple[Value, ...]:
+        """The values that it is given."""
+        return tuple([packed for _, _, packed in self.inputs])
+
+    @property
+    def writes(self) -> tuple[Value, ...]:
+        """The values that it makes for others."""
+        return tuple([packed for _, packed in self.outputs])
+
+    def of(self, unit: Unit) -> "Region":
+        """A launch of one of the units by itself."""
+        known = {(value, fold): packed for value, fold, packed in self.inputs}
+        fold = unit.fold if (unit.data[0], unit.fold) in known else None
+        keys = dict.fromkeys([(value, None if at else fold) for at, value in enumerate(unit.data)])
+        made = {other.output: other.packed for other in self.units}
+        inputs = [(*key, known[key] if key in known else made[key[0]]) for key in keys]
+        return Region((unit,), tuple(inputs), ((unit.output, unit.packed),))
+
+    def __str__(self) -> str:
+        lines = [f"launch({', '.join(map(repr, self.reads))}):"]
+        lines += [f"  {unit.output!r} = {' '.join(unit.ops)}({', '.join(f'%{value.name}' for value in unit.data)})"
+                  for unit in self.units]
+        return "\n".join([*lines, f"  return {', '.join(map(repr, self.writes))}"])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """A graph as parts that run one after another; those of the CPU are graphs of their own.
+
+    reasons : why nodes that end a layer in integers are not on the accelerator
+    """
+
+    graph: Graph
+    parts: tuple[Graph | Region, ...]
+    reasons: Mapping[Node, str]
+
+    def __str__(self) -> str:
+        lines = [graph_text(part) if isinstance(part, Graph) else str(part) for part in self.parts]
+        lines += [f"# {node.op} {node.name!r} is on the CPU: {reason}" for node, reason in self.reasons.items()]
+        return "\n".join(lines)
+
+
+def place(graph: Graph, target: Target, without: Mapping[Node, str] | None = None) -> Placement:
+    """Place the nodes of a graph.
+
+    without : nodes that end a layer and must not be on the accelerator, and why
+
+    Raises VtaError for a configuration of other numbers than networks in integers have.
+    """
+    check_words(target)
+    units = Units(graph, target)
+    refused = {**units.reasons, **(without or {})}
+    chosen = [unit for end, unit in units.found.items() if end not in refused]
+    while True:
+        stages = _Stages(graph, chosen)
+        working = {stages.of[unit] for unit in chosen if not SUMS.isdisjoint(unit.ops)}
+        idle = [unit for unit in chosen if stages.of[unit] not in working]
+        if not idle:
+            break
+        refused |= {unit.nodes[-1]: "there is no convolution or matrix product beside it" for unit in idle}
+        chosen = [unit for unit in chosen if unit not in idle]
+    parts = _Cutter(graph, target, chosen, stages).parts() if chosen else (graph,)
+    return Placement(graph, parts, refused)
+
+
+class _Stages:
+    """The stage of each unit and of each node outside them."""
+
+    def __init__(self, graph: Graph, units: Sequence[Unit]) -> None:
+        inside = {node: unit for unit in units for node in unit.nodes}
+        self.of: dict[Unit | Node, int] = {}
+        self.made: dict[Value, Unit | Node] = {}
+        for node in graph.nodes:
+            unit = inside.get(node)
+            if unit is not None and unit.nodes[-1] is not node:
+                continue
+            item: Unit | Node = unit or node
+            reads, own = (unit.data, 1) if unit is not None else (node.reads, 0)
+            stage = own
+            for value in reads:
+                before = self.made.get(value)
+                if before is not None:
+                    at = self.of[before]
+                    stage = max(stage, at if at % 2 == own else at + 1)
+            self.of[item] = stage
+            self.made |= dict.fromkeys(node.outputs, item)
+
+
+class _Cutter:
+    def __init__(self, graph: Graph, target: Target, units: Sequence[Unit], stages: _Stages) -> None:
+        self.graph, self.target, self.units, self.stages = graph, target, units, stages
+        self.inside = {node for unit in units for node in unit.nodes}
+        self.made_there = {unit.output: unit for unit in units}
+        self.nodes = self._needed()
+        self.packed: dict[tuple[Value, Fold | None], Value] = {}
+        self.packs: dict[int, list[Node]] = {}  # by the stage of the CPU that makes the value
+        for unit in units:
+            for at, value in enumerate(unit.data):
+                self._note(value, self._fold(unit, at))
+
+    def _needed(self) -> list[Node]:
+        """The nodes of the CPU whose results somebody reads: not those that only give a value the shape that a unit sees."""
+        wanted = {value for _, value in self.graph.outputs} | {value for unit in self.units for value in unit.data}
+        found = []
+        for node in reversed(self.graph.nodes):
+            if node not in self.inside and not wanted.isdisjoint(node.outputs):
+                found.append(node)
+                wanted |= set(node.reads)
+        return found[::-1]
+
+    def _fold(self, unit: Unit, at: int) -> Fold | None:
+        return unit.fold if at == 0 and unit.data[0] not in self.made_there else None
+
+    def _note(self, value: Value, fold: Fold | None) -> None:
+        """Have the CPU pack a value that it makes."""
+        if value in self.made_there or (value, fold) in self.packed:
+            return
+        maker = self.stages.made.get(value)
+        stage = 0 if maker is None else self.stages.of[maker]
+        batch, block = self.target.element("inp")
+        attrs: dict[str, object] = {"batch": batch, "block": block}
+        if fold is not None:
+            attrs |= {"kernel": fold.kernel, "taps": fold.taps, "strides": fold.strides, "pad": fold.pad}
+        node = _node("vta_pack" if fold is None else "vta_fold", value, attrs)
+        self.packed[value, fold] = node.outputs[0]
+        self.packs.setdefault(stage, []).append(node)
+
+    def parts(self) -> tuple[Graph | Region, ...]:
+        """The parts, in order."""
+        count = max(self.stages.of.values(), default=0) + 1
+        nodes: list[list[Node]] = [[] for _ in range(count + 1)]
+        for node in self.nodes:
+            nodes[self.stages.of[node]].append(node)
+        regions = {stage: self._region(stage) for stage in range(1, count, 2)}
+        last = count if count % 2 == 0 else count - 1  # of the CPU, which gives the outputs
+        found: list[Graph | Region] = []
+        for stage in range(last + 1):
+            if stage % 2:
+                if regions[stage].units:
+                    found.append(regions[stage])
+            else:
+                found += self._cpu(stage, nodes[stage], stage == last)
+        return tuple(found)
+
+    def _region(self, stage: int) -> Region:
+        units = [unit for unit in self.units if self.stages.of[unit] == stage]
+        mine = {unit.output for unit in units}
+        inputs: dict[tuple[Value, Fold | None], Value] = {}
+        for unit in units:
+            for at, value in enumerate(unit.data):
+                if value not in mine:
+                    key = value, self._fold(unit, at)
+                    inputs[key] = self.made_there[value].packed if value in self.made_there else self.packed[key]
+        later = {value for unit in self.units if self.stages.of[unit] > stage for value in unit.data}
+        later |= {value for node in self.nodes for value in node.reads} | {value for _, value in self.graph.outputs}
+        outputs = [(unit.output, unit.packed) for unit in units if unit.output in later]
+        return Region(tuple(units), tuple([(*key, packed) for key, packed in inputs.items()]), tuple(outputs))
+
+    def _cpu(self, stage: int, nodes: list[Node], final: bool) -> list[Graph]:
+        """What the CPU does in a stage: nothing, or one graph."""
+        packs = self.packs.get(stage, [])
+        wanted = self.graph.outputs
+        if not final:
+            later = {value for node in self.nodes if self.stages.of[node] > stage for value in node.reads}
+            later |= {value for _, value in self.graph.outputs}
+            made = [value for node in nodes for value in node.outputs if value in later]
+            wanted = tuple([(value.name, value) for value in (*[node.outputs[0] for node in packs], *made)])
+        if not wanted:
+            return []
+        whole = [*nodes, *packs]
+        unpacks: list[Node] = []
+        unpacked: dict[Value, Value] = {}
+        for value in dict.fromkeys([*[v for node in nodes for v in node.reads], *[v for _, v in wanted]]):
+            if value in self.made_there:
+                node = _node("vta_unpack", self.made_there[value].packed, {"shape": value.type.shape}, value.name)
+                unpacks.append(node)
+                unpacked[value] = node.outputs[0]
+        nodes = [replace(node, inputs=tuple([None if v is None else unpacked.get(v, v) for v in node.inputs])) for node in whole]
+        outputs = tuple([(name, unpacked.get(value, value)) for name, value in wanted])
+        nodes = [*unpacks, *nodes]
+        inside = {value for node in nodes for value in node.outputs} | set(self.graph.constants)
+        reads = dict.fromkeys([*[v for node in nodes for v in node.reads], *[v for _, v in outputs]])
+        part = Graph(f"{self.graph.name}_{stage // 2}", tuple([v for v in reads if v not in inside]), outputs, tuple(nodes),
+                     self.graph.constants)
+        part = remove_dead(part)
+        read = {value for node in part.nodes for value in node.reads} | {value for _, value in part.outputs}
+        return [replace(part, inputs=tuple([value for value in part.inputs if value in read]))]
+
+
+def _node(op: str, value: Value, attrs: Mapping[str, object], name: str = "") -> Node:
+    (kind,) = result_types(op, [value.type], attrs)
+    return Node(op, (value,), (Value(name or f"{value.name}_packed", kind),), attrs)
+

@@ -1,0 +1,39 @@
+"""Real factors as an integer multiplier and a shift, and the requantisation that they are for, in NumPy."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.integer[Any]]
+
+MULTIPLIER_BITS = 16  # those of the multiplier's field in REQUANT's parameters
+MOST_SHIFT = 63
+
+
+def fixed_point(scale: npt.NDArray[np.float64], bits: int, most: int) -> tuple[Ints, Ints]:
+    """Multipliers of so many bits, fewer where the shift would pass `most`, and shifts: ``multiplier / 2**shift`` next to scales.
+
+    A scale that such a multiplier does not reach has a shift below 0.
+    """
+    _, exponent = np.frexp(scale)
+    shift = np.minimum(bits - exponent, most)
+    multiplier = np.rint(np.ldexp(scale, shift))
+    over = multiplier == 1 << bits  # rounded up to a power of two
+    shift, multiplier = shift - over, np.where(over, multiplier / 2, multiplier)
+    return multiplier.astype(np.int64), shift.astype(np.int64)
+
+
+def half(shift: Ints) -> Ints:
+    """What is added before a shift, so that it rounds to the nearest: ``2**shift / 2`` rounded down."""
+    found: Ints = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
+    return found
+
+
+def requantised(
+    x: Ints, bias: Ints, multiplier: Ints, shift: Ints, zero_point: int | Ints, low: int, high: int
+) -> Ints:
+    """``clip(((x + bias) * multiplier + half >> shift) + zero_point, low, high)``, exact in int64; all broadcast against x."""
+    scaled = ((x.astype(np.int64) + bias) * multiplier + half(shift) >> shift) + zero_point
+    found: Ints = np.clip(scaled, low, high)
+    return found

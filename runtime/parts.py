@@ -1,0 +1,157 @@
+"""The parts of a compiled model, ready to run on arrays."""
+
+import ctypes
+import math
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.runtime.cpu.function import CheckError, empty
+from vtakit.runtime.cpu.loader import Loaded
+from vtakit.runtime.image import CpuPart, Image, VtaPart
+from vtakit.runtime.profile import Timed
+from vtakit.runtime.report.report import Report
+from vtakit.runtime.report.sections import layers_of
+from vtakit.runtime.vta.connection import check_timeout
+from vtakit.runtime.vta.driver import Driver, connect
+from vtakit.runtime.vta.registry import options_of
+from vtakit.runtime.vta.session import Session, needed_bytes
+from vtakit.sim.api import check_options
+
+Array = npt.NDArray[Any]
+
+
+class Native:
+    """A part that is machine code, in this process."""
+
+    def __init__(self, part: CpuPart) -> None:
+        self.part = part
+        self._loaded = Loaded(part, (), {})
+        pointers = [ctypes.c_void_p] * (len(part.reads) + len(part.writes) + 2)
+        self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers)(self._loaded.addresses[part.symbols[0]])
+        self._step = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers, ctypes.c_int32)(self._loaded.addresses[part.symbols[1]])
+        self._arena = empty((part.arena_bytes,), "uint8")
+
+    def run(self, values: Sequence[Array]) -> None:
+        """Run on arrays of the model's values. Raises MemoryError if memory ran out, CheckError for a condition of the model."""
+        self._finished(self._entry(*self._pointers(values)))
+
+    def timed(self, values: Sequence[Array], repeat: int) -> list[Timed]:
+        """Run each layer by itself; of `repeat` runs the quickest counts."""
+        pointers = self._pointers(values)
+        seconds = [math.inf] * len(self.part.layers)
+        for _ in range(repeat + 1):  # the first fills caches and starts threads
+            for number in range(len(seconds)):
+                begin = time.perf_counter()
+                status = self._step(*pointers, number)
+                seconds[number] = min(seconds[number], time.perf_counter() - begin)
+                self._finished(status)
+        return [Timed(*each) for each in zip(self.part.layers, seconds, strict=True)]
+
+    def _pointers(self, values: Sequence[Array]) -> list[int]:
+        arrays = [*[values[at] for at in (*self.part.reads, *self.part.writes)], self.part.params, self._arena]
+        return [int(array.__array_interface__["data"][0]) for array in arrays]
+
+    def _finished(self, status: int) -> None:
+        if status == OUT_OF_MEMORY:
+            raise MemoryError(f"{self.part.name} could not allocate a buffer")
+        if status:
+            raise CheckError(f"{self.part.name}: {self.part.messages[status - 1]}")
+
+
+class Launched:
+    """The parts of a model that are programs of an accelerator, on one device, with their constants in its memory.
+
+    The device is opened by the first run and kept until `close`, or until something goes wrong: the next run then begins with
+    one that is in order.
+
+    device  : a name, or a driver, which stays open
+    options : of the device to be opened
+    """
+
+    def __init__(self, image: Image, device: str | Driver, timeout_s: float, options: dict[str, Any]) -> None:
+        self._given = device if isinstance(device, Driver) else None
+        if isinstance(device, Driver):
+            if options:
+                raise VtaError(f"{min(options)} is an option of a device to be opened, and a driver was given: open it with that")
+            self.device = device.device.name
+            for part in image.vta_parts:
+                part.program.require(device.config, version=device.device.version, features=device.device.features)
+        else:
+            check_options(device, options_of(device), options)
+            self.device = device
+        check_timeout(timeout_s)
+        self._image, self._timeout_s, self._options = image, timeout_s, options
+        self._sessions: dict[VtaPart, Session] = {}
+
+    @property
+    def opening(self) -> tuple[str, float, dict[str, Any]]:
+        """The name of the device, and with what it is opened."""
+        return self.device, self._timeout_s, self._options
+
+    def run(self, part: VtaPart, values: Sequence[Array]) -> None:
+        """Run one of the parts on arrays of the model's values.
+
+        Raises DeviceTimeout if the device has not finished in time, DeviceMemoryError if the model does not fit its memory,
+        and whatever else the device raises.
+        """
+        try:
+            if not self._sessions:
+                driver = self._driver()
+                self._sessions = {}
+                for each in self._image.vta_parts:
+                    self._sessions[each] = Session(each.program, driver)
+            self._run(self._sessions[part], part, values)
+        except BaseException:
+            self.close()
+            raise
+
+    def _run(self, session: Session, part: VtaPart, values: Sequence[Array]) -> Any:
+        given = {name: values[at].tobytes() for name, at in zip(part.inputs, part.reads, strict=True)}
+        result = session.run(given, self._timeout_s)
+        for name, at in zip(part.outputs, part.writes, strict=True):
+            array = values[at]
+            array[...] = np.frombuffer(session.buffers[name].read(array.nbytes), array.dtype).reshape(array.shape)
+        return result
+
+    def profile(self, part: VtaPart, values: Sequence[Array]) -> Report:
+        """Run one of the parts, and say for each of its layers where cycles, multiplications and bytes went.
+
+        A device that can is opened anew with a trace, so that each layer has its own cycles.
+        """
+        with ExitStack() as stack:
+            driver = self._driver(trace=True)
+            if self._given is None:
+                stack.enter_context(driver)
+            session = Session(part.program, driver)
+            stack.callback(session.close)
+            result = self._run(session, part, values)
+        macs = {each.name: layer.macs for each, layer in zip(part.program.parts, part.layers, strict=True)}
+        name = self._image.name
+        return Report(self.device, tuple(layers_of(
+            name, part.program, result.counters, result.trace, bus_bytes=result.bus_bytes, macs=macs)))
+
+    def close(self) -> None:
+        """Let go of the device; a later run opens it again."""
+        sessions, self._sessions = self._sessions, {}
+        driver = None
+        for session in sessions.values():
+            driver = session.driver
+            session.close()
+        if driver is not None and self._given is None:
+            driver.close()
+
+    def _driver(self, **more: Any) -> Driver:
+        if self._given is not None:
+            return self._given
+        known, programs = options_of(self.device), [part.program for part in self._image.vta_parts]
+        options = {name: value for name, value in more.items() if name in known} | self._options
+        if "memory_bytes" in known:
+            options = {"memory_bytes": needed_bytes(programs)} | options
+        return connect(self.device, programs[0].config, **options)
