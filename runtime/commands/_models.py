@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.runtime.commands._arguments import number
@@ -41,6 +41,35 @@ def compiled(args: argparse.Namespace, after: "Seen | None" = None) -> "Module":
             args.model, args.target, shapes=shapes, batch=args.batch, after=after,
             progress=lambda done, count: bar.update(task, completed=done, total=count),
         )
+
+
+def module_of(args: argparse.Namespace) -> "Module":
+    """The module that the arguments of `add_model` name: a file of one, or a model that is compiled."""
+    if args.model.suffix != MODULE_SUFFIX:
+        return compiled(args)
+    from vtakit.runtime.model import load
+
+    if args.shape or args.batch != 1:
+        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape and --batch go with an ONNX model")
+    return load(args.model)
+
+
+def arrays(path: Path) -> dict[str, Any]:
+    """The arrays of the .npz file that --input names."""
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with path.open("rb") as stream:
+            file = np.load(stream, allow_pickle=False)
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise VtakitError(f"--input {str(path)!r} has one array without a name: write it with numpy.savez")
+            return {name: file[name] for name in file.files}
+    except OSError as error:
+        raise VtakitError(f"cannot read --input {str(path)!r}: {error.strerror or error}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise VtakitError(f"--input {str(path)!r} is no .npz file of numbers, or a damaged one: {error}") from None
 
 
 def _shapes(words: list[str]) -> dict[str, tuple[int, ...]]:

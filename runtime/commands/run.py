@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.runtime.commands._arguments import check_outputs
-from vtakit.runtime.commands._models import MODULE_SUFFIX, add_model, compiled
+from vtakit.runtime.commands._models import add_model, arrays, module_of
 
 if TYPE_CHECKING:
     from vtakit.runtime.module import Module
@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
     if args.device not in _DEVICES:
         raise VtakitError(f"--device {args.device!r} is no device of models; {one_of(_DEVICES, args.device)}")
     check_outputs(("--output", "the results", args.output), ("--json", "the report", args.json))
-    given = _arrays(args.input) if args.input else {}
-    module = _module(args)
+    given = arrays(args.input) if args.input else {}
+    module = module_of(args)
     made = module.run(given)
     if args.output is not None:
         from vtakit.hw.isa.file import written_whole
@@ -53,34 +53,6 @@ def run(args: argparse.Namespace) -> int:
     if args.profile or args.json is not None:
         _report(module, given, args)
     return 0
-
-
-def _module(args: argparse.Namespace) -> "Module":
-    if args.model.suffix != MODULE_SUFFIX:
-        return compiled(args)
-    from vtakit.runtime.model import load
-
-    if args.shape or args.batch != 1:
-        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape and --batch go with an ONNX model")
-    return load(args.model)
-
-
-def _arrays(path: Path) -> dict[str, Any]:
-    """The arrays of an .npz file."""
-    import zipfile
-
-    import numpy as np
-
-    try:
-        with path.open("rb") as stream:
-            file = np.load(stream, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise VtakitError(f"--input {str(path)!r} has one array without a name: write it with numpy.savez")
-            return {name: file[name] for name in file.files}
-    except OSError as error:
-        raise VtakitError(f"cannot read --input {str(path)!r}: {error.strerror or error}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise VtakitError(f"--input {str(path)!r} is no .npz file of numbers, or a damaged one: {error}") from None
 
 
 def _range(array: Any) -> str:

@@ -268,7 +268,7 @@ WRONG = {
         "vtakit fuzz: cannot read configuration file 'nope.json': No such file or directory"
     ),
     ("doctor", "simm"): (
-        "vtakit doctor: unknown job 'simm'; did you mean 'sim'? Known: core, dev, fpga, gpu, plot, sim, torch, tune"
+        "vtakit doctor: unknown job 'simm'; did you mean 'sim'? Known: core, demo, dev, fpga, gpu, plot, sim, torch, tune"
     ),
 }
 
