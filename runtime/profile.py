@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vtakit.compiler.graph.compile import Layer
+from vtakit.runtime.grid import Grid
 from vtakit.runtime.report.report import TEXT_WIDTH, Report
 
 if TYPE_CHECKING:
     from rich.console import Group
-    from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +65,20 @@ class Profile:
         """The table of the CPU's layers, then those of each launch, for the terminal."""
         from rich.console import Group
 
-        return Group(self.table(), *[report.tables() for report in self.launches])
+        return Group(self.grid, *[report.tables() for report in self.launches])
 
-    def table(self) -> "Table":
-        """A table of the layers on the CPU."""
-        from rich.table import Table
-
-        found = Table("layer", "operators", box=None, pad_edge=False, title=f"{self.name}: {self.seconds * 1e3:.3f} ms")
-        for head in ("ms", "%", "MMAC", "GMAC/s", "MB", "GB/s"):
-            found.add_column(head, justify="right")
+    @property
+    def grid(self) -> Grid:
+        """The table of the layers on the CPU."""
+        rows = []
         for t in self.layers:
             rate = f"{t.layer.macs / t.seconds / 1e9:.1f}" if t.layer.macs and t.seconds else ""
             moved = f"{t.layer.bytes / t.seconds / 1e9:.1f}" if t.seconds else ""
             macs = f"{t.layer.macs / 1e6:.1f}" if t.layer.macs else ""
-            share = f"{100 * t.seconds / self.seconds:.1f}" if self.seconds else ""
-            found.add_row(t.name, t.ops, f"{t.seconds * 1e3:.3f}", share, macs, rate, f"{t.layer.bytes / 1e6:.2f}", moved)
-        return found
+            part = f"{100 * t.seconds / self.seconds:.1f}%" if self.seconds else ""
+            rows.append((t.name, t.ops, f"{t.seconds * 1e3:.3f}", part, macs, rate, f"{t.layer.bytes / 1e6:.2f}", moved))
+        columns = ("layer", "operators", "ms", "of all", "MMAC", "GMAC/s", "MB", "GB/s")
+        return Grid(f"{self.name}: {self.seconds * 1e3:.3f} ms", columns, tuple(rows), labels=2)
 
     def __str__(self) -> str:
         from rich.console import Console

@@ -1,0 +1,71 @@
+"""A table's text, which the terminal and the HTML page show each in its way."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+UNKNOWN = "–"
+LABEL_WIDTH = 24  # of a layer's name in a table; longer ones go on in the next line
+_BETWEEN = 3  # from one column of a table to the next
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of text; where it is wider than the console it is cut into several, each with the labels: no number is broken.
+
+    rows   : each with a cell for each column
+    labels : how many columns, from the left, are words; the others are numbers
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    labels: int = 1
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        numbers = [max(len(row[at]) for row in self.rows) for at in range(len(self.columns))]
+        least = [max(number, *map(len, column.split())) for number, column in zip(numbers, self.columns, strict=True)]
+        least[0] = min(least[0], LABEL_WIDTH)
+        wanted = [max(number, len(column)) for number, column in zip(numbers, self.columns, strict=True)]
+        labels, most = [*range(self.labels)], options.max_width + 1
+        pages = [labels.copy()]
+        for at in range(self.labels, len(self.columns)):
+            if len(pages[-1]) > self.labels and sum(least[i] + _BETWEEN for i in [*pages[-1], at]) > most:
+                pages.append(labels.copy())
+            pages[-1].append(at)
+        for number, page in enumerate(pages):
+            title = f"{self.title}, continued" if number else self.title
+            table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+            left = most - sum(least[at] + _BETWEEN for at in page)
+            for at in page:
+                more = max(0, min(wanted[at] - least[at], left))
+                left -= more
+                table.add_column(self.columns[at], justify="left" if at < self.labels else "right", overflow="fold",
+                                 width=least[at] + more)
+            for row in self.rows:
+                table.add_row(*[Text(row[at]) for at in page])
+            yield table
+
+
+def count(value: int | None) -> str:
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def share(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.1%}"
+
+
+def number(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.{2 if value < 10 else 1}f}"
+
+
+def named(grids: Sequence[Grid], title: str) -> Grid:
+    """The grid with that title."""
+    return next(grid for grid in grids if grid.title == title)
