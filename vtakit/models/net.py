@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vtakit.models import numeric
+import vtakit.models.numeric as numeric
 from vtakit.models.numeric import Array
 
 if TYPE_CHECKING:
