@@ -18,7 +18,7 @@ from vtakit.compiler.ir.ops import all_of, negate
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import expressions, free_vars, statements, subexpressions, substitute
 from vtakit.compiler.lower.verify.ends import Taken, linear_ends
-from vtakit.compiler.lower.verify.program import Program, Site, guarded_loads, is_opaque, parts, values_of_lets
+from vtakit.compiler.lower.verify.program import Program, Site, guarded_loads, is_whole, parts, values_of_lets
 from vtakit.compiler.lower.verify.report import Broken
 
 MOST_RESIDUES = 64  # that the steps of a buffer's writers are looked at for
@@ -63,11 +63,16 @@ class Touch(NamedTuple):
 def bodies(program: Program) -> Iterator[tuple[Site, list[Touch]]]:
     """The blocks whose bodies a person wrote, and the touches of each in program order."""
     for site in program.sites:
-        if is_opaque(site.block) and not site.block.iters:
+        if is_own(site.block):
             meant = values_of_lets(site.block)
             conditions = _real(tuple(site.conditions()))
             found = _touches(site.block.body, (), conditions)
             yield site, [touch.with_values(meant, tuple(site.loops)) for touch in found]
+
+
+def is_own(block: st.Block) -> bool:
+    """Whether it holds a body of one's own: it declares whole buffers, and has no iterators."""
+    return not block.iters and all(map(is_whole, (*block.reads, *block.writes)))
 
 
 def _touches(s: st.Stmt, around: tuple[st.For | st.While, ...], where: tuple[Expr, ...]) -> Iterator[Touch]:

@@ -193,6 +193,12 @@ def is_opaque(block: st.Block) -> bool:
     return not all(isinstance(s, TRANSPARENT) and not _stores_vector(s) for s in statements(block.body))
 
 
+def is_whole(region: st.Region) -> bool:
+    """Whether it is all of a buffer."""
+    pairs = zip(region.ranges, region.buffer.shape, strict=True)
+    return all(int_value(r.min) == 0 and (r.extent is extent or ir.same(r.extent, extent)) for r, extent in pairs)
+
+
 def _stores_vector(s: st.Stmt) -> bool:
     """Whether it is an intrinsic's store of several elements at once."""
     return isinstance(s, st.Store) and any(index.dtype.lanes > 1 for index in s.indices)
