@@ -306,8 +306,8 @@ def test_sizes_are_required_of_the_caller():
     c = copied(AN, BM)
     f = build(te.create_schedule(c.op), [AN, BM, c])
     around = np.zeros(10, "float32")
-    with pytest.raises(ArgumentError, match=r"^main needs m <= n, since index 0 of copied\[i\] takes the value m - 1, and copied has n "
-                                            r"elements there; here m = 10 and n = 5$"):
+    with pytest.raises(ArgumentError, match=r"^main needs m <= n, since index 0 of copied\[i\] takes the value m - 1, and copied "
+                                            r"has n elements there; here m = 10 and n = 5$"):
         f(np.zeros(5, "float32"), np.ones(10, "float32"), around[:5])
     assert not around.any()
     f(np.zeros(5, "float32"), np.ones(3, "float32"), around[:5])

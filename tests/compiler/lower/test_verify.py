@@ -440,7 +440,8 @@ def test_outputs_a_loop_of_constant_0_iterations():
 
 def test_bindings_divided_by_a_loop_of_0_iterations():
     c = buffer("C", 0, 4)
-    verify(function(c, body=loop("f", 0, lambda f: block("C", [(0, DATA, f // 4), (4, DATA, f % 4)], lambda v, w: store(c, [v, w], v)))))
+    verify(function(c, body=loop("f", 0, lambda f: block(
+        "C", [(0, DATA, f // 4), (4, DATA, f % 4)], lambda v, w: store(c, [v, w], v)))))
 
 
 # -- stores ----------------------------------------------------------------------------------------------------------------
