@@ -1,4 +1,4 @@
-"""Bodies of one's own (`te.hybrid`): the rules "inside", "reads" and "outputs" look at each access; what they accept computes right."""
+"""Bodies of one's own (`te.hybrid`): the rules "inside", "reads" and "outputs" look at each access; what they accept is right."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ AN, BM = te.placeholder((N,), name="a"), te.placeholder((M,), name="b")
 
 
 @te.hybrid.script
-def one_too_many(a):
+def too_many(a):
     c = output_tensor((8,), "float32")
     for i in range(9):
         c[i] = a[0]
@@ -58,7 +58,7 @@ def short_temporary(a):
 
 
 @te.hybrid.script
-def under_a_condition_on_data(a):
+def by_data(a):
     c = output_tensor((8,), "float32")
     for i in range(8):
         c[i] = 0.0
@@ -68,7 +68,7 @@ def under_a_condition_on_data(a):
 
 
 @te.hybrid.script
-def in_a_triangle(a):
+def corner(a):
     c = output_tensor((8, 8), "float32")
     for i in range(8):
         for j in range(i + 2):
@@ -156,16 +156,14 @@ def nothing(a):
 
 
 @pytest.mark.parametrize(("function", "found", "seen"), [
-    (one_too_many, "inside: index 0 of one_too_many[i] takes the value 8, and one_too_many has 8 elements there", OutOfBoundsError),
+    (too_many, "inside: index 0 of too_many[i] takes the value 8, and too_many has 8 elements there", OutOfBoundsError),
     (shifted, "inside: index 0 of shifted[i + 1] takes the value 8, and shifted has 8 elements there", OutOfBoundsError),
     (negative, "inside: index 0 of negative[-3] takes the value -3, and negative has 8 elements there", OutOfBoundsError),
     (beyond_the_input, "inside: index 0 of a[i + 5] takes the value 12, and a has 8 elements there", OutOfBoundsError),
     (short_temporary, "inside: index 0 of t[i] takes the value 7, and t has 4 elements there", OutOfBoundsError),
-    (under_a_condition_on_data, "inside: index 0 of under_a_condition_on_data[i + 1] is not certain to be within the 8 elements of "
-     "under_a_condition_on_data there", OutOfBoundsError),
+    (by_data, "inside: index 0 of by_data[i + 1] is not certain to be within the 8 elements of by_data there", OutOfBoundsError),
     (alone, "inside: index 0 of alone[-1] takes the value -1, and alone has 1 elements there", OutOfBoundsError),
-    (in_a_triangle, "inside: index 1 of in_a_triangle[i, j] is not certain to be within the 8 elements of in_a_triangle there",
-     OutOfBoundsError),
+    (corner, "inside: index 1 of corner[i, j] is not certain to be within the 8 elements of corner there", OutOfBoundsError),
     (never_written, "reads: t[i] is read, and nothing wrote t before", UndefinedValueError),
     (written_later, "reads: t[i] is read, and nothing wrote t before", UndefinedValueError),
     (half_written, "reads: t[i] is read, and nothing wrote it before where index 0 is 7", UndefinedValueError),
@@ -183,8 +181,9 @@ def test_what_is_certainly_wrong_is_refused(function, found, seen):
         build(s, [A, c])
     assert str(error.value).splitlines()[0] == found
     if seen is not None:
+        out = np.zeros([int(str(extent)) for extent in c.shape], "float32")
         with pytest.raises(seen):
-            interpret(lower(s, [A, c], check=False), [np.zeros(8, "float32"), np.zeros([int(str(extent)) for extent in c.shape], "float32")])
+            interpret(lower(s, [A, c], check=False), [np.zeros(8, "float32"), out])
 
 
 def test_the_message_shows_the_store_and_a_cure():
