@@ -60,14 +60,17 @@ class Touch(NamedTuple):
         return f"{self.buffer.name}[{', '.join(map(str, self.indices))}]"
 
 
-def bodies(program: Program) -> Iterator[tuple[Site, list[Touch]]]:
+def bodies(program: Program) -> Sequence[tuple[Site, list[Touch]]]:
     """The blocks whose bodies a person wrote, and the touches of each in program order."""
-    for site in program.sites:
-        if is_own(site.block):
-            meant = values_of_lets(site.block)
-            conditions = _real(tuple(site.conditions()))
-            found = _touches(site.block.body, (), conditions)
-            yield site, [touch.with_values(meant, tuple(site.loops)) for touch in found]
+    found: list[tuple[Site, list[Touch]]] | None = program.covers.get(bodies)
+    if found is None:
+        found = program.covers[bodies] = []
+        for site in program.sites:
+            if is_own(site.block):
+                meant, outside = values_of_lets(site.block), tuple(site.loops)
+                touches = _touches(site.block.body, (), _real(tuple(site.conditions())))
+                found.append((site, [touch.with_values(meant, outside) for touch in touches]))
+    return found
 
 
 def is_own(block: st.Block) -> bool:

@@ -102,7 +102,7 @@ class Program:
         self.sites: list[Site] = []
         self.allocations: dict[Buffer, tuple[Step, ...]] = {}
         self.loops: list[tuple[st.For, tuple[Step, ...]]] = []
-        self.covers: dict[Any, Any] = {}  # what `vtakit.compiler.lower.verify.cover` has worked out
+        self.covers: dict[Any, Any] = {}  # what `cover` and `bodies` have worked out
         self._visit(function.body, ())
 
     def _visit(self, s: st.Stmt, path: tuple[Step, ...]) -> None:
