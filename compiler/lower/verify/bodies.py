@@ -18,7 +18,7 @@ from vtakit.compiler.ir.ops import all_of, negate
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import expressions, free_vars, statements, subexpressions, substitute
 from vtakit.compiler.lower.verify.ends import Taken, linear_ends
-from vtakit.compiler.lower.verify.program import Program, Site, guarded_loads, is_opaque, parts, values_of_lets
+from vtakit.compiler.lower.verify.program import Program, Site, guarded_loads, is_whole, parts, values_of_lets
 from vtakit.compiler.lower.verify.report import Broken
 
 MOST_RESIDUES = 64  # that the steps of a buffer's writers are looked at for
@@ -60,14 +60,22 @@ class Touch(NamedTuple):
         return f"{self.buffer.name}[{', '.join(map(str, self.indices))}]"
 
 
-def bodies(program: Program) -> Iterator[tuple[Site, list[Touch]]]:
+def bodies(program: Program) -> Sequence[tuple[Site, list[Touch]]]:
     """The blocks whose bodies a person wrote, and the touches of each in program order."""
-    for site in program.sites:
-        if is_opaque(site.block) and not site.block.iters:
-            meant = values_of_lets(site.block)
-            conditions = _real(tuple(site.conditions()))
-            found = _touches(site.block.body, (), conditions)
-            yield site, [touch.with_values(meant, tuple(site.loops)) for touch in found]
+    found: list[tuple[Site, list[Touch]]] | None = program.covers.get(bodies)
+    if found is None:
+        found = program.covers[bodies] = []
+        for site in program.sites:
+            if is_own(site.block):
+                meant, outside = values_of_lets(site.block), tuple(site.loops)
+                touches = _touches(site.block.body, (), _real(tuple(site.conditions())))
+                found.append((site, [touch.with_values(meant, outside) for touch in touches]))
+    return found
+
+
+def is_own(block: st.Block) -> bool:
+    """Whether it holds a body of one's own: it declares whole buffers, and has no iterators."""
+    return not block.iters and all(map(is_whole, (*block.reads, *block.writes)))
 
 
 def _touches(s: st.Stmt, around: tuple[st.For | st.While, ...], where: tuple[Expr, ...]) -> Iterator[Touch]:

@@ -40,7 +40,7 @@ def check_reads(program: Program) -> Iterator[Broken]:
 def check_outputs(program: Program) -> Iterator[Broken]:
     """Each element of a parameter that the program writes is written, and completely."""
     for buffer, writes in program.writes.items():
-        if buffer not in program.params or any(_touches_all(write) for write in writes):
+        if buffer not in program.params or any(int_value(e) == 0 for e in buffer.shape) or any(map(_touches_all, writes)):
             continue
         index = []
         for at, extent in enumerate(buffer.shape):

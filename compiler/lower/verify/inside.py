@@ -19,7 +19,7 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, substitute
-from vtakit.compiler.lower.verify.bodies import Touch, bodies, is_data, scalar_ends, taken_by
+from vtakit.compiler.lower.verify.bodies import Touch, bodies, is_data, is_own, scalar_ends, taken_by
 from vtakit.compiler.lower.verify.cover import Covered, certain, covered
 from vtakit.compiler.lower.verify.ends import Taken, is_of_sizes, linear_ends, outside
 from vtakit.compiler.lower.verify.program import Access, Program, Site, is_opaque, parts, values_of_lets
@@ -80,7 +80,8 @@ def reaches(program: Program) -> Iterator[Reach]:
     plain = Analyzer()  # it knows nothing of iterators, which `program.analyzer` takes for what they are bound to
     prove = program.analyzer.prove
     for site in program.sites:
-        reads = [] if is_opaque(site.block) else [(load, s) for s, e in _computed(site.block.body) for load in _certain(e)]
+        other = is_opaque(site.block) or is_own(site.block)
+        reads = [] if other else [(load, s) for s, e in _computed(site.block.body) for load in _certain(e)]
         meant = values_of_lets(site.block) if reads else {}
         for load, s in dict(reads).items():
             if load.buffer not in program.params or load.buffer in program.writes:
@@ -137,7 +138,7 @@ def _doubtful(program: Program) -> Iterator[tuple[Access, int, Expr, Expr]]:
         given = buffer in program.params
         for write in writes:
             constant = all(int_value(loop.extent) is not None for loop in write.site.loops)
-            if write.at is write.site.block or not (given or constant):
+            if write.at is write.site.block or is_own(write.site.block) or not (given or constant):
                 continue
             domains = {it.var: it.dom for it in write.site.block.iters}
             for at, (index, extent) in enumerate(zip([r.min for r in write.ranges], buffer.shape, strict=True)):

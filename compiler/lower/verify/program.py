@@ -102,7 +102,7 @@ class Program:
         self.sites: list[Site] = []
         self.allocations: dict[Buffer, tuple[Step, ...]] = {}
         self.loops: list[tuple[st.For, tuple[Step, ...]]] = []
-        self.covers: dict[Any, Any] = {}  # what `vtakit.compiler.lower.verify.cover` has worked out
+        self.covers: dict[Any, Any] = {}  # what `cover` and `bodies` have worked out
         self._visit(function.body, ())
 
     def _visit(self, s: st.Stmt, path: tuple[Step, ...]) -> None:
@@ -191,6 +191,12 @@ def is_opaque(block: st.Block) -> bool:
     """Whether what the block touches is to be taken from its declaration: its body holds more than stores of single elements
     and conditions."""
     return not all(isinstance(s, TRANSPARENT) and not _stores_vector(s) for s in statements(block.body))
+
+
+def is_whole(region: st.Region) -> bool:
+    """Whether it is all of a buffer."""
+    pairs = zip(region.ranges, region.buffer.shape, strict=True)
+    return all(int_value(r.min) == 0 and (r.extent is extent or ir.same(r.extent, extent)) for r, extent in pairs)
 
 
 def _stores_vector(s: st.Stmt) -> bool:
