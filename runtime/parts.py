@@ -88,6 +88,7 @@ class Launched:
             self.device = device
         check_timeout(timeout_s)
         self._image, self._timeout_s, self._options = image, timeout_s, options
+        self._driver: Driver | None = None
         self._sessions: dict[VtaPart, Session] = {}
 
     @property
@@ -102,11 +103,10 @@ class Launched:
         and whatever else the device raises.
         """
         try:
-            if not self._sessions:
-                driver = self._driver()
-                self._sessions = {}
+            if self._driver is None:
+                self._driver = self._opened()
                 for each in self._image.vta_parts:
-                    self._sessions[each] = Session(each.program, driver)
+                    self._sessions[each] = Session(each.program, self._driver)
             self._run(self._sessions[part], part, values)
         except BaseException:
             self.close()
@@ -126,7 +126,7 @@ class Launched:
         A device that can is opened anew with a trace, so that each layer has its own cycles.
         """
         with ExitStack() as stack:
-            driver = self._driver(trace=True)
+            driver = self._opened(trace=True)
             if self._given is None:
                 stack.enter_context(driver)
             session = Session(part.program, driver)
@@ -140,14 +140,13 @@ class Launched:
     def close(self) -> None:
         """Let go of the device; a later run opens it again."""
         sessions, self._sessions = self._sessions, {}
-        driver = None
+        driver, self._driver = self._driver, None
         for session in sessions.values():
-            driver = session.driver
             session.close()
         if driver is not None and self._given is None:
             driver.close()
 
-    def _driver(self, **more: Any) -> Driver:
+    def _opened(self, **more: Any) -> Driver:
         if self._given is not None:
             return self._given
         known, programs = options_of(self.device), [part.program for part in self._image.vta_parts]
