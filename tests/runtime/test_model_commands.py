@@ -79,7 +79,8 @@ def test_open_sizes_are_options(files, capsys):
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=1", "--shape", "x=2"], "vtakit compile: --shape names 'x' twice"),
     (["compile", "none.onnx", "-o", "a.vtak"], "vtakit compile: cannot read the model 'none.onnx': No such file or directory"),
     (["run", "net.onnx"], "vtakit run: model 'net' lacks its input 'x' (float32[1, 3, 16, 16])"),
-    (["run", "net.onnx", "--device", "gpu"], "vtakit run: --device 'gpu' is no device of models; did you mean 'cpu'? Known: cpu, fsim, rtl"),
+    (["run", "net.onnx", "--device", "gpu"],
+     "vtakit run: --device 'gpu' is no device of models; did you mean 'cpu'? Known: cpu, fsim, rtl"),
     (["run", "net.onnx", "--input", "none.npz"], "vtakit run: cannot read --input 'none.npz': No such file or directory"),
     (["run", "none.vtak", "--input", "in.npz"], "vtakit run: cannot read module file 'none.vtak': No such file or directory"),
     (["run", "none.vtak", "--batch", "2"],
@@ -161,7 +162,8 @@ def test_a_quantised_model_runs_on_the_accelerator_as_on_the_cpu(quantised_files
      "--device cpu: the model is compiled for the accelerator (--target vta): use --device fsim or rtl"),
     (["run", "q.onnx", "--config", "tiny"], "--config goes with --target vta"),
     (["run", "q.onnx", "--target", "vta", "--config", "huge"], None),
-    (["run", "q.onnx", "--target", "vta", "--device", "gpu"], "--device 'gpu' is no device of models; did you mean 'cpu'? Known: cpu, fsim, rtl"),
+    (["run", "q.onnx", "--target", "vta", "--device", "gpu"],
+     "--device 'gpu' is no device of models; did you mean 'cpu'? Known: cpu, fsim, rtl"),
 ])
 def test_devices_that_do_not_go_with_a_target_are_told(quantised_files, capsys, words, sentence):
     told = fails(capsys, *words)

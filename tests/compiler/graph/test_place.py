@@ -10,8 +10,13 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import vta
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.reference import reference
+from vtakit.compiler.graph.vta.compile import compile_parts
 from vtakit.compiler.graph.vta.place import Placement, Region, place
+from vtakit.compiler.graph.vta.region import Launch
 from vtakit.hw.isa.program import BufferKind
+from vtakit.runtime.cpu.function import for_here
+from vtakit.runtime.image import image_of_parts
+from vtakit.runtime.module import Module
 
 
 def regions(placement: Placement) -> list[Region]:
@@ -162,6 +167,25 @@ def test_scratch_buffers_share_memory_once_their_contents_are_not_needed():
     assert [buffer.size_bytes for buffer in scratch] == [16 * 12 * 12] * 2
     assert [layer.names[0] for layer in part.layers] == [f"conv{at}" for at in range(2, 8)]
     assert all(layer.macs == 16 * 16 * 9 * 144 for layer in part.layers)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_what_turns_out_not_to_run_is_left_to_the_cpu(together):
+    """A layer that compiles by itself into a wrong program, or several of which only the whole is wrong."""
+    net = Integers(seed=12)
+    graph = net.finish(net.conv(net.conv(net.conv(net.input(1, 8, 6, 6), 8), 9), 8))
+
+    def check(launch: Launch) -> None:
+        wrong = len(launch.layers) > 1 if together else any("conv3" in layer.names for layer in launch.layers)
+        if wrong:
+            raise VtaError("it is wrong\nfor a reason")
+    target = for_here(None, "net", parallel=True)
+    compiled = compile_parts(graph, target, vta(), check=check)
+    assert kinds(compiled.placement) == ("c" if together else "cvcvc")
+    assert set(compiled.placement.reasons.values()) == {"it is wrong"}
+    given = inputs_of(graph)
+    (wanted,) = reference(graph, *given.values())
+    np.testing.assert_array_equal(Module(image_of_parts(compiled, target)).run(given)["y0"], wanted)
 
 
 @pytest.mark.parametrize("seed", [0, 2, 3])
