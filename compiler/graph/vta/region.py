@@ -148,10 +148,8 @@ def _shared(scratch: Sequence[Buffer], spans: Mapping[str, tuple[int, int]]) -> 
         first, last = spans[buffer.name]
         ready = [name for until, name in free if until < first]
         large = [name for name in ready if sizes[name] >= buffer.size_bytes]
-        if large:
-            name = min(large, key=sizes.__getitem__)
-        else:
-            name = max(ready, key=sizes.__getitem__, default=f"scratch__{len(sizes)}")
+        fresh = f"scratch__{len(sizes)}"
+        name = min(large, key=sizes.__getitem__) if large else max(ready, key=sizes.__getitem__, default=fresh)
         free = [entry for entry in free if entry[1] != name]
         sizes[name] = max(sizes.get(name, 0), buffer.size_bytes)
         place[buffer.name] = name
