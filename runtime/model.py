@@ -1,5 +1,6 @@
 """From a model or a file to a module: what `vtakit.compile` and `vtakit.load` are."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from vtakit.compiler.graph.passes.base import Seen, run_passes
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
 from vtakit.compiler.graph.printer import graph_text
 from vtakit.hw.isa.file import read_bytes
+from vtakit.runtime import keeping
 from vtakit.runtime.cpu.function import for_here
 from vtakit.runtime.image import image_of
 from vtakit.runtime.module import Module
@@ -29,9 +31,9 @@ _INTERPRETED_ELEMENTS = 4096  # of all nodes' results: a graph of constants up t
 def compile(
     model: "str | Path | onnx.ModelProto", target: Literal["llvm"] | Target = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
-    name: str | None = None, after: Seen | None = None, progress: Callable[[int, int], None] | None = None,
+    name: str | None = None, after: Seen | None = None, progress: Callable[[int, int], None] | None = None, cache: bool = True,
 ) -> Module:
-    """Compile a model into one native function.
+    """Compile a model into one native function, or find what an earlier call has made of the same.
 
     model    : an ONNX model, or the path of one
     target   : "llvm" for this machine, or a `vtakit.compiler.codegen.llvm.target.Target` whose code this machine can run
@@ -41,6 +43,7 @@ def compile(
     name     : of the functions in C; that of the file or of the model's graph by default
     after    : sees each pass over the graph with the graph before and after it
     progress : is called after each kernel with how many are done, and of how many
+    cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.keeping`); not if `after` is given
 
     Raises UnsupportedError with all that is unsupported in the model, ModelError for a model that cannot be read or breaks a
     rule, CodegenError for a target.
@@ -48,10 +51,18 @@ def compile(
     if not isinstance(target, Target) and target != "llvm":
         raise CodegenError(f"{target!r} is no target of models: use 'llvm', or a Target of vtakit.compiler.codegen.llvm.target")
     chosen = for_here(target if isinstance(target, Target) else None, "compile", parallel=True)
+    place = keeping.place_of(model, chosen, shapes, batch, fixed, name) if cache and after is None else None
+    known = None if place is None else keeping.found(place)
+    if known is not None:
+        return Module(known)
+    begin = time.perf_counter()
     evaluate = partial(_evaluate, target=chosen)
     graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
     graph = run_passes(graph, passes_for_cpu(evaluate), after)
-    return Module(image_of(compile_graph(graph, chosen, progress=progress), graph_text(graph)))
+    image = image_of(compile_graph(graph, chosen, progress=progress), graph_text(graph))
+    if place is not None:
+        keeping.keep(place, image, time.perf_counter() - begin)
+    return Module(image)
 
 
 def load(path: str | Path) -> Module:

@@ -22,6 +22,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="llvm", help="what to compile for: llvm, this machine (default)")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=N,N,…", help="shape of an input with open sizes")
     parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")
+    parser.add_argument("--no-cache", action="store_true", help="compile anew what was compiled before")
 
 
 def model_files(path: Path, outputs: Sequence[Path | None]) -> list[tuple[str, Path]]:
@@ -49,7 +50,7 @@ def compiled(args: argparse.Namespace, after: "Seen | None" = None) -> "Module":
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"compiling {args.model.name}", total=None)
         return compile(
-            args.model, args.target, shapes=shapes, batch=args.batch, after=after,
+            args.model, args.target, shapes=shapes, batch=args.batch, after=after, cache=not args.no_cache,
             progress=lambda done, count: bar.update(task, completed=done, total=count),
         )
 
