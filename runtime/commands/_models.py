@@ -24,6 +24,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")
     add_config(parser)
     parser.add_argument("--dump-images", type=Path, metavar="DIR", help="folder for the DRAM before each launch")
+    parser.add_argument("--no-cache", action="store_true", help="compile anew what was compiled before")
 
 
 def model_files(path: Path, outputs: Sequence[Path | None]) -> list[tuple[str, Path]]:
@@ -53,7 +54,8 @@ def compiled(args: argparse.Namespace, after: "Seen | None" = None, device: str 
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"compiling {args.model.name}", total=None)
         return compile(
-            args.model, args.target, shapes=shapes, batch=args.batch, after=after, config=args.config, device=device,
+            args.model, args.target, shapes=shapes, batch=args.batch, after=after, cache=not args.no_cache, config=args.config,
+            device=device,
             progress=lambda done, count: bar.update(task, completed=done, total=count),
         )
 
