@@ -27,6 +27,7 @@ from vtakit.runtime.cpu.function import for_here
 from vtakit.runtime.image import image_of, image_of_parts
 from vtakit.runtime.module import Module
 from vtakit.runtime.package import parse
+from vtakit.runtime.parts import check_opening
 from vtakit.runtime.vta.driver import Driver
 from vtakit.runtime.vta.loaded import TIMEOUT_S
 from vtakit.sim.api import ConfigLike
@@ -70,6 +71,8 @@ def compile(
     if accelerator is None and (options or device not in (None, "cpu")):
         word = min(options, default="device")
         raise CodegenError(f"{word} is no argument of a compilation for a CPU; it is one of those for target 'vta'")
+    if accelerator is not None:
+        check_opening(device or "fsim", timeout_s, options)
     chosen = for_here(target if isinstance(target, Target) else None, "compile", parallel=True)
     place = keeping.place_of(model, chosen, accelerator, shapes, batch, fixed, name) if cache and after is None else None
     known = None if place is None else keeping.found(place)

@@ -3,7 +3,7 @@
 import ctypes
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -65,6 +65,16 @@ class Native:
             raise CheckError(f"{self.part.name}: {self.part.messages[status - 1]}")
 
 
+def check_opening(device: str | Driver, timeout_s: float, options: Mapping[str, Any]) -> None:
+    """Raise VtaError or VtakitError for a device that there is not, or what it does not take."""
+    if isinstance(device, Driver):
+        if options:
+            raise VtaError(f"{min(options)} is an option of a device to be opened, and a driver was given: open it with that")
+    else:
+        check_options(device, options_of(device), options)
+    check_timeout(timeout_s)
+
+
 class Launched:
     """The parts of a model that are programs of an accelerator, on one device, with their constants in its memory.
 
@@ -77,16 +87,13 @@ class Launched:
 
     def __init__(self, image: Image, device: str | Driver, timeout_s: float, options: dict[str, Any]) -> None:
         self._given = device if isinstance(device, Driver) else None
+        check_opening(device, timeout_s, options)
         if isinstance(device, Driver):
-            if options:
-                raise VtaError(f"{min(options)} is an option of a device to be opened, and a driver was given: open it with that")
             self.device = device.device.name
             for part in image.vta_parts:
                 part.program.require(device.config, version=device.device.version, features=device.device.features)
         else:
-            check_options(device, options_of(device), options)
             self.device = device
-        check_timeout(timeout_s)
         self._image, self._timeout_s, self._options = image, timeout_s, options
         self._driver: Driver | None = None
         self._sessions: dict[VtaPart, Session] = {}

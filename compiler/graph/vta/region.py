@@ -126,7 +126,8 @@ def _finished(program: Program, constants: Mapping[str, Array], spans: Mapping[s
     Loads are done in order, so an operator that stores, which it does after a load of its own, stores after all loads of the
     operators before it; that no two accesses race is what the static checker proves of the whole program.
     """
-    own, scratch = [], []
+    own: list[Buffer] = []
+    scratch: list[Buffer] = []
     for buffer in program.buffers:
         if buffer.name in constants:
             array = constants[buffer.name]
