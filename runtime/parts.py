@@ -20,6 +20,7 @@ from vtakit.runtime.report.report import Report
 from vtakit.runtime.report.sections import layers_of
 from vtakit.runtime.vta.connection import check_timeout
 from vtakit.runtime.vta.driver import Driver, connect
+from vtakit.runtime.vta.loaded import LaunchResult
 from vtakit.runtime.vta.registry import options_of
 from vtakit.runtime.vta.session import Session, needed_bytes
 from vtakit.sim.api import check_options
@@ -83,6 +84,7 @@ class Launched:
 
     device  : a name, or a driver, which stays open
     options : of the device to be opened
+    counters : of the last run of each part
     """
 
     def __init__(self, image: Image, device: str | Driver, timeout_s: float, options: dict[str, Any]) -> None:
@@ -97,6 +99,7 @@ class Launched:
         self._image, self._timeout_s, self._options = image, timeout_s, options
         self._driver: Driver | None = None
         self._sessions: dict[VtaPart, Session] = {}
+        self.counters: dict[VtaPart, dict[str, int]] = {}
 
     @property
     def opening(self) -> tuple[str, float, dict[str, Any]]:
@@ -114,12 +117,12 @@ class Launched:
                 self._driver = self._opened()
                 for each in self._image.vta_parts:
                     self._sessions[each] = Session(each.program, self._driver)
-            self._run(self._sessions[part], part, values)
+            self.counters[part] = self._run(self._sessions[part], part, values).counters
         except BaseException:
             self.close()
             raise
 
-    def _run(self, session: Session, part: VtaPart, values: Sequence[Array]) -> Any:
+    def _run(self, session: Session, part: VtaPart, values: Sequence[Array]) -> LaunchResult:
         given = {name: values[at].tobytes() for name, at in zip(part.inputs, part.reads, strict=True)}
         result = session.run(given, self._timeout_s)
         for name, at in zip(part.outputs, part.writes, strict=True):

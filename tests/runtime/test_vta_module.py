@@ -59,6 +59,8 @@ def test_the_simulators_and_the_cpu_give_the_same_bytes(tiny, wanted):
     check(tiny.run(GIVEN), wanted)  # with what the first run left in the device's memory
     with Module(tiny.image, "rtl") as on_rtl:
         check(on_rtl.run(GIVEN), wanted)
+        assert all(counters["cycles"] > 100 for counters in on_rtl.counters)
+    assert [counters["gemm_counter"] for counters in tiny.counters] == [counters["gemm_counter"] for counters in on_rtl.counters]
 
 
 @pytest.mark.parametrize("config", ["tiny_b2", "blk8"])
