@@ -1,10 +1,11 @@
 """Whole networks in integers on the accelerator: launches, exact cycles of the RTL, and what they take here.
 
-The default configuration on the reference system: one 64-bit AXI4 port, 40 cycles of read latency. Weights are random. Every output of the
-RTL is compared with the functional simulator's, and that with the compiled code of the CPU alone.
+The default configuration on the reference system: one 64-bit AXI4 port, 40 cycles of read latency. Weights are random. Every
+output of the RTL and of the functional simulator is compared with that of the compiled code of the CPU alone.
 
     python benchmarks/vta_networks.py [--only TEXT]     print the table
-    python benchmarks/vta_networks.py --write           write it into docs/networks.md, and the cycles into tests/data/vta_networks.json
+    python benchmarks/vta_networks.py --write           write it into docs/networks.md, and what is exact into
+                                                        tests/data/vta_networks.json
 """
 
 import argparse
@@ -12,33 +13,31 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "compiler"))
-
-from integer_nets import inputs_of, resnet18
-from model_support import module_of, vta_image
-
 from vtakit.compiler.graph.ir import Graph
 from vtakit.runtime.module import Module
 
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "compiler"))  # where the networks and the ways to compile them are
+NETS, SUPPORT = import_module("integer_nets"), import_module("model_support")
 PAGE, GOLDEN = ROOT / "docs" / "networks.md", ROOT / "tests" / "data" / "vta_networks.json"
 BEGIN, END = "<!-- begin: benchmarks/vta_networks.py --write -->\n", "<!-- end -->\n"
 NETWORKS: dict[str, Callable[[], Graph]] = {
-    "ResNet-18, 224x224": resnet18,
-    "ResNet-18, 32x32, a quarter of the channels": lambda: resnet18(32, 16, 10),
+    "ResNet-18, 224x224": NETS.resnet18,
+    "ResNet-18, 32x32, a quarter of the channels": lambda: NETS.resnet18(32, 16, 10),
 }
 
 
 def measure(name: str) -> tuple[dict[str, int], dict[str, float]]:
     """Exact numbers of a network, and seconds that its steps take."""
     graph, seconds = NETWORKS[name](), {}
-    given = inputs_of(graph)
+    given = NETS.inputs_of(graph)
     begin = time.perf_counter()
-    image = vta_image(graph)
+    image = SUPPORT.vta_image(graph)
     seconds["compile"] = time.perf_counter() - begin
     fast = Module(image, "fsim")
     fast.run(given)
@@ -51,7 +50,7 @@ def measure(name: str) -> tuple[dict[str, int], dict[str, float]]:
         found = hardware.run(given)
         seconds["rtl"] = time.perf_counter() - begin
         cycles = sum(counters["cycles"] for counters in hardware.counters)
-    for output, array in module_of(graph).run(given).items():
+    for output, array in SUPPORT.module_of(graph).run(given).items():
         assert np.array_equal(made[output], array), f"{name}: the functional simulator's {output} is not the CPU's"
         assert np.array_equal(found[output], array), f"{name}: the hardware's {output} is not the CPU's"
     exact = {
@@ -77,8 +76,8 @@ def main() -> None:
             exact, seconds = measure(name)
             kept[name] = exact
             peak = exact["macs"] / exact["cycles"] / 256
-            rows.append(f"| {name} | {exact['launches']} | {exact['layers']} | {exact['macs']:,} | {exact['cycles']:,} | {peak:.1%} | "
-                        f"{seconds['compile']:.1f} | {seconds['fsim']:.2f} | {seconds['rtl']:.1f} |")
+            numbers = f"{exact['launches']} | {exact['layers']} | {exact['macs']:,} | {exact['cycles']:,} | {peak:.1%}"
+            rows.append(f"| {name} | {numbers} | {seconds['compile']:.1f} | {seconds['fsim']:.2f} | {seconds['rtl']:.1f} |")
     head = ("network", "launches", "layers", "MACs", "cycles", "of peak", "compiled in, s", "fsim, s", "RTL, s")
     table = "\n".join([f"| {' | '.join(head)} |", f"|---|{'---:|' * (len(head) - 1)}", *rows]) + "\n"
     if not args.write:
