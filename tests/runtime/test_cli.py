@@ -70,7 +70,9 @@ def test_help_lists_every_command_with_its_first_line(capsys):
     for name, summary in cli.summaries().items():
         assert f"  {name:7}  {summary}\n" in text
         assert summary.endswith(".")
-    assert list(cli.summaries()) == ["asm", "check", "compile", "disasm", "doctor", "fuzz", "isa", "run", "sim", "synth"]
+    assert list(cli.summaries()) == [
+        "asm", "check", "compile", "disasm", "doctor", "fuzz", "isa", "quantize", "run", "sim", "synth",
+    ]
 
 
 @pytest.mark.parametrize("name", cli.summaries())
