@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/conv2d.py
+	$(BIN)/python examples/digits
 
 test: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -15,7 +16,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto
 
 $(VENV)/.demo: pyproject.toml
-	$(call install,.[sim],demo)
+	$(call install,.[demo],demo)
 
 $(VENV)/.test: pyproject.toml
 	$(call install,.[dev],test)

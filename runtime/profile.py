@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vtakit.compiler.graph.compile import Layer
+from vtakit.runtime.grid import Grid
 from vtakit.runtime.report.report import TEXT_WIDTH, Report
 
 if TYPE_CHECKING:
@@ -67,20 +68,22 @@ class Profile:
 
         return Group(self.table(), *[report.tables() for report in self.launches])
 
-    def table(self) -> "Table":
-        """A table of the layers on the CPU."""
-        from rich.table import Table
-
-        found = Table("layer", "operators", box=None, pad_edge=False, title=f"{self.name}: {self.seconds * 1e3:.3f} ms")
-        for head in ("ms", "%", "MMAC", "GMAC/s", "MB", "GB/s"):
-            found.add_column(head, justify="right")
+    @property
+    def grid(self) -> Grid:
+        """The table's text."""
+        rows = []
         for t in self.layers:
             rate = f"{t.layer.macs / t.seconds / 1e9:.1f}" if t.layer.macs and t.seconds else ""
             moved = f"{t.layer.bytes / t.seconds / 1e9:.1f}" if t.seconds else ""
             macs = f"{t.layer.macs / 1e6:.1f}" if t.layer.macs else ""
-            share = f"{100 * t.seconds / self.seconds:.1f}" if self.seconds else ""
-            found.add_row(t.name, t.ops, f"{t.seconds * 1e3:.3f}", share, macs, rate, f"{t.layer.bytes / 1e6:.2f}", moved)
-        return found
+            part = f"{100 * t.seconds / self.seconds:.1f}%" if self.seconds else ""
+            rows.append((t.name, t.ops, f"{t.seconds * 1e3:.3f}", part, macs, rate, f"{t.layer.bytes / 1e6:.2f}", moved))
+        columns = ("layer", "operators", "ms", "of all", "MMAC", "GMAC/s", "MB", "GB/s")
+        return Grid(f"{self.name}: {self.seconds * 1e3:.3f} ms", columns, tuple(rows), labels=2)
+
+    def table(self) -> "Table":
+        """A table for the terminal."""
+        return self.grid.table()
 
     def __str__(self) -> str:
         from rich.console import Console

@@ -61,3 +61,24 @@ def convolution(seed: int, cfg: VTAConfig = TINY) -> Work:
         conv2d_program(cfg, shape), pack_conv2d_inputs(cfg, shape, data, weights), cfg, shape,
         conv2d_reference(cfg, shape, data, weights),
     )
+
+# A program of one product, and what a device may have measured of it.
+PRODUCT = asm_program("""\
+.config tiny
+.buffer x input 4
+.buffer w input 16
+.buffer y output 4
+.uop dst=0 src=0 wgt=0
+load.uop dram_base=@uops y_size=1 x_size=1 x_stride=1
+load.inp dram_base=@x y_size=1 x_size=1 x_stride=1
+load.wgt dram_base=@w y_size=1 x_size=1 x_stride=1 push_next
+gemm uop_end=1 iter_out=1 iter_in=1 pop_prev push_next
+store.out dram_base=@y y_size=1 x_size=1 x_stride=1 pop_prev
+finish
+""")
+COUNTERS = {
+    "cycles": 200, "read_beats": 16, "write_beats": 1,
+    "load_busy": 10, "load_wait_prev": 0, "load_wait_next": 0, "load_wait_memory": 90, "load_idle": 100,
+    "compute_busy": 20, "compute_wait_prev": 100, "compute_wait_next": 0, "compute_wait_memory": 40, "compute_idle": 40,
+    "store_busy": 2, "store_wait_prev": 138, "store_wait_next": 0, "store_wait_memory": 40, "store_idle": 20,
+}

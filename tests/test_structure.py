@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("hw", "compiler", "runtime", "sim", "boards")
+PARTS = ("hw", "compiler", "runtime", "sim", "boards", "models")
 
 # What each part may import, besides itself; the longest prefix decides (DESIGN.md section 2).
 ALLOWED = {
@@ -18,6 +18,7 @@ ALLOWED = {
     "vtakit.sim": ("vtakit.hw",),
     "vtakit.runtime": ("vtakit.boards", "vtakit.compiler", "vtakit.hw", "vtakit.sim"),
     "vtakit.boards": ("vtakit.hw",),
+    "vtakit.models": ("vtakit.hw.isa",),
     "vtakit": tuple(f"vtakit.{part}" for part in PARTS),
 }
 # Inside the compiler each package may import those before it (DESIGN.md section 2).

@@ -11,7 +11,7 @@ from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import subexpressions
 from vtakit.compiler.nn.operators import Kind, find
 from vtakit.compiler.te.language import placeholder
-from vtakit.compiler.te.operation import ComputeOp, producers_first
+from vtakit.compiler.te.operation import ComputeOp, ExternOp, producers_first
 from vtakit.compiler.te.tensor import Tensor
 
 _REMEMBERED = 4096  # facts of nodes of one kind
@@ -72,7 +72,8 @@ def _facts(op: str, types: tuple[TensorType | None, ...], attrs: tuple[tuple[str
     if through or len(outputs) > 1:  # an operand is read in place only by the last stage
         found = {tensor: Operand(operand.reads, False) for tensor, operand in found.items()}
     nothing = Operand(0, True)
-    return Facts(find(op).kind, tuple([nothing if t is None else found[t] for t in tensors]), cost)
+    alone = find(op).kind is Kind.INJECTIVE and any(isinstance(stage, ExternOp) for stage in stages)
+    return Facts(Kind.OPAQUE if alone else find(op).kind, tuple([nothing if t is None else found[t] for t in tensors]), cost)
 
 
 def _in_place(stage: ComputeOp, load: ProducerLoad) -> bool:

@@ -102,7 +102,7 @@ def conv(
         return in_type(sums, x.dtype)
     plain = prod(kernel) == 1 and prod(steps) == 1
     columns = made((images, channels, *kernel, prod(out)), lambda n, m, *at: read(
-        n, m, unflattened(at[-1], out), at[:-1]), "columns", attrs={"plain": plain})
+        n, m, unflattened(at[-1], out), at[:-1]), "columns", attrs={"plain": plain, "row": out[-1] if steps[-1] == 1 else 0})
     sums = made((images, filters, prod(out)), lambda n, m, p: sum_of(
         weight(m, c, *window).astype(kind) * columns(n, m // per_group * depth + c, *window, p).astype(kind),
         axis=[c, *window]), "sums", tag="conv", attrs={"groups": groups})

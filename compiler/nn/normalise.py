@@ -1,6 +1,6 @@
 """Normalisation, and what turns numbers into shares of a whole."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vtakit.compiler.ir import expr as ir
@@ -51,16 +51,37 @@ def batch_norm(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor
     return made(dims(x), value, "batch_norm")
 
 
-def moments(x: Tensor, axes: Sequence[int], name: str) -> tuple[Tensor, Tensor]:
-    """Mean and variance along axes, which are kept with extents of 1; the variance is the mean of squared differences."""
-    count = count_along(x, axes, name)
-    mean = each(reduced(x, axes, reduce.sum, "sums"), lambda e: e / const(count, e.dtype), "mean")
-    over = {axis: reduce_axis((0, dims(x)[axis]), f"r{axis}") for axis in axes}
+class Moments:
+    """Mean and variance along axes, which are kept with extents of 1; of data far from zero as exact as of data about it.
 
-    def squares(*at: Expr) -> Any:
-        off = x(*[over.get(axis, index) for axis, index in enumerate(at)]) - mean(*at)
-        return reduce.sum(off * off, axis=[*over.values()]) if over else off * off
-    return mean, each(made(dims(mean), squares, "squares"), lambda e: e / const(count, e.dtype), "variance")
+    The sum is rounded where the mean is large. What is left of the mean is the mean of the differences from its first estimate,
+    each of which is exact or nearly so. Source: the corrected two-pass algorithm of Chan, Golub and LeVeque, The American
+    Statistician 37 (1983).
+    """
+
+    def __init__(self, x: Tensor, axes: Sequence[int], name: str) -> None:
+        self.x = x
+        count = count_along(x, axes, name)
+
+        def mean_of(sums: Tensor, word: str) -> Tensor:
+            return each(sums, lambda e: e / const(count, e.dtype), word)
+        self._first = mean_of(reduced(x, axes, reduce.sum, "sums"), "estimate")
+        self._rest = mean_of(self._summed(axes, lambda *at: x(*at) - along(self._first, at), "differences"), "correction")
+        self.mean = made(dims(self._first), lambda *at: self._first(*at) + self._rest(*at), "mean")
+        self.variance = mean_of(self._summed(axes, lambda *at: self.off(*at) * self.off(*at), "squares"), "variance")
+
+    def off(self, *at: Any, value: Expr | None = None, of: Sequence[Any] | None = None) -> Any:
+        """How far an element is from the mean: that at an index, or a `value` whose mean is that at `of`."""
+        where = at if of is None else of
+        return (self.x(*at) if value is None else value) - along(self._first, where) - along(self._rest, where)
+
+    def _summed(self, axes: Sequence[int], value: Callable[..., Any], name: str) -> Tensor:
+        over = {axis: reduce_axis((0, dims(self.x)[axis]), f"r{axis}") for axis in axes}
+
+        def read(*at: Expr) -> Any:
+            found = value(*[over.get(axis, index) for axis, index in enumerate(at)])
+            return reduce.sum(found, axis=[*over.values()]) if over else found
+        return made(dims(self._first), read, name)
 
 
 @operator("layer_norm", kind=Kind.OPAQUE)
@@ -74,14 +95,18 @@ def layer_norm(
     check_float(x, "layer_norm")
     axes = [*range(axis_of(axis, x.ndim, "layer_norm"), x.ndim)]
     wide = in_type(x, accumulator(x.dtype))
-    mean, var = moments(wide, axes, "layer_norm")
-    inverse = each(var, lambda e: const(1, e.dtype) / math.sqrt(e + epsilon), "inverse")
+    found = Moments(wide, axes, "layer_norm")
+    inverse = _inverse(found, epsilon)
 
     def value(*at: Expr) -> Expr:
-        found: Expr = ((wide(*at) - along(mean, at)) * along(inverse, at)).astype(x.dtype)
-        return scaled(found, at, scale, bias)
+        normal: Expr = (found.off(*at) * along(inverse, at)).astype(x.dtype)
+        return scaled(normal, at, scale, bias)
     _broadcasts(x, "layer_norm", scale, bias)
-    return made(dims(x), value, "layer_norm"), mean, inverse
+    return made(dims(x), value, "layer_norm"), found.mean, inverse
+
+
+def _inverse(of: Moments, epsilon: float) -> Tensor:
+    return each(of.variance, lambda e: const(1, e.dtype) / math.sqrt(e + epsilon), "inverse")
 
 
 def _broadcasts(x: Tensor, what: str, *parts: Tensor | None) -> None:
@@ -117,9 +142,11 @@ def instance_norm(x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e
     """Each channel of each image normalised over the spatial dimensions; scale and bias [C]. Source: arXiv 1607.08022."""
     check_float(x, "instance_norm")
     _channels(x, "instance_norm", scale=scale, bias=bias)
-    mean, var = moments(x, [*range(2, x.ndim)], "instance_norm")
-    return made(dims(x), lambda *at: (x(*at) - along(mean, at)) / math.sqrt(along(var, at) + epsilon) * scale(at[1])
-                + bias(at[1]), "instance_norm")
+    wide = in_type(x, accumulator(x.dtype))
+    found = Moments(wide, [*range(2, x.ndim)], "instance_norm")
+    inverse = _inverse(found, epsilon)
+    return made(dims(x), lambda *at: (found.off(*at) * along(inverse, at)).astype(x.dtype) * scale(at[1]) + bias(at[1]),
+                "instance_norm")
 
 
 @operator("group_norm", kind=Kind.OPAQUE)
@@ -132,12 +159,13 @@ def group_norm(x: Tensor, scale: Tensor, bias: Tensor, *, groups: int, epsilon: 
         raise OperatorError(f"group_norm: {channels} channels do not make {groups} groups")
     per = channels // groups
     parts = made((n, groups, per, *sizes), lambda i, g, c, *at: in_type(x, accumulator(x.dtype))(i, g * per + c, *at), "groups")
-    mean, var = moments(parts, [*range(2, parts.ndim)], "group_norm")
+    found = Moments(parts, [*range(2, parts.ndim)], "group_norm")
+    inverse = _inverse(found, epsilon)
 
     def value(i: Expr, c: Expr, *at: Expr) -> Expr:
         place = (i, c // per, *[const(0, "int32")] * (1 + len(sizes)))
-        found = (x(i, c, *at).astype(mean.dtype) - mean(*place)) / math.sqrt(var(*place) + epsilon)
-        cut: Expr = found.astype(x.dtype) * scale(c) + bias(c)
+        normal = found.off(value=x(i, c, *at).astype(inverse.dtype), of=place) * inverse(*place)
+        cut: Expr = normal.astype(x.dtype) * scale(c) + bias(c)
         return cut
     return made(dims(x), value, "group_norm")
 

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from itertools import accumulate
 from math import prod
 
-from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Expr, Load, Var
 from vtakit.compiler.ir.ops import if_then_else
-from vtakit.compiler.ir.values import const
+from vtakit.compiler.ir.stmt import For, LoopKind, Stmt, Store, seq
+from vtakit.compiler.ir.values import const, wrap
 from vtakit.compiler.nn.common import (
     Shape,
     axis_of,
@@ -20,7 +22,11 @@ from vtakit.compiler.nn.common import (
     unflattened,
 )
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
+from vtakit.compiler.te.compose import extern
 from vtakit.compiler.te.tensor import Tensor
+
+CHOSEN = 4  # tensors of a concatenation that one expression chooses among: with more, tests take longer than copies
+COPIED_LANES = 64  # elements of a vector that is copied
 
 
 @operator("reshape", kind=Kind.INJECTIVE)
@@ -71,7 +77,10 @@ def tile(x: Tensor, *, repeats: Sequence[int]) -> Tensor:
 
 @operator("concat", kind=Kind.INJECTIVE)
 def concat(*tensors: Tensor, axis: int) -> Tensor:
-    """Tensors after one another along an axis. Raises OperatorError for types or other extents that differ, or for none."""
+    """Tensors after one another along an axis. Raises OperatorError for types or other extents that differ, or for none.
+
+    A few are one expression, which chooses among them; more are copied one after another.
+    """
     if not tensors:
         raise OperatorError("concat: give at least one tensor")
     same_dtype("concat", *tensors)
@@ -82,6 +91,9 @@ def concat(*tensors: Tensor, axis: int) -> Tensor:
             raise OperatorError(f"concat along axis {axis}: shapes {first} and {dims(x)} differ elsewhere")
     parts = [x for x in tensors if dims(x)[at_axis]] or [tensors[0]]
     starts = [0, *accumulate([dims(x)[at_axis] for x in parts])]
+    shape = (*first[:at_axis], starts[-1], *first[at_axis + 1:])
+    if len(parts) > CHOSEN:
+        return _copied(parts, starts, at_axis, shape)
 
     def read(*at: Expr) -> Expr:
         def part(number: int) -> Expr:
@@ -91,7 +103,38 @@ def concat(*tensors: Tensor, axis: int) -> Tensor:
         for number in reversed(range(len(parts) - 1)):
             found = if_then_else(at[at_axis] < starts[number + 1], part(number), found)
         return found
-    return made((*first[:at_axis], starts[-1], *first[at_axis + 1:]), read, "concat")
+    return made(shape, read, "concat")
+
+
+def _copied(parts: Sequence[Tensor], starts: Sequence[int], axis: int, shape: Shape) -> Tensor:
+    """Parts along an axis by a copy of each."""
+    tensors = [*dict.fromkeys(parts)]
+
+    def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+        buffers = dict(zip(tensors, ins, strict=True))
+        return seq(*[_copy(buffers[part], outs[0], axis, start, dims(part)) for part, start in zip(parts, starts, strict=False)])
+    found: Tensor = extern(shape, tensors, body, name="concat", dtype=parts[0].dtype)
+    return found
+
+
+def _copy(part: Buffer, out: Buffer, axis: int, start: int, shape: Shape) -> Stmt:
+    """Loops that copy a tensor to where it starts along an axis of another, whole vectors at a time."""
+    at: list[Expr] = [Var(f"i{number}") for number in range(len(shape))]
+    line, lane, left = Var("line"), Var("lane"), Var("left")
+    width = min(shape[-1], COPIED_LANES)
+
+    def copy(last: Expr) -> Stmt:
+        index = (*at[:-1], last)
+        return Store(out, (*index[:axis], index[axis] + start, *index[axis + 1:]), Load(part, index))
+    lines, rest = divmod(shape[-1], width)
+    found = [For(line, wrap(lines), For(lane, wrap(width), copy(line * width + lane), LoopKind.VECTORIZED))]
+    if rest:
+        found.append(For(left, wrap(rest), copy(left + lines * width), LoopKind.VECTORIZED))
+    whole: Stmt = seq(*found)
+    for variable, extent in zip(reversed(at[:-1]), reversed(shape[:-1]), strict=True):
+        assert isinstance(variable, Var)
+        whole = For(variable, wrap(extent), whole)
+    return whole
 
 
 @operator("split", kind=Kind.INJECTIVE)

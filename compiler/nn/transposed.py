@@ -49,7 +49,7 @@ def conv_transpose(
     if min(out) < 0:
         raise OperatorError(f"conv_transpose: pads {list(pad)} leave less than nothing of the result {out}")
     columns = made((images, channels, prod(sizes)), lambda n, c, p: x(n, c, *unflattened(p, sizes)), "columns",
-                   attrs={"plain": True})
+                   attrs={"plain": True, "row": 0})
     own, c = channels // groups, reduce_axis((0, channels // groups), "c")
     rows = per_group * prod(kernel)
 
@@ -60,7 +60,9 @@ def conv_transpose(
             c, *unflattened(row, (per_group, *kernel)))
         return sum_of(weighed.astype(kind) * columns(n, channel if groups > 1 else c, p).astype(kind), axis=c)
     products = made((images, groups * rows, prod(sizes)), product, "products", tag="conv", attrs={"groups": groups})
-    placed = _placed(products, (images, groups * per_group), kernel, sizes, out, steps, spread, pad[:count])
+    apart = made((images, groups * rows, *sizes), lambda n, row, *at: products(n, row, flattened(at, sizes)), "apart",
+                 tag="unflatten")
+    placed = _placed(apart, (images, groups * per_group), kernel, sizes, out, steps, spread, pad[:count])
     return in_type(placed, x.dtype)
 
 
@@ -68,7 +70,7 @@ def _placed(
     products: Tensor, lead: Sequence[int], kernel: Sequence[int], sizes: Sequence[int], out: Sequence[int], steps: Sequence[int],
     spread: Sequence[int], pad: Sequence[int],
 ) -> Tensor:
-    """Sums of what overlaps: row (m, k...) of column p belongs to the pixel p * step + k * spread - pad."""
+    """Sums of what overlaps: row (m, k...) of the products at p belongs to the pixel p * step + k * spread - pad."""
     window = [reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(kernel)]
 
     def value(n: Expr, m: Expr, *at: Expr) -> Any:
@@ -80,7 +82,7 @@ def _placed(
             inside += [place >= 0, place < extent]
             places.append(place)
         row = flattened([m, *window], [lead[1], *kernel])
-        return sum_of(products(n, row, flattened(places, sizes)), axis=window, where=all_of(*inside))
+        return sum_of(products(n, row, *places), axis=window, where=all_of(*inside))
     return made((*lead, *out), value, "conv_transpose")
 
 
@@ -100,4 +102,5 @@ def col2im(
         raise OperatorError(f"col2im: columns {dims(x)} are not those of the {prod(sizes)} blocks {list(block)} of images "
                             f"{list(image_shape)}")
     lead = dims(x)[0], dims(x)[1] // prod(block)
-    return _placed(x, lead, block, sizes, image_shape, steps, spread, pad[:count])
+    apart = made((*dims(x)[:2], *sizes), lambda n, row, *at: x(n, row, flattened(at, sizes)), "apart")
+    return _placed(apart, lead, block, sizes, image_shape, steps, spread, pad[:count])

@@ -77,6 +77,19 @@ def read_program(args: argparse.Namespace) -> Program | RawImage:
     return program
 
 
+def pairs(words: list[str], option: str) -> dict[str, str]:
+    """What an option that is given as NAME=FILE, once or often, names."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, path = word.partition("=")
+        if not equals or not name or not path:
+            raise VtakitError(f"{option} takes NAME=FILE, got {word!r}")
+        if name in found:
+            raise VtakitError(f"{option} names {name!r} twice")
+        found[name] = path
+    return found
+
+
 def check_outputs(
     *outputs: tuple[str, str, str | Path | None], reads: Sequence[tuple[str, str | Path | None]] = (),
 ) -> None:

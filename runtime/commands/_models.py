@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.runtime.commands._arguments import add_config, number
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MODULE_SUFFIX = ".vtak"
 _TARGETS = ("llvm", "vta")
+_DEVICES = ("cpu", "fsim", "rtl")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +25,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")
     add_config(parser)
     parser.add_argument("--dump-images", type=Path, metavar="DIR", help="folder for the DRAM before each launch")
+    parser.add_argument("--no-cache", action="store_true", help="compile anew what was compiled before")
 
 
 def model_files(path: Path, outputs: Sequence[Path | None]) -> list[tuple[str, Path]]:
@@ -53,9 +55,51 @@ def compiled(args: argparse.Namespace, after: "Seen | None" = None, device: str 
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"compiling {args.model.name}", total=None)
         return compile(
-            args.model, args.target, shapes=shapes, batch=args.batch, after=after, config=args.config, device=device,
-            progress=lambda done, count: bar.update(task, completed=done, total=count),
+            args.model, args.target, shapes=shapes, batch=args.batch, after=after, cache=not args.no_cache, config=args.config,
+            device=device, progress=lambda done, count: bar.update(task, completed=done, total=count),
         )
+
+
+def module_of(args: argparse.Namespace) -> "Module":
+    """The module that the arguments of `add_model` and --device name: a file of one, or a model that is compiled."""
+    device = args.device
+    if device is not None and device not in _DEVICES:
+        raise VtakitError(f"--device {device!r} is no device of models; {one_of(_DEVICES, device)}")
+    if args.model.suffix != MODULE_SUFFIX:
+        _check_device(device, accelerator=args.target == "vta")
+        return compiled(args, device=device)
+    from vtakit.runtime.model import load
+
+    if args.shape or args.batch != 1 or args.config is not None:
+        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch and --config go with an ONNX model")
+    module = load(args.model, device)
+    _check_device(device, accelerator=bool(module.image.vta_parts))
+    return module
+
+
+def _check_device(device: str | None, *, accelerator: bool) -> None:
+    """Refuse a device that a model is not compiled for."""
+    if device is not None and (device == "cpu") is accelerator:
+        why = "the accelerator (--target vta): use --device fsim or rtl" if accelerator else "the CPU: use --target vta"
+        raise VtakitError(f"--device {device}: the model is compiled for {why}")
+
+
+def arrays(path: Path) -> dict[str, Any]:
+    """The arrays of the .npz file that --input names."""
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with path.open("rb") as stream:
+            file = np.load(stream, allow_pickle=False)
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise VtakitError(f"--input {str(path)!r} has one array without a name: write it with numpy.savez")
+            return {name: file[name] for name in file.files}
+    except OSError as error:
+        raise VtakitError(f"cannot read --input {str(path)!r}: {error.strerror or error}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise VtakitError(f"--input {str(path)!r} is no .npz file of numbers, or a damaged one: {error}") from None
 
 
 def _shapes(words: list[str]) -> dict[str, tuple[int, ...]]:

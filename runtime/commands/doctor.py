@@ -26,7 +26,8 @@ _JOBS = {
     "fpga": "bitstreams, synthesis reports and proofs with open tools",
     "tune": "tuning schedules",
     "gpu": "running on NVIDIA GPUs",
-    "plot": "plots of reports",
+    "plot": "plots and pages of reports",
+    "demo": "the job of `make demo`",
     "torch": "importing PyTorch models",
     "dev": "tests and checks of vtakit itself",
 }

@@ -13,14 +13,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.runtime.commands._arguments import check_outputs
-from vtakit.runtime.commands._models import MODULE_SUFFIX, add_model, compiled, model_files
+from vtakit.runtime.commands._models import add_model, arrays, model_files, module_of
 
 if TYPE_CHECKING:
     from vtakit.runtime.module import Module
-
-_DEVICES = ("cpu", "fsim", "rtl")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,12 +34,10 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     import numpy as np
 
-    if args.device is not None and args.device not in _DEVICES:
-        raise VtakitError(f"--device {args.device!r} is no device of models; {one_of(_DEVICES, args.device)}")
     reads = [*model_files(args.model, [args.output, args.json]), ("the input", args.input)]
     check_outputs(("--output", "the results", args.output), ("--json", "the report", args.json), reads=reads)
-    given = _arrays(args.input) if args.input else {}
-    module = _module(args)
+    given = arrays(args.input) if args.input else {}
+    module = module_of(args)
     made = module.run(given)
     if args.dump_images is not None:
         module.dump_images(args.dump_images, given)
@@ -57,44 +52,6 @@ def run(args: argparse.Namespace) -> int:
     if args.profile or args.json is not None:
         _report(module, given, args)
     return 0
-
-
-def _module(args: argparse.Namespace) -> "Module":
-    if args.model.suffix != MODULE_SUFFIX:
-        check_device(args.device, accelerator=args.target == "vta")
-        return compiled(args, device=args.device)
-    from vtakit.runtime.model import load
-
-    if args.shape or args.batch != 1 or args.config is not None:
-        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch and --config go with an ONNX model")
-    module = load(args.model, args.device)
-    check_device(args.device, accelerator=bool(module.image.vta_parts))
-    return module
-
-
-def check_device(device: str | None, *, accelerator: bool) -> None:
-    """Refuse a device that a model is not compiled for."""
-    if device is not None and (device == "cpu") is accelerator:
-        why = "the accelerator (--target vta): use --device fsim or rtl" if accelerator else "the CPU: use --target vta"
-        raise VtakitError(f"--device {device}: the model is compiled for {why}")
-
-
-def _arrays(path: Path) -> dict[str, Any]:
-    """The arrays of an .npz file."""
-    import zipfile
-
-    import numpy as np
-
-    try:
-        with path.open("rb") as stream:
-            file = np.load(stream, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise VtakitError(f"--input {str(path)!r} has one array without a name: write it with numpy.savez")
-            return {name: file[name] for name in file.files}
-    except OSError as error:
-        raise VtakitError(f"cannot read --input {str(path)!r}: {error.strerror or error}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise VtakitError(f"--input {str(path)!r} is no .npz file of numbers, or a damaged one: {error}") from None
 
 
 def _range(array: Any) -> str:

@@ -8,7 +8,8 @@ The first form takes a program file and its buffers, the second a raw DRAM image
 a sentence that names the instruction, and exit status 2.
 
 --report says where cycles, multiplications and bytes went: `table` on the terminal in place of the counters, or a file that
-ends in .txt, .json, .svg or .png (a roofline plot, for which `vtakit[plot]` brings matplotlib). It may be given more than once.
+ends in .txt, .json, .html (a page), .svg or .png (a roofline plot). `vtakit[plot]` brings what pages and plots need. It may be
+given more than once.
 A compiled program has a row for each of its layers.
 """
 
@@ -25,7 +26,7 @@ from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import read_bytes, write_bytes
 from vtakit.hw.isa.program import Program
 from vtakit.hw.params import CoreParams
-from vtakit.runtime.commands._arguments import RawImage, add_program, check_outputs, number, read_program
+from vtakit.runtime.commands._arguments import RawImage, add_program, check_outputs, number, pairs, read_program
 
 if TYPE_CHECKING:
     from vtakit.sim.api import Result
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     several = isinstance(program, Program) and len(program.parts) > 1 and "trace" in find_device(args.device).OPTIONS
     if args.trace or (args.report and several):
         options["trace"] = True
-    outputs = _pairs(args.output, "--output")
+    outputs = pairs(args.output, "--output")
     if isinstance(program, Program):
         for name in outputs:
             program.buffer(name)
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         *((f"--output {name}", f"output {name}", path) for name, path in outputs.items()), ("--out", "DRAM image", args.out),
         ("--json", "statistics", args.json), ("--trace", "timeline", args.trace), ("--wave", "the waveform", args.wave),
         *((f"--report {path}", "the report", path) for path in args.report if path != _TABLE),
-        reads=[("the program", args.program), *((f"input {name}", path) for name, path in _pairs(args.input, "--input").items())],
+        reads=[("the program", args.program), *((f"input {name}", path) for name, path in pairs(args.input, "--input").items())],
     )
     for path in args.report:
         if path != _TABLE:
@@ -91,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     config, words = program.config, program.insns
     try:
         if isinstance(program, Program):
-            inputs = {name: read_bytes(path, f"input {name}") for name, path in _pairs(args.input, "--input").items()}
+            inputs = {name: read_bytes(path, f"input {name}") for name, path in pairs(args.input, "--input").items()}
             result = sim.run(program, inputs, **options)
         else:
             result = sim.run_image(program.dram, program.insn_addr, program.insn_count, config, **options)
@@ -138,19 +139,7 @@ def _report(args: argparse.Namespace, program: Program, result: "Result") -> Non
         if path == _TABLE:
             Console().print(report.tables())
         else:
-            report.save(path)
-
-
-def _pairs(words: list[str], option: str) -> dict[str, str]:
-    pairs = {}
-    for word in words:
-        name, equals, path = word.partition("=")
-        if not equals or not name or not path:
-            raise VtakitError(f"{option} takes NAME=FILE, got {word!r}")
-        if name in pairs:
-            raise VtakitError(f"{option} names {name!r} twice")
-        pairs[name] = path
-    return pairs
+            report.save(path, result.trace)
 
 
 def _order(text: str) -> int | str:

@@ -8,20 +8,20 @@ from importlib import import_module
 from os import PathLike
 from pathlib import Path
 
-from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vtakit.hw.isa.errors import VtakitError, needs
 from vtakit.hw.isa.file import write_bytes
 from vtakit.hw.isa.regs import CYCLE_CAUSES
+from vtakit.runtime.grid import UNKNOWN, Grid, count, number, share
 from vtakit.runtime.report.layer import READS, WRITES, Layer
+from vtakit.sim.trace import Trace
 
 TEXT_WIDTH = 130  # of `str`
 PLOTS = (".png", ".svg")
-SUFFIXES = (".json", *PLOTS, ".txt")  # that `save` knows
-_UNKNOWN = "–"
+PAGE = ".html"
+SUFFIXES = (PAGE, ".json", *PLOTS, ".txt")  # that `save` knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +64,18 @@ class Report:
             read_beats=added(x.read_beats for x in layers), write_beats=added(x.write_beats for x in layers),
         )
 
-    def tables(self) -> RenderableType:
-        """The tables, for a rich console: work and rates, bytes by memory, and what each stage's cycles were spent on."""
+    @property
+    def grids(self) -> list[Grid]:
+        """The tables: work and rates, bytes by memory, and what each stage's cycles were spent on, where that is known."""
         rows = [*self.layers, self.total] if len(self.layers) > 1 else list(self.layers)
+        return [_work(rows), _bytes(rows), *([_stages(rows)] if all(layer.stages for layer in rows) else [])]
+
+    def tables(self) -> RenderableType:
+        """The tables, for a rich console."""
         first = self.layers[0]
         bus = "" if first.bus_bytes is None else f", {first.bus_bytes:g} bytes a cycle each way"
-        parts: list[RenderableType] = [
-            Text(f"device {self.device}: at most {first.peak} MACs a cycle{bus}"), _work(rows), _bytes(rows),
-        ]
-        if all(layer.stages for layer in rows):
-            parts.append(_stages(rows))
-        return Group(*parts)
+        head = Text(f"device {self.device}: at most {first.peak} MACs a cycle{bus}")
+        return Group(head, *(grid.table() for grid in self.grids))
 
     def __str__(self) -> str:
         text = io.StringIO()
@@ -89,14 +90,20 @@ class Report:
             "layers": [layer.as_json() for layer in self.layers], "total": self.total.as_json(),
         }, indent=2) + "\n"
 
-    def save(self, path: str | Path) -> None:
-        """Write a file, whole or not at all: .txt the tables, .json everything, .svg or .png a plot.
+    def save(self, path: str | Path, trace: Trace | None = None) -> None:
+        """Write a file, whole or not at all: .txt the tables, .json everything, .svg or .png a plot, .html a page with all of it.
 
-        Raises `VtakitError` for another ending, a file that cannot be written, or a plot without cycles or without matplotlib.
+        trace   of the run, for a page that shows what happened when
+
+        Raises `VtakitError` for another ending, a file that cannot be written, a plot without cycles, or a plot or page without
+        matplotlib and jinja2.
         """
         cycles = all(layer.cycles is not None and layer.bus_bytes is not None and layer.stages for layer in self.layers)
         suffix = check_savable(path, self.device, cycles=cycles)
-        if suffix in PLOTS:
+        if suffix == PAGE:
+            made = import_module("vtakit.runtime.report.accelerator_page").accelerator_page(Path(path).stem, self, trace)
+            data = str(made).encode()
+        elif suffix in PLOTS:
             data = import_module("vtakit.runtime.report.plot").plot(self, suffix[1:])  # matplotlib, which is an extra
         else:
             data = (self.to_json() if suffix == ".json" else f"{self}\n").encode()
@@ -106,72 +113,52 @@ class Report:
 def check_savable(path: str | Path, device: str, *, cycles: bool) -> str:
     """The ending of a report's file, if `Report.save` can write it; `cycles` says whether the device has them.
 
-    Raises `VtakitError` for another ending, and for a plot without cycles or without matplotlib.
+    Raises `VtakitError` for another ending, for a plot without cycles, and for a plot or page without matplotlib and jinja2.
     """
     if not isinstance(path, str | PathLike):
         raise VtakitError(f"a report's file must be a path, not {path!r:.40}")
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise VtakitError(f"a report is a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file, not {str(path)!r}")
-    if suffix in PLOTS:
-        if not cycles:
-            raise VtakitError(f"a plot needs cycles, which device {device!r} does not have: use device 'rtl'")
-        with needs("a plot", "plot"):
+    if suffix in PLOTS and not cycles:
+        raise VtakitError(f"a plot needs cycles, which device {device!r} does not have: use device 'rtl'")
+    if suffix in (*PLOTS, PAGE):
+        with needs("a page" if suffix == PAGE else "a plot", "plot"):
             import_module("matplotlib")
+            import_module("jinja2")
     return suffix
 
 
-def _table(title: str, columns: Sequence[str], labels: int = 1) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number < labels else "right", overflow="fold")
-    return table
-
-
-def _work(rows: Sequence[Layer]) -> Table:
-    table = _table("work", (
+def _work(rows: Sequence[Layer]) -> Grid:
+    columns = (
         "layer", "cycles", "MACs", "of peak", "GEMM steps", "other steps", "MACs/byte", "roof", "side", "of roof", "bound by",
         "of bound",
-    ))
-    for layer in rows:
-        table.add_row(
-            Text(layer.name), _count(layer.cycles), _count(layer.macs), _share(layer.share_of_peak), _count(layer.gemm_steps),
-            _count(layer.reset_steps + layer.alu_steps), _number(layer.intensity), _number(layer.roof),
-            layer.side or _UNKNOWN, _share(layer.share_of_roof), layer.bound_by or _UNKNOWN, _share(layer.share_of_bound),
-        )
-    return table
+    )
+    return Grid("work", columns, tuple([
+        (
+            layer.name, count(layer.cycles), count(layer.macs), share(layer.share_of_peak), count(layer.gemm_steps),
+            count(layer.reset_steps + layer.alu_steps), number(layer.intensity), number(layer.roof),
+            layer.side or UNKNOWN, share(layer.share_of_roof), layer.bound_by or UNKNOWN, share(layer.share_of_bound),
+        ) for layer in rows
+    ]))
 
 
-def _bytes(rows: Sequence[Layer]) -> Table:
-    table = _table("bytes of DRAM", ("layer", *(f"{name} read" for name in READS), *(f"{name} written" for name in WRITES),
-                                     "read bus", "write bus"))
+def _bytes(rows: Sequence[Layer]) -> Grid:
+    columns = ("layer", *(f"{name} read" for name in READS), *(f"{name} written" for name in WRITES), "read bus", "write bus")
+    found = []
     for layer in rows:
         beats = [
-            None if count is None or not layer.cycles else count / layer.cycles for count in (layer.read_beats, layer.write_beats)
+            None if beats is None or not layer.cycles else beats / layer.cycles for beats in (layer.read_beats, layer.write_beats)
         ]
         moved = [*(layer.read[name] for name in READS), *(layer.written[name] for name in WRITES)]
-        table.add_row(Text(layer.name), *map(_count, moved), *map(_share, beats))
-    return table
+        found.append((layer.name, *map(count, moved), *map(share, beats)))
+    return Grid("bytes of DRAM", columns, tuple(found))
 
 
-def _stages(rows: Sequence[Layer]) -> Table:
-    table = _table("cycles of each stage", (
-        "layer", "stage", "busy", "token from before", "token from after", "memory", "no instruction",
-    ), labels=2)
-    for layer in rows:
-        for number, (stage, causes) in enumerate(layer.stages.items()):
-            cells = [_share(causes[cause] / layer.cycles if layer.cycles else None) for cause in CYCLE_CAUSES]
-            table.add_row(Text("" if number else layer.name), stage, *cells)
-    return table
-
-
-def _count(value: int | None) -> str:
-    return _UNKNOWN if value is None else f"{value:,}"
-
-
-def _share(value: float | None) -> str:
-    return _UNKNOWN if value is None else f"{value:.1%}"
-
-
-def _number(value: float | None) -> str:
-    return _UNKNOWN if value is None else f"{value:,.{2 if value < 10 else 1}f}"
+def _stages(rows: Sequence[Layer]) -> Grid:
+    columns = ("layer", "stage", "busy", "token from before", "token from after", "memory", "no instruction")
+    return Grid("cycles of each stage", columns, tuple([
+        ("" if at else layer.name, stage, *(
+            share(causes[cause] / layer.cycles if layer.cycles else None) for cause in CYCLE_CAUSES
+        )) for layer in rows for at, (stage, causes) in enumerate(layer.stages.items())
+    ]), labels=2)

@@ -72,7 +72,7 @@ def test_help_lists_every_command_with_its_first_line(capsys):
         assert f"  {name:{width}}  {summary}\n" in text
         assert summary.endswith(".")
     assert list(cli.summaries()) == [
-        "asm", "check", "compile", "disasm", "doctor", "fuzz", "isa", "quantize", "run", "sim", "synth",
+        "asm", "check", "compile", "disasm", "doctor", "fuzz", "isa", "quantize", "report", "run", "sim", "synth",
     ]
 
 
@@ -271,7 +271,7 @@ WRONG = {
         "vtakit fuzz: cannot read configuration file 'nope.json': No such file or directory"
     ),
     ("doctor", "simm"): (
-        "vtakit doctor: unknown job 'simm'; did you mean 'sim'? Known: core, dev, fpga, gpu, plot, sim, torch, tune"
+        "vtakit doctor: unknown job 'simm'; did you mean 'sim'? Known: core, demo, dev, fpga, gpu, plot, sim, torch, tune"
     ),
 }
 

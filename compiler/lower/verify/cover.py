@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
+from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.arith.linear import Linear
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
-from vtakit.compiler.ir.values import const, int_value
+from vtakit.compiler.ir.values import FALSE, const, int_value
 from vtakit.compiler.ir.walk import free_vars, substitute
 from vtakit.compiler.lower.verify.digit import NotAffineError
 from vtakit.compiler.lower.verify.digits import Digits
@@ -129,11 +130,7 @@ class Covered:
                 continue  # it chooses terms, not elements
             goals += [substitute(condition, value) for value in values]
         goals += self.still
-        goals = [goal for goal in goals if not a.prove(goal)]
-        for known in _orders(holding) if goals else ():
-            with a.given(all_of(*known)):
-                goals = [goal for goal in goals if not a.prove(goal)]
-        return not goals
+        return certain(a, goals, holding)
 
     def along(self, write: Access, dimension: int) -> tuple[Expr, Expr] | None:
         """The first and last index that a write covers in a dimension."""
@@ -168,19 +165,24 @@ class Covered:
         return None
 
 
-def _orders(holding: Sequence[Expr]) -> list[list[Expr]]:
-    """Conditions as they are and with equations last and first.
+def certain(a: Analyzer, goals: Sequence[Expr], holding: Sequence[Expr]) -> bool:
+    """Whether all goals are, where all of `holding` holds.
 
-    What an equation says of a variable hides what was known of its quotients before, and with the equation known a condition may
-    be certain, of which the analyzer then keeps nothing.
+    Equations are also taken last and first: what one says of a variable hides what was known of its quotients before, and with
+    it known a condition may be certain, of which the analyzer then keeps nothing.
     """
-    given = [*holding]
-    parts = [part for each in given for part in conjuncts(each)]
+    left = [goal for goal in goals if not a.prove(goal)]
+    parts = [part for each in holding for part in conjuncts(each)]
     equations = [part for part in parts if isinstance(part, ir.EQ)]
-    if not equations:
-        return [given]
     others = [part for part in parts if not isinstance(part, ir.EQ)]
-    return [given, [*others, *equations], [*equations, *others]]
+    for known in ([*holding], *([[*others, *equations], [*equations, *others]] if equations else [])):
+        if not left:
+            break
+        if ir.same(a.simplify(all_of(*known)), FALSE):
+            return True  # they never hold together
+        with a.given(all_of(*known)):
+            left = [goal for goal in left if not a.prove(goal)]
+    return not left
 
 
 def _setting(site: Site, extents: Mapping[Var, Expr]) -> set[Var]:

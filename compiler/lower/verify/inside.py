@@ -10,10 +10,9 @@ from vtakit.compiler.arith import Analyzer, linear_coefficients
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.expr import Expr, Var
-from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, substitute
-from vtakit.compiler.lower.verify.cover import Covered, covered
+from vtakit.compiler.lower.verify.cover import Covered, certain, covered
 from vtakit.compiler.lower.verify.program import Program, Site, is_opaque, parts, values_of_lets
 from vtakit.compiler.lower.verify.report import Broken
 
@@ -47,11 +46,9 @@ def _writes(program: Program) -> Iterator[Broken]:
             if write.at is write.site.block or any(int_value(loop.extent) is None for loop in write.site.loops):
                 continue
             for at, (index, extent) in enumerate(zip([r.min for r in write.ranges], buffer.shape, strict=True)):
-                if int_value(extent) is None or (a.prove(index >= 0) and a.prove(index < extent)):
+                if int_value(extent) is None:
                     continue
-                with a.given(all_of(*write.site.conditions(), *write.where)):
-                    known = a.prove(index >= 0) and a.prove(index < extent)
-                if not known:
+                if not certain(a, [index >= 0, index < extent], [*write.site.conditions(), *write.where]):
                     yield Broken(
                         f"block {write.site.block.name} writes {buffer.name}, and index {at}, {index}, is not certain to be "
                         f"within its {extent} elements", write.at, "let the condition of the block keep it there",

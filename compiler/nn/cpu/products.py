@@ -6,7 +6,7 @@ from vtakit.compiler.ir.expr import ProducerLoad
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
-from vtakit.compiler.nn.cpu.simple import run_along
+from vtakit.compiler.nn.cpu.simple import WIDEST, run_along
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
@@ -101,6 +101,8 @@ def _operands(
             elif place is not None:
                 s[op].compute_at(out, place)
                 s[op].vectorize(op.axis[-1])
+            elif op.attrs["row"]:
+                _run_by_rows(s[op], op.attrs["row"], machine)
             else:
                 run_along(s[op], machine, Reads(set()))
         elif anchor.tag == "matmul" and place is not None and rows >= WORTH:
@@ -108,6 +110,16 @@ def _operands(
             if at is not None:
                 _pack(s, load, sums, out, place, swapped=not at)
     return done
+
+
+def _run_by_rows(stage: Stage, row: int, machine: Machine) -> None:
+    """Copy columns where each row of the result reads a row of the image: by vectors that end where it does."""
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    line, x = stage.split(op.axis[-1], row)
+    stage.parallel(stage.fuse(*op.axis[:-1], line))
+    _, x = stage.split(x, min(row, WIDEST * machine.lanes(op.body[0].dtype)))
+    stage.vectorize(x)
 
 
 def _is_copy(op: ComputeOp) -> bool:

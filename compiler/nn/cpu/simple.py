@@ -1,5 +1,6 @@
 """Loops over the elements of a stage, in parallel and by vectors, and reductions."""
 
+from collections.abc import Sequence
 from math import prod
 
 from vtakit.compiler.ir.expr import ProducerLoad, Reduce
@@ -105,9 +106,9 @@ def reduce_along(s: Schedule, op: ComputeOp, machine: Machine, reads: Reads) -> 
     assert isinstance(body, Reduce)
     lanes = machine.lanes(op.body[0].dtype)
     sizes = extents(op)
-    along = _part_along(op, lanes, reads)
-    if along and op.num_outputs == 1 and not body.init and body.combiner.name in ("sum", "max", "min", "prod"):
-        _split_sum(s, op, along)
+    flat, part = _part_along(op, lanes, reads)
+    if part and op.num_outputs == 1 and not body.init and body.combiner.name in ("sum", "max", "min", "prod"):
+        _split_sum(s, op, flat, part)
         return
     stage = s[op]
     work = prod(sizes) * prod([extent(axis) for axis in op.reduce_axis])
@@ -127,22 +128,41 @@ def reduce_along(s: Schedule, op: ComputeOp, machine: Machine, reads: Reads) -> 
     stage.vectorize(vector)
 
 
-def _part_along(op: ComputeOp, lanes: int, reads: Reads) -> int:
-    """How many terms of the reduction's last axis to take at once, where all operands that it runs along lie in rows; else 0."""
-    inner = op.reduce_axis[-1]
-    moving = [load for load in reads.of(op) if any(inner.var in free_vars(index) for index in load.indices)]
-    if not moving or any(load.indices[-1] is not inner.var for load in moving):
-        return 0
-    terms, part = extent(inner), WIDEST * lanes
-    while part > lanes and terms % part:
+def _part_along(op: ComputeOp, lanes: int, reads: Reads) -> tuple[int, int]:
+    """Of the last axes of a reduction, those along which all that moves lies in a row: how many, and the terms to take at once.
+
+    0 terms if there are too few of them.
+    """
+    axes = op.reduce_axis
+    moving = [load for load in reads.of(op) if any(axis.var in free_vars(index) for index in load.indices for axis in axes)]
+    count = 0
+    while moving and count < len(axes) and all(_lies_in_row(load, axes[len(axes) - count - 1:]) for load in moving):
+        count += 1
+    terms, part = prod([extent(axis) for axis in axes[len(axes) - count:]]), WIDEST * lanes
+    while part > lanes and (terms % part or terms < 2 * part):
         part //= 2
-    return part if terms >= 2 * part else 0
+    return count, part if count and terms >= 2 * part else 0
 
 
-def _split_sum(s: Schedule, op: ComputeOp, part: int) -> None:
-    """Sum by vectors: so many partial sums side by side, which then are put together."""
+def _lies_in_row(load: ProducerLoad, axes: Sequence[IterVar]) -> bool:
+    """Whether the last indices of a read are the axes, whole but for the first, and no other index has any of them."""
+    if len(load.indices) < len(axes):
+        return False
+    lead, tail = load.indices[:len(load.indices) - len(axes)], load.indices[len(load.indices) - len(axes):]
+    sizes = load.tensor.shape[len(lead):]
+    return (
+        all(index is axis.var for index, axis in zip(tail, axes, strict=True))
+        and all(extent(axis) == int_value(size) for axis, size in zip(axes[1:], sizes[1:], strict=True))
+        and not any(axis.var in free_vars(index) for axis in axes for index in lead)
+    )
+
+
+def _split_sum(s: Schedule, op: ComputeOp, flat: int, part: int) -> None:
+    """Sum by vectors along the last `flat` axes as one: so many partial sums side by side, which then are put together."""
     total = op.output(0)
-    _, inner = s[op].split(op.reduce_axis[-1], part)
+    axes_of_run = op.reduce_axis[len(op.reduce_axis) - flat:]
+    run = s[op].fuse(*axes_of_run) if flat > 1 else axes_of_run[0]
+    _, inner = s[op].split(run, part)
     partial = s.rfactor(total, inner, len(op.axis))
     stage = s[op]
     sizes = extents(op)

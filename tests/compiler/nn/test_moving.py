@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
-from nn_support import check, floats, integers, onnx_run, run
+from nn_support import check, floats, integers, onnx_run, placeholders, run, run_group
+
+from vtakit.compiler.nn.operators import find
 
 X = floats(3, 5, 7)
 
@@ -107,3 +109,19 @@ def test_top_k_takes_the_first_of_equal_ones(largest):
     x = integers(0, 4, (3, 9, 2), "int32").astype(np.float32)
     k = np.array([5])
     check(run("top_k", x, k=5, axis=1, largest=largest), onnx_run("TopK", x, k, outputs=2, axis=1, largest=int(largest)))
+
+
+def test_many_tensors_after_one_another():
+    """More than an expression chooses among, one of them twice, one empty, rows longer than a vector."""
+    for axis, shapes in ((1, [(2, n % 3, 70) for n in range(12)]), (2, [(2, 3, n) for n in (1, 64, 65, 5, 130, 2)])):
+        arrays = [floats(*shape, seed=at) for at, shape in enumerate(shapes)]
+        given = placeholders(tuple(arrays))
+        order = [*range(len(shapes)), 1]
+        made = find("concat").define(*[given[at] for at in order], axis=axis)
+        (got,) = run_group(arrays, given, [made])
+        np.testing.assert_array_equal(got, np.concatenate([arrays[at] for at in order], axis))
+
+
+def test_three_hundred_tensors_after_one_another():
+    arrays = [floats(1, 3, seed=at) for at in range(300)]
+    np.testing.assert_array_equal(run("concat", *arrays, axis=0), np.concatenate(arrays))

@@ -119,3 +119,21 @@ def test_einsum():
     check(run("einsum", square, square, equation="ij,ij"), np.asarray(np.sum(square * square)))
     x, y, dots = floats(2, 1, 3), floats(4, 3), "...k,...k"
     check(run("einsum", x, y, equation=dots), np.einsum(dots, x, y))
+
+
+@pytest.mark.parametrize("centre", [0, 100, 1000, 1e5])
+def test_normalisation_far_from_zero_is_exact(centre):
+    """The deviation is that of the data as they are in float32, whatever the mean."""
+    x = (floats(2, 6, 9, 16) + np.float32(centre)).astype("f4")
+    ones, zeros = np.ones(6, "f4"), np.zeros(6, "f4")
+    wide = x.astype("f8")
+
+    def normal(data: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        return (data - data.mean(axes, keepdims=True)) / np.sqrt(data.var(axes, keepdims=True) + 1e-5)
+    groups = normal(wide.reshape(2, 3, 2, 9, 16), (2, 3, 4)).reshape(x.shape)
+    for name, arrays, words, want in (
+        ("layer_norm", (x,), {"axis": -1}, normal(wide, (3,))), ("layer_norm", (x,), {"axis": 1}, normal(wide, (1, 2, 3))),
+        ("instance_norm", (x, ones, zeros), {}, normal(wide, (2, 3))), ("group_norm", (x, ones, zeros), {"groups": 3}, groups),
+    ):
+        got = run(name, *arrays, **words)
+        np.testing.assert_allclose(got[0] if isinstance(got, tuple) else got, want, rtol=0, atol=3e-6, err_msg=name)

@@ -8,34 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from driver_support import TINY
+from driver_support import COUNTERS, PRODUCT, TINY
 from support import raises
 
-from vtakit.hw.isa.asm import asm_program
 from vtakit.hw.isa.errors import ProgramError, VtakitError
 from vtakit.hw.isa.file import save
 from vtakit.runtime import cli
 from vtakit.runtime.report import Layer, Report
 
-PRODUCT = asm_program("""\
-.config tiny
-.buffer x input 4
-.buffer w input 16
-.buffer y output 4
-.uop dst=0 src=0 wgt=0
-load.uop dram_base=@uops y_size=1 x_size=1 x_stride=1
-load.inp dram_base=@x y_size=1 x_size=1 x_stride=1
-load.wgt dram_base=@w y_size=1 x_size=1 x_stride=1 push_next
-gemm uop_end=1 iter_out=1 iter_in=1 pop_prev push_next
-store.out dram_base=@y y_size=1 x_size=1 x_stride=1 pop_prev
-finish
-""")
-COUNTERS = {
-    "cycles": 200, "read_beats": 16, "write_beats": 1,
-    "load_busy": 10, "load_wait_prev": 0, "load_wait_next": 0, "load_wait_memory": 90, "load_idle": 100,
-    "compute_busy": 20, "compute_wait_prev": 100, "compute_wait_next": 0, "compute_wait_memory": 40, "compute_idle": 40,
-    "store_busy": 2, "store_wait_prev": 138, "store_wait_next": 0, "store_wait_memory": 40, "store_idle": 20,
-}
 TEXT = """\
 device rtl: at most 16 MACs a cycle, 8 bytes a cycle each way
 work
@@ -124,7 +104,7 @@ def test_a_picture_of_layers_that_multiply_or_last_nothing(report, tmp_path):
 
 
 def test_what_cannot_be_saved(report, tmp_path, monkeypatch):
-    with raises(VtakitError, "a report is a .json, .png, .svg or .txt file, not 'r.pdf'"):
+    with raises(VtakitError, "a report is a .html, .json, .png, .svg or .txt file, not 'r.pdf'"):
         report.save("r.pdf")
     bare = Report("fsim", (Layer.of("product", TINY, PRODUCT.insns, {}),))
     with raises(VtakitError, "a plot needs cycles, which device 'fsim' does not have: use device 'rtl'"):
@@ -179,7 +159,7 @@ def test_the_command_on_the_hardware(files):
 
 
 @pytest.mark.parametrize(("path", "message"), [
-    ("r.pdf", "a report is a .json, .png, .svg or .txt file, not 'r.pdf'"),
+    ("r.pdf", "a report is a .html, .json, .png, .svg or .txt file, not 'r.pdf'"),
     ("r.svg", "a plot needs cycles, which device 'fsim' does not have: use device 'rtl'"),
     ("no/r.json", "cannot write the report 'no/r.json': No such file or directory"),
 ])

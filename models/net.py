@@ -1,0 +1,188 @@
+"""An ONNX model made layer by layer while data flows through it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vtakit.models import numeric
+from vtakit.models.numeric import Array
+
+if TYPE_CHECKING:
+    import onnx
+
+OPSET = 17
+_IR_VERSION = 8  # of ONNX files with that operator set
+EPSILON = 1e-5  # of batch normalisation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """A value of the model: its name there, and what it is for the data that flows through."""
+
+    name: str
+    data: Array
+
+
+class Net:
+    """A model being made.
+
+    Every layer adds its nodes and its weights, and computes what it makes of the data. So batch normalisations have the mean and
+    variance that their input really has, and activations stay in range however deep the network is.
+
+    name : of the model
+    rng  : where weights come from
+    """
+
+    def __init__(self, name: str, rng: np.random.Generator) -> None:
+        self.name, self.rng = name, rng
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: dict[str, Array] = {}
+        self._inputs: list[Tensor] = []
+
+    def input(self, name: str, data: Array) -> Tensor:
+        """An input with the data that flows; its first dimension is the batch."""
+        self._inputs.append(Tensor(name, data))
+        return self._inputs[-1]
+
+    def conv(
+        self, x: Tensor, channels: int, kernel: int, *, name: str, stride: int = 1, pad: int | None = None, groups: int = 1,
+        bias: bool = False,
+    ) -> Tensor:
+        """A convolution with square kernels; without `pad`, as many zeros around as keep the size at stride 1."""
+        pad = kernel // 2 if pad is None else pad
+        fan_in = x.data.shape[1] // groups * kernel**2
+        weight = self._he(f"{name}.weight", (channels, x.data.shape[1] // groups, kernel, kernel), fan_in)
+        made = numeric.conv2d(x.data, weight, stride=stride, pad=pad, groups=groups)
+        return self._convolved(
+            "Conv", x, name, made, bias, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, group=groups,
+        )
+
+    def conv_transpose(
+        self, x: Tensor, channels: int, kernel: int, *, name: str, stride: int, pad: int, bias: bool = False
+    ) -> Tensor:
+        """A transposed convolution with square kernels."""
+        fan_in = x.data.shape[1] * kernel**2 // stride**2  # of the taps, only every stride-th meets an element
+        weight = self._he(f"{name}.weight", (x.data.shape[1], channels, kernel, kernel), fan_in)
+        made = numeric.conv_transpose2d(x.data, weight, stride=stride, pad=pad)
+        return self._convolved(
+            "ConvTranspose", x, name, made, bias, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4,
+        )
+
+    def batch_norm(self, x: Tensor, *, name: str) -> Tensor:
+        """Batch normalisation with the statistics of the data, and a scale and a shift near one and zero."""
+        channels = x.data.shape[1]
+        mean, var = x.data.mean(axis=(0, 2, 3)), x.data.var(axis=(0, 2, 3))
+        given = {
+            "weight": self.rng.uniform(0.5, 1.5, channels), "bias": self.rng.normal(0, 0.2, channels), "running_mean": mean,
+            "running_var": var,
+        }
+        names = [self._weight(f"{name}.{word}", array.astype(np.float32)) for word, array in given.items()]
+        scale, shift, mean, var = (self.weights[word].reshape(1, -1, 1, 1) for word in names)
+        made = (x.data - mean) / np.sqrt(var + np.float32(EPSILON)) * scale + shift
+        return self._add("BatchNormalization", [x.name, *names], name, made, epsilon=EPSILON)
+
+    def relu(self, x: Tensor, *, name: str) -> Tensor:
+        return self._add("Relu", [x.name], name, np.maximum(x.data, 0))
+
+    def relu6(self, x: Tensor, *, name: str) -> Tensor:
+        """ReLU that ends at 6."""
+        bounds = [self._weight(f"relu6.{word}", np.float32(value)) for word, value in (("low", 0), ("high", 6))]
+        return self._add("Clip", [x.name, *bounds], name, np.clip(x.data, 0, 6))
+
+    def tanh(self, x: Tensor, *, name: str) -> Tensor:
+        return self._add("Tanh", [x.name], name, np.tanh(x.data))
+
+    def add(self, a: Tensor, b: Tensor, *, name: str) -> Tensor:
+        return self._add("Add", [a.name, b.name], name, a.data + b.data)
+
+    def max_pool(self, x: Tensor, kernel: int, *, name: str, stride: int, pad: int = 0) -> Tensor:
+        made = numeric.max_pool2d(x.data, kernel, stride=stride, pad=pad)
+        return self._add(
+            "MaxPool", [x.name], name, made, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4
+        )
+
+    def global_average_pool(self, x: Tensor, *, name: str) -> Tensor:
+        return self._add("GlobalAveragePool", [x.name], name, x.data.mean(axis=(2, 3), keepdims=True))
+
+    def flatten(self, x: Tensor, *, name: str) -> Tensor:
+        """All but the batch as one dimension."""
+        return self._add("Flatten", [x.name], name, x.data.reshape(len(x.data), -1))
+
+    def reshape(self, x: Tensor, shape: Sequence[int], *, name: str) -> Tensor:
+        """Another shape of what each element of the batch has."""
+        target = self._weight(f"{name}.shape", np.array([-1, *shape], np.int64))
+        return self._add("Reshape", [x.name, target], name, x.data.reshape(-1, *shape))
+
+    def transpose(self, x: Tensor, perm: Sequence[int], *, name: str) -> Tensor:
+        return self._add("Transpose", [x.name], name, x.data.transpose(perm), perm=list(perm))
+
+    def dense(self, x: Tensor, outputs: int, *, name: str) -> Tensor:
+        """A linear layer with a bias: of a matrix [N, I] one Gemm, of more dimensions MatMul and Add over the last."""
+        inputs = x.data.shape[-1]
+        weight = self._he(f"{name}.weight", (outputs, inputs), inputs)
+        bias = self._weight(f"{name}.bias", self.rng.normal(0, 0.1, outputs).astype(np.float32))
+        made = x.data @ weight.T + self.weights[bias]
+        if x.data.ndim == 2:
+            return self._add("Gemm", [x.name, f"{name}.weight", bias], name, made, transB=1)
+        self.weights[f"{name}.weight"] = np.ascontiguousarray(weight.T)
+        product = self._add("MatMul", [x.name, f"{name}.weight"], f"{name}.product", made)
+        return self._add("Add", [product.name, bias], name, made)
+
+    def embedding(self, x: Tensor, words: int, features: int, *, name: str) -> Tensor:
+        """A row of a table for each index."""
+        table = self._weight(f"{name}.weight", self.rng.uniform(-0.1, 0.1, (words, features)).astype(np.float32))
+        return self._add("Gather", [table, x.name], name, self.weights[table][x.data])
+
+    def lstm(self, x: Tensor, hidden: int, *, name: str, scale: float) -> Tensor:
+        """A layer of LSTM cells over [T, N, I], from zeros; its weights are uniform between -scale and scale."""
+        sizes = {"weight": (4 * hidden, x.data.shape[2]), "recurrent": (4 * hidden, hidden), "bias": (4 * hidden,)}
+        drawn = {word: self.rng.uniform(-scale, scale, size).astype(np.float32) for word, size in sizes.items()}
+        made = numeric.lstm(x.data, drawn["weight"], drawn["recurrent"], drawn["bias"])
+        drawn["bias"] = np.concatenate([drawn["bias"], np.zeros(4 * hidden, np.float32)])  # ONNX has one for each product
+        names = [self._weight(f"{name}.{word}", array[None]) for word, array in drawn.items()]
+        states = self._add("LSTM", [x.name, *names], f"{name}.states", made[:, None], hidden_size=hidden)
+        direction = self._weight(f"{name}.direction", np.array([1], np.int64))
+        return self._add("Squeeze", [states.name, direction], name, made)
+
+    def model(self, output: Tensor, shape: Sequence[int] | None = None) -> "onnx.ModelProto":
+        """The finished model with one output.
+
+        shape : of the input without its batch, if it is not that of the data
+        """
+        from onnx import helper, numpy_helper
+
+        def port(tensor: Tensor, size: Sequence[int]) -> "onnx.ValueInfoProto":
+            kind = helper.np_dtype_to_tensor_dtype(tensor.data.dtype)
+            return helper.make_tensor_value_info(tensor.name, kind, ["N", *size])
+
+        inputs = [port(each, each.data.shape[1:] if shape is None else shape) for each in self._inputs]
+        outputs = [port(output, output.data.shape[1:])]
+        weights = [numpy_helper.from_array(array, name) for name, array in self.weights.items()]
+        graph = helper.make_graph(self.nodes, self.name, inputs, outputs, weights)
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR_VERSION, producer_name="vtakit.models"
+        )
+
+    def _convolved(self, op: str, x: Tensor, name: str, made: Array, bias: bool, **attributes: Any) -> Tensor:
+        names = [x.name, f"{name}.weight"]
+        if bias:
+            names.append(self._weight(f"{name}.bias", self.rng.normal(0, 0.1, (made.shape[1],)).astype(np.float32)))
+            made = made + self.weights[names[-1]].reshape(1, -1, 1, 1)
+        return self._add(op, names, name, made, **attributes)
+
+    def _he(self, name: str, shape: tuple[int, ...], fan_in: int) -> Array:
+        """Weights that keep the variance through a ReLU (He et al., 2015)."""
+        self._weight(name, self.rng.standard_normal(shape, np.float32) * np.float32(np.sqrt(2 / fan_in)))
+        return self.weights[name]
+
+    def _weight(self, name: str, array: Any) -> str:
+        self.weights[name] = np.asarray(array)
+        return name
+
+    def _add(self, op: str, inputs: Sequence[str], name: str, made: Array, **attributes: Any) -> Tensor:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(op, list(inputs), [name], name=name, **attributes))
+        return Tensor(name, made)

@@ -1,0 +1,72 @@
+"""The page of a model on this processor."""
+
+from vtakit.runtime.grid import Grid, share
+from vtakit.runtime.image import Image
+from vtakit.runtime.profile import Profile, Timed
+from vtakit.runtime.report.ceilings import Ceilings
+from vtakit.runtime.report.charts import Roofline, inline, paint_roofline, paint_sequence
+from vtakit.runtime.report.page import Page, Section, facts
+
+_WIDE = 11.0  # inches
+_GIGA = 1e9
+
+
+def model_page(title: str, image: Image, profile: Profile, ceilings: Ceilings) -> Page:
+    """Layers, roofline, utilisation and the order of layers in time, of a module's image and its profile."""
+    macs = sum(timed.layer.macs for timed in profile.layers)
+    points = [
+        (str(at), timed.layer.macs / timed.layer.bytes, timed.layer.macs / timed.seconds / _GIGA)
+        for at, timed in enumerate(profile.layers, 1) if timed.layer.macs and timed.layer.bytes and timed.seconds
+    ]
+    roof = Roofline(
+        f"roofline: {ceilings.macs / _GIGA:.1f} GMAC/s, {ceilings.bytes / _GIGA:.1f} GB/s", ceilings.macs / _GIGA,
+        ceilings.bytes / _GIGA, points, "MACs a byte read or written", "GMAC/s",
+    )
+    steps = [(_kind(timed), timed.seconds * 1e3) for timed in profile.layers]
+    return Page(title, facts(
+        ("device", f"this processor, {image.target.triple}"), ("time", f"{profile.seconds * 1e3:.3f} ms"),
+        ("MACs", f"{macs:,}"), ("rate", f"{macs / profile.seconds / _GIGA:.1f} GMAC/s" if macs and profile.seconds else None),
+        ("layers", str(len(profile.layers))), ("parameters", f"{image.params_bytes:,} bytes"),
+        ("arena", f"{image.arena_bytes:,} bytes"),
+    ), (
+        Section(
+            "Layers", "A layer is one kernel, with the nodes of the model that it does; its time is the least of several runs. "
+            "Of roof: its rate against what the roofline allows at its MACs per byte.", grid=_layers(profile, ceilings),
+        ),
+        Section(
+            "Roofline", f"Each layer by its number. The roofs are measured: a product of matrices that caches hold, and a sum of "
+            f"vectors that they do not ({ceilings.macs / _GIGA:.1f} GMAC/s and {ceilings.bytes / _GIGA:.1f} GB/s with the "
+            "model's number of threads), so layers whose data lie in caches can stand above the slope.",
+            inline((8, 4.5), "roofline", lambda axes: paint_roofline(axes, roof)),
+        ),
+        Section("Time by operator", grid=_kinds(profile)),
+        Section("Timeline", "", inline((_WIDE, 2.2), "timeline", lambda axes: paint_sequence(axes, steps, "milliseconds"))),
+    ))
+
+
+def _layers(profile: Profile, ceilings: Ceilings) -> Grid:
+    grid = profile.grid
+    rows = []
+    for at, (row, timed) in enumerate(zip(grid.rows, profile.layers, strict=True), 1):
+        layer = timed.layer
+        roof = min(ceilings.macs, layer.macs / layer.bytes * ceilings.bytes) if layer.macs and layer.bytes else 0.0
+        side = ("memory" if roof < ceilings.macs else "compute") if roof else ""
+        rows.append((str(at), *row, side, share(layer.macs / timed.seconds / roof) if roof and timed.seconds else ""))
+    return Grid(grid.title, ("", *grid.columns, "side", "of roof"), tuple(rows), grid.labels + 1)
+
+
+def _kinds(profile: Profile) -> Grid:
+    """Time of layers with the same main operator, the longest first."""
+    found: dict[str, list[float]] = {}
+    for timed in profile.layers:
+        found.setdefault(_kind(timed), []).append(timed.seconds)
+    order = sorted(found, key=lambda kind: -sum(found[kind]))
+    return Grid("kinds", ("operator", "layers", "ms", "of all"), tuple([
+        (kind, str(len(found[kind])), f"{sum(found[kind]) * 1e3:.3f}", share(sum(found[kind]) / (profile.seconds or 1)))
+        for kind in order
+    ]))
+
+
+def _kind(timed: Timed) -> str:
+    """The operator that a layer is named for."""
+    return timed.layer.ops[0] if timed.layer.ops else "copy"
