@@ -42,7 +42,8 @@ _INTERPRETED_ELEMENTS = 4096  # of all nodes' results: a graph of constants up t
 def compile(
     model: "str | Path | onnx.ModelProto", target: Literal["llvm", "vta"] | Target | VtaTarget = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
-    name: str | None = None, after: Seen | None = None, progress: Callable[[int, int], None] | None = None, cache: bool = True,
+    name: str | None = None, integer: bool = True, after: Seen | None = None,
+    progress: Callable[[int, int], None] | None = None, cache: bool = True,
     config: ConfigLike | None = None, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, **options: Any,
 ) -> Module:
     """Compile a model, or find what an earlier call has made of the same.
@@ -56,6 +57,8 @@ def compile(
     batch    : the size of a symbolic first dimension
     fixed    : inputs that become constants, as those must that decide shapes: name -> array
     name     : of the functions in C; that of the file or of the model's graph by default
+    integer  : whether quantised models are computed in integers where they allow it, the same bytes on every target; else in
+               floating point, as they are written
     after    : sees each pass over the graph with the graph before and after it
     progress : is called after each kernel with how many are done, and of how many
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.keeping`); not if `after` is given
@@ -74,14 +77,14 @@ def compile(
     if accelerator is not None:
         check_opening(device or "fsim", timeout_s, options)
     chosen = for_here(target if isinstance(target, Target) else None, "compile", parallel=True)
-    place = keeping.place_of(model, chosen, accelerator, shapes, batch, fixed, name) if cache and after is None else None
+    place = keeping.place_of(model, chosen, accelerator, shapes, batch, fixed, name, integer) if cache and after is None else None
     known = None if place is None else keeping.found(place)
     if known is not None:
         return Module(known, device, timeout_s, **options)
     begin = time.perf_counter()
     evaluate = partial(_evaluate, target=chosen)
     graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
-    graph = run_passes(graph, passes_for_cpu(evaluate), after)
+    graph = run_passes(graph, passes_for_cpu(evaluate, integer=integer), after)
     if accelerator is None:
         image = image_of(compile_graph(graph, chosen, progress=progress), graph_text(graph))
     else:

@@ -11,16 +11,19 @@ if TYPE_CHECKING:
     from vtakit.compiler.lower import lower
     from vtakit.runtime.build import build
     from vtakit.runtime.model import compile, load
+    from vtakit.runtime.quantise import quantize
 
 __version__ = "0.1.0"
 
 _PARTS = ("boards", "compiler", "hw", "models", "runtime", "sim", "te")
 _NAMES = {  # a function or class, and the module that has it
     "build": "vtakit.runtime.build", "compile": "vtakit.runtime.model", "load": "vtakit.runtime.model",
-    "lower": "vtakit.compiler.lower",
+    "lower": "vtakit.compiler.lower", "quantize": "vtakit.runtime.quantise",
 }
 
-__all__ = ["__version__", "boards", "build", "compile", "compiler", "hw", "load", "lower", "models", "runtime", "sim", "te"]
+__all__ = [
+    "__version__", "boards", "build", "compile", "compiler", "hw", "load", "lower", "models", "quantize", "runtime", "sim", "te",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -88,7 +88,8 @@ class Layers:
         n, c, *_ = self.shapes[x]
         pooled = self.add("GlobalAveragePool", [x], (n, c, 1, 1))
         flat = self.add("Flatten", [pooled], (n, c))
-        return self.add("Gemm", [flat, self.weights(classes, c, fan_in=c), self.weights(classes, fan_in=1)], (n, classes), transB=1)
+        weights = self.weights(classes, c, fan_in=c), self.weights(classes, fan_in=1)
+        return self.add("Gemm", [flat, *weights], (n, classes), transB=1)
 
     def model(self, batch: int | str = 1) -> onnx.ModelProto:
         """With the last layer as its output, named y."""
@@ -112,7 +113,8 @@ def random_network(seed: int, layers: int = 8, *, norms: bool = False) -> Layers
         before, channels, size = x, net.shapes[x][1], net.shapes[x][2]
         match rng.integers(0, 9):
             case 0:
-                x = net.conv(x, int(rng.integers(2, 12)) * 2, int(rng.choice([1, 3, 4])), 1 + int(size > 5), dilation=int(rng.integers(1, 3)))
+                kernel, dilation = int(rng.choice([1, 3, 4])), int(rng.integers(1, 3))
+                x = net.conv(x, int(rng.integers(2, 12)) * 2, kernel, 1 + int(size > 5), dilation=dilation)
             case 1:
                 x = net.conv(x, channels, 3, groups=channels)
             case 2 if channels % 2 == 0:
@@ -143,7 +145,9 @@ class _Reader(CalibrationDataReader):
         return next(self.feeds, None)
 
 
-def quantised(proto: onnx.ModelProto, x: np.ndarray, *, per_channel: bool = True, form: str = "QDQ", **options: Any) -> onnx.ModelProto:
+def quantised(
+    proto: onnx.ModelProto, x: np.ndarray, *, per_channel: bool = True, form: str = "QDQ", **options: Any
+) -> onnx.ModelProto:
     """The model as onnxruntime quantises it: symmetric int8, calibrated on single images."""
     logging.getLogger().setLevel(logging.ERROR)  # it warns, through the root logger, that preprocessing would help
     with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ Floats = npt.NDArray[np.float64]
 
 MOST = 127  # of an activation
 SMALL_FACTOR, LARGE_FACTOR = 127, 32767  # the first fits a weight, and so costs a device nothing
-PRECISE, TOLERABLE = 1 / 32, 1 / 4  # of a quantum of the result, by which the greatest activation may be off
+PRECISE, TOLERABLE = 1 / 128, 1 / 4  # of a quantum of the result, by which the greatest activation may be off
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,7 @@
+"""What can be wrong with a model or with what it is calibrated on."""
+
+from vtakit.hw.isa.errors import VtakitError
+
+
+class QuantiseError(VtakitError, ValueError):
+    """A model that cannot be quantised, or arrays or options that do not fit it."""

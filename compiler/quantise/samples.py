@@ -1,0 +1,112 @@
+"""The arrays that a model is calibrated on."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.compiler.quantise.errors import QuantiseError
+from vtakit.hw.isa.errors import one_of
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input of a model.
+
+    shape : None for a size that is open
+    """
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Arrays for each input, whose first dimension counts samples; a run takes `batch` of them."""
+
+    arrays: dict[str, Array]
+    batch: int
+
+    def __len__(self) -> int:
+        """The number of runs."""
+        return len(next(iter(self.arrays.values()))) // self.batch
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        for at in range(len(self)):
+            yield {name: array[at * self.batch:(at + 1) * self.batch] for name, array in self.arrays.items()}
+
+    def first(self, runs: int) -> "Samples":
+        """The samples of so many runs at most."""
+        return Samples({name: array[:runs * self.batch] for name, array in self.arrays.items()}, self.batch)
+
+
+def samples_of(
+    given: "Mapping[str, Any] | npt.ArrayLike | str | Path", ports: Sequence[Port], what: str = "calibration",
+) -> Samples:
+    """Arrays by the names of the inputs, one array for a model of one input, or an .npz file of arrays.
+
+    Raises QuantiseError for what does not fit the inputs, is empty, or has numbers that are not finite.
+    """
+    arrays = _arrays(given, ports, what)
+    names = [port.name for port in ports]
+    for name in arrays:
+        if name not in names:
+            raise QuantiseError(f"{what}: the model has no input {name!r}; {one_of(names, name)}")
+    for port in ports:
+        if port.name not in arrays:
+            raise QuantiseError(f"{what} lacks the input {port.name!r}")
+        _check(arrays[port.name], port, what)
+    counts = {len(arrays[port.name]) for port in ports}
+    if len(counts) > 1:
+        listed = ", ".join(f"{port.name!r} {len(arrays[port.name])}" for port in ports)
+        raise QuantiseError(f"{what}: the inputs have different numbers of samples: {listed}")
+    batch = max([port.shape[0] or 1 for port in ports])
+    count = counts.pop()
+    if count % batch:
+        raise QuantiseError(f"{what}: {count} samples are no whole number of the model's batches of {batch}")
+    return Samples({port.name: arrays[port.name] for port in ports}, batch)
+
+
+def _arrays(given: "Mapping[str, Any] | npt.ArrayLike | str | Path", ports: Sequence[Port], what: str) -> dict[str, Array]:
+    if isinstance(given, str | Path):
+        given = _read(Path(given), what)
+    if isinstance(given, Mapping):
+        return {str(name): np.asarray(array) for name, array in given.items()}
+    if len(ports) != 1:
+        names = ", ".join(repr(port.name) for port in ports)
+        raise QuantiseError(f"{what}: the model has {len(ports)} inputs; give a dict of arrays by their names: {names}")
+    return {ports[0].name: np.asarray(given)}
+
+
+def _read(path: Path, what: str) -> dict[str, Array]:
+    import zipfile
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except OSError as error:
+        raise QuantiseError(f"cannot read the {what} {str(path)!r}: {error.strerror or error}") from None
+    except (ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile):
+        raise QuantiseError(f"the {what} {str(path)!r} is no .npz file of arrays by name, or a damaged one: write it with "
+                            "numpy.savez") from None
+
+
+def _check(array: Array, port: Port, what: str) -> None:
+    shown = ", ".join("samples" if not at else "?" if size is None else str(size) for at, size in enumerate(port.shape))
+    head = f"{what}: input {port.name!r} is {port.dtype}[{shown}]"
+    if array.dtype != np.dtype(port.dtype):
+        raise QuantiseError(f"{head}, got {array.dtype}: convert it with .astype({port.dtype!r})")
+    if array.ndim != len(port.shape) or any(
+            size not in (None, have) for size, have in zip(port.shape[1:], array.shape[1:], strict=True)):
+        raise QuantiseError(f"{head}, got the shape [{', '.join(map(str, array.shape))}]: the first dimension counts samples")
+    if not array.size:
+        raise QuantiseError(f"{head}, got the shape [{', '.join(map(str, array.shape))}], which is empty: give some samples")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        at = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise QuantiseError(f"{what}: input {port.name!r} has {array[tuple(at)]} at {at}: ranges need finite numbers")

@@ -1,0 +1,100 @@
+"""How far a quantised model is from the float one, value by value."""
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(slots=True)
+class Compared:
+    """A value of both models.
+
+    name     : in the model          op : what makes it
+    signal   : the sum of its squares in the float model     noise : that of the differences
+    scale    : of int8, 0 where it stays in floating point
+    """
+
+    name: str
+    op: str
+    scale: float
+    signal: float = 0.0
+    noise: float = 0.0
+
+    def add(self, real: Array, quantised: Array) -> None:
+        """Compare the arrays of a further run."""
+        wide = real.astype(np.float64)
+        self.signal += float(np.sum(wide**2))
+        self.noise += float(np.sum((wide - quantised) ** 2))
+
+    @property
+    def decibels(self) -> float:
+        """Signal to noise; 200 at most, where there is no difference."""
+        if not self.noise:
+            return 200.0
+        return min(200.0, 10 * math.log10(max(self.signal, 1e-300) / self.noise))
+
+
+@dataclass(slots=True)
+class Accuracy:
+    """What quantising costs; `str` of it is a table.
+
+    values  : in the order of the model
+    outputs : the names of those among them that the model gives
+    agree   : of each output that names a class, for how many of the samples both models name the same
+    left    : the nodes that stay in floating point
+    """
+
+    name: str
+    values: list[Compared]
+    outputs: list[str]
+    samples: int = 0
+    agree: dict[str, int] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+
+    def worst(self, count: int = 10) -> list[Compared]:
+        """The values with the least signal to noise, worst first."""
+        return sorted(self.values, key=lambda value: value.decibels)[:count]
+
+    @property
+    def agreement(self) -> dict[str, float]:
+        """The share of the samples for which both models name the same class, by output."""
+        return {name: count / self.samples for name, count in self.agree.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "name": self.name, "samples": self.samples, "agreement": self.agreement, "float_nodes": self.left,
+            "worst": [value.name for value in self.worst()],
+            "values": [{"name": v.name, "op": v.op, "scale": v.scale, "decibels": v.decibels} for v in self.values],
+        }
+
+    def table(self, count: int = 10) -> "Table":
+        """The outputs and the worst values, for the terminal."""
+        from rich.table import Table
+
+        title = f"{self.name}: float against int8, {self.samples} samples"
+        found = Table("value", "operator", box=None, pad_edge=False, title=title)
+        for head in ("scale", "signal to noise, dB", "same class, %"):
+            found.add_column(head, justify="right")
+        given = [value for value in self.values if value.name in self.outputs]
+        for value in [*given, *[each for each in self.worst(count) if each not in given]]:
+            same = f"{100 * self.agreement[value.name]:.1f}" if value.name in self.agree else ""
+            scale = f"{value.scale:.3g}" if value.scale else "float"
+            found.add_row(value.name, value.op, scale, f"{value.decibels:.1f}", same)
+        return found
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=120, color_system=None)
+        with console.capture() as captured:
+            console.print(self.table())
+        return captured.get()
