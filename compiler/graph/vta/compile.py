@@ -11,11 +11,13 @@ from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.vta.place import Placement, Region, place
 from vtakit.compiler.graph.vta.region import Launch, compile_region
 from vtakit.compiler.lower.errors import LowerError, VerifyError
+from vtakit.compiler.passes.base import PassError
+from vtakit.compiler.schedule.errors import ScheduleError
 from vtakit.hw.isa.errors import VtakitError
 
 Progress = Callable[[int, int], None]
 Check = Callable[[Launch], None]
-UNFIT = VtaError, LowerError, VerifyError  # why the accelerator does not take what fits it by itself
+UNFIT = VtaError, ScheduleError, LowerError, VerifyError, PassError  # why the accelerator does not take what fits it by itself
 
 
 @dataclass(frozen=True, slots=True, eq=False)
