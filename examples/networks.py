@@ -28,7 +28,7 @@ def show(name: str, size: int | None, batch: int) -> None:
         print(f"{network.title}: {module.inputs} -> {output} {list(array.shape)} from {array.min():.2f} to {array.max():.2f}")
     profile = module.profile(inputs)
     image = module.image
-    print(f"made and compiled in {compiled:.1f} s; {image.params.nbytes / 1e6:.1f} MB of parameters, "
+    print(f"made and compiled in {compiled:.1f} s; {image.params_bytes / 1e6:.1f} MB of parameters, "
           f"{image.arena_bytes / 1e6:.1f} MB of arena; {len(profile.layers)} layers in {profile.seconds * 1e3:.2f} ms:")
     for timed in sorted(profile.layers, key=lambda each: -each.seconds)[:SHOWN]:
         rate = f"{timed.layer.macs / timed.seconds / 1e9:6.1f} GMAC/s" if timed.layer.macs else ""

@@ -1,5 +1,6 @@
 """From a model or a file to a module: what `vtakit.compile` and `vtakit.load` are."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,10 +22,12 @@ from vtakit.compiler.graph.vta.compile import compile_parts
 from vtakit.compiler.graph.vta.region import Launch
 from vtakit.hw.isa.config import load_config
 from vtakit.hw.isa.file import read_bytes
+from vtakit.runtime import keeping
 from vtakit.runtime.cpu.function import for_here
 from vtakit.runtime.image import image_of, image_of_parts
 from vtakit.runtime.module import Module
 from vtakit.runtime.package import parse
+from vtakit.runtime.parts import check_opening
 from vtakit.runtime.vta.driver import Driver
 from vtakit.runtime.vta.loaded import TIMEOUT_S
 from vtakit.sim.api import ConfigLike
@@ -40,10 +43,12 @@ def compile(
     model: "str | Path | onnx.ModelProto", target: Literal["llvm", "vta"] | Target | VtaTarget = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
     name: str | None = None, integer: bool = True, after: Seen | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None, cache: bool = True,
     config: ConfigLike | None = None, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, **options: Any,
 ) -> Module:
-    """Compile a model: for a CPU into one native function; for the accelerator into programs, with the CPU for the rest.
+    """Compile a model, or find what an earlier call has made of the same.
+
+    For a CPU it becomes one native function; for the accelerator programs, with machine code for the rest.
 
     model    : an ONNX model, or the path of one
     target   : "llvm" for this machine, or a `vtakit.compiler.codegen.llvm.target.Target` whose code this machine can run;
@@ -56,6 +61,7 @@ def compile(
                floating point, as they are written
     after    : sees each pass over the graph with the graph before and after it
     progress : is called after each kernel with how many are done, and of how many
+    cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.keeping`); not if `after` is given
     config   : of the accelerator: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file; "default" if None
     device, timeout_s, options : what the accelerator's parts run on: see `Module`
 
@@ -64,21 +70,37 @@ def compile(
     """
     if not isinstance(target, Target | VtaTarget) and target not in ("llvm", "vta"):
         raise CodegenError(f"{target!r} is no target of models: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen")
-    on_device = target == "vta" or isinstance(target, VtaTarget)
-    if not on_device and (options or config is not None or device not in (None, "cpu")):
-        word = min(options) if options else "config" if config is not None else "device"
+    accelerator = _accelerator(target, config)
+    if accelerator is None and (options or device not in (None, "cpu")):
+        word = min(options, default="device")
         raise CodegenError(f"{word} is no argument of a compilation for a CPU; it is one of those for target 'vta'")
-    if config is not None and isinstance(target, VtaTarget):
-        raise CodegenError("config is given, and a target that has one: give one of them")
+    if accelerator is not None:
+        check_opening(device or "fsim", timeout_s, options)
     chosen = for_here(target if isinstance(target, Target) else None, "compile", parallel=True)
+    place = keeping.place_of(model, chosen, accelerator, shapes, batch, fixed, name, integer) if cache and after is None else None
+    known = None if place is None else keeping.found(place)
+    if known is not None:
+        return Module(known, device, timeout_s, **options)
+    begin = time.perf_counter()
     evaluate = partial(_evaluate, target=chosen)
     graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
     graph = run_passes(graph, passes_for_cpu(evaluate, integer=integer), after)
-    if not on_device:
-        return Module(image_of(compile_graph(graph, chosen, progress=progress), graph_text(graph)))
-    accelerator = target if isinstance(target, VtaTarget) else vta("default" if config is None else load_config(config))
-    compiled = compile_parts(graph, chosen, accelerator, check=_checked, progress=progress)
-    return Module(image_of_parts(compiled, chosen), device, timeout_s, **options)
+    if accelerator is None:
+        image = image_of(compile_graph(graph, chosen, progress=progress), graph_text(graph))
+    else:
+        image = image_of_parts(compile_parts(graph, chosen, accelerator, check=_checked, progress=progress), chosen)
+    if place is not None:
+        keeping.keep(place, image, time.perf_counter() - begin)
+    return Module(image, device, timeout_s, **options)
+
+
+def _accelerator(target: str | Target | VtaTarget, config: ConfigLike | None) -> VtaTarget | None:
+    """The accelerator that a target means; None for a CPU."""
+    if target == "vta":
+        return vta("default" if config is None else load_config(config))
+    if config is not None:
+        raise CodegenError("config is that of the accelerator, and is given with target 'vta' only")
+    return target if isinstance(target, VtaTarget) else None
 
 
 def _checked(launch: Launch) -> None:

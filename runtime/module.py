@@ -98,6 +98,11 @@ class Module:
         self._made = {port.name: array for port, array in zip(self.image.outputs, made, strict=True)}
         return dict(self._made)
 
+    @property
+    def counters(self) -> tuple[dict[str, int], ...]:
+        """What the accelerator counted in each launch of the last run; cycles where the device has them."""
+        return () if self._device is None else tuple(self._device.counters.values())
+
     def set_input(self, name: str | None = None, value: Any = None, **values: Any) -> None:
         """Keep copies of arrays for the inputs of the runs that follow. Raises InputError if one does not fit."""
         given = {**({} if name is None else {name: value}), **values}

@@ -216,7 +216,7 @@ def export(image: Image, path: str | Path, linker: tuple[str, ...]) -> None:
     """
     if image.vta_parts:
         raise CodegenError(
-            f"model {image.name!r} has {len(image.vta_parts)} part(s) for the accelerator, and a shared library has machine code "
+            f"model {image.name!r} has {len(image.vta_parts)} parts for the accelerator, and a shared library has machine code "
             "only: write it with save, and read it with vtakit.load"
         )
     (part,) = image.cpu_parts

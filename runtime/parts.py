@@ -3,7 +3,7 @@
 import ctypes
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -20,6 +20,7 @@ from vtakit.runtime.report.report import Report
 from vtakit.runtime.report.sections import layers_of
 from vtakit.runtime.vta.connection import check_timeout
 from vtakit.runtime.vta.driver import Driver, connect
+from vtakit.runtime.vta.loaded import LaunchResult
 from vtakit.runtime.vta.registry import options_of
 from vtakit.runtime.vta.session import Session, needed_bytes
 from vtakit.sim.api import check_options
@@ -65,6 +66,16 @@ class Native:
             raise CheckError(f"{self.part.name}: {self.part.messages[status - 1]}")
 
 
+def check_opening(device: str | Driver, timeout_s: float, options: Mapping[str, Any]) -> None:
+    """Raise VtaError or VtakitError for a device that there is not, or what it does not take."""
+    if isinstance(device, Driver):
+        if options:
+            raise VtaError(f"{min(options)} is an option of a device to be opened, and a driver was given: open it with that")
+    else:
+        check_options(device, options_of(device), options)
+    check_timeout(timeout_s)
+
+
 class Launched:
     """The parts of a model that are programs of an accelerator, on one device, with their constants in its memory.
 
@@ -73,22 +84,22 @@ class Launched:
 
     device  : a name, or a driver, which stays open
     options : of the device to be opened
+    counters : of the last run of each part
     """
 
     def __init__(self, image: Image, device: str | Driver, timeout_s: float, options: dict[str, Any]) -> None:
         self._given = device if isinstance(device, Driver) else None
+        check_opening(device, timeout_s, options)
         if isinstance(device, Driver):
-            if options:
-                raise VtaError(f"{min(options)} is an option of a device to be opened, and a driver was given: open it with that")
             self.device = device.device.name
             for part in image.vta_parts:
                 part.program.require(device.config, version=device.device.version, features=device.device.features)
         else:
-            check_options(device, options_of(device), options)
             self.device = device
-        check_timeout(timeout_s)
         self._image, self._timeout_s, self._options = image, timeout_s, options
+        self._driver: Driver | None = None
         self._sessions: dict[VtaPart, Session] = {}
+        self.counters: dict[VtaPart, dict[str, int]] = {}
 
     @property
     def opening(self) -> tuple[str, float, dict[str, Any]]:
@@ -102,17 +113,16 @@ class Launched:
         and whatever else the device raises.
         """
         try:
-            if not self._sessions:
-                driver = self._driver()
-                self._sessions = {}
+            if self._driver is None:
+                self._driver = self._opened()
                 for each in self._image.vta_parts:
-                    self._sessions[each] = Session(each.program, driver)
-            self._run(self._sessions[part], part, values)
+                    self._sessions[each] = Session(each.program, self._driver)
+            self.counters[part] = self._run(self._sessions[part], part, values).counters
         except BaseException:
             self.close()
             raise
 
-    def _run(self, session: Session, part: VtaPart, values: Sequence[Array]) -> Any:
+    def _run(self, session: Session, part: VtaPart, values: Sequence[Array]) -> LaunchResult:
         given = {name: values[at].tobytes() for name, at in zip(part.inputs, part.reads, strict=True)}
         result = session.run(given, self._timeout_s)
         for name, at in zip(part.outputs, part.writes, strict=True):
@@ -126,7 +136,7 @@ class Launched:
         A device that can is opened anew with a trace, so that each layer has its own cycles.
         """
         with ExitStack() as stack:
-            driver = self._driver(trace=True)
+            driver = self._opened(trace=True)
             if self._given is None:
                 stack.enter_context(driver)
             session = Session(part.program, driver)
@@ -140,14 +150,13 @@ class Launched:
     def close(self) -> None:
         """Let go of the device; a later run opens it again."""
         sessions, self._sessions = self._sessions, {}
-        driver = None
+        driver, self._driver = self._driver, None
         for session in sessions.values():
-            driver = session.driver
             session.close()
         if driver is not None and self._given is None:
             driver.close()
 
-    def _driver(self, **more: Any) -> Driver:
+    def _opened(self, **more: Any) -> Driver:
         if self._given is not None:
             return self._given
         known, programs = options_of(self.device), [part.program for part in self._image.vta_parts]

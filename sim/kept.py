@@ -1,5 +1,6 @@
 """Built models are kept in a folder of bounded size: those that nobody has used for longest go first."""
 
+import os
 import shutil
 import time
 from contextlib import suppress
@@ -11,6 +12,8 @@ from platformdirs import user_cache_path
 
 LIMIT_BYTES = 2 << 30  # of one kind of models; one takes 1 to 10 MB
 GRACE_SECONDS = 3600.0  # in which a model that was looked up is surely loaded, or its test done
+VARIABLE = "VTAKIT_CACHE"  # of the environment: a folder, or a word of `OFF`
+OFF = ("off", "0")
 _GONE = ".gone"  # ending of a folder that is being deleted
 
 
@@ -24,8 +27,14 @@ class Kept:
 
 
 def cache_folder(kind: str) -> Path:
-    """Where built models of a kind are kept."""
-    return user_cache_path("vtakit") / kind
+    """Where built models of a kind are kept: in the user's folder for such, or in that which VTAKIT_CACHE names."""
+    named = os.environ.get(VARIABLE, "")
+    return (Path(named) if named and not is_off() else user_cache_path("vtakit")) / kind
+
+
+def is_off() -> bool:
+    """Whether VTAKIT_CACHE says that what can be made anew at every call is not to be kept."""
+    return os.environ.get(VARIABLE, "") in OFF
 
 
 def models(root: Path) -> list[Kept]:

@@ -7,6 +7,7 @@ from hypothesis import settings
 
 settings.register_profile("vtakit", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("vtakit")
+os.environ.setdefault("VTAKIT_CACHE", "off")  # what a test compiles is compiled by what it tests
 
 
 @pytest.fixture(params=["plain", "compiled"])

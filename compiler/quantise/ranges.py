@@ -64,7 +64,7 @@ def by_error(histogram: Histogram) -> float:
     there = histogram.counts > 0
     values, counts = histogram.middles[there], histogram.counts[there]
     best, least = histogram.most, np.inf
-    for share in np.linspace(1, 0.2, 81):
+    for share in np.linspace(1, 0.2, 81) if best else ():
         limit = histogram.most * float(share)
         step = limit / (LEVELS - 1)
         kept = np.minimum(np.rint(values / step), LEVELS - 1) * step

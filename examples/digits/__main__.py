@@ -87,7 +87,7 @@ def compile_for_cpu(model: onnx.ModelProto, batch: int) -> Module:
     start = time.perf_counter()
     module = vtakit.compile(model, batch=batch)
     print(f"compiled for this processor in {time.perf_counter() - start:.1f} s: {len(module.image.layers)} layers, "
-          f"{module.image.params.nbytes:,} bytes of parameters")
+          f"{module.image.params_bytes:,} bytes of parameters")
     return module
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MODULE_SUFFIX = ".vtak"
 _TARGETS = ("llvm", "vta")
+_DEVICES = ("cpu", "fsim", "rtl")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +25,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")
     add_config(parser)
     parser.add_argument("--dump-images", type=Path, metavar="DIR", help="folder for the DRAM before each launch")
+    parser.add_argument("--no-cache", action="store_true", help="compile anew what was compiled before")
 
 
 def model_files(path: Path, outputs: Sequence[Path | None]) -> list[tuple[str, Path]]:
@@ -53,13 +55,16 @@ def compiled(args: argparse.Namespace, after: "Seen | None" = None, device: str 
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"compiling {args.model.name}", total=None)
         return compile(
-            args.model, args.target, shapes=shapes, batch=args.batch, after=after, config=args.config, device=device,
-            progress=lambda done, count: bar.update(task, completed=done, total=count),
+            args.model, args.target, shapes=shapes, batch=args.batch, after=after, cache=not args.no_cache, config=args.config,
+            device=device, progress=lambda done, count: bar.update(task, completed=done, total=count),
         )
 
 
-def module_of(args: argparse.Namespace, device: str | None = None) -> "Module":
-    """The module that the arguments of `add_model` name: a file of one, or a model that is compiled."""
+def module_of(args: argparse.Namespace) -> "Module":
+    """The module that the arguments of `add_model` and --device name: a file of one, or a model that is compiled."""
+    device = args.device
+    if device is not None and device not in _DEVICES:
+        raise VtakitError(f"--device {device!r} is no device of models; {one_of(_DEVICES, device)}")
     if args.model.suffix != MODULE_SUFFIX:
         _check_device(device, accelerator=args.target == "vta")
         return compiled(args, device=device)

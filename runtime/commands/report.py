@@ -2,6 +2,7 @@
 
   vtakit report MODEL.onnx -o page.html
   vtakit report model.vtak -o page.html --input in.npz
+  vtakit report MODEL.onnx --target vta --device rtl -o page.html
   vtakit report PROGRAM.vta -o page.html --device rtl --input NAME=FILE
 
 A model runs on this processor: layers, roofline, time by operator, timeline. Inputs that --input does not name are random numbers
@@ -11,6 +12,7 @@ The page is one file and needs no network; `vtakit[plot]` brings what makes it.
 """
 
 import argparse
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_model(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html", help="where to write the page")
-    parser.add_argument("--device", help="of a program: rtl (default) or fsim; of a model: cpu")
+    parser.add_argument("--device", help="of a program: rtl (default) or fsim; of a model as vtakit run has it")
     parser.add_argument("--input", action="append", default=[], metavar="IN", help="of a model: IN.npz; of a program: NAME=FILE")
 
 
@@ -48,11 +50,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _model_page(args: argparse.Namespace) -> "Page":
+    from vtakit.runtime.report.accelerator_page import accelerator_page
     from vtakit.runtime.report.ceilings import measure
     from vtakit.runtime.report.model_page import model_page
+    from vtakit.runtime.report.page import Page
 
-    if args.device not in (None, "cpu"):
-        raise VtakitError(f"--device {args.device!r} is no device of models; known: cpu")
     if len(args.input) > 1:
         raise VtakitError("a model takes --input once: an .npz file with an array for each input")
     given = arrays(Path(args.input[0])) if args.input else {}
@@ -61,7 +63,17 @@ def _model_page(args: argparse.Namespace) -> "Page":
         if port.name not in given:
             given[port.name] = _some(port.shape, port.dtype)
     profile = module.profile(given)
-    return model_page(f"{args.model.name} on this processor", module.image, profile, measure(module.image.target))
+    title = f"{args.model.name} on {profile.launches[0].device if profile.launches else 'this processor'}"
+    page = model_page(title, module.image, profile, measure(module.image.target))
+    launches = [accelerator_page(title, report) for report in profile.launches]
+    named = [
+        replace(section, title=section.title if len(launches) == 1 else f"Launch {at}: {section.title}")
+        for at, launch in enumerate(launches, 1) for section in launch.sections
+    ]
+    if not launches:
+        return page
+    rest = [replace(section, title=f"On this processor: {section.title}") for section in page.sections]
+    return Page(title, launches[0].facts if len(launches) == 1 else page.facts, (*named, *rest))
 
 
 def _some(shape: tuple[int, ...], kind: Any) -> Any:

@@ -13,14 +13,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.runtime.commands._arguments import check_outputs
 from vtakit.runtime.commands._models import add_model, arrays, model_files, module_of
 
 if TYPE_CHECKING:
     from vtakit.runtime.module import Module
-
-_DEVICES = ("cpu", "fsim", "rtl")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,12 +34,10 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     import numpy as np
 
-    if args.device is not None and args.device not in _DEVICES:
-        raise VtakitError(f"--device {args.device!r} is no device of models; {one_of(_DEVICES, args.device)}")
     reads = [*model_files(args.model, [args.output, args.json]), ("the input", args.input)]
     check_outputs(("--output", "the results", args.output), ("--json", "the report", args.json), reads=reads)
     given = arrays(args.input) if args.input else {}
-    module = module_of(args, args.device)
+    module = module_of(args)
     made = module.run(given)
     if args.dump_images is not None:
         module.dump_images(args.dump_images, given)

@@ -21,7 +21,8 @@ class Integers:
 
     def quantised(self, x: Value) -> Value:
         """Float numbers as int8."""
-        return self.builder.one("quantize_linear", x, self._of(np.float32(0.05)), self._of(np.int8(0)), name=self._name("quantize"))
+        scale, zero = self._of(np.float32(0.05)), self._of(np.int8(0))
+        return self.builder.one("quantize_linear", x, scale, zero, name=self._name("quantize"))
 
     def dequantised(self, x: Value) -> Value:
         """int8 numbers as float."""
@@ -32,8 +33,8 @@ class Integers:
         return self.builder.finish([(f"y{at}", self.dequantised(value)) for at, value in enumerate(values)])
 
     def conv(
-        self, x: Value, outs: int, kernel: int = 3, stride: int = 1, *, pad: int | None = None, groups: int = 1, dilation: int = 1,
-        skip: Value | None = None, low: int = 0, name: str = "",
+        self, x: Value, outs: int, kernel: int = 3, stride: int = 1, *, pad: int | None = None, groups: int = 1,
+        dilation: int = 1, skip: Value | None = None, low: int = 0, name: str = "",
     ) -> Value:
         """A convolution, maybe with a residual."""
         name, ins = name or self._name("conv"), x.type.shape[1]
@@ -42,7 +43,8 @@ class Integers:
             "conv_integer", x, self._weights(outs, ins // groups, kernel, kernel), name=name,
             attrs={"strides": (stride,) * 2, "pads": (around,) * 4, "groups": groups, "dilations": (dilation,) * 2})
         if skip is not None:
-            sums = self.builder.one("scaled_add", sums, skip, self._of(self.rng.integers(1, 2000, outs, np.int32)), name=f"{name}.add")
+            scale = self._of(self.rng.integers(1, 2000, outs, np.int32))
+            sums = self.builder.one("scaled_add", sums, skip, scale, name=f"{name}.add")
         return self.requantised(sums, 74 * np.sqrt(ins // groups * kernel**2), f"{name}.requantise", low)
 
     def deconv(self, x: Value, outs: int, kernel: int = 4, stride: int = 2, pad: int = 1) -> Value:
@@ -90,8 +92,9 @@ class Integers:
     def resize(self, x: Value, factor: int, **attrs: object) -> Value:
         """Larger images of the nearest values."""
         images, channels, rows, columns = x.type.shape
-        chosen = {"sizes": (images, channels, rows * factor, columns * factor), "coordinates": "asymmetric", "nearest_mode": "floor"}
-        return self.builder.one("resize", x, attrs=chosen | attrs, name=self._name("resize"))
+        plain = {"coordinates": "asymmetric", "nearest_mode": "floor"}
+        sizes = images, channels, rows * factor, columns * factor
+        return self.builder.one("resize", x, attrs={"sizes": sizes, **plain, **attrs}, name=self._name("resize"))
 
     def reshape(self, x: Value, *shape: int) -> Value:
         """Another shape."""

@@ -67,11 +67,12 @@ def fails(capsys, *words: str) -> str:
 def test_help_lists_every_command_with_its_first_line(capsys):
     assert cli.main([]) == 0
     text = capsys.readouterr().out
+    width = max(map(len, cli.summaries()))
     for name, summary in cli.summaries().items():
-        assert f"  {name:7}  {summary}\n" in text
+        assert f"  {name:{width}}  {summary}\n" in text
         assert summary.endswith(".")
     assert list(cli.summaries()) == [
-        "asm", "check", "compile", "disasm", "doctor", "fuzz", "isa", "report", "run", "sim", "synth",
+        "asm", "check", "compile", "disasm", "doctor", "fuzz", "isa", "quantize", "report", "run", "sim", "synth",
     ]
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from model_support import network
+from quantised_support import Layers, quantised
 
 import vtakit
 from vtakit.runtime import cli
@@ -39,9 +40,9 @@ def test_a_model_is_compiled_once_and_run(files, capsys):
     assert all(Path(f"net.{suffix}").stat().st_size for suffix in ("vtak", "so", "h", "params"))
     dumps = sorted(path.name for path in Path("passes").iterdir())
     assert dumps[0] == "00_imported.txt"
-    assert dumps[-1] == "05_merge_common.txt"
+    assert dumps[-1] == "06_merge_common.txt"
     assert "batch_norm" in Path("passes/00_imported.txt").read_text()
-    assert "batch_norm" not in Path("passes/05_merge_common.txt").read_text()
+    assert "batch_norm" not in Path("passes/06_merge_common.txt").read_text()
     wanted = vtakit.compile("net.onnx").run({"x": X})["y"]
     for name in ("net.vtak", "net.onnx"):
         assert cli.main(["run", name, "--input", "in.npz", "--output", "out.npz", "--json", "report.json", "--profile"]) == 0
@@ -73,16 +74,17 @@ def test_open_sizes_are_options(files, capsys):
     (["compile", "net.onnx", "-o", "no/net.vtak"],
      "vtakit compile: cannot write the module 'no/net.vtak': No such file or directory"),
     (["compile", "net.onnx", "-o", "a.vtak", "--target", "vta2"],
-     "vtakit compile: --target 'vta2' is no target of models; known: llvm"),
+     "vtakit compile: --target 'vta2' is no target of models; did you mean 'vta'? Known: llvm, vta"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x"], "vtakit compile: --shape takes NAME=N,N,…, got 'x'"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=1", "--shape", "x=2"], "vtakit compile: --shape names 'x' twice"),
     (["compile", "none.onnx", "-o", "a.vtak"], "vtakit compile: cannot read the model 'none.onnx': No such file or directory"),
     (["run", "net.onnx"], "vtakit run: model 'net' lacks its input 'x' (float32[1, 3, 16, 16])"),
-    (["run", "net.onnx", "--device", "gpu"], "vtakit run: --device 'gpu' is no device of models; did you mean 'cpu'? Known: cpu"),
+    (["run", "net.onnx", "--device", "gpu"],
+     "vtakit run: --device 'gpu' is no device of models; did you mean 'cpu'? Known: cpu, fsim, rtl"),
     (["run", "net.onnx", "--input", "none.npz"], "vtakit run: cannot read --input 'none.npz': No such file or directory"),
     (["run", "none.vtak", "--input", "in.npz"], "vtakit run: cannot read module file 'none.vtak': No such file or directory"),
     (["run", "none.vtak", "--batch", "2"],
-     "vtakit run: 'none.vtak' is compiled already: --shape and --batch go with an ONNX model"),
+     "vtakit run: 'none.vtak' is compiled already: --shape, --batch and --config go with an ONNX model"),
     (["run", "net.onnx", "--input", "in.npz", "--output", "o", "--json", "o"],
      "vtakit run: --output and --json both name the file 'o'; each needs one of its own"),
 ])
@@ -118,3 +120,51 @@ def test_arrays_that_cannot_be_read_are_one_sentence(files, capsys):
     assert fails(capsys, "run", "net.onnx", "--input", "one.npy") == (
         "vtakit run: --input 'one.npy' has one array without a name: write it with numpy.savez"
     )
+
+
+@pytest.fixture
+def quantised_files(tmp_path, monkeypatch):
+    """A folder with a quantised model and an input for it."""
+    monkeypatch.chdir(tmp_path)
+    net = Layers(3, channels=3, size=6)
+    net.pool(net.relu(net.conv("x", 6)))
+    net.classifier(net.last, 4)
+    onnx.save(quantised(net.model(), net.inputs(4)), "q.onnx")
+    np.savez("in.npz", x=net.inputs(1, 7))
+    return tmp_path
+
+
+def test_a_quantised_model_runs_on_the_accelerator_as_on_the_cpu(quantised_files, capsys):
+    words = ["compile", "q.onnx", "--target", "vta", "--config", "tiny", "-o", "q.vtak", "--dump-images", "images"]
+    assert cli.main(words) == 0
+    assert "accelerator: 4 of these layers, in 1 launches" in capsys.readouterr().out
+    assert sorted(path.name for path in Path("images").iterdir()) == ["000.bin", "000.json"]
+    about = json.loads(Path("images/000.json").read_text())
+    where = ["--insn-addr", str(about["insn_addr"]), "--insn-count", str(about["insn_count"])]
+    assert cli.main(["sim", "--config", "tiny", "--image", "images/000.bin", *where, "--out", "out.bin"]) == 0
+    found = {}
+    for name, options in {
+        "cpu": ["q.onnx"], "fsim": ["q.onnx", "--target", "vta"], "file": ["q.vtak"],
+        "rtl": ["q.vtak", "--device", "rtl", "--json", "report.json", "--profile"],
+    }.items():
+        assert cli.main(["run", *options, "--input", "in.npz", "--output", f"{name}.npz"]) == 0
+        with np.load(f"{name}.npz") as made:
+            found[name] = made["y"]
+    assert all(np.array_equal(each, found["cpu"]) for each in found.values())
+    (launch,) = json.loads(Path("report.json").read_text())["launches"]
+    assert [layer["name"] for layer in launch["layers"]] == ["conv0", "maxpool2", "globalaveragepool3", "gemm5"]
+    assert launch["total"]["cycles"] > 0
+
+
+@pytest.mark.parametrize(("words", "sentence"), [
+    (["run", "q.onnx", "--device", "rtl"], "--device rtl: the model is compiled for the CPU: use --target vta"),
+    (["run", "q.onnx", "--target", "vta", "--device", "cpu"],
+     "--device cpu: the model is compiled for the accelerator (--target vta): use --device fsim or rtl"),
+    (["run", "q.onnx", "--config", "tiny"], "--config goes with --target vta"),
+    (["run", "q.onnx", "--target", "vta", "--config", "huge"], None),
+    (["run", "q.onnx", "--target", "vta", "--device", "gpu"],
+     "--device 'gpu' is no device of models; did you mean 'cpu'? Known: cpu, fsim, rtl"),
+])
+def test_devices_that_do_not_go_with_a_target_are_told(quantised_files, capsys, words, sentence):
+    told = fails(capsys, *words)
+    assert sentence is None or told == f"vtakit run: {sentence}"

@@ -19,6 +19,7 @@ from support import raises
 import vtakit
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.hw.isa.errors import VtakitError
 from vtakit.runtime import package
 from vtakit.runtime.module import InputError, Module
 from vtakit.runtime.package import PackageError
@@ -139,8 +140,14 @@ def test_inputs_that_do_not_fit_are_told():
 
 
 def test_targets_that_cannot_be_are_told():
-    with raises(CodegenError, "'fpga' is no target of models: use 'llvm', or a Target of vtakit.compiler.codegen.llvm.target"):
+    with raises(CodegenError, "'fpga' is no target of models: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen"):
         vtakit.compile(network(), "fpga")
+    with raises(CodegenError, "latency is no argument of a compilation for a CPU; it is one of those for target 'vta'"):
+        vtakit.compile(network(), latency=3)
+    with raises(CodegenError, "config is that of the accelerator, and is given with target 'vta' only"):
+        vtakit.compile(network(), config="tiny")
+    with raises(VtakitError, "unknown device 'board'; known: fsim, rtl"):
+        vtakit.compile(network(), "vta", device="board")
     with pytest.raises(CodegenError, match="cannot run in this process"):
         vtakit.compile(network(), Target("sparc64-unknown-linux-gnu"))
 

@@ -24,10 +24,13 @@ class _Whole(Exception):
 def pieces(s: Store, target: Target) -> list[Store]:
     """The store as stores of whole registers and a rest; itself if short, a power of two, too long, or not to be parted.
 
+    A register is one of the widest elements that the value is made of: what is loaded of a tile of sums then is what was stored.
     It cannot where the value reads other elements of the memory that it is written to: all lanes are read before any is stored.
     """
     index, kind = s.indices[0], s.buffer.dtype
-    lanes, most = index.dtype.lanes, target.vector_bytes // kind.scalar.bytes
+    lanes = index.dtype.lanes
+    widest = max([kind.scalar.bytes, *[load.dtype.scalar.bytes for load in loads(s.value) if load.dtype.lanes == lanes]])
+    most = target.vector_bytes // widest
     if len(s.indices) > 1 or kind.lanes > 1 or lanes <= most or lanes.bit_count() == 1 or lanes > MOST_LANES:
         return [s]
     mine = [load for load in loads(s.value) if load.buffer.data is s.buffer.data]

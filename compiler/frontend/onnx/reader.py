@@ -53,20 +53,33 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
     return proto, name, folder
 
 
-def external_files(path: Path) -> tuple[Path, ...]:
-    """The files beside a model in which it keeps data; none of what cannot be read, which `read_model` tells."""
+def external_files(model: "str | Path | onnx.ModelProto") -> tuple[Path, ...]:
+    """The files in which a model keeps data; none of what cannot be read, which `read_model` tells."""
     import onnx
     from google.protobuf.message import DecodeError
     from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
+    folder = Path(model).parent if isinstance(model, str | Path) else Path()
     try:
-        proto = onnx.load(path, load_external_data=False)
+        proto = onnx.load(model, load_external_data=False) if isinstance(model, str | Path) else model
     except (OSError, DecodeError, ValueError):
         return ()
-    tensors = [*proto.graph.initializer]
-    tensors += [each.t for node in proto.graph.node for each in node.attribute if each.HasField("t")]
+    tensors = [*_tensors(proto.graph), *(each for function in proto.functions for each in _tensors_of(function.node))]
     found = dict.fromkeys(ExternalDataInfo(tensor).location for tensor in tensors if uses_external_data(tensor))
-    return tuple([path.parent / location for location in found])
+    return tuple([folder / location for location in found])
+
+
+def _tensors(graph: "onnx.GraphProto") -> "Iterator[onnx.TensorProto]":
+    yield from graph.initializer
+    yield from _tensors_of(graph.node)
+
+
+def _tensors_of(nodes: "Iterable[onnx.NodeProto]") -> "Iterator[onnx.TensorProto]":
+    for node in nodes:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _tensors(graph)
 
 
 def _names(graph: "onnx.GraphProto") -> Iterator[object]:

@@ -11,11 +11,13 @@ from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.vta.place import Placement, Region, place
 from vtakit.compiler.graph.vta.region import Launch, compile_region
 from vtakit.compiler.lower.errors import LowerError, VerifyError
+from vtakit.compiler.passes.base import PassError
+from vtakit.compiler.schedule.errors import ScheduleError
 from vtakit.hw.isa.errors import VtakitError
 
 Progress = Callable[[int, int], None]
 Check = Callable[[Launch], None]
-UNFIT = VtaError, LowerError, VerifyError  # why the accelerator does not take what fits it by itself
+UNFIT = VtaError, ScheduleError, LowerError, VerifyError, PassError  # why the accelerator does not take what fits it by itself
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,32 +43,37 @@ def compile_parts(
     """Compile a graph for the accelerator and the CPU.
 
     check    : is given each launch, and raises VtaError for one that must not be
-    progress : is called with how many kernels and programs are done, and of how many
+    progress : is called with how many of the parts are done, and of how many
 
     What the accelerator turns out not to run is left to the CPU. Raises VtaError for a configuration of other numbers than
     networks in integers have, and what `compile_graph` raises.
     """
     without: dict[Node, str] = {}
+    tell = progress or _silent
     while True:
         placement = place(graph, target, without)
+        tell(0, len(placement.parts))
         launches: dict[Region, Launch] = {}
         refused: dict[Node, str] = {}
         for region in placement.parts:
             if isinstance(region, Region):
                 try:
                     launches[region] = _checked(region, target, f"{graph.name}_{len(launches)}", check)
+                    tell(len(launches), len(placement.parts))
                 except UNFIT as error:
                     refused |= _culprits(region, target, error, check)
         if not refused:
             break
         without |= refused
     parts: list[CpuPart | Launch] = []
+    done = len(launches)
     for part in placement.parts:
         if isinstance(part, Region):
             parts.append(launches[part])
-        else:
-            network = compile_graph(part, cpu, progress=progress)
-            parts.append(CpuPart(network, part.inputs, tuple([value for _, value in part.outputs])))
+            continue
+        parts.append(CpuPart(compile_graph(part, cpu), part.inputs, tuple([value for _, value in part.outputs])))
+        done += 1
+        tell(done, len(placement.parts))
     return Compiled(placement, tuple(parts))
 
 
@@ -87,6 +94,10 @@ def _culprits(region: Region, target: Target, error: VtakitError, check: Check |
         except UNFIT as own:
             found[unit.nodes[-1]] = _first_line(own)
     return found or {unit.nodes[-1]: _first_line(error) for unit in region.units}
+
+
+def _silent(done: int, count: int) -> None:
+    """Tell nobody."""
 
 
 def _first_line(error: VtakitError) -> str:

@@ -75,8 +75,7 @@ class _Region:
         args = [*given.values(), *constants, *outputs]
         program = compile_for(lower(s, args, self.name), self.target)
         called = [buffer.name for buffer in program.buffers[:len(args)]]
-        program = _with_constants(program, dict(zip(called[len(given):], constants.values(), strict=False)))
-        program = _with_shared_scratch(program, self._spans())
+        program = _finished(program, dict(zip(called[len(given):], constants.values(), strict=False)), self._spans())
         return Launch(program, self.region.reads, self.region.writes, tuple(called[:len(given)]),
                       tuple(called[len(args) - len(outputs):]), self._layers(program))
 
@@ -118,42 +117,42 @@ def _names(units: Sequence[Unit]) -> dict[Unit, str]:
     return found
 
 
-def _with_constants(program: Program, constants: Mapping[str, Array]) -> Program:
-    """The program with contents for buffers, which are constants from now on."""
-    def filled(buffer: Buffer) -> Buffer:
-        if buffer.name not in constants:
-            return buffer
-        array = constants[buffer.name]
-        data = array.astype(array.dtype.newbyteorder("<")).tobytes()
-        return replace(buffer, kind=BufferKind.CONST, data=data)
-    return replace(program, buffers=tuple([filled(buffer) for buffer in program.buffers]))
+def _finished(program: Program, constants: Mapping[str, Array], spans: Mapping[str, tuple[int, int]]) -> Program:
+    """The program with its constants, and with one scratch buffer for several whose contents are not needed at one time.
 
-
-def _with_shared_scratch(program: Program, spans: Mapping[str, tuple[int, int]]) -> Program:
-    """The program with one scratch buffer for several whose contents are not needed at one time.
-
-    spans : from which operator to which a buffer's contents are needed, by its name
+    constants : contents of buffers by name
+    spans     : from which operator to which a scratch buffer's contents are needed, by its name
 
     Loads are done in order, so an operator that stores, which it does after a load of its own, stores after all loads of the
     operators before it; that no two accesses race is what the static checker proves of the whole program.
     """
+    own: list[Buffer] = []
+    scratch: list[Buffer] = []
+    for buffer in program.buffers:
+        if buffer.name in constants:
+            array = constants[buffer.name]
+            own.append(replace(buffer, kind=BufferKind.CONST, data=array.astype(array.dtype.newbyteorder("<")).tobytes()))
+        else:
+            (scratch if buffer.kind is BufferKind.SCRATCH else own).append(buffer)
+    place, sizes = _shared(scratch, spans)
+    shared = [Buffer(name=name, size_bytes=size, kind=BufferKind.SCRATCH) for name, size in sizes.items()]
+    relocations = [replace(entry, symbol=place.get(entry.symbol, entry.symbol)) for entry in program.relocations]
+    return replace(program, buffers=(*own, *shared), relocations=tuple(relocations))
+
+
+def _shared(scratch: Sequence[Buffer], spans: Mapping[str, tuple[int, int]]) -> tuple[dict[str, str], dict[str, int]]:
+    """A buffer for each, several having one, by name; and the sizes of these."""
     free: list[tuple[int, str]] = []  # the last operator that needs it
     sizes: dict[str, int] = {}
     place: dict[str, str] = {}
-    scratch = [buffer for buffer in program.buffers if buffer.kind is BufferKind.SCRATCH]
     for buffer in sorted(scratch, key=lambda b: spans[b.name]):
         first, last = spans[buffer.name]
         ready = [name for until, name in free if until < first]
-        if ready:
-            large = [name for name in ready if sizes[name] >= buffer.size_bytes]
-            name = min(large, key=sizes.__getitem__) if large else max(ready, key=sizes.__getitem__)
-            free = [entry for entry in free if entry[1] != name]
-        else:
-            name = f"scratch__{len(sizes)}"
+        large = [name for name in ready if sizes[name] >= buffer.size_bytes]
+        fresh = f"scratch__{len(sizes)}"
+        name = min(large, key=sizes.__getitem__) if large else max(ready, key=sizes.__getitem__, default=fresh)
+        free = [entry for entry in free if entry[1] != name]
         sizes[name] = max(sizes.get(name, 0), buffer.size_bytes)
         place[buffer.name] = name
         free.append((last, name))
-    buffers = [buffer for buffer in program.buffers if buffer.kind is not BufferKind.SCRATCH]
-    shared = [Buffer(name=name, size_bytes=size, kind=BufferKind.SCRATCH) for name, size in sizes.items()]
-    relocations = [replace(entry, symbol=place.get(entry.symbol, entry.symbol)) for entry in program.relocations]
-    return replace(program, buffers=(*buffers, *shared), relocations=tuple(relocations))
+    return place, sizes

@@ -125,6 +125,8 @@ class Units:
             raise VtaError("it reads constants as activations")
         if value.type.dtype is not INT8:
             raise VtaError(f"it reads {value.type.dtype}, and the accelerator's activations are int8")
+        if not 2 <= len(value.type.shape) <= 4 or not value.type.size:
+            raise VtaError(f"it reads data of shape {value.type.shape}; the accelerator's has 2 to 4 dimensions and is not empty")
         return self.root.get(value, value)
 
     def _numbers(self, node: Node) -> Numbers:

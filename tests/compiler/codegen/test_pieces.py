@@ -115,3 +115,13 @@ def test_loops_carry_them_in_registers(target, columns):
     text = compile_for(lower_late(lower(s, [A, B, C])), TARGETS[target]).assembly
     assert "insertps" not in text
     assert not re.search(r"mov\s+v\d+\.s\[", text)
+
+
+def test_what_is_read_in_pieces_is_what_was_stored():
+    """Narrow results of wide sums: the tile is read by the registers of its own elements, so that it can stay in them."""
+    A = te.placeholder((48,), "int32", name="A")
+    B = te.compute((48,), lambda x: A[x].astype("int8"), name="B")
+    s = te.create_schedule(B)
+    s[B].vectorize(B.op.axis[0])
+    text = compile_for(lower_late(lower(s, [A, B])), TARGETS["avx512"]).text
+    assert re.findall(r"load <(\d+) x i32>", text) == ["16"] * 3

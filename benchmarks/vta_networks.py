@@ -1,0 +1,91 @@
+"""Whole networks in integers on the accelerator: launches, exact cycles of the RTL, and what they take here.
+
+The default configuration on the reference system: one 64-bit AXI4 port, 40 cycles of read latency. Weights are random. Every
+output of the RTL and of the functional simulator is compared with that of the compiled code of the CPU alone.
+
+    python benchmarks/vta_networks.py [--only TEXT]     print the table
+    python benchmarks/vta_networks.py --write           write it into docs/networks.md, and what is exact into
+                                                        tests/data/vta_networks.json
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from vtakit.compiler.graph.ir import Graph
+from vtakit.runtime.module import Module
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "compiler"))  # where the networks and the ways to compile them are
+NETS, SUPPORT = import_module("integer_nets"), import_module("model_support")
+PAGE, GOLDEN = ROOT / "docs" / "networks.md", ROOT / "tests" / "data" / "vta_networks.json"
+BEGIN, END = "<!-- begin: benchmarks/vta_networks.py --write -->\n", "<!-- end -->\n"
+NETWORKS: dict[str, Callable[[], Graph]] = {
+    "ResNet-18, 224x224": NETS.resnet18,
+    "ResNet-18, 32x32, a quarter of the channels": lambda: NETS.resnet18(32, 16, 10),
+}
+
+
+def measure(name: str) -> tuple[dict[str, int], dict[str, float]]:
+    """Exact numbers of a network, and seconds of processor time that its steps take."""
+    graph, seconds = NETWORKS[name](), {}
+    given = NETS.inputs_of(graph)
+    begin = time.process_time()
+    image = SUPPORT.vta_image(graph)
+    seconds["compile"] = time.process_time() - begin
+    fast = Module(image, "fsim")
+    fast.run(given)
+    begin = time.process_time()
+    made = fast.run(given)
+    seconds["fsim"] = time.process_time() - begin
+    with Module(image, "rtl") as hardware:
+        begin = time.process_time()
+        found = hardware.run(given)
+        seconds["rtl"] = time.process_time() - begin
+        cycles = sum(counters["cycles"] for counters in hardware.counters)
+    for output, array in SUPPORT.module_of(graph).run(given).items():
+        assert np.array_equal(made[output], array), f"{name}: the functional simulator's {output} is not the CPU's"
+        assert np.array_equal(found[output], array), f"{name}: the hardware's {output} is not the CPU's"
+    exact = {
+        "launches": len(image.vta_parts), "layers": sum(len(part.layers) for part in image.vta_parts),
+        "instructions": sum(len(part.program.insns) for part in image.vta_parts),
+        "macs": sum(layer.macs for part in image.vta_parts for layer in part.layers),
+        "cycles": cycles,
+    }
+    return exact, seconds
+
+
+def main() -> None:
+    """Parse the arguments, measure, print or write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", metavar="TEXT", default="", help="only networks with TEXT in their name")
+    parser.add_argument("--write", action="store_true", help="write the page and the file of cycles instead of printing")
+    args = parser.parse_args()
+    if args.write and args.only:
+        parser.error("--write needs every network: leave out --only")
+    kept, rows = {}, []
+    for name in NETWORKS:
+        if args.only in name:
+            exact, seconds = measure(name)
+            kept[name] = exact
+            peak = exact["macs"] / exact["cycles"] / 256
+            numbers = f"{exact['launches']} | {exact['layers']} | {exact['macs']:,} | {exact['cycles']:,} | {peak:.1%}"
+            rows.append(f"| {name} | {numbers} | {seconds['compile']:.1f} | {seconds['fsim']:.2f} | {seconds['rtl']:.1f} |")
+    head = ("network", "launches", "layers", "MACs", "cycles", "of peak", "compiled in, s", "fsim, s", "RTL, s")
+    table = "\n".join([f"| {' | '.join(head)} |", f"|---|{'---:|' * (len(head) - 1)}", *rows]) + "\n"
+    if not args.write:
+        sys.stdout.write(table)
+        return
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}{table}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    GOLDEN.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

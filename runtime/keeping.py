@@ -1,0 +1,122 @@
+"""Compiled models kept on disk, so that the same model is compiled once.
+
+A module is kept under the hash of all that it is made of: the model with its external data, the options, the target with its
+features, and the sources and libraries that compile. It stands in the folder of `vtakit.sim.kept`, whose bound holds for it too.
+What cannot be read or written there is compiled as if there were no folder.
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import vtakit
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.runtime.image import Image
+from vtakit.runtime.package import PackageError, parse, save
+from vtakit.sim.kept import cache_folder, is_off, prune
+
+if TYPE_CHECKING:
+    import onnx
+
+WORTH_SECONDS = 1.0  # of compilation, from which on a module is kept
+_FILE = "module.vtak"
+_LIBRARIES = ("llvmlite", "numpy", "onnx")
+_SOURCES = ("compiler", "hw", "runtime", "sim")
+
+
+def place_of(model: "str | Path | onnx.ModelProto", *options: object) -> Path | None:
+    """The folder of the module that a model and options make; None if nothing is to be kept or found.
+
+    options : what decides the module beside the model; of mappings of arrays their elements count, of everything else its text
+    """
+    if is_off():
+        return None
+    digest = hashlib.sha256(_compiler().encode())
+    try:
+        for part in _contents(model):
+            digest.update(b"%d:" % len(part))
+            digest.update(part)
+        for option in options:
+            text = _text(option).encode()
+            digest.update(b"%d:%b" % (len(text), text))
+    except (OSError, ValueError):  # what is wrong with the model is told when it is read
+        return None
+    return cache_folder("models") / digest.hexdigest()[:32]
+
+
+def found(place: Path) -> Image | None:
+    """The module of a folder; None if there is none, or a damaged one, which then is deleted."""
+    file = place / _FILE
+    try:
+        data = file.read_bytes()
+        with suppress(OSError):
+            os.utime(place)  # that it is used
+        return parse(data, str(file))
+    except OSError:
+        return None
+    except PackageError:
+        with suppress(OSError):
+            file.unlink()
+        return None
+
+
+def keep(place: Path, image: Image, seconds: float) -> None:
+    """Write a module to its folder if it took long to compile; others that nobody has used for long make room."""
+    if seconds < WORTH_SECONDS:
+        return
+    with suppress(OSError, VtakitError):
+        place.mkdir(parents=True, exist_ok=True)
+        save(image, place / _FILE)
+        prune(place.parent)
+
+
+def _contents(model: "str | Path | onnx.ModelProto") -> list[bytes]:
+    """The bytes of a model and of the files that it refers to."""
+    if isinstance(model, str | Path):
+        path = Path(model)
+        data = path.read_bytes()
+        parts = [path.stem.encode(), data]
+    else:
+        data = model.SerializeToString(deterministic=True)
+        parts = [data]
+    if b"location" in data:  # the word that names the file of external data
+        from vtakit.compiler.frontend.onnx.reader import external_files
+
+        for file in external_files(model):
+            parts += [str(file).encode(), file.read_bytes()]
+    return parts
+
+
+def _text(option: object) -> str:
+    if isinstance(option, Mapping):
+        parts = sorted([f"{key!r}: {_text(value)}" for key, value in option.items()])
+        return f"{{{', '.join(parts)}}}"
+    if isinstance(option, np.ndarray):
+        return f"{option.dtype}{option.shape}{hashlib.sha256(np.ascontiguousarray(option).tobytes()).hexdigest()}"
+    return repr(option)
+
+
+@cache
+def _compiler() -> str:
+    """What compiles: the versions of libraries, and a hash of this package's sources."""
+    digest = hashlib.sha256()
+    root = Path(vtakit.__file__).parent
+    for folder in _SOURCES:
+        for file in sorted((root / folder).rglob("*.py")):
+            digest.update(file.relative_to(root).as_posix().encode())
+            digest.update(file.read_bytes())
+    return "\0".join([vtakit.__version__, digest.hexdigest(), *map(_version, _LIBRARIES)])
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""

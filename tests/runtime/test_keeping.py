@@ -1,0 +1,122 @@
+"""Compiled models kept on disk: what is found again, what is not, and what several processes do at once."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from model_support import network
+
+import vtakit
+from vtakit.runtime import cli, keeping, model
+
+X = np.random.default_rng(6).standard_normal((1, 3, 16, 16)).astype("f4")
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """An empty folder in which everything is kept, and the number of compilations."""
+    monkeypatch.setenv("VTAKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(keeping, "WORTH_SECONDS", 0)
+    made = []
+    compile_graph = model.compile_graph
+
+    def counted(graph, *args, **words):
+        made.append(graph.name)
+        return compile_graph(graph, *args, **words)
+    monkeypatch.setattr(model, "compile_graph", counted)
+    return made
+
+
+def files(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "cache" / "models").rglob("*.vtak"))
+
+
+def test_the_same_model_is_compiled_once(kept, tmp_path):
+    first = vtakit.compile(network())
+    second = vtakit.compile(network())
+    assert kept == ["net"]
+    assert len(files(tmp_path)) == 1
+    np.testing.assert_array_equal(first.run({"x": X})["y"], second.run({"x": X})["y"])
+    assert [layer.names for layer in second.image.layers] == [layer.names for layer in first.image.layers]
+
+
+def test_all_that_decides_a_module_counts(kept, tmp_path):
+    onnx.save(network(), tmp_path / "net.onnx")
+    onnx.save(network(), tmp_path / "far.onnx", save_as_external_data=True, size_threshold=0, location="far.data")
+    calls = [
+        (network(), {}), (network(seed=1), {}), (network(), {"batch": 2}), (network(), {"shapes": {"x": (3, 3, 16, 16)}}),
+        (network(), {"name": "other"}), (network(), {"fixed": {"x": X}}), (network(), {"fixed": {"x": X + 1}}),
+        (tmp_path / "net.onnx", {}), (tmp_path / "far.onnx", {}),
+    ]
+    for proto, words in calls * 2:
+        vtakit.compile(proto, **words)
+    assert len(kept) == len(files(tmp_path)) == len(calls)
+    data = bytearray((tmp_path / "far.data").read_bytes())
+    data[0] ^= 1
+    (tmp_path / "far.data").write_bytes(data)
+    vtakit.compile(tmp_path / "far.onnx")
+    assert len(kept) == len(calls) + 1
+
+
+def test_a_changed_source_is_another_compiler(kept, monkeypatch):
+    vtakit.compile(network())
+    monkeypatch.setattr(keeping, "_compiler", lambda: "another")
+    vtakit.compile(network())
+    assert len(kept) == 2
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data[:200] + b"?" + data[201:], lambda data: b""])
+def test_a_damaged_module_is_compiled_again(kept, tmp_path, change):
+    wanted = vtakit.compile(network()).run({"x": X})["y"]
+    (file,) = files(tmp_path)
+    good = file.read_bytes()
+    file.write_bytes(change(good))
+    np.testing.assert_array_equal(vtakit.compile(network()).run({"x": X})["y"], wanted)
+    assert len(kept) == 2
+    assert len(file.read_bytes()) == len(good)
+
+
+def test_nothing_is_kept_where_that_is_not_wanted(kept, tmp_path, monkeypatch):
+    vtakit.compile(network(), cache=False)
+    vtakit.compile(network(), after=lambda *_: None)
+    monkeypatch.setattr(keeping, "WORTH_SECONDS", 1000)
+    vtakit.compile(network())
+    monkeypatch.setattr(keeping, "WORTH_SECONDS", 0)
+    monkeypatch.setenv("VTAKIT_CACHE", "off")
+    vtakit.compile(network())
+    assert files(tmp_path) == []
+    assert len(kept) == 4
+
+
+def test_a_folder_that_cannot_be_written_is_none(kept, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("VTAKIT_CACHE", str(tmp_path / "file"))
+    assert vtakit.compile(network()).run({"x": X})["y"].shape == (1, 5)
+
+
+def test_the_command_has_an_option(kept, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(network(), "net.onnx")
+    for words in ([], [], ["--no-cache"]):
+        assert cli.main(["compile", "net.onnx", "-o", "net.vtak", *words]) == 0
+    assert kept == ["net", "net"]
+
+
+def test_two_processes_at_once(kept, tmp_path):
+    """Both get a module, and one whole file is left."""
+    onnx.save(network(), tmp_path / "net.onnx")
+    program = (
+        "import sys, vtakit\nfrom vtakit.runtime import keeping\nkeeping.WORTH_SECONDS = 0\n"
+        "print(vtakit.compile(sys.argv[1]).outputs)"
+    )
+    runs = [
+        subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "net.onnx")], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert [run.communicate()[0] for run in runs] == ["{'y': 'float32[1, 5]'}\n"] * 2
+    assert len(files(tmp_path)) == 1
+    vtakit.compile(tmp_path / "net.onnx")
+    assert kept == []
