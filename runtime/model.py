@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.frontend.onnx.errors import ModelError
 from vtakit.compiler.frontend.onnx.importer import import_model
+from vtakit.compiler.frontend.torch.importer import import_program
 from vtakit.compiler.graph.compile import compile_graph
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Array, Graph
@@ -19,21 +21,24 @@ from vtakit.runtime.cpu.function import for_here
 from vtakit.runtime.image import image_of
 from vtakit.runtime.module import Module
 from vtakit.runtime.package import parse
+from vtakit.runtime.torch_program import named_program
 
 if TYPE_CHECKING:
     import onnx
+    import torch
 
 _INTERPRETED_ELEMENTS = 4096  # of all nodes' results: a graph of constants up to this is not worth machine code
 
 
 def compile(
-    model: "str | Path | onnx.ModelProto", target: Literal["llvm"] | Target = "llvm", *,
+    model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram", target: Literal["llvm"] | Target = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
     name: str | None = None, after: Seen | None = None, progress: Callable[[int, int], None] | None = None,
 ) -> Module:
     """Compile a model into one native function.
 
-    model    : an ONNX model, or the path of one
+    model    : an ONNX model, or the path of one; or what torch.export.export makes of a PyTorch module, or the path of a .pt2
+               file with such
     target   : "llvm" for this machine, or a `vtakit.compiler.codegen.llvm.target.Target` whose code this machine can run
     shapes   : of inputs whose shape the model leaves open: name -> shape
     batch    : the size of a symbolic first dimension
@@ -49,7 +54,13 @@ def compile(
         raise CodegenError(f"{target!r} is no target of models: use 'llvm', or a Target of vtakit.compiler.codegen.llvm.target")
     chosen = for_here(target if isinstance(target, Target) else None, "compile", parallel=True)
     evaluate = partial(_evaluate, target=chosen)
-    graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
+    exported = named_program(model)
+    if exported is None:
+        graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
+    elif shapes or fixed or batch != 1:
+        raise ModelError("a PyTorch program has the shapes of its export: shapes, batch and fixed go with ONNX models")
+    else:
+        graph = import_program(exported[0], name=exported[1] if name is None else name)
     graph = run_passes(graph, passes_for_cpu(evaluate), after)
     return Module(image_of(compile_graph(graph, chosen, progress=progress), graph_text(graph)))
 

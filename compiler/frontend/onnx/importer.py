@@ -53,10 +53,10 @@ def import_model(
     if batch < 1:
         raise ModelError(f"batch={batch}: a batch has at least 1 element")
     importer = _Importer(proto, called, folder, evaluate)
-    return importer.graph(_word(called) if name is None else name, shapes, batch, fixed or {})
+    return importer.graph(word(called) if name is None else name, shapes, batch, fixed or {})
 
 
-def _word(name: str) -> str:
+def word(name: str) -> str:
     """A name that C could have."""
     found = re.sub(r"\W", "_", name, flags=re.ASCII)[:_NAME_LENGTH]
     return f"m_{found}" if not found or found[0].isdigit() or is_word(found) or is_taken(found) else found
