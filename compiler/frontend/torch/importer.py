@@ -34,12 +34,13 @@ def import_program(program: "torch.export.ExportedProgram", *, name: str = "prog
     Raises UnsupportedError with all that is unsupported, ModelError for a program that has no fixed meaning: one that changes its
     buffers, or leaves shapes open.
     """
+    program = _decomposed(program)  # before that, changes are hidden in operators
     changed = program.graph_signature.buffers_to_mutate
     if changed:
         first = next(iter(changed.values()))
         raise ModelError(f"program {name!r} changes {len(changed)} of its buffers, such as {first!r}, as modules in training do: "
                          f"call module.eval() before torch.export.export")
-    return _Importer(_decomposed(program), name).graph()
+    return _Importer(program, name).graph()
 
 
 def _decomposed(program: "torch.export.ExportedProgram") -> "torch.export.ExportedProgram":

@@ -217,6 +217,7 @@ def test_elementwise_operators():
         x.log1p(), x.expm1(), x.rsqrt(), x**2, x**0.5, x**3, 2**x, x.clamp(0.2, None), x.clamp(max=0.5), x.floor(), x % 0.3,
         -x % 0.3, -x, x.reciprocal(), x.round(), x.erf(), torch.atan(x), x.clamp(x * 0.5, x * 2), x.masked_fill(x < 0.5, 1.0),
         torch.where(x > 1, x, 0.0),
+        torch.div(-x, 0.3, rounding_mode="floor"), torch.div(-x, 0.3, rounding_mode="trunc"),
     )), rand(3, 4).abs() + 0.1)
 
 
@@ -233,7 +234,7 @@ def test_reductions():
     agree(Of(lambda x: (
         x.sum(), x.sum(1), x.mean((1, 2), keepdim=True), x.amax(0), x.prod(1), x.max(1), x.min(-1), x.argmax(),
         x.argmin(1, keepdim=True), x.any(), (x > 0).all(1), (x > 0).sum(), x.var((0, 1)), x.std(2, correction=0), x.cumsum(1),
-        x.topk(2, -1), x.logsumexp(1), x.norm(),
+        x.topk(2, -1), x.logsumexp(1), x.norm(), x.norm(1, 1), x.norm(float("inf"), 0),
     )), rand(3, 4, 5))
 
 

@@ -48,10 +48,22 @@ def _common(n: AtenNode) -> DType:
 
 def _arithmetic(op: str) -> Converter:
     def convert(n: AtenNode) -> Value:
-        if n.operands.get("rounding_mode") is not None:
-            n.unsupported(f"with rounding_mode {n['rounding_mode']!r}")
         return n.apply(op, *_of(n, n.type.dtype, "self", "other"))
     return convert
+
+
+@converts("div.Tensor_mode", "div.Scalar_mode")
+def div_rounded(n: AtenNode) -> Value:
+    """A quotient rounded down or towards zero."""
+    if not n.type.dtype.is_float:
+        n.unsupported("of integers")
+    quotient = n.apply("div", *_of(n, n.type.dtype, "self", "other"))
+    if n["rounding_mode"] == "floor":
+        return n.apply("floor", quotient)
+    if n["rounding_mode"] is None:
+        return quotient
+    down, up = n.apply("floor", quotient), n.apply("ceil", quotient)
+    return n.apply("where", n.apply("less", quotient, n.like(0, quotient)), up, down)
 
 
 def _sum(op: str) -> Converter:
@@ -74,7 +86,7 @@ def _compared(n: AtenNode, op: str) -> Value:
 
 
 for _name, _op in _ARITHMETIC.items():
-    _kinds = ("default",) if _name in ("maximum", "minimum") else ("Tensor", "Scalar", "Tensor_mode")
+    _kinds = ("default",) if _name in ("maximum", "minimum") else ("Tensor", "Scalar")
     converts(*(f"{_name}.{_kind}" for _kind in _kinds))(_arithmetic(_op))
 for _name in ("add", "sub"):
     converts(f"{_name}.Tensor", f"{_name}.Scalar")(_sum(_name))

@@ -36,6 +36,16 @@ for _op, _names in {
     converts(*_names)(_reduction(_op))
 
 
+@converts("linalg_vector_norm.default")
+def norm(n: AtenNode) -> Value:
+    x = n.cast(n.value("self"), n.type.dtype)
+    if n["ord"] == float("inf"):
+        return _reduced(n, "reduce_max", n.apply("abs", x))
+    if n["ord"] not in (1, 2):
+        n.unsupported(f"of order {n['ord']}")
+    return _reduced(n, "reduce_l1" if n["ord"] == 1 else "reduce_l2", x)
+
+
 def _logical(op: str) -> Converter:
     """Any or all: the greatest or least of zeros and ones."""
     def convert(n: AtenNode) -> Value:
