@@ -11,7 +11,9 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target as VtaTarget
 from vtakit.compiler.codegen.vta.target import vta
+from vtakit.compiler.frontend.onnx.errors import ModelError
 from vtakit.compiler.frontend.onnx.importer import import_model
+from vtakit.compiler.frontend.torch.importer import import_program
 from vtakit.compiler.graph.compile import compile_graph
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Array, Graph
@@ -28,6 +30,7 @@ from vtakit.runtime.image import image_of, image_of_parts
 from vtakit.runtime.module import Module
 from vtakit.runtime.package import parse
 from vtakit.runtime.parts import check_opening
+from vtakit.runtime.torch_program import named_program
 from vtakit.runtime.vta.driver import Driver
 from vtakit.runtime.vta.loaded import TIMEOUT_S
 from vtakit.sim.api import ConfigLike
@@ -35,12 +38,14 @@ from vtakit.sim.checker import check_program
 
 if TYPE_CHECKING:
     import onnx
+    import torch
 
 _INTERPRETED_ELEMENTS = 4096  # of all nodes' results: a graph of constants up to this is not worth machine code
 
 
 def compile(
-    model: "str | Path | onnx.ModelProto", target: Literal["llvm", "vta"] | Target | VtaTarget = "llvm", *,
+    model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
+    target: Literal["llvm", "vta"] | Target | VtaTarget = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
     name: str | None = None, integer: bool = True, after: Seen | None = None,
     progress: Callable[[int, int], None] | None = None, cache: bool = True,
@@ -50,7 +55,8 @@ def compile(
 
     For a CPU it becomes one native function; for the accelerator programs, with machine code for the rest.
 
-    model    : an ONNX model, or the path of one
+    model    : an ONNX model, or the path of one; or what torch.export.export makes of a PyTorch module, or the path of a .pt2
+               file with such
     target   : "llvm" for this machine, or a `vtakit.compiler.codegen.llvm.target.Target` whose code this machine can run;
                "vta" for the accelerator, or what `vtakit.compiler.codegen.vta.target.vta` makes
     shapes   : of inputs whose shape the model leaves open: name -> shape
@@ -77,13 +83,20 @@ def compile(
     if accelerator is not None:
         check_opening(device or "fsim", timeout_s, options)
     chosen = for_here(target if isinstance(target, Target) else None, "compile", parallel=True)
-    place = keeping.place_of(model, chosen, accelerator, shapes, batch, fixed, name, integer) if cache and after is None else None
+    exported = named_program(model)
+    if exported is not None and (shapes or fixed or batch != 1):
+        raise ModelError("a PyTorch program has the shapes of its export: shapes, batch and fixed go with ONNX models")
+    kept = cache and after is None and exported is None
+    place = keeping.place_of(model, chosen, accelerator, shapes, batch, fixed, name, integer) if kept else None
     known = None if place is None else keeping.found(place)
     if known is not None:
         return Module(known, device, timeout_s, **options)
     begin = time.perf_counter()
     evaluate = partial(_evaluate, target=chosen)
-    graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
+    if exported is None:
+        graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
+    else:
+        graph = import_program(exported[0], name=exported[1] if name is None else name)
     graph = run_passes(graph, passes_for_cpu(evaluate, integer=integer), after)
     if accelerator is None:
         image = image_of(compile_graph(graph, chosen, progress=progress), graph_text(graph))

@@ -1,6 +1,7 @@
 """Settings of every test."""
 
 import os
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
@@ -8,6 +9,14 @@ from hypothesis import settings
 settings.register_profile("vtakit", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("vtakit")
 os.environ.setdefault("VTAKIT_CACHE", "off")  # what a test compiles is compiled by what it tests
+
+HAS_TORCH = find_spec("torch") is not None  # an extra of 800 MB, which `make test` does not bring
+collect_ignore = [] if HAS_TORCH else ["compiler/frontend/test_torch.py"]
+
+
+def pytest_report_header() -> str:
+    """What is not tested for lack of a package."""
+    return "" if HAS_TORCH else "torch is not installed: the tests of PyTorch programs are left out"
 
 
 @pytest.fixture(params=["plain", "compiled"])

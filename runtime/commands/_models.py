@@ -19,7 +19,7 @@ _DEVICES = ("cpu", "fsim", "rtl")
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """A model, and what is to be known of it before it is compiled."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="ONNX model")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="ONNX model, or a .pt2 file of torch.export")
     parser.add_argument("--target", default="llvm", help="what to compile for: llvm, this machine (default), or vta")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=N,N,…", help="shape of an input with open sizes")
     parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")

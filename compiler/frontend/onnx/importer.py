@@ -52,14 +52,14 @@ def import_model(
     proto, called, folder = read_model(model)
     if not is_size(batch) or batch < 1:
         raise ModelError(f"batch={batch!r}: a batch is a whole number, at least 1")
-    for word, option in (("shapes", shapes), ("fixed", fixed)):
+    for argument, option in (("shapes", shapes), ("fixed", fixed)):
         if not isinstance(option, Mapping | None):
-            raise ModelError(f"{word} is a dict by the names of inputs, got {type(option).__name__}")
+            raise ModelError(f"{argument} is a dict by the names of inputs, got {type(option).__name__}")
     importer = _Importer(proto, called, folder, evaluate)
-    return importer.graph(_word(called) if name is None else name, shapes, int(batch), fixed or {})
+    return importer.graph(word(called) if name is None else name, shapes, int(batch), fixed or {})
 
 
-def _word(name: str) -> str:
+def word(name: str) -> str:
     """A name that C could have."""
     found = re.sub(r"\W", "_", name, flags=re.ASCII)[:_NAME_LENGTH]
     return f"m_{found}" if not found or found[0].isdigit() or is_word(found) or is_taken(found) else found

@@ -1,0 +1,252 @@
+"""Operators on each element."""
+
+from typing import Any
+
+from vtakit.compiler.frontend.torch.nodes import AtenNode, Converter, converts, kind_of
+from vtakit.compiler.graph.ir import Value
+from vtakit.compiler.ir.dtypes import DType, dtype
+
+_BOOL = dtype("bool")
+_UNARY = {  # PyTorch's name -> ours, where they mean the same
+    "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh",
+    "ceil": "ceil", "cos": "cos", "cosh": "cosh", "erf": "erf", "exp": "exp", "floor": "floor",
+    "hardswish": "hard_swish", "isinf": "is_inf", "isnan": "is_nan", "log": "log", "mish": "mish", "neg": "neg",
+    "reciprocal": "reciprocal", "relu": "relu", "round": "round", "sigmoid": "sigmoid", "sign": "sign", "silu": "swish",
+    "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh",
+}
+_ARITHMETIC = {"mul": "mul", "div": "div", "maximum": "max", "minimum": "min"}
+_COMPARISONS = {"eq": "equal", "ge": "greater_or_equal", "gt": "greater", "le": "less_or_equal", "lt": "less"}
+
+
+def _unary(op: str) -> Converter:
+    def convert(n: AtenNode) -> Value:
+        x = n.value("self")
+        if n.type.dtype.is_float:
+            x = n.cast(x, n.type.dtype)  # the square root of integers is taken of floats
+        return n.apply(op, x)
+    return convert
+
+
+for _name, _op in _UNARY.items():
+    converts(f"{_name}.default")(_unary(_op))
+
+
+def _of(n: AtenNode, kind: DType, *names: str) -> list[Value]:
+    """Operands, tensors or numbers, as tensors of one type."""
+    return [n.cast(n[name], kind) for name in names]
+
+
+def _common(n: AtenNode) -> DType:
+    """The type in which PyTorch compares: that of the tensors, and where those differ the greater; numbers count less."""
+    import torch
+
+    def sample(given: Any) -> Any:
+        return torch.empty(given.type.shape, dtype=getattr(torch, str(given.type.dtype)), device="meta") \
+            if isinstance(given, Value) else given
+    return kind_of(torch.result_type(sample(n["self"]), sample(n["other"])))
+
+
+def _arithmetic(op: str) -> Converter:
+    def convert(n: AtenNode) -> Value:
+        return n.apply(op, *_of(n, n.type.dtype, "self", "other"))
+    return convert
+
+
+@converts("div.Tensor_mode", "div.Scalar_mode")
+def div_rounded(n: AtenNode) -> Value:
+    """A quotient rounded down or towards zero."""
+    if not n.type.dtype.is_float:
+        n.unsupported("of integers")
+    quotient = n.apply("div", *_of(n, n.type.dtype, "self", "other"))
+    if n["rounding_mode"] == "floor":
+        return n.apply("floor", quotient)
+    if n["rounding_mode"] is None:
+        return quotient
+    down, up = n.apply("floor", quotient), n.apply("ceil", quotient)
+    return n.apply("where", n.apply("less", quotient, n.like(0, quotient)), up, down)
+
+
+def _sum(op: str) -> Converter:
+    def convert(n: AtenNode) -> Value:
+        a, b = _of(n, n.type.dtype, "self", "other")
+        if n["alpha"] != 1:
+            b = n.apply("mul", b, n.like(n["alpha"], b))
+        return n.apply(op, a, b)
+    return convert
+
+
+def _comparison(op: str) -> Converter:
+    def convert(n: AtenNode) -> Value:
+        return _compared(n, op)
+    return convert
+
+
+def _compared(n: AtenNode, op: str) -> Value:
+    return n.apply(op, *_of(n, _common(n), "self", "other"))
+
+
+for _name, _op in _ARITHMETIC.items():
+    _kinds = ("default",) if _name in ("maximum", "minimum") else ("Tensor", "Scalar")
+    converts(*(f"{_name}.{_kind}" for _kind in _kinds))(_arithmetic(_op))
+for _name in ("add", "sub"):
+    converts(f"{_name}.Tensor", f"{_name}.Scalar")(_sum(_name))
+for _name, _op in _COMPARISONS.items():
+    converts(f"{_name}.Tensor", f"{_name}.Scalar")(_comparison(_op))
+
+
+@converts("ne.Tensor", "ne.Scalar")
+def ne(n: AtenNode) -> Value:
+    return n.apply("not", _compared(n, "equal"))
+
+
+def _logical(op: str) -> Converter:
+    def convert(n: AtenNode) -> Value:
+        return n.apply(op, *[n.cast(n.value(name), _BOOL) for name in ("self", "other") if name in n.operands])
+    return convert
+
+
+for _name in ("and", "or", "xor", "not"):
+    converts(f"logical_{_name}.default")(_logical(_name))
+
+
+def _bitwise(op: str) -> Converter:
+    def convert(n: AtenNode) -> Value:
+        return n.apply(op if n.type.dtype == _BOOL else f"bitwise_{op}", *_of(n, n.type.dtype, "self", "other"))
+    return convert
+
+
+for _name in ("and", "or", "xor"):
+    converts(f"bitwise_{_name}.Tensor", f"bitwise_{_name}.Scalar")(_bitwise(_name))
+
+
+@converts("bitwise_not.default")
+def bitwise_not(n: AtenNode) -> Value:
+    return n.apply("not" if n.type.dtype == _BOOL else "bitwise_not", n.value("self"))
+
+
+@converts("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+def power(n: AtenNode) -> Value:
+    x = n.cast(n["self"], n.type.dtype)
+    if n["exponent"] == 2:
+        return n.apply("mul", x, x)
+    if n["exponent"] == 0.5:
+        return n.apply("sqrt", x)
+    return n.apply("pow", x, n.cast(n["exponent"], n.type.dtype))
+
+
+@converts("remainder.Tensor", "remainder.Scalar")
+def remainder(n: AtenNode) -> Value:
+    """With the sign of the divisor."""
+    a, b = _of(n, n.type.dtype, "self", "other")
+    if not n.type.dtype.is_float:
+        return n.apply("mod", a, b)
+    rest = n.apply("mod", a, b, fmod=True)
+    below = n.apply("less", n.apply("mul", rest, b), n.like(0, rest))
+    return n.apply("where", below, n.apply("add", rest, b), rest)
+
+
+@converts("fmod.Tensor", "fmod.Scalar")
+def fmod(n: AtenNode) -> Value:
+    return n.apply("mod", *_of(n, n.type.dtype, "self", "other"), fmod=True)
+
+
+@converts("clamp.default", "hardtanh.default", "relu6.default")
+def clamp(n: AtenNode) -> Value:
+    x = n.cast(n.value("self"), n.type.dtype)
+    low, high = (0, 6) if "relu6" in n.op else (n["min_val"], n["max_val"]) if "hardtanh" in n.op else (n["min"], n["max"])
+    return n.apply("clip", x, *(None if bound is None else n.like(bound, x) for bound in (low, high)))
+
+
+@converts("clamp.Tensor")
+def clamp_by_tensors(n: AtenNode) -> Value:
+    x = n.cast(n.value("self"), n.type.dtype)
+    for name, op in (("min", "max"), ("max", "min")):
+        if n[name] is not None:
+            x = n.apply(op, x, n.cast(n[name], n.type.dtype))
+    return x
+
+
+@converts("clamp_min.default", "clamp_max.default")
+def clamp_one_side(n: AtenNode) -> Value:
+    x = n.cast(n.value("self"), n.type.dtype)
+    return n.apply("clip", x, n.like(n["min"], x)) if "min" in n.operands else n.apply("clip", x, None, n.like(n["max"], x))
+
+
+@converts("log1p.default")
+def log1p(n: AtenNode) -> Value:
+    x = n.cast(n.value("self"), n.type.dtype)
+    return n.apply("log", n.apply("add", x, n.like(1, x)))
+
+
+@converts("expm1.default")
+def expm1(n: AtenNode) -> Value:
+    x = n.cast(n.value("self"), n.type.dtype)
+    return n.apply("sub", n.apply("exp", x), n.like(1, x))
+
+
+@converts("rsqrt.default")
+def rsqrt(n: AtenNode) -> Value:
+    return n.apply("reciprocal", n.apply("sqrt", n.cast(n.value("self"), n.type.dtype)))
+
+
+@converts("gelu.default")
+def gelu(n: AtenNode) -> Value:
+    return n.apply("gelu", n.value("self"), approximate=n["approximate"])
+
+
+@converts("leaky_relu.default")
+def leaky_relu(n: AtenNode) -> Value:
+    return n.apply("leaky_relu", n.value("self"), alpha=float(n["negative_slope"]))
+
+
+@converts("elu.default")
+def elu(n: AtenNode) -> Value:
+    """``scale * x`` above zero, ``scale * alpha * (exp(input_scale * x) - 1)`` below; SELU and CELU are written so too."""
+    if n["input_scale"] != 1:
+        n.unsupported(f"with input_scale {n['input_scale']}")
+    y = n.apply("elu", n.value("self"), alpha=float(n["alpha"]))
+    return y if n["scale"] == 1 else n.apply("mul", y, n.like(float(n["scale"]), y))
+
+
+@converts("hardsigmoid.default")
+def hardsigmoid(n: AtenNode) -> Value:
+    return n.apply("hard_sigmoid", n.value("self"), alpha=1 / 6, beta=0.5)
+
+
+@converts("softplus.default")
+def softplus(n: AtenNode) -> Value:
+    """``log(1 + exp(x))``, which PyTorch replaces by x beyond its threshold, where they are equal but for rounding."""
+    if n["beta"] != 1:
+        n.unsupported(f"with beta {n['beta']}")
+    return n.apply("softplus", n.value("self"))
+
+
+@converts("prelu.default")
+def prelu(n: AtenNode) -> Value:
+    x, slope = n.value("self"), n.value("weight")
+    channels = slope.type.size
+    shape = (1, channels, *(1,) * (len(x.type.shape) - 2)) if channels > 1 and len(x.type.shape) > 1 else (channels,)
+    return n.apply("prelu", x, n.reshape(slope, shape))
+
+
+@converts("where.self")
+def where(n: AtenNode) -> Value:
+    return n.apply("where", n.value("condition"), *_of(n, n.type.dtype, "self", "other"))
+
+
+@converts("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(n: AtenNode) -> Value:
+    return n.apply("where", n.value("mask"), *_of(n, n.type.dtype, "value", "self"))
+
+
+@converts("_to_copy.default", "to.dtype", "clone.default", "alias.default", "detach.default", "lift_fresh_copy.default",
+          "contiguous.default", "dropout.default", "copy.default")
+def copy(n: AtenNode) -> Value:
+    """The same elements, of another type perhaps; dropout of a program that is exported for inference."""
+    if n.operands.get("train"):
+        n.unsupported("in training")
+    source = n.value("src" if "src" in n.operands else "input" if "input" in n.operands else "self")
+    found = n.cast(source, n.type.dtype)
+    return found if found.type.shape == n.type.shape else n.apply("expand", found, shape=n.type.shape)
+
+
