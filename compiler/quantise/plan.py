@@ -21,6 +21,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 ANCHORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 MOVES = (
     "MaxPool", "GlobalMaxPool", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Resize", "Pad", "Slice",
+    "Identity", "Dropout",
 )
 COORDINATES = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners")
 
