@@ -208,6 +208,7 @@ def _scales(network: Network, plan: Plan, ranges: Mapping[str, Histogram], metho
             del plan.residuals[number]
             plan.values[residual.acc] = None
             plan.made.add(residual.acc)
+            plan.ends[residual.anchor] = residual.acc
     return {plan.root(name): scale(name) for name in plan.values}
 
 
@@ -220,7 +221,8 @@ def _weights(network: Network, plan: Plan, scales: Mapping[str, float]) -> dict[
         node = nodes[at]
         bias = network.constants[node.input[2]] if len(node.input) > 2 and node.input[2] else None
         found[at] = quantised_weights(
-            network.constants[node.input[1]], channel_axis(node), scales[plan.root(node.input[0])], bias, skips.get(at))
+            network.constants[node.input[1]], channel_axis(node), scales[plan.root(node.input[0])], bias, skips.get(at),
+            scales[plan.root(plan.ends[at])])
     return found
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vtakit.compiler.frontend.onnx.nodes import attribute_value
+from vtakit.compiler.quantise.errors import QuantiseError
 
 if TYPE_CHECKING:
     import onnx
@@ -31,7 +32,11 @@ class Network:
         external_data_helper.load_external_data_for_model(copy, folder)
         versions = {each.domain: each.version for each in copy.opset_import}
         if versions.get("", OPSET) < OPSET:
-            copy = version_converter.convert_version(copy, OPSET)
+            try:
+                copy = version_converter.convert_version(copy, OPSET)
+            except (RuntimeError, ValueError) as error:  # what its C++ code raises
+                raise QuantiseError(f"the model uses opset {versions['']}, and onnx cannot make {OPSET} of it, the first whose "
+                                    f"DequantizeLinear has a scale for each channel: {' '.join(str(error).split())}") from None
         self.proto, self.graph = copy, copy.graph
         self.constants: dict[str, Array] = {t.name: numpy_helper.to_array(t) for t in self.graph.initializer}
         self._take_constants()

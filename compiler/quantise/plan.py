@@ -21,6 +21,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 ANCHORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 MOVES = (
     "MaxPool", "GlobalMaxPool", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Resize", "Pad", "Slice",
+    "Identity", "Dropout",
 )
 COORDINATES = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners")
 
@@ -51,6 +52,7 @@ class Plan:
     values    : the activations that do, in order
     whole     : the nodes, by number, that compute on int8 alone
     anchors   : those of them with weights
+    ends      : the value that a layer ends in, by the number of its first node
     residuals : sums that are part of a layer, by the number of their node
     same      : of each value, one that has the same scale
     made      : which values are made of int8, so that all that read them read the quantised form
@@ -59,6 +61,7 @@ class Plan:
     values: dict[str, None] = field(default_factory=dict)
     whole: set[int] = field(default_factory=set)
     anchors: list[int] = field(default_factory=list)
+    ends: dict[int, str] = field(default_factory=dict)
     residuals: dict[int, Residual] = field(default_factory=dict)
     same: dict[str, str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
@@ -122,7 +125,7 @@ class _Planner:
     def close(self, name: str) -> None:
         """The layer that a value ends, ends there."""
         if name in self.open:
-            del self.open[name]
+            self.found.ends[self.open.pop(name)[1]] = name
             self.found.made.add(name)
             self.found.values[name] = None
 

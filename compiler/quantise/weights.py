@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.compiler.nn.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point
+
 Floats = npt.NDArray[np.float32]
 
 MOST = 127  # of a symmetric int8
 MOST_BIAS = 1 << 23  # of a bias: float32 holds such an integer exactly
 LEAST_FACTOR, MOST_FACTOR = 4, 1 << 20  # of a residual: fewer would cost the weights too much of their precision
+TRIED = 256  # integers that stand for a residual
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,11 +42,14 @@ def _spread(scale: Floats, axis: int, ndim: int) -> Floats:
 
 def quantised_weights(
     weight: npt.NDArray[Any], axis: int | None, data_scale: float, bias: npt.NDArray[Any] | None, skip_scale: float | None,
+    result_scale: float | None = None,
 ) -> Weights:
     """The weights of an anchor, with a scale for each index of an axis, or one for all where that is None.
 
     bias       : a scale is no finer than the bias, in its quanta, allows
     skip_scale : of a residual; the scales are made coarser by so much that a whole number of accumulators is one quantum of it
+    result_scale : of what the layer makes; the scales are moved to where a requantisation's 16 bits are exact, or next to exact,
+                   so that integers and floating point round alike
     """
     others = tuple([at for at in range(weight.ndim) if at != axis])
     most = np.abs(weight).max(others) if axis is not None else np.abs(weight).max(keepdims=False).reshape(1)
@@ -53,10 +59,36 @@ def quantised_weights(
         scale = np.maximum(scale, per if axis is not None else per.max())
     if skip_scale is not None:
         factor = np.clip(np.floor(skip_scale / (data_scale * scale)), 1, MOST_FACTOR)
+        if result_scale is not None:
+            factor = _best_factors(factor, skip_scale / result_scale)
         scale = skip_scale / (data_scale * factor)
+    elif result_scale is not None:
+        ratio = data_scale * scale / result_scale
+        scale = scale * np.where(_reaches(ratio), _held(ratio) / ratio, 1.0)
     held = scale.astype(np.float32)
     whole = np.rint(weight / _spread(held, axis or 0, weight.ndim))
     return Weights(np.clip(whole, -MOST, MOST).astype(np.int8), held, axis or 0)
+
+
+def _held(ratio: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The factor that a requantisation has for one."""
+    multiplier, shift = fixed_point(ratio, MULTIPLIER_BITS, MOST_SHIFT)
+    return np.ldexp(multiplier.astype(np.float64), -shift)
+
+
+def _reaches(ratio: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Whether a requantisation holds a factor with all its bits."""
+    multiplier, shift = fixed_point(ratio, MULTIPLIER_BITS, MOST_SHIFT)
+    return (shift >= 0) & (multiplier >= 1 << MULTIPLIER_BITS - 1)
+
+
+def _best_factors(most: npt.NDArray[np.float64], ratio: float) -> npt.NDArray[np.float64]:
+    """Of the integers up to those given, less a 16th at most, those by which a ratio is most exact in 16 bits."""
+    tried = np.maximum(most[..., None] - np.minimum(np.arange(TRIED), most[..., None] // 16), 1)
+    wanted = ratio / tried
+    best = np.argmin(np.abs(_held(wanted) - wanted) / wanted, -1)
+    found: npt.NDArray[np.float64] = np.take_along_axis(tried, best[..., None], -1)[..., 0]
+    return found
 
 
 def fits_residual(weight: npt.NDArray[Any], axis: int | None, data_scale: float, skip_scale: float) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from model_support import model
 from onnx import helper
 
+from vtakit.compiler.nn.fixed import fixed_point
 from vtakit.compiler.quantise.correction import mean_error
 from vtakit.compiler.quantise.ranges import BINS, METHODS, Histogram
 from vtakit.compiler.quantise.weights import fits_residual, quantised_weights
@@ -87,6 +88,19 @@ def test_a_residual_is_a_whole_number_of_accumulators():
     np.testing.assert_allclose(factor, np.rint(factor), rtol=1e-6)
     assert np.all(found.scale >= plain.scale * 0.999999)
     assert np.all(found.scale <= plain.scale * (1 + 1 / np.rint(factor)) * 1.000001)
+
+
+@pytest.mark.parametrize("skip", [None, 0.5])
+def test_scales_are_where_sixteen_bits_are_exact(skip):
+    weight = (RNG.standard_normal((40, 5, 3, 3)) * RNG.uniform(0.01, 3, (40, 1, 1, 1))).astype(np.float32)
+    data, result, off = np.float64(np.float32(0.021)), np.float64(np.float32(0.037)), []
+    for exact in (None, float(result)):
+        found = quantised_weights(weight, 0, data, None, skip, exact)
+        ratio = data * found.scale.astype(np.float64) / result
+        multiplier, shift = fixed_point(ratio, 16, 63)
+        off.append(np.mean(np.abs(multiplier / 2.0**shift / ratio - 1)))
+        assert np.all(np.abs(found.real - weight).max((1, 2, 3)) <= 0.51 * found.scale)
+    assert off[1] < (1e-7 if skip is None else 0.4 * off[0])
 
 
 CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
