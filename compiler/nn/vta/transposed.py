@@ -7,6 +7,7 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
+from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.compiler.nn.vta.blocking import Cut, Work, choose
 from vtakit.compiler.nn.vta.conv2d import schedule_products
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
@@ -42,16 +43,23 @@ class TransposedConv2d(Layer):
     name: str = "deconv"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         what = f"transposed convolution {self.name!r}"
         check_activations(self.target, what, self.data)
         check_weights(self.target, what, self.weights, "out blocks, in blocks, stride, stride, taps, taps")
+        for name in ("rows", "columns"):
+            whole(f"{what}: {name}", getattr(self, name), 1)
+        if not isinstance(self.pad, tuple) or len(self.pad) != 2:
+            raise VtaError(f"{what}: pad is {self.pad!r:.40} and must be (above, left), whole numbers of at least 0")
+        for side in self.pad:
+            whole(f"{what}: a side of the pad", side, 0)
         channels, *_ = shape_of(self.data)[1:]
         ins, down, across, *_ = shape_of(self.weights)[1:]
         if channels != ins:
             raise VtaError(f"{what}: data have {channels} blocks of channels and weights {ins}")
-        if min(self.pad) < 0 or min(self.rows, self.columns) < 1 or self.rows % down or self.columns % across:
-            raise VtaError(f"{what}: a result of {self.rows} x {self.columns} with pad {self.pad} is not positive or no whole "
-                           f"number of strides of {down} x {across}: make it larger and leave the rest away")
+        if self.rows % down or self.columns % across:
+            raise VtaError(f"{what}: a result of {self.rows} x {self.columns} is no whole number of strides of {down} x "
+                           f"{across}: make it larger and leave the rest away")
 
     @property
     def phases(self) -> tuple[int, int]:
