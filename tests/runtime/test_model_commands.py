@@ -90,63 +90,6 @@ def test_what_is_wrong_is_one_sentence(files, capsys, words, sentence):
     assert fails(capsys, *words) == sentence
 
 
-@pytest.mark.parametrize(("words", "sentence"), [
-    (["run", "net.onnx", "--input", "in.npz", "--output", "net.onnx"], "--output 'net.onnx' would replace the model 'net.onnx'"),
-    (["run", "net.onnx", "--input", "in.npz", "--output", "./in.npz"], "--output 'in.npz' would replace the input 'in.npz'"),
-    (["run", "net.onnx", "--input", "in.npz", "--json", "link"], "--json 'link' would replace the model 'net.onnx'"),
-    (["run", "net.vtak", "--input", "in.npz", "--output", "net.vtak"], "--output 'net.vtak' would replace the model 'net.vtak'"),
-    (["compile", "net.onnx", "-o", "net.onnx"], "--output 'net.onnx' would replace the model 'net.onnx'"),
-    (["compile", "far.onnx", "-o", "far.data"], "--output 'far.data' would replace the model's data 'far.data'"),
-    (["compile", "net.params", "--library", "net.so"], "--library 'net.params' would replace the model 'net.params'"),
-])
-def test_nothing_replaces_what_is_read(files, capsys, words, sentence):
-    onnx.save(network(), "far.onnx", save_as_external_data=True, size_threshold=0, location="far.data")
-    Path("link").symlink_to("net.onnx")
-    for name in ("net.vtak", "net.params"):
-        Path(name).write_bytes(Path("net.onnx").read_bytes())
-    before = {path: path.read_bytes() for path in Path().iterdir()}
-    assert fails(capsys, *words) == f"vtakit {words[0]}: {sentence}; name another file"
-    assert {path: path.read_bytes() for path in Path().iterdir()} == before
-
-
-@pytest.mark.parametrize(("words", "sentence"), [
-    (["run", "net.onnx", "--input", "in.npz", "--output", "net.onnx"], "--output 'net.onnx' would replace the model 'net.onnx'"),
-    (["run", "net.onnx", "--input", "in.npz", "--output", "./in.npz"], "--output 'in.npz' would replace the input 'in.npz'"),
-    (["run", "net.onnx", "--input", "in.npz", "--json", "link"], "--json 'link' would replace the model 'net.onnx'"),
-    (["run", "net.vtak", "--input", "in.npz", "--output", "net.vtak"], "--output 'net.vtak' would replace the model 'net.vtak'"),
-    (["compile", "net.onnx", "-o", "net.onnx"], "--output 'net.onnx' would replace the model 'net.onnx'"),
-    (["compile", "far.onnx", "-o", "far.data"], "--output 'far.data' would replace the model's data 'far.data'"),
-    (["compile", "net.params", "--library", "net.so"], "--library 'net.params' would replace the model 'net.params'"),
-])
-def test_nothing_replaces_what_is_read(files, capsys, words, sentence):
-    onnx.save(network(), "far.onnx", save_as_external_data=True, size_threshold=0, location="far.data")
-    Path("link").symlink_to("net.onnx")
-    for name in ("net.vtak", "net.params"):
-        Path(name).write_bytes(Path("net.onnx").read_bytes())
-    before = {path: path.read_bytes() for path in Path().iterdir()}
-    assert fails(capsys, *words) == f"vtakit {words[0]}: {sentence}; name another file"
-    assert {path: path.read_bytes() for path in Path().iterdir()} == before
-
-
-@pytest.mark.parametrize(("words", "sentence"), [
-    (["run", "net.onnx", "--input", "in.npz", "--output", "net.onnx"], "--output 'net.onnx' would replace the model 'net.onnx'"),
-    (["run", "net.onnx", "--input", "in.npz", "--output", "./in.npz"], "--output 'in.npz' would replace the input 'in.npz'"),
-    (["run", "net.onnx", "--input", "in.npz", "--json", "link"], "--json 'link' would replace the model 'net.onnx'"),
-    (["run", "net.vtak", "--input", "in.npz", "--output", "net.vtak"], "--output 'net.vtak' would replace the model 'net.vtak'"),
-    (["compile", "net.onnx", "-o", "net.onnx"], "--output 'net.onnx' would replace the model 'net.onnx'"),
-    (["compile", "far.onnx", "-o", "far.data"], "--output 'far.data' would replace the model's data 'far.data'"),
-    (["compile", "net.params", "--library", "net.so"], "--library 'net.params' would replace the model 'net.params'"),
-])
-def test_nothing_replaces_what_is_read(files, capsys, words, sentence):
-    onnx.save(network(), "far.onnx", save_as_external_data=True, size_threshold=0, location="far.data")
-    Path("link").symlink_to("net.onnx")
-    for name in ("net.vtak", "net.params"):
-        Path(name).write_bytes(Path("net.onnx").read_bytes())
-    before = {path: path.read_bytes() for path in Path().iterdir()}
-    assert fails(capsys, *words) == f"vtakit {words[0]}: {sentence}; name another file"
-    assert {path: path.read_bytes() for path in Path().iterdir()} == before
-
-
 def test_arrays_that_cannot_be_read_are_one_sentence(files, capsys):
     Path("bad.npz").write_bytes(Path("in.npz").read_bytes()[:100])
     assert fails(capsys, "run", "net.onnx", "--input", "bad.npz").startswith(
