@@ -70,7 +70,7 @@ class Layer(ABC):
     def _check_epilogue(self) -> None:
         images, groups, outs, rows, columns, *element = shape_of(self.sums)
         images, outs = (outs, images) if self.blocks_first else (images, outs)
-        channels = outs if self.phases else groups * outs
+        channels = groups * outs // (self.phases[0] * self.phases[1] if self.phases else 1)
         whole = [images, channels, rows, columns, *element]
         if self.phases:
             whole[3:4] = [self.phases[0], columns, self.phases[1]]

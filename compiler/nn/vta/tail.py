@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from vtakit.compiler.codegen.vta.requant import requantised
@@ -23,7 +24,7 @@ class Tail:
     """The stages from accumulators to what is stored.
 
     sums   : acc type [images, groups, out blocks, rows, columns, batch, block]
-    phases : (down, across) where the groups are phases: parts of one result that lie between each other
+    phases : (down, across) where the groups are phases of each group: parts of one result that lie between each other
     blocks_first : sums is [out blocks, groups, images, …], so that one REQUANT stores all images of a block
     """
 
@@ -41,8 +42,15 @@ class Tail:
 
     def _block(self, at: Sequence[Expr]) -> Expr:
         """The block of output channels of an accumulator."""
-        per_group = self._order(shape_of(self.sums))[2]
-        return at[1] * per_group + at[2] if self.phases is None else at[2]
+        per_group = int(self._order(shape_of(self.sums))[2])
+        if self.phases is None:
+            return at[1] * per_group + at[2]
+        return at[2] if self._groups == 1 else at[1] // prod(self.phases) * per_group + at[2]
+
+    @property
+    def _groups(self) -> int:
+        """Groups, of which each may have phases."""
+        return int(self._order(shape_of(self.sums))[1]) // (prod(self.phases) if self.phases is not None else 1)
 
     @property
     def _on_store(self) -> bool:
@@ -82,7 +90,8 @@ class Tail:
 
         def element(of: Any) -> Any:
             if self.phases is not None:
-                return of[n, block, y, g // self.phases[1], x, g % self.phases[1], b, k]
+                phase = g if self._groups == 1 else g % prod(self.phases)
+                return of[n, block, y, phase // self.phases[1], x, phase % self.phases[1], b, k]
             return of[n, block, y, x, b, k]
 
         def read(of: Tensor | int) -> Any:
@@ -123,9 +132,15 @@ class Tail:
         """What is stored.
 
         With groups it is [images, groups, out blocks, …], which lies in memory as without them;
-        with phases [images, out blocks, rows, phases down, columns, phases across, batch, block].
+        with phases [images, out blocks, rows, phases down, columns, phases across, batch, block], and groups as without phases.
         """
         shape = self._order(self.sums.shape)
+        if self.phases is not None and self._groups > 1:
+            down, across = self.phases
+            return made(
+                (shape[0], self._groups, shape[2], shape[3], down, shape[4], across, *shape[5:]),
+                lambda n, g, o, y, py, x, px, b, k: self._stored(n, (g * down + py) * across + px, o, y, x, b, k), self.name,
+            )
         if self.phases is not None:
             down, across = self.phases
             return made(
@@ -145,8 +160,8 @@ class Tail:
         if self.phases is None:
             n, *g, o, y, x, b, k = axes(out)
         else:
-            n, o, y, py, x, px, b, k = axes(out)
-            g = [py, px]
+            n, *g, o, y, py, x, px, b, k = axes(out)
+            g += [py, px]
         outer, inner = zip(*[out.split(axis, size) for axis, size in zip((n, o, y, x), sizes, strict=True)], strict=True)
         out.reorder(*g, outer[1], outer[0], *outer[2:], *inner, b, k)
         e, added = self.epilogue, (self.added,) if self.added is not None else ()
