@@ -185,4 +185,6 @@ def load(path: str | Path) -> Program:
 
 def save(program: Program, path: str | Path) -> None:
     """Write a program file, whole or not at all."""
+    if not isinstance(program, Program):
+        raise ProgramError(f"what is saved is {program!r:.40} and must be a Program: save(program, path)")
     write_bytes(path, dump(program), "program file")

@@ -106,7 +106,8 @@ class RegisterDevice:
         self._command("reset")
         passed = self.port.wait_clear(offset_of("status"), mask_of("status", "busy"), RESET_SECONDS)
         if passed is not None:
-            raise DeviceError(f"device {self.name!r} does not answer a reset within {passed}: connect to it anew")
+            longer = ", with a larger max_cycles" if passed.endswith("cycles") else ""
+            raise DeviceError(f"device {self.name!r} does not answer a reset within {passed}: connect to it anew{longer}")
 
     def close(self) -> None:
         """Let go of the device."""

@@ -191,9 +191,7 @@ class Product:
         operands = [operand for operand in (self.dst, self.src, self.wgt) if operand is not None]
         steps, base = [], []
         for operand, lanes in zip(operands, self.lanes, strict=False):
-            if any(step % lanes for step in operand.form.steps):
-                raise UnfitError(f"its steps are no multiples of an element of {lanes} values")
-            steps.append([step // lanes for step in operand.form.steps])
+            steps.append(_whole_steps(operand.form.steps, lanes))
             base.append(operand.at(env, ranges, lanes))
         none = 3 - len(operands)
         loops = tuple(
@@ -249,6 +247,14 @@ class Passes:
 
 
 Action = Transfer | Requantised | Product | Passes
+
+
+@lru_cache(maxsize=4096)
+def _whole_steps(steps: tuple[int, ...], lanes: int) -> tuple[int, ...]:
+    """Steps over values as steps over memory elements."""
+    if any(step % lanes for step in steps):
+        raise UnfitError(f"its steps are no multiples of an element of {lanes} values")
+    return tuple([step // lanes for step in steps])
 
 
 def _three(values: list[int]) -> Place:

@@ -47,6 +47,12 @@ def _into(e: Expr, is_own: Callable[[Load], bool]) -> Iterator[Pass]:
             yield Pass(AluOp.ADD, load=e)
         case ir.Cast() if isinstance(e.value, Load) and e.value.dtype is e.dtype:
             yield from _into(e.value, is_own)
+        case ir.Min() | ir.Max() if _is(e.a, is_own) and _is(e.b, is_own):
+            return
+        case ir.Sub() if _is(e.a, is_own) and _is(e.b, is_own):
+            yield Pass(None)
+        case ir.Add() | ir.Mul() if isinstance(e.a, Load) and is_own(e.a) and _is(e.b, is_own):
+            yield Pass(_COMMUTING[type(e)], load=e.a)  # the accumulator is both operands
         case ir.Add() | ir.Mul() | ir.Min() | ir.Max():
             first, second = (e.b, e.a) if _goes_first(e.b, e.a, is_own) else (e.a, e.b)
             yield from _into(first, is_own)
@@ -54,10 +60,15 @@ def _into(e: Expr, is_own: Callable[[Load], bool]) -> Iterator[Pass]:
         case ir.Sub() if isinstance(e.b, IntImm):
             yield from _into(e.a, is_own)
             yield from _added(-e.b.value)
-        case ir.Sub() if isinstance(e.a, IntImm | Load) and not (isinstance(e.a, Load) and is_own(e.a)):
+        case ir.Sub() if isinstance(e.a, IntImm | Load) and not _is(e.a, is_own):
             yield from _into(e.b, is_own)
             yield Pass(AluOp.MUL, imm=-1)
             yield from _with(AluOp.ADD, e.a, is_own)
+        case ir.Sub() if isinstance(e.b, Load):
+            yield from _into(e.a, is_own)
+            yield Pass(AluOp.MUL, imm=-1)
+            yield from _with(AluOp.ADD, e.b, is_own)
+            yield Pass(AluOp.MUL, imm=-1)
         case ir.ShiftRight():
             yield from _into(e.a, is_own)
             yield from _with(AluOp.SHR, e.b, is_own)
@@ -66,6 +77,11 @@ def _into(e: Expr, is_own: Callable[[Load], bool]) -> Iterator[Pass]:
             yield Pass(AluOp.SHR, imm=-e.b.value)
         case _:
             raise UnfitError(f"the ALU has no operation for {e}: it adds, multiplies, shifts, and takes the lesser or greater")
+
+
+def _is(e: Expr, is_own: Callable[[Load], bool]) -> bool:
+    """Whether an expression is the accumulator that is written, as it was."""
+    return isinstance(e, Load) and is_own(e)
 
 
 def _goes_first(e: Expr, other: Expr, is_own: Callable[[Load], bool]) -> bool:

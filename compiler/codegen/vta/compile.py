@@ -1,6 +1,8 @@
 """From a lowered function to a program."""
 
+import gc
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import gcd
 
 from vtakit.compiler.codegen.vta.actions import Action, Output, Requantised, Transfer
@@ -47,7 +49,23 @@ def compile_for(function: Function, target: Target) -> Program:
         if not isinstance(param, Buffer):
             raise VtaError(f"{param} is a parameter of {function.name!r}, and a program for the accelerator takes only tensors: "
                            "make it a number")
-    return _Maker(run_passes(function, PASSES), target).program()
+    low = run_passes(function, PASSES)
+    with _collector_paused():
+        return _Maker(low, target).program()
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Without Python's collector of cycles, which would take a third of the time: a program is very many small objects, all of
+    which stay, and none refers back.
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 class _Maker:

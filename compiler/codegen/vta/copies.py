@@ -60,6 +60,14 @@ class Move:
         """Scratchpad elements that it touches from `sram_base` on."""
         return (self.y_pad_0 + self.y_size + self.y_pad_1) * (self.x_pad_0 + self.x_size + self.x_pad_1)
 
+    def behind(self, sram: int, dram: int) -> "Move":
+        """The same so many elements further on."""
+        return Move(
+            sram_base=sram + self.sram_base, dram_base=dram + self.dram_base if self.y_size else 0, y_size=self.y_size,
+            x_size=self.x_size, x_stride=self.x_stride, y_pad_0=self.y_pad_0, y_pad_1=self.y_pad_1, x_pad_0=self.x_pad_0,
+            x_pad_1=self.x_pad_1,
+        )
+
 
 def moves(dims: Sequence[Dim], sram: int, dram: int) -> Iterator[Move]:
     """The instructions that move a box between the element `sram` and the element `dram`, its first one that is not zeros.
@@ -67,15 +75,26 @@ def moves(dims: Sequence[Dim], sram: int, dram: int) -> Iterator[Move]:
     A row is a run of elements that lie together in both memories; rows that follow each other in the scratchpad go into one
     instruction, and what remains is a loop around.
     """
+    for move in _moves(tuple(dims)):
+        yield move.behind(sram, dram)
+
+
+@lru_cache(maxsize=1024)
+def _moves(dims: tuple[Dim, ...]) -> tuple[Move, ...]:
+    """The moves of a box that begins at element 0 of both memories: programs move few kinds of boxes, many times each."""
+    return tuple(_box(dims))
+
+
+def _box(dims: Sequence[Dim]) -> Iterator[Move]:
     rest = [dim for dim in dims if dim.extent != 1 or dim.padded]
     x = _take(rest, lambda d: d.sram == 1 and (d.dram == 1 or not d.size)) or Dim(extent=1, sram=1, dram=1)
     x = _lengthened(x, rest)
     y = _take(rest, lambda d: d.sram == x.extent and 0 <= d.dram <= MOST_PITCH) or Dim(extent=1, sram=x.extent, dram=0)
     y = _lengthened(y, rest)
     for indices in product(*[range(dim.extent) for dim in rest]):
-        at = sram + sum(i * dim.sram for i, dim in zip(indices, rest, strict=True))
+        at = sum(i * dim.sram for i, dim in zip(indices, rest, strict=True))
         if all(dim.before <= i < dim.extent - dim.after for i, dim in zip(indices, rest, strict=True)):
-            yield from _rows(y, x, at, dram + sum((i - dim.before) * dim.dram for i, dim in zip(indices, rest, strict=True)))
+            yield from _rows(y, x, at, sum((i - dim.before) * dim.dram for i, dim in zip(indices, rest, strict=True)))
         else:
             yield _zeros(at, y.extent * x.extent)
 

@@ -127,7 +127,7 @@ class Selector:
                 if self._scope(one.load.buffer) != "acc":
                     raise UnfitError(f"{one.load} is in {self._scope(one.load.buffer)}, and the ALU works on accumulators: "
                                      "read it with cache_read into acc")
-                if self.sites[one.load.buffer.data] is site:
+                if self.sites[one.load.buffer.data] is site and not is_own(one.load):
                     raise UnfitError(f"{one.load} is another element of what is written")
                 self._typed(one.load.buffer, "acc")
             loads.append(None if one.load is None else self.operand(nest, one.load.buffer, one.load.indices[0]))

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.alu import passes
+from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.codegen.vta.tree import Branch, Let, Loop, Memory, Nest, Node, Row
 from vtakit.compiler.ir import expr as ir
@@ -102,11 +103,17 @@ class _Walk:
                 if node.buffer.scope in self.target.scopes:
                     self.sites[node.buffer.data] = self._site(node.buffer, loops)
                     self.buffers[node.buffer.data] = node.buffer
+                elif node.buffer.scope != "global":
+                    raise VtaError(f"{node.buffer.name} is in the scope {node.buffer.scope!r}, which the accelerator does not "
+                                   f"have: use {', '.join(self.target.scopes)}, or none for DRAM")
                 self.node(node.body, loops)
 
     def _site(self, buffer: Buffer, loops: tuple[Loop, ...]) -> Site:
         values, lanes = int_value(buffer.shape[0]), self.target.lanes(buffer.scope)
-        if values is None or values % lanes:
+        if values is None:
+            raise VtaError(f"{buffer.name} in {buffer.scope} has {buffer.shape[0]} values, which is not known when the program "
+                           "is made: give its sizes as numbers")
+        if values % lanes:
             shape = self.target.element(buffer.scope)
             raise VtaError(f"{buffer.name} in {buffer.scope} has {buffer.shape[0]} values, no whole elements of {lanes}: "
                            f"let its last two dimensions be those of an element, {shape}")
@@ -135,11 +142,24 @@ class _Walk:
                 continue
             uses, within = self.touches[load.buffer.data], touch.loops[len(mine.loops):]
             again = within and any(within[0] in use.loops for use in uses[:-1])  # in the next turn of a loop around both
-            if uses[-1].nest is touch.nest and not again and linear(load.indices[0]) == linear(leaf.indices[0]):
+            if uses[-1].nest is touch.nest and not again and _passable(leaf, load):
                 old.end = max(old.end, mine.end)
                 old.names += mine.names
                 self.sites[data] = old
                 return
+
+
+def _passable(leaf: st.Store, seed: Load) -> bool:
+    """Whether the ALU makes a value where a load of it lies: it is at the same index, and whole until it is not needed."""
+    own = linear(leaf.indices[0])
+
+    def is_own(load: Load) -> bool:
+        return load.buffer.data is seed.buffer.data and linear(load.indices[0]) == own
+    try:
+        others = [one.load for one in passes(leaf.value, is_own) if one.load is not None and not is_own(one.load)]
+    except UnfitError:
+        return False
+    return is_own(seed) and all(load.buffer.data is not seed.buffer.data for load in others)
 
 
 def seeds(value: Expr) -> Iterable[Load]:
@@ -152,7 +172,10 @@ def seeds(value: Expr) -> Iterable[Load]:
         case ir.Add() | ir.Mul() | ir.Min() | ir.Max():
             yield from seeds(value.a)
             yield from seeds(value.b)
-        case ir.Sub() | ir.ShiftLeft() | ir.ShiftRight():
+        case ir.Sub():
+            yield from seeds(value.b)  # first, as negated and added to it takes fewest passes
+            yield from seeds(value.a)
+        case ir.ShiftLeft() | ir.ShiftRight():
             yield from seeds(value.a)
 
 

@@ -1,6 +1,6 @@
 """The accelerator as the scheduling core sees it: memory scopes, what they hold, and tensor intrinsics."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from vtakit.compiler.te.compose import decl_buffer
 from vtakit.compiler.te.language import compute, placeholder, reduce_axis
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.config import DEFAULT, VTAConfig, load_config
+from vtakit.hw.isa.errors import one_of
 from vtakit.hw.isa.insns import REQUANT_WORDS, AluOp, Feature
 from vtakit.hw.isa.regs import device_features
 
@@ -45,6 +46,8 @@ class Target:
     def __post_init__(self) -> None:
         if not isinstance(self.copies, int) or not 1 <= self.copies <= MOST_COPIES:
             raise VtaError(f"copies is {self.copies!r} and must be a whole number from 1 to {MOST_COPIES}")
+        if not isinstance(self.without, Feature):
+            raise VtaError(f"without is {self.without!r:.40} and must be a Feature of vtakit.hw.isa.insns, or more joined by |")
 
     def has(self, feature: Feature) -> bool:
         """Whether programs may use an ability beyond the smallest device."""
@@ -126,5 +129,14 @@ class Target:
 
 
 def vta(config: VTAConfig | str | Path | dict[str, object] = "default", **options: Any) -> Target:
-    """The target for a configuration: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file of them."""
+    """The target for a configuration: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file of them.
+
+    options : the other fields of `Target`
+
+    Raises ConfigError for a configuration, VtaError for an option.
+    """
+    known = [field.name for field in fields(Target) if field.name != "config"]
+    for name in options:
+        if name not in known:
+            raise VtaError(f"{name!r} is no option of a target for the accelerator; {one_of(known, name)}")
     return Target(load_config(config), **options)

@@ -128,7 +128,11 @@ class _Reader:
                 return Loop(s.var, s.extent, self.node(s.body))
             case st.If():
                 return Branch(s.condition, self.node(s.then), NOTHING if s.otherwise is None else self.node(s.otherwise))
-        raise VtaError(f"the accelerator runs no {type(s).__name__} statement of this kind", self.function, s)
+        if isinstance(s, st.For):
+            raise VtaError(f"a loop is bound to {s.thread}, and the accelerator has no such threads: leave it a loop, or bind "
+                           "it to a vthread", self.function, s)
+        raise VtaError("the accelerator runs loops, conditions, copies, tensor intrinsics and arithmetic on accumulators, and "
+                       "this is none of them", self.function, s)
 
     def nest(self, s: Stmt) -> Node | None:
         """The nest that a statement is, or one within the loops that no instruction can run; None if it is no nest.

@@ -8,7 +8,7 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import maximum, minimum
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
-from vtakit.compiler.nn.vta.layer import Layer, check_activations
+from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
 from vtakit.compiler.nn.vta.tiles import Sizes, largest, tiles
@@ -40,9 +40,14 @@ class Binary2d(Layer):
     name: str = "binary"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         what = f"operator {self.name!r}"
         if self.kind not in KINDS:
             raise VtaError(f"{what}: the kind {self.kind!r} is none of {', '.join(KINDS)}")
+        if not isinstance(self.weights, tuple) or len(self.weights) != 2:
+            raise VtaError(f"{what}: weights are {self.weights!r:.40} and must be two tensors, for a and for b")
+        for tensor in self.weights:
+            check_element(self.target, what, tensor)
         for tensor in (self.a, self.b):
             check_activations(self.target, what, tensor)
         for have, other in zip(shape_of(self.a)[:4], shape_of(self.b)[:4], strict=True):

@@ -8,9 +8,10 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import if_then_else
 from vtakit.compiler.nn.vta.conv2d import Conv2d
-from vtakit.compiler.nn.vta.epilogue import Tail, made, shape_of
-from vtakit.compiler.nn.vta.layer import Layer, check_activations
+from vtakit.compiler.nn.vta.epilogue import made, shape_of
+from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element
 from vtakit.compiler.nn.vta.sum_pool import SumPool2d
+from vtakit.compiler.nn.vta.tail import Tail
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -31,9 +32,14 @@ class Concat2d(Layer):
     name: str = "concat"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         what = f"concatenation {self.name!r}"
+        if not isinstance(self.data, Sequence):
+            raise VtaError(f"{what}: data is {self.data!r:.40} and must be a tuple of tensors")
         if not self.data:
             raise VtaError(f"{what}: there is nothing to join: give at least one tensor")
+        if not isinstance(self.weights, Tensor) or self.weights.ndim == 2:
+            check_element(self.target, what, self.weights)
         first = shape_of(self.data[0])
         for tensor in self.data:
             check_activations(self.target, what, tensor)

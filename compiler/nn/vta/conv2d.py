@@ -8,9 +8,11 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
+from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.compiler.nn.vta.blocking import Cut, Work, choose
-from vtakit.compiler.nn.vta.epilogue import Tail, made, shape_of
+from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_pad, check_pairs, check_weights
+from vtakit.compiler.nn.vta.tail import Tail
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.language import reduce_axis
@@ -42,6 +44,7 @@ class Conv2d(Layer):
     name: str = "conv"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         what = f"convolution {self.name!r}"
         check_activations(self.target, what, self.data)
         check_pairs(what, stride=self.stride, dilation=self.dilation)
@@ -49,8 +52,7 @@ class Conv2d(Layer):
         check_weights(self.target, what, self.weights, "out blocks, in blocks, rows, columns")
         _, channels, height, width, *_ = shape_of(self.data)
         outs, ins, rows, columns, *_ = shape_of(self.weights)
-        if self.groups < 1:
-            raise VtaError(f"{what}: {self.groups} groups: give at least 1")
+        whole(f"{what}: groups", self.groups, 1)
         if channels != self.groups * ins or outs % self.groups:
             raise VtaError(f"{what}: {channels} input and {outs} output blocks do not go with {self.groups} groups "
                            f"of {ins} input blocks")

@@ -1,22 +1,19 @@
 """What is done to a tile of accumulators before it is stored."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.requant import requantised
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterVar
-from vtakit.compiler.ir.ops import maximum, minimum
-from vtakit.compiler.ir.values import int_value, wrap
+from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.compiler.nn.vta.packing import Ints
 from vtakit.compiler.nn.vta.requantise import Requantise
-from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.language import compute
 from vtakit.compiler.te.operation import ComputeOp
@@ -47,6 +44,14 @@ class Epilogue:
     requantise: Requantise | None = None
 
     def __post_init__(self) -> None:
+        for name in ("bias", "scale", "shift", "add_scale", "low", "high"):
+            given, other = getattr(self, name), "" if name in ("low", "high") else " or a tensor"
+            if given is not None and not (other and isinstance(given, Tensor)):
+                object.__setattr__(self, name, whole(f"the epilogue's {name}", given, other=other))
+        if self.add is not None and not isinstance(self.add, Tensor):
+            raise VtaError(f"the epilogue's add is {self.add!r:.40} and must be a tensor")
+        if self.requantise is not None and not isinstance(self.requantise, Requantise):
+            raise VtaError(f"the epilogue's requantise is {self.requantise!r:.40} and must be a Requantise")
         if isinstance(self.shift, int) and not 0 <= self.shift < 32:
             raise VtaError(f"a shift by {self.shift} bits: give 0 to 31")
         if isinstance(self.scale, int) and not self.scale:
@@ -120,151 +125,6 @@ class Epilogue:
 PLAIN = Epilogue()
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Tail:
-    """The stages from accumulators to what is stored.
-
-    sums   : acc type [images, groups, out blocks, rows, columns, batch, block]
-    phases : (down, across) where the groups are phases: parts of one result that lie between each other
-    blocks_first : sums is [out blocks, groups, images, …], so that one REQUANT stores all images of a block
-    """
-
-    target: Target
-    name: str
-    epilogue: Epilogue
-    sums: Tensor
-    phases: tuple[int, int] | None = None
-    blocks_first: bool = False
-    widened: dict[Tensor, Tensor] = field(default_factory=dict)
-
-    def _order(self, at: Sequence[Any]) -> tuple[Any, ...]:
-        """Dimensions of `sums` as those of its plain order, or the other way round."""
-        return (at[2], at[1], at[0], *at[3:]) if self.blocks_first else tuple(at)
-
-    def _block(self, at: Sequence[Expr]) -> Expr:
-        """The block of output channels of an accumulator."""
-        per_group = self._order(shape_of(self.sums))[2]
-        return at[1] * per_group + at[2] if self.phases is None else at[2]
-
-    @property
-    def _on_store(self) -> bool:
-        """Whether REQUANT stores the result."""
-        return self.epilogue.requantise is not None and self.epilogue.requantise.on_store
-
-    @property
-    def passes(self) -> int:
-        """Steps for each accumulator beside the products: the ALU's, and a reset where products cannot overwrite."""
-        return self.epilogue.passes + (not self.target.has(Feature.OVERWRITE))
-
-    @cached_property
-    def finished(self) -> Tensor:
-        """The accumulators after the epilogue's ALU passes; `sums` where there are none."""
-        if not self.epilogue.passes:
-            return self.sums
-        for tensor in self.epilogue.elements:
-            self.widened[tensor] = widened(self.target, tensor, f"{self.name}_{tensor.name}")
-        return made(self.sums.shape, self._value, f"{self.name}_finished")
-
-    @cached_property
-    def added(self) -> Tensor | None:
-        """The residual as accumulators, scaled."""
-        e = self.epilogue
-        if e.add is None:
-            return None
-        plain = self.widened[e.add]
-        if e.add_scale is None:
-            return plain
-        by: Any = e.add_scale
-        return made(plain.shape, lambda n, o, *at: plain(n, o, *at) * (by[o, at[-2], at[-1]] if isinstance(by, Tensor) else by),
-                    f"{self.name}_{e.add.name}_scaled")
-
-    def _value(self, *at: Expr) -> Expr:
-        plain = n, g, _, y, x, b, k = self._order(at)
-        block = self._block(plain)
-
-        def element(of: Any) -> Any:
-            if self.phases is not None:
-                return of[n, block, y, g // self.phases[1], x, g % self.phases[1], b, k]
-            return of[n, block, y, x, b, k]
-
-        def read(of: Tensor | int) -> Any:
-            if not isinstance(of, Tensor):
-                return of
-            return of[block, b, k] if of.ndim == 3 else element(self.widened[of])
-        e = self.epilogue
-        value: Expr = self.sums(*at)
-        if e.bias is not None:
-            value = value + read(e.bias)
-        if e.scale is not None:
-            value = value * read(e.scale)
-        if e.shift is not None:
-            value = value >> read(e.shift)
-        if self.added is not None:
-            value = value + element(self.added)
-        if e.low is not None:
-            value = maximum(value, e.low)
-        if e.high is not None:
-            value = minimum(value, e.high)
-        if e.requantise is None or e.requantise.on_store:
-            return value
-        by, plus, shift = (e.requantise.parameters[block, word, b, k] for word in range(REQUANT_WORDS))
-        low, high = e.requantise.clip
-        return minimum(maximum(value * by + plus >> shift, low), high)
-
-    def _stored(self, *at: Expr) -> Expr:
-        """What is stored of an accumulator."""
-        value: Expr = self.finished(*self._order(at))
-        requantise = self.epilogue.requantise
-        if requantise is not None and requantise.on_store:
-            words = [requantise.parameters[self._block(at), word, at[-2], at[-1]] for word in range(REQUANT_WORDS)]
-            value = requantised(self.target.config, value, words)
-        return value.astype(self.target.dtype("out"))
-
-    @cached_property
-    def result(self) -> Tensor:
-        """What is stored.
-
-        With groups it is [images, groups, out blocks, …], which lies in memory as without them;
-        with phases [images, out blocks, rows, phases down, columns, phases across, batch, block].
-        """
-        shape = self._order(self.sums.shape)
-        if self.phases is not None:
-            down, across = self.phases
-            return made(
-                (shape[0], shape[2], shape[3], down, shape[4], across, *shape[5:]),
-                lambda n, o, y, py, x, px, b, k: self._stored(n, py * across + px, o, y, x, b, k), self.name,
-            )
-        if int_value(shape[1]) != 1:
-            return made(shape, self._stored, self.name)
-        return made((shape[0], *shape[2:]), lambda n, *at: self._stored(n, wrap(0), *at), self.name)
-
-    def tile(self, s: Schedule, sizes: Sequence[int]) -> tuple[Stage, IterVar, IterVar]:
-        """Split the result into tiles of so many images, blocks, rows and columns, and place what is computed for each.
-
-        Returns the result's stage, its loop over output blocks, and its innermost loop over tiles.
-        """
-        out = s[self.result]
-        if self.phases is None:
-            n, *g, o, y, x, b, k = axes(out)
-        else:
-            n, o, y, py, x, px, b, k = axes(out)
-            g = [py, px]
-        outer, inner = zip(*[out.split(axis, size) for axis, size in zip((n, o, y, x), sizes, strict=True)], strict=True)
-        out.reorder(*g, outer[1], outer[0], *outer[2:], *inner, b, k)
-        e, added = self.epilogue, (self.added,) if self.added is not None else ()
-        for tensor in dict.fromkeys((self.finished, self.sums, *self.widened.values(), *added)):
-            s[tensor].set_scope("acc")
-            s[tensor].compute_at(out, outer[3])
-        readers = {vector: self.added if vector is e.add_scale else self.finished for vector in e.vectors}
-        if e.requantise is not None:
-            readers[e.requantise.parameters] = self.result if self._on_store else self.finished
-        for tensor, reader in readers.items():
-            s[s.cache_read(tensor, "acc", [reader])].compute_at(out, outer[1])
-        if self._on_store:
-            out.tensorize(b, self.target.requant)
-        return out, outer[1], outer[3]
-
-
 def widened(target: Target, tensor: Tensor, name: str) -> Tensor:
     """Activations as accumulators. Raises VtaError where a configuration cannot load them."""
     if not target.has(Feature.ACC_8BIT):
@@ -293,7 +153,9 @@ def axes(stage: Stage) -> tuple[IterVar, ...]:
 
 
 def shape_of(tensor: Tensor) -> list[int]:
-    """A tensor's shape as numbers. Raises VtaError for a symbolic one."""
+    """A tensor's shape as numbers. Raises VtaError for a symbolic one, and for what is no tensor."""
+    if not isinstance(tensor, Tensor):
+        raise VtaError(f"{tensor!r:.40} is no tensor: give a placeholder of vtakit.te, or an operator's result")
     found: list[Any] = [int_value(extent) for extent in tensor.shape]
     if None in found:
         raise VtaError(f"{tensor.name} has the shape {tensor.shape}: programs for the accelerator have constant shapes")

@@ -1,14 +1,15 @@
 """What every operator for the accelerator has: inputs, accumulators, an epilogue, and what is stored."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from numbers import Integral
 from typing import TypeGuard
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
-from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, Tail, shape_of
+from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, shape_of
+from vtakit.compiler.nn.vta.tail import Tail
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -24,6 +25,20 @@ class Layer(ABC):
     target: Target
     epilogue: Epilogue = PLAIN
     name: str = "layer"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.target, Target):
+            raise VtaError(f"an operator's target is {self.target!r:.40} and must be what vta(...) makes")
+        if not isinstance(self.name, str):
+            raise VtaError(f"an operator's name is {self.name!r:.40} and must be text")
+        if not isinstance(self.epilogue, Epilogue):
+            raise VtaError(f"{self.name}: the epilogue is {self.epilogue!r:.40} and must be an Epilogue")
+        for one in fields(self):  # NumPy's numbers become Python's, which do not overflow
+            given = getattr(self, one.name)
+            if isinstance(given, Integral):
+                object.__setattr__(self, one.name, int(given))
+            elif isinstance(given, tuple) and all(isinstance(number, Integral) for number in given):
+                object.__setattr__(self, one.name, tuple(map(int, given)))
 
     @property
     @abstractmethod
@@ -55,7 +70,7 @@ class Layer(ABC):
     def _check_epilogue(self) -> None:
         images, groups, outs, rows, columns, *element = shape_of(self.sums)
         images, outs = (outs, images) if self.blocks_first else (images, outs)
-        channels = outs if self.phases else groups * outs
+        channels = groups * outs // (self.phases[0] * self.phases[1] if self.phases else 1)
         whole = [images, channels, rows, columns, *element]
         if self.phases:
             whole[3:4] = [self.phases[0], columns, self.phases[1]]
@@ -92,23 +107,42 @@ class Layer(ABC):
 
 def check_activations(target: Target, what: str, data: Tensor) -> None:
     """Raise VtaError unless a tensor is [images, blocks, height, width, batch, block] of a configuration's inputs."""
+    _check_tensor(what, "data", data)
     shape, element = shape_of(data), target.element("inp")
     if len(shape) != 6 or tuple(shape[4:]) != element:
         raise VtaError(f"{what}: {data.name} has the shape {tuple(shape)}, but activations of this configuration are "
                        f"[images, blocks, height, width, {element[0]}, {element[1]}]")
+    if min(shape[1:]) < 1:
+        raise VtaError(f"{what}: {data.name} has the shape {tuple(shape)}, of no values: give at least one block and one pixel")
     if str(data.dtype) != target.dtype("inp"):
         raise VtaError(f"{what}: {data.name} is of {data.dtype}, but activations of this configuration are {target.dtype('inp')}")
 
 
 def check_weights(target: Target, what: str, weights: Tensor, outer: str) -> None:
     """Raise VtaError unless a tensor is weights of a configuration with so many outer dimensions, named for the message."""
+    _check_tensor(what, "weights", weights)
     shape, element = shape_of(weights), target.element("wgt")
     if len(shape) != outer.count(",") + 3 or tuple(shape[-2:]) != element:
         raise VtaError(f"{what}: {weights.name} has the shape {tuple(shape)}, but weights of this configuration are "
                        f"[{outer}, {element[0]}, {element[1]}]")
+    if min(shape) < 1:
+        raise VtaError(f"{what}: {weights.name} has the shape {tuple(shape)}, of no values: give at least one block and one tap")
     if str(weights.dtype) != target.dtype("wgt"):
         raise VtaError(f"{what}: {weights.name} is of {weights.dtype}, but weights of this configuration are "
                        f"{target.dtype('wgt')}")
+
+
+def check_element(target: Target, what: str, weights: Tensor) -> None:
+    """Raise VtaError unless a tensor is one element of a configuration's weights."""
+    _check_tensor(what, "weights", weights)
+    if tuple(shape_of(weights)) != target.element("wgt") or str(weights.dtype) != target.dtype("wgt"):
+        raise VtaError(f"{what}: weights are {tuple(shape_of(weights))} of {weights.dtype}, but one element "
+                       f"of this configuration is {target.element('wgt')} of {target.dtype('wgt')}")
+
+
+def _check_tensor(what: str, name: str, given: object) -> None:
+    if not isinstance(given, Tensor):
+        raise VtaError(f"{what}: {name} is {given!r:.40} and must be a tensor: a placeholder, or an operator's result")
 
 
 def check_pairs(what: str, **pairs: object) -> None:

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterVar
-from vtakit.compiler.nn.vta.epilogue import axes, made, shape_of
+from vtakit.compiler.nn.vta.epilogue import axes, made
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te import reduce
@@ -43,11 +42,6 @@ class Lifted:
     taps: tuple[int, int] = WHOLE
     negative: bool = False
     together: tuple[int, int] = WHOLE
-
-    def __post_init__(self) -> None:
-        if tuple(shape_of(self.weights)) != self.target.element("wgt") or str(self.weights.dtype) != self.target.dtype("wgt"):
-            raise VtaError(f"{self.name}: weights are {tuple(shape_of(self.weights))} of {self.weights.dtype}, but one element "
-                           f"of this configuration is {self.target.element('wgt')} of {self.target.dtype('wgt')}")
 
     @cached_property
     def products(self) -> Tensor:

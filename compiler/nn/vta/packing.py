@@ -48,6 +48,12 @@ def pack_weights(target: Target, weights: Ints, groups: int = 1) -> tuple[Ints, 
 
     Raises VtaError if the channels do not come in so many groups.
     """
+    dense, parts = _joined(target, weights, groups)
+    return _weight_blocks(dense, target.config.block), parts
+
+
+def _joined(target: Target, weights: Ints, groups: int) -> tuple[Ints, int]:
+    """Weights of groups of whole blocks, with zeros between groups that are put together; and how many are left."""
     outs, ins, rows, columns = weights.shape
     if outs % groups:
         raise VtaError(f"{outs} output channels do not come in {groups} groups")
@@ -61,7 +67,22 @@ def pack_weights(target: Target, weights: Ints, groups: int = 1) -> tuple[Ints, 
         at = group % joined * ins
         mine = slice(group * per_group, (group + 1) * per_group)
         dense[mine, at:at + ins] = weights[mine]
-    return _weight_blocks(dense, block), parts
+    return dense, parts
+
+
+def pack_grouped_transposed_weights(target: Target, weights: Ints, stride: tuple[int, int], groups: int) -> tuple[Ints, int]:
+    """[in channels, out channels a group, rows, columns]  ->  [out blocks, in blocks a group, stride, stride, taps, taps, …].
+
+    As `pack_transposed_weights`; groups are put together as `pack_weights` does, which also returns how many are left.
+
+    Raises VtaError if the channels do not come in so many groups.
+    """
+    channels, outs, *kernel = weights.shape
+    if channels % groups:
+        raise VtaError(f"{channels} input channels do not come in {groups} groups")
+    of_outs = weights.reshape(groups, -1, outs, *kernel).swapaxes(1, 2).reshape(groups * outs, -1, *kernel)
+    dense, parts = _joined(target, of_outs, groups)
+    return pack_transposed_weights(target, dense.swapaxes(0, 1), stride), parts
 
 
 def pack_transposed_weights(target: Target, weights: Ints, stride: tuple[int, int]) -> Ints:

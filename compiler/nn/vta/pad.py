@@ -7,8 +7,9 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const
+from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
-from vtakit.compiler.nn.vta.layer import check_activations, check_pad
+from vtakit.compiler.nn.vta.layer import check_activations, check_element, check_pad
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import Moved2d, padded_window
 from vtakit.compiler.schedule.schedule import Schedule
@@ -32,9 +33,12 @@ class Pad2d(Moved2d):
     name: str = "pad"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         what, half = f"pad {self.name!r}", 1 << self.target.config.out_bits - 1
         check_activations(self.target, what, self.data)
         check_pad(what, self.pad)
+        check_element(self.target, what, self.weights)
+        whole(f"{what}: the value", self.value)
         if not -half <= self.value < half:
             raise VtaError(f"{what}: the value {self.value} is no {self.target.dtype('out')}, which are {-half} to {half - 1}")
 

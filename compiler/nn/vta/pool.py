@@ -9,7 +9,7 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, maximum
 from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.nn.vta.epilogue import made, shape_of, widened
-from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_pad, check_pairs
+from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element, check_pad, check_pairs
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
 from vtakit.compiler.nn.vta.tiles import Sizes, in_parts, tiles
@@ -46,10 +46,13 @@ class Pool2d(Layer):
     name: str = "pool"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         what = f"pooling {self.name!r}"
         check_activations(self.target, what, self.data)
         check_pairs(what, kernel=self.kernel, stride=self.stride)
         check_pad(what, self.pad)
+        if self.weights is not None:
+            check_element(self.target, what, self.weights)
         _, _, height, width, *_ = shape_of(self.data)
         if self.kind not in ("max", "sum"):
             raise VtaError(f"{what}: the kind {self.kind!r} is neither 'max' nor 'sum'")

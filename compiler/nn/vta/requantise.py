@@ -10,6 +10,7 @@ import numpy.typing as npt
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.fixed import MULTIPLIER_BITS, fixed_point, half, requantised
+from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.compiler.nn.vta.packing import Ints, pack_vector
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
@@ -49,6 +50,10 @@ class Requantise:
     name: str = "requant"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "channels", whole(f"{self.name}: the number of channels", self.channels, 1))
+        for name, enough in (("low", None), ("high", None), ("largest", 0)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, whole(f"{self.name}: {name}", getattr(self, name), enough))
         (least, most), (low, high) = self._bounds, self.clip
         if not least <= low <= high <= most:
             raise VtaError(f"{self.name}: a clip from {low} to {high}: give bounds from {least} to {most}, the lower first")
@@ -64,9 +69,16 @@ class Requantise:
     def by_scale(cls, *, target: Target, scale: npt.ArrayLike, largest: int | None = None, **rest: Any) -> Self:
         """The requantisation that multiplies by a positive scale for each channel, in as many bits as the device is exact with.
 
-        Raises VtaError for a scale that is no positive number or out of reach, and for the reasons of the class.
+        A scale that makes less than half of every accumulator may become a multiplier of 0: the values are the zero point.
+
+        Raises VtaError for a scale that is no positive number or too large, and for the reasons of the class.
         """
-        wanted = np.atleast_1d(np.asarray(scale, np.float64))
+        try:
+            wanted = np.atleast_1d(np.asarray(scale, np.float64))
+        except (TypeError, ValueError):
+            raise VtaError(f"scales are {scale!r:.40} and must be positive numbers") from None
+        if wanted.ndim > 1 or not wanted.size:
+            raise VtaError(f"scales are of shape {wanted.shape}: give a number, or one for each channel")
         if not (np.isfinite(wanted).all() and (wanted > 0).all()):
             raise VtaError(f"a scale of {wanted[~(wanted > 0) | ~np.isfinite(wanted)][0]}: scales are positive numbers")
         at_once = target.has(Feature.REQUANT)

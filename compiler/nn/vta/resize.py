@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 
-from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.compiler.nn.vta.epilogue import shape_of
-from vtakit.compiler.nn.vta.layer import check_activations
+from vtakit.compiler.nn.vta.layer import check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import Moved2d, padded_window
 
@@ -29,9 +29,11 @@ class Resize2d(Moved2d):
     name: str = "resize"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_activations(self.target, f"resize {self.name!r}", self.data)
-        if min(self.rows, self.columns) < 1:
-            raise VtaError(f"resize {self.name!r}: a result of {self.rows} x {self.columns} pixels has none: give at least 1 x 1")
+        whole(f"resize {self.name!r}: rows", self.rows, 1)
+        whole(f"resize {self.name!r}: columns", self.columns, 1)
+        check_element(self.target, f"resize {self.name!r}", self.weights)
 
     @property
     def _ratios(self) -> tuple[tuple[int, int], tuple[int, int]]:

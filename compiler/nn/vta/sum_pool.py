@@ -6,7 +6,7 @@ from functools import cached_property
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.nn.vta.epilogue import shape_of
-from vtakit.compiler.nn.vta.layer import check_activations, check_pad, check_pairs
+from vtakit.compiler.nn.vta.layer import check_activations, check_element, check_pad, check_pairs
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import Moved2d, padded_window
 
@@ -29,10 +29,12 @@ class SumPool2d(Moved2d):
     name: str = "sum_pool"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         what = f"sum pooling {self.name!r}"
         check_activations(self.target, what, self.data)
         check_pairs(what, kernel=self.kernel, stride=self.stride)
         check_pad(what, self.pad)
+        check_element(self.target, what, self.weights)
         if min(self.out_height, self.out_width) < 1:
             height, width = shape_of(self.data)[2:4]
             raise VtaError(f"{what}: the window of {self.kernel[0]} x {self.kernel[1]} pixels is larger than the padded image of "

@@ -7,6 +7,7 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
+from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.compiler.nn.vta.blocking import Cut, Work, choose
 from vtakit.compiler.nn.vta.conv2d import schedule_products
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
@@ -23,10 +24,11 @@ class TransposedConv2d(Layer):
 
     No zeros are multiplied: of each phase, a remainder of the result's index by the stride, only the taps that meet it are used.
 
-    data    inp type  [images, in blocks, height, width, batch, block]
-    weights wgt type  [out blocks, in blocks, stride, stride, taps, taps, block, block], as `pack_transposed_weights` makes them
+    data    inp type  [images, groups * in blocks, height, width, batch, block]
+    weights wgt type  [groups * out blocks, in blocks, stride, stride, taps, taps, block, block], as `pack_transposed_weights` and
+                      `pack_grouped_transposed_weights` make them
     result  out type  [images, out blocks, rows / stride, stride, columns / stride, stride, batch, block]: in memory as
-                      [images, out blocks, rows, columns, batch, block]
+                      [images, out blocks, rows, columns, batch, block]; [images, groups, out blocks, …] where there are several
 
     pad     : (above, left), how much of the result is left out there
     rows, columns : of the result, whole strides
@@ -39,19 +41,29 @@ class TransposedConv2d(Layer):
     rows: int
     columns: int
     pad: tuple[int, int] = (0, 0)
+    groups: int = 1
     name: str = "deconv"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         what = f"transposed convolution {self.name!r}"
         check_activations(self.target, what, self.data)
         check_weights(self.target, what, self.weights, "out blocks, in blocks, stride, stride, taps, taps")
+        for name in ("rows", "columns"):
+            whole(f"{what}: {name}", getattr(self, name), 1)
+        if not isinstance(self.pad, tuple) or len(self.pad) != 2:
+            raise VtaError(f"{what}: pad is {self.pad!r:.40} and must be (above, left), whole numbers of at least 0")
+        for side in self.pad:
+            whole(f"{what}: a side of the pad", side, 0)
+        whole(f"{what}: groups", self.groups, 1)
         channels, *_ = shape_of(self.data)[1:]
-        ins, down, across, *_ = shape_of(self.weights)[1:]
-        if channels != ins:
-            raise VtaError(f"{what}: data have {channels} blocks of channels and weights {ins}")
-        if min(self.pad) < 0 or min(self.rows, self.columns) < 1 or self.rows % down or self.columns % across:
-            raise VtaError(f"{what}: a result of {self.rows} x {self.columns} with pad {self.pad} is not positive or no whole "
-                           f"number of strides of {down} x {across}: make it larger and leave the rest away")
+        outs, ins, down, across, *_ = shape_of(self.weights)
+        if channels != self.groups * ins or outs % self.groups:
+            raise VtaError(f"{what}: {channels} input and {outs} output blocks do not go with {self.groups} groups "
+                           f"of {ins} input blocks")
+        if self.rows % down or self.columns % across:
+            raise VtaError(f"{what}: a result of {self.rows} x {self.columns} is no whole number of strides of {down} x "
+                           f"{across}: make it larger and leave the rest away")
 
     @property
     def phases(self) -> tuple[int, int]:
@@ -77,19 +89,24 @@ class TransposedConv2d(Layer):
 
     @cached_property
     def sums(self) -> Tensor:
-        """The accumulators: [images, phases, out blocks, rows / stride, columns / stride, batch, block]."""
-        images, ins, _, _, batch, block = shape_of(self.data)
-        (down, across), acc = self.phases, self.target.dtype("acc")
+        """The accumulators: [images, groups * phases, out blocks, rows / stride, columns / stride, batch, block]."""
+        images, _, _, _, batch, block = shape_of(self.data)
+        outs, ins = shape_of(self.weights)[:2]
+        (down, across), acc, per_group = self.phases, self.target.dtype("acc"), outs // self.groups
         c, k = reduce_axis((0, ins), "c"), reduce_axis((0, block), "k")
         dy, dx = reduce_axis((0, self._taps[0]), "dy"), reduce_axis((0, self._taps[1]), "dx")
 
         def value(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Expr:
+            first: Expr | int = 0
+            if self.groups > 1:
+                group, g = g // (down * across), g % (down * across)
+                first, o = group * ins, group * per_group + o
             row, column = g // across + self.pad[0], g % across + self.pad[1]
-            read = self.window[n, c, y + row // down + dy, x + column // across + dx, b, k]
+            read = self.window[n, first + c, y + row // down + dy, x + column // across + dx, b, k]
             weight = self.weights[o, c, row % down, column % across, dy, dx, j, k]
             found: Expr = reduce.sum(read.astype(acc) * weight.astype(acc), axis=[c, dy, dx, k])
             return found
-        shape = images, down * across, shape_of(self.weights)[0], self.rows // down, self.columns // across, batch, block
+        shape = images, self.groups * down * across, per_group, self.rows // down, self.columns // across, batch, block
         return made(shape, value, f"{self.name}_sums")
 
     @property
@@ -102,7 +119,7 @@ class TransposedConv2d(Layer):
         """The loops of one phase, for the choice of a cut."""
         images, phases, outs, rows, columns, *_ = shape_of(self.sums)
         return Work(
-            images=images, out_blocks=outs, rows=rows, columns=columns, in_blocks=shape_of(self.data)[1],
+            images=images, out_blocks=outs, rows=rows, columns=columns, in_blocks=shape_of(self.weights)[1],
             kernel_rows=self._taps[0], kernel_columns=self._taps[1], passes=self.tail.passes,
             tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements, repeats=phases,
         )

@@ -1,13 +1,16 @@
 """Arguments that operators refuse: one sentence each, when the operator is made and not later."""
 
+import numpy as np
 import pytest
 from support import raises
+from vta_support import build
 
 from vtakit import te
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import vta
 from vtakit.compiler.nn.vta.binary import Binary2d
 from vtakit.compiler.nn.vta.concat import Concat2d
+from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.fold import Fold, choose_fold
 from vtakit.compiler.nn.vta.packing import concat_weights, first_lane, identity
@@ -23,6 +26,7 @@ DATA = te.placeholder((1, 2, 8, 8, 1, 16), "int8", name="data")
 SMALL = te.placeholder((1, 2, 4, 8, 1, 16), "int8", name="small")
 FLAT = te.placeholder((64, 8, 8), "int8", name="flat")
 WIDE = te.placeholder((1, 2, 8, 8, 1, 16), "int16", name="wide")
+TAPS = te.placeholder((2, 2, 2, 2, 2, 2, 16, 16), "int8", name="taps")
 EYE = te.placeholder((16, 16), "int8", name="eye")
 
 
@@ -56,7 +60,44 @@ def of_two(**fields):
      "sum pooling 'sum_pool': pad is (1, 1) and must be (above, below, left, right), at least 0 each"),
     (lambda: of(Pool2d, kernel=3), "pooling 'pool': kernel is 3 and must be (down, across), at least 1 each"),
     (lambda: of(Pad2d, pad=(1, 1, 1, 1), value=200), "pad 'pad': the value 200 is no int8, which are -128 to 127"),
-    (lambda: of(Resize2d, rows=0, columns=4), "resize 'resize': a result of 0 x 4 pixels has none: give at least 1 x 1"),
+    (lambda: of(Resize2d, rows=0, columns=4), "resize 'resize': rows is 0 and must be a whole number of at least 1"),
+    (lambda: of(Resize2d, rows=4, columns=1.5), "resize 'resize': columns is 1.5 and must be a whole number of at least 1"),
+    (lambda: of(Pad2d, pad=(1, 1, 1, 1), value=1.5), "pad 'pad': the value is 1.5 and must be a whole number"),
+    (lambda: of(Pool2d, data=None),
+     "pooling 'pool': data is None and must be a tensor: a placeholder, or an operator's result"),
+    (lambda: of(Pool2d, data=te.placeholder((1, 0, 8, 8, 1, 16), "int8", name="none")),
+     "pooling 'pool': none has the shape (1, 0, 8, 8, 1, 16), of no values: give at least one block and one pixel"),
+    (lambda: of(SumPool2d, weights=None),
+     "sum pooling 'sum_pool': weights is None and must be a tensor: a placeholder, or an operator's result"),
+    (lambda: of(SumPool2d, name=None), "an operator's name is None and must be text"),
+    (lambda: of(SumPool2d, epilogue=None), "sum_pool: the epilogue is None and must be an Epilogue"),
+    (lambda: of(SumPool2d, target="default"), "an operator's target is 'default' and must be what vta(...) makes"),
+    (lambda: of(Concat2d, data=DATA), f"concatenation 'concat': data is {DATA!r:.40} and must be a tuple of tensors"),
+    (lambda: of(Concat2d, data=(DATA,), weights=None),
+     "concatenation 'concat': weights is None and must be a tensor: a placeholder, or an operator's result"),
+    (lambda: of_two(weights=EYE), f"operator 'binary': weights are {EYE!r:.40} and must be two tensors, for a and for b"),
+    (lambda: of_two(weights=(EYE,)),
+     f"operator 'binary': weights are {(EYE,)!r:.40} and must be two tensors, for a and for b"),
+    (lambda: of(TransposedConv2d, weights=TAPS, rows=16, columns=16, pad=1),
+     "transposed convolution 'deconv': pad is 1 and must be (above, left), whole numbers of at least 0"),
+    (lambda: of(TransposedConv2d, weights=TAPS, rows=16, columns=16, pad=(0, -1)),
+     "transposed convolution 'deconv': a side of the pad is -1 and must be a whole number of at least 0"),
+    (lambda: of(TransposedConv2d, weights=TAPS, rows=15, columns=16),
+     ("transposed convolution 'deconv': a result of 15 x 16 is no whole number of strides of 2 x 2: make it larger and leave "
+      "the rest away")),
+    (lambda: Epilogue(requantise=3), "the epilogue's requantise is 3 and must be a Requantise"),
+    (lambda: Epilogue(shift=1.5), "the epilogue's shift is 1.5 and must be a whole number or a tensor"),
+    (lambda: Epilogue(low=1.5), "the epilogue's low is 1.5 and must be a whole number"),
+    (lambda: Epilogue(add=3), "the epilogue's add is 3 and must be a tensor"),
+    (lambda: Epilogue(shift=np.int64(40)), "a shift by 40 bits: give 0 to 31"),
+    (lambda: Epilogue(scale=np.int64(0)), "a scale of 0 makes every value 0: leave the operator out"),
+    (lambda: Requantise(target=TARGET, channels=0),
+     "requant: the number of channels is 0 and must be a whole number of at least 1"),
+    (lambda: Requantise(target=TARGET, channels=4, largest=-5),
+     "requant: largest is -5 and must be a whole number of at least 0"),
+    (lambda: Requantise(target=TARGET, channels=4, low=1.5), "requant: low is 1.5 and must be a whole number"),
+    (lambda: Requantise.by_scale(target=TARGET, scale="a"), "scales are 'a' and must be positive numbers"),
+    (lambda: Requantise.by_scale(target=TARGET, scale=[]), "scales are of shape (0,): give a number, or one for each channel"),
     (lambda: of(Concat2d, data=()), "concatenation 'concat': there is nothing to join: give at least one tensor"),
     (lambda: of(Concat2d, data=(DATA, SMALL)),
      "concatenation 'concat': small has 1 images of 4 x 8 pixels, but data has 1 of 8 x 8"),
@@ -67,8 +108,8 @@ def of_two(**fields):
     (lambda: of(TransposedConv2d, rows=16, columns=16),
      ("transposed convolution 'deconv': eye has the shape (16, 16), but weights of this configuration are [out blocks, "
       "in blocks, stride, stride, taps, taps, 16, 16]")),
-    (lambda: of(SumPool2d, weights=te.placeholder((16, 8), "int8", name="half")).result,
-     "sum_pool: weights are (16, 8) of int8, but one element of this configuration is (16, 16) of int8"),
+    (lambda: of(SumPool2d, weights=te.placeholder((16, 8), "int8", name="half")),
+     "sum pooling 'sum_pool': weights are (16, 8) of int8, but one element of this configuration is (16, 16) of int8"),
     (lambda: identity(TARGET, 128), "a scale of 128 is no weight of 8 bits"),
     (lambda: first_lane(vta("tiny_i4w2"), 2), "a scale of 2 is no weight of 2 bits"),
     (lambda: concat_weights(vta({"LOG_WGT_WIDTH": 0, "LOG_WGT_BUFF_SIZE": 15}), (20, 12)),
@@ -106,3 +147,21 @@ def vector(shape, kind="int32"):
 def test_epilogues_that_do_not_go_with_the_result(fields, message):
     with raises(VtaError, message):
         _ = of(SumPool2d, epilogue=Epilogue(**fields)).result
+
+
+def test_numbers_of_numpy_are_numbers():
+    """In operators of any kind; the program is that of Python's."""
+    def program(number):
+        layer = Conv2d(
+            target=TARGET, data=DATA, weights=te.placeholder((2, 2, 3, 3, 16, 16), "int8", name="weights"), groups=number(1),
+            stride=(number(2), number(2)), pad=(number(1),) * 4,
+            epilogue=Epilogue(bias=number(3), scale=number(2), shift=number(4), low=number(-3), high=number(99)))
+        s = te.create_schedule(layer.result.op)
+        layer.schedule(s)
+        return build(s, [*layer.inputs, layer.result], TARGET)
+    assert program(np.int64) == program(np.int8) == program(int)
+
+
+def test_a_scale_of_next_to_nothing_makes_zero_points():
+    numbers = Requantise.by_scale(target=TARGET, scale=[1e-30, 0.5], zero_point=3)
+    assert numbers.reference(np.array([[[[2**31 - 1]], [[9]]]])).tolist() == [[[[3]], [[8]]]]

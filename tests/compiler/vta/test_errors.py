@@ -124,8 +124,9 @@ def test_operators_refuse_shapes_that_do_not_fit_together():
         conv(weights=te.placeholder((64, 32, 3, 3), "int8", name="weights"))
     with raises(VtaError, "convolution 'conv': weights is of int16, but weights of this configuration are int8"):
         conv(weights=te.placeholder((2, 2, 3, 3, 16, 16), "int16", name="weights"))
-    with raises(VtaError, "convolution 'conv': 0 groups: give at least 1"):
-        conv(groups=0)
+    for groups in (0, "2", 1.0):
+        with raises(VtaError, f"convolution 'conv': groups is {groups!r} and must be a whole number of at least 1"):
+            conv(groups=groups)
     with raises(VtaError, "convolution 'conv': the kernel of 3 x 3 taps is larger than the padded image of 2 x 8 pixels"):
         conv(data=te.placeholder((1, 2, 2, 8, 1, 16), "int8", name="data"))
     with raises(VtaError, "convolution 'conv': stride is (0, 1) and must be (down, across), at least 1 each"):
@@ -171,6 +172,35 @@ def test_targets():
             vta(copies=copies)
     with pytest.raises(ConfigError, match="unknown configuration 'deflaut'"):
         vta("deflaut")
+
+
+def test_options_of_targets():
+    with raises(VtaError, "'foo' is no option of a target for the accelerator; known: copies, without"):
+        vta("default", foo=1)
+    with raises(VtaError, "without is 3 and must be a Feature of vtakit.hw.isa.insns, or more joined by |"):
+        vta("default", without=3)
+
+
+def test_scopes_and_threads_that_there_are_not():
+    s, args = elementwise(lambda a, *i: a(*i) + 1, scope="accu")
+    assert first_line(s, args) == (
+        "a_accu is in the scope 'accu', which the accelerator does not have: use inp, wgt, acc, or none for DRAM")
+    s, args = elementwise(lambda a, *i: a(*i) + 1)
+    s[args[1]].bind(args[1].op.axis[0], te.thread_axis("threadIdx.x"))
+    assert first_line(s, args) == (
+        "a loop is bound to threadIdx.x, and the accelerator has no such threads: leave it a loop, or bind it to a vthread")
+
+
+def test_a_size_in_a_scratchpad_is_a_number():
+    n = te.var("n")
+    a = te.placeholder((n, 1, 16), "int32", name="a")
+    c = te.compute(a.shape, lambda *i: a(*i) + 1, name="c")
+    out = te.compute(a.shape, lambda *i: c(*i).astype("int8"), name="out")
+    s = te.create_schedule(out.op)
+    s[c].set_scope("acc")
+    s.cache_read(a, "acc", [c])
+    assert first_line(s, [a, out]) == (
+        "a_acc in acc has int64(n) * int64(16) values, which is not known when the program is made: give its sizes as numbers")
 
 
 def test_the_place_in_the_program_is_marked():

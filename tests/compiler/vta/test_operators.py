@@ -16,6 +16,7 @@ from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.fold import choose_fold
 from vtakit.compiler.nn.vta.packing import (
     pack_activations,
+    pack_grouped_transposed_weights,
     pack_transposed_weights,
     pack_vector,
     pack_weights,
@@ -99,6 +100,33 @@ def test_plain_arrays_and_transposed_convolutions(kernel, stride, pad):
             "nchw,co->nohw", x, weights[:, :, y, z])
     want = wrap(whole[:, :, pad:pad + sizes[0], pad:pad + sizes[1]] >> 6, 8)
     assert np.array_equal(unpack_activations(got.reshape(1, 1, *sizes, 1, 16), 1, 9), want)
+
+
+@pytest.mark.parametrize(("channels", "outs", "groups", "stride"), [
+    (32, 2, 2, (2, 2)), (8, 1, 8, (2, 1)), (12, 3, 4, (1, 2)), (16, 8, 2, (2, 2)), (6, 5, 3, (3, 2)),
+])
+def test_grouped_transposed_convolutions(channels, outs, groups, stride):
+    """Depthwise ones, groups of whole blocks, and groups that are put together; with bias, in interleavings."""
+    target, rng, kernel = vta("tiny"), np.random.default_rng(channels), (3, 4)
+    x, weights = rng.integers(-128, 128, (1, channels, 3, 5)), rng.integers(-128, 128, (channels, outs, *kernel))
+    bias = rng.integers(-5000, 5000, groups * outs)
+    packed, left = pack_grouped_transposed_weights(target, weights, stride, groups)
+    arrays = pack_activations(target, x), packed, pack_vector(target, bias)
+    a, w, c = [te.placeholder(array.shape, kind, name=name) for array, kind, name in zip(
+        arrays, ("int8", "int8", "int32"), ("data", "weights", "bias"), strict=True)]
+    rows, columns = 3 * stride[0], 5 * stride[1]
+    conv = TransposedConv2d(target=target, data=a, weights=w, rows=rows, columns=columns, pad=(1, 0), groups=left,
+                            epilogue=Epilogue(bias=c, shift=6))
+    program = made(conv)
+    whole = np.zeros((1, groups * outs, 3 * stride[0] + 6, 5 * stride[1] + 6), np.int64)
+    for group, y, z in np.ndindex(groups, *kernel):
+        ins, own = slice(group * channels // groups, (group + 1) * channels // groups), slice(group * outs, (group + 1) * outs)
+        whole[:, own, y:y + 2 * stride[0] + 1:stride[0], z:z + 4 * stride[1] + 1:stride[1]] += np.einsum(
+            "nchw,co->nohw", x[:, ins], weights[ins, :, y, z])
+    want = wrap(whole[:, :, 1:1 + rows, :columns] + bias[None, :, None, None] >> 6, 8)
+    for order in ("program", 0, 1):
+        got = execute(program, dict(zip((a, w, c), arrays, strict=True)), conv.result, order=order)
+        assert np.array_equal(unpack_activations(got.reshape(1, -1, rows, columns, 1, 4), 1, groups * outs), want)
 
 
 def test_a_large_convolution_compiles_to_a_small_program():

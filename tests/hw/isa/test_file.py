@@ -268,6 +268,11 @@ def test_a_name_as_long_as_the_file_system_allows_is_written(tmp_path):
     assert load(path) == PROGRAM
 
 
+def test_what_is_saved_is_a_program():
+    with pytest.raises(ProgramError, match=r"^what is saved is 'a.vta' and must be a Program: save\(program, path\)$"):
+        save("a.vta", PROGRAM)
+
+
 def test_a_device_is_written_to_and_stays_one():
     save(PROGRAM, "/dev/null")
     assert Path("/dev/null").is_char_device()

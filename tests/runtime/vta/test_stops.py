@@ -190,7 +190,8 @@ def test_a_device_that_does_not_answer_a_reset_is_lost():
         launch = driver.load(ADD).launch({"x": driver.upload(bytes(16)), "y": driver.allocate(4)})
         with pytest.raises(DeviceTimeout):
             launch.wait()
-        with raises(DeviceError, "device 'rtl' does not answer a reset within 2000 cycles: connect to it anew"):
+        with raises(DeviceError, "device 'rtl' does not answer a reset within 2000 cycles: connect to it anew, with a larger "
+                    "max_cycles"):
             driver.reset()
         with raises(DeviceError, "device 'rtl' did not answer a reset: connect to it anew"):
             driver.allocate(4)
