@@ -11,7 +11,7 @@ from vtakit.compiler.arith import Analyzer, Interval, region, union
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, FloorDiv, FloorMod, ProducerLoad, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
-from vtakit.compiler.ir.ops import maximum, minimum
+from vtakit.compiler.ir.ops import maximum
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import divides, free_vars, subexpressions, substitute
 from vtakit.compiler.lower.axes import coming_from, pass_extents, pass_intervals, pass_values
@@ -241,8 +241,6 @@ class Bounds:
             low, high = low if a.prove(dom.min <= low) else dom.min, high if a.prove(high <= last) else last
             found = Range(low, a.simplify(high - low + 1))
             return found if a.prove(found.extent >= 0) else dom
-        if below and not a.prove(high <= last):
-            extent = a.simplify(minimum(dom.extent, extent))
         return Range(low, extent if a.prove(extent >= 0) else a.simplify(maximum(extent, const(0, extent.dtype))))
 
     # -- the extents of a stage's loops ----------------------------------------------------------------------------------

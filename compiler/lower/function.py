@@ -6,7 +6,9 @@ from contextlib import contextmanager
 
 from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.depth import MOST_CALLS, deep
 from vtakit.compiler.ir.expr import Var
+from vtakit.compiler.ir.sharing import TooManyWaysError
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower.bounds import Bounds
 from vtakit.compiler.lower.errors import LowerError
@@ -78,11 +80,18 @@ def _lower(
 def shallow(name: str) -> Iterator[None]:
     """Walks over a program go as deep as its expressions and statements: what is deeper than Python goes is a LowerError."""
     try:
-        yield
+        with deep():
+            yield
     except RecursionError:
         raise LowerError(
             "depth",
             f"an expression of {name!r}, or its stages one within another, are nested deeper than Python calls functions",
             "compute parts as tensors of their own, inline fewer stages, or call sys.setrecursionlimit with more than "
-            f"{sys.getrecursionlimit()}",
+            f"{max(sys.getrecursionlimit(), MOST_CALLS)}",
+        ) from None
+    except TooManyWaysError:
+        raise LowerError(
+            "depth", f"an expression of {name!r} needs the same large values, with reads that may be outside of their tensors, "
+            "in cases of if_then_else within others, in more ways than can be written",
+            "compute parts as tensors of their own, or inline fewer stages",
         ) from None

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
+from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.schedule import cache, factor, group
@@ -94,6 +95,7 @@ class Schedule:
 
     # What primitives of several stages do.
 
+    @deep()
     def cache_read(self, tensor: Tensor, scope: Any, readers: Sequence[Any] | Any | None = None) -> Tensor:
         """Make a copy of a tensor in a memory, and let its readers (all of them, if none are named) read that.
 
@@ -105,6 +107,7 @@ class Schedule:
         given = readers if isinstance(readers, list | tuple) or readers is None else [readers]
         return cache.cache_read(self, tensor, scope, given)
 
+    @deep()
     def cache_write(self, tensor: Tensor | Sequence[Tensor], scope: Any) -> Any:
         """Compute a tensor in a memory first, then copy it to its place; return the tensor that is computed there.
 
@@ -117,6 +120,7 @@ class Schedule:
             return cache.cache_write(self, tensor, scope)
         return cache.cache_write(self, [tensor], scope)[0]
 
+    @deep()
     def rfactor(self, tensor: Tensor, axis: IterVar | str, factor_axis: int = 0) -> Any:
         """Make a loop over a reduction a dimension of a new tensor of partial results, and let the stage combine these.
 

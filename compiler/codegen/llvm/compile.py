@@ -21,6 +21,7 @@ from vtakit.compiler.codegen.llvm.signature import Signature, header, signature
 from vtakit.compiler.codegen.llvm.statements import Statements
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.dtypes import INT64
 from vtakit.compiler.ir.stmt import Function
 
@@ -104,6 +105,7 @@ class Compiled:
                                "function another name, as in vtakit.build(…, name='f')")
 
 
+@deep()
 def compile_for(function: Function, target: Target | None = None) -> Compiled:
     """Make machine code of a function in low form; for this machine by default.
 
