@@ -3,7 +3,8 @@ it, grow with what is computed and not with the number of ways that lead there. 
 would not come to the end of.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Container, Iterator, Mapping
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import HANDLE
@@ -15,7 +16,7 @@ from vtakit.compiler.ir.values import TRUE, value_of
 MOST_NODES = 512  # of an expression that is left as it is; its parts keep the forms that rules and intrinsics look for
 LEAST_NODES = 16  # of a value that gets a name as it is needed again
 MOST_LEVELS = 48  # of operands within operands that have no name
-MOST_WORK = 100_000  # nodes made anew for one expression
+MOST_WORK = 50_000  # steps in finding names for one expression
 
 IsSafe = Callable[[Expr, Expr], bool]  # whether a read is inside of its tensor wherever a condition holds
 Names = tuple[tuple[Var, Expr], ...]  # each variable with its value, which may use those before it
@@ -73,8 +74,8 @@ def _is_large(e: Expr) -> bool:
     return levels[id(e)] > MOST_LEVELS or sizes[id(e)] > max(MOST_NODES, 2 * len(sizes))
 
 
-def _operands_first(e: Expr) -> Iterator[Expr]:
-    """Each object in an expression once, after its operands."""
+def _operands_first(e: Expr, leaves: Container[int] = ()) -> Iterator[Expr]:
+    """Each object in an expression once, after its operands; those of `leaves` without theirs."""
     stack, seen = [(e, iter(e.children()))], {id(e)}
     while stack:
         node, rest = stack[-1]
@@ -84,14 +85,14 @@ def _operands_first(e: Expr) -> Iterator[Expr]:
             yield node
         else:
             seen.add(id(child))
-            stack.append((child, iter(child.children())))
+            stack.append((child, iter(child.children() if id(child) not in leaves else ())))
 
 
 class _Naming:
     """What is needed where in one expression."""
 
     def __init__(self, e: Expr, is_safe: IsSafe) -> None:
-        self.is_safe = is_safe
+        self.is_safe = functools.cache(is_safe)
         self.work = 0
         self.needed: dict[int, int] = {}  # by how many operands an object is
         self.fixed: set[int] = set()  # objects that have no value of their own: effects, addresses
@@ -120,7 +121,7 @@ class _Naming:
         names: list[tuple[Var, Expr]] = []
         levels: dict[int, int] = {}
         certain = self.evaluated(e)
-        for key, node in (self.with_huge(e, certain) if self.huge else certain).items():
+        for key, node in (self.with_huge(e, certain, known) if self.huge else certain).items():
             if key in known:
                 continue
             if key not in certain:
@@ -135,6 +136,11 @@ class _Naming:
                 names.append((known[key], value))
                 del levels[key]
         return tuple(names), self._with(e, known)
+
+    def step(self) -> None:
+        self.work += 1
+        if self.work > MOST_WORK:
+            raise TooManyWaysError
 
     def _is_shared(self, key: int) -> bool:
         return self.needed[key] > 1 and key in self.large
@@ -151,14 +157,18 @@ class _Naming:
             self._evaluate(e, found)
         return found
 
-    def with_huge(self, e: Expr, certain: Mapping[int, Expr]) -> dict[int, Expr]:
-        """The objects that are evaluated whenever an expression is, and the huge ones that may as well be, operands first."""
+    def with_huge(self, e: Expr, certain: Mapping[int, Expr], known: Mapping[int, Var]) -> dict[int, Expr]:
+        """The objects that are evaluated whenever an expression is, and the huge ones that may as well be, operands first.
+
+        known : those that have names, into which it does not look
+        """
         reads: set[Expr] = {node for node in certain.values() if isinstance(node, ir.Load | ir.ProducerLoad)}
         risks: dict[int, set[Expr] | None] = {}
         found: dict[int, Expr] = {}
-        for node in _operands_first(e):
+        for node in _operands_first(e, known):
+            self.step()
             key = id(node)
-            risks[key] = set() if key in certain else self._risks(node, risks, reads)
+            risks[key] = set() if key in certain or key in known else self._risks(node, risks, reads)
             if key in certain or (key in self.huge and risks[key] == set() and self._may_have_name(node)):
                 found[key] = node
         return found
@@ -210,9 +220,7 @@ class _Naming:
             return done[key]
 
         def rebuilt(node: Expr) -> Expr:
-            self.work += 1
-            if self.work > MOST_WORK:
-                raise TooManyWaysError
+            self.step()
             certain = {id(child) for child in _certain(node)}
             return node.rebuild(lambda child: visit(child) if id(child) in certain else _lets(*self.scope(child, known)))
         return rebuilt(e)
