@@ -1,4 +1,4 @@
-"""Comparisons of quotients, which the prover takes apart by multiplying with the divisor."""
+"""Comparisons: of quotients, which the prover takes apart by multiplying with the divisor; and their form for people."""
 
 from vtakit.compiler.arith.analyzer import Analyzer
 from vtakit.compiler.ir import expr as ir
@@ -12,3 +12,11 @@ def certainly_below(analyzer: Analyzer, e: Expr, end: Expr) -> bool:
     if isinstance(e, ir.FloorDiv) and analyzer.prove(e.b >= 0):
         return certainly_below(analyzer, e.a, end * e.b)
     return False
+
+
+def at_most(e: Expr) -> Expr:
+    """``n <= m`` for ``n < m + 1``, as normal form has it: the same, for people."""
+    match e:
+        case ir.LT(b=ir.Add(a=end, b=ir.IntImm(value=more))) if more >= 1:
+            return e.a <= end + (more - 1)
+    return e

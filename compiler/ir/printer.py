@@ -13,6 +13,7 @@ from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.dtypes import BOOL, FLOAT32, INT32, DType
 from vtakit.compiler.ir.iters import Range
+from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.sharing import with_names
 from vtakit.compiler.ir.values import rounded, value_of
 
@@ -250,6 +251,7 @@ def function_text(f: st.Function, mark: object = None, *, blocks: bool = False) 
         f"{names(p)}: {_buffer_type(p, lambda e: exprs.text(e, _TOP)) if isinstance(p, Buffer) else p.dtype}" for p in f.params
     )
     printer = _Stmts(names, mark, blocks)
-    printer.line(0, f"def {f.name}({params}):", None)
+    where = f" where {exprs.text(all_of(*[r.condition for r in f.requires]), _TOP)}" if f.requires else ""
+    printer.line(0, f"def {f.name}({params}){where}:", None)
     printer.stmt(f.body, 1)
     return "\n".join(printer.lines)

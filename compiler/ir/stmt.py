@@ -200,17 +200,32 @@ class Block(Stmt):
         self.predicate, self.init, self.body, self.notes = predicate, init, body, notes
 
 
+class Requirement(NamedTuple):
+    """What the sizes of a call must keep, or the function would leave its memory: checked before anything else.
+
+    condition : over the function's scalar parameters and sizes
+    reason    : the condition and what rests on it, in words
+    assumed   : whether the body's correctness may rest on it; not if it was found in the body itself, whose faults it would hide
+    """
+
+    condition: Expr
+    reason: str
+    assumed: bool = True
+
+
 class Function(NamedTuple):
     """A lowered function.
 
-    params : buffers and scalar variables, in the order of the arguments; symbolic sizes are read off the buffers' shapes
-    notes  : ``target`` …
+    params   : buffers and scalar variables, in the order of the arguments; symbolic sizes are read off the buffers' shapes
+    notes    : ``target`` …
+    requires : of every call
     """
 
     name: str
     params: tuple[Buffer | Var, ...]
     body: Stmt
     notes: Mapping[str, Any] = NO_NOTES
+    requires: tuple[Requirement, ...] = ()
 
     def __str__(self) -> str:
         from vtakit.compiler.ir.printer import function_text  # as in Stmt

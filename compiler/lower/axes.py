@@ -107,7 +107,7 @@ def pass_values(
                 found[relation.parent] = found[relation.outer] * extents[relation.inner] + found[relation.inner]
             case Fuse():
                 value, width = found[relation.fused], extents[relation.inner]
-                if int_value(extents[relation.outer]) == 1:
+                if int_value(extents[relation.outer]) == 1 or int_value(width) == 0:  # without iterations nothing is divided
                     found[relation.outer], found[relation.inner] = const(0, value.dtype), value
                 else:
                     found[relation.outer], found[relation.inner] = value // width, value % width
@@ -176,6 +176,8 @@ def _least(a: Expr, limit: Expr, analyzer: Analyzer) -> Expr:
 def _unfuse(fused: Interval, relation: Fuse, extents: Mapping[IterVar, Expr], analyzer: Analyzer) -> tuple[Interval, Interval]:
     """The values of the two axes whose fusion takes those of `fused`."""
     width = extents[relation.inner]
+    if int_value(width) == 0:
+        return Interval(const(0, width.dtype), const(0, width.dtype)), fused
     outer = Interval(analyzer.simplify(fused.min // width), analyzer.simplify(fused.max // width))
     everything = Interval(const(0, width.dtype), analyzer.simplify(width - 1))
     if fused.min is fused.max:

@@ -15,6 +15,7 @@ from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.memory import Memory
 from vtakit.compiler.lower.nest import Nests
 from vtakit.compiler.lower.plan import Plans
+from vtakit.compiler.lower.sizes import with_requirements
 from vtakit.compiler.lower.verify import Limits, verify
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
@@ -41,7 +42,7 @@ def lower(
         raise LowerError("arguments", f"the name of the function is {name!r}", "give a string")
     if not isinstance(args, Sequence):
         raise LowerError("arguments", f"the arguments of {name!r} are {args!r}", "give a list of tensors, variables and buffers")
-    given: dict[Tensor, Buffer] = dict(binds)
+    given: dict[Tensor, Buffer] = {tensor: _fitting(tensor, buffer, name) for tensor, buffer in binds.items()}
     params: list[Buffer | Var] = []
     for arg in args:
         if isinstance(arg, Tensor):
@@ -54,6 +55,26 @@ def lower(
             raise LowerError("arguments", f"the argument {arg.name} of {name!r} is given twice", "give each once")
     with shallow(name):
         return _lower(schedule, given, params, name, limits, check=check)
+
+
+def _fitting(tensor: Tensor, buffer: Buffer, name: str) -> Buffer:
+    """The buffer that `binds` gives a tensor: it says how the elements lie in memory, not how many there are or of what type."""
+    if not isinstance(tensor, Tensor) or not isinstance(buffer, Buffer):
+        raise LowerError(
+            "arguments", f"binds of {name!r} holds {tensor!r}: {buffer!r}", "give each tensor a buffer made by te.decl_buffer",
+        )
+    a = Analyzer()
+    same_shape = len(buffer.shape) == len(tensor.shape) and all(map(a.prove_equal, buffer.shape, tensor.shape))
+    if not same_shape or buffer.dtype is not tensor.dtype:
+        raise LowerError(
+            "arguments", f"binds of {name!r} gives {tensor.name}, {_type(tensor)}, the buffer {buffer.name}, {_type(buffer)}",
+            f"declare the buffer with te.decl_buffer({tensor.name}.shape, {tensor.name}.dtype, …)",
+        )
+    return buffer
+
+
+def _type(of: Tensor | Buffer) -> str:
+    return f"{of.dtype}[{', '.join(map(str, of.shape))}]"
 
 
 def _lower(
@@ -70,7 +91,7 @@ def _lower(
             )
     bounds = Bounds(plans, given, analyzer)
     memory = Memory(bounds, given)
-    function = Function(name, tuple(params), Nests(bounds, memory, analyzer).program())
+    function = with_requirements(Function(name, tuple(params), Nests(bounds, memory, analyzer).program()), plans.all)
     if check:
         verify(function, limits)
     return function

@@ -85,6 +85,12 @@ class Memory:
                     "states", f"{maker.stage.label} makes a state of the scan {plan.stage.label} but is no compute",
                     "copy its result with a te.compute, and give that to the scan", (maker.stage, "body"),
                 )
+            if maker.home != plan.home and any(self.plans.maker(tensor) is maker for tensor in op.init):
+                raise LowerError(
+                    "places", f"{maker.stage.label} makes the first rows of {plan.stage.label}, and is not computed where that "
+                    "is", "compute both at one loop, or both at the root", (maker.stage, "stage"),
+                    *([(plan.home.plan.stage, plan.home.axis)] if plan.home is not None else []),
+                )
             places = {tensor.value_index: at for tensors in (op.init, op.update) for at, tensor in enumerate(tensors)
                       if self.plans.maker(tensor) is maker}
             maker.buffers = tuple(plan.buffers[places[i]] for i in range(maker.op.num_outputs))

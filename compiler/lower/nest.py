@@ -12,10 +12,10 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.sharing import named_values
-from vtakit.compiler.ir.values import TRUE, const
+from vtakit.compiler.ir.values import TRUE, const, int_value
 from vtakit.compiler.ir.walk import replace_buffers, substitute, substitute_stmt
 from vtakit.compiler.lower.across import across_threads
-from vtakit.compiler.lower.axes import coming_from, guards, parents, pass_values
+from vtakit.compiler.lower.axes import children, coming_from, guards, parents, pass_values
 from vtakit.compiler.lower.blocks import Point, compute_body, init_body, point_of, target, update_body, with_regions
 from vtakit.compiler.lower.bounds import Bounds
 from vtakit.compiler.lower.memory import Memory
@@ -56,7 +56,8 @@ class Nests:
             made = self._nest(plan)
             body = st.seq(self._launched(plan, made) if plan.home is None else made, body)
             for buffer in reversed(self.memory.own.get(plan, ())):
-                body = st.Allocate(buffer, body, self._buffer_notes(plan))
+                if not _is_nothing(body):
+                    body = st.Allocate(buffer, body, self._buffer_notes(plan))
         return body
 
     def _buffer_notes(self, plan: Plan) -> Mapping[str, Any]:
@@ -74,7 +75,7 @@ class Nests:
         if launch is None:
             return body
         for tag in sorted(launch.vars, key=lambda tag: (thread_rank(tag), tag), reverse=True):
-            body = st.For(launch.vars[tag], launch.extents[tag], body, st.LoopKind.THREAD, tag)
+            body = _repeat(st.For(launch.vars[tag], launch.extents[tag], body, st.LoopKind.THREAD, tag))
         return body
 
     def _nest(self, plan: Plan) -> st.Stmt:
@@ -109,8 +110,8 @@ class Nests:
         note = plan.stage.note(leaf)
         extent, tag = plan.extents[leaf], plan.tag(leaf)
         if tag:
-            return st.For(var, extent, body, st.LoopKind.THREAD, tag, note.pragmas)
-        return st.For(var, extent, body, KINDS[note.mark], "", note.pragmas)
+            return _repeat(st.For(var, extent, body, st.LoopKind.THREAD, tag, note.pragmas))
+        return _repeat(st.For(var, extent, body, KINDS[note.mark], "", note.pragmas))
 
     # -- blocks ----------------------------------------------------------------------------------------------------------
 
@@ -199,24 +200,36 @@ class Nests:
         return [(buffer, target(plan, point, i)) for i, buffer in enumerate(plan.buffers)]
 
     def _init(self, plan: Plan, op: ComputeOp, first: int) -> st.Stmt:
-        """The loops that set the first partial results of all elements that the loops from the leaf `first` on compute."""
+        """The loops that set the first partial results of all elements that the loops from the leaf `first` on compute.
+
+        A loop over data and terms has no iterations where there are no terms, so loops over its data take its place.
+        """
         leaves, relations = plan.stage.leaf_iter_vars, plan.stage.relations
-        data = coming_from(relations, op.axis)
+        data, reducing = coming_from(relations, op.axis), coming_from(relations, op.reduce_axis)
+        mixed = data & reducing
+        apart = [axis for relation in relations if not mixed.isdisjoint(children(relation))
+                 for axis in parents(relation) if axis in data and axis not in mixed]
         values: dict[IterVar, Expr] = {}
         loops: list[tuple[IterVar, Var]] = []
         for at, leaf in enumerate(leaves):
-            value = plan.leaves[leaf]
-            if leaf not in data:
-                value = const(0, value.dtype)
-            elif at >= first and isinstance(value, Var) and not is_launch(plan.tag(leaf)):
-                value = loop_var(leaf, "_init")
-                self.analyzer.bind(value, Range(const(0, value.dtype), plan.extents[leaf]))
-                loops.append((leaf, value))
-            values[leaf] = value
-        values = pass_values(relations, values, plan.extents)
+            for axis in apart if leaf in mixed else (leaf,):
+                extent = plan.extents[axis]
+                value = plan.leaves[leaf]
+                if axis is not leaf:
+                    value = loop_var(axis) if int_value(extent) != 1 else const(0, extent.dtype)
+                if axis not in data:
+                    value = const(0, value.dtype)
+                elif at >= first and isinstance(value, Var) and not is_launch(plan.tag(axis)):
+                    value = loop_var(axis, "_init")
+                    self.analyzer.bind(value, Range(const(0, value.dtype), extent))
+                    loops.append((axis, value))
+                values[axis] = value
+            apart = [] if leaf in mixed else apart
+        mine = [relation for relation in relations
+                if not data.isdisjoint(parents(relation)) and mixed.isdisjoint(children(relation))]
+        values = pass_values(mine, values, plan.extents)
         point = Point(plan, {axis: values[axis] for axis in op.axis}, self.analyzer)
         body = init_body(plan, point, self.read, self.targets(plan, point))
-        mine = [relation for relation in relations if any(axis in data for axis in parents(relation))]
         body = with_regions(f"{plan.stage.label}_init", point.iters, self.where(plan, point, values, mine), body)
         for leaf, var in reversed(loops):
             body = self.loop(plan, leaf, var, body)
@@ -245,6 +258,15 @@ class Nests:
     def _steps(self, plan: Plan, op: ScanOp) -> st.Stmt:
         """The loop of a scan; its update stands within it as a stage of its own."""
         return self.loops(plan, st.NOTHING)
+
+
+def _is_nothing(s: st.Stmt) -> bool:
+    return isinstance(s, st.Seq) and not s.stmts
+
+
+def _repeat(loop: st.For) -> st.Stmt:
+    """The loop; nothing if it has no iterations, so that what never runs need not be right."""
+    return st.NOTHING if int_value(loop.extent) == 0 or _is_nothing(loop.body) else loop
 
 
 def _whole(buffer: Buffer) -> st.Region:

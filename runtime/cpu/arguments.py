@@ -146,6 +146,8 @@ class Arguments:
             if wanted != array.shape:
                 shape = ", ".join(map(str, array.shape))
                 means = "" if p.constant else f" with {', '.join(f'{v.name} = {n}' for v, n in sizes.items())}"
+                if wanted and min(wanted) < 0:
+                    raise ArgumentError(f"argument {p.name} of {self.name}: {p.type}{means} has a negative extent")
                 got = f"{array.dtype.name}[{shape}]"
                 raise ArgumentError(f"argument {p.name} of {self.name}: expected {p.type}{means}, got {got}")
         if p.buffer.strides:

@@ -17,9 +17,10 @@ from vtakit.compiler.codegen.llvm.signature import c_type
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.walk import free_vars
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.runtime.cpu import openmp
-from vtakit.runtime.cpu.arguments import Arguments
+from vtakit.runtime.cpu.arguments import ArgumentError, Arguments
 from vtakit.runtime.cpu.loader import Loaded
 from vtakit.runtime.cpu.packed import Bridge
 from vtakit.runtime.cpu.timing import Timing, measure
@@ -75,7 +76,14 @@ class Function:
         if status == OUT_OF_MEMORY:
             raise MemoryError(f"{self.name} could not allocate a buffer")
         if status:
-            raise CheckError(f"{self.name}: {self.compiled.messages[status - 1]}")
+            message, s = self.compiled.messages[status - 1], self.compiled.signature
+            for required in s.requires:
+                if required.reason == message:
+                    given = dict(zip((*s.params, *s.sizes), passed, strict=True))
+                    used = sorted(free_vars(required.condition), key=lambda var: var.name)
+                    here = " and ".join(f"{var.name} = {given[var]}" for var in used)
+                    raise ArgumentError(f"{self.name} needs {message}; here {here}")
+            raise CheckError(f"{self.name}: {message}")
 
     def time(
         self, *args: Any, repeat: int = 5, number: int | None = None, min_repeat_ms: float = 20.0

@@ -61,9 +61,9 @@ class Build:
         self.rng = rng
         self.sizes: dict[Any, int] = {}
 
-    def size(self, least: int = 1, most: int = 12) -> tuple[Any, int]:
-        """An extent: a number, or a symbolic size of that value."""
-        value = self.rng.randint(least, most)
+    def size(self, least: int = 0, most: int = 12) -> tuple[Any, int]:
+        """An extent: a number, or a symbolic size of that value; 0 now and then where that is no less than the least."""
+        value = 0 if least == 0 and self.rng.random() < 0.1 else self.rng.randint(max(least, 1), most)
         if self.rng.random() < 0.2:
             var = te.size_var(f"n{len(self.sizes)}")
             self.sizes[var] = value
@@ -80,7 +80,7 @@ class Build:
         return [made[-1]], [a, made[-1]]
 
     def stencil(self) -> tuple[list[Any], list[Any]]:
-        (n, _) = self.size(2, 14)
+        (n, _) = self.size(0, 14)
         width, stride, dilation = self.rng.randint(1, 4), self.rng.randint(1, 3), self.rng.randint(1, 2)
         a = te.placeholder((n * stride + width * dilation,), "int32", name="A")
         b = te.compute(a.shape, lambda i: a[i] + 1, name="B")
@@ -91,7 +91,7 @@ class Build:
         return [d], [a, d]
 
     def blur(self) -> tuple[list[Any], list[Any]]:
-        (h, _), (w, _) = self.size(1, 8), self.size(1, 8)
+        (h, _), (w, _) = self.size(0, 8), self.size(0, 8)
         a = te.placeholder((h + 2, w + 2), "int32", name="A")
         x = te.compute((a.shape[0], w), lambda i, j: a[i, j] + a[i, j + 1] + a[i, j + 2], name="X")
         y = te.compute((h, w), lambda i, j: x[i, j] + x[i + 1, j] + x[i + 2, j], name="Y")
@@ -101,7 +101,7 @@ class Build:
         n, k, pad = self.rng.randint(2, 10), self.rng.randint(1, 4), self.rng.randint(0, 2)
         if n + 2 * pad < k:
             k = 1
-        ci, co = self.rng.randint(1, 4), self.rng.randint(1, 5)
+        ci, co = self.rng.choice([0, 1, 1, 2, 2, 3, 3, 4, 4]), self.rng.randint(1, 5)
         a = te.placeholder((ci, n), "int32", name="A")
         w = te.placeholder((co, ci, k), "int32", name="W")
         p = te.compute((ci, n + 2 * pad), lambda c, i: te.if_then_else(te.all(i >= pad, i < n + pad), a[c, i - pad], 0), name="P")
@@ -146,10 +146,24 @@ class Build:
         return [d], [a, d]
 
     def triangular(self) -> tuple[list[Any], list[Any]]:
-        n = self.rng.randint(1, 9)
+        (n, _) = self.size(0, 9)
         a = te.placeholder((n,), "int32", name="A")
         b = te.compute((n,), lambda i: a[i] + 1, name="B")
         c = te.compute((n,), lambda i: te.sum(b[(k := te.reduce_axis((0, i + 1), name="k"))], axis=k), name="C")
+        return [c], [a, c]
+
+    def half(self) -> tuple[list[Any], list[Any]]:
+        """A triangle of a matrix, the lower or the upper one, along rows or columns."""
+        (n, _) = self.size(0, 9)
+        upper, columns = self.rng.random() < 0.5, self.rng.random() < 0.5
+        a = te.placeholder((n, n), "int32", name="A")
+        b = te.compute((n, n), lambda i, j: a[i, j] * 2, name="B")
+
+        def row(i: Any) -> Any:
+            k = te.reduce_axis((i, n) if upper else (0, i + 1), name="k")
+            return te.sum(b[k, i] if columns else b[i, k], axis=k)
+
+        c = te.compute((n,), row, name="C")
         return [c], [a, c]
 
     def two_outputs(self) -> tuple[list[Any], list[Any]]:
@@ -160,14 +174,14 @@ class Build:
         return [x], [a, x, y]
 
     def gather(self) -> tuple[list[Any], list[Any]]:
-        m, n = self.rng.randint(1, 9), self.rng.randint(5, 9)
+        (m, _), n = self.size(0, 9), self.rng.randint(5, 9)
         a, at = te.placeholder((n,), "int32", name="A"), te.placeholder((m,), "int32", name="I")
         b = te.compute((n,), lambda i: a[i] * 3, name="B")
         c = te.compute((m,), lambda i: b[te.if_then_else(at[i] < 0, 0, at[i])], name="C")
         return [c], [a, at, c]
 
     def largest(self) -> tuple[list[Any], list[Any]]:
-        m, n = self.rng.randint(1, 6), self.rng.randint(1, 9)
+        (m, _), (n, _) = self.size(0, 6), self.size(0, 9)
         a = te.placeholder((m, n), "int32", name="A")
 
         def better(x: Any, y: Any) -> tuple[Any, Any]:
@@ -180,19 +194,23 @@ class Build:
         return [i], [a, i, v]
 
     def running(self) -> tuple[list[Any], list[Any]]:
-        m, n = self.rng.randint(2, 7), self.rng.randint(1, 7)
+        first = self.rng.randint(1, 2)
+        (m, _), (n, _) = self.size(first, 7), self.size(0, 7)
         a = te.placeholder((m, n), "int32", name="A")
         state = te.placeholder((m, n), "int32", name="state")
-        init = te.compute((1, n), lambda _, i: a[0, i], name="first")
+        init = te.compute((first, n), lambda t, i: a[t, i] - t, name="first")
         scaled = te.compute((m, n), lambda t, i: state[t - 1, i] * 2, name="scaled")
         update = te.compute((m, n), lambda t, i: scaled[t, i] + a[t, i], name="next")
         out = te.scan(init, update, state, inputs=[a], name="scan")
-        return [out], [a, out]
+        if self.rng.random() < 0.5:
+            return [out], [a, out]
+        read = te.compute((m, n), lambda t, i: out[t, i] + a[t, i], name="read")  # the first rows and all others
+        return [read], [a, read]
 
 
 KINDS = (
     "chain", "stencil", "blur", "padded_conv", "matmul", "normalise", "transposed", "reshaped", "triangular", "two_outputs",
-    "gather", "largest", "running",
+    "gather", "largest", "running", "half",
 )
 
 

@@ -21,9 +21,10 @@ from vtakit.compiler.codegen.llvm.signature import Signature, header, signature
 from vtakit.compiler.codegen.llvm.statements import Statements
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.calls import effect
 from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.dtypes import INT64
-from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.ir.stmt import Evaluate, Function
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +154,8 @@ def write_function(module: Module, symbol: str, function: Function, s: Signature
                 x.indices[param] = given if param.dtype is INT64 else b.convert("sext", given, "i64")
             else:
                 x.values[param] = given
+    for required in s.requires:
+        x.run(Evaluate(effect("assert_that", required.condition, required.reason)))
     x.run(function.body)
     b.ret(int_constant("i32", 0))
     module.finish(b)

@@ -20,12 +20,14 @@ class Signature:
     params  : buffers, of which an argument is the address of the first element, and scalar variables
     sizes   : variables in the buffers' shapes, strides and offsets, in order of appearance
     written : the `data` of each buffer that the function may write to
+    requires: what the sizes must keep; the function checks it first
     """
 
     name: str
     params: tuple[Buffer | Var, ...]
     sizes: tuple[Var, ...]
     written: frozenset[Var]
+    requires: tuple[st.Requirement, ...] = ()
 
     def writes(self, buffer: Buffer) -> bool:
         return buffer.data in self.written
@@ -45,7 +47,7 @@ def signature(function: st.Function) -> Signature:
             raise CodegenError(
                 f"parameter {param.name} of {function.name} has type {param.dtype}: a scalar is a number of one lane"
             )
-    return Signature(function.name, function.params, tuple(sizes), frozenset(_written(function.body)))
+    return Signature(function.name, function.params, tuple(sizes), frozenset(_written(function.body)), function.requires)
 
 
 def _written(body: st.Stmt) -> set[Var]:

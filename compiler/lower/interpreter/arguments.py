@@ -9,6 +9,7 @@ from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.ir.walk import free_vars
 from vtakit.compiler.lower.interpreter.errors import ArgumentError, UndefinedValueError
 from vtakit.compiler.lower.interpreter.expressions import Expressions
 from vtakit.compiler.lower.interpreter.memory import UNDEFINED, Position, Tracked
@@ -31,8 +32,13 @@ class Arguments:
         arrays = [(p, self._array(p, v)) for p, v in zip(function.params, given, strict=True) if isinstance(p, Buffer)]
         for buffer, array in arrays:
             self._read_sizes(buffer, array)
-        for buffer, array in arrays:
-            where = self._places(buffer, array)
+        places = [self._places(buffer, array) for buffer, array in arrays]
+        for required in function.requires:
+            if not self.value(required.condition):
+                used = sorted(free_vars(required.condition), key=lambda var: var.name)
+                here = " and ".join(f"{var.name} = {self.values[var]}" for var in used)
+                raise ArgumentError(f"{function.name} needs {required.reason}; here {here}")
+        for (buffer, array), where in zip(arrays, places, strict=True):
             cells = [UNDEFINED] * (int(where.max()) + 1 if where.size else 0)
             items: list[Any] = array.ravel().tolist() if not buffer.dtype.is_float else list(array.ravel())
             for at, item in zip(where.ravel().tolist(), items, strict=True):

@@ -11,7 +11,7 @@ from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.walk import expressions, free_vars, loads, statements, substitute
 from vtakit.compiler.lower.verify.cover import SEEN_BY, covered
-from vtakit.compiler.lower.verify.program import Program, Site, conjuncts, is_opaque, values_of_lets
+from vtakit.compiler.lower.verify.program import Program, Site, conjuncts, is_opaque, is_whole, values_of_lets
 from vtakit.compiler.lower.verify.report import Broken
 
 
@@ -89,6 +89,8 @@ def _inside(
     indices = tuple([substitute(index, meant) for index in indices])
     mine = [region for region in regions if region.buffer is buffer]
     for region in mine:
+        if is_whole(region):
+            return True  # whether it is in the buffer is the rule "inside"'s concern
         if all(r.min is index or bool(r.min == index) for index, r in zip(indices, region.ranges, strict=True)):
             return True
     prove = program.analyzer.prove

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.arith.linear import Linear
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
@@ -10,7 +11,7 @@ from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, substitute
-from vtakit.compiler.lower.verify.digit import NotAffineError
+from vtakit.compiler.lower.verify.digit import ONE, Digit, NotAffineError
 from vtakit.compiler.lower.verify.digits import Digits
 from vtakit.compiler.lower.verify.independence import dependence
 from vtakit.compiler.lower.verify.program import Access, Program, Site, conjuncts
@@ -25,6 +26,7 @@ class Covered:
     reason : why that is not known, or ""
     incomplete : why the reduction iterators may not take all their values, or ""
     overlaps : whether the block may run more than once at a point
+    runs : what must be at least 0 so that the block runs at all: loops whose iterations no data iterator counts have some
     """
 
     def __init__(self, program: Program, site: Site, depth: int, seen_by: tuple[str, ...], together: bool) -> None:
@@ -50,7 +52,7 @@ class Covered:
         if together:
             adding |= {s.var: s.extent for s in site.loops if s.thread.startswith("threadIdx")}
         inner = Digits(a, adding, of_loops) if setting or together else every
-        indices = []
+        indices, data = [], []
         for it in site.block.iters:
             try:
                 of = inner if it.kind is IterKind.REDUCE else every
@@ -61,6 +63,8 @@ class Covered:
                     self.incomplete = self.reason
                 continue
             indices.append(digits)
+            if it.kind is not IterKind.REDUCE:
+                data += digits
             self.ends[it.var] = [a.emit(end, it.var.dtype) for end in ends]
             self.first[it.var] = a.emit(first, it.var.dtype)
             self.last[it.var] = a.emit(first.plus(count.shifted(-1), self.step[it.var]), it.var.dtype)
@@ -72,6 +76,7 @@ class Covered:
             if reason:
                 self.reason = f"the iterators do not run independently: {reason}"
         self.overlaps = every.overlaps or inner.overlaps
+        self.runs = _runs(a, extents, data) + [by.shifted(-1) for by in (*every.divisors, *inner.divisors)]
         self.reason = self.reason or self._left_over([c for c in every.left() if c in inner.left()], set(extents))
 
     def _is_whole(self, low: Expr, extent: Expr, first: Linear, count: Linear) -> bool:
@@ -98,8 +103,13 @@ class Covered:
                 self.still.append(fixed)
         return ""
 
-    def holds(self, write: Access, box: Sequence[tuple[Expr, Expr]], holding: Sequence[Expr]) -> bool:
-        """Whether a write of the block covers a box (first and last index a dimension) where `holding` holds."""
+    def holds(
+        self, write: Access, box: Sequence[tuple[Expr, Expr]], holding: Sequence[Expr], some: Sequence[Expr],
+    ) -> bool:
+        """Whether a write of the block covers a box (first and last index a dimension) where `holding` holds.
+
+        some : what also holds because there is an element in the box; that the block runs may rest on it
+        """
         if self.reason:
             return False
         a = self.program.analyzer
@@ -129,10 +139,14 @@ class Covered:
                 continue  # it chooses terms, not elements
             goals += [substitute(condition, value) for value in values]
         goals += self.still
-        if all(a.prove(goal) for goal in goals):
-            return True
-        with a.given(all_of(*holding)):
-            return all(a.prove(goal) for goal in goals)
+        if not all(map(a.prove, goals)):
+            with a.given(all_of(*holding)):
+                if not all(map(a.prove, goals)):
+                    return False
+        if not all(map(a.nonnegative, self.runs)):
+            with a.given(all_of(*holding, *some)):
+                return all(map(a.nonnegative, self.runs))
+        return True
 
     def along(self, write: Access, dimension: int) -> tuple[Expr, Expr] | None:
         """The first and last index that a write covers in a dimension."""
@@ -165,6 +179,20 @@ class Covered:
             case _ if not own & free_vars(index):
                 return None, one, index
         return None
+
+
+def _runs(a: Analyzer, extents: Mapping[Var, Expr], digits: Sequence[Digit]) -> list[Linear]:
+    """The extents less 1 of the loops that may have no iterations without any of the digits saying so.
+
+    A digit that is all of its loops says so itself: it has no values then.
+    """
+    counted = {atom for d in digits if d.lower is ONE and a.is_zero(d.extent.plus(d.total, -1)) for atom in d.atoms}
+    found = []
+    for var, extent in extents.items():
+        number = int_value(extent)
+        if number == 0 or (number is None and a.leaf(var) not in counted):
+            found.append(a.linear(extent).shifted(-1))
+    return found
 
 
 def _setting(site: Site, extents: Mapping[Var, Expr]) -> set[Var]:

@@ -24,6 +24,7 @@ class Digits(Running):
     extents : the running loops' variables; every other variable stands still
     conditions : taken into account where they limit a sum of running variables, found in an index, from above
     overlaps : whether an index may take a value more than once
+    divisors : sizes by which an index divides; where one is 0, what is said of its values means nothing
     """
 
     def __init__(self, analyzer: Analyzer, extents: Mapping[Var, Expr], conditions: Iterable[Expr]) -> None:
@@ -33,6 +34,7 @@ class Digits(Running):
         self.sums: dict[Key, list[Digit]] = {}  # of each sum that has a variable, by that as a source, its own digits
         self.limits: list[Limit] = []
         self.overlaps = False
+        self.divisors: list[Linear] = []
         self._others: list[Expr] = []
         for condition in sorted(conditions, key=divides):  # what divides may divide what the others limit
             limit = self._limit(condition)
@@ -234,6 +236,7 @@ class Digits(Running):
 
     def _remainder(self, times: Linear, base: Linear, by: Linear) -> Digit:
         """``base % by``."""
+        self._note(by)
         atom = base.single()
         digit = self._term(atom, ONE) if isinstance(atom, Quotient) else self._whole(times, base)
         exact = self.analyzer.is_zero(self.analyzer.remainder(digit.extent, by))  # perhaps no values at all
@@ -249,8 +252,13 @@ class Digits(Running):
 
     def _quotient(self, times: Linear, base: Linear, by: Linear) -> Digit:
         """``base // by``."""
+        self._note(by)
         atom = base.single()
         inner = self._term(atom, ONE) if isinstance(atom, Quotient) else self._whole(times, base)
         exact = self.analyzer.is_zero(self.analyzer.remainder(inner.extent, by))
         extent = self.analyzer.divide(inner.extent if exact else inner.extent.plus(by).shifted(-1), by)
         return inner._replace(times=times, lower=self.analyzer.multiply(inner.lower, by), extent=extent, width=extent)
+
+    def _note(self, by: Linear) -> None:
+        if by.terms:
+            self.divisors.append(by)

@@ -14,8 +14,9 @@ from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, loads, substitute
+from vtakit.compiler.lower.verify.bodies import check_outputs_of_bodies, check_reads_of_bodies
 from vtakit.compiler.lower.verify.cover import covered
-from vtakit.compiler.lower.verify.program import Access, Program, effects, meet
+from vtakit.compiler.lower.verify.program import Access, Program, Site, effects, meet
 from vtakit.compiler.lower.verify.report import Broken
 
 Box = Sequence[tuple[Expr, Expr]]  # first and last index, one pair a dimension
@@ -33,12 +34,13 @@ def check_reads(program: Program) -> Iterator[Broken]:
             found = _Read(program, read, writes).problem()
             if found is not None:
                 yield found
+    yield from check_reads_of_bodies(program)
 
 
 def check_outputs(program: Program) -> Iterator[Broken]:
     """Each element of a parameter that the program writes is written, and completely."""
     for buffer, writes in program.writes.items():
-        if buffer not in program.params or any(_touches_all(write) for write in writes):
+        if buffer not in program.params or any(int_value(e) == 0 for e in buffer.shape) or any(map(_touches_all, writes)):
             continue
         index = []
         for at, extent in enumerate(buffer.shape):
@@ -47,7 +49,10 @@ def check_outputs(program: Program) -> Iterator[Broken]:
             index.append(var)
         box = [(var, var) for var in index]
         last = writes[-1]
-        if not any(_covers(program, write, 0, box, ()) for write in writes) and not _covers_by_rows(program, writes, box):
+        some = [extent >= 1 for extent in buffer.shape if int_value(extent) is None]
+        if not any(_covers(program, write, 0, box, (), some) for write in writes) and not _covers_by_rows(
+            program, [(write, 0) for write in writes], box, (), some
+        ):
             yield Broken(
                 f"not every element of the output {buffer.name} is certain to be written", last.site.block,
                 "let the loops around the block cover its axes",
@@ -59,6 +64,7 @@ def check_outputs(program: Program) -> Iterator[Broken]:
                 block = write.site.block
                 yield Broken(f"the reduction in block {block.name} is not certain to be complete: {reason}", block,
                              "let the loops around the block cover the whole domain of its reduction")
+    yield from check_outputs_of_bodies(program)
 
 
 class _Read:
@@ -70,6 +76,7 @@ class _Read:
         self.others = [write for write in writes if write.site.block is not read.site.block]
         self.box: Box = [(r.min, r.min + (r.extent - 1)) for r in read.ranges]
         self.holding = [*read.site.conditions(), *read.where, *_as_data_says(read)]
+        self.some = [*_as_it_runs(read.site)]
 
     def problem(self) -> Broken | None:
         if self.own and self.read.site.block.init is not None:
@@ -78,10 +85,12 @@ class _Read:
         name, block = self.read.buffer.name, self.read.site.block.name
         for write in before:
             depth = meet(write.site, self.read.site)
-            if _covers(self.program, write, depth, self.box, self.holding):
+            if _covers(self.program, write, depth, self.box, self.holding, self.some):
                 return self.unfinished(before)
         if self.carried() or self.whole(before):
             return None
+        if _covers_by_rows(self.program, [(w, meet(w.site, self.read.site)) for w in before], self.box, self.holding, self.some):
+            return self.unfinished(before)
         makers = ", ".join(dict.fromkeys(write.site.block.name for write in before))
         wrote = f"{makers} is not certain to have written before" if makers else "no block wrote before"
         after = [write.site.block.name for write in self.others if write not in before]
@@ -144,7 +153,8 @@ class _Read:
         some = [e >= 1 for e in self.read.buffer.shape]  # there is something to read
         for write in before:
             depth = meet(write.site, self.read.site)
-            if all(_covers(self.program, write, depth, box, some) for box in (first, last)) and self.unfinished(before) is None:
+            ends = [_covers(self.program, write, depth, box, some, self.some) for box in (first, last)]
+            if all(ends) and self.unfinished(before) is None:
                 return True
         return False
 
@@ -184,12 +194,12 @@ class _Read:
             if not (a.prove(const(0, first.dtype) <= first) and a.prove(last < row)):
                 return False
         rest = [(row, row), *self.box[1:]]
-        if not self.same_place(write) and not _covers(self.program, write, around[-1][0] + 1, rest, self.holding):
+        if not self.same_place(write) and not _covers(self.program, write, around[-1][0] + 1, rest, self.holding, self.some):
             return False
         initial = [(const(0, start.dtype), start - 1), *self.box[1:]]
         for other in writes:
             outside = meet(other.site, self.read.site)
-            if outside <= around[0][0] and _covers(self.program, other, outside, initial, self.holding):
+            if outside <= around[0][0] and _covers(self.program, other, outside, initial, self.holding, self.some):
                 return True
         return False
 
@@ -213,27 +223,41 @@ def _as_data_says(read: Access) -> Iterator[Expr]:
             yield r.min < extent
 
 
-def _covers(program: Program, write: Access, depth: int, box: Box, holding: Sequence[Expr]) -> bool:
-    """Whether a write covers a box while the loops inside the first `depth` statements run, as far as `holding` holds."""
+def _as_it_runs(site: Site) -> Iterator[Expr]:
+    """Where a block runs, the loops around have iterations and its iterators have values."""
+    for extent in (*[loop.extent for loop in site.loops], *[it.dom.extent for it in site.block.iters]):
+        if int_value(extent) is None:
+            yield extent >= 1
+
+
+def _covers(
+    program: Program, write: Access, depth: int, box: Box, holding: Sequence[Expr], some: Sequence[Expr],
+) -> bool:
+    """Whether a write covers a box while the loops inside the first `depth` statements run (`Covered.holds`)."""
     if write.where:
         return False  # it may be left out
-    return covered(program, write.site, depth, write.buffer.scope).holds(write, box, holding)
+    return covered(program, write.site, depth, write.buffer.scope).holds(write, box, holding, some)
 
 
-def _covers_by_rows(program: Program, writes: Sequence[Access], box: Box) -> bool:
-    """Whether two writes together cover a box: one the first rows, the other the rest (the states of a scan)."""
+def _covers_by_rows(
+    program: Program, writes: Sequence[tuple[Access, int]], box: Box, holding: Sequence[Expr], some: Sequence[Expr],
+) -> bool:
+    """Whether two writes together cover a box: one the first rows, the other the rest (the states of a scan).
+
+    writes : each with how many of the statements around it stand still
+    """
     if len(writes) < 2 or not box:
         return False
-    a = program.analyzer
-    for first in writes:
-        rows = covered(program, first.site, 0, first.buffer.scope).along(first, 0)
+    row = box[0][0]
+    for first, depth in writes:
+        rows = covered(program, first.site, depth, first.buffer.scope).along(first, 0)
         if rows is None:
             continue
-        row = box[0][0]
-        with a.given(row <= rows[1]):
-            if not _covers(program, first, 0, box, (row <= rows[1],)):
+        with program.analyzer.given(row <= rows[1]):
+            if not _covers(program, first, depth, box, (*holding, row <= rows[1]), some):
                 continue
-        if any(_covers(program, other, 0, box, (rows[1] < row,)) for other in writes if other is not first):
+        rest = (*holding, rows[1] < row)
+        if any(_covers(program, other, at, box, rest, some) for other, at in writes if other is not first):
             return True
     return False
 

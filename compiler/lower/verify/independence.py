@@ -56,6 +56,8 @@ def _disjoint(analyzer: Analyzer, digits: list[Digit]) -> bool:
 
 
 def _divides(analyzer: Analyzer, part: Linear, whole: Linear) -> bool:
+    if not part.terms and not part.const:  # of a loop without iterations
+        return analyzer.is_zero(whole)
     return analyzer.is_zero(analyzer.remainder(whole, part))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
-from vtakit.compiler.ir.walk import free_vars, subexpressions
+from vtakit.compiler.ir.walk import subexpressions
 from vtakit.compiler.lower.verify.program import Program, parts
 from vtakit.compiler.lower.verify.report import Broken
 
@@ -15,11 +15,7 @@ UNSET = ("if it is a parameter, give it among the arguments; if it is an axis of
 
 def check_names(program: Program) -> Iterator[Broken]:
     """Each variable is set, and each buffer allocated, by what encloses its use, and each only once."""
-    known: set[ir.Var] = {p for p in program.function.params if isinstance(p, ir.Var)}
-    buffers = set(program.params)
-    for buffer in program.params:
-        for e in (*buffer.shape, *buffer.strides, buffer.offset):
-            known |= free_vars(e)
+    known, buffers = set(program.sizes), set(program.params)
     yield from _Names(set(known)).stmt(program.function.body, known, buffers)
 
 

@@ -11,7 +11,7 @@ from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.iters import IterKind, Range
 from vtakit.compiler.ir.ops import negate
 from vtakit.compiler.ir.values import const, int_value, value_of
-from vtakit.compiler.ir.walk import statements, subexpressions, substitute
+from vtakit.compiler.ir.walk import free_vars, statements, subexpressions, substitute
 from vtakit.compiler.lower.verify.limits import Limits
 
 Step = tuple[st.Stmt, int]  # a statement, and which of its parts is taken
@@ -102,7 +102,7 @@ class Program:
         self.sites: list[Site] = []
         self.allocations: dict[Buffer, tuple[Step, ...]] = {}
         self.loops: list[tuple[st.For, tuple[Step, ...]]] = []
-        self.covers: dict[Any, Any] = {}  # what `vtakit.compiler.lower.verify.cover` has worked out
+        self.covers: dict[Any, Any] = {}  # what `cover` and `bodies` have worked out
         self._visit(function.body, ())
 
     def _visit(self, s: st.Stmt, path: tuple[Step, ...]) -> None:
@@ -121,9 +121,21 @@ class Program:
         return {p for p in self.function.params if isinstance(p, Buffer)}
 
     @cached_property
+    def sizes(self) -> set[ir.Var]:
+        """The scalar parameters, and the variables in the shapes and layouts of the others."""
+        found = {p for p in self.function.params if isinstance(p, ir.Var)}
+        for buffer in self.params:
+            for e in (*buffer.shape, *buffer.strides, buffer.offset):
+                found |= free_vars(e)
+        return found
+
+    @cached_property
     def analyzer(self) -> Analyzer:
         """It knows the range of every loop variable, and each block iterator as what its binding is."""
         found = Analyzer()
+        for required in self.function.requires:
+            if required.assumed:
+                found.learn(required.condition)
         for loop, _ in self.loops:
             found.bind(loop.var, Range(const(0, loop.var.dtype), loop.extent))
         for site in self.sites:
@@ -179,6 +191,12 @@ def is_opaque(block: st.Block) -> bool:
     """Whether what the block touches is to be taken from its declaration: its body holds more than stores of single elements
     and conditions."""
     return not all(isinstance(s, TRANSPARENT) and not _stores_vector(s) for s in statements(block.body))
+
+
+def is_whole(region: st.Region) -> bool:
+    """Whether it is all of a buffer."""
+    pairs = zip(region.ranges, region.buffer.shape, strict=True)
+    return all(int_value(r.min) == 0 and (r.extent is extent or ir.same(r.extent, extent)) for r, extent in pairs)
 
 
 def _stores_vector(s: st.Stmt) -> bool:

@@ -363,6 +363,90 @@ def a_state_that_no_compute_makes():
     lower(te.create_schedule(out.op), [a, out])
 
 
+@refused
+def first_rows_that_are_not_where_their_scan_is():
+    """
+    places: first makes the first rows of scan, and is not computed where that is
+
+    -->   # first
+          for t in range(1):
+              for i in range(8):
+                  first[t, i] = A[t, i]
+
+          # C, an output
+    -->   for t in range(4):
+              for i in range(8):
+                  C[t, i] = scan[t, i]
+
+    hint: compute both at one loop, or both at the root
+    """
+    a, state = (te.placeholder((4, 8), "int32", name=name) for name in ("A", "state"))
+    first = te.compute((1, 8), lambda t, i: a[t, i], name="first")
+    update = te.compute((4, 8), lambda t, i: state[t - 1, i] + a[t, i], name="next")
+    out = te.scan(first, update, state, name="scan")
+    c = te.compute((4, 8), lambda t, i: out[t, i], name="C")
+    s = te.create_schedule(c.op)
+    s[out].compute_at(s[c], c.op.axis[0])
+    lower(s, [a, c])
+
+
+@refused
+def a_buffer_of_another_shape():
+    """
+    arguments: binds of 'main' gives A1, int32[4, 4], the buffer half, int32[2, 2]
+
+    hint: declare the buffer with te.decl_buffer(A1.shape, A1.dtype, …)
+    """
+    a, a1 = copies((4, 4), 1)
+    lower(te.create_schedule(a1.op), [a, a1], binds={a1: te.decl_buffer((2, 2), "int32", "half")})
+
+
+@refused
+def a_buffer_of_another_rank():
+    """
+    arguments: binds of 'main' gives A1, int32[4, 4], the buffer flat, int32[16]
+
+    hint: declare the buffer with te.decl_buffer(A1.shape, A1.dtype, …)
+    """
+    a, a1 = copies((4, 4), 1)
+    lower(te.create_schedule(a1.op), [a, a1], binds={a1: te.decl_buffer((16,), "int32", "flat")})
+
+
+@refused
+def a_buffer_of_another_type():
+    """
+    arguments: binds of 'main' gives A, int32[n], the buffer wide, float64[n]
+
+    hint: declare the buffer with te.decl_buffer(A.shape, A.dtype, …)
+    """
+    n = te.size_var("n")
+    a, a1 = copies((n,), 1)
+    lower(te.create_schedule(a1.op), [a, a1], binds={a: te.decl_buffer((n,), "float64", "wide")})
+
+
+@refused
+def a_buffer_of_another_symbolic_size():
+    """
+    arguments: binds of 'main' gives A, int32[n], the buffer other, int32[m]
+
+    hint: declare the buffer with te.decl_buffer(A.shape, A.dtype, …)
+    """
+    n, m = te.size_var("n"), te.size_var("m")
+    a, a1 = copies((n,), 1)
+    lower(te.create_schedule(a1.op), [a, a1], binds={a: te.decl_buffer((m,), "int32", "other")})
+
+
+@refused
+def a_tensor_bound_to_no_buffer():
+    """
+    arguments: binds of 'main' holds A: int32[8]: 'somewhere'
+
+    hint: give each tensor a buffer made by te.decl_buffer
+    """
+    a, a1 = copies((8,), 1)
+    lower(te.create_schedule(a1.op), [a, a1], binds={a: "somewhere"})
+
+
 @pytest.mark.parametrize("make", REFUSED, ids=lambda make: make.__name__)
 def test_the_message(make):
     with pytest.raises(LowerError) as error:

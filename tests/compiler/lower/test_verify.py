@@ -24,23 +24,23 @@ F32, I32 = dtype("float32"), dtype("int32")
 DATA, REDUCE = IterKind.DATA, IterKind.REDUCE
 
 
-def buffer(name: str, *shape: int, scope: str = "global") -> Buffer:
+def buffer(name: str, *shape: int | Expr, scope: str = "global") -> Buffer:
     return Buffer(name, shape, I32, scope)
 
 
-def loop(name: str, extent: int, body, kind: LoopKind = LoopKind.SERIAL, thread: str = "") -> st.For:
+def loop(name: str, extent: int | Expr, body, kind: LoopKind = LoopKind.SERIAL, thread: str = "") -> st.For:
     """A loop; `body` is made from its variable."""
     var = Var(name)
-    return st.For(var, const(extent, I32), body(var), kind, thread)
+    return st.For(var, wrap(extent), body(var), kind, thread)
 
 
 def block(
-    name: str, iters: Sequence[tuple[int, IterKind, Expr]], body, where=lambda *v: TRUE, reads=None, writes=None,
+    name: str, iters: Sequence[tuple[int | Expr, IterKind, Expr]], body, where=lambda *v: TRUE, reads=None, writes=None,
 ) -> st.Block:
     """A block over iterators (extent, kind, binding); `body` is made from their variables; what it touches is declared."""
     vars_ = [Var(f"v{at}") for at in range(len(iters))]
     made = [
-        st.BlockIter(var, Range(const(0, I32), const(extent, I32)), kind, wrap(binding))
+        st.BlockIter(var, Range(const(0, I32), wrap(extent)), kind, wrap(binding))
         for var, (extent, kind, binding) in zip(vars_, iters, strict=True)
     ]
     inner = body(*vars_)
@@ -389,6 +389,82 @@ def test_outputs_two_indices_of_one_loop():
     c = buffer("C", 8, 8)
     body = loop("i", 8, lambda i: block("C", [(8, DATA, i), (8, DATA, i)], lambda v, w: store(c, [v, w], 0)))
     assert broken(function(c, body=body)).startswith("outputs: not every element of the output C is certain to be written;")
+
+
+# -- sizes that may be 0 -------------------------------------------------------------------------------------------------
+
+SIZE, OTHER = Var("m", size=True), Var("l", size=True)
+ROWS, GIVEN = buffer("R", SIZE), buffer("G", OTHER)
+
+
+def fused_rows(to: Buffer) -> st.For:
+    return loop("f", SIZE * OTHER, lambda f: block(
+        "R", [(SIZE, DATA, f // OTHER), (OTHER, DATA, f % OTHER)], lambda v, w: store(to, [v], GIVEN[w])))
+
+
+def test_outputs_rows_of_which_none_is_counted_where_they_have_no_elements():
+    """With l = 0 the loop has no iterations, and there are m rows."""
+    found = broken(function(ROWS, GIVEN, body=fused_rows(ROWS)))
+    assert found.startswith("outputs: not every element of the output R is certain to be written;")
+
+
+def test_outputs_a_loop_that_counts_nothing_may_have_no_iterations():
+    body = loop("i", SIZE, lambda i: loop("k", OTHER, lambda k: block("R", [(SIZE, DATA, i)], lambda v: store(ROWS, [v], v))))
+    found = broken(function(ROWS, GIVEN, body=body))
+    assert found.startswith("outputs: not every element of the output R is certain to be written;")
+
+
+def test_outputs_whose_elements_the_loop_counts():
+    both = buffer("B", SIZE, OTHER)
+    verify(function(both, body=loop("f", SIZE * OTHER, lambda f: block(
+        "B", [(SIZE, DATA, f // OTHER), (OTHER, DATA, f % OTHER)], lambda v, w: store(both, [v, w], v)))))
+
+
+@pytest.mark.parametrize(("extent", "ok"), [(OTHER, True), (1, False)])
+def test_reads_of_rows_that_are_written_where_they_have_elements(extent, ok):
+    """A reader within a loop over l only runs where l is at least 1."""
+    inner, out = buffer("I", SIZE), buffer("O", SIZE, extent)
+    reader = loop("i", SIZE, lambda i: loop("j", extent, lambda j: block(
+        "O", [(SIZE, DATA, i), (extent, DATA, j)], lambda v, w: store(out, [v, w], inner[v]))))
+    program = function(GIVEN, out, body=st.Allocate(inner, st.seq(fused_rows(inner), reader)))
+    if ok:
+        verify(program)
+    else:
+        assert broken(program).startswith("reads: block O reads elements of I that R is not certain to have written before;")
+
+
+def test_outputs_a_loop_of_constant_0_iterations():
+    body = loop("i", 0, lambda i: loop("f", 8, lambda f: block("C", [(8, DATA, f)], lambda v: store(C, [v], A[v]))))
+    assert broken(function(A, C, body=body)).startswith("outputs: not every element of the output C is certain to be written;")
+
+
+def test_bindings_divided_by_a_loop_of_0_iterations():
+    c = buffer("C", 0, 4)
+    verify(function(c, body=loop("f", 0, lambda f: block(
+        "C", [(0, DATA, f // 4), (4, DATA, f % 4)], lambda v, w: store(c, [v, w], v)))))
+
+
+# -- stores ----------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(("extent", "found"), [
+    (8, "inside: index 0 of C, which block D writes, takes the value 8, and C has 8 elements there; "),
+    (SIZE, "inside: index 0 of R, which block D writes, takes the value m, and R has m elements there; "),
+])
+def test_inside_a_store_beyond_an_output(extent, found):
+    out = C if extent == 8 else ROWS
+    good = loop("i", extent, lambda i: block("C", [(extent, DATA, i)], lambda v: store(out, [v], v)))
+    bad = loop("j", extent, lambda j: block("D", [(extent, DATA, j)], lambda v: store(out, [v + 1], v)))
+    cure = "let the condition of the block keep it there"
+    assert broken(function(out, body=st.seq(good, bad))) == found + cure
+
+
+def test_inside_a_store_that_may_be_beyond_an_output():
+    good = loop("i", 8, lambda i: block("C", [(8, DATA, i)], lambda v: store(C, [v], v)))
+    bad = loop("j", 8, lambda j: block("D", [(8, DATA, j)], lambda v: store(C, [v * v], v)))
+    assert broken(function(C, body=st.seq(good, bad))) == (
+        "inside: block D writes C, and index 0, v0 * v0, is not certain to be within its 8 elements; let the condition of the "
+        "block keep it there"
+    )
 
 
 # -- limits of a device (statement 49) -----------------------------------------------------------------------------------

@@ -1,0 +1,236 @@
+"""Bodies of one's own (`te.hybrid`, `te.extern`), access by access: which elements each may touch, and what was written before.
+
+An index that is data, read from memory, may be anything: the body's author is believed, and the interpreter sees it.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from vtakit.compiler.arith import Interval, region
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.calls import is_address
+from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.iters import Range
+from vtakit.compiler.ir.ops import all_of, negate
+from vtakit.compiler.ir.values import const, int_value
+from vtakit.compiler.ir.walk import expressions, free_vars, statements, subexpressions, substitute
+from vtakit.compiler.lower.verify.ends import Taken, linear_ends
+from vtakit.compiler.lower.verify.program import Program, Site, guarded_loads, is_whole, parts, values_of_lets
+from vtakit.compiler.lower.verify.report import Broken
+
+MOST_RESIDUES = 64  # that the steps of a buffer's writers are looked at for
+
+
+class Touch(NamedTuple):
+    """One load or store in a body.
+
+    around  : the body's loops around it
+    where   : the conditions around it
+    outside : the loops around the body
+    """
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    stores: bool
+    at: st.Stmt
+    around: tuple[st.For | st.While, ...]
+    where: tuple[Expr, ...]
+    outside: tuple[st.For, ...] = ()
+
+    @property
+    def loops(self) -> list[st.For]:
+        return [*self.outside, *[s for s in self.around if isinstance(s, st.For)]]
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it happens in each iteration of the loops around."""
+        return not self.where and not any(isinstance(s, st.While) for s in self.around)
+
+    def with_values(self, meant: Mapping[Var, Expr], outside: tuple[st.For, ...]) -> "Touch":
+        """The same with what variables stand for in their place."""
+        if not meant:
+            return self._replace(outside=outside)
+        indices, where = (tuple([substitute(e, meant) for e in of]) for of in (self.indices, self.where))
+        return self._replace(indices=indices, where=where, outside=outside)
+
+    def __str__(self) -> str:
+        return f"{self.buffer.name}[{', '.join(map(str, self.indices))}]"
+
+
+def bodies(program: Program) -> Sequence[tuple[Site, list[Touch]]]:
+    """The blocks whose bodies a person wrote, and the touches of each in program order."""
+    found: list[tuple[Site, list[Touch]]] | None = program.covers.get(bodies)
+    if found is None:
+        found = program.covers[bodies] = []
+        for site in program.sites:
+            if is_own(site.block):
+                meant, outside = values_of_lets(site.block), tuple(site.loops)
+                touches = _touches(site.block.body, (), _real(tuple(site.conditions())))
+                found.append((site, [touch.with_values(meant, outside) for touch in touches]))
+    return found
+
+
+def is_own(block: st.Block) -> bool:
+    """Whether it holds a body of one's own: it declares whole buffers, and has no iterators."""
+    return not block.iters and all(map(is_whole, (*block.reads, *block.writes)))
+
+
+def _touches(s: st.Stmt, around: tuple[st.For | st.While, ...], where: tuple[Expr, ...]) -> Iterator[Touch]:
+    """What a statement touches, in program order."""
+    inner = (*around, s) if isinstance(s, st.For | st.While) else around
+    own = [value for field in s.fields if isinstance(value := getattr(s, field), Expr) and field != "var"]
+    for e in (*own, *(s.indices if isinstance(s, st.Store) else ())):
+        for load, holding in guarded_loads(e, where):
+            yield Touch(load.buffer, load.indices, False, s, inner if isinstance(s, st.While) else around, _real(holding))
+    match s:
+        case st.Store():
+            yield Touch(s.buffer, s.indices, True, s, around, _real(where))
+        case st.If():
+            yield from _touches(s.then, around, (*where, s.condition))
+            if s.otherwise is not None:
+                yield from _touches(s.otherwise, around, (*where, negate(s.condition)))
+        case _:
+            for part in parts(s):
+                yield from _touches(part, inner, where)
+
+
+def _real(where: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    return tuple([condition for condition in where if int_value(condition) != 1])
+
+
+def scalar_ends(index: Expr) -> tuple[Expr, ...]:
+    """The index, or the first and the last one of a vector's lanes."""
+    match index:
+        case ir.Ramp(base=base, stride=stride):
+            return base, base + stride * (index.lanes - 1)
+        case ir.Broadcast(value=value):
+            return (value,)
+    return (index,)
+
+
+def is_data(index: Expr) -> bool:
+    """Whether an index is read from memory, or made by something else that nothing is known of."""
+    return any(isinstance(node, ir.Load | ir.Call) for node in subexpressions(index)) or not index.dtype.is_int
+
+
+def span(program: Program, touch: Touch, index: Expr) -> Interval | None:
+    """An interval that holds every value of an index; None if it has no ends."""
+    if is_data(index):
+        return None
+    ranges = {s.var: Range(const(0, s.var.dtype), s.extent) for s in touch.loops}
+    ends = [region(e, ranges, program.analyzer, all_of(*touch.where)) for e in scalar_ends(index)]
+    if ends[0] is None or ends[-1] is None:
+        return None
+    return Interval(*[program.analyzer.simplify(e) for e in (
+        ir.Min(ends[0].min, ends[-1].min), ir.Max(ends[0].max, ends[-1].max))])
+
+
+def check_reads_of_bodies(program: Program) -> Iterator[Broken]:
+    """No load in a body is certain to read what nothing in it wrote before: of its outputs, or of memory that it allocates."""
+    for site, touches in bodies(program):
+        allocated = {s.buffer: s for s in statements(site.block.body) if isinstance(s, st.Allocate)}
+        mine = {*allocated, *[r.buffer for r in site.block.writes]} - {r.buffer for r in site.block.reads} - _escaping(site)
+        for at, touch in enumerate(touches):
+            if touch.stores or touch.buffer not in mine:
+                continue
+            early = [write for write in touches[:at] if write.stores and write.buffer is touch.buffer]
+            before = early + [w for w in touches[at:] if w.stores and w.buffer is touch.buffer and _meets(w, touch)]
+            if not before or (not early and _runs(program, touch)):
+                yield Broken(f"{touch} is read, and nothing wrote {touch.buffer.name} before", touch.at, "write it first")
+            elif (found := _unwritten(program, touch, early, before)):
+                yield Broken(f"{touch} is read, and {found}", touch.at, "write all that is read first")
+
+
+def check_outputs_of_bodies(program: Program) -> Iterator[Broken]:
+    """No element of an output is certain to be left out by the body that makes it."""
+    a = program.analyzer
+    for site, touches in bodies(program):
+        for buffer in dict.fromkeys(r.buffer for r in site.block.writes):
+            writes = [touch for touch in touches if touch.stores and touch.buffer is buffer]
+            if buffer in _escaping(site) or any(int_value(extent) == 0 for extent in buffer.shape):
+                continue
+            if not writes:
+                yield Broken(f"nothing writes the output {buffer.name}", site.block, "store to its elements")
+                continue
+            with a.given(all_of(*[extent >= 1 for extent in buffer.shape])):
+                for dim, extent in enumerate(buffer.shape):
+                    spans = [span(program, write, write.indices[dim]) for write in writes]
+                    missing = _left_out(program, dim, extent, writes, spans)
+                    if missing is not None:
+                        index = ", ".join(str(missing) if i == dim else ":" for i in range(len(buffer.shape)))
+                        yield Broken(f"nothing writes {buffer.name}[{index}] of the output {buffer.name}", writes[-1].at,
+                                     "store to each of its elements")
+                        break
+
+
+def _left_out(
+    program: Program, dim: int, extent: Expr, writes: Sequence[Touch], spans: Sequence[Interval | None],
+) -> Expr | None:
+    """An index of a dimension that no write takes."""
+    a = program.analyzer
+    known = [s for s in spans if s is not None]
+    if len(known) < len(spans):
+        return None
+    if all(a.prove(s.min >= 1) for s in known):
+        return const(0, extent.dtype)
+    if all(a.prove(s.max < extent - 1) for s in known):
+        return a.simplify(extent - 1)
+    steps = [a.modular(e) for write in writes for e in scalar_ends(write.indices[dim])]
+    size, whole = int_value(extent), math.lcm(*[step.coeff for step in steps]) if all(step.coeff for step in steps) else 0
+    if size is None or not 1 < whole <= MOST_RESIDUES or any(e.dtype.lanes > 1 for write in writes for e in write.indices):
+        return None
+    for residue in range(min(size, whole)):
+        if not any((residue - step.base) % step.coeff == 0 for step in steps):
+            return const(residue, extent.dtype)
+    return None
+
+
+def _unwritten(program: Program, read: Touch, early: Sequence[Touch], before: Sequence[Touch]) -> str:
+    """How an element that a load certainly takes is none that any of the writes takes; "" if that is not known.
+
+    early  : the writes that may come before in the first iteration of all loops
+    before : those that may in later ones
+    """
+    a, start = program.analyzer, {s.var: const(0, s.var.dtype) for s in read.loops}
+    for dim, index in enumerate(read.indices):
+        found = taken_by(program, read, index)
+        if found is None or found.some:
+            continue
+        for writes, value in ((early, substitute(index, start)), (before, found.least), (before, found.greatest)):
+            spans = [span(program, write, write.indices[dim]) for write in writes]
+            if all(s is not None and (a.prove(value < s.min) or a.prove(s.max < value)) for s in spans):
+                return f"nothing wrote it before where index {dim} is {a.simplify(value)}"
+    return ""
+
+
+def _runs(program: Program, touch: Touch) -> bool:
+    """Whether it certainly happens in the first iteration of all loops around."""
+    return touch.is_certain and all(program.analyzer.prove(s.extent >= 1) for s in touch.loops)
+
+
+def taken_by(program: Program, touch: Touch, index: Expr) -> Taken | None:
+    """What an index certainly takes; None for one that is no sum of loop variables and sizes, or in loops that set others'."""
+    firsts = {s.var: const(0, s.var.dtype) for s in touch.loops}
+    lasts = {s.var: s.extent - 1 for s in touch.loops}
+    a, ends = program.analyzer, None
+    if touch.is_certain and not is_data(index) and not any(free_vars(s.extent) & firsts.keys() for s in touch.loops):
+        ends = linear_ends(index, firsts, lasts, a)
+    if ends is None:
+        return None
+    return Taken(*ends, [condition for s in touch.loops if not a.prove(condition := s.extent >= 1)])
+
+
+def _meets(a: Touch, b: Touch) -> bool:
+    """Whether a loop of the body stands around both, so that the one may come before the other in a later iteration."""
+    return any(x is y for x in a.around for y in b.around)
+
+
+def _escaping(site: Site) -> set[Buffer]:
+    """Buffers whose addresses the body hands on: others write them too."""
+    return {
+        node.args[0].buffer for e in expressions(site.block.body) for node in subexpressions(e)
+        if is_address(node) and isinstance(node, ir.Call) and isinstance(node.args[0], ir.Load)
+    }
