@@ -126,8 +126,8 @@ def _image(header: Mapping[str, Any], data: memoryview, at: int) -> Image:
 
 def export(image: Image, path: str | Path, linker: tuple[str, ...]) -> None:
     """Write a shared library, its C header and its parameters; see `Module.export`."""
-    library = Path(path)
+    library, header, params = link.files(path, "library", ".h", ".params")
     with written_whole(library, "library") as file:
-        link.library(image.code, image.target, file, linker, threads=image.parallel)
-    write_bytes(library.with_suffix(".h"), image.header.encode(), "C header")
-    write_bytes(library.with_suffix(".params"), image.params.tobytes(), "parameters")
+        link.library(image.code, image.target, file, linker, threads=image.parallel, name=library)
+    write_bytes(header, image.header.encode(), "C header")
+    write_bytes(params, image.params.tobytes(), "parameters")
