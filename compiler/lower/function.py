@@ -10,6 +10,7 @@ from vtakit.compiler.ir.depth import MOST_CALLS, deep
 from vtakit.compiler.ir.expr import Var
 from vtakit.compiler.ir.sharing import TooManyWaysError
 from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.lower.bounds import Bounds
 from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.memory import Memory
@@ -18,6 +19,7 @@ from vtakit.compiler.lower.plan import Plans
 from vtakit.compiler.lower.sizes import with_requirements
 from vtakit.compiler.lower.verify import Limits, verify
 from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.operation import PlaceholderOp
 from vtakit.compiler.te.tensor import Tensor
 
 NO_BINDS: Mapping[Tensor, Buffer] = {}
@@ -73,6 +75,17 @@ def _fitting(tensor: Tensor, buffer: Buffer, name: str) -> Buffer:
     return buffer
 
 
+def _overlaps(buffer: Buffer) -> bool:
+    """Whether elements at different indices may share memory: constant strides that go no further than smaller ones do."""
+    within = 0  # elements from the first to the last of the dimensions of smaller strides
+    dims = [(int_value(stride), int_value(size)) for stride, size in zip(buffer.strides, buffer.shape, strict=False)]
+    for stride, size in sorted((stride, 2 if size is None else size) for stride, size in dims if stride is not None):
+        if size > 1 and stride <= within:
+            return True
+        within += stride * (max(size, 1) - 1)
+    return False
+
+
 def _type(of: Tensor | Buffer) -> str:
     return f"{of.dtype}[{', '.join(map(str, of.shape))}]"
 
@@ -84,10 +97,22 @@ def _lower(
     analyzer = Analyzer()
     plans = Plans(schedule)
     for tensor in given:
+        if plans.maker(tensor) is None and tensor.op in plans.inlined:
+            raise LowerError(
+                "arguments", f"the argument {tensor.name} of {name!r} is inlined, so the program does not compute it",
+                f"leave it out, or compute {tensor.name} at the root",
+            )
         if plans.maker(tensor) is None:
             raise LowerError(
                 "arguments", f"the argument {tensor.name} of {name!r} is no tensor that the schedule reads or computes",
                 "leave it out, or give the tensors from which the schedule was made",
+            )
+        if not isinstance(tensor.op, PlaceholderOp) and _overlaps(given[tensor]):
+            steps = ", ".join(map(str, given[tensor].strides))
+            raise LowerError(
+                "arguments",
+                f"elements of {tensor.name}, which {name!r} writes, may share memory: {_type(tensor)} has strides of {steps}",
+                "declare its buffer with strides that keep them apart",
             )
     bounds = Bounds(plans, given, analyzer)
     memory = Memory(bounds, given)

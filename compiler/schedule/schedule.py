@@ -166,9 +166,19 @@ class Schedule:
         """Do the steps of a trace, of a schedule of the same program built anew.
 
         intrinsics : those that it tensorizes by, by name; those of this schedule are known
-        Raises ScheduleError for a step that cannot be done, with its number and text.
+        Raises ScheduleError for a step that cannot be done, with its number and text; the schedule is then as it was.
         """
-        Replay(self, intrinsics or {}).run(trace.steps)
+        stages, before = self.stages.copy(), self.copy()
+        try:
+            Replay(self, intrinsics or {}).run(trace.steps)
+        except BaseException:
+            self.stages, self._labels = stages, {stage.label: stage for stage in stages}
+            self.steps, self.intrinsics, self._threads, self._of_op = (
+                before.steps, before.intrinsics, before._threads, before._of_op
+            )
+            for stage, kept in zip(stages, before.stages, strict=True):
+                stage.restore(kept)
+            raise
 
     def record(self, on: str, do: str, args: dict[str, Any], gives: Sequence[str] = ()) -> None:
         """Add a step to the trace."""

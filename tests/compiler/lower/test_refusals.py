@@ -144,6 +144,35 @@ def a_prefetch_of_what_the_loop_computes():
 
 
 @refused
+def an_argument_that_is_inlined():
+    """
+    arguments: the argument A1 of 'main' is inlined, so the program does not compute it
+
+    hint: leave it out, or compute A1 at the root
+    """
+    a, a1, a2 = copies((8,))
+    s = te.create_schedule(a2.op)
+    s[a1].compute_inline()
+    lower(s, [a, a1, a2])
+
+
+@refused
+def an_output_whose_elements_share_memory():
+    """
+    arguments: elements of A1, which 'main' writes, may share memory: int32[4, 4] has strides of 3, 1
+
+    hint: declare its buffer with strides that keep them apart
+    """
+    a, a1 = copies((4, 4), 1)
+    apart = [te.decl_buffer((4, 4), "int32", strides=strides) for strides in ([4, 1], [1, 4], [5, 1], [te.var("s"), 1])]
+    s = te.create_schedule(a1.op)
+    for buffer in apart:
+        lower(s, [a, a1], binds={a1: buffer})
+    lower(s, [a, a1], binds={a: te.decl_buffer((4, 4), "int32", strides=[0, 1])})
+    lower(s, [a, a1], binds={a1: te.decl_buffer((4, 4), "int32", strides=[3, 1])})
+
+
+@refused
 def an_argument_of_another_program():
     """
     arguments: the argument A of 'main' is no tensor that the schedule reads or computes
