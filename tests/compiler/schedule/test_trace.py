@@ -223,8 +223,7 @@ def test_a_replay_that_fails_leaves_the_schedule_as_it_was():
         return s.trace, s.stages, [stage.leaf_iter_vars for stage in s.stages], [te.nest_text(stage) for stage in s.stages]
 
     s = te.create_schedule(C)
-    s[C].double_buffer()
-    s[B].split(B.op.axis[1], 2)
+    s[B].set_scope("local")
     before = state(s.copy())
     stages = [*s.stages]
     for count in range(len(steps) + 1):
