@@ -17,24 +17,11 @@ from vtakit.compiler.ir.walk import divides, free_vars, subexpressions, substitu
 from vtakit.compiler.lower.axes import coming_from, pass_extents, pass_intervals, pass_values
 from vtakit.compiler.lower.dependent import dependent_axes, has_dependent_thread, resolve, widen
 from vtakit.compiler.lower.errors import LowerError
-from vtakit.compiler.lower.plan import Level, Plan, Plans, is_launch, loop_var, scope_rank, thread_rank
+from vtakit.compiler.lower.plan import Launch, Level, Plan, Plans, is_launch, loop_var, scope_rank, thread_rank
 from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
 from vtakit.compiler.te.tensor import Tensor
 
 Box = list[Interval | None]  # one a dimension; None is the whole dimension
-
-
-class Launch:
-    """The thread axes that the stages standing within one stage at the root share: one variable a tag."""
-
-    def __init__(self) -> None:
-        self.vars: dict[str, Var] = {}
-        self.extents: dict[str, Expr] = {}
-
-    def var(self, tag: str) -> Var:
-        if tag not in self.vars:
-            self.vars[tag] = Var(tag)
-        return self.vars[tag]
 
 
 class Bounds:
