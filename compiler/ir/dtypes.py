@@ -88,11 +88,11 @@ def make(code: str, bits: int, lanes: int = 1) -> DType:
     return _made(code, bits, lanes)
 
 
-@functools.cache
 class DataTypeError(VtakitError, ValueError):
     """A name that is no data type's."""
 
 
+@functools.cache
 def _parse(text: str) -> DType:
     match = re.fullmatch(r"(.+?)(?:x([1-9]\d*))?", text)
     name, lanes = (match[1], int(match[2] or 1)) if match else (text, 1)
