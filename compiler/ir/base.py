@@ -36,6 +36,10 @@ class Operand:
         """This value converted to another type."""
         return OPERATORS["cast"](self, to)
 
+    def equal(self, other: Any) -> "Expr":
+        """The comparison ``self == other``, for scripts that write it so."""
+        return OPERATORS["=="](self, other)
+
     __add__ = _binary("+")
     __radd__ = _binary("+", swapped=True)
     __sub__ = _binary("-")

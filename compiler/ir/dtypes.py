@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from vtakit.hw.isa.errors import VtakitError
+
 _SCALARS = {
     **{f"int{bits}": ("int", bits) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": ("uint", bits) for bits in (8, 16, 32, 64)},
@@ -86,19 +88,23 @@ def make(code: str, bits: int, lanes: int = 1) -> DType:
     return _made(code, bits, lanes)
 
 
+class DataTypeError(VtakitError, ValueError):
+    """A name that is no data type's."""
+
+
 @functools.cache
 def _parse(text: str) -> DType:
     match = re.fullmatch(r"(.+?)(?:x([1-9]\d*))?", text)
     name, lanes = (match[1], int(match[2] or 1)) if match else (text, 1)
     if name not in _SCALARS:
-        raise ValueError(f"{text!r} is no data type: use one of {', '.join(_SCALARS)}; a vector adds 'x' and its lanes")
+        raise DataTypeError(f"{text!r} is no data type: use one of {', '.join(_SCALARS)}; a vector adds 'x' and its lanes")
     return make(*_SCALARS[name], lanes)
 
 
 def dtype(of: "str | DType | type | object") -> DType:
     """The data type that a name such as ``"int8"`` or ``"float32x8"``, or a NumPy dtype, means.
 
-    Raises ValueError with the list of names for anything else.
+    Raises DataTypeError with the list of names for anything else.
     """
     if isinstance(of, DType):
         return of

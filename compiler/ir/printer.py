@@ -10,6 +10,7 @@ from typing import Any
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.dtypes import BOOL, FLOAT32, INT32, DType
 from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import all_of
@@ -47,6 +48,7 @@ class Names:
         return found[1]
 
 
+@deep()
 def expr_text(e: ir.Expr, names: "Names | None" = None) -> str:
     """An expression on one line."""
     return _Exprs(names or Names()).whole(e)
@@ -58,7 +60,7 @@ class _Exprs:
 
     def whole(self, e: ir.Expr) -> str:
         """An expression that is no operand; of a large one, what it needs in several places is written once."""
-        return self.text(with_names(e), _TOP)
+        return self.text(with_names(e, lambda read, where: True), _TOP)
 
     def many(self, items: "tuple[ir.Expr, ...]") -> str:
         return ", ".join(self.text(item, _TOP) for item in items)
@@ -228,6 +230,7 @@ def _buffer_type(buffer: Buffer, e: Callable[[ir.Expr], str]) -> str:
     return f"{buffer.dtype}[{shape}]" + (f", {buffer.scope}" if buffer.scope != "global" else "")
 
 
+@deep()
 def stmt_text(s: st.Stmt, mark: object = None, names: Names | None = None, *, blocks: bool = False) -> str:
     """A statement as lines of text.
 
@@ -239,6 +242,7 @@ def stmt_text(s: st.Stmt, mark: object = None, names: Names | None = None, *, bl
     return "\n".join(printer.lines)
 
 
+@deep()
 def function_text(f: st.Function, mark: object = None, *, blocks: bool = False) -> str:
     """A function as lines of text."""
     names = Names()

@@ -44,7 +44,7 @@ class Stmt:
         parts: dict[str, Any] = {}
         for field in self.fields:
             value = getattr(self, field)
-            new = _rebuild(value, on_stmt, on_expr)
+            new = on_stmt(value) if isinstance(value, Stmt) else _rebuild(value, on_stmt, on_expr)  # a call less a level
             if new is not value:
                 parts[field] = new
         return self.replace(**parts) if parts else self
@@ -60,7 +60,7 @@ def _rebuild(value: Any, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Exp
     if isinstance(value, Stmt):
         return on_stmt(value)
     if isinstance(value, tuple) and value:
-        items = [_rebuild(item, on_stmt, on_expr) for item in value]
+        items: list[Any] = [on_stmt(item) if isinstance(item, Stmt) else _rebuild(item, on_stmt, on_expr) for item in value]
         if all(a is b for a, b in zip(items, value, strict=True)):
             return value
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)

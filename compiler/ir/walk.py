@@ -63,7 +63,9 @@ def map_expr(e: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 def map_stmt(s: Stmt, on_stmt: Callable[[Stmt], Stmt] = lambda s: s, on_expr: Callable[[Expr], Expr] = lambda e: e) -> Stmt:
     """The statement with `on_stmt` applied to each statement in it, inner ones first, and `on_expr` to each whole expression."""
-    return on_stmt(s.rebuild(lambda inner: map_stmt(inner, on_stmt, on_expr), on_expr))
+    def visit(inner: Stmt) -> Stmt:
+        return on_stmt(inner.rebuild(visit, on_expr))
+    return visit(s)
 
 
 def substitute(e: Expr, values: Mapping[Var, Expr]) -> Expr:

@@ -86,7 +86,21 @@ def with_regions(
             for node in subexpressions(e):
                 if isinstance(node, ir.Load):
                     reads[node.buffer, node.indices] = None
-    return st.Block(name, tuple(iters), _regions(reads), _regions(writes), predicate, None, named_values(body), notes)
+    iters = tuple(iters)
+    body = named_values(body, lambda read, where: _is_inside(read, where, iters))
+    return st.Block(name, iters, _regions(reads), _regions(writes), predicate, None, body, notes)
+
+
+def _is_inside(read: Expr, where: Expr, iters: Iterable[st.BlockIter]) -> bool:
+    """Whether an element that is read is in its buffer, whatever the block's iterators are, where a condition holds."""
+    analyzer = Analyzer()
+    for it in iters:
+        analyzer.bind(it.var, it.dom)
+    with analyzer.given(where):
+        return isinstance(read, ir.Load) and all(
+            analyzer.prove(const(0, at.dtype) <= at) and analyzer.prove(at < size)
+            for at, size in zip(read.indices, read.buffer.shape, strict=True)
+        )
 
 
 def _direct(s: st.Stmt) -> list[Expr]:

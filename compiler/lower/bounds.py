@@ -11,30 +11,17 @@ from vtakit.compiler.arith import Analyzer, Interval, region, union
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, FloorDiv, FloorMod, ProducerLoad, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
-from vtakit.compiler.ir.ops import maximum, minimum
+from vtakit.compiler.ir.ops import maximum
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import divides, free_vars, subexpressions, substitute
 from vtakit.compiler.lower.axes import coming_from, pass_extents, pass_intervals, pass_values
 from vtakit.compiler.lower.dependent import dependent_axes, has_dependent_thread, resolve, widen
 from vtakit.compiler.lower.errors import LowerError
-from vtakit.compiler.lower.plan import Level, Plan, Plans, is_launch, loop_var, scope_rank, thread_rank
+from vtakit.compiler.lower.plan import Launch, Level, Plan, Plans, is_launch, loop_var, scope_rank, thread_rank
 from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
 from vtakit.compiler.te.tensor import Tensor
 
 Box = list[Interval | None]  # one a dimension; None is the whole dimension
-
-
-class Launch:
-    """The thread axes that the stages standing within one stage at the root share: one variable a tag."""
-
-    def __init__(self) -> None:
-        self.vars: dict[str, Var] = {}
-        self.extents: dict[str, Expr] = {}
-
-    def var(self, tag: str) -> Var:
-        if tag not in self.vars:
-            self.vars[tag] = Var(tag)
-        return self.vars[tag]
 
 
 class Bounds:
@@ -241,8 +228,6 @@ class Bounds:
             low, high = low if a.prove(dom.min <= low) else dom.min, high if a.prove(high <= last) else last
             found = Range(low, a.simplify(high - low + 1))
             return found if a.prove(found.extent >= 0) else dom
-        if below and not a.prove(high <= last):
-            extent = a.simplify(minimum(dom.extent, extent))
         return Range(low, extent if a.prove(extent >= 0) else a.simplify(maximum(extent, const(0, extent.dtype))))
 
     # -- the extents of a stage's loops ----------------------------------------------------------------------------------

@@ -6,8 +6,11 @@ from contextlib import contextmanager
 
 from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.depth import MOST_CALLS, deep
 from vtakit.compiler.ir.expr import Var
+from vtakit.compiler.ir.sharing import TooManyWaysError
 from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.lower.bounds import Bounds
 from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.memory import Memory
@@ -16,6 +19,7 @@ from vtakit.compiler.lower.plan import Plans
 from vtakit.compiler.lower.sizes import with_requirements
 from vtakit.compiler.lower.verify import Limits, verify
 from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.operation import PlaceholderOp
 from vtakit.compiler.te.tensor import Tensor
 
 NO_BINDS: Mapping[Tensor, Buffer] = {}
@@ -71,6 +75,17 @@ def _fitting(tensor: Tensor, buffer: Buffer, name: str) -> Buffer:
     return buffer
 
 
+def _overlaps(buffer: Buffer) -> bool:
+    """Whether elements at different indices may share memory: constant strides that go no further than smaller ones do."""
+    within = 0  # elements from the first to the last of the dimensions of smaller strides
+    dims = [(int_value(stride), int_value(size)) for stride, size in zip(buffer.strides, buffer.shape, strict=False)]
+    for stride, size in sorted((stride, 2 if size is None else size) for stride, size in dims if stride is not None):
+        if size > 1 and stride <= within:
+            return True
+        within += stride * (max(size, 1) - 1)
+    return False
+
+
 def _type(of: Tensor | Buffer) -> str:
     return f"{of.dtype}[{', '.join(map(str, of.shape))}]"
 
@@ -82,10 +97,22 @@ def _lower(
     analyzer = Analyzer()
     plans = Plans(schedule)
     for tensor in given:
+        if plans.maker(tensor) is None and tensor.op in plans.inlined:
+            raise LowerError(
+                "arguments", f"the argument {tensor.name} of {name!r} is inlined, so the program does not compute it",
+                f"leave it out, or compute {tensor.name} at the root",
+            )
         if plans.maker(tensor) is None:
             raise LowerError(
                 "arguments", f"the argument {tensor.name} of {name!r} is no tensor that the schedule reads or computes",
                 "leave it out, or give the tensors from which the schedule was made",
+            )
+        if not isinstance(tensor.op, PlaceholderOp) and _overlaps(given[tensor]):
+            steps = ", ".join(map(str, given[tensor].strides))
+            raise LowerError(
+                "arguments",
+                f"elements of {tensor.name}, which {name!r} writes, may share memory: {_type(tensor)} has strides of {steps}",
+                "declare its buffer with strides that keep them apart",
             )
     bounds = Bounds(plans, given, analyzer)
     memory = Memory(bounds, given)
@@ -99,11 +126,18 @@ def _lower(
 def shallow(name: str) -> Iterator[None]:
     """Walks over a program go as deep as its expressions and statements: what is deeper than Python goes is a LowerError."""
     try:
-        yield
+        with deep():
+            yield
     except RecursionError:
         raise LowerError(
             "depth",
             f"an expression of {name!r}, or its stages one within another, are nested deeper than Python calls functions",
             "compute parts as tensors of their own, inline fewer stages, or call sys.setrecursionlimit with more than "
-            f"{sys.getrecursionlimit()}",
+            f"{max(sys.getrecursionlimit(), MOST_CALLS)}",
+        ) from None
+    except TooManyWaysError:
+        raise LowerError(
+            "depth", f"an expression of {name!r} needs the same large values, with reads that may be outside of their tensors, "
+            "in cases of if_then_else within others, in more ways than can be written",
+            "compute parts as tensors of their own, or inline fewer stages",
         ) from None

@@ -36,6 +36,19 @@ def is_launch(tag: str) -> bool:
     return tag.startswith(("blockIdx", "threadIdx"))
 
 
+class Launch:
+    """The thread axes that the stages standing within one stage at the root share: one variable a tag."""
+
+    def __init__(self) -> None:
+        self.vars: dict[str, Var] = {}
+        self.extents: dict[str, Expr] = {}
+
+    def var(self, tag: str) -> Var:
+        if tag not in self.vars:
+            self.vars[tag] = Var(tag)
+        return self.vars[tag]
+
+
 class Level(NamedTuple):
     """One loop around a stage: a leaf of its own or of a stage within which it stands."""
 

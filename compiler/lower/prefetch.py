@@ -55,6 +55,10 @@ def _prefetch(nests: "Nests", plan: Plan, leaf: IterVar, item: Prefetch) -> st.S
         axis.var: Interval(plan.ranges[axis].min + steps.min, plan.ranges[axis].min + steps.max).range(a)
         for axis in plan.op.root_iter_vars if (steps := found[axis])
     }
+    inside = plan.stage.leaf_iter_vars[plan.stage.position(leaf) + 1:]
+    ranges |= {  # which may set how far others go
+        value: Range(const(0, value.dtype), plan.extents[axis]) for axis in inside if isinstance(value := plan.leaves[axis], Var)
+    }
     buffer, origin = nests.memory.of(item.tensor)
     index: list[Expr] = []
     loops: list[tuple[Var, Expr]] = []

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.printer import function_text
 from vtakit.compiler.ir.stmt import Function, Stmt
 from vtakit.hw.isa.errors import VtakitError
@@ -23,6 +24,7 @@ class Pass:
     run: Callable[[Function], Function]
 
 
+@deep()
 def run_passes(
     function: Function, passes: Iterable[Pass], after: Callable[[Pass, Function], None] | None = None
 ) -> Function:

@@ -5,6 +5,7 @@ from vtakit.compiler.ir.expr import Expr, IntImm
 from vtakit.compiler.ir.stmt import Function, LoopKind, Stmt
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import statements, substitute_stmt
+from vtakit.compiler.lower.verify.capacity import MOST_COPIES, REGISTER_BYTES
 from vtakit.compiler.passes.base import PassError
 from vtakit.compiler.passes.copying import renewed
 
@@ -17,7 +18,8 @@ def unroll(function: Function, auto_steps: int = 0) -> Function:
     ``for i in unrolled(2): A[i] = 0``  ->  ``A[0] = 0; A[1] = 0``
 
     auto_steps : a serial loop whose copies have at most so many leaves is unrolled, if all loops in it were; the pragma
-                 `AUTO_STEPS` on a loop says it for that loop and those in it
+                 `AUTO_STEPS` on a loop says it for that loop and those in it. Above `MOST_COPIES`, with a leaf of a long
+                 vector counted as often as it fills a register, a loop stays one whatever is asked for
     Raises PassError for an unrolled loop whose extent is not constant, and a pragma whose value is no whole number.
     """
     return function._replace(body=_Unroller(function, auto_steps).stmt(function.body))
@@ -60,5 +62,8 @@ class _Unroller:
 
     def _is_small(self, body: Stmt, extent: int) -> bool:
         inside = [*statements(body)]
-        leaves = sum(isinstance(inner, st.Store | st.Evaluate) for inner in inside)
-        return not any(isinstance(inner, st.For | st.While) for inner in inside) and leaves * extent <= self.auto_steps
+        leaves = [inner for inner in inside if isinstance(inner, st.Store | st.Evaluate)]
+        work = sum(max(leaf.value.dtype.bytes // REGISTER_BYTES, 1) for leaf in leaves)
+        if any(isinstance(inner, st.For | st.While) for inner in inside) or work * extent > MOST_COPIES:
+            return False
+        return len(leaves) * extent <= self.auto_steps

@@ -128,6 +128,12 @@ class StageData:
         stage.aligns, stage.threads_around, stage.store_predicate = self.aligns.copy(), self.threads_around, self.store_predicate
         return stage
 
+    def restore(self, kept: Self) -> None:
+        """Become again what `copy_into` kept."""
+        for name in StageData.__slots__:
+            if name != "schedule":
+                setattr(self, name, getattr(kept, name))
+
     def note(self, axis: IterVar) -> Notes:
         """What a leaf axis is marked with."""
         return self.notes.get(axis, PLAIN)

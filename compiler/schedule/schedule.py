@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
+from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.schedule import cache, factor, group
@@ -94,6 +95,7 @@ class Schedule:
 
     # What primitives of several stages do.
 
+    @deep()
     def cache_read(self, tensor: Tensor, scope: Any, readers: Sequence[Any] | Any | None = None) -> Tensor:
         """Make a copy of a tensor in a memory, and let its readers (all of them, if none are named) read that.
 
@@ -105,6 +107,7 @@ class Schedule:
         given = readers if isinstance(readers, list | tuple) or readers is None else [readers]
         return cache.cache_read(self, tensor, scope, given)
 
+    @deep()
     def cache_write(self, tensor: Tensor | Sequence[Tensor], scope: Any) -> Any:
         """Compute a tensor in a memory first, then copy it to its place; return the tensor that is computed there.
 
@@ -117,6 +120,7 @@ class Schedule:
             return cache.cache_write(self, tensor, scope)
         return cache.cache_write(self, [tensor], scope)[0]
 
+    @deep()
     def rfactor(self, tensor: Tensor, axis: IterVar | str, factor_axis: int = 0) -> Any:
         """Make a loop over a reduction a dimension of a new tensor of partial results, and let the stage combine these.
 
@@ -162,9 +166,19 @@ class Schedule:
         """Do the steps of a trace, of a schedule of the same program built anew.
 
         intrinsics : those that it tensorizes by, by name; those of this schedule are known
-        Raises ScheduleError for a step that cannot be done, with its number and text.
+        Raises ScheduleError for a step that cannot be done, with its number and text; the schedule is then as it was.
         """
-        Replay(self, intrinsics or {}).run(trace.steps)
+        stages, before = self.stages.copy(), self.copy()
+        try:
+            Replay(self, intrinsics or {}).run(trace.steps)
+        except BaseException:
+            self.stages, self._labels = stages, {stage.label: stage for stage in stages}
+            self.steps, self.intrinsics, self._threads, self._of_op = (
+                before.steps, before.intrinsics, before._threads, before._of_op
+            )
+            for stage, kept in zip(stages, before.stages, strict=True):
+                stage.restore(kept)
+            raise
 
     def record(self, on: str, do: str, args: dict[str, Any], gives: Sequence[str] = ()) -> None:
         """Add a step to the trace."""

@@ -98,7 +98,7 @@ class Trace(NamedTuple):
         """The trace that `to_json` wrote. Raises ScheduleError for anything else."""
         try:
             items = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise ScheduleError(f"the trace is no JSON: {error}") from None
         if not isinstance(items, list):
             raise ScheduleError("the trace is no JSON array of steps")
@@ -137,6 +137,8 @@ def _parsed(text: str) -> Iterator[Step]:
         lines = ast.parse(text).body
     except SyntaxError as error:
         raise ScheduleError(f"line {error.lineno} of the trace cannot be read: {error.msg}") from None
+    except (TypeError, ValueError) as error:
+        raise ScheduleError(f"the trace is no text: {error}") from None
     for at, node in enumerate(lines):
         gives: tuple[str, ...] = ()
         call: ast.expr | None = None

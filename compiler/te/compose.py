@@ -16,6 +16,8 @@ from vtakit.compiler.te.language import extents
 from vtakit.compiler.te.operation import NO_ATTRS, ComputeOp, ExternOp, PlaceholderOp, ScanOp
 from vtakit.compiler.te.tensor import Tensor
 
+_ALIGNMENTS = tuple(1 << power for power in range(32))  # of addresses, as LLVM has them
+
 
 def decl_buffer(
     shape: Any, dtype: str | DType = "float32", name: str = "buffer", data: object = None, strides: Sequence[Any] | None = None,
@@ -26,15 +28,18 @@ def decl_buffer(
     elem_offset : elements that the address is before the first element, or a variable where any will do
     offset_factor : with a value above 1 and no `elem_offset`, the offset is some multiple of it
     data : must be None; a buffer has an address of its own
-    data_alignment : bytes that the address is a multiple of; -1 for the default, 0 for any
+    data_alignment : bytes that the address is a multiple of, a power of two; -1 for the default, 0 for any
     Raises ExpressionError for parts that do not fit.
     """
     if data is not None:
         raise ExpressionError(f"decl_buffer {name!r}: data is given by the caller of the program, so leave it None")
     if elem_offset is None and offset_factor > 1:
         elem_offset = Var(f"{name}_offset")
-    if not isinstance(data_alignment, int) or data_alignment < -1:
-        raise ExpressionError(f"decl_buffer {name!r}: the alignment is {data_alignment!r}: give a number of bytes")
+    if data_alignment not in (-1, 0, *_ALIGNMENTS):
+        raise ExpressionError(f"decl_buffer {name!r}: the alignment is {data_alignment!r}: give a power of two, in bytes")
+    for stride in strides or ():
+        if isinstance(stride, int) and stride < 0:
+            raise ExpressionError(f"decl_buffer {name!r}: the stride {stride} is negative: give strides of at least 0")
     try:
         return Buffer(
             name, extents(shape, name), _dtype(dtype), scope_name(scope), strides=tuple(strides or ()),

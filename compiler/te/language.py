@@ -31,7 +31,7 @@ THREAD_TAGS = (*[f"{index}Idx.{dim}" for index in ("block", "thread") for dim in
 def var(name: str = "v", dtype: str | DType = INT32) -> Var:
     """A number that is known when the program runs: a signed integer is a size, at least 0; other types are plain parameters."""
     kind = _dtype(dtype)
-    return Var(name, kind, size=kind.code == "int")
+    return Var(_name(name), kind, size=kind.code == "int")
 
 
 def size_var(name: str = "size", dtype: str | DType = INT32) -> Var:
@@ -39,7 +39,13 @@ def size_var(name: str = "size", dtype: str | DType = INT32) -> Var:
     kind = _dtype(dtype)
     if kind.code != "int":
         raise ExpressionError(f"the size {name!r} cannot have type {kind}: a size is an int32 or int64")
-    return Var(name, kind, size=True)
+    return Var(_name(name), kind, size=True)
+
+
+def _name(given: Any) -> str:
+    if not isinstance(given, str):
+        raise ExpressionError(f"the name of a variable is {given!r}: give a string")
+    return given
 
 
 def placeholder(shape: Any, dtype: str | DType = "float32", name: str = "placeholder") -> Tensor:

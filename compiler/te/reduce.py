@@ -27,8 +27,11 @@ def min_value(dtype: str | DType) -> Expr:
 
 
 def infinity(dtype: str | DType) -> Expr:
-    """Positive infinity of a floating-point type."""
-    return const(math.inf, dtype)
+    """Positive infinity of a floating-point type. Raises ExpressionError for any other."""
+    kind = dtype_of(dtype)
+    if not kind.is_float:
+        raise ExpressionError(f"{kind} has no infinity: use te.max_value({str(kind)!r})")
+    return const(math.inf, kind)
 
 
 def _extreme(of: str | DType, sign: int) -> Expr:

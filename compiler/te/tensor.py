@@ -60,7 +60,10 @@ class Tensor(Operand):
         return read(self, indices)
 
     def __getitem__(self, indices: Any) -> Any:
-        """The element at the indices, or, with fewer of them than dimensions, a slice that takes the others."""
+        """The element at the indices, or, with fewer of them than dimensions, a slice that takes the others.
+
+        Raises ExpressionError for too many, or one that is no integer.
+        """
         given = indices if isinstance(indices, tuple) else (indices,)
         return read(self, given) if len(given) >= self.ndim else TensorSlice(self, given)
 
@@ -75,7 +78,7 @@ class TensorSlice(Operand):
     __slots__ = ("indices", "tensor")
 
     def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
-        self.tensor, self.indices = tensor, indices
+        self.tensor, self.indices = tensor, tuple([_index(tensor, at, index) for at, index in enumerate(indices)])
 
     @property
     def dtype(self) -> DType:
@@ -98,17 +101,20 @@ def read(tensor: Tensor, indices: tuple[Any, ...]) -> ProducerLoad:
         dims = f"{tensor.ndim} dimension{'' if tensor.ndim == 1 else 's'}"
         count = f"{len(indices)} {'index' if len(indices) == 1 else 'indices'}"
         raise ExpressionError(f"tensor {tensor.name!r} has {dims}, got {count}: give one index a dimension")
-    found = []
-    for at, index in enumerate(indices):
-        if isinstance(index, slice) or index is Ellipsis:
-            raise ExpressionError(
-                f"index {at} of tensor {tensor.name!r} is a Python slice: an expression reads one element, "
-                "so compute a tensor of the slice's shape instead"
-            )
-        e = wrap(index)
-        if not (e.dtype.is_int or e.dtype.is_bool):
-            raise ExpressionError(
-                f"index {at} of tensor {tensor.name!r} is {e} of {e.dtype}: an index is an integer, so use .astype('int32')"
-            )
-        found.append(e)
-    return ProducerLoad(tensor, tuple(found))
+    return ProducerLoad(tensor, tuple([_index(tensor, at, index) for at, index in enumerate(indices)]))
+
+
+def _index(tensor: Tensor, at: int, index: Any) -> Expr:
+    if isinstance(index, slice) or index is Ellipsis:
+        raise ExpressionError(
+            f"index {at} of tensor {tensor.name!r} is a Python slice: an expression reads one element, "
+            "so compute a tensor of the slice's shape instead"
+        )
+    if index is None or isinstance(index, bool | str):
+        raise ExpressionError(f"index {at} of tensor {tensor.name!r} is {index!r}: an index is an integer or an expression")
+    e = wrap(index)
+    if not (e.dtype.is_int or e.dtype.is_bool):
+        raise ExpressionError(
+            f"index {at} of tensor {tensor.name!r} is {e} of {e.dtype}: an index is an integer, so use .astype('int32')"
+        )
+    return e

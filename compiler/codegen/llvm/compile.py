@@ -22,6 +22,7 @@ from vtakit.compiler.codegen.llvm.statements import Statements
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.calls import effect
+from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.dtypes import INT64
 from vtakit.compiler.ir.stmt import Evaluate, Function
 
@@ -80,20 +81,28 @@ class Compiled:
         return parallel.uses_threads(self.text)
 
     def save_object(self, path: str | Path) -> None:
-        """Write an object file. Raises CodegenError if the code calls Python, or the function has a name such as main."""
+        """Write an object file, whole or not at all.
+
+        Raises CodegenError if the code calls Python, the function has a name such as main, or the file cannot be written.
+        """
         self._alone("an object file")
-        Path(path).write_bytes(self.code)
+        (to,) = link.files(path, "object file")
+        with link.written(to, "object file") as file:
+            file.write_bytes(self.code)
 
     def save_library(self, path: str | Path, *, linker: tuple[str, ...] = ()) -> None:
-        """Write a shared library (for WebAssembly a module) and its C header beside it, with the suffix ``.h``.
+        """Write a shared library (for WebAssembly a module) and its C header beside it, with the suffix ``.h``, or neither.
 
         linker : the command of a C compiler, or of wasm-ld, that links for the target; found on the machine by default
 
-        Raises CodegenError if the code calls Python, the function has a name such as main, or if no linker is found or it fails.
+        Raises CodegenError if the code calls Python, the function has a name such as main, no linker is found or it fails, or a
+        file cannot be written.
         """
         self._alone("a library")
-        link.library(self.code, self.target, Path(path), linker, threads=self.parallel)
-        Path(path).with_suffix(".h").write_text(self.header)
+        to, header = link.files(path, "library", ".h")
+        with link.written(header, "C header") as described, link.written(to, "library") as linked:
+            link.library(self.code, self.target, linked, linker, threads=self.parallel, name=to)
+            described.write_text(self.header)
 
     def _alone(self, what: str) -> None:
         if self.packed:
@@ -105,6 +114,7 @@ class Compiled:
                                "function another name, as in vtakit.build(…, name='f')")
 
 
+@deep()
 def compile_for(function: Function, target: Target | None = None) -> Compiled:
     """Make machine code of a function in low form; for this machine by default.
 

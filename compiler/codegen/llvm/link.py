@@ -1,4 +1,4 @@
-"""Shared libraries and WebAssembly modules, made by the linker of the machine."""
+"""Shared libraries and WebAssembly modules, made by the linker of the machine, and the files that they are written to."""
 
 import importlib.util
 import platform
@@ -6,10 +6,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.hw.isa.errors import ProgramError
+from vtakit.hw.isa.file import written_whole
 
 _ZIG = ("-m", "ziglang")
 _HOST = {"Linux": "linux", "Darwin": "macos", "Windows": "windows"}
@@ -18,19 +22,53 @@ _CROSS = {"linux": "{}-linux-gnu-gcc", "mingw": "{}-w64-mingw32-gcc"}
 _ZIG_NAMES = {"linux": "{}-linux-gnu", "macos": "{}-macos"}
 
 
-def library(code: bytes, target: Target, path: Path, linker: tuple[str, ...], *, threads: bool) -> None:
-    """Link the bytes of an object file. Raises CodegenError if no linker is found or it fails."""
+def files(path: str | Path, what: str, *suffixes: str) -> tuple[Path, ...]:
+    """Where `what` goes, and what goes beside it, by suffix. Raises CodegenError if a path is no file's or is another's."""
+    try:
+        first = Path(path)
+    except TypeError:
+        raise CodegenError(f"cannot write {what} to {path!r}: give the path of a file") from None
+    if first.suffix in suffixes:
+        raise CodegenError(f"cannot write {what} {str(path)!r}: a {first.suffix} file is written beside it: use another suffix")
+    found = (first, *[first.with_suffix(suffix) for suffix in suffixes if first.name])
+    for file in found:
+        if file.is_dir():
+            raise CodegenError(f"cannot write {what} {str(path)!r}: {str(file)!r} is a folder; give the path of a file")
+    return found
+
+
+@contextmanager
+def written(path: Path, what: str) -> Iterator[Path]:
+    """As `vtakit.hw.isa.file.written_whole`; what keeps the file from being written is a CodegenError."""
+    try:
+        with written_whole(path, what) as file:
+            yield file
+    except ProgramError as error:
+        raise CodegenError(str(error)) from None
+
+
+def library(
+    code: bytes, target: Target, path: Path, linker: tuple[str, ...], *, threads: bool, name: Path | None = None,
+) -> None:
+    """Link the bytes of an object file. Raises CodegenError if no linker is found or it fails.
+
+    name : of the library in messages, where `path` is a file that takes its place later
+    """
+    shown = name or path
     command = [*(linker or find_linker(target))]
     if target.arch.startswith("wasm"):
         options = ["--no-entry", "--export-all", "--allow-undefined"]
     else:
-        options = ["-shared", "-lm", *([_openmp(target, command, path)] if threads else [])]
+        options = ["-shared", "-lm", *([_openmp(target, command, shown)] if threads else [])]
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "code.o"
         source.write_bytes(code)
-        done = subprocess.run([*command, str(source), *options, "-o", str(path)], capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run([*command, str(source), *options, "-o", str(path)], capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise CodegenError(f"{' '.join(command)} could not link {shown}: {error.strerror or error}") from None
     if done.returncode:
-        raise CodegenError(f"{' '.join(command)} could not link {path}: {done.stderr.strip() or 'it says nothing'}")
+        raise CodegenError(f"{' '.join(command)} could not link {shown}: {done.stderr.strip() or 'it says nothing'}")
 
 
 def _openmp(target: Target, command: list[str], path: Path) -> str:

@@ -125,8 +125,8 @@ def _sizes(name: str, target: Target | None, rows: int | None, columns: int | No
 
 def _at_least_one(name: str, **sizes: int) -> None:
     for what, size in sizes.items():
-        if size < 1:
-            raise CodegenError(f"{name} of {size} {what}: give at least 1")
+        if not isinstance(size, int) or size < 1:
+            raise CodegenError(f"{name} of {size!r} {what}: give at least 1")
 
 
 def _wide(e: Expr) -> Expr:

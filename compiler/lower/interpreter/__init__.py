@@ -26,6 +26,7 @@ import numpy as np
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.printer import function_text
 from vtakit.compiler.ir.stmt import Function, LoopKind
 from vtakit.compiler.ir.walk import statements
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 
+@deep()
 def interpret(
     function: Function, args: "Mapping[str | Buffer | ir.Var, Any] | Sequence[Any]",
     packed: Mapping[str, Callable[..., Any]] | None = None,
@@ -70,7 +72,16 @@ def interpret(
     writer.stmt(function.body)
     source = "\n".join([f"def main({', '.join(['position', *inputs])}):", *writer.lines])
     scope = writer.exprs.globals
-    exec(compile(source, "<interpreter>", "exec"), scope)
+    try:
+        code = compile(source, "<interpreter>", "exec")
+    except (SyntaxError, RecursionError, MemoryError) as error:  # as Python's parser calls what is too deep for it
+        if isinstance(error, SyntaxError) and "nested" not in str(error):
+            raise
+        raise InterpretError(
+            f"an expression of {function.name} is nested deeper than Python's parser goes: compute parts as tensors of their "
+            "own, or run machine code"
+        ) from None
+    exec(code, scope)
     sources = [None, None, *writer.sources]
     try:
         with np.errstate(all="ignore"):

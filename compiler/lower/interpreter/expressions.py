@@ -115,7 +115,8 @@ class Expressions:
         low, high = min(true.low, false.low), max(true.high, false.high)
         if isinstance(e, ir.Select):
             return Code(f"select({condition.text}, {true.text}, {false.text})", low, high)
-        return Code(f"({true.text} if {condition.text} else {false.text})", low, high)
+        other = false.text[1:-1] if isinstance(e.false, ir.IfThenElse) else false.text  # Python nests 200 parentheses
+        return Code(f"({true.text} if {condition.text} else {other})", low, high)
 
     def _cast(self, e: ir.Cast, lane: str) -> Code:
         value, source, to = self.code(e.value, lane), e.value.dtype, e.dtype

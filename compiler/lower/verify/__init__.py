@@ -4,6 +4,7 @@ It sees the program alone: loops, blocks, what they declare to read and write. E
 is broken; `verify` raises `VerifyError` for the first.
 """
 
+from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower.errors import VerifyError
 from vtakit.compiler.lower.verify.bindings import check_bindings, check_declared
@@ -42,6 +43,7 @@ RULES = (
 )
 
 
+@deep()
 def verify(function: Function, limits: Limits | None = None) -> None:
     """Raise VerifyError for the first rule that a function in block form breaks."""
     program = Program(function, limits or NO_LIMITS)

@@ -14,6 +14,7 @@ UNBOUNDED = float("inf")
 # What no device is asked for: the time to compile it is minutes.
 MOST_LANES = 4096
 MOST_COPIES = 8192
+REGISTER_BYTES = 64  # of a vector register; a longer vector is as many instructions
 
 
 def check_threads(program: Program) -> Iterator[Broken]:
@@ -82,11 +83,14 @@ def check_copies(program: Program) -> Iterator[Broken]:
     for site in program.sites:
         around = [loop for loop in site.loops if _makes_copies(loop)]
         copies = prod(extent_of(loop) or 1 for loop in around)
-        if copies > MOST_COPIES:
-            names = ", ".join(str(loop.var) for loop in around)
+        lanes = prod(extent_of(loop) or 1 for loop in site.loops if loop.kind is LoopKind.VECTORIZED)
+        widest = max((access.buffer.dtype.bytes for access in accesses_of(program, site)), default=1) if lanes > 1 else 1
+        vectors = max(lanes * widest // REGISTER_BYTES, 1)
+        if around and copies * vectors > MOST_COPIES:
+            names, of = ", ".join(str(loop.var) for loop in around), f" of {vectors} vectors each" if vectors > 1 else ""
             yield Broken(
-                f"block {site.block.name} becomes {copies} copies by the loops {names}, and {MOST_COPIES} is the most", around[0],
-                "split the loops and unroll only inner parts of a few iterations",
+                f"block {site.block.name} becomes {copies} copies{of} by the loops {names}, and {MOST_COPIES} is the most",
+                around[0], "split the loops and unroll only inner parts of a few iterations",
             )
 
 

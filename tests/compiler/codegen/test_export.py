@@ -179,6 +179,36 @@ def test_a_linker_that_fails_says_why(tmp_path):
         compile_for(scale()).save_library(tmp_path / "scale.so", linker=("false",))
 
 
+def test_a_linker_that_is_not_there(tmp_path):
+    with raises(CodegenError, f"no-such-cc could not link {tmp_path / 'scale.so'}: No such file or directory"):
+        compile_for(scale()).save_library(tmp_path / "scale.so", linker=("no-such-cc",))
+    assert not any(tmp_path.iterdir())
+
+
+def test_files_that_cannot_be_written_leave_what_was_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = compile_for(scale())
+    (tmp_path / "taken.h").mkdir()
+    (tmp_path / "kept.h").write_text("mine")
+    before = sorted(tmp_path.iterdir())
+    for path, says in {
+        "kept.h": "cannot write library 'kept.h': a .h file is written beside it: use another suffix",
+        "taken.so": "cannot write library 'taken.so': 'taken.h' is a folder; give the path of a file",
+        "": "cannot write library '': '.' is a folder; give the path of a file",
+        "missing/f.so": "cannot write C header 'missing/f.h': No such file or directory",
+    }.items():
+        with raises(CodegenError, says):
+            made.save_library(path)
+    with raises(CodegenError, "cannot write object file '': '.' is a folder; give the path of a file"):
+        made.save_object("")
+    with raises(CodegenError, "cannot write object file 'missing/f.o': No such file or directory"):
+        made.save_object("missing/f.o")
+    with raises(CodegenError, "cannot write object file to None: give the path of a file"):
+        made.save_object(None)
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "kept.h").read_text() == "mine"
+
+
 def test_c_functions_are_called(tmp_path):
     """Statement 63: external C functions, of this process and of a library, with narrow integers widened as C does."""
     (tmp_path / "own.c").write_text("#include <stdint.h>\nint8_t twice(int8_t a, float b) { return a * 2 + (int)b; }\n")

@@ -234,6 +234,7 @@ def test_a_tile_that_the_registers_do_not_hold_is_refused():
 
 
 REFUSED = {
+    "steps that are no number": (lambda: mk.gemm_f32("x"), "gemm_f32 of 'x' steps: give at least 1"),
     "no steps": (lambda: mk.gemm_f32(0), "gemm_f32 of 0 steps: give at least 1"),
     "no rows": (lambda: mk.gemm_f32(8, rows=0), "gemm_f32 of 0 rows: give at least 1"),
     "no columns": (lambda: mk.gemm_u8s8s32(8, columns=-1), "gemm_u8s8s32 of -1 columns: give at least 1"),

@@ -13,7 +13,7 @@ from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.base import same
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.calls import math_call
-from vtakit.compiler.ir.dtypes import INT32, dtype
+from vtakit.compiler.ir.dtypes import INT32, DataTypeError, dtype
 from vtakit.compiler.ir.ops import all_of, any_of, if_then_else, maximum, minimum, negate, select, truncdiv, truncmod
 from vtakit.compiler.ir.values import cast, common_type, const, int_value, rounded, value_of, wrap
 from vtakit.compiler.ir.walk import free_vars, loads, map_expr, subexpressions, substitute
@@ -35,7 +35,7 @@ def test_a_type_is_its_name():
 def test_another_name_is_refused_with_the_list():
     names = ("int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64, bfloat16, bool, handle, "
              "int1, int2, int4")
-    with raises(ValueError, f"'int9' is no data type: use one of {names}; a vector adds 'x' and its lanes"):
+    with raises(DataTypeError, f"'int9' is no data type: use one of {names}; a vector adds 'x' and its lanes"):
         dtype("int9")
     with pytest.raises(ValueError, match="'int8x0' is no data type"):
         dtype("int8x0")

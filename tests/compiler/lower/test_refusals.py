@@ -1,7 +1,6 @@
 """Schedules of which lowering makes no program: for each of its rules one, with the whole message."""
 
 import inspect
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from lower_support import copies
 
 from vtakit import te
+from vtakit.compiler.ir.depth import MOST_CALLS
 from vtakit.compiler.lower import LOWER_RULES, LowerError, lower
 
 REFUSED: list[Callable[[], object]] = []
@@ -81,9 +81,29 @@ def an_expression_that_is_too_deep():
     """
     a = te.placeholder((8,), "int32", name="A")
     value = a[0]
-    for _ in range(sys.getrecursionlimit()):
+    for _ in range(MOST_CALLS):
         value = value + a[1]
     b = te.compute((8,), lambda i: value, name="B")
+    lower(te.create_schedule(b.op), [a, b])
+
+
+@refused
+def values_that_too_many_branches_need():
+    """
+    depth: an expression of 'main' needs the same large values, with reads that may be outside of their tensors, in cases of \
+if_then_else within others, in more ways than can be written
+
+    hint: compute parts as tensors of their own, or inline fewer stages
+    """
+    a = te.placeholder((8,), "int32", name="A")
+
+    def body(i):
+        value = a[i - 1]
+        for at in range(1, 40):  # each way through them has conditions of its own under which that element is read
+            value = te.if_then_else(i > at, value, at) + te.if_then_else(i > at + 40, value, at)
+        return value
+
+    b = te.compute((8,), body, name="B")
     lower(te.create_schedule(b.op), [a, b])
 
 
@@ -121,6 +141,35 @@ def a_prefetch_of_what_the_loop_computes():
     s[a1].compute_at(s[a2], "i0")
     s[a2].prefetch(a1, "i0")
     lower(s, [a, a2])
+
+
+@refused
+def an_argument_that_is_inlined():
+    """
+    arguments: the argument A1 of 'main' is inlined, so the program does not compute it
+
+    hint: leave it out, or compute A1 at the root
+    """
+    a, a1, a2 = copies((8,))
+    s = te.create_schedule(a2.op)
+    s[a1].compute_inline()
+    lower(s, [a, a1, a2])
+
+
+@refused
+def an_output_whose_elements_share_memory():
+    """
+    arguments: elements of A1, which 'main' writes, may share memory: int32[4, 4] has strides of 3, 1
+
+    hint: declare its buffer with strides that keep them apart
+    """
+    a, a1 = copies((4, 4), 1)
+    apart = [te.decl_buffer((4, 4), "int32", strides=strides) for strides in ([4, 1], [1, 4], [5, 1], [te.var("s"), 1])]
+    s = te.create_schedule(a1.op)
+    for buffer in apart:
+        lower(s, [a, a1], binds={a1: buffer})
+    lower(s, [a, a1], binds={a: te.decl_buffer((4, 4), "int32", strides=[0, 1])})
+    lower(s, [a, a1], binds={a1: te.decl_buffer((4, 4), "int32", strides=[3, 1])})
 
 
 @refused
@@ -431,7 +480,7 @@ def a_tensor_bound_to_no_buffer():
 def test_the_message(make):
     with pytest.raises(LowerError) as error:
         make()
-    assert str(error.value) == inspect.cleandoc(make.__doc__).replace("LIMIT", str(sys.getrecursionlimit()))
+    assert str(error.value) == inspect.cleandoc(make.__doc__).replace("LIMIT", str(MOST_CALLS))
     assert error.value.rule in LOWER_RULES
 
 

@@ -1,6 +1,7 @@
 """Expressions in which one object stands in many places: all that is done with them takes as long as there are objects."""
 
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from vtakit import te
 from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.depth import MOST_CALLS, deep
 from vtakit.compiler.ir.dtypes import INT32
 from vtakit.compiler.ir.expr import Call, Expr, Let, Load
 from vtakit.compiler.ir.sharing import named_values, with_names
@@ -185,6 +187,94 @@ def test_random_graphs(seed):
     C = te.compute((SIZE,), body, name="C")
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(run(te.create_schedule(C), [A, C], [a]), want[0])
+
+
+LEVELS = 24  # of branches beside each other, in each of which stand those of the level below
+BESIDE = {
+    "read in any case": lambda i, x, e, at: te.if_then_else(x > at, e, 1) + te.if_then_else(x < 2 * at, e * 3, 2),
+    "inside wherever it is": lambda i, x, e, at: te.if_then_else(i > at, e, 1) + te.if_then_else(i < 2 * at, e * 3, 2),
+    "one in a branch of the other": lambda i, x, e, at: te.if_then_else(i > at, e, te.if_then_else(i < 2 * at, e * 3, 2)),
+    "in a condition": lambda i, x, e, at: te.if_then_else(te.all(x > at, e > 3), e * 2, te.if_then_else(x > 3, e, 2)),
+    "selects": lambda i, x, e, at: te.select(te.any(i > at, e > 3), e * 2, te.select(x > 3, e, e + 2)),
+}
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("step", BESIDE.values(), ids=BESIDE)
+def test_a_value_that_branches_beside_each_other_need(step, guarded):
+    A = te.placeholder((SIZE,), "int32", name="A")
+
+    def body(i):
+        value = te.if_then_else(i > 0, A[i - 1], 3) if guarded else A[i]
+        for at in range(LEVELS):
+            value = step(i, A[i], value, at)
+        return value
+
+    def evaluated(i, x, values):
+        value = (x[i - 1] if i > 0 else 3) if guarded else x[i]
+        for at in range(LEVELS):
+            value = values(i, x[i], value, at)
+        return value
+
+    python = {
+        "read in any case": lambda i, x, e, at: (e if x > at else 1) + (e * 3 if x < 2 * at else 2),
+        "inside wherever it is": lambda i, x, e, at: (e if i > at else 1) + (e * 3 if i < 2 * at else 2),
+        "one in a branch of the other": lambda i, x, e, at: e if i > at else e * 3 if i < 2 * at else 2,
+        "in a condition": lambda i, x, e, at: e * 2 if x > at and _wrapped(e) > 3 else e if x > 3 else 2,
+        "selects": lambda i, x, e, at: e * 2 if i > at or _wrapped(e) > 3 else e if x > 3 else e + 2,
+    }
+    C = te.compute((SIZE,), body, name="C")
+    a = np.random.default_rng(LEVELS).integers(-9, 40, SIZE).astype(np.int32)
+    of = python[next(name for name, way in BESIDE.items() if way is step)]
+    want = [_wrapped(evaluated(i, a.tolist(), of)) for i in range(SIZE)]
+    np.testing.assert_array_equal(run(te.create_schedule(C), [A, C], [a]), want)
+    assert len(str(C.op.body[0])) < 400 * LEVELS
+
+
+def _wrapped(value):
+    """An integer as 32 bits hold it."""
+    return (value + 2**31) % 2**32 - 2**31
+
+
+@pytest.mark.parametrize("count", [120, 500])
+def test_a_chain_of_stages_is_no_nest(count):
+    A = te.placeholder((4,), "int32", name="A")
+    last = A
+    for at in range(count):
+        last = te.compute((4,), lambda i, b=last: b[i] + 1, name=f"B{at}")
+    function = lower(te.create_schedule(last), [A, last])
+    arrays = [np.arange(4, dtype=np.int32), np.zeros(4, np.int32)]
+    interpret(lower_late(function), arrays)
+    np.testing.assert_array_equal(arrays[1], arrays[0] + count)
+    assert len(str(function).splitlines()) == 4 * count
+
+
+@pytest.mark.parametrize("choose", [te.if_then_else, te.select])
+def test_many_tensors_one_after_another_as_choices_within_choices(choose):
+    parts = [te.placeholder((1,), "int32", name=f"A{at}") for at in range(300)]
+
+    def body(i):
+        value = parts[-1][0]
+        for at, part in reversed([*enumerate(parts[:-1])]):
+            value = choose(i == at, part[0], value)
+        return value
+
+    C = te.compute((300,), body, name="C")
+    function = lower(te.create_schedule(C), [*parts, C])
+    given = [np.array([at * 7], np.int32) for at in range(300)]
+    got = np.zeros(300, np.int32)
+    build(lower_late(function))(*given, got)
+    np.testing.assert_array_equal(got, np.arange(300) * 7)
+
+
+def test_python_s_limit_is_as_it_was():
+    before = sys.getrecursionlimit()
+    with deep():
+        assert sys.getrecursionlimit() == max(before, MOST_CALLS)
+        with deep():
+            pass
+        assert sys.getrecursionlimit() == max(before, MOST_CALLS)
+    assert sys.getrecursionlimit() == before
 
 
 def test_small_expressions_stay_as_they_are():

@@ -109,6 +109,15 @@ def test_vectors_and_copies_are_not_too_many():
         s = te.create_schedule(a1.op)
         getattr(s[a1], primitive)(a1.op.axis[1])
         assert broken(lower(s, [a, a1], check=False)) == says
+    s = te.create_schedule(a1.op)
+    outer, inner = s[a1].split(a1.op.axis[1], 4000)
+    s[a1].vectorize(inner)
+    part = s[a1].split(a1.op.axis[0], 64)[1]
+    s[a1].reorder(outer, part, inner)
+    s[a1].unroll(part)
+    assert broken(lower(s, [a, a1], check=False)) == (
+        "copies: block A1 becomes 64 copies of 250 vectors each by the loops i0_inner, and 8192 is the most; split the loops and "
+        "unroll only inner parts of a few iterations")
 
 
 def test_double_buffers_need_twice_the_memory():

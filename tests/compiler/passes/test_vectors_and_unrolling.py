@@ -144,6 +144,19 @@ def test_a_pragma_affects_only_its_own_loop():
     assert len(of_kind(after, st.Store)) == 5
 
 
+@pytest.mark.parametrize(("lanes", "inner", "loops"), [
+    (1, 64, []), (1, 65, ["i"]), (1, 8193, ["i", "j"]), (256, 4, []), (256, 512, ["i"]), (256, 513, ["i", "j"]),
+])
+def test_a_pragma_may_ask_for_any_number_but_copies_have_an_end(lanes, inner, loops):
+    wide = buffer("W", 128 * inner * lanes)
+    index = (i * inner + j) * lanes
+    ramp = st.Store(wide, (ir.Ramp(index, IntImm(1), lanes),), ir.Broadcast(A[0], lanes))
+    put = ramp if lanes > 1 else store(wide, index, A[0])
+    body = loop(j, inner, put)
+    after = unroll(function([A, wide], loop(i, 128, body, auto_unroll_max_step=10**9)))
+    assert [s.var.name for s in of_kind(after, st.For)] == loops
+
+
 def test_a_pragma_may_be_a_constant_and_nothing_else():
     def asked(value):
         return function([A, B], loop(i, 4, store(B, i, A[i]), auto_unroll_max_step=value))

@@ -131,6 +131,8 @@ def test_text_that_is_no_trace_is_refused(text, message):
 @pytest.mark.parametrize(("text", "message"), [
     ("{", "the trace is no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
     ("{}", "the trace is no JSON array of steps"),
+    (None, "the trace is no JSON: the JSON object must be str, bytes or bytearray, not NoneType"),
+    (b"\xff", "the trace is no JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
     ("[3]", "step 0 of the trace, 3, is no object with on, do, args and gives"),
     ('[{"on": "C", "do": "bind", "args": {"axis": "i", "thread": 3}}]',
      "step 0 of the trace: 3 is no thread axis: give its tag and name"),
@@ -196,3 +198,40 @@ def test_random_schedules_replay(seed):
         assert again.s.trace == p.s.trace
     copied = p.s.copy()
     assert nests(copied) == nests(p.s)
+
+
+def test_text_that_is_none_is_refused():
+    with pytest.raises(te.ScheduleError, match=r"^the trace is no text: "):
+        te.Trace.from_text(None)
+
+
+def test_a_replay_that_fails_leaves_the_schedule_as_it_was():
+    A = te.placeholder((8, 8), name="A")
+    B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+    k = te.reduce_axis((0, 8), "k")
+    C = te.compute((8,), lambda i: te.sum(B[i, k], axis=k), name="C")
+    donor = te.create_schedule(C)
+    inner = donor[C].split(k, 4)[1]
+    donor.rfactor(C, inner)
+    donor.cache_write(B, "local")
+    donor[B].compute_inline()
+    donor[C].parallel(C.op.axis[0])
+    steps = donor.trace.steps
+    wrong = te.Trace.from_text("C.vectorize(nothing)").steps
+
+    def state(s):
+        return s.trace, s.stages, [stage.leaf_iter_vars for stage in s.stages], [te.nest_text(stage) for stage in s.stages]
+
+    s = te.create_schedule(C)
+    s[B].set_scope("local")
+    before = state(s.copy())
+    stages = [*s.stages]
+    for count in range(len(steps) + 1):
+        with pytest.raises(te.ScheduleError, match=rf"^step {count} of the trace"):
+            s.replay(te.Trace((*steps[:count], *wrong)))
+        assert state(s)[0] == before[0]
+        assert state(s)[2:] == before[2:]
+        assert all(a is b for a, b in zip(s.stages, stages, strict=True))
+        assert s[C] is stages[-1]
+    s.replay(te.Trace(steps[:1]))
+    assert len(s[C].leaf_iter_vars) == 3

@@ -115,7 +115,12 @@ def test_an_extern_hands_on_whole_buffers():
 
 def test_what_makes_no_buffer_is_refused():
     assert [te.decl_buffer((4,), data_alignment=align).align for align in (-1, 0, 16)] == [64, 0, 16]
-    with refused("decl_buffer 'b': the alignment is -3: give a number of bytes"):
+    for alignment in (3, 48):
+        with refused(f"decl_buffer 'b': the alignment is {alignment}: give a power of two, in bytes"):
+            te.decl_buffer((4,), name="b", data_alignment=alignment)
+    with refused("decl_buffer 'b': the stride -4 is negative: give strides of at least 0"):
+        te.decl_buffer((4, 4), name="b", strides=[-4, 1])
+    with refused("decl_buffer 'b': the alignment is -3: give a power of two, in bytes"):
         te.decl_buffer((4,), name="b", data_alignment=-3)
     with refused("buffer 'b' has 2 dimensions but 1 strides: give one a dimension, or none"):
         te.decl_buffer((3, 4), name="b", strides=[1])

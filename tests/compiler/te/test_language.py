@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from vtakit import te
+from vtakit.hw.isa.errors import VtakitError
 
 
 def refused(message):
@@ -65,6 +66,14 @@ def test_slices_read_the_same_element_and_indices_are_counted():
     with refused("index 1 of tensor 'A' is a Python slice: an expression reads one element, so compute a tensor of the slice's "
                  "shape instead"):
         A[0, 1:2, 3]
+    with refused("index 0 of tensor 'A' is a Python slice: an expression reads one element, so compute a tensor of the slice's "
+                 "shape instead"):
+        A[...]
+    for index in ("x", True, None):
+        with refused(f"index 0 of tensor 'A' is {index!r}: an index is an integer or an expression"):
+            A[index]
+        with refused(f"index 1 of tensor 'A' is {index!r}: an index is an integer or an expression"):
+            A[0, index, 1]
     with refused("index 0 of tensor 'A' is 1.5 of float32: an index is an integer, so use .astype('int32')"):
         A[1.5, 0, 0]
 
@@ -265,3 +274,20 @@ def test_functions_of_floats_refuse_integers():
     assert str(te.fma(A8[0, 0], 2, 1)) == "fma(A[0, 0], 2.0, 1.0)"
     assert str(te.abs(K)) == "abs(k)"
     assert str(te.abs(te.var("u", "uint8"))) == "u"
+
+
+def test_names_and_types_that_are_none():
+    with refused("the name of a variable is 3: give a string"):
+        te.var(3)
+    with refused("the name of a variable is 3: give a string"):
+        te.size_var(3)
+    with refused("int32 has no infinity: use te.max_value('int32')"):
+        te.infinity("int32")
+    with pytest.raises(VtakitError, match=r"^'foo' is no data type: use one of int8, int16, "):
+        te.var("n").astype("foo")
+
+
+def test_equal_compares():
+    n = te.var("n")
+    assert str(n.equal(0)) == str(n == 0) == "n == 0"
+    assert str(n.equal(n)) != str(n.equal(n + 1))
