@@ -102,7 +102,6 @@ def test_others_stay(name, tmp_path):
     assert saved == 0
     assert all("CLK0" not in multiplier["connections"] for multiplier in multipliers)
     assert multipliers
-    same(tmp_path)
 
 
 def test_a_wrong_netlist_would_be_seen(tmp_path):
@@ -112,5 +111,5 @@ def test_a_wrong_netlist_would_be_seen(tmp_path):
     cell, = (cell for cell in netlist["modules"]["top"]["cells"].values() if cell["type"] == "MULT18X18D")
     cell["connections"]["CE0"] = ["1"]
     (tmp_path / "packed.json").write_text(json.dumps(netlist))
-    with pytest.raises(AssertionError, match="trigger"):
+    with pytest.raises(AssertionError, match="proof did fail"):
         same(tmp_path)
