@@ -19,6 +19,7 @@ class Device:
     speeds      speed grades, the default first; empty if there is nothing to choose
     capacity    what the part holds of each of `RESOURCES`
     cells       for each of `RESOURCES` the cells that use it, by pattern, and how much of it one uses
+    holds_products   its DSP blocks have registers behind the products, of a kind that `products` knows and yosys leaves unused
     """
 
     name: str
@@ -29,6 +30,7 @@ class Device:
     speeds: tuple[str, ...]
     capacity: dict[str, int]
     cells: dict[str, dict[str, float]]
+    holds_products: bool = False
 
     def usage(self, counts: dict[str, int]) -> dict[str, float]:
         """What so many cells of each type use of the resources."""
@@ -66,6 +68,7 @@ DEVICES = {device.name: device for device in (
             "lut": {"LUT4": 1.0, "CCU2C": 2.0, "TRELLIS_DPR16X4": 6.0}, "ff": {"TRELLIS_FF": 1.0},
             "dsp": {"MULT18X18D": 1.0}, "ram": {"DP16KD": 1.0},
         },
+        holds_products=True,
     ),
     Device(
         name="ice40", part="Lattice iCE40 HX8K, CT256",

@@ -3,10 +3,12 @@
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from vtakit.boards.synth.devices import RESOURCES, Device
 from vtakit.boards.synth.pins import CORE_MODULE, PINS_NAME, to_rtlil
+from vtakit.boards.synth.products import pack_products
 from vtakit.boards.synth.report import Hop, Names, Report, Usage, read_placed, read_sta, usage_of
 from vtakit.boards.synth.tools import find_tool, tool_version
 from vtakit.hw.isa.errors import VtakitError
@@ -74,7 +76,12 @@ def synthesise(
         command = [yosys, "-q", "-l", "yosys.log", "script.ys"]
         step("yosys", lambda: run(command, "yosys.log"))
         usage = usage_of(device, (work / "stat.json").read_text(), CORE_MODULE)
-        names = Names((work / "netlist.json").read_text(), PINS_NAME)
+        netlist = (work / "netlist.json").read_text()
+        if device.holds_products:
+            netlist, saved = pack_products(netlist, PINS_NAME)
+            usage["ff"] = replace(usage["ff"], used=usage["ff"].used - saved)
+            _write(work / "netlist.json", netlist)
+        names = Names(netlist, PINS_NAME)
         fmax: float | None = None
         bound: float | None = None
         path: tuple[Hop, ...] = ()

@@ -11,6 +11,7 @@ from support import raises
 
 from vtakit.boards.synth import DEVICES, Hop, Report, Usage, find_device, synthesise
 from vtakit.boards.synth.flow import too_large
+from vtakit.boards.synth.products import pack_products
 from vtakit.boards.synth.report import Names, read_placed, read_sta, source_of, usage_of
 from vtakit.boards.synth.tools import find_tool
 from vtakit.hw.isa.config import NAMED
@@ -165,9 +166,18 @@ def test_a_missing_tool_is_named_with_its_cure():
 
 @needs_yosys
 @pytest.mark.timeout(900)
-def test_the_tiny_core_is_counted():
-    """Products are in DSPs, memories in block RAMs, and it fits."""
+def test_the_tiny_core_is_counted(monkeypatch):
+    """Products are in DSPs, and so are the registers behind those of data; memories are in block RAMs, and it fits."""
+    moved = []
+
+    def pack(netlist, top):
+        found, saved = pack_products(netlist, top)
+        moved.append(saved)
+        return found, saved
+
+    monkeypatch.setattr("vtakit.boards.synth.flow.pack_products", pack)
     report = synthesise(CoreParams(cfg=NAMED["tiny"]), ECP5, place=False)
+    assert moved == [4 * 4 * 16 + 4 * (32 + 16 + 16) + 4 * (32 + 33)]  # matrix core, ALU, requantiser
     assert report.fmax_mhz is None
     assert report.path == ()
     assert report.usage["dsp"].used >= NAMED["tiny"].block ** 2
