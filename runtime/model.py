@@ -1,5 +1,7 @@
 """From a model or a file to a module: what `vtakit.compile` and `vtakit.load` are."""
 
+import os
+import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -46,7 +48,7 @@ def compile(
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.keeping`); not if `after` is given
 
     Raises UnsupportedError with all that is unsupported in the model, ModelError for a model that cannot be read or breaks a
-    rule, CodegenError for a target.
+    rule, GraphError for one whose run takes more memory than the machine has, CodegenError for a target.
     """
     if not isinstance(target, Target) and target != "llvm":
         raise CodegenError(f"{target!r} is no target of models: use 'llvm', or a Target of vtakit.compiler.codegen.llvm.target")
@@ -59,7 +61,7 @@ def compile(
     evaluate = partial(_evaluate, target=chosen)
     graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
     graph = run_passes(graph, passes_for_cpu(evaluate), after)
-    image = image_of(compile_graph(graph, chosen, progress=progress), graph_text(graph))
+    image = image_of(compile_graph(graph, chosen, progress=progress, most_bytes=memory_bytes()), graph_text(graph))
     if place is not None:
         keeping.keep(place, image, time.perf_counter() - begin)
     return Module(image)
@@ -80,9 +82,16 @@ def load(path: str | Path) -> Module:
     return Module(image)
 
 
+def memory_bytes() -> int:
+    """The memory of this machine, or what the process may take of it."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return whole if allowed == resource.RLIM_INFINITY else min(whole, allowed)
+
+
 def _evaluate(graph: Graph, target: Target) -> list[Array]:
     """What a graph without inputs computes: by machine code, or by the interpreter where making that takes longer."""
     if sum(value.type.size for node in graph.nodes for value in node.outputs) <= _INTERPRETED_ELEMENTS:
         return list(evaluate_graph(graph))
-    made = Module(image_of(compile_graph(graph, target), "")).run()
+    made = Module(image_of(compile_graph(graph, target, most_bytes=memory_bytes()), "")).run()
     return [made[name] for name, _ in graph.outputs]
