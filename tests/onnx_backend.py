@@ -157,8 +157,10 @@ def page(outcomes: Sequence[Outcome]) -> str:
         if each.state == UNSUPPORTED:
             for why in dict.fromkeys(_short(why) for why in each.why):
                 lacking[why].append(each.name.removeprefix("test_"))
-    summary = (f"Of the {len(outcomes):,} node tests of onnx {onnx.__version__}, {counts[PASSED]:,} pass, {counts[UNSUPPORTED]:,} "
-               f"are refused, because the model needs what vtakit does not support, and {counts[WRONG]:,} fail.")
+    summary = (
+        f"Of the {len(outcomes):,} node tests of onnx {onnx.__version__}, {counts[PASSED]:,} pass, {counts[UNSUPPORTED]:,} are "
+        f"refused, because the model needs what vtakit does not support, and {counts[WRONG]:,} fail."
+    )
     lines = [
         "# ONNX's backend tests", "", summary, "",
         "`python tests/onnx_backend.py -j 2 --write` runs them and writes this page.", "", "## What the refused ones need", "",

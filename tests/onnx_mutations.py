@@ -3,8 +3,8 @@
     python tests/onnx_mutations.py [--seed N] [--count N] [-j N]
 
 A mutation changes bytes of a small model, drops, repeats or swaps pieces of it, or changes one of its numbers, names or types.
-Each batch of mutations runs in a process of its own, with bounds on memory and time, so that a crash or a hang is seen and named by
-its seed; `--seed N --count 1` runs one again. The exit status is 1 if there was any.
+Each batch of mutations runs in a process of its own, with bounds on memory and time, so that a crash or a hang is seen and named
+by its seed; `--seed N --count 1` runs one again. The exit status is 1 if there was any.
 """
 
 import argparse
