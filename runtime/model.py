@@ -1,5 +1,7 @@
 """From a model or a file to a module: what `vtakit.compile` and `vtakit.load` are."""
 
+import os
+import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -72,7 +74,8 @@ def compile(
     device, timeout_s, options : what the accelerator's parts run on: see `Module`
 
     Raises UnsupportedError with all that is unsupported in the model, ModelError for a model that cannot be read or breaks a
-        rule, CodegenError for a target, VtaError for a configuration of other numbers than networks in integers have.
+    rule, GraphError for one whose run takes more memory than the machine has, CodegenError for a target, VtaError for a
+    configuration of other numbers than networks in integers have.
     """
     if not isinstance(target, Target | VtaTarget) and target not in ("llvm", "vta"):
         raise CodegenError(f"{target!r} is no target of models: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen")
@@ -99,7 +102,7 @@ def compile(
         graph = import_program(exported[0], name=exported[1] if name is None else name)
     graph = run_passes(graph, passes_for_cpu(evaluate, integer=integer), after)
     if accelerator is None:
-        image = image_of(compile_graph(graph, chosen, progress=progress), graph_text(graph))
+        image = image_of(compile_graph(graph, chosen, progress=progress, most_bytes=memory_bytes()), graph_text(graph))
     else:
         image = image_of_parts(compile_parts(graph, chosen, accelerator, check=_checked, progress=progress), chosen)
     if place is not None:
@@ -139,9 +142,16 @@ def load(path: str | Path, device: str | Driver | None = None, timeout_s: float 
     return Module(image, device, timeout_s, **options)
 
 
+def memory_bytes() -> int:
+    """The memory of this machine, or what the process may take of it."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return whole if allowed == resource.RLIM_INFINITY else min(whole, allowed)
+
+
 def _evaluate(graph: Graph, target: Target) -> list[Array]:
     """What a graph without inputs computes: by machine code, or by the interpreter where making that takes longer."""
     if sum(value.type.size for node in graph.nodes for value in node.outputs) <= _INTERPRETED_ELEMENTS:
         return list(evaluate_graph(graph))
-    made = Module(image_of(compile_graph(graph, target), "")).run()
+    made = Module(image_of(compile_graph(graph, target, most_bytes=memory_bytes()), "")).run()
     return [made[name] for name, _ in graph.outputs]

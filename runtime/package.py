@@ -210,7 +210,6 @@ def _port_of(given: Any) -> Port:
 
 
 def export(image: Image, path: str | Path, linker: tuple[str, ...]) -> None:
-<<<<<<< HEAD
     """Write a shared library, its C header and its parameters; see `Module.export`.
 
     Raises CodegenError if a part of the model runs on the accelerator.
@@ -221,19 +220,8 @@ def export(image: Image, path: str | Path, linker: tuple[str, ...]) -> None:
             "only: write it with save, and read it with vtakit.load"
         )
     (part,) = image.cpu_parts
-    library = Path(path)
-    beside = {library.with_suffix(".h"): "C header", library.with_suffix(".params"): "parameters"}
-    if library in beside:
-        raise CodegenError(f"the {beside[library]} would replace the library {str(path)!r}: give it another suffix, such as .so")
-    with written_whole(library, "library") as file:
-        link.library(part.code, image.target, file, linker, threads=part.parallel)
-    for (file, what), data in zip(beside.items(), (image.header(part).encode(), part.params.tobytes()), strict=True):
-        write_bytes(file, data, what)
-=======
-    """Write a shared library, its C header and its parameters; see `Module.export`."""
     library, header, params = link.files(path, "library", ".h", ".params")
     with written_whole(library, "library") as file:
-        link.library(image.code, image.target, file, linker, threads=image.parallel, name=library)
-    write_bytes(header, image.header.encode(), "C header")
-    write_bytes(params, image.params.tobytes(), "parameters")
->>>>>>> low5
+        link.library(part.code, image.target, file, linker, threads=part.parallel, name=library)
+    write_bytes(header, image.header(part).encode(), "C header")
+    write_bytes(params, part.params.tobytes(), "parameters")

@@ -1,15 +1,19 @@
 """ONNX's own backend tests, run on compiled models.
 
-    python tests/onnx_backend.py [-j N] [--only WORD …] [--verbose]
+    python tests/onnx_backend.py [-j N] [--only WORD …] [--verbose] [--write]
 
 prints how many pass, and why the others do not. A test that is not supported must say so when the model is read; one that gives
-another result than the test's own, or an error that is none of ours, is a failure, and the exit status is 1.
+another result than the test's own, or an error that is none of ours, is a failure, and the exit status is 1. --write puts the
+counts and the list of what is unsupported into docs/onnx_backend.md.
 """
 
 import argparse
 import collections
 import multiprocessing
+import os
+import re
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
@@ -30,6 +34,9 @@ from vtakit.compiler.frontend.onnx.errors import NotConstantError, UnsupportedEr
 from vtakit.hw.isa.errors import VtakitError
 
 PASSED, UNSUPPORTED, WRONG = "passed", "unsupported", "wrong"
+PAGE = Path(__file__).parents[1] / "docs" / "onnx_backend.md"
+_NAMED = re.compile(r"(input|initializer|output|node|attribute) (\d+ )?\(?'[^']*'\)?( of node '[^']*')?")
+_WIDTH = 140
 
 
 class CompiledModel(BackendRep):
@@ -131,6 +138,7 @@ def _numbered(number: int) -> Outcome:
 
 def run_all(jobs: int, only: Sequence[str] = ()) -> list[Outcome]:
     """Run the tests whose names contain one of some words, in several processes; failures are printed as they are found."""
+    os.environ["VTAKIT_CACHE"] = "off"  # each is compiled by what is tested
     _CASES[:] = cases(only)
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=100) as pool:
         found = []
@@ -141,11 +149,45 @@ def run_all(jobs: int, only: Sequence[str] = ()) -> list[Outcome]:
         return found
 
 
+def page(outcomes: Sequence[Outcome]) -> str:
+    """The page of the documentation: how many tests pass, and the others by what they lack."""
+    counts = collections.Counter(each.state for each in outcomes)
+    lacking: dict[str, list[str]] = collections.defaultdict(list)
+    for each in outcomes:
+        if each.state == UNSUPPORTED:
+            for why in dict.fromkeys(_short(why) for why in each.why):
+                lacking[why].append(each.name.removeprefix("test_"))
+    summary = (
+        f"Of the {len(outcomes):,} node tests of onnx {onnx.__version__}, {counts[PASSED]:,} pass, {counts[UNSUPPORTED]:,} are "
+        f"refused, because the model needs what vtakit does not support, and {counts[WRONG]:,} fail."
+    )
+    lines = [
+        "# ONNX's backend tests", "", summary, "",
+        "`python tests/onnx_backend.py -j 2 --write` runs them and writes this page.", "", "## What the refused ones need", "",
+        "| what | tests |", "|---|---:|",
+        *[f"| {why} | {len(names)} |" for why, names in sorted(lacking.items(), key=lambda item: (-len(item[1]), item[0]))],
+        "", "## The refused tests", "",
+    ]
+    for why, names in sorted(lacking.items()):
+        lines += [f"**{why}**:", *textwrap.wrap(", ".join(sorted(names)), _WIDTH, break_on_hyphens=False), ""]
+    wrong = sorted(each.name.removeprefix("test_") for each in outcomes if each.state == WRONG)
+    if wrong:
+        lines += ["## The failing tests", "", *textwrap.wrap(", ".join(wrong), _WIDTH), ""]
+    return "\n".join(lines)
+
+
+def _short(why: str) -> str:
+    """A reason without the names of one model, as a table has it."""
+    text = _NAMED.sub(lambda found: f"an {found[1]}" if found[1][0] in "aio" else f"a {found[1]}", why)
+    return text.partition("; vtakit has")[0].partition(": give the value")[0].replace("|", "\\|")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-j", type=int, default=1, metavar="N", dest="jobs")
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD")
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args()
     outcomes = run_all(args.jobs, args.only)
     counts = collections.Counter(each.state for each in outcomes)
@@ -155,6 +197,8 @@ def main() -> int:
     for each in outcomes:
         if args.verbose:
             print(each.state, each.name, *each.why)
+    if args.write:
+        PAGE.write_text(page(outcomes))
     print(", ".join(f"{count} {state}" for state, count in counts.most_common()), f"of {len(outcomes)}")
     return 1 if counts[WRONG] else 0
 

@@ -1,7 +1,7 @@
 """A sample of ONNX's own backend tests; `python tests/onnx_backend.py` runs all of them."""
 
 import pytest
-from onnx_backend import PASSED, cases, outcome
+from onnx_backend import PASSED, UNSUPPORTED, Outcome, cases, outcome, page
 
 SAMPLE = (
     "abs", "add_bcast", "add_uint8", "and_bcast4v3d", "argmax_keepdims_example_select_last_index",
@@ -30,3 +30,14 @@ def all_cases():
 def test_the_result_is_onnx_own(all_cases, name):
     found = outcome(all_cases[name])
     assert found.state == PASSED, found.why
+
+
+def test_the_page_counts_the_tests_and_says_what_they_need():
+    why = "Cast where input 3 ('x') of node 'n' has element type string; vtakit has float32"
+    lacking = [Outcome("test_b", UNSUPPORTED, ("Unique",)), Outcome("test_c", UNSUPPORTED, ("Unique", why))]
+    text = page([Outcome("test_a", PASSED), *lacking])
+    assert "Of the 3 node tests" in text
+    assert "1 pass, 2 are refused" in text
+    assert "| Unique | 2 |" in text
+    assert "| Cast where an input has element type string | 1 |" in text
+    assert "**Unique**:\nb, c\n" in text

@@ -7,14 +7,18 @@ from functools import partial
 from vtakit.compiler.codegen.llvm.network import CompiledNetwork, Port, Step, compile_network
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.codegen.places import Place, Region
+from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.fusion import Group, fuse
 from vtakit.compiler.graph.ir import Array, Graph
 from vtakit.compiler.graph.lower import Kernel, Scheduler, kernel_of, key_of
 from vtakit.compiler.graph.memory import MemoryPlan, plan_memory
 from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.lower.errors import LowerError, VerifyError
 from vtakit.compiler.nn.cpu.schedule import schedule as cpu_schedule
+from vtakit.compiler.passes.base import PassError
 
 Progress = Callable[[int, int], None]
+_MOST_ELEMENTS = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +57,22 @@ class Network:
 
 
 def compile_graph(
-    graph: Graph, target: Target, *, schedule: Scheduler | None = None, progress: Progress | None = None
+    graph: Graph, target: Target, *, schedule: Scheduler | None = None, progress: Progress | None = None,
+    most_bytes: int | None = None,
 ) -> Network:
     """Compile a graph as one native function.
 
-    schedule : makes the schedule of a fused group's outputs; the default one for a CPU if None
-    progress : is called after each kernel with how many are done, and of how many
+    schedule   : makes the schedule of a fused group's outputs; the default one for a CPU if None
+    progress   : is called after each kernel with how many are done, and of how many
+    most_bytes : that a run may take for inputs, outputs, parameters and what lies between; any if None
 
-    Raises GraphError, LowerError, VerifyError, PassError or CodegenError for what cannot be compiled.
+    Raises GraphError or CodegenError for what cannot be compiled.
     """
+    check_sizes(graph)
     groups = fuse(graph)
     plan = plan_memory(graph, groups)
+    if most_bytes is not None:
+        _check_memory(graph, plan, most_bytes)
     make = schedule or partial(cpu_schedule, target=target)
     kernels, numbers = _kernels(graph.name, [group for group in groups if not group.view], make, progress)
     steps, layers = [], []
@@ -87,6 +96,42 @@ def compile_graph(
     return Network(code, inputs, outputs, tuple(layers), _params(graph, plan), plan.params_bytes, plan.arena_bytes)
 
 
+def check_sizes(graph: Graph) -> None:
+    """Raise GraphError for a value with more elements than code counts, whose places are of int32."""
+    for value in (*graph.inputs, *(made for node in graph.nodes for made in node.outputs)):
+        if value.type.size > _MOST_ELEMENTS:
+            raise GraphError(
+                f"network {graph.name!r} has a value of the type {value.type}, which is {value.type.size:,} elements; code "
+                f"counts up to {_MOST_ELEMENTS:,}: give smaller shapes or a smaller batch"
+            )
+
+
+def _check_memory(graph: Graph, plan: MemoryPlan, most_bytes: int) -> None:
+    ports = sum(value.type.bytes for value in (*graph.inputs, *(value for _, value in graph.outputs)))
+    needed = ports + plan.params_bytes + plan.arena_bytes
+    if needed > most_bytes:
+        raise GraphError(
+            f"network {graph.name!r} needs {_gib(needed)} of memory ({_gib(plan.params_bytes)} for parameters, "
+            f"{_gib(plan.arena_bytes)} between its layers, {_gib(ports)} for inputs and outputs), and {_gib(most_bytes)} are "
+            "there: give smaller shapes or a smaller batch"
+        )
+
+
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):,.1f} GiB"
+
+
+def _kernel(group: Group, name: str, schedule: Scheduler) -> Kernel:
+    """A group's kernel; what is wrong with its program is one sentence here, and as a whole in the error's cause."""
+    try:
+        return kernel_of(group, name, schedule)
+    except (LowerError, VerifyError, PassError) as error:
+        what = error.found if isinstance(error, LowerError | VerifyError) else str(error).partition("\n")[0]
+        nodes = ", ".join(repr(node.name) for node in group.nodes if node.name) or "without a name"
+        shapes = ", ".join(str(value.type) for value in group.inputs)
+        raise GraphError(f"no correct program was found for {group.name} of {shapes} (nodes {nodes}): {what}") from error
+
+
 def _kernels(
     name: str, groups: list[Group], schedule: Scheduler, progress: Progress | None
 ) -> tuple[list[Kernel], dict[Group, int]]:
@@ -98,7 +143,7 @@ def _kernels(
         key = key_of(group)
         if key not in known:
             known[key] = len(kernels)
-            kernels.append(kernel_of(group, f"{name}_k{len(kernels)}", schedule))
+            kernels.append(_kernel(group, f"{name}_k{len(kernels)}", schedule))
         numbers[group] = known[key]
         if progress is not None:
             progress(done + 1, len(groups))

@@ -1,19 +1,18 @@
 """Operators whose indices are data. An index outside of its dimension is taken as the nearest one inside."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.dtypes import INT32
 from vtakit.compiler.ir.expr import Expr, Load, Var
-from vtakit.compiler.ir.ops import binary, maximum, minimum, select
-from vtakit.compiler.ir.stmt import For, Stmt, Store, seq
+from vtakit.compiler.ir.ops import all_of, binary, maximum, minimum, select
+from vtakit.compiler.ir.stmt import Allocate, For, If, Stmt, Store, While, seq
 from vtakit.compiler.ir.values import const, wrap
+from vtakit.compiler.ir.walk import map_stmt, substitute
 from vtakit.compiler.nn.common import Shape, axis_of, dims, made, same_dtype
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
-from vtakit.compiler.te import reduce
 from vtakit.compiler.te.compose import extern
-from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.tensor import Tensor
 
 
@@ -161,26 +160,55 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
 def top_k(x: Tensor, *, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
     """The k greatest (or least) along an axis in order, and their int64 indices; of equal ones the first comes first.
 
-    Each place is found by counting the elements that come before it. Source: ONNX TopK, sorted.
+    Elements are inserted where they belong among the best so far. Source: ONNX TopK, sorted.
     Raises OperatorError if the axis has not k elements.
     """
     at_axis = axis_of(axis, x.ndim, "top_k")
     extent = dims(x)[at_axis]
     if not 0 <= k <= extent:
         raise OperatorError(f"top_k: {k} elements of the {extent} along axis {axis}: give 0 to {extent}")
-    i, j = reduce_axis((0, extent), "i"), reduce_axis((0, extent), "j")
-
-    def put(at: Sequence[Expr], place: Any) -> tuple[Any, ...]:
-        return (*at[:at_axis], place, *at[at_axis + 1:])
-
-    def before(*at: Expr) -> Any:
-        here, other = x(*at), x(*put(at, j))
-        ahead = binary(ir.LT, here, other) if largest else binary(ir.LT, other, here)
-        tie = binary(ir.BitAnd, binary(ir.EQ, here, other), j < at[at_axis])
-        return reduce.sum(binary(ir.BitOr, ahead, tie).astype("int32"), axis=j)
-    rank = made(dims(x), before, "rank")
     shape = (*dims(x)[:at_axis], k, *dims(x)[at_axis + 1:])
-    index = made(shape, lambda *at: reduce.sum(
-        select(binary(ir.EQ, rank(*put(at, i)), at[at_axis]), i.as_expr(), 0), axis=i), "index")
-    values = made(shape, lambda *at: x(*put(at, within(index(*at), extent))), "top_k")
-    return values, made(shape, lambda *at: index(*at).astype("int64"), "places")
+    if not k:
+        return made(shape, lambda *at: x(*at), "top_k"), made(shape, lambda *at: const(0, "int64"), "places")
+    others = (*dims(x)[:at_axis], *dims(x)[at_axis + 1:])
+
+    def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+        return loops(others, lambda *at: _insertions(ins[0], outs, at_axis, extent, k, largest, at))
+    values, places = extern([shape, shape], [x], body, name="top_k", dtype=[x.dtype, "int64"])
+    return values, places
+
+
+def _insertions(
+    x: Buffer, outs: list[Buffer], axis: int, extent: int, k: int, largest: bool, others: tuple[Expr, ...],
+) -> Stmt:
+    """Put the elements of a line, one after another, where they belong among the k best so far; most belong nowhere."""
+    values, places = outs
+    slot = Buffer("slot", (wrap(1),), INT32)
+    here, zero, j = Load(slot, (wrap(0),)), wrap(0), Var("j")
+
+    def at(place: Expr) -> tuple[Expr, ...]:
+        return (*others[:axis], place, *others[axis:])
+
+    def ahead(place: Expr) -> Expr:
+        """Whether element j comes before what is kept at a place; of equal ones the first comes first."""
+        new, old = Load(x, at(j)), Load(values, at(place))
+        return binary(ir.LT, old, new) if largest else binary(ir.LT, new, old)
+    before = maximum(here - 1, 0)
+    move = seq(
+        Store(values, at(here), Load(values, at(before))), Store(places, at(here), Load(places, at(before))),
+        Store(slot, (zero,), here - 1),
+    )
+    insert = seq(
+        Store(slot, (zero,), minimum(j, k - 1)),
+        While(all_of(here > 0, ahead(before)), move),
+        Store(values, at(here), Load(x, at(j))), Store(places, at(here), j.astype("int64")),
+    )
+    first = For(j, wrap(k), insert)
+    return Allocate(slot, first if k == extent else seq(first, _rest(j, k, extent, insert, ahead)))
+
+
+def _rest(j: Var, k: int, extent: int, insert: Stmt, ahead: Callable[[Expr], Expr]) -> Stmt:
+    """The elements behind the first k, which are inserted if they come before the last one that is kept."""
+    after = Var("after")
+    whole = If(ahead(wrap(k - 1)), insert)
+    return For(after, wrap(extent - k), map_stmt(whole, on_expr=lambda e: substitute(e, {j: after + k})))

@@ -43,6 +43,8 @@ def resize(
             coordinates == "tf_crop_and_resize" and len(roi or ()) != 2 * x.ndim):
         raise OperatorError(f"resize: sizes {list(sizes)} and scales {scales} for {dims(x)}: give one number a dimension, and "
                             "for tf_crop_and_resize a roi of two")
+    if any(new and not old for new, old in zip(sizes, dims(x), strict=True)):
+        raise OperatorError(f"resize: sizes {list(sizes)} of {dims(x)}: a dimension of no elements cannot grow")
     axes = [axis for axis, (new, old) in enumerate(zip(sizes, dims(x), strict=True))
             if new != old or ratio[axis] != 1 or coordinates == "tf_crop_and_resize"]
     place = {axis: _coordinate(axis, dims(x)[axis], sizes[axis], ratio[axis], coordinates, roi, x.ndim) for axis in axes}

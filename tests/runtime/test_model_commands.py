@@ -111,6 +111,14 @@ def test_nothing_replaces_what_is_read(files, capsys, words, sentence):
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
 
 
+@pytest.mark.parametrize("batch", ["100000000", "9" * 18])
+def test_a_batch_that_no_memory_holds_is_one_sentence(files, capsys, batch):
+    sentence = fails(capsys, "compile", "net.onnx", "-o", "net.vtak", "--batch", batch)
+    assert sentence.startswith("vtakit compile: network 'net' ")
+    assert sentence.endswith(": give smaller shapes or a smaller batch")
+    assert not Path("net.vtak").exists()
+
+
 def test_arrays_that_cannot_be_read_are_one_sentence(files, capsys):
     Path("bad.npz").write_bytes(Path("in.npz").read_bytes()[:100])
     assert fails(capsys, "run", "net.onnx", "--input", "bad.npz").startswith(

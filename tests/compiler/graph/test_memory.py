@@ -5,13 +5,18 @@ from itertools import combinations
 import numpy as np
 import pytest
 from model_support import run_graph
+from support import raises
 
+from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.codegen.places import Place, Region
 from vtakit.compiler.graph.builder import Builder
+from vtakit.compiler.graph.compile import compile_graph
+from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.fusion import fuse
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.memory import ALIGN, plan_memory
+from vtakit.compiler.lower.errors import LowerError
 
 
 def tangle(seed: int) -> Graph:
@@ -76,6 +81,37 @@ def test_memory_is_used_again():
     plan = plan_memory(graph, fuse(graph))
     assert plan.arena_bytes == 2 * 64 * 64 * 4
     assert plan.unshared_bytes == 5 * 64 * 64 * 4
+
+
+def test_a_network_that_takes_too_much_memory_is_refused_before_it_is_compiled():
+    b = Builder("g")
+    x = b.input("x", (1 << 14, 1 << 14), "float32")
+    graph = b.finish([("y", b.one("softmax", b.one("softmax", x, attrs={"axis": -1}), attrs={"axis": 0}))])
+    message = ("network 'g' needs 3.0 GiB of memory (0.0 GiB for parameters, 1.0 GiB between its layers, 2.0 GiB for inputs and "
+               "outputs), and 2.5 GiB are there: give smaller shapes or a smaller batch")
+    with raises(GraphError, message):
+        compile_graph(graph, Target.host(), most_bytes=5 << 29)
+
+
+def test_a_value_of_more_elements_than_code_counts_is_refused():
+    b = Builder("g")
+    x = b.input("x", (1 << 16, 1 << 15), "int8")
+    message = ("network 'g' has a value of the type int8[65536, 32768], which is 2,147,483,648 elements; code counts up to "
+               "2,147,483,647: give smaller shapes or a smaller batch")
+    with raises(GraphError, message):
+        compile_graph(b.finish([("y", b.one("neg", x))]), Target.host())
+
+
+def test_a_program_that_is_not_correct_is_one_sentence():
+    def too_deep(outputs):
+        raise LowerError("depth", "it is nested too deep", "nest it less")
+    b = Builder("g")
+    y = b.one("reduce_sum", b.input("x", (4, 8), "float32"), attrs={"axes": (1,)}, name="total")
+    graph = b.finish([("y", y)])
+    message = "no correct program was found for reduce_sum of float32[4, 8] (nodes 'total'): it is nested too deep"
+    with raises(GraphError, message) as caught:
+        compile_graph(graph, Target.host(), schedule=too_deep)
+    assert isinstance(caught.value.__cause__, LowerError)
 
 
 def test_outputs_that_no_kernel_makes_are_copied():

@@ -3,7 +3,23 @@
 import numpy as np
 import pytest
 from verify_support import (
-    DATA, F32, GIVEN, I32, OTHER, REDUCE, ROWS, SIZE, A, C, block, broken, buffer, copy_over, function, loop, store,
+    DATA,
+    F32,
+    GIVEN,
+    I32,
+    OTHER,
+    REDUCE,
+    ROWS,
+    SIZE,
+    A,
+    C,
+    block,
+    broken,
+    buffer,
+    copy_over,
+    function,
+    loop,
+    store,
 )
 
 from vtakit import te

@@ -4,7 +4,7 @@ import pytest
 from conv_fuzz import check_case
 from nn_support import check, floats, onnx_run, run
 
-SEEDS = (3, 7, 23, 72, 102, 107, 112, 116, 262)
+SEEDS = (3, 7, 23, 72, 102, 107, 112, 116, 262, 1095, 2172, 2261)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -121,3 +121,8 @@ def test_quantise_by_axis_and_by_block():
     half = np.array([0.5, 1.5, 2.5, -0.5, 1e9, -1e9], np.float32)
     np.testing.assert_array_equal(run("quantize_linear", half, np.array(1, np.float32), dtype="int8"), [0, 2, 2, 0, 127, -128])
     check(run("dynamic_quantize_linear", x), onnx_run("DynamicQuantizeLinear", x, outputs=3))
+
+
+def test_the_scale_of_zeros_alone_is_one():
+    x = np.zeros(5, "f4")
+    check(run("dynamic_quantize_linear", x), onnx_run("DynamicQuantizeLinear", x, outputs=3))

@@ -1,0 +1,259 @@
+"""Random mutations of valid ONNX files: each gives a result or one of our errors, never a crash.
+
+    python tests/onnx_mutations.py [--seed N] [--count N] [-j N]
+
+A mutation changes bytes of a small model, drops, repeats or swaps pieces of it, or changes one of its numbers, names or types.
+Each batch of mutations runs in a process of its own, with bounds on memory and time, so that a crash or a hang is seen and named
+by its seed; `--seed N --count 1` runs one again. The exit status is 1 if there was any.
+"""
+
+import argparse
+import collections
+import json
+import multiprocessing.pool
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from vtakit.compiler.graph.builder import numpy_dtype
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.runtime.model import compile as compile_model
+
+BATCH = 25  # mutations of one process
+SECONDS = 40  # of one mutation; a model takes about one
+MEMORY_BYTES = 6 << 30
+RAN, TOLD = "ran", "told"
+
+
+def models() -> list[bytes]:
+    """Small models of many operators, attributes and types."""
+    node = helper.make_node
+    rng = np.random.default_rng(0)
+
+    def made(nodes: list[onnx.NodeProto], outputs: list[tuple[str, int]], **constants: Any) -> bytes:
+        x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 4, 6, 6])
+        ports = [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs]
+        for port in ports:
+            port.type.tensor_type.shape.SetInParent()
+            port.type.tensor_type.ClearField("shape")
+        tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+        graph = helper.make_graph(nodes, "net", [x], ports, tensors)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        inferred = onnx.shape_inference.infer_shapes(model)
+        for port, known in zip(model.graph.output, inferred.graph.output, strict=True):
+            port.CopyFrom(known)
+            port.type.tensor_type.shape.SetInParent()
+        return bytes(model.SerializeToString())
+    some = (rng.standard_normal((8, 4, 3, 3)) / 4).astype("f4")
+    floats, whole = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+    return [
+        made([
+            node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]), node("Relu", ["c"], ["r"]),
+            node("BatchNormalization", ["r", "b", "b", "b", "v"], ["n"]), node("MaxPool", ["n"], ["p"], kernel_shape=[2, 2]),
+            node("Flatten", ["p"], ["f"]), node("Gemm", ["f", "g"], ["h"], transB=1), node("Softmax", ["h"], ["y"]),
+        ], [("y", floats)], w=some, b=some[:, 0, 0, 0].copy(), v=np.ones(8, "f4"), g=some.reshape(36, 8)[:5].copy()),
+        made([
+            node("Slice", ["x", "s0", "s1", "s2", "s3"], ["s"]), node("Concat", ["s", "s"], ["c"], axis=2),
+            node("Resize", ["c", "", "k"], ["r"], mode="linear"), node("ReduceMean", ["r"], ["m"], axes=[2, 3]),
+            node("TopK", ["r", "one"], ["t", "i"], axis=-1), node("Transpose", ["m"], ["y"], perm=[1, 0, 2, 3]),
+        ], [("y", floats), ("i", whole)], s0=np.array([1]), s1=np.array([100]), s2=np.array([3]), s3=np.array([2]),
+            k=np.array([1, 1, 2, 1.5], "f4"), one=np.array([1])),
+        made([
+            node("QuantizeLinear", ["x", "q", "z"], ["a"]), node("DequantizeLinear", ["a", "q", "z"], ["d"]),
+            node("Reshape", ["d", "to"], ["e"]), node("LayerNormalization", ["e", "sc"], ["l"], axis=-1),
+            node("MatMul", ["l", "mm"], ["o"]), node("Gather", ["o", "ix"], ["u"], axis=1), node("Pad", ["u", "pd"], ["y"]),
+        ], [("y", floats)], q=np.float32(0.1), z=np.uint8(100), to=np.array([0, 4, -1]), sc=np.ones(36, "f4"),
+            mm=some.reshape(36, 8), ix=np.array([0, 3, 1]), pd=np.array([0, 0, 1, 0, 0, 1])),
+    ]
+
+
+def _fields(message: Any) -> Iterator[tuple[Any, Any, int | None]]:
+    """Each number, text or byte string in a message: the message that has it, its field, and its place in a repeated one."""
+    for field, value in message.ListFields():
+        several = isinstance(value, collections.abc.Sequence) and not isinstance(value, str | bytes)
+        for at, one in enumerate(value) if several else [(None, value)]:
+            if hasattr(one, "ListFields"):
+                yield from _fields(one)
+            else:
+                yield message, field, at
+
+
+def _some_number(rng: random.Random, old: int) -> int:
+    near = [old + 1, old - 1, -old, old * 1000]
+    return rng.choice([0, 1, -1, 2, *near, 1 << 20, 1 << 31, -(1 << 31), 1 << 62, rng.randrange(50)])
+
+
+def _of_a_field(rng: random.Random, data: bytes) -> bytes:
+    """With one number, name or text of the model changed."""
+    model = onnx.ModelProto.FromString(data)
+    message, field, at = rng.choice([*_fields(model)])
+    old = getattr(message, field.name) if at is None else getattr(message, field.name)[at]
+    new: Any
+    match old:
+        case bool() | int():
+            new = _some_number(rng, int(old))
+        case float():
+            new = rng.choice([0.0, -1.0, float("nan"), float("inf"), old * 1e30])
+        case str():
+            words = [getattr(m, f.name) if n is None else getattr(m, f.name)[n] for m, f, n in _fields(model)]
+            new = rng.choice([word for word in words if isinstance(word, str)] + ["", "?", "Relu", "Concat", "x"])
+        case _:
+            cut = bytearray(old)
+            if cut and rng.random() < 0.7:
+                cut[rng.randrange(len(cut))] = rng.randrange(256)
+            else:
+                del cut[len(cut) // 2:]
+            new = bytes(cut)
+    try:
+        if at is None:
+            setattr(message, field.name, new)
+        else:
+            getattr(message, field.name)[at] = new
+    except (TypeError, ValueError):  # a number that the field cannot hold
+        return data
+    return bytes(model.SerializeToString())
+
+
+def _of_a_list(rng: random.Random, data: bytes) -> bytes:
+    """With a node, tensor or attribute gone, twice, or in another's place."""
+    model = onnx.ModelProto.FromString(data)
+    nodes = model.graph.node
+    attributes = [node.attribute for node in nodes if node.attribute]
+    items: Any = rng.choice([nodes, model.graph.initializer, model.graph.input, model.graph.output, *attributes])
+    if not items:
+        return data
+    one, other = rng.randrange(len(items)), rng.randrange(len(items))
+    match rng.randrange(3):
+        case 0:
+            del items[one]
+        case 1:
+            items.add().CopyFrom(items[one])
+        case _:
+            kept = type(items[one])()
+            kept.CopyFrom(items[one])
+            items[one].CopyFrom(items[other])
+            items[other].CopyFrom(kept)
+    return bytes(model.SerializeToString())
+
+
+def _of_bytes(rng: random.Random, data: bytes) -> bytes:
+    """With some bytes changed, cut out or put in twice."""
+    found = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(found))
+        match rng.randrange(4):
+            case 0 | 1:
+                found[at] = rng.randrange(256)
+            case 2:
+                del found[at:at + rng.randint(1, 8)]
+            case _:
+                found[at:at] = found[at:at + rng.randint(1, 8)]
+    return bytes(found)
+
+
+MUTATIONS: tuple[Callable[[random.Random, bytes], bytes], ...] = (_of_a_field, _of_a_field, _of_a_list, _of_bytes)
+
+
+def mutation(seed: int, known: list[bytes]) -> bytes:
+    """A model with one to three mutations."""
+    rng = random.Random(seed)
+    data = rng.choice(known)
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        try:
+            data = rng.choice(MUTATIONS)(rng, data)
+        except Exception:  # what was changed before is no model any more, which a file may be
+            break
+    return data
+
+
+def fate(path: Path) -> tuple[str, str]:
+    """What becomes of a file: `RAN`, `TOLD`, or what went wrong; and the error's name or message."""
+    try:
+        module = compile_model(path, cache=False)
+        module.run({port.name: np.ones(port.shape, numpy_dtype(port.dtype)) for port in module.image.inputs})
+    except VtakitError as error:
+        return (TOLD, type(error).__name__) if "\n" not in str(error) else ("an error of several lines", repr(error)[:200])
+    except MemoryError as error:
+        return "a foreign error", f"MemoryError: {error}"
+    except Exception as error:
+        return "a foreign error", f"{type(error).__name__}: {error}"[:200]
+    return RAN, ""
+
+
+def run_batch(first: int, count: int) -> None:
+    """Mutations of some seeds in this process; a line of JSON for each that has ended."""
+    warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    known = models()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.onnx"
+        for seed in range(first, first + count):
+            path.write_bytes(mutation(seed, known))
+            print(json.dumps([seed, *fate(path)]), flush=True)
+
+
+def in_process(first: int, count: int) -> list[tuple[int, str, str]]:
+    """The same in a process of its own, and what became of each; the seed at which a process ends early has crashed it."""
+    found: list[tuple[int, str, str]] = []
+    end = first + count
+    while first < end:
+        command = [sys.executable, __file__, "--here", "--seed", str(first), "--count", str(end - first)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+            try:
+                out, err = child.communicate(timeout=SECONDS * (end - first))
+                why = f"crash, status {child.returncode}: {err.strip()[-200:]}"
+            except subprocess.TimeoutExpired:
+                child.kill()
+                out, err = child.communicate()
+                why = "hang"
+        done = [json.loads(line) for line in out.splitlines() if line.endswith("]")]
+        found += [(seed, state, what) for seed, state, what in done]
+        first += len(done)
+        if first < end:
+            found.append((first, "crash or hang", why))
+            first += 1
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("-j", type=int, default=1, metavar="N", dest="jobs")
+    parser.add_argument("--here", action="store_true", help="in this process, as --seed and --count say")
+    args = parser.parse_args()
+    if args.here:
+        run_batch(args.seed, args.count)
+        return 0
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    parts = [(at, min(BATCH, args.seed + args.count - at)) for at in range(args.seed, args.seed + args.count, BATCH)]
+    counts: collections.Counter[str] = collections.Counter()
+    bad = 0
+    with multiprocessing.pool.ThreadPool(args.jobs) as pool:
+        for number, found in enumerate(pool.imap_unordered(lambda part: in_process(*part), parts), 1):
+            for seed, state, what in found:
+                counts[f"{state}: {what}" if state == TOLD else state] += 1
+                if state not in (RAN, TOLD):
+                    bad += 1
+                    print(f"seed {seed}: {state}: {what}", flush=True)
+            if number % 20 == 0:
+                print(f"{sum(counts.values())} mutations", flush=True)
+    for state, count in counts.most_common():
+        print(f"{count:6}  {state}")
+    print(f"{bad} of {sum(counts.values())} mutations crashed, hung, or gave an error that is not ours")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
