@@ -7,7 +7,6 @@ BIN := $(VENV)/bin
 .PHONY: demo test clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python examples/conv2d.py
 	$(BIN)/python examples/digits
 
 test: $(VENV)/.test

@@ -1,4 +1,4 @@
-"""The main job for now: a convolution of ResNet-18 on the simulated accelerator, compared with NumPy.
+"""A convolution of ResNet-18 on the simulated accelerator, compared with NumPy.
 
     python examples/conv2d.py            check and run the shipped program conv2d.vta
     python examples/conv2d.py --write    make that file anew

@@ -117,7 +117,7 @@ class Accelerated:
             result = self.result = session.run(inputs, self.timeout_s)
             self._leave(session, arrays)
         layers = layers_of(self.name, self.program, result.counters, result.trace, bus_bytes=result.bus_bytes, macs=macs)
-        return Report(self.device, tuple(layers))
+        return Report(self.device, tuple(layers), result.trace)
 
     def close(self) -> None:
         """Let go of the device; a later call opens it again."""

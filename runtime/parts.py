@@ -143,9 +143,9 @@ class Launched:
             stack.callback(session.close)
             result = self._run(session, part, values)
         macs = {each.name: layer.macs for each, layer in zip(part.program.parts, part.layers, strict=True)}
-        name = self._image.name
-        return Report(self.device, tuple(layers_of(
-            name, part.program, result.counters, result.trace, bus_bytes=result.bus_bytes, macs=macs)))
+        layers = layers_of(
+            self._image.name, part.program, result.counters, result.trace, bus_bytes=result.bus_bytes, macs=macs)
+        return Report(self.device, tuple(layers), result.trace)
 
     def close(self) -> None:
         """Let go of the device; a later run opens it again."""

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from support import EXAMPLES, module
 
+from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.file import load
+from vtakit.hw.params import CoreParams
+from vtakit.sim.rtl.build import library
 
 
 def test_the_shipped_convolution_is_fresh():
@@ -30,16 +33,43 @@ def test_every_example_runs(path):
     run(path, *ARGUMENTS.get(path.stem, ()))
 
 
-def test_the_digits_are_learnt_and_read(tmp_path):
-    """Two rounds of training: the page, the model and the module are there, and what the page says is what was printed."""
-    text = run(EXAMPLES / "digits", "--epochs", "2", cwd=tmp_path)
-    right = float(text.partition("float32 on this processor: ")[2].partition("%")[0])
-    assert right > 85
+def test_the_digits_are_learnt_and_read_by_the_accelerator(tmp_path):
+    """Two rounds of training, and few images on the RTL of the tiny configuration; what the page says is what was printed."""
+    library(CoreParams(cfg=NAMED["tiny"]))  # so that nobody says that it is built
+    text = run(EXAMPLES / "digits", "--epochs", "2", "--config", "tiny", "--sample", "40", cwd=tmp_path)
+    on_float, on_fsim, on_rtl = (
+        float(text.partition(f"{what}: ")[2].partition("%")[0])
+        for what in ("float32 on this processor", "int8 on fsim", "int8 on rtl")
+    )
+    assert on_float > 85
+    assert on_fsim >= on_float - 0.5
+    assert "fsim: the same bytes as NumPy for all 500 images\n" in text
+    assert "rtl: the same bytes as NumPy for all 40 images\n" in text
     folder = tmp_path / "build" / "digits"
-    assert sorted(file.name for file in folder.iterdir()) == ["digits.html", "digits.onnx", "digits.vtak"]
+    assert sorted(file.name for file in folder.iterdir()) == ["digits.html", "digits.onnx", "digits.vtak", "digits_int8.onnx"]
     page = (folder / "digits.html").read_text()
-    assert f">{right}%</td>" in page
-    assert page.count(", read as ") == text.count(", read as ") == round(500 * (1 - right / 100))
+    assert all(f">{right}%</td>" in page for right in (on_float, on_fsim, on_rtl))
+    assert page.count(", read as ") == text.count(", read as ") == round(500 * (1 - on_fsim / 100))
+    cycles = text.partition("rtl: ")[2].partition("rtl: ")[2].partition(" cycles")[0]
+    assert f"<dd>{cycles}</dd>" in page
+    assert "<h2>Timeline</h2>" in page
+
+
+def test_the_digits_stop_at_bytes_that_differ_and_at_accuracy_that_is_lost(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES / "digits")
+    main, pages = module("digits/__main__"), module("digits/pages")
+    labels = np.arange(10)
+    logits = np.eye(10, dtype=np.float32)
+    right = pages.Reading("fsim", "int8", logits, labels)
+    main.check_bytes(right, logits.copy())
+    changed = logits.copy()
+    changed[3, 4] = -0.0  # equal, and other bytes
+    with pytest.raises(SystemExit, match=r"^fsim gives other bytes than NumPy for 1 of 10 images$"):
+        main.check_bytes(right, changed)
+    wrong = pages.Reading("fsim", "int8", logits[::-1], labels)
+    main.check_accuracy(wrong, right)
+    with pytest.raises(SystemExit, match=r"^int8 is 100.0 points less accurate than float32; 0.5 are tolerated$"):
+        main.check_accuracy(right, wrong)
 
 
 def slope(loss: Callable[[], float], array: np.ndarray, at: tuple[int, ...]) -> float:

@@ -1,55 +1,56 @@
-"""Handwritten digits, from training to a page of where the time went.
+"""Handwritten digits on the accelerator, from training to a page of where the cycles went.
 
     python examples/digits                      what `make demo` runs
-    python examples/digits --folder out         leave the model, the module and the page in another folder
+    python examples/digits --folder out         leave the models, the module and the page in another folder
+    python examples/digits --config blk8        on another shape of the hardware
 
-A small convolutional network learns scikit-learn's digits in NumPy, becomes an ONNX model, is compiled for this processor, and
-reads images that it has not seen.
+A small convolutional network learns scikit-learn's digits in NumPy, becomes an ONNX model, is quantised to int8, and is compiled
+into one program for the accelerator. The functional simulator and the hardware itself, in Verilator, read images that it has not
+learnt from; each must give the bytes that NumPy gives.
 """
 
 import argparse
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+from pages import Reading, differences, page, print_layers, print_wrong
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress, track
 from training import CHANNELS, CLASSES, EPOCHS, SIDE, Array, Digits, Weights, digits, train
 
 import vtakit
+from vtakit.compiler.frontend.onnx.importer import import_model
+from vtakit.compiler.graph.passes.quantised.form import integer_form
+from vtakit.compiler.graph.reference import reference
 from vtakit.hw.isa.file import write_bytes
-from vtakit.runtime.grid import Grid
+from vtakit.runtime.grid import count, share
 from vtakit.runtime.module import Module
-from vtakit.runtime.report.ceilings import measure
-from vtakit.runtime.report.model_page import model_page
-from vtakit.runtime.report.page import Section
+from vtakit.runtime.profile import Profile
 
 FOLDER = Path("build/digits")
-SHADES = " ░▒▓█"
-ACROSS = 6  # images in a row on the terminal
+CONFIG = "default"  # 256 MACs; a model of 16 ("tiny") is built in three quarters of the time, and needs 28 times the cycles
+CALIBRATED = 100  # images that the ranges of int8 are chosen from
+BATCH = 20  # images of a launch
+TOLERATED = 0.5  # points of accuracy that int8 may lose
+PROGRESS = Console(stderr=True)
+Step = TypeVar("Step")
 
 
-class Reading(NamedTuple):
-    """What a network made of some images: its guesses, and which are wrong."""
-
-    guesses: Array
-    wrong: Array
-
-    @property
-    def accuracy(self) -> float:
-        return 1 - len(self.wrong) / len(self.guesses)
+def shown(steps: Iterable[Step], what: str, count: int) -> Iterable[Step]:
+    """The steps, with a bar of how many are done."""
+    return track(steps, what, count, console=PROGRESS, transient=True, disable=not PROGRESS.is_terminal)
 
 
 def learn(data: Digits, epochs: int) -> Weights:
     """The weights after training."""
-    console = Console(stderr=True)
-    rounds = track(train(data, epochs), "training", epochs, console=console, transient=True, disable=not console.is_terminal)
     start = time.perf_counter()
-    weights, loss = list(rounds)[-1]
+    weights, loss = list(shown(train(data, epochs), "training", epochs))[-1]
     print(f"trained on {len(data.labels)} images for {epochs} rounds in {time.perf_counter() - start:.1f} s; loss {loss:.4f}")
     return weights
 
@@ -82,60 +83,78 @@ def export(weights: Weights) -> onnx.ModelProto:
     return model
 
 
-def compile_for_cpu(model: onnx.ModelProto, batch: int) -> Module:
-    """Native code for so many images at once."""
+def quantise(model: onnx.ModelProto, data: Digits) -> onnx.ModelProto:
+    """The network with weights and activations in int8, whose ranges are those of images that it has learnt from."""
     start = time.perf_counter()
-    module = vtakit.compile(model, batch=batch)
-    print(f"compiled for this processor in {time.perf_counter() - start:.1f} s: {len(module.image.layers)} layers, "
-          f"{module.image.params_bytes:,} bytes of parameters")
+    with Progress(console=PROGRESS, transient=True, disable=not PROGRESS.is_terminal) as bar:
+        task = bar.add_task("quantising", total=None)
+        found = vtakit.quantize(
+            model, data.images[:CALIBRATED],
+            progress=lambda what, done, count: bar.update(task, description=what, completed=done, total=count),
+        )
+    worst = found.accuracy.worst(1)[0]
+    print(f"quantised with {CALIBRATED} images in {time.perf_counter() - start:.1f} s; least signal to noise: "
+          f"{worst.decibels:.1f} dB, of {worst.name}")
+    return found.model
+
+
+def compile_for_accelerator(model: onnx.ModelProto, config: str) -> Module:
+    """A program of the accelerator for a batch of images, and machine code for what is not in integers."""
+    start = time.perf_counter()
+    module = vtakit.compile(model, "vta", batch=BATCH, config=config)
+    launches, rest = module.image.vta_parts, module.image.cpu_parts
+    print(f"compiled for the accelerator in {time.perf_counter() - start:.1f} s: launches {len(launches)}, their layers "
+          f"{sum(len(part.layers) for part in launches)}, layers of this processor {sum(len(part.layers) for part in rest)}")
     return module
 
 
-def read(module: Module, data: Digits) -> Reading:
-    """Run the network on all images at once."""
-    guesses = module.run({"image": data.images})["logits"].argmax(axis=1)
-    found = Reading(guesses, np.flatnonzero(guesses != data.labels))
-    print(f"float32 on this processor: {found.accuracy:.1%} of {len(guesses)} images that training did not see")
+def read_in_float(model: onnx.ModelProto, data: Digits) -> Reading:
+    """What the float network makes of all images, on this processor."""
+    module = vtakit.compile(model, batch=len(data.labels))
+    found = Reading("this processor", "float32", module.run({"image": data.images})["logits"], data.labels)
+    print(found)
     return found
 
 
-def drawn(image: Array) -> list[str]:
-    """An image in letters, two a pixel, since letters are high."""
-    return ["".join(SHADES[round(float(pixel) * (len(SHADES) - 1))] * 2 for pixel in row) for row in image[0]]
+def read_in_int8(module: Module, device: str, data: Digits) -> Reading:
+    """What the quantised network makes of images, batch by batch."""
+    batches = [data.images[first : first + BATCH] for first in range(0, len(data.labels), BATCH)]
+    logits = [module.run({"image": batch})["logits"] for batch in shown(batches, f"reading on {device}", len(batches))]
+    found = Reading(device, "int8", np.concatenate(logits), data.labels)
+    print(found)
+    return found
 
 
-def show(data: Digits, found: Reading) -> None:
-    """Print the images that were read wrongly."""
-    for first in range(0, len(found.wrong), ACROSS):
-        row = found.wrong[first : first + ACROSS]
-        print("\n" + "   ".join(f"{f'{data.labels[at]}, read as {found.guesses[at]}':16}" for at in row).rstrip())
-        for lines in zip(*(drawn(data.images[at]) for at in row), strict=True):
-            print("   ".join(lines).rstrip())
-    print()
+def computed_by_numpy(model: onnx.ModelProto, images: Array) -> Array:
+    """The outputs of the quantised network in plain NumPy, which shares no code with the compiler."""
+    (logits,) = reference(integer_form(import_model(model, batch=len(images))), images)
+    return logits
 
 
-def page(module: Module, data: Digits, found: Reading, path: Path) -> None:
-    """Write the report: accuracy, what was read wrongly, and where the time went."""
-    made = model_page("Handwritten digits", module.image, module.profile({"image": data.images}), measure(module.image.target))
-    result = Grid("accuracy", ("device", "numbers", "images", "wrong", "right"), (
-        ("this processor", "float32", str(len(data.labels)), str(len(found.wrong)), f"{found.accuracy:.1%}"),
-    ), labels=2)
-    made = made.beginning_with(
-        Section("Accuracy", "Images that training did not see.", grid=result),
-        Section("Read wrongly", picture="".join(figure(data, found, at) for at in found.wrong)),
-    )
-    made.save(path)
-    print(f"the report: {path}")
+def check_bytes(found: Reading, wanted: Array) -> None:
+    """End the program unless a device gave what NumPy gives, byte by byte."""
+    if wrong := differences(found.logits, wanted):
+        sys.exit(f"{found.device} gives other bytes than NumPy for {wrong} of {len(wanted)} images")
+    print(f"{found.device}: the same bytes as NumPy for all {len(wanted)} images")
 
 
-def figure(data: Digits, found: Reading, at: int) -> str:
-    """An image of the page, a square for each pixel, with what it is and what it was taken for."""
-    squares = "".join(
-        f'<rect x="{10 * column}" y="{10 * row}" width="10" height="10" fill="rgb({shade},{shade},{shade})"/>'
-        for (row, column), shade in np.ndenumerate((255 * (1 - data.images[at, 0])).astype(int))
-    )
-    text = f'<text x="0" y="95" font-size="11">{data.labels[at]}, read as {found.guesses[at]}</text>'
-    return f'<svg width="100" height="100" viewBox="0 0 100 100">{squares}{text}</svg>'
+def check_accuracy(real: Reading, small: Reading) -> None:
+    """End the program if int8 reads too many images wrongly that float32 does not."""
+    lost = 100 * (real.accuracy - small.accuracy)
+    if lost > TOLERATED:
+        sys.exit(f"int8 is {lost:.1f} points less accurate than float32; {TOLERATED} are tolerated")
+
+
+def read_on_hardware(module: Module, data: Digits) -> tuple[Reading, Profile]:
+    """What the hardware in Verilator makes of images, and where the cycles of the first launch went."""
+    with Module(module.image, "rtl") as hardware:
+        profile = hardware.profile({"image": data.images[:BATCH]})
+        found = read_in_int8(hardware, "rtl", data)
+    for report in profile.launches:
+        cycles, utilisation = count(report.total.cycles), share(report.total.share_of_peak)
+        print(f"rtl: {cycles} cycles for a batch of {BATCH} images, {utilisation} of the array's peak")
+        print_layers(report)
+    return found, profile
 
 
 def main() -> int:
@@ -143,16 +162,34 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python examples/digits", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--folder", type=Path, default=FOLDER, metavar="DIR", help=f"where to leave files ({FOLDER})")
     parser.add_argument("--epochs", type=int, default=EPOCHS, metavar="N", help=f"rounds over the images ({EPOCHS})")
+    parser.add_argument("--config", default=CONFIG, metavar="CFG", help=f"hardware: a name or a JSON file ({CONFIG})")
+    parser.add_argument("--sample", type=int, metavar="N", help=f"images that rtl reads, a multiple of {BATCH} (all)")
     args = parser.parse_args()
+    if args.sample is not None and (args.sample < 1 or args.sample % BATCH):
+        parser.error(f"--sample takes a multiple of {BATCH}, not {args.sample}")
     args.folder.mkdir(parents=True, exist_ok=True)
     to_learn, to_test = digits()
+    sample = to_test.first(args.sample or len(to_test.labels))
+
     model = export(learn(to_learn, args.epochs))
     write_bytes(args.folder / "digits.onnx", model.SerializeToString(), "the model")
-    module = compile_for_cpu(model, len(to_test.labels))
+    quantised = quantise(model, to_learn)
+    write_bytes(args.folder / "digits_int8.onnx", quantised.SerializeToString(), "the quantised model")
+    module = compile_for_accelerator(quantised, args.config)
     module.save(args.folder / "digits.vtak")
-    found = read(module, to_test)
-    show(to_test, found)
-    page(module, to_test, found, args.folder / "digits.html")
+
+    real = read_in_float(model, to_test)
+    small = read_in_int8(module, "fsim", to_test)
+    wanted = computed_by_numpy(quantised, to_test.images)
+    check_bytes(small, wanted)
+    check_accuracy(real, small)
+    print_wrong(to_test, small, real)
+
+    on_hardware, profile = read_on_hardware(module, sample)
+    check_bytes(on_hardware, wanted[: len(sample.labels)])
+    file = args.folder / "digits.html"
+    page(module, profile, to_test, (real, small, on_hardware)).save(file)
+    print(f"the report: {file}")
     return 0
 
 

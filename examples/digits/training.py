@@ -25,6 +25,10 @@ class Digits(NamedTuple):
     images: Array
     labels: Array
 
+    def first(self, count: int) -> "Digits":
+        """The first so many."""
+        return Digits(self.images[:count], self.labels[:count])
+
 
 def digits(seed: int = 0) -> tuple[Digits, Digits]:
     """scikit-learn's handwritten digits in random order: those to learn from, and those to test on."""

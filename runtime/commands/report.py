@@ -5,14 +5,14 @@
   vtakit report MODEL.onnx --target vta --device rtl -o page.html
   vtakit report PROGRAM.vta -o page.html --device rtl --input NAME=FILE
 
-A model runs on this processor: layers, roofline, time by operator, timeline. Inputs that --input does not name are random numbers
-from 0 to 1, or zeros where they are integers. A program runs on a simulated accelerator, by default the hardware in Verilator:
-layers, roofline, stalls, timeline, traffic; fsim is quick and has no cycles. Buffers that --input does not name hold zeros.
+A model runs on this processor: layers, roofline, time by operator, timeline; with --target vta what it does on the accelerator
+comes first, launch by launch, as for a program. Inputs that --input does not name are random numbers from 0 to 1, or zeros where
+they are integers. A program runs on a simulated accelerator, by default the hardware in Verilator: layers, roofline, stalls,
+timeline, traffic; fsim is quick and has no cycles. Buffers that --input does not name hold zeros.
 The page is one file and needs no network; `vtakit[plot]` brings what makes it.
 """
 
 import argparse
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from vtakit.hw.isa.errors import VtakitError, needs
 from vtakit.hw.isa.file import MAGIC, parse, read_bytes
 from vtakit.hw.isa.program import BufferKind
 from vtakit.runtime.commands._arguments import check_outputs, pairs
-from vtakit.runtime.commands._models import add_model, arrays, module_of
+from vtakit.runtime.commands._models import add_model, arrays, model_files, module_of
 
 if TYPE_CHECKING:
     from vtakit.runtime.report.page import Page
@@ -39,21 +39,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    check_outputs(("--output", "the report", args.output))
+    program = args.model.suffix == _PROGRAM_SUFFIX
+    inputs = pairs(args.input, "--input").values() if program else args.input
+    reads = [("the program", args.model)] if program else model_files(args.model, [args.output])
+    check_outputs(("--output", "the report", args.output), reads=[*reads, *(("the input", path) for path in inputs)])
     with needs("a page", "plot"):
         import_module("matplotlib")
         import_module("jinja2")
-    page = _program_page(args) if args.model.suffix == _PROGRAM_SUFFIX else _model_page(args)
+    page = _program_page(args) if program else _model_page(args)
     page.save(args.output)
     print(f"{args.output}: {', '.join(section.title for section in page.sections)}")
     return 0
 
 
 def _model_page(args: argparse.Namespace) -> "Page":
-    from vtakit.runtime.report.accelerator_page import accelerator_page
     from vtakit.runtime.report.ceilings import measure
-    from vtakit.runtime.report.model_page import model_page
-    from vtakit.runtime.report.page import Page
+    from vtakit.runtime.report.module_page import module_page
 
     if len(args.input) > 1:
         raise VtakitError("a model takes --input once: an .npz file with an array for each input")
@@ -64,16 +65,7 @@ def _model_page(args: argparse.Namespace) -> "Page":
             given[port.name] = _some(port.shape, port.dtype)
     profile = module.profile(given)
     title = f"{args.model.name} on {profile.launches[0].device if profile.launches else 'this processor'}"
-    page = model_page(title, module.image, profile, measure(module.image.target))
-    launches = [accelerator_page(title, report) for report in profile.launches]
-    named = [
-        replace(section, title=section.title if len(launches) == 1 else f"Launch {at}: {section.title}")
-        for at, launch in enumerate(launches, 1) for section in launch.sections
-    ]
-    if not launches:
-        return page
-    rest = [replace(section, title=f"On this processor: {section.title}") for section in page.sections]
-    return Page(title, launches[0].facts if len(launches) == 1 else page.facts, (*named, *rest))
+    return module_page(title, module.image, profile, measure(module.image.target))
 
 
 def _some(shape: tuple[int, ...], kind: Any) -> Any:
@@ -111,4 +103,4 @@ def _program_page(args: argparse.Namespace) -> "Page":
     result = sim.run(program, inputs, device=device, **options)
     bus_bytes = CoreParams().bus_bits / 8 if "cycles" in result.counters else None
     layers = layers_of(args.model.name, program, result.counters, result.trace, bus_bytes=bus_bytes)
-    return accelerator_page(f"{args.model.name} on {device}", Report(device, tuple(layers)), result.trace)
+    return accelerator_page(f"{args.model.name} on {device}", Report(device, tuple(layers), result.trace))

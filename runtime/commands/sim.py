@@ -135,13 +135,14 @@ def _report(args: argparse.Namespace, program: Program, result: "Result") -> Non
     timed = "cycles" in result.counters
     bus_bytes = (args.bus_bits or CoreParams().bus_bits) / 8 * (args.bandwidth or 100) / 100 if timed else None
     name = str(args.program or args.image)
-    report = Report(args.device, tuple(layers_of(name, program, result.counters, result.trace, bus_bytes=bus_bytes)))
+    layers = layers_of(name, program, result.counters, result.trace, bus_bytes=bus_bytes)
+    report = Report(args.device, tuple(layers), result.trace)
     for path in args.report:
         if path == _TABLE:
             console = Console()
             console.print(report.tables(), width=None if console.is_terminal else TEXT_WIDTH)
         else:
-            report.save(path, result.trace)
+            report.save(path)
 
 
 def _order(text: str) -> int | str:

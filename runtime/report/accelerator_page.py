@@ -6,14 +6,16 @@ from vtakit.runtime.grid import Grid, count, named, share
 from vtakit.runtime.report.charts import inline, paint_roofline, paint_stalls, paint_timeline, roofline_of
 from vtakit.runtime.report.page import Page, Section, facts, numbered
 from vtakit.runtime.report.report import Report
-from vtakit.sim.trace import Trace
 
 _WIDE = 11.0  # inches
 
 
-def accelerator_page(title: str, report: Report, trace: Trace | None = None) -> Page:
-    """Layers, and where the device has cycles, roofline and stalls; with a trace of the run, what each stage did when."""
-    total, layers = report.total, report.layers
+def accelerator_page(title: str, report: Report, ids: str = "") -> Page:
+    """Layers, and where the device has cycles, roofline and stalls; with a trace of the run, what each stage did when.
+
+    ids : what the names of its pictures' elements begin with, which sets them apart from others on one page
+    """
+    layers, trace = report.layers, report.trace
     timed = all(layer.cycles is not None and layer.bus_bytes is not None and layer.stages for layer in layers)
     sections = [Section(
         "Layers", "MACs/byte counts the busier direction of the bus; the roof is what bus and array allow at that; a layer is "
@@ -21,10 +23,10 @@ def accelerator_page(title: str, report: Report, trace: Trace | None = None) -> 
     )]
     if timed:
         sections += [
-            Section("Roofline", "Each layer by its number.", inline((8, 4.5), "roofline", lambda axes: paint_roofline(
+            Section("Roofline", "Each layer by its number.", inline((8, 4.5), f"{ids}roofline", lambda axes: paint_roofline(
                 axes, roofline_of(report)))),
             Section(
-                "Stalls", "", inline((_WIDE, 2 + 0.28 * len(layers)), "stalls", lambda axes: paint_stalls(axes, report)),
+                "Stalls", "", inline((_WIDE, 2 + 0.28 * len(layers)), f"{ids}stalls", lambda axes: paint_stalls(axes, report)),
                 named(report.grids, "cycles of each stage"),
             ),
         ]
@@ -32,17 +34,22 @@ def accelerator_page(title: str, report: Report, trace: Trace | None = None) -> 
         ends = list(zip([x.name for x in layers], accumulate(layer.cycles or 0 for layer in layers), strict=True))
         sections.append(Section(
             "Timeline", "Lines part the layers. `vtakit sim --trace` writes every instruction for ui.perfetto.dev.",
-            inline((_WIDE, 3), "timeline", lambda axes: paint_timeline(axes, trace, ends)),
+            inline((_WIDE, 3), f"{ids}timeline", lambda axes: paint_timeline(axes, trace, ends)),
         ))
     sections.append(Section("Traffic", grid=numbered(named(report.grids, "bytes of DRAM"), layers)))
-    bus = layers[0].bus_bytes
-    return Page(title, facts(
+    return Page(title, device_facts(report), tuple(sections))
+
+
+def device_facts(report: Report) -> tuple[tuple[str, str], ...]:
+    """What stands at the top: the device, and what all layers took there."""
+    total, bus = report.total, report.layers[0].bus_bytes
+    return facts(
         ("device", report.device), ("cycles", None if total.cycles is None else count(total.cycles)), ("MACs", count(total.macs)),
         ("of peak", None if total.share_of_peak is None else share(total.share_of_peak)),
         ("peak", f"{total.peak} MACs a cycle"), ("bus", None if bus is None else f"{bus:g} bytes a cycle each way"),
         ("read", f"{total.read_bytes:,} bytes"), ("written", f"{total.written_bytes:,} bytes"),
         ("instructions", count(total.insn_count)),
-    ), tuple(sections))
+    )
 
 
 def _work(report: Report) -> Grid:

@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -29,10 +29,12 @@ class Report:
     """Some layers of one device, in order.
 
     device   its name
+    trace    of the run that they are parts of, where the device makes one; a page shows what happened when
     """
 
     device: str
     layers: tuple[Layer, ...]
+    trace: Trace | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.layers, Sequence) or not all(isinstance(layer, Layer) for layer in self.layers):
@@ -90,10 +92,8 @@ class Report:
             "layers": [layer.as_json() for layer in self.layers], "total": self.total.as_json(),
         }, indent=2) + "\n"
 
-    def save(self, path: str | Path, trace: Trace | None = None) -> None:
+    def save(self, path: str | Path) -> None:
         """Write a file, whole or not at all: .txt the tables, .json everything, .svg or .png a plot, .html a page with all of it.
-
-        trace   of the run, for a page that shows what happened when
 
         Raises `VtakitError` for another ending, a file that cannot be written, a plot without cycles, or a plot or page without
         matplotlib and jinja2.
@@ -101,7 +101,7 @@ class Report:
         cycles = all(layer.cycles is not None and layer.bus_bytes is not None and layer.stages for layer in self.layers)
         suffix = check_savable(path, self.device, cycles=cycles)
         if suffix == PAGE:
-            made = import_module("vtakit.runtime.report.accelerator_page").accelerator_page(Path(path).stem, self, trace)
+            made = import_module("vtakit.runtime.report.accelerator_page").accelerator_page(Path(path).stem, self)
             data = str(made).encode()
         elif suffix in PLOTS:
             data = import_module("vtakit.runtime.report.plot").plot(self, suffix[1:])  # matplotlib, which is an extra

@@ -114,6 +114,7 @@ def test_a_profile_has_the_layers_of_both(tiny):
     assert [layer.name for layer in first.layers] == ["conv2", "conv3", "conv11"]
     assert first.layers[0].macs == 2 * 6 * 4 * 4 * 27
     assert all(layer.cycles for layer in (*first.layers, *second.layers))
+    assert all(report.trace is not None and report.trace.cycles == report.total.cycles for report in profile.launches)
     assert {op for timed in profile.layers for op in timed.layer.ops} >= {"sigmoid", "vta_fold", "vta_unpack"}
     assert json.loads(json.dumps(profile.to_dict()))["launches"][1]["device"] == "rtl"
     assert "conv11" in str(profile)

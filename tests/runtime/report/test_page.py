@@ -1,6 +1,7 @@
 """Pages of reports: whole, self-contained HTML with a row, a point and a place in time for every layer."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -8,6 +9,7 @@ import onnx
 import pytest
 from driver_support import COUNTERS, PRODUCT, TINY
 from model_support import network
+from quantised_support import Layers, quantised
 from support import EXAMPLES, raises
 
 import vtakit
@@ -20,6 +22,7 @@ from vtakit.runtime.report.accelerator_page import accelerator_page
 from vtakit.runtime.report.ceilings import Ceilings, measure
 from vtakit.runtime.report.charts import _shares, roofline_of
 from vtakit.runtime.report.model_page import model_page
+from vtakit.runtime.report.module_page import module_page
 from vtakit.runtime.report.page import Page, Section, bar
 from vtakit.sim.trace import Span, Trace
 
@@ -84,7 +87,8 @@ def report() -> Report:
 
 
 def test_a_program_has_layers_roofline_stalls_timeline_and_traffic(report):
-    text = str(accelerator_page("a & b", report, TRACE))
+    report = replace(report, trace=TRACE)
+    text = str(accelerator_page("a & b", report))
     page = Reader(text)
     assert page.heads == ["Layers", "Roofline", "Stalls", "Timeline", "Traffic"]
     assert page.rows[1][:5] == ["1", "a <product> & $x$", "200", "33.3%", "16"]
@@ -93,7 +97,7 @@ def test_a_program_has_layers_roofline_stalls_timeline_and_traffic(report):
     assert "<product>" not in text
     assert text.count("<svg") == 3
     assert 'style="background-size: 33.3% 100%"' in text
-    assert text == str(accelerator_page("a & b", report, TRACE))
+    assert text == str(accelerator_page("a & b", report))
 
 
 def test_what_a_device_does_not_tell_is_left_out():
@@ -129,6 +133,24 @@ def test_a_model_has_layers_roofline_kinds_and_timeline():
     assert kinds[0][0] == max({row[0]: float(row[2]) for row in kinds}.items(), key=lambda pair: pair[1])[0]
 
 
+@pytest.mark.parametrize(("count", "words"), [(1, ["", "On this processor: "]),
+                                              (2, ["Launch 1: ", "Launch 2: ", "On this processor: "])])
+def test_a_module_with_launches_has_the_sections_of_each_and_of_its_processor(report, count, words):
+    """No id stands twice, whatever is drawn twice."""
+    module = vtakit.compile(network())
+    profile = module.profile({"x": np.zeros((1, 3, 16, 16), np.float32)}, repeat=1)
+    launches = (replace(report, trace=TRACE),) * count
+    made = module_page("net on rtl", module.image, replace(profile, launches=launches), Ceilings(1e11, 1e10))
+    page, known = Reader(str(made)), dict(made.facts)
+    device = ["Layers", "Roofline", "Stalls", "Timeline", "Traffic"]
+    processor = ["Layers", "Roofline", "Time by operator", "Timeline"]
+    assert page.heads == [word + head for word in words for head in (processor if "processor" in word else device)]
+    assert (known["device"], known["cycles"], known["launches"]) == ("rtl", f"{600 * count:,}", str(count))
+    assert known["on this processor"] == f"{profile.seconds * 1e3:.3f} ms"
+    assert str(module_page("net", module.image, profile, Ceilings(1e11, 1e10))) == str(
+        model_page("net", module.image, profile, Ceilings(1e11, 1e10)))
+
+
 def test_ceilings_are_those_of_a_processor():
     """Wide bounds: between what any processor does and what none does."""
     from vtakit.runtime.cpu.function import for_here
@@ -154,7 +176,7 @@ def test_points_are_of_layers_that_multiply(report):
 
 
 def test_a_report_saves_a_page(report, tmp_path):
-    report.save(tmp_path / "page.html", TRACE)
+    replace(report, trace=TRACE).save(tmp_path / "page.html")
     assert Reader((tmp_path / "page.html").read_text()).heads[-2:] == ["Timeline", "Traffic"]
     with raises(VtakitError, "a report is a .html, .json, .png, .svg or .txt file, not 'x.htm'"):
         report.save("x.htm")
@@ -173,6 +195,40 @@ def test_the_command_for_models(tmp_path, capsys):
     Reader(page.read_text())
 
 
+def test_the_command_for_models_on_the_accelerator(tmp_path, capsys):
+    model, page = tmp_path / "net.onnx", tmp_path / "page.html"
+    net = Layers(3, channels=3, size=6)
+    net.classifier(net.pool(net.relu(net.conv("x", 6))), 4)
+    onnx.save(quantised(net.model(), net.inputs(4)), model)
+    assert cli.main(["report", str(model), "-o", str(page), "--target", "vta", "--config", "tiny", "--device", "rtl"]) == 0
+    device = ["Layers", "Roofline", "Stalls", "Timeline", "Traffic"]
+    processor = ["Layers", "Roofline", "Time by operator", "Timeline"]
+    assert Reader(page.read_text()).heads == [*device, *(f"On this processor: {head}" for head in processor)]
+    assert "<h1>net.onnx on rtl</h1>" in page.read_text()
+    capsys.readouterr()
+    assert cli.main(["report", str(model), "-o", str(page), "--target", "vta", "--config", "tiny"]) == 0
+    assert Reader(page.read_text()).heads == ["Layers", "Traffic", *(f"On this processor: {head}" for head in processor)]
+    assert "<h1>net.onnx on fsim</h1>" in page.read_text()
+
+
+@pytest.mark.parametrize(("words", "what"), [
+    (["net.onnx", "-o", "net.onnx"], "--output 'net.onnx' would replace the model 'net.onnx'"),
+    (["net.onnx", "-o", "in.npz", "--input", "in.npz"], "--output 'in.npz' would replace the input 'in.npz'"),
+    (["p.vta", "-o", "p.vta", "--device", "fsim"], "--output 'p.vta' would replace the program 'p.vta'"),
+    (["p.vta", "-o", "x.bin", "--device", "fsim", "--input", "x=x.bin"], "--output 'x.bin' would replace the input 'x.bin'"),
+])
+def test_a_page_does_not_replace_what_is_read(words, what, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(network(), "net.onnx")
+    np.savez("in.npz", x=np.zeros((1, 3, 16, 16), np.float32))
+    save(PRODUCT, "p.vta")
+    (tmp_path / "x.bin").write_bytes(b"\1\2\3\4")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert cli.main(["report", *words]) == 2
+    assert capsys.readouterr().err == f"vtakit report: {what}; name another file\n"
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_the_command_for_programs(tmp_path, capsys):
     page = tmp_path / "page.html"
     save(PRODUCT, tmp_path / "p.vta")
@@ -185,7 +241,7 @@ def test_the_command_for_programs(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (["net.onnx", "-o", "page.html", "--device", "rtl"], "--device 'rtl' is no device of models; known: cpu"),
+    (["net.onnx", "-o", "page.html", "--device", "rtl"], "--device rtl: the model is compiled for the CPU: use --target vta"),
     (["net.onnx", "-o", "no/page.html"], "cannot write the report 'no/page.html': No such file or directory"),
     (["net.onnx", "-o", "page.html", "--input", "a", "--input", "b"],
      "a model takes --input once: an .npz file with an array for each input"),
