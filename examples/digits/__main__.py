@@ -22,7 +22,7 @@ from onnx import helper, numpy_helper
 from pages import Reading, differences, page, print_layers, print_wrong
 from rich.console import Console
 from rich.progress import Progress, track
-from training import CHANNELS, CLASSES, EPOCHS, SIDE, Array, Digits, Weights, digits, train
+from training import CHANNELS, CLASSES, EPOCHS, SIDE, TESTED, Array, Digits, Weights, digits, train
 
 import vtakit
 from vtakit.compiler.frontend.onnx.importer import import_model
@@ -98,10 +98,10 @@ def quantise(model: onnx.ModelProto, data: Digits) -> onnx.ModelProto:
     return found.model
 
 
-def compile_for_accelerator(model: onnx.ModelProto, config: str) -> Module:
+def compile_for_accelerator(model: onnx.ModelProto, config: str, batch: int) -> Module:
     """A program of the accelerator for a batch of images, and machine code for what is not in integers."""
     start = time.perf_counter()
-    module = vtakit.compile(model, "vta", batch=BATCH, config=config)
+    module = vtakit.compile(model, "vta", batch=batch, config=config)
     launches, rest = module.image.vta_parts, module.image.cpu_parts
     print(f"compiled for the accelerator in {time.perf_counter() - start:.1f} s: launches {len(launches)}, their layers "
           f"{sum(len(part.layers) for part in launches)}, layers of this processor {sum(len(part.layers) for part in rest)}")
@@ -118,7 +118,7 @@ def read_in_float(model: onnx.ModelProto, data: Digits) -> Reading:
 
 def read_in_int8(module: Module, device: str, data: Digits) -> Reading:
     """What the quantised network makes of images, batch by batch."""
-    batches = [data.images[first : first + BATCH] for first in range(0, len(data.labels), BATCH)]
+    batches = np.split(data.images, len(data.labels) // module.image.inputs[0].shape[0])
     logits = [module.run({"image": batch})["logits"] for batch in shown(batches, f"reading on {device}", len(batches))]
     found = Reading(device, "int8", np.concatenate(logits), data.labels)
     print(found)
@@ -147,12 +147,13 @@ def check_accuracy(real: Reading, small: Reading) -> None:
 
 def read_on_hardware(module: Module, data: Digits) -> tuple[Reading, Profile]:
     """What the hardware in Verilator makes of images, and where the cycles of the first launch went."""
+    batch = module.image.inputs[0].shape[0]
     with Module(module.image, "rtl") as hardware:
-        profile = hardware.profile({"image": data.images[:BATCH]})
+        profile = hardware.profile({"image": data.images[:batch]})
         found = read_in_int8(hardware, "rtl", data)
     for report in profile.launches:
         cycles, utilisation = count(report.total.cycles), share(report.total.share_of_peak)
-        print(f"rtl: {cycles} cycles for a batch of {BATCH} images, {utilisation} of the array's peak")
+        print(f"rtl: {cycles} cycles for a batch of {batch} images, {utilisation} of the array's peak")
         print_layers(report)
     return found, profile
 
@@ -163,19 +164,21 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=FOLDER, metavar="DIR", help=f"where to leave files ({FOLDER})")
     parser.add_argument("--epochs", type=int, default=EPOCHS, metavar="N", help=f"rounds over the images ({EPOCHS})")
     parser.add_argument("--config", default=CONFIG, metavar="CFG", help=f"hardware: a name or a JSON file ({CONFIG})")
-    parser.add_argument("--sample", type=int, metavar="N", help=f"images that rtl reads, a multiple of {BATCH} (all)")
+    parser.add_argument("--batch", type=int, default=BATCH, metavar="N", help=f"images of a launch ({BATCH})")
+    parser.add_argument("--sample", type=int, default=TESTED, metavar="N", help=f"images that rtl reads ({TESTED})")
     args = parser.parse_args()
-    if args.sample is not None and (args.sample < 1 or args.sample % BATCH):
-        parser.error(f"--sample takes a multiple of {BATCH}, not {args.sample}")
+    if args.batch < 1 or TESTED % args.batch:
+        parser.error(f"--batch takes a divisor of {TESTED}, not {args.batch}")
+    if not 0 < args.sample <= TESTED or args.sample % args.batch:
+        parser.error(f"--sample takes a multiple of {args.batch} up to {TESTED}, not {args.sample}")
     args.folder.mkdir(parents=True, exist_ok=True)
     to_learn, to_test = digits()
-    sample = to_test.first(args.sample or len(to_test.labels))
 
     model = export(learn(to_learn, args.epochs))
     write_bytes(args.folder / "digits.onnx", model.SerializeToString(), "the model")
     quantised = quantise(model, to_learn)
     write_bytes(args.folder / "digits_int8.onnx", quantised.SerializeToString(), "the quantised model")
-    module = compile_for_accelerator(quantised, args.config)
+    module = compile_for_accelerator(quantised, args.config, args.batch)
     module.save(args.folder / "digits.vtak")
 
     real = read_in_float(model, to_test)
@@ -185,8 +188,8 @@ def main() -> int:
     check_accuracy(real, small)
     print_wrong(to_test, small, real)
 
-    on_hardware, profile = read_on_hardware(module, sample)
-    check_bytes(on_hardware, wanted[: len(sample.labels)])
+    on_hardware, profile = read_on_hardware(module, to_test.first(args.sample))
+    check_bytes(on_hardware, wanted[: args.sample])
     file = args.folder / "digits.html"
     page(module, profile, to_test, (real, small, on_hardware)).save(file)
     print(f"the report: {file}")
