@@ -28,6 +28,7 @@ import vtakit
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.passes.quantised.form import integer_form
 from vtakit.compiler.graph.reference import reference
+from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import write_bytes
 from vtakit.runtime.grid import count, share
 from vtakit.runtime.module import Module
@@ -126,7 +127,7 @@ def read_in_int8(module: Module, device: str, data: Digits) -> Reading:
 
 
 def computed_by_numpy(model: onnx.ModelProto, images: Array) -> Array:
-    """The outputs of the quantised network in plain NumPy, which shares no code with the compiler."""
+    """The outputs of the quantised network in plain NumPy, which shares nothing with the compiler's operators."""
     (logits,) = reference(integer_form(import_model(model, batch=len(images))), images)
     return logits
 
@@ -146,7 +147,7 @@ def check_accuracy(real: Reading, small: Reading) -> None:
 
 
 def read_on_hardware(module: Module, data: Digits) -> tuple[Reading, Profile]:
-    """What the hardware in Verilator makes of images, and where the cycles of the first launch went."""
+    """What the hardware in Verilator makes of images, and where the cycles of the first batch went."""
     batch = module.image.inputs[0].shape[0]
     with Module(module.image, "rtl") as hardware:
         profile = hardware.profile({"image": data.images[:batch]})
@@ -171,6 +172,7 @@ def main() -> int:
         parser.error(f"--batch takes a divisor of {TESTED}, not {args.batch}")
     if not 0 < args.sample <= TESTED or args.sample % args.batch:
         parser.error(f"--sample takes a multiple of {args.batch} up to {TESTED}, not {args.sample}")
+    sys.stdout.reconfigure(line_buffering=True)  # in a file too, what standard error says stands where it belongs
     args.folder.mkdir(parents=True, exist_ok=True)
     to_learn, to_test = digits()
 
@@ -197,4 +199,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except VtakitError as error:
+        sys.exit(f"digits: {error}")
