@@ -181,7 +181,7 @@ def test_doctor_knows_what_is_here(capsys):
 WRONG = {
     ("smi",): (
         "vtakit smi: unknown command 'smi'; did you mean 'sim'? "
-        "Known: asm, check, compile, disasm, doctor, fuzz, isa, report, run, sim, synth"
+        "Known: asm, check, compile, disasm, doctor, fuzz, isa, quantize, report, run, sim, synth"
     ),
     ("sim",): "vtakit sim: give either a program file or --image with --insn-addr and --insn-count",
     ("sim", "none.vta"): "vtakit sim: cannot read program file 'none.vta': No such file or directory",
