@@ -22,6 +22,7 @@ from onnx import helper, numpy_helper
 from pages import Reading, differences, page, print_layers, print_wrong
 from rich.console import Console
 from rich.progress import Progress, track
+from threadpoolctl import threadpool_limits
 from training import CHANNELS, CLASSES, EPOCHS, SIDE, TESTED, Array, Digits, Weights, digits, train
 
 import vtakit
@@ -51,7 +52,8 @@ def shown(steps: Iterable[Step], what: str, count: int) -> Iterable[Step]:
 def learn(data: Digits, epochs: int) -> Weights:
     """The weights after training."""
     start = time.perf_counter()
-    weights, loss = list(shown(train(data, epochs), "training", epochs))[-1]
+    with threadpool_limits(1):  # the products are too small for two threads, which take eight times as long on a busy machine
+        weights, loss = list(shown(train(data, epochs), "training", epochs))[-1]
     print(f"trained on {len(data.labels)} images for {epochs} rounds in {time.perf_counter() - start:.1f} s; loss {loss:.4f}")
     return weights
 
