@@ -1,7 +1,5 @@
 """`vtakit.build`: tensor expressions with a schedule, run as machine code."""
 
-import sys
-
 import numpy as np
 import pytest
 from support import raises
@@ -13,6 +11,7 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.calls import effect
+from vtakit.compiler.ir.depth import MOST_CALLS
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.ir.expr import IntImm, Var
 from vtakit.compiler.ir.stmt import LoopKind
@@ -93,15 +92,15 @@ def test_a_target_that_is_none():
         vtakit.build(te.create_schedule(b.op), [a, b], "gpu")
 
 
-@pytest.mark.parametrize("stages", [False, True])
-def test_what_is_nested_too_deeply_is_refused(stages):
+@pytest.mark.parametrize(("count", "stages"), [(MOST_CALLS, False), (MOST_CALLS // 5, True)])
+def test_what_is_nested_too_deeply_is_refused(count, stages):
     a = last = te.placeholder((4,), name="A")
     if stages:
-        for _ in range(sys.getrecursionlimit()):
+        for _ in range(count):
             last = te.compute((4,), lambda i, before=last: before[i], name="step")
     else:
         value = a[0]
-        for _ in range(sys.getrecursionlimit()):
+        for _ in range(count):
             value = value + a[1]
         last = te.compute((4,), lambda i: value, name="B")
     with pytest.raises(LowerError, match=r"^depth: an expression of 'main', or its stages one within another, are nested deeper"):

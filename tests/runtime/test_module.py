@@ -79,10 +79,11 @@ def test_arguments_of_other_types_are_told_in_a_sentence(net):
 
 
 def test_a_library_is_not_written_over_by_its_header(net, tmp_path):
-    for name, what in (("zz.h", "C header"), ("zz.params", "parameters")):
-        message = f"the {what} would replace the library {str(tmp_path / name)!r}: give it another suffix, such as .so"
+    for suffix in (".h", ".params"):
+        library = tmp_path / f"zz{suffix}"
+        message = f"cannot write library {str(library)!r}: a {suffix} file is written beside it: use another suffix"
         with raises(CodegenError, message):
-            net.export(tmp_path / name)
+            net.export(library)
     assert [*tmp_path.iterdir()] == []
 
 
