@@ -10,7 +10,7 @@ from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import negate
 from vtakit.compiler.ir.stmt import NOTHING, Function, LoopKind, Stmt
 from vtakit.compiler.ir.values import cast, int_value, value_of
-from vtakit.compiler.ir.walk import expressions, free_vars, loads, statements, subexpressions, substitute
+from vtakit.compiler.ir.walk import expressions, free_vars, loads, statements, subexpressions, substitute, substitute_stmt
 from vtakit.compiler.passes.affine import Linear, linear
 from vtakit.compiler.passes.vectorize import ramp_operation
 
@@ -194,6 +194,12 @@ class _Simplifier:
         return s.replace(value=value, body=body) if used else body
 
     def _allocate(self, s: st.Allocate) -> Stmt:
+        sizes = (*s.buffer.shape, *s.buffer.strides, s.buffer.offset)
+        gone = {var: self.known[var] for size in sizes for var in free_vars(size) if var in self.known}
+        if gone:
+            resized = substitute_stmt(s, gone)
+            assert isinstance(resized, st.Allocate)
+            s = resized
         body = self.stmt(s.body)
         if not _is_used(s.buffer.data, body):
             body = self._without_stores(body, s.buffer.data)

@@ -184,3 +184,29 @@ def test_a_launch_that_does_more_than_parallel_loops_starts_threads_for_each():
     f(x)
     assert (x[0], x[1]) == (2, 1)
     assert "GOMP_barrier" not in f.compiled.text
+
+
+def test_a_buffer_whose_size_is_that_of_a_loop_of_one_iteration():
+    """Simplification takes such loops out, and puts what their variable is into sizes too."""
+    m = te.var("m")
+    a = te.placeholder((m,), "int32", name="A")
+    t = te.compute((m,), lambda i: a[i] * 2, name="T")
+
+    def sum_before(i):
+        k = te.reduce_axis((0, i + 1), "k")
+        return te.sum(t[k], axis=k)
+    p = te.compute((m,), sum_before, name="P")
+    d = te.compute((m + 3,), lambda i: te.if_then_else(te.all(i >= 2, i < m + 2), p[i - 2], -3), name="D")
+    w = te.compute((m + 3,), lambda i: te.if_then_else(i > 0, d[i - 1], 5) + d[i], name="W")
+    s = te.create_schedule(w.op)
+    outer, _ = s[d].split(d.op.axis[0], 4)
+    s[t].compute_at(s[p], p.op.axis[0])
+    s[p].compute_at(s[d], outer)
+    s[d].compute_at(s[w], w.op.axis[0])
+    f = vtakit.build(s, [a, w])
+    for n in (0, 1, 2, 7):
+        x, got = np.arange(3, n + 3, dtype="int32"), np.zeros(n + 3, "int32")
+        f(x, got)
+        want = np.full(n + 3, -3, "int32")
+        want[2:n + 2] = np.cumsum(2 * x)
+        assert got.tolist() == (want + np.concatenate([[5], want[:-1]])).tolist()
