@@ -79,7 +79,7 @@ def transposed(
     Raises VtaError for groups, dilation, a residual, or a result that is no whole number of strides.
     """
     if shape.groups > 1 or max(shape.dilation) > 1 or skip is not None:
-        raise VtaError("a transposed convolution with groups, dilation or a residual; the accelerator's have none")
+        raise VtaError("a transposed convolution with groups, dilation or a residual, which networks have on the CPU only")
     _, _, rows, columns = image
     if rows % shape.stride[0] or columns % shape.stride[1]:
         raise VtaError(f"a transposed convolution to {rows} x {columns} pixels, which are no whole strides of {shape.stride}")
