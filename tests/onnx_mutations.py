@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import helper, numpy_helper
 
 from vtakit.compiler.graph.builder import numpy_dtype
@@ -172,7 +173,7 @@ def mutation(seed: int, known: list[bytes]) -> bytes:
     for _ in range(rng.choice((1, 1, 2, 3))):
         try:
             data = rng.choice(MUTATIONS)(rng, data)
-        except Exception:  # what was changed before is no model any more, which a file may be
+        except DecodeError:  # what was changed before is no model any more, which a file may be
             break
     return data
 

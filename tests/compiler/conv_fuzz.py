@@ -128,7 +128,8 @@ def check_case(seed: int) -> Case:
     except Exception as error:
         raise AssertionError(f"seed {seed}: {case}: {type(error).__name__}: {error}") from error
     if "sigmoid" in case.behind:
-        np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3, err_msg=f"seed {seed}: {case}")
+        near = 2e-3 if case.dtype == "float16" else 1e-5  # 4 steps of float16 around 1; some 100 of float32
+        np.testing.assert_allclose(got, want, rtol=near, atol=near, err_msg=f"seed {seed}: {case}")
     elif case.dtype == "float16":
         exact = np.abs(want) <= 2048  # larger integers are not all float16 numbers
         np.testing.assert_array_equal(got[exact], want.astype(case.dtype)[exact], err_msg=f"seed {seed}: {case}")

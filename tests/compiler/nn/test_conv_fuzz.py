@@ -21,7 +21,7 @@ def test_a_random_convolution(seed):
 def test_strided_convolutions_of_several_images_or_groups(x, w, words):
     onnx_words = {"group" if key == "groups" else key: value for key, value in words.items()}
     check(run("conv", floats(*x), floats(*w, seed=1), **words), onnx_run("Conv", floats(*x), floats(*w, seed=1), **onnx_words),
-          rtol=1e-4, atol=1e-3)
+          rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("x", "w", "step"), [
@@ -31,4 +31,4 @@ def test_strided_convolutions_of_several_images_or_groups(x, w, words):
 def test_transposed_convolutions_with_steps_of_the_whole_kernel(x, w, step):
     words = {"strides": (step, step)}
     got = run("conv_transpose", floats(*x), floats(*w, seed=1), **words)
-    check(got, onnx_run("ConvTranspose", floats(*x), floats(*w, seed=1), **words), rtol=1e-4, atol=1e-4)
+    check(got, onnx_run("ConvTranspose", floats(*x), floats(*w, seed=1), **words), rtol=1e-5, atol=1e-5)
