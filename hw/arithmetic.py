@@ -97,7 +97,8 @@ class Arithmetic(wiring.Component):
 
         # What is written in the next cycle: the GEMM step at the stage last, or the ALU step two stages on. Never both: a GEMM
         # step waits for the ALU steps before it.
-        write, written = Signal(), Signal(cfg.acc_depth_log2)
+        write = Signal()
+        written = Signal(cfg.acc_depth_log2)
         m.d.comb += [
             write.eq(gemms[last] | alus[last + ALU_STAGES]),
             written.eq(Mux(alus[last + ALU_STAGES], at[last + ALU_STAGES].dst, at[last].dst)),
@@ -158,7 +159,9 @@ class Arithmetic(wiring.Component):
                     step's, so that a step which needs it, and any GEMM step, must keep further behind
         """
         now = Signal(step(self._cfg), reset_less=True)
-        has, unwritten, delay = Signal(), Signal(), Signal(range(ALU_STAGES + 1))
+        has = Signal()
+        unwritten = Signal()
+        delay = Signal(range(ALU_STAGES + 1))
         new = self.steps.payload
 
         def behind(older: data.View) -> Value:

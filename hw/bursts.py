@@ -61,8 +61,11 @@ class BurstGenerator(wiring.Component):
 
         # The burst at hand ends where the row ends, or at the next multiple of the longest burst.
         now = Signal(row, reset_less=True)  # the row in hand
-        busy, ends = Signal(), Signal()  # there is one; it ends with this burst
-        moves, room, size = Signal(), Signal(range(params.burst_beats + 1)), Signal(range(params.burst_beats + 1))
+        busy = Signal()
+        ends = Signal()  # with this burst
+        moves = Signal()
+        room = Signal(range(params.burst_beats + 1))
+        size = Signal(range(params.burst_beats + 1))
         m.submodules.out = out = Slice(burst_of_rows(params))
         connect(m, out.o, flipped(self.bursts))
         burst = out.i.payload
@@ -85,8 +88,10 @@ class BurstGenerator(wiring.Component):
         """One row of the piece in hand after the other: where it lies, then as beats, and whether it lies in the window."""
         params, low = self._params, self._params.bus_bytes_log2
         piece = Signal(rows(params), reset_less=True)
-        left, any_left = Signal(16), Signal()  # rows not yet begun; there are some
-        row_end, knows_end = Signal(len(piece.address) + 1), Signal()
+        left = Signal(16)  # rows not yet begun
+        any_left = Signal()
+        row_end = Signal(len(piece.address) + 1)
+        knows_end = Signal()
         found = Signal(data.StructLayout({"address": len(piece.address), "end": len(row_end), "is_last": 1}))
         has_found, has_row, inside, begins, passes = (
             Signal(name=name) for name in ("has_found", "has_row", "inside", "begins", "passes")

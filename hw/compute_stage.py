@@ -99,7 +99,8 @@ class ComputeStage(wiring.Component):
 
         # ACC: arithmetic writes first, its src reads first; a load that is kept waiting for two cycles, which steps that take the
         # banks in turn do not cause, has one step left out for it.
-        bubbles, asks = Signal(arithmetic.latency), Signal()  # steps left out that are under way; one more is wanted
+        bubbles = Signal(arithmetic.latency)  # steps left out that are under way
+        asks = Signal()  # for one more
         waited = Signal()
         connect(m, arithmetic.result, acc.result)
         connect(m, acc_writer.write, acc.load)
@@ -128,7 +129,8 @@ class ComputeStage(wiring.Component):
 
         m.d.sync += [begun.eq(begun + port.begins), written.eq(written + port.done)]
         m.d.sync += [issued.eq(issued + steps.issued), retired.eq(retired + arithmetic.retired)]
-        may_start, uop_in_hand = Signal(), Signal()
+        may_start = Signal()
+        uop_in_hand = Signal()
         with m.If(port.begins):
             m.d.sync += uop_in_hand.eq(next_load.is_uop)
         # Known a cycle ahead, since all of the load port waits for it; after a load has begun, the next one is not yet known.
@@ -155,8 +157,10 @@ class ComputeStage(wiring.Component):
         base = self.base_uop
         for kind in self._kinds[1:]:
             base = Mux(f.memory_type == kind, getattr(self, f"base_{kind.name.lower()}"), base)
-        loading, reckoning = Signal(), Signal()
-        ordered, queued = Signal(ordered_command()), Signal(waiting)
+        loading = Signal()
+        reckoning = Signal()
+        ordered = Signal(ordered_command())
+        queued = Signal(waiting)
         m.d.comb += [
             loading.eq((f.opcode == Opcode.LOAD) & command.works),
             reckoning.eq((f.opcode != Opcode.LOAD) & command.works),

@@ -53,7 +53,9 @@ class Decoder(wiring.Component):
         on_finish = is_op[Opcode.FINISH] & _any(f[flag] for flag in FLAGS)
         pads = (f.y_pad_0 | f.y_pad_1 | f.x_pad_0 | f.x_pad_1).any()
         steps = (a.iter_out != 0) & (a.iter_in != 0) & (a.uop_bgn < a.uop_end)
-        computes, reads, writes = Signal(), Signal(), Signal()
+        computes = Signal()
+        reads = Signal()
+        writes = Signal()
         m.d.comb += [
             computes.eq((is_op[Opcode.GEMM] | is_op[Opcode.ALU]) & steps),
             reads.eq(is_op[Opcode.LOAD] & (f.x_size != 0) & ((f.y_size | f.y_pad_0 | f.y_pad_1) != 0)),

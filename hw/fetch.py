@@ -55,12 +55,15 @@ class Fetch(wiring.Component):
         valid, word, error, taken = self._instructions(m, buffer)
 
         # Instructions pass two registers: before they are decoded, and before they go to their queue.
-        index, left, any_left = Signal(INDEX_BITS), Signal(INDEX_BITS), Signal()  # any_left: left is not 0
+        index = Signal(INDEX_BITS)
+        left = Signal(INDEX_BITS)
+        any_left = Signal()  # left is not 0
         fetched = data.StructLayout({"word": INSN_BITS, "index": INDEX_BITS, "error": 1, "is_last": 1})
         m.submodules.fetched = between = Slice(fetched)
         coming, now = between.i.payload, between.o.payload
         decoded = Signal(data.StructLayout({"command": COMMAND, "stage": 2, "fault": FAULT_BITS, "legal": 1}), reset_less=True)
-        has_decoded, sent = Signal(), Signal()
+        has_decoded = Signal()
+        sent = Signal()
         m.d.comb += [
             between.i.valid.eq(valid & any_left), taken.eq(between.i.valid & between.i.ready), coming.word.eq(word),
             coming.index.eq(index), coming.error.eq(error), coming.is_last.eq(left == 1),
@@ -78,7 +81,8 @@ class Fetch(wiring.Component):
             m.d.sync += [index.eq(index + 1), left.eq(left - 1), any_left.eq(left != 1)]
         with m.If(self.start):
             m.d.sync += [index.eq(0), left.eq(self.count), any_left.eq(self.count != 0)]
-        missing, first_outside = Signal(), Signal(INDEX_BITS)
+        missing = Signal()
+        first_outside = Signal(INDEX_BITS)
         m.d.sync += first_outside.eq((-self.address)[INSN_BYTES.bit_length() - 1 :])  # counts where a program leaves the space
         with m.If(self.start):
             m.d.sync += missing.eq(self.count == 0)
@@ -101,11 +105,16 @@ class Fetch(wiring.Component):
     def _instructions(self, m: Module, buffer: ReadBuffer) -> tuple[Signal, Signal, Signal, Signal]:
         """From beats to instructions: a valid flag, the word, whether it is an error, and a signal to drive when it is taken."""
         bus = self._params.bus_bits
-        valid, word, error, taken = Signal(), Signal(INSN_BITS), Signal(), Signal()
+        valid = Signal()
+        word = Signal(INSN_BITS)
+        error = Signal()
+        taken = Signal()
         beat = buffer.beats.payload
         if bus < INSN_BITS:
             pieces = INSN_BITS // bus
-            kept, held, broken = Signal(INSN_BITS - bus), Signal(range(pieces)), Signal()
+            kept = Signal(INSN_BITS - bus)
+            held = Signal(range(pieces))
+            broken = Signal()
             whole = held == pieces - 1
             m.d.comb += [
                 valid.eq(buffer.beats.valid & whole), word.eq(Cat(kept, beat.data)),

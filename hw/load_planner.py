@@ -79,7 +79,8 @@ class LoadPlanner(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         plan = Signal(self._plan(), reset_less=True)
-        planned, takes = Signal(), Signal()
+        planned = Signal()
+        takes = Signal()
         self._size(m, plan, planned, takes)
         self._walk(m, plan, planned, takes)
         return m
@@ -94,7 +95,8 @@ class LoadPlanner(wiring.Component):
     def _size(self, m: Module, plan: data.View, planned: Signal, takes: Signal) -> None:
         """Work out how many elements a LOAD writes, in three cycles, and whether they fit."""
         f = data.View(layout(LOAD, self._params.cfg), plan.command.word)
-        total, stage = Signal(2 * SIDE_BITS), Signal(2)  # 0 none, 1 taken, 2 sides known, 3 total known
+        total = Signal(2 * SIDE_BITS)
+        stage = Signal(2)  # 0 none, 1 taken, 2 sides known, 3 total known
         bound = Signal(2 * SIDE_BITS + 1)
         target: Value | int = 0
         for n, kind in enumerate(t.kind for t in self._targets):
@@ -122,7 +124,9 @@ class LoadPlanner(wiring.Component):
 
     def _walk(self, m: Module, plan: data.View, planned: Signal, takes: Signal) -> None:
         params, targets = self._params, self._targets
-        now, active, first = Signal(self._plan(), reset_less=True), Signal(), Signal()
+        now = Signal(self._plan(), reset_less=True)
+        active = Signal()
+        first = Signal()
         f = data.View(layout(LOAD, params.cfg), now.command.word)
 
         def of_kind(values: Sequence[int]) -> Value:
@@ -135,10 +139,17 @@ class LoadPlanner(wiring.Component):
 
         # Where the walk is: row, phase of the row, elements left of the phase, place in the beat, beat of the element; and
         # how many elements a piece may have here.
-        next_row, left, leading, trailing = Signal(SIDE_BITS), Signal(SIDE_BITS), Signal(), Signal()
-        place, row_place, beat, most = Signal(6), Signal(6), Signal(9), Signal(7)
+        next_row = Signal(SIDE_BITS)
+        left = Signal(SIDE_BITS)
+        leading = Signal()
+        trailing = Signal()
+        place = Signal(6)
+        row_place = Signal(6)
+        beat = Signal(9)
+        most = Signal(7)
         moves, ends_run, ends_row, ends = (Signal(name=name) for name in ("moves", "ends_run", "ends_row", "ends"))
-        data_row, past = Signal(), Signal(7)
+        data_row = Signal()
+        past = Signal(7)
         zero = leading | trailing
         whole = zero | (beat == last_beat)  # an element is complete with this piece
         piece = self.pieces.payload

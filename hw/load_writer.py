@@ -61,7 +61,9 @@ class LoadWriter(wiring.Component):
         writes = [getattr(self, f"write{n}") for n in range(len(targets))]
         m.submodules.between = between = Slice(load_piece(targets))
         connect(m, planner.pieces, between.i)
-        coming, piece, has = between.o.payload, Signal(load_piece(targets), reset_less=True), Signal()
+        coming = between.o.payload
+        piece = Signal(load_piece(targets), reset_less=True)
+        has = Signal()
         moves, legal, fires, ready, missing, error = (
             Signal(name=name) for name in ("moves", "legal", "fires", "ready", "missing", "error")
         )

@@ -56,7 +56,8 @@ class Narrower(wiring.Component):
         requantises = Feature.REQUANT in self._params.features
         ahead = SCALED_AHEAD if requantises else PLAIN_AHEAD
         m.submodules.queue = queue = fifo.SyncFIFO(width=narrowed(self._params).size, depth=ahead)
-        room, out = Signal(range(ahead + 1), init=ahead), Signal(narrowed(self._params))
+        room = Signal(range(ahead + 1), init=ahead)
+        out = Signal(narrowed(self._params))
         m.d.sync += room.eq(room - self.asked.is_part + (self.found.valid & self.found.ready))
         m.d.comb += [
             self.has_room.eq(room != 0), queue.w_data.eq(out), self.found.valid.eq(queue.r_rdy),

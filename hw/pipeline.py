@@ -21,7 +21,8 @@ class Slice(wiring.Component):
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform: object) -> Module:
-        m, full = Module(), Signal()
+        m = Module()
+        full = Signal()
         payload, kept = (Signal(self._shape, name=name, reset_less=True) for name in ("payload", "kept"))
         moves = ~self.o.valid | self.o.ready
         m.d.comb += [self.i.ready.eq(~full), self.o.payload.eq(payload)]
@@ -55,7 +56,8 @@ class Queue(wiring.Component):
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform: object) -> Module:
-        m, has_room = Module(), Signal(init=1)
+        m = Module()
+        has_room = Signal(init=1)
         # Whether there is room is known from the cycle before, when one entry more may have come: hence the place beyond `depth`.
         m.submodules.fifo = inner = fifo.SyncFIFOBuffered(width=Shape.cast(self._shape).width, depth=self._depth + 1)
         m.submodules.slice = out = Slice(self._shape)

@@ -36,11 +36,15 @@ class ReadBuffer(wiring.Component):
         connect(m, queue.o, flipped(self.beats))
         # Beats that fit beside those that are here or asked for. One that is taken, which is known late in a cycle, counts from
         # the next on.
-        room, taken_before = Signal(range(params.buffer_beats + 1), init=params.buffer_beats), Signal()
+        room = Signal(range(params.buffer_beats + 1), init=params.buffer_beats)
+        taken_before = Signal()
         empty = Signal(init=1)  # a register: it is wanted far away
         m.submodules.out = out = Slice(burst(params))
         connect(m, out.o, flipped(self.requests))
-        wanted, fits, asked, taken = self.bursts.payload, Signal(), Signal(), Signal()
+        wanted = self.bursts.payload
+        fits = Signal()
+        asked = Signal()
+        taken = Signal()
         m.d.comb += [
             queue.i.valid.eq(self.returned.valid), queue.i.payload.eq(self.returned.payload),
             fits.eq(room > wanted.last), self.bursts.ready.eq(out.i.ready & fits), out.i.valid.eq(self.bursts.valid & fits),

@@ -44,8 +44,11 @@ class ReadMaster(wiring.Component):
         # A burst is chosen among the readers when the slice before the address channel has room.
         m.submodules.address = address = Slice(self.axi.ar.payload.shape())
         connect(m, address.o, flipped(self.axi.ar))
-        choice, latest = Signal(range(readers)), Signal(range(readers))
-        is_open, start, finished = Signal(), Signal(), Signal()
+        choice = Signal(range(readers))
+        latest = Signal(range(readers))
+        is_open = Signal()
+        start = Signal()
+        finished = Signal()
         with m.Switch(latest):
             for owner in range(readers):
                 with m.Case(owner):

@@ -43,7 +43,8 @@ class Registers(wiring.Component):
         super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
-        m, awake = Module(), Signal()  # in reset, from its first cycle on, nothing is taken that would then be lost
+        m = Module()
+        awake = Signal()  # in reset, from its first cycle on, nothing is taken that would then be lost
         m.d.comb += awake.eq(~ResetSignal(allow_reset_less=True))
         self._write(m, awake)
         self._read(m, awake)
@@ -51,7 +52,9 @@ class Registers(wiring.Component):
 
     def _write(self, m: Module, awake: Signal) -> None:
         aw, w, b = self.axil.aw, self.axil.w, self.axil.b
-        address, data, mask = Signal(ADDRESS_BITS), Signal(WORD_BITS), Signal(WORD_BITS)  # mask: of the bits to write
+        address = Signal(ADDRESS_BITS)
+        data = Signal(WORD_BITS)
+        mask = Signal(WORD_BITS)  # of the bits to write
         has_address, has_data, accept, legal = (Signal(name=name) for name in ("has_address", "has_data", "accept", "legal"))
         m.d.comb += [
             aw.ready.eq(awake & ~has_address), w.ready.eq(awake & ~has_data), accept.eq(has_address & has_data & ~b.valid),
@@ -82,7 +85,9 @@ class Registers(wiring.Component):
 
     def _read(self, m: Module, awake: Signal) -> None:
         ar, r = self.axil.ar, self.axil.r
-        address, has_address, high = Signal(ADDRESS_BITS), Signal(), Signal(WORD_BITS)
+        address = Signal(ADDRESS_BITS)
+        has_address = Signal()
+        high = Signal(WORD_BITS)
         accept = Signal(name="accept_read")
         m.d.comb += [ar.ready.eq(awake & ~has_address), accept.eq(has_address & ~r.valid)]
         with m.If(ar.valid & ar.ready):

@@ -63,18 +63,26 @@ class StepGenerator(wiring.Component):
         m, cfg = Module(), self._cfg
         m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=step(cfg).size, depth=STEPS_AHEAD)
         room = Signal(range(STEPS_AHEAD + 1), init=STEPS_AHEAD)  # in the queue, for steps that are not yet issued
-        new_room, has_room = Signal.like(room), Signal(init=1)
-        current, active = Signal(ordered_command(), reset_less=True), Signal()
+        new_room = Signal.like(room)
+        has_room = Signal(init=1)
+        current = Signal(ordered_command(), reset_less=True)
+        active = Signal()
         gemm, alu = (data.View(layout(fmt, cfg), current.command.word) for fmt in (GEMM, ALU))
         is_alu = Signal()
         m.d.comb += is_alu.eq(gemm.opcode == Opcode.ALU)
 
         issue, turn, row, end = (Signal(name=name) for name in ("issue", "turn", "row", "end"))
-        at, inner, outer = Signal(cfg.uop_depth_log2), Signal(14), Signal(14)
+        at = Signal(cfg.uop_depth_log2)
+        inner = Signal(14)
+        outer = Signal(14)
         # Known a cycle ahead: is this the last micro-op of its turn, the last turn of the inner loop, the last of the outer?
-        last_uop, last_turn, last_row = Signal(), Signal(), Signal()
-        one_uop, one_turn = Signal(), Signal()
-        ready, older = Signal(), current.loads_before != self.pending.loads_done
+        last_uop = Signal()
+        last_turn = Signal()
+        last_row = Signal()
+        one_uop = Signal()
+        one_turn = Signal()
+        ready = Signal()
+        older = current.loads_before != self.pending.loads_done
         bgn = gemm.uop_bgn
 
         def written(index: Value) -> Value:
@@ -126,7 +134,8 @@ class StepGenerator(wiring.Component):
             m.d.sync += kept[name].eq(offset)
 
         # The micro-op has come: add.
-        uop, has_come = Signal(layout(UOP, cfg), name="kept_uop", reset_less=True), Signal()
+        uop = Signal(layout(UOP, cfg), name="kept_uop", reset_less=True)
+        has_come = Signal()
         m.d.sync += [has_come.eq(reading), control.eq(coming), uop.as_value().eq(self.uop.data)]
         sums = {}
         for name, offset in kept.items():

@@ -45,7 +45,8 @@ class StorePort(wiring.Component):
         size_log2, parts = cfg.out_bytes.bit_length() - 1, element_parts(params)
         f = data.View(layout(STORE, cfg), self.commands.payload.command.word)
         address = Signal.like(bursts.rows.payload.address)
-        take, wanted = Signal(), narrower.asked
+        take = Signal()
+        wanted = narrower.asked
         m.d.comb += [
             address.eq(self.commands.payload.base + (f.dram_base << size_log2)),
             bursts.window_low.eq(self.window_low), bursts.window_high.eq(self.window_high),
@@ -57,10 +58,18 @@ class StorePort(wiring.Component):
         ]
 
         # Which element, and which part of it: as many lanes as a beat takes, one part a cycle. Parameters are read before.
-        at, left, rows_left, width = Signal(17), Signal(16), Signal(16), Signal(16)
+        at = Signal(17)
+        left = Signal(16)
+        rows_left = Signal(16)
+        width = Signal(16)
         place, row_place, pitch = (Signal(max(1, params.bus_bytes_log2), name=n) for n in ("place", "row_place", "pitch"))
-        beyond, issue, moves = Signal(), Signal(), Signal()  # beyond: `at` lies outside ACC
-        part, first, words_left, scales = Signal(range(parts)), Signal(16), Signal(range(REQUANT_WORDS + 1)), Signal()
+        beyond = Signal()  # `at` lies outside ACC
+        issue = Signal()
+        moves = Signal()
+        part = Signal(range(parts))
+        first = Signal(16)
+        words_left = Signal(range(REQUANT_WORDS + 1))
+        scales = Signal()
         m.d.comb += [
             self.read.index.eq(at), self.outside.eq(self.active & beyond), self.read.enable.eq(issue),
             issue.eq(self.active & self.read_ready & narrower.has_room & ~beyond & ~self.dram_outside),
@@ -114,12 +123,15 @@ class StorePort(wiring.Component):
     def _join(self, m: Module, elements: stream.Interface, lanes: int) -> None:
         """An element joins the beat in hand, which is full with its last lane or at the row's end."""
         size, element, place = self._params.cfg.out_bytes, elements.payload, elements.payload.place
-        filled, strobes = Signal(self._params.bus_bits), Signal(self._params.bus_bytes)
+        filled = Signal(self._params.bus_bits)
+        strobes = Signal(self._params.bus_bytes)
         new_data = [Mux(place.lane == n, element.value, filled[8 * n * size : 8 * (n + 1) * size]) for n in range(lanes)]
         ones = Const((1 << size) - 1, size)
         new_strobes = [Mux(place.lane == n, ones, strobes[n * size : (n + 1) * size]) for n in range(lanes)]
-        full, pending = Signal(), Signal()
-        beat, mask = Signal.like(filled), Signal.like(strobes)
+        full = Signal()
+        pending = Signal()
+        beat = Signal.like(filled)
+        mask = Signal.like(strobes)
         m.d.comb += [
             full.eq(place.ends | (place.lane == lanes - 1)), elements.ready.eq(~full | ~pending | self.beats.ready),
             self.beats.valid.eq(pending), self.beats.payload.data.eq(beat), self.beats.payload.strb.eq(mask),

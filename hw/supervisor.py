@@ -31,8 +31,11 @@ class Supervisor(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        resetting, ended, fault = Signal(), Signal(), Signal.like(self.fault)
-        index, stage = Signal.like(self.fault_index), Signal.like(self.fault_stage)
+        resetting = Signal()
+        ended = Signal()
+        fault = Signal.like(self.fault)
+        index = Signal.like(self.fault_index)
+        stage = Signal.like(self.fault_stage)
         # A cycle late, to keep the core's long paths out of the state's.
         m.d.sync += [ended.eq(self.ended), fault.eq(self.fault), index.eq(self.fault_index), stage.eq(self.fault_stage)]
         # `clear`, `go` and `stop` reach every corner of the core: they come from registers of their own.

@@ -27,8 +27,11 @@ class TokenQueue(wiring.Component):
                           "index": In(INDEX_BITS), "giver": Out(INDEX_BITS)})
 
     def elaborate(self, platform: object) -> Module:
-        m, count, any_there = Module(), Signal(range(self._depth + 1)), Signal()  # any_there: count is not 0
-        taken, loses = self.pop.valid & self.pop.ready, Signal()
+        m = Module()
+        count = Signal(range(self._depth + 1))
+        any_there = Signal()  # count is not 0
+        taken = self.pop.valid & self.pop.ready
+        loses = Signal()
         m.d.comb += [
             self.pop.valid.eq(any_there), self.empty.eq(~any_there), loses.eq(self.push & ~taken & (count == self._depth)),
         ]

@@ -43,7 +43,9 @@ class WriteMaster(wiring.Component):
         aw, w, b, wanted = self.axi.aw, self.axi.w, self.axi.b, self.bursts.payload
         here = Signal(range(4 * params.burst_beats + 2))  # beats in the buffer that no burst has been started for
         in_flight = Signal(range(params.outstanding + 1))
-        start, arrives, finished = Signal(), Signal(), Signal()
+        start = Signal()
+        arrives = Signal()
+        finished = Signal()
         m.d.comb += [
             arrives.eq(self.beats.valid & self.beats.ready),
             start.eq(
@@ -62,7 +64,8 @@ class WriteMaster(wiring.Component):
         with m.If(start):
             m.d.sync += [aw.valid.eq(1), aw.payload.addr.eq(wanted.address), aw.payload.len.eq(wanted.last)]
 
-        sent, beat = Signal(8), buffer.o.payload  # beats of the oldest burst that are sent; the next
+        sent = Signal(8)  # beats of the oldest burst
+        beat = buffer.o.payload  # the next
         m.d.comb += [
             w.valid.eq(lengths.r_rdy & buffer.o.valid), w.payload.data.eq(beat.data), w.payload.strb.eq(beat.strb),
             w.payload.last.eq(sent == lengths.r_data), buffer.o.ready.eq(lengths.r_rdy & w.ready),

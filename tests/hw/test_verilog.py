@@ -67,6 +67,12 @@ def test_a_planted_defect_is_found(defect, rule, tmp_path):
     assert f"%Warning-{rule}" in lint(broken, waiver_file(), tmp_path)
 
 
+@pytest.mark.parametrize(("name", "bus_bits"), SMALL)
+def test_every_signal_has_the_name_it_has_in_the_source(name, bus_bits):
+    """Amaranth calls a signal that it cannot name `$signal`, and waveforms and slowest paths then show that."""
+    assert re.findall(r"^\s*(?:reg|wire).*\$signal.*", text_of(name, bus_bits), re.MULTILINE) == []
+
+
 @needs_yosys
 @pytest.mark.parametrize(("name", "bus_bits"), SMALL[:2])
 def test_yosys_finds_neither_latch_nor_loop(name, bus_bits, tmp_path):
