@@ -45,7 +45,7 @@ class Arithmetic(wiring.Component):
     result : ``Out(sram_write)``      an accumulator element to write; it cannot wait
     retired : ``Out(1)``              the last result of an instruction is in ACC
     fault, fault_index : ``Out``      a step's index lies outside its scratchpad: number of its instruction
-    accepts : ``Out(1)``              a step was accepted
+    works : ``Out(1)``                a step is at hand that waits for no load
     """
 
     def __init__(self, cfg: VTAConfig) -> None:
@@ -57,7 +57,7 @@ class Arithmetic(wiring.Component):
             "wgt": Out(sram_read(8 * cfg.wgt_bytes, cfg.wgt_depth_log2)),
             "acc": Out(sram_read(acc, cfg.acc_depth_log2)), "src": Out(sram_read(acc, cfg.acc_depth_log2)),
             "result": Out(sram_write(acc, cfg.acc_depth_log2)),
-            "retired": Out(1), "fault": Out(1), "fault_index": Out(INDEX_BITS), "accepts": Out(1),
+            "retired": Out(1), "fault": Out(1), "fault_index": Out(INDEX_BITS), "works": Out(1),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -76,12 +76,13 @@ class Arithmetic(wiring.Component):
             [Signal(name=f"{name}{n}") for n in range(last + extra + 1)]
             for name, extra in (("gemm", 0), ("alu", ALU_STAGES), ("ends", 1 + ALU_STAGES))
         )
-        now, has, unwritten, delay = self._check(m, at[1], alus[1])
+        accepts = Signal()
+        now, has, unwritten, delay = self._check(m, at[1], alus[1], accepts)
         m.d.comb += [
-            self.accepts.eq(has & ~unwritten & (delay == 0) & ~self.hold),
-            self.fault.eq(self.accepts & now.fault), self.fault_index.eq(now.index),
-            gemms[0].eq(self.accepts & ~now.fault & ~now.is_alu), alus[0].eq(self.accepts & ~now.fault & now.is_alu),
-            ends[0].eq(self.accepts & now.last),
+            self.works.eq(has & ~unwritten), accepts.eq(self.works & (delay == 0) & ~self.hold),
+            self.fault.eq(accepts & now.fault), self.fault_index.eq(now.index),
+            gemms[0].eq(accepts & ~now.fault & ~now.is_alu), alus[0].eq(accepts & ~now.fault & now.is_alu),
+            ends[0].eq(accepts & now.last),
             *(at[0][name].eq(now[name]) for name in control.members),
         ]
         for line in (at, gemms, alus, ends):
@@ -150,7 +151,9 @@ class Arithmetic(wiring.Component):
         m.d.comb += [self.result.count.eq(1), self.result.mask.eq(1), self.result.data[0].eq(result)]
         return m
 
-    def _check(self, m: Module, before: data.View, before_is_alu: Signal) -> tuple[data.View, Signal, Signal, Signal]:
+    def _check(
+        self, m: Module, before: data.View, before_is_alu: Signal, accepts: Signal,
+    ) -> tuple[data.View, Signal, Signal, Signal]:
         """A register before the pipeline: the step in it, whether there is one, and why it must wait.
 
         unwritten   for an older load. As of the cycle before, and it may err only towards waiting: loads write upwards, and a
@@ -167,7 +170,7 @@ class Arithmetic(wiring.Component):
         def behind(older: data.View) -> Value:
             return ~new.is_alu | (older.dst == new.dst) | (~new.use_imm & (older.dst == new.src))
 
-        m.d.comb += self.steps.ready.eq(~has | self.accepts)
+        m.d.comb += self.steps.ready.eq(~has | accepts)
         m.d.sync += unwritten.eq(Mux(self.steps.ready, self._unwritten(new), self._unwritten(now)))
         with m.If(self.steps.ready):
             m.d.sync += [now.eq(new), has.eq(self.steps.valid)]

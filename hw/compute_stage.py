@@ -181,9 +181,8 @@ class ComputeStage(wiring.Component):
             m.d.comb += [self.status.fault.eq(Fault.SRAM_RANGE), self.status.fault_index.eq(arithmetic.fault_index)]
         with m.Else():
             m.d.comb += [self.status.fault.eq(port.fault), self.status.fault_index.eq(port.fault_index)]
-        moving = port.active & ~port.starved
         attribute(m, self.status.activity.cause, {
-            Cause.BUSY: arithmetic.accepts | moving | issue.starts | (~issue.none_started & ~port.starved & port.empty),
+            Cause.BUSY: issue.starts | arithmetic.works | (~issue.none_started & ~port.starved),
             Cause.WAIT_MEMORY: ~issue.none_started,
             Cause.WAIT_PREV: issue.lacks_prev,
             Cause.WAIT_NEXT: issue.lacks_next,

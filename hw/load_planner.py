@@ -66,14 +66,12 @@ class LoadPlanner(wiring.Component):
     -------
     commands : ``In(stream)``    LOAD instructions that write something
     pieces : ``Out(stream)``     their pieces, one a cycle
-    empty : ``Out(1)``           nothing is under way
     """
 
     def __init__(self, params: CoreParams, targets: Sequence[Target]) -> None:
         self._params, self._targets = params, tuple(targets)
         super().__init__({
             "commands": In(stream.Signature(COMMAND)), "pieces": Out(stream.Signature(load_piece(self._targets))),
-            "empty": Out(1),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -103,7 +101,6 @@ class LoadPlanner(wiring.Component):
             target = Mux(f.memory_type == kind, n, target)
         m.d.comb += [
             bound.eq(f.sram_base + total), self.commands.ready.eq((stage == 0) & (~planned | takes)),
-            self.empty.eq((stage == 0) & ~planned & ~self.pieces.valid),
         ]
         m.d.sync += total.eq(plan.rows * plan.across)
         with m.If(takes):

@@ -28,9 +28,8 @@ class LoadPort(wiring.Component):
     requests, returned : ``stream``         bursts and their beats
     write0 … : ``Out(stream)``              scratchpad writes, one stream for each target
     window_low, window_high : ``In``        bytes of DRAM that may be read
-    next, end, begins, done, active, starved   of the writer
+    next, end, begins, done, starved        of the writer
     fault, fault_index : ``Out``            of the writer, or a row leaves the window; number of its LOAD
-    empty : ``Out(1)``                      nothing is under way
     """
 
     def __init__(self, params: CoreParams, targets: Sequence[Target]) -> None:
@@ -43,7 +42,7 @@ class LoadPort(wiring.Component):
             **{f"write{n}": Out(stream.Signature(load_write(params))) for n in range(len(self._targets))},
             "window_low": In(params.address_bits), "window_high": In(params.address_bits + 1),
             "next": Out(COUNT_BITS), "end": Out(COUNT_BITS), "begins": Out(1), "done": Out(1),
-            "active": Out(1), "starved": Out(1), "fault": Out(FAULT_BITS), "fault_index": Out(INDEX_BITS), "empty": Out(1),
+            "starved": Out(1), "fault": Out(FAULT_BITS), "fault_index": Out(INDEX_BITS),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -80,8 +79,7 @@ class LoadPort(wiring.Component):
             writer.commands.valid.eq(queue.r_rdy), writer.commands.payload.eq(queue.r_data),
             queue.r_en.eq(writer.commands.ready), writer.may_write.eq(self.may_write),
             self.next.eq(writer.next), self.end.eq(writer.end), self.begins.eq(writer.begins), self.done.eq(writer.done),
-            self.active.eq(writer.active), self.starved.eq(writer.starved),
-            self.empty.eq(~queue.r_rdy & writer.empty & buffer.empty & bursts.rows.ready),
+            self.starved.eq(writer.starved),
         ]
         located = Signal(INDEX_BITS)  # number of the LOAD whose addresses are being made
         with m.If(self.commands.valid & self.commands.ready):

@@ -91,7 +91,7 @@ class LoadStage(wiring.Component):
             self.status.fault.eq(port.fault), self.status.fault_index.eq(port.fault_index),
         ]
         attribute(m, self.status.activity.cause, {
-            Cause.BUSY: (port.active & ~port.starved) | issue.starts,
+            Cause.BUSY: issue.starts | (~issue.none_started & ~port.starved),
             Cause.WAIT_MEMORY: ~issue.none_started,
             Cause.WAIT_NEXT: issue.lacks_next,
         })

@@ -38,11 +38,9 @@ class LoadWriter(wiring.Component):
     write0 … : ``Out(stream)``          writes, one stream for each target
     next, end : ``Out``                 of the LOAD in hand: the element that is written next, and the one after its last
     begins, done : ``Out(1)``           a LOAD begins to write; all of it is written
-    active : ``Out(1)``                 a LOAD is in hand
-    starved : ``Out(1)``                it waits for a beat
+    starved : ``Out(1)``                the LOAD in hand waits for a beat
     fault, fault_index : ``Out``        an element lies outside its scratchpad, or data are an error: nothing is written from
                                         there on, ever; number of the LOAD
-    empty : ``Out(1)``                  no LOAD is under way
     """
 
     def __init__(self, params: CoreParams, targets: Sequence[Target]) -> None:
@@ -50,8 +48,8 @@ class LoadWriter(wiring.Component):
         super().__init__({
             "commands": In(stream.Signature(COMMAND)), "may_write": In(1), "beats": In(stream.Signature(read_beat(params))),
             **{f"write{n}": Out(stream.Signature(load_write(params))) for n in range(len(self._targets))},
-            "next": Out(COUNT_BITS), "end": Out(COUNT_BITS), "begins": Out(1), "done": Out(1), "active": Out(1),
-            "starved": Out(1), "fault": Out(FAULT_BITS), "fault_index": Out(INDEX_BITS), "empty": Out(1),
+            "next": Out(COUNT_BITS), "end": Out(COUNT_BITS), "begins": Out(1), "done": Out(1),
+            "starved": Out(1), "fault": Out(FAULT_BITS), "fault_index": Out(INDEX_BITS),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -75,7 +73,6 @@ class LoadWriter(wiring.Component):
             ready.eq(of_target(piece.target, [write.ready for write in writes])),
             self.beats.ready.eq(fires & ~piece.zero & piece.ends_beat), self.done.eq(fires & piece.ends),
             self.starved.eq(has & missing), self.fault_index.eq(piece.index),
-            self.empty.eq(planner.empty & ~between.o.valid & ~self.active),
         ]
         with m.If(has & piece.outside):
             m.d.comb += self.fault.eq(Fault.SRAM_RANGE)
@@ -95,10 +92,8 @@ class LoadWriter(wiring.Component):
             ]
         with m.If(fires):
             m.d.sync += [has.eq(0), self.next.eq(self.next + Mux(piece.whole, piece.count, 0))]
-        with m.If(self.done):
-            m.d.sync += self.active.eq(0)
         with m.If(moves):
             m.d.sync += [has.eq(1), piece.eq(coming)]
         with m.If(self.begins):
-            m.d.sync += [self.active.eq(1), self.next.eq(coming.base), self.end.eq(coming.bound)]
+            m.d.sync += [self.next.eq(coming.base), self.end.eq(coming.bound)]
         return m

@@ -19,7 +19,6 @@ class ReadBuffer(wiring.Component):
     requests : ``Out(stream)``     the same, when there is room
     returned : ``In(stream)``      beats from memory; always accepted
     beats : ``Out(stream)``        the beats, in order
-    empty : ``Out(1)``             no beat is buffered or expected
     """
 
     def __init__(self, params: CoreParams) -> None:
@@ -27,7 +26,7 @@ class ReadBuffer(wiring.Component):
         beat = read_beat(params)
         super().__init__({
             "bursts": In(stream.Signature(burst_of_rows(params))), "requests": Out(stream.Signature(burst(params))),
-            "returned": In(stream.Signature(beat, always_ready=True)), "beats": Out(stream.Signature(beat)), "empty": Out(1),
+            "returned": In(stream.Signature(beat, always_ready=True)), "beats": Out(stream.Signature(beat)),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -38,7 +37,6 @@ class ReadBuffer(wiring.Component):
         # the next on.
         room = Signal(range(params.buffer_beats + 1), init=params.buffer_beats)
         taken_before = Signal()
-        empty = Signal(init=1)  # a register: it is wanted far away
         m.submodules.out = out = Slice(burst(params))
         connect(m, out.o, flipped(self.requests))
         wanted = self.bursts.payload
@@ -49,17 +47,12 @@ class ReadBuffer(wiring.Component):
             queue.i.valid.eq(self.returned.valid), queue.i.payload.eq(self.returned.payload),
             fits.eq(room > wanted.last), self.bursts.ready.eq(out.i.ready & fits), out.i.valid.eq(self.bursts.valid & fits),
             out.i.payload.address.eq(wanted.address), out.i.payload.last.eq(wanted.last),
-            asked.eq(self.bursts.valid & self.bursts.ready), taken.eq(self.beats.valid & self.beats.ready), self.empty.eq(empty),
+            asked.eq(self.bursts.valid & self.bursts.ready), taken.eq(self.beats.valid & self.beats.ready),
         ]
         change = Signal(range(-params.burst_beats, 2))
         with m.If(asked):
             m.d.comb += change.eq(taken_before - wanted.last - 1)
         with m.Else():
             m.d.comb += change.eq(taken_before)
-        # What is missing to an empty buffer is what was taken in the cycle before and in this one.
-        all_but = [room == params.buffer_beats - n for n in range(3)]
-        m.d.sync += [
-            room.eq(room + change), taken_before.eq(taken),
-            empty.eq(~asked & (all_but[0] | (all_but[1] & (taken_before | taken)) | (all_but[2] & taken_before & taken))),
-        ]
+        m.d.sync += [room.eq(room + change), taken_before.eq(taken)]
         return m

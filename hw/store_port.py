@@ -25,6 +25,7 @@ class StorePort(wiring.Component):
     outside, dram_outside : ``Out(1)``    an element lies outside ACC, a row outside the window
     index : ``Out``                       number of the STORE in hand
     active : ``Out(1)``                   a STORE's elements are being read
+    stalled : ``Out(1)``                  but not now: those before are still on their way to memory
     """
 
     def __init__(self, params: CoreParams) -> None:
@@ -34,7 +35,7 @@ class StorePort(wiring.Component):
             "read": Out(sram_read(8 * cfg.acc_bytes, cfg.acc_depth_log2)), "read_ready": In(1),
             "bursts": Out(stream.Signature(burst_of_rows(params))), "beats": Out(stream.Signature(write_beat(params))),
             "window_low": In(params.address_bits), "window_high": In(params.address_bits + 1),
-            "outside": Out(1), "dram_outside": Out(1), "index": Out(INDEX_BITS), "active": Out(1),
+            "outside": Out(1), "dram_outside": Out(1), "index": Out(INDEX_BITS), "active": Out(1), "stalled": Out(1),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -72,6 +73,7 @@ class StorePort(wiring.Component):
         scales = Signal()
         m.d.comb += [
             self.read.index.eq(at), self.outside.eq(self.active & beyond), self.read.enable.eq(issue),
+            self.stalled.eq(self.active & ~narrower.has_room),
             issue.eq(self.active & self.read_ready & narrower.has_room & ~beyond & ~self.dram_outside),
             moves.eq(issue & (words_left == 0)),
         ]

@@ -72,7 +72,7 @@ class StoreStage(wiring.Component):
         with m.Elif(port.dram_outside):
             m.d.comb += [self.status.fault.eq(Fault.DRAM_RANGE), self.status.fault_index.eq(port.index)]
         attribute(m, self.status.activity.cause, {
-            Cause.BUSY: port.active | issue.starts,
+            Cause.BUSY: (port.active & ~port.stalled) | issue.starts,
             Cause.WAIT_MEMORY: ~issue.none_started,
             Cause.WAIT_PREV: issue.lacks_prev,
         })
