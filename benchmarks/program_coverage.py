@@ -16,6 +16,7 @@ from rich.table import Table
 
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.insns import MEMORIES
+from vtakit.sim.api import run_image
 from vtakit.sim.coverage import Coverage, cover
 from vtakit.sim.fuzz import Case, cases, default_configs, options
 from vtakit.sim.random_programs import RandomProgram
@@ -42,10 +43,18 @@ def golden() -> Iterator[RandomProgram]:
 
 
 def cover_chunk(chunk: list[Case]) -> Coverage:
-    """What the random programs of some cases reach, and their runs on the RTL."""
-    found = cover(case.program() for case in chunk)
-    for case in chunk:
-        found.add_run(options(case))
+    """What the random programs of some cases reach."""
+    return cover(case.program() for case in chunk)
+
+
+def cover_run(case: Case) -> Coverage:
+    """What a run of a case's program on the RTL reaches."""
+    found, program, chosen = Coverage(), case.program(), options(case)
+    result = run_image(
+        program.dram, program.insn_addr, program.insn_count, program.config, "rtl", bases=program.bases, trace=True, **chosen
+    )
+    assert result.trace is not None
+    found.add_run(program, chosen, result.trace)
     return found
 
 
@@ -53,6 +62,7 @@ def main() -> None:
     """Measure, print, and write the JSON file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=5000, help="random programs (default 5000)")
+    parser.add_argument("--runs", type=int, default=500, help="of them as many again, of `tiny`, run on the RTL (default 500)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     parser.add_argument("--json", type=Path, default=None, help="file for all counts")
@@ -63,6 +73,8 @@ def main() -> None:
     with get_context("spawn").Pool(args.jobs) as pool:
         for found in track(pool.imap(cover_chunk, chunks), "random programs", total=len(chunks)):
             columns["random"].merge(found)
+    for case in track(list(cases("rtl", ["tiny"], args.seed, args.runs, 40)), "runs on the RTL"):
+        columns["random"].merge(cover_run(case))
     both = Coverage()
     for each in columns.values():
         both.merge(each)

@@ -128,6 +128,16 @@ GROUPS: tuple[Group, ...] = (
               ("first byte", ("begins a beat", "inside")), ("beats", ("1", "2 to 15", "16 or more"))),
     ),
     Group(
+        name="waits", doc="instructions on the RTL: what cycles in which they were under way, or the one before, were spent on",
+        axes=(("instruction", tuple(name for names in STAGES.values() for name in names)),
+              ("cycle", ("busy", "wait_prev before it", "wait_next before it", "wait_memory"))),
+        impossible=(Impossible(
+            where=(("instruction", STAGES[Stage.LOAD]), ("cycle", ("wait_prev before it",))),
+            reason="the load stage has no stage before it"), Impossible(
+            where=(("instruction", STORES), ("cycle", ("wait_next before it",))),
+            reason="the store stage has no stage after it")),
+    ),
+    Group(
         name="memory", doc="the memory system of a run on the RTL",
         axes=(("stall", ("none", "some", "half or more")), ("latency", ("0 to 9", "10 to 99", "100 or more")),
               ("outstanding", ("1", "2 to 15", "16 or more"))),

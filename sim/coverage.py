@@ -1,7 +1,7 @@
 """Counts which of the declared bins a set of programs reaches, from instructions and micro-ops alone, without running them."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,10 +9,11 @@ import numpy as np
 
 from vtakit.hw.isa.codec import Insn, decode, from_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, UOP_BYTES, VTAConfig
-from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TRANSFERS, UOP, AluOp, MemType, Opcode
+from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TRANSFERS, UOP, AluOp, MemType, Opcode, Stage
 from vtakit.hw.params import BUS_BITS, PAGE_BYTES
 from vtakit.sim.bins import COMPUTE_LOADS, GROUPS, NEAR, OTHER, TOKENS_ONLY, Bin, flag_text
 from vtakit.sim.random_programs import RandomProgram
+from vtakit.sim.trace import Trace
 from vtakit.sim.values import Ints
 
 _KINDS = ("multiply", "overwrite", "reset", "alu", "MUL")
@@ -34,14 +35,15 @@ class Coverage:
         for name, counter in other.counts.items():
             self.counts[name].update(counter)
 
-    def add_run(self, options: Mapping[str, Any]) -> None:
-        """Count the memory system of a run on the RTL."""
+    def add_run(self, program: RandomProgram, options: Mapping[str, Any], trace: Trace) -> None:
+        """Count the memory system of a run on the RTL, and what its instructions waited for."""
         stall, latency, outstanding = (int(options[name]) for name in ("stall", "latency", "outstanding"))
         self.counts["memory"][
             "none" if not stall else "half or more" if stall >= 50 else "some",
             "100 or more" if latency > 99 else "10 to 99" if latency > 9 else "0 to 9",
             "16 or more" if outstanding > 15 else "2 to 15" if outstanding > 1 else "1",
         ] += 1
+        _Reader(self.counts, program).waits(trace)
 
     def add_program(self, program: RandomProgram) -> None:
         """Count what a program's instructions reach."""
@@ -77,10 +79,8 @@ class _Reader:
 
     def read(self) -> None:
         """Count every group."""
-        p = self.program
-        words = from_bytes(p.dram[p.insn_addr : p.insn_addr + p.insn_count * INSN_BYTES])
         beside: tuple[str, Ints] | None = None  # the working compute instruction before, and what it touches
-        for insn in (decode(self.cfg, word) for word in words):
+        for insn in self._insns():
             if insn.op is Opcode.FINISH:
                 continue
             touched = self._touched(insn)  # before its own micro-ops change
@@ -93,6 +93,25 @@ class _Reader:
             if works and (insn.op not in TRANSFERS or self._name(insn) in COMPUTE_LOADS):
                 beside = self._overlap(beside, insn, touched)
         self._hazards()
+
+    def waits(self, trace: Trace) -> None:
+        """Count what the cycles were spent on in which each instruction was under way, and the one before."""
+        insns = list(self._insns())
+        causes = {stage: [span for span in trace.causes if span.stage is stage] for stage in Stage}
+        for span in trace.instructions:
+            if insns[span.index].op is Opcode.FINISH or not self._works(insns[span.index]):
+                continue
+            name = self._name(insns[span.index])
+            for cause in causes[span.stage]:
+                if cause.name in {"wait_prev", "wait_next"} and cause.end == span.start:
+                    self.counts["waits"][name, f"{cause.name} before it"] += 1
+                elif cause.name in {"busy", "wait_memory"} and cause.start < span.end and span.start < cause.end:
+                    self.counts["waits"][name, cause.name] += 1
+
+    def _insns(self) -> Iterator[Insn]:
+        p = self.program
+        words = from_bytes(p.dram[p.insn_addr : p.insn_addr + p.insn_count * INSN_BYTES])
+        return (decode(self.cfg, word) for word in words)
 
     def _name(self, insn: Insn) -> str:
         moves = insn.op in TRANSFERS

@@ -6,13 +6,15 @@ import pytest
 
 from vtakit.hw.isa.codec import encode, encode_uop, to_bytes
 from vtakit.hw.isa.config import NAMED, UOP_BYTES
-from vtakit.hw.isa.insns import MEMORIES, AluOp, MemType
+from vtakit.hw.isa.insns import MEMORIES, AluOp, MemType, Stage
 from vtakit.sim.bins import GROUPS
 from vtakit.sim.coverage import Coverage, cover
 from vtakit.sim.fuzz import cases
 from vtakit.sim.random_programs import RandomProgram
+from vtakit.sim.trace import Span, Trace
 
 TINY = NAMED["tiny"]
+RUNS = {"memory", "waits"}  # counted of runs on the RTL
 CODE_AT = 1 << 13
 
 
@@ -101,11 +103,27 @@ def test_pages_and_beats():
     assert sum(beats.values()) == 8
 
 
+def spans(stage, *ends):
+    """Causes of a stage that follow one another: names and where they end."""
+    starts = [0, *(end for _, end in ends)]
+    return tuple(Span(stage=stage, start=start, end=end, name=name) for start, (name, end) in zip(starts, ends, strict=False))
+
+
 def test_runs_and_merging():
     one, two = Coverage(), cover([program(gemm())])
-    one.add_run({"stall": 0, "latency": 200, "outstanding": 1})
+    trace = Trace(cycles=30, instructions=(
+        Span(stage=Stage.LOAD, start=2, end=12, index=0), Span(stage=Stage.COMPUTE, start=14, end=20, index=1),
+    ), causes=(
+        *spans(Stage.LOAD, ("idle", 2), ("busy", 5), ("wait_memory", 11), ("busy", 12), ("wait_memory", 20), ("idle", 30)),
+        *spans(Stage.COMPUTE, ("wait_next", 3), ("wait_prev", 14), ("busy", 20), ("idle", 30)),
+    ))
+    ran = program(load(MemType.INP, x_size=1, y_size=1), gemm())
+    one.add_run(ran, {"stall": 0, "latency": 200, "outstanding": 1}, trace)
     one.merge(two)
     assert one.counts["memory"] == {("none", "100 or more", "1"): 1}
+    assert one.counts["waits"] == {
+        ("LOAD INP", "busy"): 2, ("LOAD INP", "wait_memory"): 1, ("GEMM", "wait_prev before it"): 1, ("GEMM", "busy"): 1,
+    }
     report = one.as_json()
     assert report["programs"] == 1
     assert report["groups"]["gemm"]["counts"] == {"multiply, 1, 1, 1": 1}
@@ -127,7 +145,7 @@ def random_coverage():
 
 def test_random_programs_reach_nearly_all(random_coverage):
     """The long run is benchmarks/program_coverage.py: 5,000 programs reach every bin."""
-    groups = {name: g for name, g in random_coverage.as_json()["groups"].items() if name != "memory"}
+    groups = {name: g for name, g in random_coverage.as_json()["groups"].items() if name not in RUNS}
     full = {"pads", "load flags", "store flags", "configuration", "gemm", "immediate", "overlap", "page"}
     assert {name: groups[name]["holes"] for name in full if groups[name]["holes"]} == {}
     hit, reachable = (sum(g[what] for g in groups.values()) for what in ("hit", "reachable"))
