@@ -105,7 +105,8 @@ REGISTERS: tuple[Register, ...] = (
     ),
     Register(name="window_low", mode=AccessMode.READ_WRITE, words=2, doc="first DRAM byte that transfers may touch"),
     Register(name="window_high", mode=AccessMode.READ_WRITE, words=2, doc="DRAM byte after the last that transfers may touch"),
-    Register(name="cycles", mode=AccessMode.READ_ONLY, words=2, doc="cycles from start to done"),
+    Register(name="cycles", mode=AccessMode.READ_ONLY, words=2,
+             doc="cycles from start to done, of all runs since the counters were cleared; so for those below"),
     *(
         Register(name=f"{stage.name.lower()}_{cause}", mode=AccessMode.READ_ONLY, words=2,
                  doc=f"cycles in which the {stage.name.lower()} stage {what}")

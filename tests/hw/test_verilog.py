@@ -67,6 +67,14 @@ def test_a_planted_defect_is_found(defect, rule, tmp_path):
     assert f"%Warning-{rule}" in lint(broken, waiver_file(), tmp_path)
 
 
+def test_the_yosys_of_the_system_is_never_used(monkeypatch):
+    """Another version writes another text; here there is none, and Amaranth would fail."""
+    monkeypatch.setenv("AMARANTH_USE_YOSYS", "system")
+    monkeypatch.setenv("YOSYS", "/no/such/yosys")
+    assert to_verilog(CoreParams(cfg=NAMED["tiny"])) == text_of("tiny", 64)
+    assert os.environ["AMARANTH_USE_YOSYS"] == "system"
+
+
 @pytest.mark.parametrize(("name", "bus_bits"), SMALL)
 def test_every_signal_has_the_name_it_has_in_the_source(name, bus_bits):
     """Amaranth calls a signal that it cannot name `$signal`, and waveforms and slowest paths then show that."""
