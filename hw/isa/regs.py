@@ -92,7 +92,8 @@ REGISTERS: tuple[Register, ...] = (
     )),
     Register(name="error", mode=AccessMode.READ_ONLY, doc="why the program was stopped; kept until start or reset", fields=(
         RegField(name="fault", width=8, doc="the code of the fault, 0 for none"),
-        RegField(name="stage", width=8, doc="the stage of its instruction, or compute of a deadlock: " + ", ".join(f"{s.name} {s.value}" for s in Stage)),
+        RegField(name="stage", width=8, doc="the stage of its instruction, or compute of a deadlock: " + ", ".join(
+            f"{s.name} {s.value}" for s in Stage)),
     )),
     Register(name="error_insn", mode=AccessMode.READ_ONLY, doc="number of the instruction at fault, from 0"),
     Register(name="insn_addr", mode=AccessMode.READ_WRITE, words=2, align=INSN_BYTES,
