@@ -46,7 +46,6 @@ class LoadsFollowTheDefinition(Checker):
         self.prove(m, "LOADs follow each other: one begins when none is in hand, or the one in hand is done",
                    ~dut.begins | ~active | dut.done)
         self.prove(m, "a LOAD begins only when it may", ~dut.begins | dut.may_write)
-        self.prove(m, "active: a LOAD is in hand", dut.active == active)
         self._beats(m, dut, f, start, active)
         self._writes(m, dut, f, start, active)
 
