@@ -73,6 +73,26 @@ def test_statement_13_data_and_terms_in_one_loop_for_sizes_of_0(how, symbolic, s
     check(s, [a, c], [x], x.sum(1))
 
 
+@pytest.mark.parametrize("first", [0, 1], ids=["the outer two first", "the inner two first"])
+@pytest.mark.parametrize("terms", [lambda n: 2, lambda n: n, lambda n: n + 1], ids=["2", "n", "n + 1"])
+@pytest.mark.parametrize("columns", [lambda n: n, lambda n: n + 1, lambda n: n * 2, lambda n: 5])
+def test_three_loops_fused_two_and_two(columns, terms, first):
+    """The one loop that both orders come to; a size that is an expression stands in the quotients."""
+    a = te.placeholder((N,), name="A")
+    k = te.reduce_axis((0, terms(N)), "k")
+    c = te.compute((M, columns(N)), lambda i, j: te.sum(a[0] + (i * 100 + j * 10 + k).astype("float32"), axis=k), name="C")
+    s = te.create_schedule(c.op)
+    i, j = c.op.axis
+    if first:
+        s[c].fuse(i, s[c].fuse(j, k))
+    else:
+        s[c].fuse(s[c].fuse(i, j), k)
+    rows, n = 3, 4
+    at = np.arange(terms(n))
+    want = [[(7 + i * 100 + j * 10 + at).sum() for j in range(columns(n))] for i in range(rows)]
+    check(s, [a, c], [np.full(n, 7, "float32")], np.array(want, "float32"))
+
+
 def test_first_results_are_set_once():
     a, k, c, s = sums(M, L)
     fused(s, c, k)
