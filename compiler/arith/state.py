@@ -108,6 +108,10 @@ class State(ABC):
     def divide(self, x: Linear, d: Linear) -> Linear:
         """``x // d``, rounded down."""
 
+    @abstractmethod
+    def remainder(self, x: Linear, d: Linear) -> Linear:
+        """``x % d``, with the sign of d."""
+
     def __init__(self) -> None:
         self._atoms: dict[object, Atom] = {}
         self.frame = Frame()

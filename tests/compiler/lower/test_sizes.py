@@ -93,6 +93,41 @@ def test_three_loops_fused_two_and_two(columns, terms, first):
     check(s, [a, c], [np.full(n, 7, "float32")], np.array(want, "float32"))
 
 
+@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_number_of_parts_fused_with_the_rows(parts, cached):
+    """The steps of the fused loop are as long as a part, which is a sum with a size in it."""
+    a = te.placeholder((M, N), name="A")
+    c = te.compute((M, N + 1), lambda i, j: te.if_then_else(j < N, a[i, j] * 2, 1.0), name="C")
+    s = te.create_schedule(c.op)
+    stage = s[s.cache_write(c, "local") if cached else c]
+    i, j = stage.op.axis
+    outer, _ = stage.split(j, nparts=parts)
+    stage.fuse(i, outer)
+    for rows, columns in ((3, 5), (2, 2), (0, 3), (4, 0)):
+        x = np.arange(rows * columns, dtype="float32").reshape(rows, columns)
+        check(s, [a, c], [x], np.pad(x * 2, [(0, 0), (0, 1)], constant_values=1))
+
+
+def test_a_triangle_s_rows_and_terms_fused_within_a_part_of_them():
+    """The greatest length of a part's terms is the lesser of two sizes: at least 1 where it runs, and a divisor."""
+    a = te.placeholder((N, N), name="A")
+
+    def terms(i, j):
+        k = te.reduce_axis((0, te.min(j + 1, 1 + i)), "k")
+        return te.max(a[i, k], axis=k)
+    b = te.compute((N, N), terms, name="B")
+    c = te.compute((N, N), lambda i, j: b[N - 1 - i, j] + j, name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[1], 4)
+    s[b].fuse(b.op.axis[1], b.op.reduce_axis[0])
+    s[b].compute_at(s[c], outer)
+    for n in (1, 3, 6):
+        x = np.random.default_rng(n).integers(-9, 9, (n, n)).astype("float32")
+        want = [[x[n - 1 - i, :min(j, n - 1 - i) + 1].max() + j for j in range(n)] for i in range(n)]
+        check(s, [a, c], [x], np.array(want, "float32"))
+
+
 def test_first_results_are_set_once():
     a, k, c, s = sums(M, L)
     fused(s, c, k)
