@@ -51,7 +51,7 @@ class Prover(Ranges):
 
     def _search(self, x: Linear, depth: int, budget: list[int]) -> bool:
         groups, rest = self.residues(x)
-        for at, (k, base, by) in enumerate(groups):
+        for at, (k, _, by) in enumerate(groups):
             if by.terms and self.nonnegative(by):  # being a divisor, it is not 0: the remainder is from 0 to by - 1
                 others = rest if k > 0 else rest.plus(by.shifted(-1), k)
                 for j, (other, of, d) in enumerate(groups):
