@@ -85,8 +85,8 @@ def reaches(program: Program) -> Iterator[Reach]:
         reads = [] if other else [(load, s) for s, e in _computed(site.block.body) for load in _certain(e)]
         meant = values_of_lets(site.block) if reads else {}
         for load, s in dict(reads).items():
-            if load.buffer not in program.params or load.buffer in program.writes:
-                continue
+            if load.buffer in program.writes and not program.sizes:
+                continue  # the rule "reads" has proved that what is read was written
             for at, (index, extent) in enumerate(zip(load.indices, load.buffer.shape, strict=True)):
                 index = substitute(index, meant)
                 found = None if prove(index >= 0) and prove(index < extent) else _taken(program, plain, site, index)

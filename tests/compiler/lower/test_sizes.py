@@ -178,6 +178,29 @@ def test_sizes_that_the_user_has_for_one(split):
             "and B has m elements there; here m = 1 and n = 5")
 
 
+def test_sizes_that_an_intermediate_has():
+    """What is read of a stage is required to be there as well as what is read of an input."""
+    a = te.placeholder((N,), name="A")
+    b = te.compute((N,), lambda i: a[i] * 2, name="B")
+    c = te.compute((M,), lambda i: b[i], name="C")
+    s = te.create_schedule(c.op)
+    for n, m in ((5, 5), (6, 5), (0, 0)):
+        check(s, [a, c], [np.ones(n, "float32")], np.full(m, 2, "float32"))
+    refuses(s, [a, c], [zeros(2), zeros(3)], "main needs m <= n, since index 0 of B[vi] takes the value m - 1, and B has n "
+            "elements there; here m = 3 and n = 2")
+
+
+def test_an_index_that_takes_a_loop_times_a_size():
+    a = te.placeholder((N,), name="A")
+    c = te.compute((M, L), lambda i, j: a[i * L + j], name="C")
+    s = te.create_schedule(c.op)
+    for n, m, length in ((6, 2, 3), (7, 2, 3), (0, 0, 3), (0, 3, 0)):
+        x = np.arange(n, dtype="float32")
+        check(s, [a, c], [x], x[:m * length].reshape(m, length))
+    refuses(s, [a, c], [zeros(5), zeros(2, 3)], "main needs m * l <= n, since index 0 of A[vi * l + vj] takes the value m * l - "
+            "1, and A has n elements there; here l = 3 and m = 2 and n = 5")
+
+
 def test_what_does_not_run_reads_nothing():
     """With p = 0 no element of B is read, however many there are."""
     p = te.size_var("p")
