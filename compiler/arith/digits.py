@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from vtakit.compiler.arith.linear import Linear, Product, Quotient, constant
+from vtakit.compiler.arith.linear import Atom, Linear, Product, Quotient, constant, factors
 from vtakit.compiler.arith.state import State
 
 Residues = tuple[list[tuple[int, Linear, Linear]], Linear]
@@ -27,19 +27,29 @@ class Digits(State):
         return self._find_residues(x, *_quotients(x), every=True)
 
     def _find_residues(
-        self, x: Linear, quotients: list[Quotient], symbolic: list[tuple[Product, Quotient]], *, every: bool,
+        self, x: Linear, quotients: list[Quotient], symbolic: list[tuple[Atom, Quotient]], *, every: bool,
     ) -> Residues:
         found: list[tuple[int, Linear, Linear]] = []
         rest = x
-        for product, q in symbolic:
+        for of, q in symbolic:
             whole = self.multiply(q.divisor, Linear({q: 1}, 0))
-            have, need = rest.terms.get(product, 0), whole.terms.get(product, 0)
+            have, need = rest.terms.get(of, 0), whole.terms.get(of, 0)
             if need and have and have % need == 0:
                 k = -have // need
                 part = q.dividend.plus(whole, -1)
                 if abs(_contained(rest, part, k)) >= abs(k):
                     rest = rest.plus(part, -k)
                     found.append((k, q.dividend, q.divisor))
+                    continue
+            for p, k in [*rest.terms.items()]:  # y // d - n * (y // (d * n)) = y // d % n
+                between = self._between(p, q) if type(p) is Quotient and p is not q else None
+                if between is None:
+                    continue
+                whole = self.multiply(between, Linear({q: 1}, 0))
+                if abs(_contained(rest, whole, -1 if k > 0 else 1)) >= abs(k):
+                    rest = rest.plus(Linear({p: k}, 0), -1).plus(whole, k)
+                    found.append((k, Linear({p: 1}, 0), between))
+                    break
         for quotients_of in _chains(quotients):
             chain = [q for q in quotients_of if q in rest.terms]  # those of an outer quotient's dividend may be gone
             if not chain:
@@ -64,12 +74,21 @@ class Digits(State):
                     base, by = Linear({q: 1}, (after.dividend.const - q.dividend.const) // q.by), after.by // q.by
         return found, rest
 
+    def _between(self, p: Quotient, q: Quotient) -> Linear | None:
+        """What q is p divided by, if both have one dividend and no divisor is negative."""
+        if not p.dividend.same(q.dividend) or self.linear_bounds(p.divisor).lo < 0:
+            return None
+        by = self.divide(q.divisor, p.divisor)
+        if self.linear_bounds(by).lo < 0 or not self.multiply(by, p.divisor).same(q.divisor):
+            return None
+        return by
 
-def _quotients(x: Linear) -> tuple[list[Quotient], list[tuple[Product, Quotient]]]:
-    """The quotients by constants among a combination's atoms, and those by something else with the product that each is in."""
+
+def _quotients(x: Linear) -> tuple[list[Quotient], list[tuple[Atom, Quotient]]]:
+    """The quotients by constants among a combination's atoms, and those by something else with the atom that each is in."""
     return [atom for atom in x.terms if type(atom) is Quotient and atom.by], [
-        (atom, factor) for atom in x.terms if type(atom) is Product
-        for factor in atom.factors if type(factor) is Quotient and not factor.by
+        (atom, factor) for atom in x.terms if type(atom) is Product or type(atom) is Quotient
+        for factor in factors(atom) if type(factor) is Quotient and not factor.by
     ]
 
 

@@ -139,6 +139,9 @@ class Divider(Prover):
                 self.frame = before
         if not rest.terms and not rest.const:
             return found
+        inner = rest.single()
+        if isinstance(inner, Quotient) and min(self.linear_bounds(by).lo for by in (inner.divisor, d)) >= 0:
+            return found.plus(self.divide(inner.dividend, self.multiply(inner.divisor, d)))  # y // a // b = y // (a * b)
         common = math.gcd(rest.content(), rest.const, d.content(), d.const)
         return found.plus(self.quotient_atom(rest.divided(common), d.divided(common)))
 

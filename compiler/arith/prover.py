@@ -50,13 +50,21 @@ class Prover(Ranges):
         return (not x.const and not x.terms) or (self.nonnegative(x) and self.nonnegative(x.scaled(-1)))
 
     def _search(self, x: Linear, depth: int, budget: list[int]) -> bool:
+        groups, rest = self.residues(x)
+        for at, (k, _, by) in enumerate(groups):
+            if by.terms and self.nonnegative(by):  # being a divisor, it is not 0: the remainder is from 0 to by - 1
+                others = rest if k > 0 else rest.plus(by.shifted(-1), k)
+                for j, (other, of, d) in enumerate(groups):
+                    others = others if j == at else others.plus(self.remainder(of, d), other)
+                if self._claim(others, depth, budget):
+                    return True
         for atom in in_order(x.terms)[::-1]:
             coefficient = x.terms[atom]
             if isinstance(atom, Extreme) and atom.greatest == (coefficient < 0):
                 rest = Linear({a: c for a, c in x.terms.items() if a is not atom}, x.const)
                 if all(self._claim(rest.plus(arg, coefficient), depth, budget) for arg in atom.args):
                     return True
-            if isinstance(atom, Quotient) and not atom.by and abs(coefficient) == 1 and self.linear_bounds(atom.divisor).lo >= 0:
+            if isinstance(atom, Quotient) and not atom.by and abs(coefficient) == 1 and self.nonnegative(atom.divisor):
                 rest = Linear({a: c for a, c in x.terms.items() if a is not atom}, x.const)
                 if self._claim(self._multiplied(atom, coefficient, rest), depth, budget):
                     return True

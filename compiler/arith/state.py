@@ -100,6 +100,18 @@ class State(ABC):
     def bounds(self, e: Expr) -> Bounds:
         """The interval of an expression."""
 
+    @abstractmethod
+    def linear_bounds(self, x: Linear) -> Bounds:
+        """The interval of a combination."""
+
+    @abstractmethod
+    def divide(self, x: Linear, d: Linear) -> Linear:
+        """``x // d``, rounded down."""
+
+    @abstractmethod
+    def remainder(self, x: Linear, d: Linear) -> Linear:
+        """``x % d``, with the sign of d."""
+
     def __init__(self) -> None:
         self._atoms: dict[object, Atom] = {}
         self.frame = Frame()

@@ -28,9 +28,14 @@ def across_threads(nests: "Nests", plan: Plan, op: ComputeOp, reducing: set[Iter
     stage, relations = plan.stage, plan.stage.relations
     data = coming_from(relations, op.axis)
     serial = _serial_loops(plan, reducing, coming_from(relations, [a for a in op.axis if int_value(plan.ranges[a].extent) != 1]))
-    threads = list(dict.fromkeys(
-        plan.leaves[leaf] for leaf in stage.leaf_iter_vars if leaf in reducing and is_launch(plan.tag(leaf))
-    ))
+    launched = [leaf for leaf in stage.leaf_iter_vars if leaf in reducing and is_launch(plan.tag(leaf))]
+    for leaf in launched:
+        if int_value(plan.extents[leaf]) == 0:
+            raise LowerError(
+                "thread reductions", f"{stage.axis_labels[leaf]} has no terms, so that no thread would run and store the result "
+                f"of {stage.label}", "reduce it in one thread, or split it and bind the part of constant length", (stage, leaf),
+            )
+    threads = list(dict.fromkeys(plan.leaves[leaf] for leaf in launched))
     zero = (const(0, threads[0].dtype),)
     part, whole = (
         [Buffer(f"{buffer.name}_{word}", (1,), buffer.dtype, "local") for buffer in plan.buffers]
@@ -61,7 +66,6 @@ def across_threads(nests: "Nests", plan: Plan, op: ComputeOp, reducing: set[Iter
     for buffer in (*whole, *part):
         body = st.Allocate(buffer, body)
     return nests.loops(plan, body, leaves=leaves[:first])
-
 
 
 def _serial_loops(plan: Plan, reducing: set[IterVar], data: set[IterVar]) -> list[IterVar]:

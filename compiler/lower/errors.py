@@ -14,7 +14,7 @@ LOWER_RULES = {
     "places": "a stage stands within a loop around all that reads it; an output and an argument stand at the root",
     "lengths": "a length is not data, and has its loops inside of those of the axes that it depends on",
     "thread lengths": "a thread axis has one length in a kernel",
-    "thread reductions": "a reduction across threads has its own loops innermost, and none that takes both data and terms",
+    "thread reductions": "a reduction across threads has terms, its own loops innermost, and none that takes both data and terms",
     "states": "computes make the states of a scan",
     "prefetch": "what is prefetched is read by the stage, and made outside of the loop that runs ahead",
     "depth": "expressions and stages are nested no deeper than Python calls functions",

@@ -105,7 +105,11 @@ def read(tensor: Tensor, indices: tuple[Any, ...]) -> ProducerLoad:
 
 
 def _index(tensor: Tensor, at: int, index: Any) -> Expr:
-    if isinstance(index, slice) or index is Ellipsis:
+    if index is Ellipsis:
+        raise ExpressionError(
+            f"index {at} of tensor {tensor.name!r} is '...': an expression reads one element, so give one index a dimension"
+        )
+    if isinstance(index, slice):
         raise ExpressionError(
             f"index {at} of tensor {tensor.name!r} is a Python slice: an expression reads one element, "
             "so compute a tensor of the slice's shape instead"

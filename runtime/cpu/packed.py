@@ -41,6 +41,9 @@ class Bridge:
     """What the calls of one compiled function into Python go through."""
 
     def __init__(self, owner: str, sites: tuple[PackedSite, ...], given: Mapping[str, Callable[..., Any]]) -> None:
+        for name, function in given.items():
+            if not callable(function):
+                raise PackedError(f"packed[{name!r}] of {owner} is {function!r}, which is no function: give a Python function")
         known = {**_REGISTERED, **given}
         missing = sorted({site.name for site in sites} - set(known))
         if missing:

@@ -12,7 +12,7 @@ from vtakit.compiler.ir.calls import FLOAT_MATH, FLOAT_PAIRS, FLOAT_TESTS, OTHER
 from vtakit.compiler.ir.ops import binary
 from vtakit.compiler.ir.stmt import Store
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.ir.walk import loads
+from vtakit.compiler.ir.walk import loads, subexpressions
 
 _BY_ELEMENT = {*FLOAT_MATH, *FLOAT_PAIRS, *FLOAT_TESTS, *OTHER_MATH}
 
@@ -27,12 +27,16 @@ def pieces(s: Store, target: Target) -> list[Store]:
     A register is one of the widest elements that the value is made of: what is loaded of a tile of sums then is what was stored.
     It cannot where the value reads other elements of the memory that it is written to: all lanes are read before any is stored.
     """
+    if len(s.indices) != 1 or s.value.dtype.lanes != s.indices[0].dtype.lanes:
+        return [s]
     index, kind = s.indices[0], s.buffer.dtype
     lanes = index.dtype.lanes
     widest = max([kind.scalar.bytes, *[load.dtype.scalar.bytes for load in loads(s.value) if load.dtype.lanes == lanes]])
     most = target.vector_bytes // widest
-    if len(s.indices) > 1 or kind.lanes > 1 or lanes <= most or lanes.bit_count() == 1 or lanes > MOST_LANES:
+    if kind.lanes > 1 or lanes <= most or lanes.bit_count() == 1 or lanes > MOST_LANES:
         return [s]
+    if any(node.dtype.lanes not in (1, lanes) for e in (index, s.value) for node in subexpressions(e)):
+        return [s]  # malformed, or a vector of another length within: whoever makes the code of it says so
     mine = [load for load in loads(s.value) if load.buffer.data is s.buffer.data]
     if not all(load.buffer.dtype is kind and same(load.indices[0], index) for load in mine):
         return [s]
@@ -50,7 +54,7 @@ def _part(e: ir.Expr, first: int, count: int) -> ir.Expr:
     if e.dtype.lanes == 1:
         return e
     match e:
-        case ir.Ramp():
+        case ir.Ramp() if e.base.dtype is e.stride.dtype:
             base = binary(ir.Add, e.base, binary(ir.Mul, e.stride, const(first, e.stride.dtype)))
             return base if count == 1 else ir.Ramp(base, e.stride, count)
         case ir.Broadcast():

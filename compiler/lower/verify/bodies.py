@@ -1,63 +1,26 @@
 """Bodies of one's own (`te.hybrid`, `te.extern`), access by access: which elements each may touch, and what was written before.
 
-An index that is data, read from memory, may be anything: the body's author is believed, and the interpreter sees it.
+An index that is data, read from a tensor, may be anything: the body's author is believed, and the interpreter sees it.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from vtakit.compiler.arith import Interval, region
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
-from vtakit.compiler.ir.buffer import Buffer
-from vtakit.compiler.ir.calls import is_address
-from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import Range
-from vtakit.compiler.ir.ops import all_of, negate
+from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value
-from vtakit.compiler.ir.walk import expressions, free_vars, statements, subexpressions, substitute
+from vtakit.compiler.ir.walk import free_vars, statements, substitute
+from vtakit.compiler.lower.verify import numbers
 from vtakit.compiler.lower.verify.ends import Taken, linear_ends
-from vtakit.compiler.lower.verify.program import Program, Site, guarded_loads, is_whole, parts, values_of_lets
+from vtakit.compiler.lower.verify.program import Program, Site, is_whole
 from vtakit.compiler.lower.verify.report import Broken
+from vtakit.compiler.lower.verify.touches import Touch, escaping, touches_of
 
 MOST_RESIDUES = 64  # that the steps of a buffer's writers are looked at for
-
-
-class Touch(NamedTuple):
-    """One load or store in a body.
-
-    around  : the body's loops around it
-    where   : the conditions around it
-    outside : the loops around the body
-    """
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
-    stores: bool
-    at: st.Stmt
-    around: tuple[st.For | st.While, ...]
-    where: tuple[Expr, ...]
-    outside: tuple[st.For, ...] = ()
-
-    @property
-    def loops(self) -> list[st.For]:
-        return [*self.outside, *[s for s in self.around if isinstance(s, st.For)]]
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether it happens in each iteration of the loops around."""
-        return not self.where and not any(isinstance(s, st.While) for s in self.around)
-
-    def with_values(self, meant: Mapping[Var, Expr], outside: tuple[st.For, ...]) -> "Touch":
-        """The same with what variables stand for in their place."""
-        if not meant:
-            return self._replace(outside=outside)
-        indices, where = (tuple([substitute(e, meant) for e in of]) for of in (self.indices, self.where))
-        return self._replace(indices=indices, where=where, outside=outside)
-
-    def __str__(self) -> str:
-        return f"{self.buffer.name}[{', '.join(map(str, self.indices))}]"
 
 
 def bodies(program: Program) -> Sequence[tuple[Site, list[Touch]]]:
@@ -67,38 +30,13 @@ def bodies(program: Program) -> Sequence[tuple[Site, list[Touch]]]:
         found = program.covers[bodies] = []
         for site in program.sites:
             if is_own(site.block):
-                meant, outside = values_of_lets(site.block), tuple(site.loops)
-                touches = _touches(site.block.body, (), _real(tuple(site.conditions())))
-                found.append((site, [touch.with_values(meant, outside) for touch in touches]))
+                found.append((site, touches_of(site, program.analyzer, program.data)))
     return found
 
 
 def is_own(block: st.Block) -> bool:
     """Whether it holds a body of one's own: it declares whole buffers, and has no iterators."""
     return not block.iters and all(map(is_whole, (*block.reads, *block.writes)))
-
-
-def _touches(s: st.Stmt, around: tuple[st.For | st.While, ...], where: tuple[Expr, ...]) -> Iterator[Touch]:
-    """What a statement touches, in program order."""
-    inner = (*around, s) if isinstance(s, st.For | st.While) else around
-    own = [value for field in s.fields if isinstance(value := getattr(s, field), Expr) and field != "var"]
-    for e in (*own, *(s.indices if isinstance(s, st.Store) else ())):
-        for load, holding in guarded_loads(e, where):
-            yield Touch(load.buffer, load.indices, False, s, inner if isinstance(s, st.While) else around, _real(holding))
-    match s:
-        case st.Store():
-            yield Touch(s.buffer, s.indices, True, s, around, _real(where))
-        case st.If():
-            yield from _touches(s.then, around, (*where, s.condition))
-            if s.otherwise is not None:
-                yield from _touches(s.otherwise, around, (*where, negate(s.condition)))
-        case _:
-            for part in parts(s):
-                yield from _touches(part, inner, where)
-
-
-def _real(where: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    return tuple([condition for condition in where if int_value(condition) != 1])
 
 
 def scalar_ends(index: Expr) -> tuple[Expr, ...]:
@@ -111,14 +49,14 @@ def scalar_ends(index: Expr) -> tuple[Expr, ...]:
     return (index,)
 
 
-def is_data(index: Expr) -> bool:
-    """Whether an index is read from memory, or made by something else that nothing is known of."""
-    return any(isinstance(node, ir.Load | ir.Call) for node in subexpressions(index)) or not index.dtype.is_int
+def is_data(program: Program, index: Expr) -> bool:
+    """Whether an index is read from a tensor, or made by something else that nothing is known of."""
+    return not index.dtype.is_int or numbers.is_data(index, program.data)
 
 
 def span(program: Program, touch: Touch, index: Expr) -> Interval | None:
     """An interval that holds every value of an index; None if it has no ends."""
-    if is_data(index):
+    if is_data(program, index):
         return None
     ranges = {s.var: Range(const(0, s.var.dtype), s.extent) for s in touch.loops}
     ends = [region(e, ranges, program.analyzer, all_of(*touch.where)) for e in scalar_ends(index)]
@@ -132,7 +70,7 @@ def check_reads_of_bodies(program: Program) -> Iterator[Broken]:
     """No load in a body is certain to read what nothing in it wrote before: of its outputs, or of memory that it allocates."""
     for site, touches in bodies(program):
         allocated = {s.buffer: s for s in statements(site.block.body) if isinstance(s, st.Allocate)}
-        mine = {*allocated, *[r.buffer for r in site.block.writes]} - {r.buffer for r in site.block.reads} - _escaping(site)
+        mine = {*allocated, *[r.buffer for r in site.block.writes]} - {r.buffer for r in site.block.reads} - escaping(site)
         for at, touch in enumerate(touches):
             if touch.stores or touch.buffer not in mine:
                 continue
@@ -150,7 +88,7 @@ def check_outputs_of_bodies(program: Program) -> Iterator[Broken]:
     for site, touches in bodies(program):
         for buffer in dict.fromkeys(r.buffer for r in site.block.writes):
             writes = [touch for touch in touches if touch.stores and touch.buffer is buffer]
-            if buffer in _escaping(site) or any(int_value(extent) == 0 for extent in buffer.shape):
+            if buffer in escaping(site) or any(int_value(extent) == 0 for extent in buffer.shape):
                 continue
             if not writes:
                 yield Broken(f"nothing writes the output {buffer.name}", site.block, "store to its elements")
@@ -216,7 +154,8 @@ def taken_by(program: Program, touch: Touch, index: Expr) -> Taken | None:
     firsts = {s.var: const(0, s.var.dtype) for s in touch.loops}
     lasts = {s.var: s.extent - 1 for s in touch.loops}
     a, ends = program.analyzer, None
-    if touch.is_certain and not is_data(index) and not any(free_vars(s.extent) & firsts.keys() for s in touch.loops):
+    known = not is_data(program, index) and free_vars(index) <= firsts.keys() | program.sizes
+    if touch.is_certain and known and not any(free_vars(s.extent) & firsts.keys() for s in touch.loops):
         ends = linear_ends(index, firsts, lasts, a)
     if ends is None:
         return None
@@ -226,11 +165,3 @@ def taken_by(program: Program, touch: Touch, index: Expr) -> Taken | None:
 def _meets(a: Touch, b: Touch) -> bool:
     """Whether a loop of the body stands around both, so that the one may come before the other in a later iteration."""
     return any(x is y for x in a.around for y in b.around)
-
-
-def _escaping(site: Site) -> set[Buffer]:
-    """Buffers whose addresses the body hands on: others write them too."""
-    return {
-        node.args[0].buffer for e in expressions(site.block.body) for node in subexpressions(e)
-        if is_address(node) and isinstance(node, ir.Call) and isinstance(node.args[0], ir.Load)
-    }

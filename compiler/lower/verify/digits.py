@@ -164,19 +164,19 @@ class Digits(Running):
     def digits(self, moving: Linear) -> tuple[list[Digit], Linear]:
         """The digits of a sum, and what stands still after all."""
         found: list[Digit] = []
-        groups, rest = self.analyzer.residues(moving)
-        still = constant(rest.const)
-        for k, base, by in groups:
+        groups, rest = self._remainders(moving)
+        still = constant(0)
+        for times, base, by in groups:
             part, fixed = self.parted(base)
             if any(map(self.moves, by.terms)):
                 raise NotAffineError("a divisor that a loop changes")
             if not part.terms:
-                rest_of = self.analyzer.remainder(base, by)
-                still = still.plus(rest_of, k)
+                still = still.plus(self.analyzer.multiply(self.analyzer.remainder(base, by), times))
                 continue
             if not self.analyzer.is_zero(self.analyzer.remainder(fixed, by)):
                 raise NotAffineError("an offset within a division")
-            found.append(self._remainder(constant(k), part, by))
+            found.append(self._remainder(times, part, by))
+        still = still.shifted(rest.const)
         terms = dict(rest.terms)
         for limit in self.limits:
             if len(limit.sum.terms) == len(terms) and not groups:
@@ -190,6 +190,20 @@ class Digits(Running):
         for atom, times in self.by_atom(terms).items():
             found.append(self._loop(atom, ONE) if atom is alone and atom in self.extents else self._term(atom, times))
         return found, still
+
+    def _remainders(self, moving: Linear) -> tuple[list[tuple[Linear, Linear, Linear]], Linear]:
+        """``base % by`` in a sum, each with how many times it is taken, sizes too; and the rest."""
+        found, rest = self.analyzer.residues(moving)
+        groups = [(constant(k), base, by) for k, base, by in found]
+        for factor, part in self.by_factor(rest):
+            found, left = self.analyzer.residues(part)
+            groups += [(factor.scaled(k), base, by) for k, base, by in found]
+            rest = rest.plus(self.analyzer.multiply(part.plus(left, -1), factor), -1)
+        merged: dict[tuple[Key, Key], tuple[Linear, Linear, Linear]] = {}
+        for times, base, by in groups:
+            key = base.key, by.key
+            merged[key] = (merged[key][0].plus(times) if key in merged else times), base, by
+        return [*merged.values()], rest
 
     def _contained(self, part: Linear, terms: Mapping[Atom, int]) -> int:
         """How many times the part is contained in the terms, all of its own; 0 for none."""

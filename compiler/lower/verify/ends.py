@@ -27,12 +27,13 @@ def linear_ends(
     """The least and the greatest value while each variable takes its first and its last one; None if the index is no such sum."""
     variables = list(firsts)
     found = linear_coefficients(index, variables, analyzer)
-    if found is None or any(int_value(c) is None for c in found.coefficients) or free_vars(found.base) & set(variables):
+    if found is None or free_vars(found.base) & set(variables):
         return None
     least, greatest = {}, {}
     for var, coefficient in zip(variables, found.coefficients, strict=True):
-        ends = firsts[var], lasts[var]
-        up = (int_value(coefficient) or 0) > 0
+        ends, up = (firsts[var], lasts[var]), analyzer.prove(coefficient >= 0)
+        if not up and not analyzer.prove(coefficient <= 0):
+            return None
         least[var], greatest[var] = ends if up else ends[::-1]
     return substitute(index, least), substitute(index, greatest)
 

@@ -16,14 +16,15 @@ from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
-from vtakit.compiler.ir.ops import all_of
+from vtakit.compiler.ir.ops import all_of, negate
 from vtakit.compiler.ir.values import const, int_value
-from vtakit.compiler.ir.walk import free_vars, substitute
-from vtakit.compiler.lower.verify.bodies import Touch, bodies, is_data, is_own, scalar_ends, taken_by
+from vtakit.compiler.ir.walk import free_vars, map_expr, subexpressions, substitute
+from vtakit.compiler.lower.verify.bodies import bodies, is_data, is_own, scalar_ends, taken_by
 from vtakit.compiler.lower.verify.cover import Covered, certain, covered
 from vtakit.compiler.lower.verify.ends import Taken, is_of_sizes, linear_ends, outside
 from vtakit.compiler.lower.verify.program import Access, Program, Site, is_opaque, parts, values_of_lets
 from vtakit.compiler.lower.verify.report import Broken
+from vtakit.compiler.lower.verify.touches import Touch
 
 GUARD = "let the condition of the block keep it there"
 
@@ -84,8 +85,8 @@ def reaches(program: Program) -> Iterator[Reach]:
         reads = [] if other else [(load, s) for s, e in _computed(site.block.body) for load in _certain(e)]
         meant = values_of_lets(site.block) if reads else {}
         for load, s in dict(reads).items():
-            if load.buffer not in program.params or load.buffer in program.writes:
-                continue
+            if load.buffer in program.writes and not program.sizes:
+                continue  # the rule "reads" has proved that what is read was written
             for at, (index, extent) in enumerate(zip(load.indices, load.buffer.shape, strict=True)):
                 index = substitute(index, meant)
                 found = None if prove(index >= 0) and prove(index < extent) else _taken(program, plain, site, index)
@@ -117,7 +118,7 @@ def _doubts(program: Program, touch: Touch) -> Iterator[Broken]:
 
 def _is_known(program: Program, touch: Touch, index: Expr, extent: Expr) -> bool:
     """Whether an index in a body is inside, or is data, of which nothing is known."""
-    if is_data(index):
+    if is_data(program, index):
         return True
     a = program.analyzer
     with a.given(all_of(*touch.where)):
@@ -157,7 +158,20 @@ def _doubtful(program: Program) -> Iterator[tuple[Access, int, Expr, Expr]]:
 
 
 def _is_inside(a: Analyzer, index: Expr, extent: Expr) -> bool:
-    return a.prove(index >= 0) and certainly_below(a, index, extent)
+    if a.prove(index >= 0) and certainly_below(a, index, extent):
+        return True
+    choice = next((node for node in subexpressions(index) if isinstance(node, ir.IfThenElse | ir.Select)), None)
+    if choice is None or choice.condition.dtype.lanes > 1:
+        return False
+    for side, holds in ((choice.true, choice.condition), (choice.false, negate(choice.condition))):
+        with a.given(holds):
+            if not _is_inside(a, _with_side(index, choice, side), extent):
+                return False
+    return True
+
+
+def _with_side(index: Expr, choice: Expr, side: Expr) -> Expr:
+    return map_expr(index, lambda node: side if ir.same(node, choice) else node)
 
 
 def _computed(s: st.Stmt) -> Iterator[tuple[st.Stmt, Expr]]:

@@ -103,6 +103,7 @@ class Program:
         self.allocations: dict[Buffer, tuple[Step, ...]] = {}
         self.loops: list[tuple[st.For, tuple[Step, ...]]] = []
         self.covers: dict[Any, Any] = {}  # what `cover` and `bodies` have worked out
+        self.data: set[ir.Var] = set()  # variables that `touches` made for what bodies read from tensors
         self._visit(function.body, ())
 
     def _visit(self, s: st.Stmt, path: tuple[Step, ...]) -> None:

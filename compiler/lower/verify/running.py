@@ -1,9 +1,9 @@
 """What of an index moves while some loops run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from vtakit.compiler.arith import Analyzer
-from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Product, Quotient, Stride, constant
+from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Product, Quotient, Stride, constant, factors
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.walk import free_vars
 
@@ -42,6 +42,20 @@ class Running:
         if not moving:
             return constant(0), x
         return Linear(moving, 0), Linear({atom: k for atom, k in x.terms.items() if atom not in moving}, x.const)
+
+    def by_factor(self, x: Linear) -> Iterator[tuple[Linear, Linear]]:
+        """What stands still and is a factor of several products in a combination, each with what moves that it is a factor of."""
+        found: dict[tuple[Atom, ...], Linear] = {}
+        for atom, k in x.terms.items():
+            moving = [factor for factor in factors(atom) if self.moves(factor)]
+            left = tuple([factor for factor in factors(atom) if factor is not moving[0]]) if len(moving) == 1 else ()
+            if left:
+                found[left] = found.get(left, constant(0)).plus(Linear({moving[0]: k}, 0))
+        for left, part in found.items():
+            whole = constant(1)
+            for factor in left:
+                whole = self.analyzer.multiply(whole, Linear({factor: 1}, 0))
+            yield whole, part
 
     def by_atom(self, terms: Mapping[Atom, int]) -> dict[Atom, Linear]:
         """How many times each atom that moves is taken: ``n * i + i`` is ``(n + 1)`` times i."""

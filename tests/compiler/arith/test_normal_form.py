@@ -41,6 +41,8 @@ def a() -> Analyzer:
     (ops.truncdiv(0 - i, 4), 0 - i // 4), (ops.truncmod(0 - i, 4), 0 - i % 4),
     # symbolic sizes
     ((8 * m + 7) // 8, m), (8 * m // 8, m), ((x * m + m) // m, x + 1), ((t + x * n) // n, x), ((t + x * n) % n, t),
+    (x % (n * 3) // n, x // n % 3), (x % (n * m) // n, x // n % m), (x % (n * (n + 1)) // (n + 1), x // (n + 1) % n),
+    (x % (n * 2) // 2 - y * 2, x // 2 % n - y * 2),
     # extremes
     (ops.minimum(i, 20), i), (ops.maximum(i + 3, i), i + 3), (ops.minimum(x + 1, x + 3), x + 1),
     (ops.minimum(ops.minimum(x, 5), 7), ops.minimum(x, 5)), (ops.maximum(x + y, x), x + ops.maximum(y, 0)),

@@ -62,6 +62,14 @@ CASES = {
         st.Store(A, (ramp(0, 4),), ONE),
         "A[ramp(0, 1, 4)] = 1.0 stores float32 where the buffer and the index ask for float32x4",
     ),
+    "stored, more than a register": (
+        st.Store(A, (ramp(0, 24),), ir.Broadcast(ONE, 12)),
+        "A[ramp(0, 1, 24)] = broadcast(1.0, 12) stores float32x12 where the buffer and the index ask for float32x24",
+    ),
+    "stored without an index": (
+        st.Store(A, (), ONE),
+        "buffer 'A' is accessed with 0 indices: machine code is made of buffers of one dimension; run the flatten pass first",
+    ),
     "gather": (
         st.Store(A, (ramp(0, 8),), ir.Load(V, (ramp(0, 2, 2),))),
         "V[ramp(0, 2, 2)] gathers vectors: elements of float32x4 can be read one at a time, or in a row",

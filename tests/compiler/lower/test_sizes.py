@@ -73,6 +73,61 @@ def test_statement_13_data_and_terms_in_one_loop_for_sizes_of_0(how, symbolic, s
     check(s, [a, c], [x], x.sum(1))
 
 
+@pytest.mark.parametrize("first", [0, 1], ids=["the outer two first", "the inner two first"])
+@pytest.mark.parametrize("terms", [lambda n: 2, lambda n: n, lambda n: n + 1], ids=["2", "n", "n + 1"])
+@pytest.mark.parametrize("columns", [lambda n: n, lambda n: n + 1, lambda n: n * 2, lambda n: 5])
+def test_three_loops_fused_two_and_two(columns, terms, first):
+    """The one loop that both orders come to; a size that is an expression stands in the quotients."""
+    a = te.placeholder((N,), name="A")
+    k = te.reduce_axis((0, terms(N)), "k")
+    c = te.compute((M, columns(N)), lambda i, j: te.sum(a[0] + (i * 100 + j * 10 + k).astype("float32"), axis=k), name="C")
+    s = te.create_schedule(c.op)
+    i, j = c.op.axis
+    if first:
+        s[c].fuse(i, s[c].fuse(j, k))
+    else:
+        s[c].fuse(s[c].fuse(i, j), k)
+    rows, n = 3, 4
+    at = np.arange(terms(n))
+    want = [[(7 + i * 100 + j * 10 + at).sum() for j in range(columns(n))] for i in range(rows)]
+    check(s, [a, c], [np.full(n, 7, "float32")], np.array(want, "float32"))
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_number_of_parts_fused_with_the_rows(parts, cached):
+    """The steps of the fused loop are as long as a part, which is a sum with a size in it."""
+    a = te.placeholder((M, N), name="A")
+    c = te.compute((M, N + 1), lambda i, j: te.if_then_else(j < N, a[i, j] * 2, 1.0), name="C")
+    s = te.create_schedule(c.op)
+    stage = s[s.cache_write(c, "local") if cached else c]
+    i, j = stage.op.axis
+    outer, _ = stage.split(j, nparts=parts)
+    stage.fuse(i, outer)
+    for rows, columns in ((3, 5), (2, 2), (0, 3), (4, 0)):
+        x = np.arange(rows * columns, dtype="float32").reshape(rows, columns)
+        check(s, [a, c], [x], np.pad(x * 2, [(0, 0), (0, 1)], constant_values=1))
+
+
+def test_a_triangle_s_rows_and_terms_fused_within_a_part_of_them():
+    """The greatest length of a part's terms is the lesser of two sizes: at least 1 where it runs, and a divisor."""
+    a = te.placeholder((N, N), name="A")
+
+    def terms(i, j):
+        k = te.reduce_axis((0, te.min(j + 1, 1 + i)), "k")
+        return te.max(a[i, k], axis=k)
+    b = te.compute((N, N), terms, name="B")
+    c = te.compute((N, N), lambda i, j: b[N - 1 - i, j] + j, name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[1], 4)
+    s[b].fuse(b.op.axis[1], b.op.reduce_axis[0])
+    s[b].compute_at(s[c], outer)
+    for n in (1, 3, 6):
+        x = np.random.default_rng(n).integers(-9, 9, (n, n)).astype("float32")
+        want = [[x[n - 1 - i, :min(j, n - 1 - i) + 1].max() + j for j in range(n)] for i in range(n)]
+        check(s, [a, c], [x], np.array(want, "float32"))
+
+
 def test_first_results_are_set_once():
     a, k, c, s = sums(M, L)
     fused(s, c, k)
@@ -121,6 +176,29 @@ def test_sizes_that_the_user_has_for_one(split):
         check(s, [a, b, c], [zeros(n), zeros(m)], zeros(n))
     refuses(s, [a, b, c], [zeros(5), zeros(1), zeros(5)], "main needs n <= m, since index 0 of B[vi] takes the value n - 1, "
             "and B has m elements there; here m = 1 and n = 5")
+
+
+def test_sizes_that_an_intermediate_has():
+    """What is read of a stage is required to be there as well as what is read of an input."""
+    a = te.placeholder((N,), name="A")
+    b = te.compute((N,), lambda i: a[i] * 2, name="B")
+    c = te.compute((M,), lambda i: b[i], name="C")
+    s = te.create_schedule(c.op)
+    for n, m in ((5, 5), (6, 5), (0, 0)):
+        check(s, [a, c], [np.ones(n, "float32")], np.full(m, 2, "float32"))
+    refuses(s, [a, c], [zeros(2), zeros(3)], "main needs m <= n, since index 0 of B[vi] takes the value m - 1, and B has n "
+            "elements there; here m = 3 and n = 2")
+
+
+def test_an_index_that_takes_a_loop_times_a_size():
+    a = te.placeholder((N,), name="A")
+    c = te.compute((M, L), lambda i, j: a[i * L + j], name="C")
+    s = te.create_schedule(c.op)
+    for n, m, length in ((6, 2, 3), (7, 2, 3), (0, 0, 3), (0, 3, 0)):
+        x = np.arange(n, dtype="float32")
+        check(s, [a, c], [x], x[:m * length].reshape(m, length))
+    refuses(s, [a, c], [zeros(5), zeros(2, 3)], "main needs m * l <= n, since index 0 of A[vi * l + vj] takes the value m * l - "
+            "1, and A has n elements there; here l = 3 and m = 2 and n = 5")
 
 
 def test_what_does_not_run_reads_nothing():

@@ -66,8 +66,7 @@ def test_slices_read_the_same_element_and_indices_are_counted():
     with refused("index 1 of tensor 'A' is a Python slice: an expression reads one element, so compute a tensor of the slice's "
                  "shape instead"):
         A[0, 1:2, 3]
-    with refused("index 0 of tensor 'A' is a Python slice: an expression reads one element, so compute a tensor of the slice's "
-                 "shape instead"):
+    with refused("index 0 of tensor 'A' is '...': an expression reads one element, so give one index a dimension"):
         A[...]
     for index in ("x", True, None):
         with refused(f"index 0 of tensor 'A' is {index!r}: an index is an integer or an expression"):

@@ -60,6 +60,11 @@ def test_a_python_function_that_nobody_gave_is_named():
         compiled("f", (), st.Evaluate(effect("call_packed", "no.such")))
 
 
+def test_a_packed_function_is_a_function():
+    with raises(PackedError, "packed['cb'] of f is 3, which is no function: give a Python function"):
+        build(st.Function("f", (), st.NOTHING), packed={"cb": 3})
+
+
 @pytest.mark.parametrize("kind", [st.LoopKind.SERIAL, PARALLEL])
 def test_exceptions_pass_through_and_memory_is_freed(kind):
     a, t = buffer("A", 8, kind="int32"), buffer("T", 1 << 20)
