@@ -140,8 +140,15 @@ class Conv2d(Layer):
             in_blocks=ins, kernel_rows=kernel_rows, kernel_columns=kernel_columns, row_step=self._row_step,
             column_step=self.stride[1], row_dilation=self.dilation[0], column_dilation=self.dilation[1],
             passes=self.tail.passes, tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements,
-            repeats=self.groups,
+            repeats=self.groups, store_loops=self._store_loops,
         )
+
+    @property
+    def _store_loops(self) -> tuple[str, ...]:
+        if self.blocks_first:
+            return ("out_blocks",)
+        by_block = self.epilogue.requantise is not None and self.epilogue.requantise.on_store
+        return ("images", "out_blocks") if by_block or self.out_height * self.out_width > 1 else ()
 
     def schedule(self, s: Schedule, cut: Cut | None = None) -> None:
         """Schedule its stages in a schedule that has them, by the cut that should be fastest if none is given."""
