@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.hw.isa.config import INSN_BYTES
 
 # The reference system: one 64-bit port, one beat a cycle, 40 cycles of latency. A cut is right for any other.
@@ -65,6 +66,8 @@ class Cut:
 
     keep : whether the weights of a tile's whole reduction are loaded once for all tiles of its output blocks
     cycles : the estimate; not part of the cut
+
+    Raises VtaError for sizes that are no numbers of at least 1.
     """
 
     images: int
@@ -76,6 +79,10 @@ class Cut:
     kernel_columns: int
     keep: bool
     cycles: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        for one in fields(self)[:7]:
+            object.__setattr__(self, one.name, whole(f"a cut: {one.name}", getattr(self, one.name), 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
