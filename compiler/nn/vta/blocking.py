@@ -22,6 +22,7 @@ BUS_BYTES = 8
 _REMEMBERED = 256  # cuts of layers; networks have many alike
 START_CYCLES = 64  # from a token that lets a LOAD start until its first element is in the scratchpad
 STORE_CYCLES = 13  # of a REQUANT beside its data, measured
+ACC_CYCLES = 9  # of a LOAD to the accumulator for each element, where products write there in every cycle
 # A program of more instructions takes the slowest of the cuts of SLACK with fewest: it would take long to make, and much memory.
 MANY_INSNS = 10_000
 SLACK = 0.01
@@ -241,15 +242,16 @@ def _cycles(target: Target, work: Work, cuts: _Cuts) -> npt.NDArray[np.float64]:
     total = tiles * np.maximum(chunks * (chunk + loads // 32) + work.passes * outputs,
                                stored + STORE_CYCLES * cuts.stores(work))
     alone = cuts.needs(work)["acc"] * target.copies > target.depth("acc")  # where it has one copy nothing hides stores
-    beside = stored + work.tensors * outputs * cfg.inp_bytes // BUS_BYTES + START_CYCLES
-    total += np.where(alone, tiles * beside, 0)
+    unhidden = stored + work.tensors * outputs * cfg.inp_bytes // BUS_BYTES + START_CYCLES
+    total += np.where(alone, tiles * unhidden, 0)
     # Weights that are kept are loaded before a group's tiles, ahead of the products by so many chunks only.
     groups, whole = -(-work.out_blocks // cuts.out_blocks), chunks * weights
     late = np.maximum(0, whole - target.copies * chunk)
     kept = np.maximum(total + groups * late, groups * whole + tiles * chunks * loads)
     kernels = np.minimum(cuts.out_blocks * cuts.run, steps) * target.copies**2 * cfg.uop_bytes // BUS_BYTES
+    beside = ACC_CYCLES * work.tensors * outputs  # those of the first tile, which its passes wait for
     found: npt.NDArray[np.float64] = (
-        work.repeats * np.where(cuts.keep, kept, total) + np.where(cuts.keep, whole, weights) + data + stored + kernels)
+        work.repeats * np.where(cuts.keep, kept, total) + np.where(cuts.keep, whole, weights) + data + stored + kernels + beside)
     return found
 
 
