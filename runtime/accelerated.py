@@ -54,6 +54,8 @@ class Accelerated:
         check_timeout(timeout_s)
         if not (check is None or isinstance(check, bool)):
             raise VtaError(f"check is {check!r:.40} and must be True or False, or None to look at short programs only")
+        if not (progress is None or callable(progress)):
+            raise VtaError(f"progress is {progress!r:.40} and must be a function of how much is done, and of how much")
         self.program: Program = compile_for(function, target, progress)
         prove(self.program, function.name, check)
         self.name, self.timeout_s = function.name, timeout_s

@@ -227,6 +227,8 @@ def test_arguments_that_do_not_fit():
 def test_whether_to_check_is_true_false_or_none(check):
     with raises(VtaError, f"check is {check!r} and must be True or False, or None to look at short programs only"):
         built("tiny", check=check)
+    with raises(VtaError, "progress is 3 and must be a function of how much is done, and of how much"):
+        built("tiny", progress=3)
 
 
 def test_progress_is_told_to_the_end():
