@@ -2,8 +2,8 @@
 
 The default configuration with one 64-bit AXI4 port; the reference system has 40 cycles of read latency, the ideal one none.
 "one copy" is the reference system with one copy of every buffer, so that nothing is loaded or stored while it is in use; "by the
-ALU" is it without REQUANT and without products that overwrite. A second table has the size of each program, and how long it took
-to make on this machine.
+ALU" is it without REQUANT and without products that overwrite. A second table compares ways to hide latency: none, two virtual
+threads, two copies of every buffer. A third has the size of each program, and how long it took to make on this machine.
 
     python benchmarks/vta_cycles.py [--only TEXT]     print the table
     python benchmarks/vta_cycles.py --write           write it into docs/vta.md, and the cycles into tests/data/vta_cycles.json
@@ -48,6 +48,8 @@ SYSTEMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "reference": ({}, {}), "ideal": ({}, {"latency": 0}), "one copy": ({"copies": 1}, {}),
     "by the ALU": ({"without": Feature.REQUANT | Feature.OVERWRITE}, {}),
 }
+# Latency hiding: how the pages call it, and the system.
+HIDING = {"off": "one copy", "two virtual threads": "two threads", "two copies": "reference"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +61,11 @@ class Case:
     layer: Any
     count: int = 0
 
-    def program(self, target: Target) -> Program:
+    def program(self, target: Target, threads: int = 1) -> Program:
         """What the compiler makes of it."""
         layer = self.layer(target)
         schedule = te.create_schedule(layer.result.op)
-        layer.schedule(schedule)
+        layer.schedule(schedule, threads=threads)
         return compile_for(lower(schedule, [*layer.inputs, layer.result]), target)
 
 
@@ -139,18 +141,44 @@ def cases() -> Iterator[Case]:
     yield Case(name="matrix product 512x512x512", macs=512**3, layer=lambda t: product(t, 512))
 
 
+def large() -> Iterator[Case]:
+    """Layers whose programs are long: only their sizes are in the tables."""
+    for images, height, width, ins, outs, kernel in ((8, 28, 28, 512, 512, 3), (1, 64, 64, 16, 4096, 1), (1, 512, 512, 64, 64, 3),
+                                                     (1, 1080, 1920, 64, 64, 3)):
+        yield Case(name=f"convolution {images}x{height}x{width}, {ins}->{outs}, {kernel}x{kernel}, stride 1",
+                   macs=images * height * width * ins * outs * kernel**2,
+                   layer=lambda t, shape=(images, height, width, ins, outs, kernel): wide(t, *shape))
+
+
+def wide(target: Target, images: int, height: int, width: int, ins: int, outs: int, kernel: int) -> Conv2d:
+    """A convolution of so many images, with bias, requantisation and clip."""
+    return Conv2d(
+        target=target, pad=(kernel // 2,) * 4,
+        data=te.placeholder((images, ins // 16, height, width, 1, 16), "int8", name="data"),
+        weights=te.placeholder((outs // 16, ins // 16, kernel, kernel, 16, 16), "int8", name="weights"),
+        epilogue=Epilogue(requantise=requantised(target, outs, ins * kernel**2)),
+    )
+
+
+def size_bytes(program: Program) -> int:
+    """Instructions and micro-ops."""
+    return len(program.insns) * INSN_BYTES + len(program.uops) * UOP_BYTES
+
+
 def measure(case: Case, systems: dict[str, tuple[dict[str, Any], dict[str, Any]]] = SYSTEMS) -> dict[str, int]:
     """Cycles by system, and the bytes of the program; each run leaves what the functional simulator leaves."""
     found = {}
-    for name, (device, options) in systems.items():
-        program = case.program(vta(**device))
+    tried = [(name, case.program(vta(**device)), options, not device) for name, (device, options) in systems.items()]
+    if case.count and "one copy" in systems:
+        tried.append(("two threads", case.program(vta(copies=1), threads=2), {}, False))
+    for name, program, options, plain in tried:
         rng = np.random.default_rng(0)
         given = {b.name: rng.bytes(b.size_bytes) for b in program.buffers if b.kind is BufferKind.INPUT}
         want, got = run(program, given), run(program, given, device="rtl", **options)
         assert want.buffers == got.buffers, f"{case.name}: the hardware leaves other bytes than the functional simulator"
         found[name] = got.counters["cycles"]
-        if not device:
-            found["program bytes"] = len(program.insns) * INSN_BYTES + len(program.uops) * UOP_BYTES
+        if plain:
+            found["program bytes"] = size_bytes(program)
     return found
 
 
@@ -173,13 +201,28 @@ def table(found: list[tuple[Case, dict[str, int]]]) -> str:
     return "\n".join([f"| {' | '.join(head)} |", f"|---|{'---:|' * (len(head) - 1)}", *rows]) + "\n"
 
 
+def hiding(found: list[tuple[Case, dict[str, int]]]) -> str:
+    """A table of the network's convolutions without latency hiding and with it, each way by itself."""
+    head = ["operator", *[word for way in HIDING for word in (f"cycles, {way}", "of peak")]]
+    network = [(case, cycles) for case, cycles in found if case.count]
+    counted = [(case.name, case.macs, cycles) for case, cycles in network]
+    if len(network) == len(RESNET18):
+        total = {system: sum(case.count * cycles[system] for case, cycles in network) for system in HIDING.values()}
+        counted.append(("ResNet-18: the ten convolutions", sum(case.count * case.macs for case, _ in network), total))
+    rows = []
+    for name, macs, cycles in counted:
+        shares = [f"{cycles[system]:,} | {macs / PEAK / cycles[system]:.1%}" for system in HIDING.values()]
+        rows.append(f"| {name} | {' | '.join(shares)} |")
+    return "\n".join([f"| {' | '.join(head)} |", f"|---|{'---:|' * (len(head) - 1)}", *rows]) + "\n"
+
+
 def programs(found: list[tuple[Case, dict[str, int]]]) -> str:
     """A table of the programs: their sizes, and the processor seconds of making each, from tensor expressions to instructions."""
     rows = []
-    for case, kept in found:
+    for case in [*[case for case, _ in found], *large()]:
         start = time.process_time()
-        case.program(vta())
-        rows.append(f"| {case.name} | {kept['program bytes']:,} | {time.process_time() - start:.2f} |")
+        program = case.program(vta())
+        rows.append(f"| {case.name} | {size_bytes(program):,} | {time.process_time() - start:.2f} |")
     return "\n".join(["| operator | program, bytes | made in, s |", "|---|---:|---:|", *rows]) + "\n"
 
 
@@ -196,7 +239,7 @@ def main() -> None:
         if args.only in case.name:
             print(case.name, file=sys.stderr)
             found.append((case, measure(case)))
-    text = f"{table(found)}\n{programs(found)}"
+    text = f"{table(found)}\n{hiding(found)}\n{programs(found)}"
     if not args.write:
         sys.stdout.write(text)
         return

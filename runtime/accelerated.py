@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.compiler.codegen.vta.compile import compile_for
+from vtakit.compiler.codegen.vta.compile import Progress, compile_for
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.buffer import Buffer
@@ -42,7 +42,7 @@ class Accelerated:
 
     def __init__(
         self, function: Function, target: Target, device: str | Driver = "fsim", timeout_s: float = TIMEOUT_S,
-        check: bool | None = None, **options: Any,
+        check: bool | None = None, progress: Progress | None = None, **options: Any,
     ) -> None:
         if isinstance(device, Driver):
             if options:
@@ -52,7 +52,11 @@ class Accelerated:
             check_options(device, options_of(device), options)
             self.device = device
         check_timeout(timeout_s)
-        self.program: Program = compile_for(function, target)
+        if not (check is None or isinstance(check, bool)):
+            raise VtaError(f"check is {check!r:.40} and must be True or False, or None to look at short programs only")
+        if not (progress is None or callable(progress)):
+            raise VtaError(f"progress is {progress!r:.40} and must be a function of how much is done, and of how much")
+        self.program: Program = compile_for(function, target, progress)
         prove(self.program, function.name, check)
         self.name, self.timeout_s = function.name, timeout_s
         self.result: LaunchResult | None = None

@@ -6,6 +6,7 @@ from typing import Any, Literal, overload
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.vta.compile import Progress
 from vtakit.compiler.codegen.vta.target import Target as VtaTarget
 from vtakit.compiler.codegen.vta.target import vta
 from vtakit.compiler.ir.buffer import Buffer
@@ -33,13 +34,14 @@ def build(
 def build(
     schedule: Schedule, args: Args, target: Literal["vta"] | VtaTarget, name: str = "main", *,
     binds: Mapping[Tensor, Buffer] | None = None, limits: Limits | None = None, device: str | Driver = "fsim",
-    timeout_s: float = TIMEOUT_S, check: bool | None = None, **options: Any,
+    timeout_s: float = TIMEOUT_S, check: bool | None = None, progress: Progress | None = None, **options: Any,
 ) -> Accelerated: ...
 def build(
     schedule: Schedule, args: Args, target: str | Target | VtaTarget = "llvm", name: str = "main", *,
     binds: Mapping[Tensor, Buffer] | None = None, limits: Limits | None = None,
     packed: Mapping[str, Callable[..., Any]] | None = None, libraries: tuple[str | Path, ...] = (),
-    device: str | Driver = "fsim", timeout_s: float = TIMEOUT_S, check: bool | None = None, **options: Any,
+    device: str | Driver = "fsim", timeout_s: float = TIMEOUT_S, check: bool | None = None, progress: Progress | None = None,
+    **options: Any,
 ) -> cpu.Function | Accelerated:
     """Lower a schedule, check it, and compile it into a function of NumPy arrays.
 
@@ -53,6 +55,7 @@ def build(
     device    : of the accelerator: "fsim", or "rtl", the hardware in Verilator; or a `vtakit.runtime.vta.Driver`
     timeout_s : seconds that a run on the accelerator may take
     check     : whether the static checker proves the accelerator's program; None for one of at most 1000 instructions
+    progress  : is called with how much of a program for the accelerator is made, and of how much: a large one takes seconds
     options   : of the device, as `latency=100`: see `vtakit.runtime.vta.connect`
 
     Raises LowerError or VerifyError for a schedule that no correct program can be made of, CodegenError for a target, VtaError
@@ -61,12 +64,14 @@ def build(
     if isinstance(target, str) and target not in ("llvm", "vta"):
         raise CodegenError(f"{target!r} is no target: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen")
     on_device = target == "vta" or isinstance(target, VtaTarget)
-    if not on_device and (options or device != "fsim" or check is not None):
-        name_of = min(options) if options else "device" if device != "fsim" else "check"
-        raise CodegenError(f"{name_of} is no argument of a build for a CPU; it is one of those for the accelerator")
+    given = [*sorted(options), *["device"] * (device != "fsim"), *["check"] * (check is not None),
+             *["progress"] * (progress is not None)]
+    if not on_device and given:
+        raise CodegenError(f"{given[0]} is no argument of a build for a CPU; it is one of those for the accelerator")
     with shallow(name):
         function = lower(schedule, args, name, binds=binds or {}, limits=limits)
         if on_device:
-            return Accelerated(function, target if isinstance(target, VtaTarget) else vta(), device, timeout_s, check, **options)
+            own = target if isinstance(target, VtaTarget) else vta()
+            return Accelerated(function, own, device, timeout_s, check, progress, **options)
         low = lower_late(function)
         return cpu.build(low, target if isinstance(target, Target) else None, packed=packed, libraries=libraries)

@@ -223,6 +223,25 @@ def test_arguments_that_do_not_fit():
         f(x, w, out)
 
 
+@pytest.mark.parametrize("check", [3, "yes", 1])
+def test_whether_to_check_is_true_false_or_none(check):
+    with raises(VtaError, f"check is {check!r} and must be True or False, or None to look at short programs only"):
+        built("tiny", check=check)
+    with raises(VtaError, "progress is 3 and must be a function of how much is done, and of how much"):
+        built("tiny", progress=3)
+
+
+def test_progress_is_told_to_the_end():
+    """From little to all of the work, never backwards, more than once on the way."""
+    told = []
+    f, _ = built("tiny", progress=lambda done, of: told.append((done, of)))
+    assert f.program == built("tiny")[0].program
+    assert told == sorted(told)
+    assert len(told) > 10
+    assert told[0][0] < 100
+    assert told[-1] == (200, 200)
+
+
 def test_devices_and_options_that_there_are_not():
     with raises(VtakitError, "unknown device 'fsin'; did you mean 'fsim'? Known: fsim, rtl"):
         built("tiny", device="fsin")

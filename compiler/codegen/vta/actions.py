@@ -27,7 +27,10 @@ class Operand:
 
     def at(self, env: Env, ranges: list[range], lanes: int) -> int:
         """The element of the first value, within its memory; raises UnfitError if that value does not begin one."""
-        first = self.form.base(env) + sum(step * r.start for step, r in zip(self.form.steps, ranges, strict=True))
+        first = self.form.base(env)
+        for step, r in zip(self.form.steps, ranges, strict=True):
+            if r.start:
+                first += step * r.start
         if first % lanes:
             raise UnfitError(f"it begins at value {first}, in the middle of an element of {lanes} values")
         return first // lanes + (self.memory.address if isinstance(self.memory, Site) else 0)
@@ -110,18 +113,8 @@ class Transfer:
             return
         have = list(ranges)
         some = self.dram is not None and all([guard.clip(env, have) for guard in self.inside])
-        steps = [operand.form.steps for operand in (self.sram, self.dram or self.sram)]
-        found = in_elements(tuple(map(len, ranges)), tuple(steps), self.lanes)
-        dims = []
-        for at, extent, (sram, dram) in found:
-            before, after = (have[at].start - ranges[at].start, ranges[at].stop - have[at].stop) if some else (extent, 0)
-            if extent != len(ranges[at]) and (before or after) and some:
-                raise UnfitError("the edge of its zeros lies within memory elements")
-            dims.append(Dim(extent=extent, sram=sram, dram=dram, before=before, after=after))
-        if sum(len(r) != len(h) for r, h in zip(ranges, have, strict=True)) != sum(dim.padded for dim in dims) and some:
-            raise UnfitError("the edge of its zeros lies within memory elements")
-        if not some and not dims:
-            dims.append(Dim(extent=1, sram=1, dram=1, before=1))
+        steps = self.sram.form.steps, (self.dram or self.sram).form.steps
+        dims = _box(tuple(ranges), tuple(have) if some else None, steps, self.lanes)
         first = self.dram.at(env, have, self.lanes) if some and self.dram is not None else 0
         for move in moves(dims, self.sram.at(env, ranges, self.lanes), first):
             out.move(self.kind, self.symbol, move)
@@ -130,6 +123,24 @@ class Transfer:
     def symbol(self) -> str:
         """The buffer in DRAM, or ""."""
         return self.dram.memory if self.dram is not None and isinstance(self.dram.memory, str) else ""
+
+
+@lru_cache(maxsize=4096)
+def _box(
+    ranges: tuple[range, ...], have: tuple[range, ...] | None, steps: tuple[tuple[int, ...], tuple[int, ...]], lanes: int
+) -> tuple[Dim, ...]:
+    """The elements of a transfer: its iterations, those for which DRAM has values, and steps in the scratchpad and in DRAM."""
+    dims = []
+    for at, extent, (sram, dram) in in_elements(tuple(map(len, ranges)), steps, lanes):
+        before, after = (extent, 0) if have is None else (have[at].start - ranges[at].start, ranges[at].stop - have[at].stop)
+        if extent != len(ranges[at]) and (before or after) and have is not None:
+            raise UnfitError("the edge of its zeros lies within memory elements")
+        dims.append(Dim(extent=extent, sram=sram, dram=dram, before=before, after=after))
+    if have is not None and sum(len(r) != len(h) for r, h in zip(ranges, have, strict=True)) != sum(dim.padded for dim in dims):
+        raise UnfitError("the edge of its zeros lies within memory elements")
+    if have is None and not dims:
+        dims.append(Dim(extent=1, sram=1, dram=1, before=1))
+    return tuple(dims)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """From a lowered function to a program."""
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import gcd
 
@@ -40,8 +40,15 @@ PASSES = (
 )
 
 
-def compile_for(function: Function, target: Target) -> Program:
+Progress = Callable[[int, int], None]
+_TOLD = 100  # how often progress is told while instructions are made, and how much of the work is left then, in the same unit
+_AFTER = 4  # steps of the work that is left
+
+
+def compile_for(function: Function, target: Target, progress: Progress | None = None) -> Program:
     """The program of a function in block form whose shapes are all numbers; a buffer of it has its parameter's name.
+
+    progress : is called with how much of the work is done, and of how much
 
     Raises VtaError for what the accelerator cannot run, with the program and the place in it.
     """
@@ -51,7 +58,7 @@ def compile_for(function: Function, target: Target) -> Program:
                            "make it a number")
     low = run_passes(function, PASSES)
     with _collector_paused():
-        return _Maker(low, target).program()
+        return _Maker(low, target, progress or (lambda done, of: None)).program()
 
 
 @contextmanager
@@ -69,8 +76,8 @@ def _collector_paused() -> Iterator[None]:
 
 
 class _Maker:
-    def __init__(self, function: Function, target: Target) -> None:
-        self.function, self.target, self.cfg = function, target, target.config
+    def __init__(self, function: Function, target: Target, progress: Progress) -> None:
+        self.function, self.target, self.cfg, self.progress = function, target, target.config, progress
         self.root = tree(function)
         self.sites: dict[Var, Site] = place(self.root, target)
         self.owners = {id(site): data for data, site in reversed(self.sites.items())}  # whose allocation takes the next copy
@@ -82,6 +89,8 @@ class _Maker:
         self.actions = {nest: self._action(selector, nest) for nest in nests(self.root)}
         self.parts = Parts(self.root, self.actions)
         self.env: dict[Var, int] = {}
+        self.turns = _turns(self.root)
+        self.done = 0
 
     def _action(self, selector: Selector, nest: Nest) -> Action:
         try:
@@ -96,14 +105,29 @@ class _Maker:
         out = Output(self.cfg, tracked)
         self._run(self.root, out)
         made = overwrite(out.steps, self.cfg) if self.target.has(Feature.OVERWRITE) else out.steps
-        steps, uops = load_kernels(with_tokens(load_early(clear_early(made)), sizes | units), self.cfg.uop_depth)
+        ordered = load_early(clear_early(made))
+        self._tell_after(1)
+        ordered = with_tokens(ordered, sizes | units)
+        self._tell_after(2)
+        steps, uops = load_kernels(ordered, self.cfg.uop_depth)
         steps.append(Step(Opcode.FINISH, {}, Stage.COMPUTE))
+        self._tell_after(3)
+        words = tuple([self._word(step) for step in steps])
+        self._tell_after(_AFTER)
         return Program(
-            config=self.cfg, insns=tuple([self._word(step) for step in steps]), uops=uops,
+            config=self.cfg, insns=words, uops=uops,
             buffers=tuple(self._buffers()),
             relocations=tuple([Relocation(at, step.symbol) for at, step in enumerate(steps) if step.symbol]),
             parts=self.parts.ends(steps),
         )
+
+    def _tell_after(self, step: int) -> None:
+        self.progress(_TOLD + _TOLD * step // _AFTER, 2 * _TOLD)
+
+    def _tell_turn(self) -> None:
+        self.done += 1
+        if self.done * _TOLD // self.turns > (self.done - 1) * _TOLD // self.turns and self.done <= self.turns:
+            self.progress(self.done * _TOLD // self.turns, 2 * _TOLD)
 
     def _word(self, step: Step) -> int:
         try:
@@ -119,6 +143,7 @@ class _Maker:
                     self.actions[node].emit(self.env, out)
                 except (UnfitError, EncodingError) as error:
                     raise VtaError(str(error), self.function, node.leaf) from None
+                self._tell_turn()
             case Row():
                 for part in node.parts:
                     self._run(part, out)
@@ -166,6 +191,21 @@ class _Maker:
     def _bits(self, action: Transfer | Requantised) -> int:
         """Bits of one value in DRAM of what a transfer moves."""
         return MEMORIES[action.kind].bytes_in(self.cfg) * 8 // action.lanes
+
+
+def _turns(node: Node) -> int:
+    """How often nests run, if all loops and conditions let them."""
+    match node:
+        case Nest():
+            return 1
+        case Row():
+            return sum(map(_turns, node.parts))
+        case Loop():
+            return (int_value(node.extent) or 1) * _turns(node.body)
+        case Branch():
+            return _turns(node.then) + _turns(node.otherwise)
+        case Let() | Memory():
+            return _turns(node.body)
 
 
 def _memories(node: Node) -> Iterator[Memory]:

@@ -56,7 +56,8 @@ def place(root: Node, target: Target) -> dict[Var, Site]:
 
     A buffer whose values are made element by element of another one's last use takes its place, since an ALU instruction
     writes to its first operand. What is allocated within loops has copies, so that one is filled while others are
-    used; where the scratchpad is too small, memory that is not needed at once is shared, and then there is one copy.
+    used; where the scratchpad is too small, memory that is not needed at once is shared, and then of the largest buffers that are
+    needed at once there is one copy.
 
     Raises VtaError if that is still too much.
     """
@@ -182,20 +183,27 @@ def seeds(value: Expr) -> Iterable[Load]:
 def _pack(sites: Sequence[Site], scope: str, target: Target) -> None:
     """Give the sites of one scratchpad their places."""
     depth = target.depth(scope)
-    for copies, share in ((target.copies, False), (target.copies, True), (1, False), (1, True)):
-        for site in sites:
-            site.copies = copies if site.loops else 1
-        if _lay(sites, share=share) <= depth:
-            return
-    worst = max(range(len(sites)), key=lambda at: _needed(sites, sites[at].begin))
-    at_once = [site for site in sites if site.begin <= sites[worst].begin <= site.end]
+    for site in sites:
+        site.copies = target.copies if site.loops else 1
+    if _lay(sites, share=False) <= depth:
+        return
+    while _lay(sites, share=True) > depth:
+        several = [site for site in sites if site.copies > 1]
+        if not several:
+            break
+        time = max((site.begin for site in several), key=lambda time: _needed(sites, time))
+        max((s for s in several if s.begin <= time <= s.end), key=lambda site: site.size).copies = 1
+    else:
+        return
+    worst = max((site.begin for site in sites), key=lambda time: _needed(sites, time))
+    at_once = [site for site in sites if site.begin <= worst <= site.end]
     names = ", ".join(f"{site.names[0]} ({site.size})" for site in at_once)
     raise VtaError(f"the {scope} scratchpad holds {depth} elements, but {names} need {sum(s.size for s in at_once)} at once: "
                    "split the loops into smaller tiles, or compute a stage at an inner loop")
 
 
 def _needed(sites: Sequence[Site], time: int) -> int:
-    return sum(site.size for site in sites if site.begin <= time <= site.end)
+    return sum(site.size * site.copies for site in sites if site.begin <= time <= site.end)
 
 
 def _lay(sites: Sequence[Site], *, share: bool) -> int:

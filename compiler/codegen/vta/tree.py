@@ -1,7 +1,7 @@
 """A lowered function as what is run while the program is made, with nests that become instructions at its leaves."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
 from vtakit.compiler.codegen.vta.forms import Guard, bent, guards, tangled
@@ -54,6 +54,7 @@ class Loop:
     var: Var
     extent: Expr
     body: "Node"
+    unrolled: bool = False  # as virtual threads are
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +113,7 @@ class _Reader:
     def node(self, s: Stmt) -> Node:
         match s:
             case st.Seq():
-                return Row(tuple(map(self.node, s.stmts)))
+                return Row(tuple(_turn_by_turn(list(map(self.node, s.stmts)))))
             case st.Allocate():
                 return Memory(s.buffer, self.node(s.body))
             case st.Attr():
@@ -173,9 +174,50 @@ class _Reader:
             nest: Node = Nest(tuple(loops[count:]), within, leaf, count > len(unrolled))
         except UnfitError as error:
             raise VtaError(str(error), self.function, s) from None
-        for var, extent in reversed(loops[:count]):
-            nest = Loop(var, extent, nest)
+        for at, (var, extent) in reversed([*enumerate(loops[:count])]):
+            nest = Loop(var, extent, nest, unrolled=at < len(unrolled))
         return nest
+
+
+def _turn_by_turn(parts: list[Node]) -> list[Node]:
+    """The same nodes, with what unrolled loops one after another load in one loop.
+
+    So a virtual thread has all of its data before the next one's are loaded, which may have to wait for that one's memory. Loads
+    of buffers that are there at once may come in any order.
+    """
+    found: list[Node] = []
+    for part in parts:
+        last = found[-1] if found else None
+        joined = _joined(last, part) if isinstance(last, Loop) and _loads(last) else None
+        if joined is not None:
+            found[-1] = joined
+        else:
+            found.append(part)
+    return found
+
+
+def _joined(first: Loop, then: Node) -> Node | None:
+    """Both, the turns of `first` within those of the loop of loads that `then` begins with; None if it begins with none."""
+    match then:
+        case Loop() if _loads(then) and then.extent == first.extent:
+            return replace(first, body=Row((first.body, Let(then.var, first.var, then.body))))
+        case Memory():
+            body = _joined(first, then.body)
+            return None if body is None else replace(then, body=body)
+        case Row((head, *rest)):
+            begin = _joined(first, head)
+            return None if begin is None else Row((begin, *rest))
+    return None
+
+
+def _loads(loop: Loop) -> bool:
+    """Whether a loop is unrolled and all that it does is to load from DRAM."""
+    return loop.unrolled and all(map(_is_load, nests(loop)))
+
+
+def _is_load(nest: Nest) -> bool:
+    into, *read = nest.touched()
+    return isinstance(nest.leaf, st.Store) and into.scope != "global" and all(buffer.scope == "global" for buffer in read)
 
 
 def _outside(leaf: st.Store | st.Evaluate, tests: list[Expr], loops: list[tuple[Var, Expr]]) -> set[Var]:

@@ -1,10 +1,11 @@
 """2-D convolutions and matrix products."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
@@ -140,17 +141,37 @@ class Conv2d(Layer):
             in_blocks=ins, kernel_rows=kernel_rows, kernel_columns=kernel_columns, row_step=self._row_step,
             column_step=self.stride[1], row_dilation=self.dilation[0], column_dilation=self.dilation[1],
             passes=self.tail.passes, tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements,
-            repeats=self.groups,
+            repeats=self.groups, store_loops=self._store_loops,
         )
 
-    def schedule(self, s: Schedule, cut: Cut | None = None) -> None:
-        """Schedule its stages in a schedule that has them, by the cut that should be fastest if none is given."""
-        schedule_products(s, self.tail, self.window, self.weights, cut or choose(self.target, self.work))
+    @property
+    def _store_loops(self) -> tuple[str, ...]:
+        if self.blocks_first:
+            return ("out_blocks",)
+        by_block = self.epilogue.requantise is not None and self.epilogue.requantise.on_store
+        return ("images", "out_blocks") if by_block or self.out_height * self.out_width > 1 else ()
+
+    def schedule(self, s: Schedule, cut: Cut | None = None, threads: int = 1) -> None:
+        """Schedule its stages in a schedule that has them, by the cut that should be fastest if none is given.
+
+        threads : virtual threads that share the tiles, each with memory of its own in all of the target's copies
+        """
+        schedule_products(s, self.tail, self.window, self.weights, cut or chosen(self.target, self.work, threads), threads)
 
 
-def schedule_products(s: Schedule, tail: Tail, window: Tensor, weights: Tensor, cut: Cut) -> None:
-    """Schedule sums of products and what follows them by a cut: tiles of the result, chunks of their reduction."""
-    out, blocks, _ = tail.tile(s, (cut.images, cut.out_blocks, cut.rows, cut.columns))
+def chosen(target: Target, work: Work, threads: int) -> Cut:
+    """The cut that should be fastest and leaves room for as many virtual threads."""
+    return choose(replace(target, copies=target.copies * whole("threads", threads, 1)), work)
+
+
+def schedule_products(s: Schedule, tail: Tail, window: Tensor, weights: Tensor, cut: Cut, threads: int) -> None:
+    """Schedule sums of products and what follows them by a cut: tiles of the result, chunks of their reduction.
+
+    Raises VtaError for what is no cut, and where there are fewer tiles than threads.
+    """
+    if not isinstance(cut, Cut):
+        raise VtaError(f"{tail.name}: the cut is {cut!r:.40} and must be a Cut of vtakit.compiler.nn.vta.blocking")
+    out, blocks, _ = tail.tile(s, (cut.images, cut.out_blocks, cut.rows, cut.columns), threads)
     sums = s[tail.sums]
     assert isinstance(sums.op, ComputeOp)
     c, dy, dx, kk = sums.op.reduce_axis

@@ -74,6 +74,12 @@ class Layer(ABC):
         whole = [images, channels, rows, columns, *element]
         if self.phases:
             whole[3:4] = [self.phases[0], columns, self.phases[1]]
+        bits = self.target.config.acc_bits
+        for name in ("bias", "scale", "add_scale", "low", "high"):
+            number = getattr(self.epilogue, name)
+            if isinstance(number, int) and not -(1 << bits - 1) <= number < 1 << bits - 1:
+                raise VtaError(f"{self.name}: the epilogue's {name} is {number}, and accumulators of this configuration have "
+                               f"{bits} bits: give {-(1 << bits - 1)} to {(1 << bits - 1) - 1}")
         for name in ("bias", "scale", "shift", "add_scale", "add"):
             tensor = getattr(self.epilogue, name)
             if not isinstance(tensor, Tensor):
@@ -150,6 +156,13 @@ def check_pairs(what: str, **pairs: object) -> None:
     for name, pair in pairs.items():
         if not _numbers(pair, 2) or min(pair) < 1:
             raise VtaError(f"{what}: {name} is {pair!r} and must be (down, across), at least 1 each")
+
+
+def check_sizes(what: str, sizes: object) -> None:
+    """Raise VtaError unless it is (images, blocks, rows, columns) of a tile, numbers of at least 1."""
+    if not _numbers(sizes, 4) or min(sizes) < 1:
+        raise VtaError(f"{what}: the sizes of a tile are {sizes!r:.60} and must be (images, blocks, rows, columns), at least "
+                       "1 each")
 
 
 def check_pad(what: str, pad: object) -> None:

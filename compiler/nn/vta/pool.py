@@ -9,7 +9,7 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, maximum
 from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.nn.vta.epilogue import made, shape_of, widened
-from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element, check_pad, check_pairs
+from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element, check_pad, check_pairs, check_sizes
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
 from vtakit.compiler.nn.vta.tiles import Sizes, in_parts, tiles
@@ -123,9 +123,13 @@ class Pool2d(Layer):
 
         chunk : taps (down, across) of a window that are in the accumulator at once; all of them if none is given with sizes
 
-        Raises VtaError if not even one value, with one tap at a time, fits.
+        Raises VtaError if not even one value, with one tap at a time, fits, and for sizes and chunks that make no sense.
         """
-        shape = shape_of(self.result)[:4]
+        shape, what = shape_of(self.result)[:4], f"pooling {self.name!r}"
+        if sizes is not None:
+            check_sizes(what, sizes)
+        if chunk is not None:
+            check_pairs(what, chunk=chunk)
         if sizes is None:
             sizes, chunk = in_parts(
                 self.target, self.name, shape, self.kernel, [list(tiles(shape))], self._needs, self._window_size)

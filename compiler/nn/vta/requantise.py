@@ -50,6 +50,7 @@ class Requantise:
     name: str = "requant"
 
     def __post_init__(self) -> None:
+        _check_target(self.target)
         object.__setattr__(self, "channels", whole(f"{self.name}: the number of channels", self.channels, 1))
         for name, enough in (("low", None), ("high", None), ("largest", 0)):
             if getattr(self, name) is not None:
@@ -73,6 +74,7 @@ class Requantise:
 
         Raises VtaError for a scale that is no positive number or too large, and for the reasons of the class.
         """
+        _check_target(target)
         try:
             wanted = np.atleast_1d(np.asarray(scale, np.float64))
         except (TypeError, ValueError):
@@ -180,6 +182,11 @@ class Requantise:
                     encode_requant(self.target.config, **{name: number})
                 except EncodingError as error:
                     raise VtaError(f"{self.name}: {error}") from None
+
+
+def _check_target(target: object) -> None:
+    if not isinstance(target, Target):
+        raise VtaError(f"a requantisation's target is {target!r:.40} and must be what vta(...) makes")
 
 
 def skip_multipliers(scale: npt.ArrayLike, skip_scale: float) -> Ints:

@@ -6,6 +6,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.requant import requantised
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
@@ -15,6 +16,7 @@ from vtakit.compiler.ir.values import int_value, wrap
 from vtakit.compiler.nn.vta.epilogue import Epilogue, axes, made, shape_of, widened
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
+from vtakit.compiler.te.language import thread_axis
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
 
@@ -151,10 +153,13 @@ class Tail:
             return made(shape, self._stored, self.name)
         return made((shape[0], *shape[2:]), lambda n, *at: self._stored(n, wrap(0), *at), self.name)
 
-    def tile(self, s: Schedule, sizes: Sequence[int]) -> tuple[Stage, IterVar, IterVar]:
+    def tile(self, s: Schedule, sizes: Sequence[int], threads: int = 1) -> tuple[Stage, IterVar, IterVar]:
         """Split the result into tiles of so many images, blocks, rows and columns, and place what is computed for each.
 
-        Returns the result's stage, its loop over output blocks, and its innermost loop over tiles.
+        threads : virtual threads that share the tiles, of the first of blocks, rows, columns and images that has as many
+
+        Returns the result's stage, its loop over output blocks, and its innermost loop over tiles. Raises VtaError if no
+        dimension has so many tiles.
         """
         out = s[self.result]
         if self.phases is None:
@@ -162,7 +167,18 @@ class Tail:
         else:
             n, *g, o, y, py, x, px, b, k = axes(out)
             g += [py, px]
-        outer, inner = zip(*[out.split(axis, size) for axis, size in zip((n, o, y, x), sizes, strict=True)], strict=True)
+        split = [out.split(axis, size) for axis, size in zip((n, o, y, x), sizes, strict=True)]
+        outer, inner = [pair[0] for pair in split], [pair[1] for pair in split]
+        if threads > 1:
+            whole = [int_value(axis.dom.extent) or 1 for axis in (n, o, y, x) if axis.dom is not None]
+            counts = [-(-extent // size) for extent, size in zip(whole, sizes, strict=True)]
+            along = next((at for at in (1, 2, 3, 0) if counts[at] >= threads), None)
+            if along is None:
+                raise VtaError(f"{self.name}: {threads} virtual threads, and no dimension has more than {max(counts)} tiles: "
+                               "give fewer threads, or a cut of smaller tiles")
+            thread, outer[along] = out.split(outer[along], nparts=threads)
+            out.bind(thread, thread_axis("cthread"))
+            g = [thread, *g]
         out.reorder(*g, outer[1], outer[0], *outer[2:], *inner, b, k)
         e, added = self.epilogue, (self.added,) if self.added is not None else ()
         for tensor in dict.fromkeys((self.finished, self.sums, *self.widened.values(), *added)):

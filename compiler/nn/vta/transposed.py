@@ -8,8 +8,8 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.arguments import whole
-from vtakit.compiler.nn.vta.blocking import Cut, Work, choose
-from vtakit.compiler.nn.vta.conv2d import schedule_products
+from vtakit.compiler.nn.vta.blocking import Cut, Work
+from vtakit.compiler.nn.vta.conv2d import chosen, schedule_products
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
 from vtakit.compiler.schedule.schedule import Schedule
@@ -122,8 +122,12 @@ class TransposedConv2d(Layer):
             images=images, out_blocks=outs, rows=rows, columns=columns, in_blocks=shape_of(self.weights)[1],
             kernel_rows=self._taps[0], kernel_columns=self._taps[1], passes=self.tail.passes,
             tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements, repeats=phases,
+            store_loops=("images", "out_blocks", "rows"),
         )
 
-    def schedule(self, s: Schedule, cut: Cut | None = None) -> None:
-        """Schedule its stages in a schedule that has them, by the cut that should be fastest if none is given."""
-        schedule_products(s, self.tail, self.window, self.weights, cut or choose(self.target, self.work))
+    def schedule(self, s: Schedule, cut: Cut | None = None, threads: int = 1) -> None:
+        """Schedule its stages in a schedule that has them, by the cut that should be fastest if none is given.
+
+        threads : virtual threads that share the tiles, each with memory of its own in all of the target's copies
+        """
+        schedule_products(s, self.tail, self.window, self.weights, cut or chosen(self.target, self.work, threads), threads)

@@ -93,6 +93,10 @@ def of_two(**fields):
     (lambda: Epilogue(scale=np.int64(0)), "a scale of 0 makes every value 0: leave the operator out"),
     (lambda: Requantise(target=TARGET, channels=0),
      "requant: the number of channels is 0 and must be a whole number of at least 1"),
+    (lambda: Requantise(target="default", channels=4),
+     "a requantisation's target is 'default' and must be what vta(...) makes"),
+    (lambda: Requantise.by_scale(target="default", scale=0.1),
+     "a requantisation's target is 'default' and must be what vta(...) makes"),
     (lambda: Requantise(target=TARGET, channels=4, largest=-5),
      "requant: largest is -5 and must be a whole number of at least 0"),
     (lambda: Requantise(target=TARGET, channels=4, low=1.5), "requant: low is 1.5 and must be a whole number"),
@@ -141,6 +145,10 @@ def vector(shape, kind="int32"):
       "2, 8, 8, 1, 16) of int8")),
     ({"add": SMALL},
      "sum_pool: the epilogue's add, small, is (1, 2, 4, 8, 1, 16) of int8, but must be (1, 2, 8, 8, 1, 16) of int8"),
+    ({"bias": 2**40}, ("sum_pool: the epilogue's bias is 1099511627776, and accumulators of this configuration have 32 bits: "
+                       "give -2147483648 to 2147483647")),
+    ({"low": -2**33}, ("sum_pool: the epilogue's low is -8589934592, and accumulators of this configuration have 32 bits: "
+                       "give -2147483648 to 2147483647")),
     ({"requantise": Requantise(target=TARGET, channels=40)},
      "sum_pool: the requantisation is for 40 channels, but the result has 2 blocks of 16"),
 ])

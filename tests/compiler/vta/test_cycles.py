@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from vtakit.compiler.codegen.vta.target import vta
+
 pytestmark = pytest.mark.xdist_group("rtl-default")  # one process builds the model
 
 ROOT = Path(__file__).parents[3]
@@ -41,7 +43,8 @@ def test_cycles_are_those_kept(name):
 
 def test_the_page_has_the_cycles_kept():
     page = (ROOT / "docs" / "vta.md").read_text(encoding="utf-8")
-    assert BENCHMARK.table([(case, KEPT[name]) for name, case in CASES.items()]) in page, f"docs/vta.md has others: {COMMAND}"
+    kept = [(case, KEPT[name]) for name, case in CASES.items()]
+    assert f"{BENCHMARK.table(kept)}\n{BENCHMARK.hiding(kept)}" in page, f"docs/vta.md has others: {COMMAND}"
 
 
 def share(name, figure="reference"):
@@ -60,6 +63,11 @@ def test_layers_of_the_network_are_near_the_peak(name):
     assert share(name) >= (0.60 if "1x1" in name else 0.92)
 
 
+def test_a_layer_with_a_residual_is_near_the_peak():
+    """Of the 94.7 % that two ALU steps a vector leave."""
+    assert share("convolution 56x56, 64->64, 3x3, stride 1, residual") >= 0.92
+
+
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("transposed")])
 def test_transposed_convolutions_are_near_what_bounds_them(name):
     """The smallest for one image reads its weights in twice the time of its products."""
@@ -69,14 +77,27 @@ def test_transposed_convolutions_are_near_what_bounds_them(name):
         assert share(name) >= 0.95
 
 
-def test_latency_hiding_gains_more_than_the_papers():
-    """The paper: from 70 % to 88 %."""
+@pytest.mark.parametrize("way", ["reference", "two threads"])
+def test_latency_hiding_gains_more_than_the_papers(way):
+    """The paper: from 70 % to 88 %; by copies of each buffer, and by virtual threads alone."""
     network = [name for name, case in CASES.items() if case.count]
-    cycles = {system: sum(CASES[name].count * KEPT[name][system] for name in network) for system in ("reference", "one copy")}
+    cycles = {system: sum(CASES[name].count * KEPT[name][system] for name in network) for system in (way, "one copy")}
     steps = sum(CASES[name].count * CASES[name].macs for name in network) / BENCHMARK.PEAK
-    assert steps / cycles["reference"] >= 0.88
-    assert cycles["one copy"] / cycles["reference"] >= 88 / 70
+    assert steps / cycles[way] >= 0.88
+    assert cycles["one copy"] / cycles[way] >= 88 / 70
 
 
 def test_programs_are_small():
     assert max(kept["program bytes"] for kept in KEPT.values()) < 200_000
+
+
+@pytest.mark.parametrize("case", [*BENCHMARK.large()][:3], ids=lambda case: case.name)
+def test_programs_of_large_layers_are_small(case):
+    """The fourth, of 299 million products of elements, cannot be."""
+    assert BENCHMARK.size_bytes(case.program(vta())) < 200_000
+
+
+def test_the_longest_program_has_few_instructions():
+    """Its tiles hold 840 accumulators: a LOAD for each block of inputs, a REQUANT for each block of outputs, three GEMMs each."""
+    case = [*BENCHMARK.large()][3]
+    assert case.macs / BENCHMARK.PEAK / len(case.program(vta()).insns) >= 3300
