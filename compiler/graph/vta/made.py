@@ -15,6 +15,7 @@ from vtakit.compiler.nn.vta.epilogue import Epilogue, made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer
 from vtakit.compiler.nn.vta.packing import blocks, identity, pack_vector
 from vtakit.compiler.nn.vta.requantise import Requantise
+from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
 
@@ -100,11 +101,19 @@ class Made:
 
     value     : its result as [images, blocks, rows, columns, batch, block]
     constants : the values of its parameters
+    operands  : stages that only give what it reads another shape, to be computed where that is read
     """
 
     layer: Layer
     value: Tensor
     constants: Mapping[Tensor, Array]
+    operands: tuple[Tensor, ...] = ()
+
+    def schedule(self, s: Schedule) -> None:
+        """Schedule its stages in a schedule that has them. Raises VtaError if no part of it fits."""
+        self.layer.schedule(s)
+        for tensor in self.operands:
+            s[tensor].compute_inline()
 
     @property
     def view(self) -> Tensor | None:
@@ -128,6 +137,10 @@ def viewed(layer: Layer, shape: tuple[int, ...]) -> Tensor:
     if len(have) == len(shape) + 1:  # groups
         per_group = have[2]
         return made(shape, lambda n, c, *at: result(n, c // per_group, c % per_group, *at), name)
+    if len(have) == len(shape) + 3:  # groups, each with phases
+        per_group, down, across = have[2], have[4], have[6]
+        return made(shape, lambda n, c, y, x, b, k: result(
+            n, c // per_group, c % per_group, y // down, y % down, x // across, x % across, b, k), name)
     if len(have) == len(shape) + 2:  # phases
         down, across = have[3], have[5]
         return made(shape, lambda n, c, y, x, b, k: result(n, c, y // down, y % down, x // across, x % across, b, k), name)

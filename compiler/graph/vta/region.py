@@ -69,7 +69,7 @@ class _Region:
         s = create_schedule([tensor.op for tensor in outputs])
         read = {tensor for made in self.made.values() for tensor in made.layer.inputs}
         for made in self.made.values():
-            made.layer.schedule(s)
+            made.schedule(s)
             if made.view is not None and made.view in read:
                 s[made.view].compute_inline()
         args = [*given.values(), *constants, *outputs]

@@ -259,7 +259,7 @@ class Units:
         tensors = [placeholder(packed_shape(self.target, value.type.shape), "int8", f"p{i}") for i, value in enumerate(unit.data)]
         found = unit.build(Maker(self.target, "probe"), tensors, None)
         s = create_schedule(found.layer.result.op)
-        found.layer.schedule(s)
+        found.schedule(s)
         return unit
 
     def __iter__(self) -> Iterator[Unit]:

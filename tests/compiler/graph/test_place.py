@@ -82,6 +82,23 @@ def test_images_become_rows_and_rows_images_without_a_launch_between():
         ("matmul_integer", "requantise", "reshape"), ("conv_transpose_integer", "requantise"), ("matmul_integer", "requantise")]
 
 
+@pytest.mark.parametrize(("channels", "outs", "groups"), [(6, 10, 1), (32, 48, 2), (20, 20, 20), (12, 6, 3)])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_transposed_convolutions_have_groups_dilation_and_residuals(channels, outs, groups, dilation):
+    net = Integers(seed=channels)
+    x = net.input(2, channels, 3, 4)
+    kernel, pad = (4, 1) if dilation == 1 else (3, 1)
+    if dilation == 2:  # 5 taps wide, so that the result is an odd number
+        kernel, pad = 2, 0
+    y = net.deconv(x, outs, kernel, 2 if dilation == 1 else 1, pad, groups=groups, dilation=dilation)
+    _, _, rows, columns = y.type.shape
+    skip = net.conv(net.resize(x, rows // 3), outs) if dilation == 1 else net.conv(net.pad(x, 1), outs)
+    z = net.deconv(x, outs, kernel, 2 if dilation == 1 else 1, pad, groups=groups, dilation=dilation, skip=skip)
+    placement = check_same(net.finish(net.conv(y, 5), z, net.deconv(z, 7, 2, 2, 0, skip=net.deconv(y, 7, 2, 2, 0))))
+    assert kinds(placement) == "cvc"
+    assert not placement.reasons
+
+
 def test_convolutions_along_one_dimension():
     net = Integers(seed=3)
     x = net.input(1, 6, 30)
