@@ -61,7 +61,7 @@ def compile_parts(
                     launches[region] = _checked(region, target, f"{graph.name}_{len(launches)}", check)
                     tell(len(launches), len(placement.parts))
                 except UNFIT as error:
-                    refused |= _culprits(region, target, error, check)
+                    refused |= _culprits(region, target, graph.name, error, check)
         if not refused:
             break
         without |= refused
@@ -84,13 +84,13 @@ def _checked(region: Region, target: Target, name: str, check: Check | None) -> 
     return launch
 
 
-def _culprits(region: Region, target: Target, error: VtakitError, check: Check | None) -> dict[Node, str]:
+def _culprits(region: Region, target: Target, name: str, error: VtakitError, check: Check | None) -> dict[Node, str]:
     """The ends of a region's units that cannot be compiled by themselves, with the reason; all of them if each alone can."""
     found = {}
     for unit in region.units:
         alone = region.of(unit)
         try:
-            _checked(alone, target, "alone", check)
+            _checked(alone, target, name, check)
         except UNFIT as own:
             found[unit.nodes[-1]] = _first_line(own)
     return found or {unit.nodes[-1]: _first_line(error) for unit in region.units}

@@ -36,13 +36,16 @@ def check_same(graph: Graph, config: str = "default", seed: int = 0) -> Placemen
     """The module's outputs are those of the reference in NumPy and of the CPU alone; returns the placement."""
     given = inputs_of(graph, seed)
     arrays = [given[value.name] for value in graph.inputs]
-    got = vta_module(graph, config).run(given)
+    module, placement = vta_module(graph, config), place(graph, vta(config))
+    there = [{name for layer in part.layers for name in layer.names} for part in module.image.vta_parts]
+    assert there == [{name for unit in region.units for name in unit.names} for region in regions(placement)]
+    got = module.run(given)
     plain = run_graph(graph, *arrays)
     wanted = reference(graph, *arrays, nodes=lambda node, operands: [1 / (1 + np.exp(-operands[0]))])
     for (name, _), cpu, want in zip(graph.outputs, plain, wanted, strict=True):
         np.testing.assert_array_equal(got[name], want)
         np.testing.assert_array_equal(cpu, want)
-    return place(graph, vta(config))
+    return placement
 
 
 def test_a_residual_network_is_one_launch_with_its_first_layer_folded_and_its_classifier():
@@ -82,18 +85,17 @@ def test_images_become_rows_and_rows_images_without_a_launch_between():
         ("matmul_integer", "requantise", "reshape"), ("conv_transpose_integer", "requantise"), ("matmul_integer", "requantise")]
 
 
-@pytest.mark.parametrize(("channels", "outs", "groups"), [(6, 10, 1), (32, 48, 2), (20, 20, 20), (12, 6, 3)])
-@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize(
+    ("channels", "outs", "groups", "dilation"), [(6, 10, 1, 1), (32, 48, 2, 1), (20, 20, 20, 2), (12, 6, 3, 1)])
 def test_transposed_convolutions_have_groups_dilation_and_residuals(channels, outs, groups, dilation):
     net = Integers(seed=channels)
     x = net.input(2, channels, 3, 4)
-    kernel, pad = (4, 1) if dilation == 1 else (3, 1)
-    if dilation == 2:  # 5 taps wide, so that the result is an odd number
-        kernel, pad = 2, 0
-    y = net.deconv(x, outs, kernel, 2 if dilation == 1 else 1, pad, groups=groups, dilation=dilation)
-    _, _, rows, columns = y.type.shape
-    skip = net.conv(net.resize(x, rows // 3), outs) if dilation == 1 else net.conv(net.pad(x, 1), outs)
-    z = net.deconv(x, outs, kernel, 2 if dilation == 1 else 1, pad, groups=groups, dilation=dilation, skip=skip)
+    if dilation == 1:  # the result is twice as large; else by one row and one column on each side
+        y, larger = net.deconv(x, outs, groups=groups), net.resize(x, 2)
+    else:
+        y, larger = net.deconv(x, outs, 2, 1, 0, groups=groups, dilation=2), net.pad(x, 1)
+    kernel, stride, pad = (4, 2, 1) if dilation == 1 else (2, 1, 0)
+    z = net.deconv(x, outs, kernel, stride, pad, groups=groups, dilation=dilation, skip=net.conv(larger, outs))
     placement = check_same(net.finish(net.conv(y, 5), z, net.deconv(z, 7, 2, 2, 0, skip=net.deconv(y, 7, 2, 2, 0))))
     assert kinds(placement) == "cvc"
     assert not placement.reasons
