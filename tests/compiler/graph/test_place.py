@@ -8,11 +8,12 @@ from support import raises
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import vta
-from vtakit.compiler.graph.ir import Graph
+from vtakit.compiler.graph.ir import Graph, Value
 from vtakit.compiler.graph.reference import reference
 from vtakit.compiler.graph.vta.compile import compile_parts
 from vtakit.compiler.graph.vta.place import Placement, Region, place
 from vtakit.compiler.graph.vta.region import Launch
+from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.program import BufferKind
 from vtakit.runtime.cpu.function import for_here
 from vtakit.runtime.image import image_of_parts
@@ -184,6 +185,23 @@ def test_an_operator_that_fits_no_scratchpad_runs_on_the_cpu():
     graph = net.finish(net.conv(net.max_pool(net.conv(net.input(1, 8, 20, 20), 8), 5, 1), 8))
     placement = place(graph, vta(small))
     assert all("scratchpad" in reason or "beside it" in reason for reason in placement.reasons.values())
+
+
+def test_without_requant_layers_of_small_factors_are_the_accelerators():
+    """And the reason of others says nothing that the model has not."""
+    net = Integers(seed=13)
+    target = vta(without=Feature.REQUANT)
+    x = net.input(1, 8, 6, 6)
+
+    def layer(factor: int) -> Value:
+        sums = net.builder.one("conv_integer", x, net._weights(8, 8, 3, 3), name=f"times{factor}", attrs={"pads": (1,) * 4})
+        numbers = [net._of(np.full(8, number, np.int32)) for number in (100, factor << 7, 7 + 18)]
+        return net.builder.one("requantise", sums, *numbers, attrs={"low": 0, "high": 127}, name=f"times{factor}")
+    placement = place(net.finish(layer(301), layer(511 << 7 | 1)), target)
+    (region,) = regions(placement)
+    assert [unit.name for unit in region.units] == ["times301"]
+    (reason,) = placement.reasons.values()
+    assert reason.startswith("this device has no REQUANT, and its ALU could overflow: ")
 
 
 def test_scratch_buffers_share_memory_once_their_contents_are_not_needed():
