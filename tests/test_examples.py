@@ -37,12 +37,10 @@ def test_every_example_runs(path):
 
 def test_networks_run_on_the_accelerator_in_one_launch():
     text = run(EXAMPLES / "vta_networks.py", "resnet18", "mobilenet_v1", "--size", "32")
-    for title, layers, decibels in (("ResNet-18", 23, 15), ("MobileNet v1", 29, 15)):
+    for title, layers in (("ResNet-18", 23), ("MobileNet v1", 29)):
         head, _, rest = text.partition(f"{title}: ")[2].partition("\n")
         assert head.startswith(f"{layers} layers on the accelerator in 1 launch, ")
-        result = rest.partition("\n")[0]
-        assert result.startswith("  fc [1, 1000]: the same bytes as this processor; ")
-        assert float(result.split()[-7]) > decibels
+        assert rest.startswith("  fc [1, 1000]: the same bytes as this processor; ")
     assert len(text.splitlines()) == 4  # nothing is left to the processor
 
 
