@@ -18,6 +18,7 @@ from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Array, Graph
+from vtakit.compiler.graph.reference import reference
 from vtakit.hw.isa.errors import ProgramError, VtakitError
 from vtakit.runtime import package
 from vtakit.runtime.image import VtaPart
@@ -63,6 +64,37 @@ def test_the_simulators_and_the_cpu_give_the_same_bytes(tiny, wanted):
         check(on_rtl.run(GIVEN), wanted)
         assert all(counters["cycles"] > 100 for counters in on_rtl.counters)
     assert [counters["gemm_counter"] for counters in tiny.counters] == [counters["gemm_counter"] for counters in on_rtl.counters]
+
+
+def mobile_network() -> Graph:
+    """Depthwise and pointwise convolutions, a narrow residual, a classifier."""
+    net = Integers("mobile", seed=14)
+    x = net.conv(net.input(1, 3, 9, 9), 6, stride=2)
+    narrow = net.conv(net.conv(net.conv(x, 10, 1), 10, groups=10), 6, 1, low=-128)
+    y = net.conv(net.conv(narrow, 10, 1), 10, stride=1, groups=10)
+    z = net.conv(net.conv(net.conv(y, 6, 1, skip=narrow), 6, stride=2, groups=6), 9, 1)
+    return net.finish(net.dense(net.reshape(net.mean(z), 1, 9), 5))
+
+
+def generator() -> Graph:
+    """Rows to images, which transposed convolutions enlarge; one with groups, one with a residual."""
+    net = Integers("generator", seed=15)
+    x = net.reshape(net.dense(net.input(1, 7), 8 * 2 * 3), 1, 8, 2, 3)
+    y = net.deconv(x, 6, groups=2)
+    return net.finish(net.deconv(y, 3, skip=net.deconv(y, 3, 2, 2, 0)))
+
+
+@pytest.mark.parametrize("make", [mobile_network, generator])
+def test_whole_networks_in_one_launch_are_the_reference_on_every_device(make):
+    graph = make()
+    given = inputs_of(graph)
+    wanted = dict(zip([name for name, _ in graph.outputs], reference(graph, *given.values()), strict=True))
+    module = vta_module(graph, "tiny")
+    assert len(module.image.vta_parts) == 1
+    assert sum(len(part.layers) for part in module.image.cpu_parts) == 2  # quantise and pack, unpack and dequantise
+    check(module.run(given), wanted)
+    with Module(module.image, "rtl") as hardware:
+        check(hardware.run(given), wanted)
 
 
 @pytest.mark.parametrize("config", ["tiny_b2", "blk8"])

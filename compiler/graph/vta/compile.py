@@ -74,7 +74,8 @@ def compile_parts(
         if isinstance(part, Region):
             parts.append(launches[part])
             continue
-        parts.append(CpuPart(compile_graph(part, cpu, most_bytes=most_bytes), part.inputs, tuple([value for _, value in part.outputs])))
+        network = compile_graph(part, cpu, most_bytes=most_bytes)
+        parts.append(CpuPart(network, part.inputs, tuple([value for _, value in part.outputs])))
         done += 1
         tell(done, len(placement.parts))
     return Compiled(placement, tuple(parts))
