@@ -1,6 +1,7 @@
 """Whole networks in integers on the accelerator: launches, exact cycles of the RTL, and what they take here.
 
-The default configuration on the reference system: one 64-bit AXI4 port, 40 cycles of read latency. Weights are random. Every
+The default configuration on the reference system: one 64-bit AXI4 port, 40 cycles of read latency. Weights are random; those of
+networks of `vtakit.models` are what `vtakit.quantize` makes of them. Every
 output of the RTL and of the functional simulator is compared with that of the compiled code of the CPU alone.
 
     python benchmarks/vta_networks.py [--only TEXT]     print the table
@@ -18,7 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
+import vtakit
+from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.ir import Graph
+from vtakit.compiler.graph.passes.quantised.form import integer_form
 from vtakit.runtime.module import Module
 
 ROOT = Path(__file__).parents[1]
@@ -26,8 +30,19 @@ sys.path.insert(0, str(ROOT / "tests" / "compiler"))  # where the networks and t
 NETS, SUPPORT = import_module("integer_nets"), import_module("model_support")
 PAGE, GOLDEN = ROOT / "docs" / "networks.md", ROOT / "tests" / "data" / "vta_networks.json"
 BEGIN, END = "<!-- begin: benchmarks/vta_networks.py --write -->\n", "<!-- end -->\n"
+
+
+def quantised(name: str) -> Graph:
+    """A network of `vtakit.models` in integers."""
+    samples = vtakit.models.inputs(name, 2)
+    return integer_form(import_model(vtakit.quantize(vtakit.models.build(name), samples, evaluation=samples).model))
+
+
 NETWORKS: dict[str, Callable[[], Graph]] = {
     "ResNet-18, 224x224": NETS.resnet18,
+    "MobileNet v1, 224x224": lambda: quantised("mobilenet_v1"),
+    "MobileNet v2, 224x224": lambda: quantised("mobilenet_v2"),
+    "DCGAN's generator, 64x64": lambda: quantised("dcgan"),
     "ResNet-18, 32x32, a quarter of the channels": lambda: NETS.resnet18(32, 16, 10),
 }
 

@@ -104,7 +104,8 @@ def compile(
     if accelerator is None:
         image = image_of(compile_graph(graph, chosen, progress=progress, most_bytes=memory_bytes()), graph_text(graph))
     else:
-        image = image_of_parts(compile_parts(graph, chosen, accelerator, check=_checked, progress=progress), chosen)
+        parts = compile_parts(graph, chosen, accelerator, check=_checked, progress=progress, most_bytes=memory_bytes())
+        image = image_of_parts(parts, chosen)
     if place is not None:
         keeping.keep(place, image, time.perf_counter() - begin)
     return Module(image, device, timeout_s, **options)

@@ -12,7 +12,7 @@ from vtakit.compiler.frontend.onnx.reader import read_model
 from vtakit.compiler.frontend.onnx.tensors import kind_of
 from vtakit.compiler.quantise.correction import mean_error
 from vtakit.compiler.quantise.errors import QuantiseError
-from vtakit.compiler.quantise.network import Network, fold_batch_norms
+from vtakit.compiler.quantise.network import Network, activations_first, fold_batch_norms
 from vtakit.compiler.quantise.plan import Plan, plan_of
 from vtakit.compiler.quantise.ranges import DEFAULT_METHOD, METHODS, Histogram, Method
 from vtakit.compiler.quantise.samples import Port, Samples, samples_of
@@ -80,6 +80,7 @@ def quantize(
     tested = samples.first(_COMPARED) if evaluation is None else samples_of(evaluation, ports, "evaluation")
     _check_float(network, name)
     fold_batch_norms(network)
+    activations_first(network)
     real = _fixed(network.finished(), samples)
     shapes = _shapes(real)
     plan = plan_of(network, shapes)

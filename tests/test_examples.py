@@ -18,7 +18,9 @@ def test_the_shipped_convolution_is_fresh():
     assert load(EXAMPLES / "conv2d.vta") == module("conv2d").program(), "rewrite it: python examples/conv2d.py --write"
 
 
-ARGUMENTS = {"networks": ["dqn", "mobilenet_v2", "--size", "32"]}  # what keeps an example short
+ARGUMENTS = {
+    "networks": ["dqn", "mobilenet_v2", "--size", "32"], "vta_networks": ["dcgan"],
+}  # what keeps an example short
 
 
 def run(path, *words, cwd=None) -> str:
@@ -31,6 +33,15 @@ def run(path, *words, cwd=None) -> str:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_every_example_runs(path):
     run(path, *ARGUMENTS.get(path.stem, ()))
+
+
+def test_networks_run_on_the_accelerator_in_one_launch():
+    text = run(EXAMPLES / "vta_networks.py", "resnet18", "mobilenet_v1", "--size", "32")
+    for title, layers in (("ResNet-18", 23), ("MobileNet v1", 29)):
+        head, _, rest = text.partition(f"{title}: ")[2].partition("\n")
+        assert head.startswith(f"{layers} layers on the accelerator in 1 launch, ")
+        assert rest.startswith("  fc [1, 1000]: the same bytes as this processor; ")
+    assert len(text.splitlines()) == 4  # nothing is left to the processor
 
 
 def test_the_digits_are_learnt_and_read_by_the_accelerator(tmp_path):

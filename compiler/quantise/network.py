@@ -114,7 +114,10 @@ def attributes(node: "onnx.NodeProto") -> dict[str, Any]:
 
 
 def fold_batch_norms(network: Network) -> None:
-    """Batch normalisation becomes part of the convolution or product before it, which is read by nothing else."""
+    """Batch normalisation becomes part of the convolution or product before it, which is read by nothing else.
+
+    Between a product and it there may be a reshape of rows to images.
+    """
     readers = network.readers()
     makers = {name: node for node in network.nodes for name in node.output}
     gone: dict[str, str] = {}
@@ -125,10 +128,41 @@ def fold_batch_norms(network: Network) -> None:
             continue
         scale, shift, mean, variance = (np.asarray(n, np.float64) for n in numbers)
         factor = scale / np.sqrt(variance + attributes(node).get("epsilon", 1e-5))
-        if _fold(network, maker, factor, shift - mean * factor):
+        anchor, times = maker, 1
+        if maker.op_type == "Reshape" and readers[maker.input[0]] == 1 and maker.input[0] in makers:
+            anchor, times = makers[maker.input[0]], _pixels(network, maker, makers[maker.input[0]], len(factor))
+        if times and _fold(network, anchor, factor.repeat(times), (shift - mean * factor).repeat(times)):
             gone[node.output[0]] = maker.output[0]
             maker.output[0] = node.output[0]
     network.set_nodes([node for node in network.nodes if not (node.op_type == "BatchNormalization" and node.output[0] in gone)])
+
+
+def _pixels(network: Network, reshape: "onnx.NodeProto", product: "onnx.NodeProto", channels: int) -> int:
+    """How many of a product's columns become one channel of images; 0 if its rows do not become images of so many channels."""
+    shape, weight = network.constant(reshape.input[1]), network.constant(product.input[1]) if len(product.input) > 1 else None
+    if product.op_type != "Gemm" or shape is None or weight is None or shape.size < 3:
+        return 0
+    columns = weight.shape[0 if attributes(product).get("transB") else 1]
+    pixels = int(np.prod(shape[2:]))
+    return pixels if min(shape[2:]) > 0 and shape[1] == channels and channels * pixels == columns else 0
+
+
+def activations_first(network: Network) -> None:
+    """Have a Relu or Clip behind a reshape act before it, so that it ends the layer that the reshape reads."""
+    readers, made = network.readers(), {node.output[0]: at for at, node in enumerate(network.nodes)}
+    nodes = list(network.nodes)
+    for at, node in enumerate(nodes):
+        before = made.get(node.input[0]) if node.op_type in ("Relu", "Clip") else None
+        if before is None or nodes[before].op_type not in ("Reshape", "Flatten") or readers[node.input[0]] > 1:
+            continue
+        reshape = nodes[before]
+        if readers[reshape.input[0]] > 1 or any(name and network.constant(name) is None for name in node.input[1:]):
+            continue
+        inner = network.new_name(f"{node.output[0]}_rows")
+        node.input[0], reshape.input[0], reshape.output[0], node.output[0] = reshape.input[0], inner, node.output[0], inner
+        nodes[before], nodes[at] = node, reshape
+        made[reshape.output[0]], made[inner] = at, before
+    network.set_nodes(nodes)
 
 
 def _fold(network: Network, node: "onnx.NodeProto", factor: Array, term: Array) -> bool:

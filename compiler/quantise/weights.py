@@ -13,6 +13,7 @@ Floats = npt.NDArray[np.float32]
 MOST = 127  # of a symmetric int8
 MOST_BIAS = 1 << 23  # of a bias: float32 holds such an integer exactly
 LEAST_FACTOR, MOST_FACTOR = 4, 1 << 20  # of a residual: fewer would cost the weights too much of their precision
+FACTOR_BITS = 9  # so few that multiples of 2**-17 or so are rounded, and so many that of odd ones no middle lies between bounds
 TRIED = 256  # integers that stand for a residual
 
 
@@ -48,8 +49,8 @@ def quantised_weights(
 
     bias       : a scale is no finer than the bias, in its quanta, allows
     skip_scale : of a residual; the scales are made coarser by so much that a whole number of accumulators is one quantum of it
-    result_scale : of what the layer makes; the scales are moved to where a requantisation's 16 bits are exact, or next to exact,
-                   so that integers and floating point round alike
+    result_scale : of what the layer makes; the scales are moved to where what is rounded seldom lies next to the middle between
+                   two integers: to factors that `held` gives, with a residual to those that a requantisation has next to exactly
     """
     others = tuple([at for at in range(weight.ndim) if at != axis])
     most = np.abs(weight).max(others) if axis is not None else np.abs(weight).max(keepdims=False).reshape(1)
@@ -64,13 +65,21 @@ def quantised_weights(
         scale = skip_scale / (data_scale * factor)
     elif result_scale is not None:
         ratio = data_scale * scale / result_scale
-        scale = scale * np.where(_reaches(ratio), _held(ratio) / ratio, 1.0)
-    held = scale.astype(np.float32)
-    whole = np.rint(weight / _spread(held, axis or 0, weight.ndim))
-    return Weights(np.clip(whole, -MOST, MOST).astype(np.int8), held, axis or 0)
+        scale = scale * np.where(_reaches(ratio), held(ratio) / ratio, 1.0)
+    kept = scale.astype(np.float32)
+    whole = np.rint(weight / _spread(kept, axis or 0, weight.ndim))
+    return Weights(np.clip(whole, -MOST, MOST).astype(np.int8), kept, axis or 0)
 
 
-def _held(ratio: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def held(ratio: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The factors next to ratios that are an odd number of nine bits times a power of two."""
+    _, exponent = np.frexp(ratio)
+    step = np.ldexp(1.0, exponent - FACTOR_BITS)
+    found: npt.NDArray[np.float64] = (2 * np.floor(ratio / step / 2) + 1) * step
+    return found
+
+
+def _exact(ratio: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The factor that a requantisation has for one."""
     multiplier, shift = fixed_point(ratio, MULTIPLIER_BITS, MOST_SHIFT)
     return np.ldexp(multiplier.astype(np.float64), -shift)
@@ -86,7 +95,7 @@ def _best_factors(most: npt.NDArray[np.float64], ratio: float) -> npt.NDArray[np
     """Of the integers up to those given, less a 16th at most, those by which a ratio is most exact in 16 bits."""
     tried = np.maximum(most[..., None] - np.minimum(np.arange(TRIED), most[..., None] // 16), 1)
     wanted = ratio / tried
-    best = np.argmin(np.abs(_held(wanted) - wanted) / wanted, -1)
+    best = np.argmin(np.abs(_exact(wanted) - wanted) / wanted, -1)
     found: npt.NDArray[np.float64] = np.take_along_axis(tried, best[..., None], -1)[..., 0]
     return found
 

@@ -63,6 +63,10 @@ def compiled(args: argparse.Namespace, after: "Seen | None" = None, device: str 
 def module_of(args: argparse.Namespace) -> "Module":
     """The module that the arguments of `add_model` and --device name: a file of one, or a model that is compiled."""
     device = args.device
+    if device == "cycle":
+        from vtakit.runtime.vta.registry import unknown_device
+
+        raise unknown_device(device)
     if device is not None and device not in _DEVICES:
         raise VtakitError(f"--device {device!r} is no device of models; {one_of(_DEVICES, device)}")
     if args.model.suffix != MODULE_SUFFIX:

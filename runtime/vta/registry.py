@@ -13,6 +13,13 @@ from vtakit.sim.api import ConfigLike, check_options
 DEVICES = {"fsim": "vtakit.runtime.vta.fsim", "rtl": "vtakit.runtime.vta.rtl"}
 
 
+def unknown_device(name: object) -> VtakitError:
+    """The error for a name of no device."""
+    if name == "cycle":
+        return VtakitError("unknown device 'cycle': 'rtl' counts cycles, and exactly; 'fsim' is quick, without cycles")
+    return VtakitError(f"unknown device {name!r}; {one_of(DEVICES, str(name))}")
+
+
 def options_of(name: str) -> tuple[str, ...]:
     """The names of the options that the device called `name` takes.
 
@@ -35,6 +42,6 @@ def open_device(name: str, config: ConfigLike, **options: Any) -> Device:
 
 def _find(name: str) -> ModuleType:
     if not isinstance(name, str) or name not in DEVICES:
-        raise VtakitError(f"unknown device {name!r}; {one_of(DEVICES, str(name))}")
+        raise unknown_device(name)
     with needs(f"device {name!r}", "sim"):
         return import_module(DEVICES[name])

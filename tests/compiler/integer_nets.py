@@ -42,17 +42,26 @@ class Integers:
         sums = self.builder.one(
             "conv_integer", x, self._weights(outs, ins // groups, kernel, kernel), name=name,
             attrs={"strides": (stride,) * 2, "pads": (around,) * 4, "groups": groups, "dilations": (dilation,) * 2})
-        if skip is not None:
-            scale = self._of(self.rng.integers(1, 2000, outs, np.int32))
-            sums = self.builder.one("scaled_add", sums, skip, scale, name=f"{name}.add")
+        sums = self._with_skip(sums, skip, name)
         return self.requantised(sums, 74 * np.sqrt(ins // groups * kernel**2), f"{name}.requantise", low)
 
-    def deconv(self, x: Value, outs: int, kernel: int = 4, stride: int = 2, pad: int = 1) -> Value:
-        """A transposed convolution."""
+    def deconv(
+        self, x: Value, outs: int, kernel: int = 4, stride: int = 2, pad: int = 1, *, groups: int = 1, dilation: int = 1,
+        skip: Value | None = None,
+    ) -> Value:
+        """A transposed convolution, maybe with a residual."""
         name, ins = self._name("deconv"), x.type.shape[1]
-        sums = self.builder.one("conv_transpose_integer", x, self._weights(ins, outs, kernel, kernel), name=name,
-                                attrs={"strides": (stride,) * 2, "pads": (pad,) * 4})
-        return self.requantised(sums, 74 * np.sqrt(ins * kernel**2 / stride**2), f"{name}.requantise")
+        attrs = {"strides": (stride,) * 2, "pads": (pad,) * 4, "groups": groups, "dilations": (dilation,) * 2}
+        sums = self.builder.one("conv_transpose_integer", x, self._weights(ins, outs // groups, kernel, kernel), name=name,
+                                attrs=attrs)
+        sums = self._with_skip(sums, skip, name)
+        return self.requantised(sums, 74 * np.sqrt(ins // groups * kernel**2 / stride**2), f"{name}.requantise")
+
+    def _with_skip(self, sums: Value, skip: Value | None, name: str) -> Value:
+        if skip is None:
+            return sums
+        scale = self._of(self.rng.integers(1, 2000, sums.type.shape[1], np.int32))
+        return self.builder.one("scaled_add", sums, skip, scale, name=f"{name}.add")
 
     def dense(self, x: Value, outs: int) -> Value:
         """A matrix product."""

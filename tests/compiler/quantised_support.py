@@ -159,9 +159,11 @@ def quantised(
         return onnx.load(path)
 
 
-def onnxruntime_of(proto: onnx.ModelProto) -> onnxruntime.InferenceSession:
-    """The model in onnxruntime, one thread, its own optimisations on."""
+def onnxruntime_of(proto: onnx.ModelProto, *, optimised: bool = True) -> onnxruntime.InferenceSession:
+    """The model in onnxruntime, one thread, its own optimisations on or off."""
     options = onnxruntime.SessionOptions()
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     return onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
 

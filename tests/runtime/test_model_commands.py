@@ -81,6 +81,8 @@ def test_open_sizes_are_options(files, capsys):
     (["run", "net.onnx"], "vtakit run: model 'net' lacks its input 'x' (float32[1, 3, 16, 16])"),
     (["run", "net.onnx", "--device", "gpu"],
      "vtakit run: --device 'gpu' is no device of models; did you mean 'cpu'? Known: cpu, fsim, rtl"),
+    (["run", "net.onnx", "--target", "vta", "--device", "cycle"],
+     "vtakit run: unknown device 'cycle': 'rtl' counts cycles, and exactly; 'fsim' is quick, without cycles"),
     (["run", "net.onnx", "--input", "none.npz"], "vtakit run: cannot read --input 'none.npz': No such file or directory"),
     (["run", "none.vtak", "--input", "in.npz"], "vtakit run: cannot read module file 'none.vtak': No such file or directory"),
     (["run", "none.vtak", "--batch", "2"],

@@ -92,6 +92,15 @@ def test_it_compiles_to_integers_alone(made):
     assert np.max(off) <= 1
 
 
+def test_a_deep_network_is_within_a_quantum_of_onnxruntime():
+    """On 99.9 % of the outputs: 28 layers with random weights, in which a single value that differs makes most others differ."""
+    proto, given = vtakit.models.build("mobilenet_v1", size=32), vtakit.models.inputs("mobilenet_v1", 12, size=32)["image"]
+    made = vtakit.quantize(proto, given[:4], evaluation=given[:1]).model
+    module, session = vtakit.compile(made), onnxruntime_of(made)
+    off = [module.run({"image": x})["fc"] - session.run(["fc"], {"image": x})[0] for x in given[4:, None]]
+    assert np.mean(np.rint(np.abs(off) / quantum_of(made, "fc")) <= 1) >= 0.999
+
+
 def test_without_integers_it_is_what_onnxruntime_computes(made):
     module, session, x = vtakit.compile(made.model, integer=False), onnxruntime_of(made.model), SAMPLES[:1]
     assert any("conv" in layer.ops for layer in module.image.layers)  # a kept module in integers is not taken for it
@@ -129,6 +138,46 @@ def test_what_cannot_be_quantised_stays_in_floating_point():
     x = net.inputs(1)
     got, (want,) = vtakit.compile(made.model).run({"x": x})["y"], onnxruntime_of(made.model).run(None, {"x": x})
     assert np.abs(got - want).max() <= 1.01 * quantum_of(made.model)
+
+
+def test_a_generator_is_in_integers_from_rows_to_images():
+    """Batch normalisation and Relu behind the reshape of a product are part of the product."""
+    net = Layers(4, size=1)
+    net.shapes["x"] = (1, 10)
+    weights, bias = net.weights(6 * 3 * 2, 10, fan_in=10), net.weights(6 * 3 * 2, fan_in=1)
+    net.constants["shape"] = np.array([-1, 6, 3, 2])
+    x = net.add("Gemm", ["x", weights, bias], (1, 36), transB=1)
+    x = net.relu(net.norm(net.add("Reshape", [x, "shape"], (1, 6, 3, 2))))
+    x = net.conv_transpose(x, 3)
+    net.add("Tanh", [x], net.shapes[x])
+    proto, rng = net.model("N"), np.random.default_rng(0)
+    samples = rng.standard_normal((8, 10)).astype(np.float32)
+    made = vtakit.quantize(proto, samples)
+    assert made.accuracy.left == ["Tanh tanh5"]
+    assert [node.op for node in integer_form(import_model(made.model)).nodes] == [
+        "quantize_linear", "matmul_integer", "requantise", "reshape", "conv_transpose_integer", "requantise", "dequantize_linear",
+        "tanh"]
+    (y,) = [value for value in made.accuracy.values if value.name == "y"]
+    assert y.decibels > 25
+    x = samples[:1]
+    got, (want,) = vtakit.compile(made.model).run({"x": x})["y"], onnxruntime_of(made.model).run(None, {"x": x})
+    np.testing.assert_allclose(got, want, atol=1e-6)
+    (real,) = onnxruntime_of(proto).run(None, {"x": x})  # onnxruntime, which folded nothing
+    assert np.abs(got - real).max() < 0.1
+
+
+@pytest.mark.parametrize("shape", [[-1, 36], [-1, 3, 4, 3], [0, 6, -1, 2]])
+def test_reshapes_to_other_channels_keep_their_batch_norm(shape):
+    net = Layers(4, size=1)
+    net.shapes["x"] = (1, 10)
+    x = net.add("Gemm", ["x", net.weights(36, 10, fan_in=10)], (1, 36), transB=1)
+    net.constants["shape"] = np.array(shape)
+    x = net.norm(net.add("Reshape", [x, "shape"], (1, *[3 if size == -1 else size for size in shape[1:]])))
+    net.relu(x)
+    samples = np.random.default_rng(0).standard_normal((4, 10)).astype(np.float32)
+    made = vtakit.quantize(net.model("N"), samples)
+    (real,), (got,) = (onnxruntime_of(proto).run(None, {"x": samples[:1]}) for proto in (net.model("N"), made.model))
+    assert np.abs(got - real).max() < 0.3
 
 
 def test_a_residual_finer_than_the_sums_is_added_on_its_own():

@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ import vtakit
 from vtakit import runtime
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Array, Graph
+from vtakit.compiler.graph.reference import reference
 from vtakit.hw.isa.errors import ProgramError, VtakitError
 from vtakit.runtime import package
 from vtakit.runtime.image import VtaPart
@@ -61,6 +64,37 @@ def test_the_simulators_and_the_cpu_give_the_same_bytes(tiny, wanted):
         check(on_rtl.run(GIVEN), wanted)
         assert all(counters["cycles"] > 100 for counters in on_rtl.counters)
     assert [counters["gemm_counter"] for counters in tiny.counters] == [counters["gemm_counter"] for counters in on_rtl.counters]
+
+
+def mobile_network() -> Graph:
+    """Depthwise and pointwise convolutions, a narrow residual, a classifier."""
+    net = Integers("mobile", seed=14)
+    x = net.conv(net.input(1, 3, 9, 9), 6, stride=2)
+    narrow = net.conv(net.conv(net.conv(x, 10, 1), 10, groups=10), 6, 1, low=-128)
+    y = net.conv(net.conv(narrow, 10, 1), 10, stride=1, groups=10)
+    z = net.conv(net.conv(net.conv(y, 6, 1, skip=narrow), 6, stride=2, groups=6), 9, 1)
+    return net.finish(net.dense(net.reshape(net.mean(z), 1, 9), 5))
+
+
+def generator() -> Graph:
+    """Rows to images, which transposed convolutions enlarge; one with groups, one with a residual."""
+    net = Integers("generator", seed=15)
+    x = net.reshape(net.dense(net.input(1, 7), 8 * 2 * 3), 1, 8, 2, 3)
+    y = net.deconv(x, 6, groups=2)
+    return net.finish(net.deconv(y, 3, skip=net.deconv(y, 3, 2, 2, 0)))
+
+
+@pytest.mark.parametrize("make", [mobile_network, generator])
+def test_whole_networks_in_one_launch_are_the_reference_on_every_device(make):
+    graph = make()
+    given = inputs_of(graph)
+    wanted = dict(zip([name for name, _ in graph.outputs], reference(graph, *given.values()), strict=True))
+    module = vta_module(graph, "tiny")
+    assert len(module.image.vta_parts) == 1
+    assert sum(len(part.layers) for part in module.image.cpu_parts) == 2  # quantise and pack, unpack and dequantise
+    check(module.run(given), wanted)
+    with Module(module.image, "rtl") as hardware:
+        check(hardware.run(given), wanted)
 
 
 @pytest.mark.parametrize("config", ["tiny_b2", "blk8"])
@@ -147,6 +181,8 @@ def test_what_is_wrong_is_told_in_a_sentence(tiny, tmp_path):
     assert not list(tmp_path.iterdir())
     with raises(VtakitError, "unknown device 'rlt'; did you mean 'rtl'? Known: fsim, rtl"):
         Module(tiny.image, "rlt")
+    with raises(VtakitError, "unknown device 'cycle': 'rtl' counts cycles, and exactly; 'fsim' is quick, without cycles"):
+        Module(tiny.image, "cycle")
     with raises(VtakitError, "device 'fsim' has no option 'latency'; known: max_steps, memory_bytes, order, path"):
         Module(tiny.image, "fsim", latency=3)
     with (
@@ -187,6 +223,61 @@ def test_a_file_whose_header_and_parts_do_not_agree_is_refused(tiny, change, wha
     with pytest.raises(PackageError, match=r"^the file is inconsistent: ") as caught:
         package.parse(data, "the file")
     assert what is None or str(caught.value) == f"the file is inconsistent: {what}"
+
+
+def test_a_damaged_file_or_one_of_another_version_is_told(tiny, tmp_path, monkeypatch):
+    """Flipped bits all over the file: in its header, in machine code, in programs."""
+    data, path = package.dump(tiny.image), tmp_path / "small.vtak"
+    rng = np.random.default_rng(0)
+    for at in [0, 8, 12, 16, len(data) - 1, *rng.integers(len(data), size=60)]:
+        changed = bytearray(data)
+        changed[at] ^= 1 << int(rng.integers(8))
+        path.write_bytes(changed)
+        with pytest.raises(PackageError, match=r"^module file '.*small.vtak' "):
+            vtakit.load(path, device="fsim")
+    monkeypatch.setattr(vtakit, "__version__", "0.0.1")
+    tiny.save(path)
+    monkeypatch.undo()
+    versions = f"was made by vtakit 0.0.1; this is vtakit {vtakit.__version__}"
+    with raises(PackageError, f"module file {str(path)!r} {versions}: compile the model again"):
+        vtakit.load(path)
+
+
+def test_wrong_inputs_are_told_before_the_device_is_opened(tiny):
+    module = Module(tiny.image, "fsim")
+    with raises(InputError, "model 'small' lacks its input 'x' (float32[2, 3, 7, 8])"):
+        module.run({})
+    with raises(InputError, "model 'small' has no input 'y'; known: x"):
+        module.run({**GIVEN, "y": GIVEN["x"]})
+    with raises(InputError, "input 'x' is float32[2, 3, 7, 8], got float32[1, 3, 7, 8]"):
+        module.run({"x": GIVEN["x"][:1]})
+    with raises(InputError, "input 'x' is float32[2, 3, 7, 8], got float64[2, 3, 7, 8]: convert it with .astype('float32')"):
+        module.run({"x": GIVEN["x"].astype(float)})
+    assert not any(module.counters)
+
+
+@pytest.mark.parametrize("write", [
+    lambda module, folder: module.save(folder / "old.vtak"), lambda module, folder: module.dump_images(folder, GIVEN)])
+def test_an_interrupt_while_writing_leaves_no_half_written_file(tiny, tmp_path, monkeypatch, write):
+    """Ctrl-C when the bytes are written and the file is about to stand there: what stood there before does still."""
+    for name in ("old.vtak", "000.bin", "000.json"):
+        (tmp_path / name).write_bytes(b"what was there")
+
+    def interrupted(self: Path, target: object) -> None:
+        assert self.stat().st_size
+        raise KeyboardInterrupt
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(tiny, tmp_path)
+    assert {path.read_bytes() for path in tmp_path.iterdir()} == {b"what was there"}
+    assert len([*tmp_path.iterdir()]) == 3
+
+
+def test_a_model_of_more_elements_than_code_counts_is_told_at_once():
+    net = Integers("huge", seed=0)
+    graph = net.finish(net.conv(net.input(1, 16, 12000, 12000), 16, 1))
+    with pytest.raises(GraphError, match=r"^network 'huge' has a value of the type float32\[1, 16, 12000, 12000\], which is "):
+        vta_module(graph)
 
 
 def test_values_that_no_part_makes_are_told(tiny):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from vtakit.compiler.codegen.llvm.target import Target as CpuTarget
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
-from vtakit.compiler.graph.compile import Network, compile_graph
+from vtakit.compiler.graph.compile import Network, check_sizes, compile_graph
 from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.vta.place import Placement, Region, place
 from vtakit.compiler.graph.vta.region import Launch, compile_region
@@ -38,16 +38,19 @@ class Compiled:
 
 
 def compile_parts(
-    graph: Graph, cpu: CpuTarget, target: Target, *, check: Check | None = None, progress: Progress | None = None
+    graph: Graph, cpu: CpuTarget, target: Target, *, check: Check | None = None, progress: Progress | None = None,
+    most_bytes: int | None = None,
 ) -> Compiled:
     """Compile a graph for the accelerator and the CPU.
 
-    check    : is given each launch, and raises VtaError for one that must not be
-    progress : is called with how many of the parts are done, and of how many
+    check      : is given each launch, and raises VtaError for one that must not be
+    progress   : is called with how many of the parts are done, and of how many
+    most_bytes : that a run of a part on the CPU may take; any if None
 
     What the accelerator turns out not to run is left to the CPU. Raises VtaError for a configuration of other numbers than
     networks in integers have, and what `compile_graph` raises.
     """
+    check_sizes(graph)
     without: dict[Node, str] = {}
     tell = progress or _silent
     while True:
@@ -61,7 +64,7 @@ def compile_parts(
                     launches[region] = _checked(region, target, f"{graph.name}_{len(launches)}", check)
                     tell(len(launches), len(placement.parts))
                 except UNFIT as error:
-                    refused |= _culprits(region, target, error, check)
+                    refused |= _culprits(region, target, graph.name, error, check)
         if not refused:
             break
         without |= refused
@@ -71,7 +74,8 @@ def compile_parts(
         if isinstance(part, Region):
             parts.append(launches[part])
             continue
-        parts.append(CpuPart(compile_graph(part, cpu), part.inputs, tuple([value for _, value in part.outputs])))
+        network = compile_graph(part, cpu, most_bytes=most_bytes)
+        parts.append(CpuPart(network, part.inputs, tuple([value for _, value in part.outputs])))
         done += 1
         tell(done, len(placement.parts))
     return Compiled(placement, tuple(parts))
@@ -84,13 +88,13 @@ def _checked(region: Region, target: Target, name: str, check: Check | None) -> 
     return launch
 
 
-def _culprits(region: Region, target: Target, error: VtakitError, check: Check | None) -> dict[Node, str]:
+def _culprits(region: Region, target: Target, name: str, error: VtakitError, check: Check | None) -> dict[Node, str]:
     """The ends of a region's units that cannot be compiled by themselves, with the reason; all of them if each alone can."""
     found = {}
     for unit in region.units:
         alone = region.of(unit)
         try:
-            _checked(alone, target, "alone", check)
+            _checked(alone, target, name, check)
         except UNFIT as own:
             found[unit.nodes[-1]] = _first_line(own)
     return found or {unit.nodes[-1]: _first_line(error) for unit in region.units}

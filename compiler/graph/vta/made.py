@@ -1,5 +1,6 @@
 """Operators of the accelerator from what graphs have: plain shapes and arrays, and activations that are packed already."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -15,8 +16,10 @@ from vtakit.compiler.nn.vta.epilogue import Epilogue, made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer
 from vtakit.compiler.nn.vta.packing import blocks, identity, pack_vector
 from vtakit.compiler.nn.vta.requantise import Requantise
+from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
+from vtakit.hw.isa.program import UOPS
 
 MOST_SUM = (1 << 31) - 1
 
@@ -75,12 +78,16 @@ class Maker:
         return self.constant(pack_vector(self.target, numbers), "acc", what)
 
     def requantise(self, numbers: Numbers, largest: int) -> Requantise:
-        """A requantisation of sums of at most `largest`, either way."""
-        found = Requantise(
-            target=self.target, channels=len(numbers.bias), bias=numbers.bias, multiplier=numbers.multiplier,
-            shift=numbers.shift, zero_point=numbers.zero_point, low=numbers.low, high=numbers.high,
-            largest=min(largest, MOST_SUM), name=f"{self.name}__requant",
-        )
+        """A requantisation of sums of at most `largest`, either way. Raises VtaError where the device is not exact with it."""
+        name = f"{self.name}__requant"
+        multiplier, shift = _least(numbers.multiplier, numbers.shift)
+        try:
+            found = Requantise(
+                target=self.target, channels=len(numbers.bias), bias=numbers.bias, multiplier=multiplier, shift=shift,
+                zero_point=numbers.zero_point, low=numbers.low, high=numbers.high, largest=min(largest, MOST_SUM), name=name,
+            )
+        except VtaError as error:  # without a name that no model has
+            raise VtaError(str(error).removeprefix(f"{name}: ")) from None
         self.constants[found.parameters] = found.words.astype(self.target.dtype("acc"))
         return found
 
@@ -100,16 +107,43 @@ class Made:
 
     value     : its result as [images, blocks, rows, columns, batch, block]
     constants : the values of its parameters
+    operands  : stages that only give what it reads another shape, to be computed where that is read
     """
 
     layer: Layer
     value: Tensor
     constants: Mapping[Tensor, Array]
+    operands: tuple[Tensor, ...] = ()
+
+    def schedule(self, s: Schedule) -> None:
+        """Schedule its stages in a schedule that has them. Raises VtaError if no part of it fits."""
+        self.layer.schedule(s)
+        for tensor in self.operands:
+            s[tensor].compute_inline()
+
+    @property
+    def reads(self) -> tuple[Tensor, ...]:
+        """What its stages read."""
+        return (*self.layer.inputs, *[tensor for operand in self.operands for tensor in operand.op.input_tensors])
 
     @property
     def view(self) -> Tensor | None:
         """A stage that only gives the result another shape, to be computed where it is read."""
         return None if self.value is self.layer.result else self.value
+
+
+def _least(multiplier: Array, shift: Array) -> tuple[Array, Array]:
+    """The same factors with the smallest multipliers, which leave an ALU the most room."""
+    multiplier, shift = multiplier.copy(), shift.copy()
+    while (even := (multiplier % 2 == 0) & (multiplier > 0) & (shift > 0)).any():
+        multiplier, shift = np.where(even, multiplier // 2, multiplier), shift - even
+    return multiplier, shift
+
+
+def identifier(name: str, otherwise: str) -> str:
+    """A name as one of an operator, without two underscores in a row, which names of its constants have."""
+    plain = re.sub(r"[^0-9A-Za-z]+", "_", name).strip("_") or otherwise
+    return plain if plain.isidentifier() and plain != UOPS else f"n_{plain}"
 
 
 def packed_shape(target: Target, shape: Sequence[int]) -> tuple[int, ...]:
@@ -128,6 +162,10 @@ def viewed(layer: Layer, shape: tuple[int, ...]) -> Tensor:
     if len(have) == len(shape) + 1:  # groups
         per_group = have[2]
         return made(shape, lambda n, c, *at: result(n, c // per_group, c % per_group, *at), name)
+    if len(have) == len(shape) + 3:  # groups, each with phases
+        per_group, down, across = have[2], have[4], have[6]
+        return made(shape, lambda n, c, y, x, b, k: result(
+            n, c // per_group, c % per_group, y // down, y % down, x // across, x % across, b, k), name)
     if len(have) == len(shape) + 2:  # phases
         down, across = have[3], have[5]
         return made(shape, lambda n, c, y, x, b, k: result(n, c, y // down, y % down, x // across, x % across, b, k), name)

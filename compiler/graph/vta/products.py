@@ -11,9 +11,9 @@ from vtakit.compiler.graph.ir import Array
 from vtakit.compiler.graph.vta.made import Attrs, Made, Maker, Numbers, Skip, four_pads, largest_sum, pairs, viewed
 from vtakit.compiler.nn.packed import Image
 from vtakit.compiler.nn.vta.conv2d import Conv2d
-from vtakit.compiler.nn.vta.epilogue import shape_of
+from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.fold import Fold, choose_fold
-from vtakit.compiler.nn.vta.packing import blocks, pack_transposed_weights, pack_weights
+from vtakit.compiler.nn.vta.packing import blocks, pack_grouped_transposed_weights, pack_weights
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 from vtakit.compiler.te.tensor import Tensor
 
@@ -76,19 +76,40 @@ def transposed(
 
     image : the shape of the result
 
-    Raises VtaError for groups, dilation, a residual, or a result that is no whole number of strides.
+    Raises VtaError for a result that is no whole number of strides.
     """
-    if shape.groups > 1 or max(shape.dilation) > 1 or skip is not None:
-        raise VtaError("a transposed convolution with groups, dilation or a residual, which networks have on the CPU only")
-    _, _, rows, columns = image
-    if rows % shape.stride[0] or columns % shape.stride[1]:
+    _, outs, rows, columns = image
+    (down, across), groups = shape.stride, shape.groups
+    if rows % down or columns % across:
         raise VtaError(f"a transposed convolution to {rows} x {columns} pixels, which are no whole strides of {shape.stride}")
-    given = shape.four(weights)
-    packed = m.constant(pack_transposed_weights(m.target, given, shape.stride), "wgt", "weights")
-    epilogue = m.epilogue(numbers, largest_sum(given, (0, 2, 3)))
-    layer = TransposedConv2d(target=m.target, name=m.name, data=data, weights=packed, rows=rows, columns=columns,
-                             pad=(shape.pad[0], shape.pad[2]), epilogue=epilogue)
-    return _of_blocks(m, layer, image[1], rows, columns)
+    given = _dilated(shape.four(weights), shape.dilation)
+    found, parts = pack_grouped_transposed_weights(m.target, given, shape.stride, groups)
+    inlined: tuple[Tensor, ...] = ()
+    if skip is not None:
+        skip = Skip(_phased(skip.tensor, shape.stride, f"{m.name}__skip"), skip.scale)
+        inlined = (skip.tensor,)
+    of_groups = given.reshape(groups, -1, *given.shape[1:])
+    layer = TransposedConv2d(
+        target=m.target, name=m.name, data=data, weights=m.constant(found, "wgt", "weights"), rows=rows, columns=columns,
+        pad=(shape.pad[0], shape.pad[2]), groups=parts, epilogue=m.epilogue(numbers, largest_sum(of_groups, (1, 3, 4)), skip))
+    return _of_blocks(m, layer, outs, rows, columns, inlined)
+
+
+def _dilated(weights: Array, dilation: tuple[int, int]) -> Array:
+    """Weights with zeros between their taps."""
+    *channels, rows, columns = weights.shape
+    found = np.zeros((*channels, (rows - 1) * dilation[0] + 1, (columns - 1) * dilation[1] + 1), weights.dtype)
+    found[..., ::dilation[0], ::dilation[1]] = weights
+    return found
+
+
+def _phased(skip: Tensor, stride: tuple[int, int], name: str) -> Tensor:
+    """A residual as a transposed convolution's result is, a row and a column of it as whole strides and what is left."""
+    images, channels, rows, columns, *element = shape_of(skip)
+    down, across = stride
+    return made(
+        (images, channels, rows // down, down, columns // across, across, *element),
+        lambda n, c, y, py, x, px, b, k: skip(n, c, y * down + py, x * across + px, b, k), name)
 
 
 def dense(
@@ -122,6 +143,7 @@ def _packed_order(channels: int, rows: int, columns: int, block: int) -> Array:
     return found.reshape(-1, block, rows, columns).transpose(0, 2, 3, 1).reshape(-1)
 
 
-def _of_blocks(m: Maker, layer: Any, outs: int, rows: int, columns: int) -> Made:
+def _of_blocks(m: Maker, layer: Any, outs: int, rows: int, columns: int, inlined: tuple[Tensor, ...] = ()) -> Made:
     batch, block = m.target.element("inp")
-    return Made(layer, viewed(layer, (shape_of(layer.data)[0], blocks(outs, block), rows, columns, batch, block)), m.constants)
+    value = viewed(layer, (shape_of(layer.data)[0], blocks(outs, block), rows, columns, batch, block))
+    return Made(layer, value, m.constants, inlined)

@@ -1,6 +1,5 @@
 """From a region of a graph to one program, with its constants."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -8,7 +7,7 @@ from vtakit.compiler.codegen.vta.compile import compile_for
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.compile import Layer
 from vtakit.compiler.graph.ir import Array, Value
-from vtakit.compiler.graph.vta.made import Made, Maker
+from vtakit.compiler.graph.vta.made import Made, Maker, identifier
 from vtakit.compiler.graph.vta.place import Region
 from vtakit.compiler.graph.vta.units import Unit
 from vtakit.compiler.lower import lower
@@ -16,7 +15,7 @@ from vtakit.compiler.lower.function import shallow
 from vtakit.compiler.schedule.schedule import create_schedule
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
-from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program
+from vtakit.hw.isa.program import Buffer, BufferKind, Program
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,9 +66,9 @@ class _Region:
         for made in self.made.values():
             constants |= {tensor: made.constants[tensor] for tensor in made.layer.inputs if tensor in made.constants}
         s = create_schedule([tensor.op for tensor in outputs])
-        read = {tensor for made in self.made.values() for tensor in made.layer.inputs}
+        read = {tensor for made in self.made.values() for tensor in made.reads}
         for made in self.made.values():
-            made.layer.schedule(s)
+            made.schedule(s)
             if made.view is not None and made.view in read:
                 s[made.view].compute_inline()
         args = [*given.values(), *constants, *outputs]
@@ -102,12 +101,11 @@ class _Region:
 
 
 def _names(units: Sequence[Unit]) -> dict[Unit, str]:
-    """An identifier for each unit, without two underscores in a row, which those of its constants have."""
+    """An identifier for each unit."""
     found: dict[Unit, str] = {}
     taken: set[str] = set()
     for unit in units:
-        plain = re.sub(r"[^0-9A-Za-z]+", "_", unit.name).strip("_") or unit.ops[0]
-        plain = plain if plain.isidentifier() and plain != UOPS else f"n_{plain}"
+        plain = identifier(unit.name, unit.ops[0])
         name, count = plain, 1
         while name in taken:
             count += 1

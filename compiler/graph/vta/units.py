@@ -10,7 +10,7 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.ir import Array, Graph, Node, TensorType, Value
 from vtakit.compiler.graph.vta import moves, products
-from vtakit.compiler.graph.vta.made import Made, Maker, Numbers, Skip, four_pads, packed_shape, pairs, spatial_of
+from vtakit.compiler.graph.vta.made import Made, Maker, Numbers, Skip, four_pads, identifier, packed_shape, pairs, spatial_of
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.nn.packed import as_image
 from vtakit.compiler.nn.vta.fold import Fold
@@ -257,9 +257,9 @@ class Units:
     def _fitting(self, unit: Unit) -> Unit:
         """The unit, if a schedule of its operator fits the scratchpads. Raises VtaError if none does."""
         tensors = [placeholder(packed_shape(self.target, value.type.shape), "int8", f"p{i}") for i, value in enumerate(unit.data)]
-        found = unit.build(Maker(self.target, "probe"), tensors, None)
+        found = unit.build(Maker(self.target, identifier(unit.name, unit.ops[0])), tensors, None)
         s = create_schedule(found.layer.result.op)
-        found.layer.schedule(s)
+        found.schedule(s)
         return unit
 
     def __iter__(self) -> Iterator[Unit]:

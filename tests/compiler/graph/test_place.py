@@ -8,11 +8,12 @@ from support import raises
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import vta
-from vtakit.compiler.graph.ir import Graph
+from vtakit.compiler.graph.ir import Graph, Value
 from vtakit.compiler.graph.reference import reference
 from vtakit.compiler.graph.vta.compile import compile_parts
 from vtakit.compiler.graph.vta.place import Placement, Region, place
 from vtakit.compiler.graph.vta.region import Launch
+from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.program import BufferKind
 from vtakit.runtime.cpu.function import for_here
 from vtakit.runtime.image import image_of_parts
@@ -36,13 +37,16 @@ def check_same(graph: Graph, config: str = "default", seed: int = 0) -> Placemen
     """The module's outputs are those of the reference in NumPy and of the CPU alone; returns the placement."""
     given = inputs_of(graph, seed)
     arrays = [given[value.name] for value in graph.inputs]
-    got = vta_module(graph, config).run(given)
+    module, placement = vta_module(graph, config), place(graph, vta(config))
+    there = [{name for layer in part.layers for name in layer.names} for part in module.image.vta_parts]
+    assert there == [{name for unit in region.units for name in unit.names} for region in regions(placement)]
+    got = module.run(given)
     plain = run_graph(graph, *arrays)
     wanted = reference(graph, *arrays, nodes=lambda node, operands: [1 / (1 + np.exp(-operands[0]))])
     for (name, _), cpu, want in zip(graph.outputs, plain, wanted, strict=True):
         np.testing.assert_array_equal(got[name], want)
         np.testing.assert_array_equal(cpu, want)
-    return place(graph, vta(config))
+    return placement
 
 
 def test_a_residual_network_is_one_launch_with_its_first_layer_folded_and_its_classifier():
@@ -80,6 +84,22 @@ def test_images_become_rows_and_rows_images_without_a_launch_between():
     (region,) = regions(check_same(graph))
     assert [unit.ops for unit in region.units] == [
         ("matmul_integer", "requantise", "reshape"), ("conv_transpose_integer", "requantise"), ("matmul_integer", "requantise")]
+
+
+@pytest.mark.parametrize(
+    ("channels", "outs", "groups", "dilation"), [(6, 10, 1, 1), (32, 48, 2, 1), (20, 20, 20, 2), (12, 6, 3, 1)])
+def test_transposed_convolutions_have_groups_dilation_and_residuals(channels, outs, groups, dilation):
+    net = Integers(seed=channels)
+    x = net.input(2, channels, 3, 4)
+    if dilation == 1:  # the result is twice as large; else by one row and one column on each side
+        y, larger = net.deconv(x, outs, groups=groups), net.resize(x, 2)
+    else:
+        y, larger = net.deconv(x, outs, 2, 1, 0, groups=groups, dilation=2), net.pad(x, 1)
+    kernel, stride, pad = (4, 2, 1) if dilation == 1 else (2, 1, 0)
+    z = net.deconv(x, outs, kernel, stride, pad, groups=groups, dilation=dilation, skip=net.conv(larger, outs))
+    placement = check_same(net.finish(net.conv(y, 5), z, net.deconv(z, 7, 2, 2, 0, skip=net.deconv(y, 7, 2, 2, 0))))
+    assert kinds(placement) == "cvc"
+    assert not placement.reasons
 
 
 def test_convolutions_along_one_dimension():
@@ -165,6 +185,23 @@ def test_an_operator_that_fits_no_scratchpad_runs_on_the_cpu():
     graph = net.finish(net.conv(net.max_pool(net.conv(net.input(1, 8, 20, 20), 8), 5, 1), 8))
     placement = place(graph, vta(small))
     assert all("scratchpad" in reason or "beside it" in reason for reason in placement.reasons.values())
+
+
+def test_without_requant_layers_of_small_factors_are_the_accelerators():
+    """And the reason of others says nothing that the model has not."""
+    net = Integers(seed=13)
+    target = vta(without=Feature.REQUANT)
+    x = net.input(1, 8, 6, 6)
+
+    def layer(factor: int) -> Value:
+        sums = net.builder.one("conv_integer", x, net._weights(8, 8, 3, 3), name=f"times{factor}", attrs={"pads": (1,) * 4})
+        numbers = [net._of(np.full(8, number, np.int32)) for number in (100, factor << 7, 7 + 18)]
+        return net.builder.one("requantise", sums, *numbers, attrs={"low": 0, "high": 127}, name=f"times{factor}")
+    placement = place(net.finish(layer(301), layer(511 << 7 | 1)), target)
+    (region,) = regions(placement)
+    assert [unit.name for unit in region.units] == ["times301"]
+    (reason,) = placement.reasons.values()
+    assert reason.startswith("this device has no REQUANT, and its ALU could overflow: ")
 
 
 def test_scratch_buffers_share_memory_once_their_contents_are_not_needed():

@@ -11,7 +11,7 @@ from onnx import helper
 from vtakit.compiler.nn.fixed import fixed_point
 from vtakit.compiler.quantise.correction import mean_error
 from vtakit.compiler.quantise.ranges import BINS, METHODS, Histogram
-from vtakit.compiler.quantise.weights import fits_residual, quantised_weights
+from vtakit.compiler.quantise.weights import fits_residual, held, quantised_weights
 
 RNG = np.random.default_rng(0)
 
@@ -101,6 +101,23 @@ def test_scales_are_where_sixteen_bits_are_exact(skip):
         off.append(np.mean(np.abs(multiplier / 2.0**shift / ratio - 1)))
         assert np.all(np.abs(found.real - weight).max((1, 2, 3)) <= 0.51 * found.scale)
     assert off[1] < (1e-7 if skip is None else 0.4 * off[0])
+    if skip is None:
+        np.testing.assert_allclose(held(ratio), ratio, rtol=1e-7)
+
+
+def test_no_result_lies_in_the_middle_between_two_integers():
+    """Factors are odd numbers of nine bits times a power of two, so that only what is clipped can be a half."""
+    ratios = np.exp(np.random.default_rng(5).uniform(-10, 1, 300))
+    found = held(ratios)
+    assert np.all(np.abs(found / ratios - 1) <= 1 / 256)
+    whole, shift = fixed_point(found, 9, 63)
+    assert np.all((whole % 2 == 1) & (whole > 256))
+    np.testing.assert_array_equal(whole / 2.0**shift, found)
+    for factor, down in zip(whole[:20], shift[:20], strict=True):
+        sums = np.arange(-(1 << min(int(down), 20)), 1 << min(int(down), 20))
+        twice = sums * factor * 2
+        halves = sums[(twice >> down << down == twice) & (twice >> down & 1 == 1)]
+        assert not np.any(np.abs(halves * (factor / 2.0**down)) < 128)
 
 
 CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
