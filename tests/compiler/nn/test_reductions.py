@@ -66,6 +66,18 @@ def test_softmax_of_great_numbers_and_of_odd_lengths():
     check(run("softmax", x), onnx_run("Softmax", x))
 
 
+def test_softmax_of_float16_rounds_each_step_as_onnx_does():
+    x = (floats(6, 40) * 4).astype(np.float16)
+    exponentials = np.exp(x - x.max(1, keepdims=True))
+    sums = exponentials.astype(np.float32).sum(1, keepdims=True).astype(np.float16)
+    np.testing.assert_array_equal(run("softmax", x, axis=1), exponentials / sums)
+
+
+def test_softmax_of_more_than_float16_can_count():
+    x = np.zeros((1, 65600), np.float16)
+    np.testing.assert_array_equal(run("softmax", x, axis=1), np.full_like(x, 1 / 65600))
+
+
 @pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)])
 def test_running_sums(exclusive, reverse):
     for axis in (0, 2):
