@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
-from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError, UnsupportedError
+from vtakit.compiler.frontend.errors import ElementTypeError, ModelError, UnsupportedError
 from vtakit.compiler.frontend.onnx.functions import function_of
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, Unsupported
 from vtakit.compiler.frontend.onnx.operators import CONVERTERS
