@@ -20,8 +20,8 @@ def operator_lists() -> dict[str, tuple[str, ...]]:
     defined = {name for name, schema in newest.items() if schema.has_function or schema.has_context_dependent_function}
     functions = defined - own
     return {
-        "own": tuple(sorted(own)), "function": tuple(sorted(functions)),
-        "microsoft": tuple(sorted([name.rpartition(".")[2] for name in CONVERTERS if "." in name])), "none": tuple(sorted(newest.keys() - own - functions)),
+        "own": tuple(sorted(own)), "function": tuple(sorted(functions)), "none": tuple(sorted(newest.keys() - own - functions)),
+        "microsoft": tuple(sorted([name.rpartition(".")[2] for name in CONVERTERS if "." in name])),
     }
 
 
