@@ -53,6 +53,14 @@ def test_places_of_extremes(name, last):
         check(run(name, x, axis=axis, keepdims=False, select_last_index=last), want)
 
 
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_a_nan_is_the_extreme_as_in_numpy(name):
+    x = floats(4, 70)
+    x[1, 60] = x[2, 3] = x[2, 40] = np.nan
+    x[3] = np.inf if name == "argmin" else -np.inf
+    check(run(name, x, axis=1, keepdims=False), getattr(np, name)(x, 1))
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_softmax(axis):
     given = placeholders((X,))
