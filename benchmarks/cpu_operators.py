@@ -28,7 +28,7 @@ from vtakit.compiler.nn.operators import find
 
 
 class Layer(NamedTuple):
-    """A layer: the shapes of its operands, the first of which are data and the others weights; ours, and ONNX's nodes."""
+    """A layer: the shapes of its operands, the first of which are data and the others weights; ours, and ONNX's nodes; a type."""
 
     name: str
     shapes: Sequence[tuple[int, ...]]
@@ -36,6 +36,7 @@ class Layer(NamedTuple):
     nodes: Sequence[onnx.NodeProto]
     flops: int
     data: int = 1
+    kind: str = "float32"
 
 
 def apply(name: str, *tensors: te.Tensor, **attributes: Any) -> te.Tensor:
@@ -44,19 +45,22 @@ def apply(name: str, *tensors: te.Tensor, **attributes: Any) -> te.Tensor:
     return found[0] if isinstance(found, tuple) else found
 
 
-def conv(channels: int, size: int, filters: int, kernel: int, stride: int = 1, groups: int = 1) -> Layer:
+def conv(
+    channels: int, size: int, filters: int, kernel: int, stride: int = 1, groups: int = 1, dtype: str = "float32",
+) -> Layer:
     """A convolution of a square image with bias and relu."""
     pads, strides = (kernel // 2,) * 4, (stride, stride)
     out = (size + 2 * (kernel // 2) - kernel) // stride + 1
     shapes = (1, channels, size, size), (filters, channels // groups, kernel, kernel), (filters,)
     kind = "depthwise" if groups == channels else "conv" if groups == 1 else f"conv of {groups} groups"
+    name = f"{kind} {kernel}x{kernel}/{stride} {channels}x{size}x{size} to {filters}"
     return Layer(
-        f"{kind} {kernel}x{kernel}/{stride} {channels}x{size}x{size} to {filters}", shapes,
+        name if dtype == "float32" else f"{name}, {dtype}", shapes,
         lambda x, w, b: apply("relu", apply("add", apply("conv", x, w, pads=pads, strides=strides, groups=groups), apply(
             "reshape", b, shape=(filters, 1, 1)))),
         [helper.make_node("Conv", ["in0", "in1", "in2"], ["sum"], pads=pads, strides=strides, group=groups),
          helper.make_node("Relu", ["sum"], ["out"])],
-        2 * filters * out * out * channels // groups * kernel * kernel)
+        2 * filters * out * out * channels // groups * kernel * kernel, kind=dtype)
 
 
 def simple(name: str, op: str, *shapes: tuple[int, ...], flops: int = 0, data: int = 1, **attributes: Any) -> Layer:
@@ -76,6 +80,7 @@ LAYERS = [
     conv(2048, 7, 512, 1),
     conv(32, 112, 32, 3, 1, 32), conv(96, 112, 96, 3, 2, 96), conv(144, 56, 144, 3, 1, 144), conv(960, 7, 960, 3, 1, 960),
     conv(37, 31, 53, 3), conv(64, 28, 64, 3, 1, 4),
+    conv(128, 28, 128, 3, dtype="float16"), conv(256, 14, 1024, 1, dtype="float16"),
     simple("conv_transpose", "ConvTranspose", (1, 256, 16, 16), (256, 128, 4, 4), strides=(2, 2), pads=(1,) * 4,
            flops=2 * 256 * 128 * 16 * 256),
     simple("gemm", "Gemm", (1, 2048), (1000, 2048), (1000,), trans_b=True, flops=2 * 2048 * 1000),
@@ -85,7 +90,10 @@ LAYERS = [
     simple("lstm", "LSTM", (20, 1, 256), (1, 1024, 256), (1, 1024, 256), hidden=256, flops=2 * 20 * 1024 * 512),
     simple("max_pool", "MaxPool", (1, 64, 112, 112), kernel_shape=(3, 3), strides=(2, 2), pads=(1,) * 4),
     simple("global_average_pool", "GlobalAveragePool", (1, 2048, 7, 7)),
+    simple("average_pool", "AveragePool", (1, 64, 112, 112), kernel_shape=(3, 3), strides=(2, 2), pads=(1,) * 4),
     simple("softmax", "Softmax", (128, 1000)),
+    simple("argmax", "ArgMax", (128, 1000), axis=1),
+    simple("reduce_mean", "ReduceMean", (64, 56, 56), axes=(1, 2)),
     simple("layer_norm", "LayerNormalization", (128, 768), (768,), (768,)),
     simple("add", "Add", (1, 256, 56, 56), (1, 256, 56, 56), data=2),
     simple("transpose", "Transpose", (1, 56, 56, 256), perm=(0, 3, 1, 2)),
@@ -101,7 +109,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 def session(layer: Layer, arrays: Sequence[np.ndarray]) -> onnxruntime.InferenceSession:
     """onnxruntime's, with the weights as constants."""
-    kind = onnx.TensorProto.FLOAT
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(layer.kind))
     inputs = [helper.make_tensor_value_info(f"in{at}", kind, a.shape) for at, a in enumerate(arrays[:layer.data])]
     constants = [onnx.numpy_helper.from_array(a, f"in{at}") for at, a in enumerate(arrays) if at >= layer.data]
     graph = helper.make_graph(layer.nodes, "layer", inputs, [onnx.ValueInfoProto(name="out")], constants)
@@ -114,20 +122,20 @@ def session(layer: Layer, arrays: Sequence[np.ndarray]) -> onnxruntime.Inference
 def measure(layer: Layer, repeat: int) -> dict[str, float]:
     """Times in milliseconds, and the difference of the results."""
     rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal(shape, np.float32) / 4 for shape in layer.shapes]
-    tensors = [te.placeholder(shape, name=f"in{at}") for at, shape in enumerate(layer.shapes)]
+    arrays = [(rng.standard_normal(shape, np.float32) / 4).astype(layer.kind) for shape in layer.shapes]
+    tensors = [te.placeholder(shape, layer.kind, name=f"in{at}") for at, shape in enumerate(layer.shapes)]
     begin = time.thread_time()
     out = layer.make(*tensors)
     function = vtakit.build(schedule([out]), [*tensors, out])
     compiled = time.thread_time() - begin
-    result = np.empty([extent.value for extent in out.shape], np.float32)
+    result = np.empty([extent.value for extent in out.shape], str(out.dtype))
     theirs = session(layer, arrays)
     feed = {f"in{at}": a for at, a in enumerate(arrays[:layer.data])}
     want = theirs.run(None, feed)[0]
     function(*arrays, result)
     ours = [(seconds(lambda: function(*arrays, result)), seconds(lambda: theirs.run(None, feed))) for _ in range(repeat)]
     best = [1000 * min(column) for column in zip(*ours, strict=True)]
-    difference = float(np.abs(result - want).max())
+    difference = float(np.abs(result.astype(float) - want).max())
     return {"ours_ms": best[0], "onnxruntime_ms": best[1], "compile_ms": 1000 * compiled, "difference": difference}
 
 

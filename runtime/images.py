@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from vtakit.hw.isa.errors import ProgramError
-from vtakit.hw.isa.file import write_bytes
+from vtakit.hw.isa.file import make_folder, write_bytes
 from vtakit.runtime.image import Image
 
 
@@ -19,11 +18,7 @@ def write_images(image: Image, folder: str | Path, values: Sequence[npt.NDArray[
 
     The JSON has config, insn_addr and insn_count; and each buffer's address and size in bytes, and kind.
     """
-    to = Path(folder)
-    try:
-        to.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ProgramError(f"cannot make the folder {str(to)!r}: {error.strerror or error}") from None
+    to = make_folder(folder)
     for number, part in enumerate(image.vta_parts):
         given = {} if values is None else {
             name: values[at].tobytes() for name, at in zip(part.inputs, part.reads, strict=True)}

@@ -13,7 +13,7 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target as VtaTarget
 from vtakit.compiler.codegen.vta.target import vta
-from vtakit.compiler.frontend.onnx.errors import ModelError
+from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.frontend.torch.importer import import_program
 from vtakit.compiler.graph.compile import compile_graph

@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtakit.compiler.frontend.onnx.errors import ModelError
+from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.importer import word
 from vtakit.hw.isa.errors import needs
 from vtakit.hw.isa.file import read_bytes

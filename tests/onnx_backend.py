@@ -30,7 +30,7 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 import vtakit
-from vtakit.compiler.frontend.onnx.errors import NotConstantError, UnsupportedError
+from vtakit.compiler.frontend.errors import NotConstantError, UnsupportedError
 from vtakit.hw.isa.errors import VtakitError
 
 PASSED, UNSUPPORTED, WRONG = "passed", "unsupported", "wrong"

@@ -66,6 +66,14 @@ def test_the_digits_are_learnt_and_read_by_the_accelerator(tmp_path):
     assert "<h2>Timeline</h2>" in page
 
 
+def test_a_folder_that_the_digits_cannot_make_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    words = [sys.executable, EXAMPLES / "digits", "--folder", tmp_path / "file" / "out"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.stdout, done.stderr) == ("", f"digits: cannot make the folder '{tmp_path / 'file' / 'out'}': Not a directory\n")
+    assert done.returncode == 1
+
+
 def test_the_digits_stop_at_bytes_that_differ_and_at_accuracy_that_is_lost(monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES / "digits")
     main, pages = module("digits/__main__"), module("digits/pages")

@@ -102,9 +102,11 @@ def conv(
         return in_type(sums, x.dtype)
     plain = prod(kernel) == 1 and prod(steps) == 1
     columns = made((images, channels, *kernel, prod(out)), lambda n, m, *at: read(
-        n, m, unflattened(at[-1], out), at[:-1]), "columns", attrs={"plain": plain, "row": out[-1] if steps[-1] == 1 else 0})
+        n, m, unflattened(at[-1], out), at[:-1]).astype(kind), "columns", attrs={
+            "plain": plain, "row": out[-1] if steps[-1] == 1 else 0})
+    factors = in_type(weight, kind)  # once, not for each tile of columns
     sums = made((images, filters, prod(out)), lambda n, m, p: sum_of(
-        weight(m, c, *window).astype(kind) * columns(n, m // per_group * depth + c, *window, p).astype(kind),
-        axis=[c, *window]), "sums", tag="conv", attrs={"groups": groups})
+        factors(m, c, *window) * columns(n, m // per_group * depth + c, *window, p), axis=[c, *window]),
+        "sums", tag="conv", attrs={"groups": groups})
     return made((images, filters, *out), lambda n, m, *at: sums(n, m, flattened(at, out)).astype(x.dtype), "conv",
                 tag="unflatten")

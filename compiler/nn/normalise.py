@@ -17,6 +17,8 @@ from vtakit.compiler.te import math, reduce
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.tensor import Tensor
 
+_FLOAT16_MAX = 65504  # the greatest number that it holds
+
 
 def along(stat: Tensor, at: Sequence[Expr]) -> Expr:
     """What belongs to an element, of a tensor with extents of 1 along the axes that were reduced."""
@@ -195,26 +197,30 @@ def lp_normalization(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
                 "lp_normalization")
 
 
-def _exponents(x: Tensor, axis: int, name: str) -> tuple[Tensor, Tensor]:
-    """``x`` less its greatest value along an axis, in the type of sums, and the sums of the exponentials of that."""
-    check_float(x, name)
-    at_axis, wide = axis_of(axis, x.ndim, name), accumulator(x.dtype)
-    top = reduced(in_type(x, wide), [at_axis], reduce.max, "top")
-    below = made(dims(x), lambda *at: x(*at).astype(wide) - along(top, at), "below")
-    return below, reduced(below, [at_axis], reduce.sum, "sums", value=math.exp)
-
-
 @operator("softmax", kind=Kind.OPAQUE)
 def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
-    """``exp(x) / sum(exp(x))`` along an axis, without overflow."""
-    below, sums = _exponents(x, axis, "softmax")
-    return made(dims(x), lambda *at: (math.exp(below(*at)) / along(sums, at)).astype(x.dtype), "softmax")
+    """``exp(x) / sum(exp(x))`` along an axis, without overflow.
+
+    Of float16 and bfloat16 each step is rounded, as in the function that ONNX's standard gives Softmax; a sum that float16 may
+    not hold stays in float32.
+    """
+    check_float(x, "softmax")
+    at_axis, wide = axis_of(axis, x.ndim, "softmax"), accumulator(x.dtype)
+    top = reduced(x, [at_axis], reduce.max, "top")
+    below = made(dims(x), lambda *at: x(*at) - along(top, at), "below")
+    sums = reduced(below, [at_axis], reduce.sum, "sums", value=lambda e: math.exp(e).astype(wide))
+    whole = in_type(sums, x.dtype if str(x.dtype) != "float16" or dims(x)[at_axis] < _FLOAT16_MAX else wide)
+    return made(dims(x), lambda *at: (math.exp(below(*at)) / along(whole, at)).astype(x.dtype), "softmax")
 
 
 @operator("log_softmax", kind=Kind.OPAQUE)
 def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
-    """``log(softmax(x))`` along an axis."""
-    below, sums = _exponents(x, axis, "log_softmax")
+    """``log(softmax(x))`` along an axis, rounded once."""
+    check_float(x, "log_softmax")
+    at_axis, wide = axis_of(axis, x.ndim, "log_softmax"), accumulator(x.dtype)
+    top = reduced(in_type(x, wide), [at_axis], reduce.max, "top")
+    below = made(dims(x), lambda *at: x(*at).astype(wide) - along(top, at), "below")
+    sums = reduced(below, [at_axis], reduce.sum, "sums", value=math.exp)
     logs = each(sums, math.log, "logs")
     return made(dims(x), lambda *at: (below(*at) - along(logs, at)).astype(x.dtype), "log_softmax")
 

@@ -13,7 +13,7 @@ from vtakit.compiler.nn.common import axes_of, axis_of, dims, made
 from vtakit.compiler.nn.elementwise import check_float, each
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math, reduce
-from vtakit.compiler.te.language import compute, reduce_axis
+from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.tensor import Tensor
 
 Axes = Sequence[int] | None
@@ -144,36 +144,34 @@ def reduce_log_sum_exp(x: Tensor, *, axes: Axes = None, keepdims: bool = True) -
     return made([dims(top)[axis] for axis in kept], value, "reduce_log_sum_exp")
 
 
-def _extreme(name: str, word: str, better: Callable[[Expr, Expr], Expr], worst: Callable[..., Expr]) -> Callable[..., Tensor]:
-    """Define and register argmax or argmin."""
+def _extreme(name: str, word: str, best: Callable[..., Any]) -> Callable[..., Tensor]:
+    """Define and register argmax or argmin: the extreme number, then where it stands; each runs by vectors."""
     def define(x: Tensor, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False) -> Tensor:
         at_axis = axis_of(axis, x.ndim, name)
-        if not dims(x)[at_axis]:
+        count = dims(x)[at_axis]
+        if not count:
             raise OperatorError(f"{name}: axis {axis} of shape {dims(x)} has no elements")
-        r = reduce_axis((0, dims(x)[at_axis]), "r")
+        top = reduced(x, [at_axis], best, "top")
+        r = reduce_axis((0, count), "r")
+        zero = const(0, "int32")
+        choose, none = (reduce.max, const(-1, "int32")) if select_last_index else (reduce.min, const(count, "int32"))
 
-        def combine(a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
-            (i, u), (j, v) = a, b
-            tie = (i > j) if select_last_index else (i < j)
-            first = any_of(better(u, v), all_of(binary(ir.EQ, u, v), tie))
-            return select(first, i, j), select(first, u, v)
-        # The identity's index loses every tie.
-        last = const(-1 if select_last_index else dims(x)[at_axis], "int64")
-        best = reduce.comm_reducer(combine, lambda index, kind: (last, worst(kind)), name=name)
+        def place(*at: Expr) -> Any:
+            element, extreme = x(*at[:at_axis], r, *at[at_axis + 1:]), top(*at[:at_axis], zero, *at[at_axis + 1:])
+            found = binary(ir.EQ, element, extreme)
+            if x.dtype.is_float:
+                found = any_of(found, binary(ir.NE, element, element))  # the extreme of a row with a NaN is NaN
+            return choose(select(found, r.as_expr(), none), axis=r)
+        places = made(dims(top), place, "places")
+        if keepdims:
+            return each(places, lambda e: e.astype("int64"), name)
         kept = [extent for at, extent in enumerate(dims(x)) if at != at_axis]
-
-        def read(*at: Expr) -> Any:
-            return best((r.as_expr().astype("int64"), x(*at[:at_axis], r, *at[at_axis:])), axis=r)
-        index: Tensor = compute(tuple(kept), read, name=name)[0]
-        if not keepdims:
-            return made(kept, lambda *at: index(*at), name)
-        shape = [1 if at == at_axis else extent for at, extent in enumerate(dims(x))]
-        return made(shape, lambda *at: index(*at[:at_axis], *at[at_axis + 1:]), name)
+        return made(kept, lambda *at: places(*at[:at_axis], zero, *at[at_axis:]).astype("int64"), name)
     define.__name__ = define.__qualname__ = name
-    define.__doc__ = (f"int64 indices of the {word} along an axis: the first of equal ones, or with select_last_index the last. "
-                      "Raises OperatorError for an axis that is not there, or has no elements.")
-    return operator(name, kind=Kind.REDUCTION)(define)
+    define.__doc__ = (f"int64 indices of the {word} along an axis: the first of equal ones, or with select_last_index the last; "
+                      "a NaN counts as the extreme. Raises OperatorError for an axis that is not there, or has no elements.")
+    return operator(name, kind=Kind.OPAQUE)(define)
 
 
-argmax = _extreme("argmax", "greatest", lambda a, b: b < a, reduce.min_value)
-argmin = _extreme("argmin", "least", lambda a, b: a < b, reduce.max_value)
+argmax = _extreme("argmax", "greatest", reduce.max)
+argmin = _extreme("argmin", "least", reduce.min)

@@ -30,7 +30,7 @@ from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.passes.quantised.form import integer_form
 from vtakit.compiler.graph.reference import reference
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.file import write_bytes
+from vtakit.hw.isa.file import make_folder, write_bytes
 from vtakit.runtime.grid import count, share
 from vtakit.runtime.module import Module
 from vtakit.runtime.profile import Profile
@@ -175,7 +175,7 @@ def main() -> int:
     if not 0 < args.sample <= TESTED or args.sample % args.batch:
         parser.error(f"--sample takes a multiple of {args.batch} up to {TESTED}, not {args.sample}")
     sys.stdout.reconfigure(line_buffering=True)  # in a file too, what standard error says stands where it belongs
-    args.folder.mkdir(parents=True, exist_ok=True)
+    make_folder(args.folder)
     to_learn, to_test = digits()
 
     model = export(learn(to_learn, args.epochs))

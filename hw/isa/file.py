@@ -178,6 +178,16 @@ def write_bytes(path: str | Path, data: bytes | bytearray, what: str) -> None:
         file.write_bytes(data)
 
 
+def make_folder(path: str | Path) -> Path:
+    """Make a folder, and those above it, unless it is there; failure is a `ProgramError`."""
+    to = Path(path)
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise ProgramError(f"cannot make the folder {str(to)!r}: {getattr(error, 'strerror', None) or error}") from None
+    return to
+
+
 def load(path: str | Path) -> Program:
     """Read a program file."""
     return parse(read_bytes(path, "program file"), f"program file {str(path)!r}")

@@ -70,9 +70,9 @@ def _print_placement(image: "Image") -> None:
 
 
 def _dumper(folder: Path) -> "Seen":
-    from vtakit.hw.isa.file import write_bytes
+    from vtakit.hw.isa.file import make_folder, write_bytes
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     count = 0
 
     def write(step: "GraphPass", before: "Graph", after: "Graph") -> None:

@@ -73,6 +73,8 @@ def test_open_sizes_are_options(files, capsys):
     (["compile", "net.onnx"], "vtakit compile: give -o FILE.vtak, --library FILE.so, or both"),
     (["compile", "net.onnx", "-o", "no/net.vtak"],
      "vtakit compile: cannot write the module 'no/net.vtak': No such file or directory"),
+    (["compile", "net.onnx", "-o", "a.vtak", "--dump", "net.onnx/passes"],
+     "vtakit compile: cannot make the folder 'net.onnx/passes': Not a directory"),
     (["compile", "net.onnx", "-o", "a.vtak", "--target", "vta2"],
      "vtakit compile: --target 'vta2' is no target of models; did you mean 'vta'? Known: llvm, vta"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x"], "vtakit compile: --shape takes NAME=N,N,…, got 'x'"),

@@ -9,18 +9,19 @@ _IN_IMPORTER = ("If",)
 
 
 def operator_lists() -> dict[str, tuple[str, ...]]:
-    """ONNX's own operators by how vtakit reads them: "own", by a converter; "function", by ONNX's function; "none"."""
+    """Operators by how vtakit reads them: "own", ONNX's by a converter; "function", by ONNX's function; "none"; "microsoft"."""
     import onnx
 
     newest: dict[str, Any] = {}
     for schema in onnx.defs.get_all_schemas():
         if not schema.domain and not schema.deprecated:
             newest[schema.name] = schema
-    own = {*CONVERTERS, *_IN_IMPORTER}
+    own = {*[name for name in CONVERTERS if "." not in name], *_IN_IMPORTER}
     defined = {name for name, schema in newest.items() if schema.has_function or schema.has_context_dependent_function}
     functions = defined - own
     return {
         "own": tuple(sorted(own)), "function": tuple(sorted(functions)), "none": tuple(sorted(newest.keys() - own - functions)),
+        "microsoft": tuple(sorted([name.rpartition(".")[2] for name in CONVERTERS if "." in name])),
     }
 
 
@@ -29,6 +30,7 @@ def operator_text() -> str:
     heads = {
         "own": "Read as they are; `If` where its condition is known",
         "function": "Read as the function that ONNX's standard gives them",
+        "microsoft": "Read of the domain com.microsoft, as onnxruntime's quantiser writes them",
         "none": "Not read",
     }
     parts = []

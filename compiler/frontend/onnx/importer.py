@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
-from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError, UnsupportedError
+from vtakit.compiler.frontend.errors import ElementTypeError, ModelError, UnsupportedError
 from vtakit.compiler.frontend.onnx.functions import function_of
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, Unsupported
 from vtakit.compiler.frontend.onnx.operators import CONVERTERS
@@ -200,7 +200,7 @@ class _Importer:
         own = self.functions.get((domain, proto.op_type))
         if own is not None and depth < _DEEPEST:
             self._nodes(own.node, dict.fromkeys(own.input), f"{name}/", versions, depth + 1)
-        if own is not None or (not domain and (proto.op_type in CONVERTERS or proto.op_type == "If")):
+        if own is not None or called in CONVERTERS or called == "If":
             return
         try:
             schema: Any = onnx.defs.get_schema(proto.op_type, versions.get(domain, 1), domain)
@@ -214,8 +214,8 @@ class _Importer:
         self, proto: "onnx.NodeProto", name: str, inputs: list[Value | None], versions: Mapping[str, int], depth: int
     ) -> Sequence[Value | None]:
         domain, called = _operator(proto)
-        convert = CONVERTERS.get(proto.op_type) if not domain else None
-        if convert is not None:
+        convert = CONVERTERS.get(called)
+        if convert is not None and (not domain or (domain, proto.op_type) not in self.functions):
             found = convert(OnnxNode(proto, name, versions.get("", 1), inputs, self.build, self))
             return (found,) if isinstance(found, Value) else tuple(found)
         if depth >= _DEEPEST:

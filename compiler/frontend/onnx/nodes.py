@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vtakit.compiler.frontend.onnx.errors import ModelError, NotConstantError
+from vtakit.compiler.frontend.errors import ModelError, NotConstantError
 from vtakit.compiler.frontend.onnx.tensors import array_of, kind_of
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.ir import Array, Value
@@ -156,13 +156,13 @@ def attribute_value(proto: "onnx.AttributeProto", what: str) -> Any:
 
 
 Converter = Callable[[OnnxNode], Value | Sequence[Value]]
-CONVERTERS: dict[str, Converter] = {}
+CONVERTERS: dict[str, Converter] = {}  # by operator, with the domain and a dot before one of another domain than ONNX's own
 
 
-def converts(*ops: str) -> Callable[[Converter], Converter]:
-    """Register the converter of one or several operators of ONNX's own domain."""
+def converts(*ops: str, domain: str = "") -> Callable[[Converter], Converter]:
+    """Register the converter of one or several operators of a domain, "" for ONNX's own."""
     def register(converter: Converter) -> Converter:
-        for op in ops:
+        for op in [f"{domain}.{op}" if domain else op for op in ops]:
             assert op not in CONVERTERS, f"two converters for {op}"
             CONVERTERS[op] = converter
         return converter

@@ -5,7 +5,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtakit.compiler.frontend.onnx.errors import ModelError
+from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.tensors import kind_of
 from vtakit.compiler.graph.ir import TensorType
 

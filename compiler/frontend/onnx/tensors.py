@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError
+from vtakit.compiler.frontend.errors import ElementTypeError, ModelError
 from vtakit.compiler.graph.ir import Array
 from vtakit.compiler.ir import dtypes
 from vtakit.compiler.ir.dtypes import DType

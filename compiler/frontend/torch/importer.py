@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vtakit.compiler.frontend.onnx.errors import ModelError, UnsupportedError
+from vtakit.compiler.frontend.errors import ModelError, UnsupportedError
 from vtakit.compiler.frontend.torch.nodes import AtenNode, Unsupported, kind_of
 from vtakit.compiler.frontend.torch.operators import CONVERTERS
 from vtakit.compiler.graph.builder import Builder

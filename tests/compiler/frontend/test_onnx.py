@@ -12,8 +12,8 @@ from onnx import helper, numpy_helper
 from support import raises
 
 import vtakit
+from vtakit.compiler.frontend.errors import ElementTypeError, ModelError, NotConstantError, UnsupportedError
 from vtakit.compiler.frontend.onnx.docs import operator_text
-from vtakit.compiler.frontend.onnx.errors import ElementTypeError, ModelError, NotConstantError, UnsupportedError
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.hw.isa.errors import VtakitError
 

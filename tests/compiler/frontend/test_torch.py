@@ -16,7 +16,7 @@ from torch import nn
 
 import vtakit
 from vtakit import models
-from vtakit.compiler.frontend.onnx.errors import ModelError, UnsupportedError
+from vtakit.compiler.frontend.errors import ModelError, UnsupportedError
 from vtakit.compiler.frontend.torch.importer import import_program
 from vtakit.compiler.frontend.torch.operators import CONVERTERS
 from vtakit.runtime import cli

@@ -53,6 +53,14 @@ def test_places_of_extremes(name, last):
         check(run(name, x, axis=axis, keepdims=False, select_last_index=last), want)
 
 
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_a_nan_is_the_extreme_as_in_numpy(name):
+    x = floats(4, 70)
+    x[1, 60] = x[2, 3] = x[2, 40] = np.nan
+    x[3] = np.inf if name == "argmin" else -np.inf
+    check(run(name, x, axis=1, keepdims=False), getattr(np, name)(x, 1))
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_softmax(axis):
     given = placeholders((X,))
@@ -64,6 +72,18 @@ def test_softmax(axis):
 def test_softmax_of_great_numbers_and_of_odd_lengths():
     x = floats(2, 1001) * 1000
     check(run("softmax", x), onnx_run("Softmax", x))
+
+
+def test_softmax_of_float16_rounds_each_step_as_onnx_does():
+    x = (floats(6, 40) * 4).astype(np.float16)
+    exponentials = np.exp(x - x.max(1, keepdims=True))
+    sums = exponentials.astype(np.float32).sum(1, keepdims=True).astype(np.float16)
+    np.testing.assert_array_equal(run("softmax", x, axis=1), exponentials / sums)
+
+
+def test_softmax_of_more_than_float16_can_count():
+    x = np.zeros((1, 65600), np.float16)
+    np.testing.assert_array_equal(run("softmax", x, axis=1), np.full_like(x, 1 / 65600))
 
 
 @pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)])

@@ -7,6 +7,7 @@ from vtakit.compiler.frontend.onnx.operators import (
     elementwise,
     indexing,
     matmul,
+    microsoft,
     normalise,
     pool,
     quantise,
@@ -18,7 +19,8 @@ from vtakit.compiler.frontend.onnx.operators import (
 )
 
 FAMILIES = (
-    constants, conv, elementwise, indexing, matmul, normalise, pool, quantise, recurrent, reduction, resize, shape, signal,
+    constants, conv, elementwise, indexing, matmul, microsoft, normalise, pool, quantise, recurrent, reduction, resize, shape,
+    signal,
 )
 
 __all__ = ["CONVERTERS", "FAMILIES"]

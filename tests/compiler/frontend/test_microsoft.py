@@ -1,0 +1,86 @@
+"""The operators of onnxruntime's quantiser are within a quantum of onnxruntime."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from model_support import model
+from onnx import helper
+from support import raises
+
+import vtakit
+from vtakit.compiler.frontend.errors import UnsupportedError
+from vtakit.compiler.frontend.onnx.importer import import_model
+
+DOMAIN = "com.microsoft"
+X, Y, Z = ("x_scale", "x_zero"), ("y_scale", "y_zero"), ("z_scale", "z_zero")
+IMAGE, MATRIX = [1, 4, 6, 6], [3, 4]
+RNG = np.random.default_rng(11)
+CASES = {
+    "QLinearAdd": (["x", *X, "x2", *Y, *Z], {}, IMAGE),
+    "QLinearMul": (["x", *X, "x2", *Y, *Z], {}, IMAGE),
+    "QLinearSigmoid": (["x", *X, *Y], {}, IMAGE),
+    "QLinearLeakyRelu": (["x", *X, *Y], {"alpha": 0.25}, IMAGE),
+    "QLinearSoftmax": (["x", *X, *Y], {"axis": 1, "opset": 13}, IMAGE),
+    "QLinearGlobalAveragePool": (["x", *X, *Y], {}, IMAGE),
+    "QLinearAveragePool": (["x", *X, *Y], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]}, IMAGE),
+    "QLinearConcat": ([*Z, "x", *X, "x2", *Y], {"axis": 1}, IMAGE),
+    "QLinearWhere": (["which", "x", *X, "x2", *Y, *Z], {}, IMAGE),
+    "QGemm": (["x", *X, "w", "w_scale", "w_zero", "b", *Z], {"transB": 1, "alpha": 0.5}, MATRIX),
+}
+
+
+def quantised(op, words, attributes, shape, kind):
+    """A model of one node on numbers of a type."""
+    low = 0 if kind == "u1" else -128
+    constants = {
+        "x_scale": np.float32(0.03), "x_zero": np.array(low + 120, kind),
+        "y_scale": np.float32(0.02), "y_zero": np.array(low + 100, kind),
+        "z_scale": np.float32(0.05), "z_zero": np.array(low + 130, kind), "which": RNG.random(IMAGE) < 0.5,
+        "w": RNG.integers(low, low + 256, (5, 4)).astype(kind), "w_scale": np.float32(0.01), "w_zero": np.array(low + 128, kind),
+        "b": RNG.integers(-2000, 2000, 5).astype("i4"),
+    }
+    inputs = [(name, kind, shape) for name in ("x", "x2") if name in words]
+    node = helper.make_node(op, words, ["out"], domain=DOMAIN, **attributes)
+    used = {name: array for name, array in constants.items() if name in words}
+    return model([node], inputs, [("out", kind, [*map(str, range(len(shape)))])], used, domains=[DOMAIN])
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1"])
+@pytest.mark.parametrize("op", CASES)
+def test_it_is_within_a_quantum_of_onnxruntime(op, kind):
+    words, attributes, shape = CASES[op]
+    proto = quantised(op, words, attributes, shape, kind)
+    least, most = np.iinfo(kind).min, np.iinfo(kind).max
+    given = {info.name: RNG.integers(least, most + 1, shape).astype(kind) for info in proto.graph.input}
+    (want,) = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, given)
+    got = vtakit.compile(proto).run(given)["out"]
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    difference = np.abs(got.astype(int) - want.astype(int))
+    assert difference.max() <= 1
+    assert np.count_nonzero(difference) <= max(1, 0.02 * difference.size)
+    assert len(np.unique(want)) > 3
+
+
+def test_a_function_of_the_model_comes_first():
+    body = [helper.make_node("Neg", ["a"], ["b"])]
+    own = helper.make_function(DOMAIN, "QLinearAdd", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
+    node = helper.make_node("QLinearAdd", ["x"], ["out"], domain=DOMAIN)
+    graph = import_model(model([node], [("x", "f4", [2])], [("out", "f4", [2])], functions=[own], domains=[DOMAIN]))
+    assert [each.op for each in graph.nodes] == ["neg"]
+
+
+def test_what_is_left_of_the_domain_is_told():
+    lacking = {"QLinearGlobalAveragePool": {"channels_last": 1}, "QLinearSoftmax": {"opset": 12}, "QLinearReduceMean": {}}
+    nodes = [
+        helper.make_node(op, ["x", *X, *Y], [f"out{at}"], op, domain=DOMAIN, **words)
+        for at, (op, words) in enumerate(lacking.items())
+    ]
+    known = {"x_scale": np.float32(1), "x_zero": np.int8(0), "y_scale": np.float32(1), "y_zero": np.int8(0)}
+    proto = model(nodes, [("x", "i1", IMAGE)], [("out0", "i1", IMAGE)], known, domains=[DOMAIN])
+    message = (
+        "model 'net' needs what vtakit does not support: QLinearGlobalAveragePool with channels last (1 node: "
+        "'QLinearGlobalAveragePool'); QLinearSoftmax of an operator set before 13 (1 node: 'QLinearSoftmax'); "
+        "com.microsoft.QLinearReduceMean (1 node: 'QLinearReduceMean')"
+    )
+    with raises(UnsupportedError, message):
+        import_model(proto)
