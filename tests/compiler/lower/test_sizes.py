@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vtakit import build, te
-from vtakit.compiler.lower import VerifyError, lower, verify
+from vtakit.compiler.lower import LowerError, VerifyError, lower, verify
 from vtakit.compiler.lower.interpreter import ArgumentError as InterpretedArgumentError
 from vtakit.compiler.lower.interpreter import interpret
 from vtakit.runtime.cpu.arguments import ArgumentError
@@ -146,6 +146,23 @@ def test_a_kernel_in_which_a_stage_has_no_threads(channels, tag):
     out = np.full(4, np.nan, "float32")
     interpret(lower(s, [a, d]), [x, out])
     np.testing.assert_array_equal(out, (x + 1).sum(1) * 2)
+
+
+def test_a_reduction_of_no_terms_across_threads_is_refused():
+    """It has no thread that could store the results."""
+    _, k, c, s = sums(4, 0)
+    s[c].bind(k, te.thread_axis("threadIdx.x"))
+    with pytest.raises(LowerError) as error:
+        lower(s, [c.op.input_tensors[0], c])
+    assert str(error.value) == """\
+thread reductions: k has no terms, so that no thread would run and store the result of C
+
+      # C, an output
+      for i in range(4):
+-->       for k in bind[threadIdx.x](0):  # reduce
+              C[i] = sum(A[i, k], axis=[k])
+
+hint: reduce it in one thread, or split it and bind the part of constant length"""
 
 
 def test_first_results_are_set_once():
