@@ -275,17 +275,20 @@ class Bounds:
         return loop_var(leaf)  # not the axis's own variable: that counts from the axis's first value, a loop from 0
 
     def _share(self, plan: Plan, tag: str, extent: Expr) -> tuple[Var, Expr]:
-        """The variable and length of a thread axis in the plan's kernel; it has `extent` if nothing said otherwise before."""
+        """The variable and length of a thread axis in the plan's kernel; it has `extent` if nothing said otherwise before.
+
+        At least one thread runs: stages of the kernel that have no such axis do their work in the first.
+        """
         launch = self.launch(plan)
         var = launch.var(tag)
         if tag not in launch.extents:
-            launch.extents[tag] = extent
-            self.analyzer.bind(var, Range(const(0, var.dtype), extent))
+            launch.extents[tag] = const(1, extent.dtype) if int_value(extent) == 0 else extent
+            self.analyzer.bind(var, Range(const(0, var.dtype), launch.extents[tag]))
         return var, launch.extents[tag]
 
     def _thread(self, plan: Plan, leaf: IterVar, tag: str, extent: Expr) -> Var:
         thread = plan.stage.note(leaf).thread
-        given = thread.dom.extent if thread is not None and thread.dom is not None else None
+        given = thread.dom.extent if thread is not None and thread.dom is not None and int_value(thread.dom.extent) != 0 else None
         var, have = self._share(plan, tag, given if given is not None else extent)
         if not self.analyzer.prove(extent <= have) or (given is not None and not self.analyzer.prove_equal(given, have)):
             label = plan.stage.axis_labels[leaf]

@@ -100,8 +100,11 @@ class Nests:
             body = self._pipeline(self.within.get((plan, leaf), ()), body)
             body = st.seq(*prefetches(self, plan, leaf), body)
             value = plan.leaves[leaf]
-            if isinstance(value, Var) and not is_launch(plan.tag(leaf)) and leaf not in leave_out:
-                body = self.loop(plan, leaf, value, body)
+            if isinstance(value, Var) and leaf not in leave_out:
+                if not is_launch(plan.tag(leaf)):
+                    body = self.loop(plan, leaf, value, body)
+                elif int_value(plan.extents[leaf]) == 0:  # the launch has a thread, for other stages
+                    body = st.NOTHING
             if leaf in before:
                 body = st.seq(before[leaf], body)
         return body

@@ -14,8 +14,8 @@ from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import free_vars, statements, substitute
-from vtakit.compiler.lower.verify import numbers
 from vtakit.compiler.lower.verify.ends import Taken, linear_ends
+from vtakit.compiler.lower.verify.numbers import comes_from_tensors
 from vtakit.compiler.lower.verify.program import Program, Site, is_whole
 from vtakit.compiler.lower.verify.report import Broken
 from vtakit.compiler.lower.verify.touches import Touch, escaping, touches_of
@@ -51,7 +51,7 @@ def scalar_ends(index: Expr) -> tuple[Expr, ...]:
 
 def is_data(program: Program, index: Expr) -> bool:
     """Whether an index is read from a tensor, or made by something else that nothing is known of."""
-    return not index.dtype.is_int or numbers.is_data(index, program.data)
+    return not index.dtype.is_int or comes_from_tensors(index, program.data)
 
 
 def span(program: Program, touch: Touch, index: Expr) -> Interval | None:

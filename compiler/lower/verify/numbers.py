@@ -33,7 +33,7 @@ class Ends(NamedTuple):
     greatest: Expr | None
 
 
-def is_data(e: Expr, data: set[Var]) -> bool:
+def comes_from_tensors(e: Expr, data: set[Var]) -> bool:
     """Whether a value is read from a tensor, or made by something that nothing is known of."""
     for node in subexpressions(e):
         match node:
@@ -92,7 +92,7 @@ class Numbers:
 
     def stored(self, buffer: Buffer, held: Held, value: Expr) -> Held:
         """What a buffer holds after a store."""
-        if is_data(value, self.data):
+        if comes_from_tensors(value, self.data):
             value = self.of_data(buffer)
         elif value.dtype.lanes > 1 or not is_index(value.dtype):
             value = self.unknown(buffer)

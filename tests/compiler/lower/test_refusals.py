@@ -337,25 +337,6 @@ def row_sums():
 
 
 @refused
-def a_reduction_of_no_terms_across_threads():
-    """
-    thread reductions: k has no terms, so that no thread would run and store the result of C
-
-          # C, an output
-          for i in range(4):
-    -->       for k in bind[threadIdx.x](0):  # reduce
-                  C[i] = sum(A[i, k], axis=[k])
-
-    hint: reduce it in one thread, or split it and bind the part of constant length
-    """
-    a, k = te.placeholder((4, 0), "int32", name="A"), te.reduce_axis((0, 0), "k")
-    c = te.compute((4,), lambda i: te.sum(a[i, k], axis=k), name="C")
-    s = te.create_schedule(c.op)
-    bind(s[c], k, "threadIdx.x")
-    lower(s, [a, c])
-
-
-@refused
 def data_within_the_loops_of_a_reduction_across_threads():
     """
     thread reductions: i runs over data, within the reduction's loop k_outer, and C is reduced across threads

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vtakit import build, te
-from vtakit.compiler.lower import VerifyError, lower, verify
+from vtakit.compiler.lower import LowerError, VerifyError, lower, verify
 from vtakit.compiler.lower.interpreter import ArgumentError as InterpretedArgumentError
 from vtakit.compiler.lower.interpreter import interpret
 from vtakit.runtime.cpu.arguments import ArgumentError
@@ -126,6 +126,43 @@ def test_a_triangle_s_rows_and_terms_fused_within_a_part_of_them():
         x = np.random.default_rng(n).integers(-9, 9, (n, n)).astype("float32")
         want = [[x[n - 1 - i, :min(j, n - 1 - i) + 1].max() + j for j in range(n)] for i in range(n)]
         check(s, [a, c], [x], np.array(want, "float32"))
+
+
+@pytest.mark.parametrize(("channels", "tag"), [(0, "blockIdx.y"), (0, "threadIdx.x"), (3, "threadIdx.x")])
+def test_a_kernel_in_which_a_stage_has_no_threads(channels, tag):
+    """Others of the kernel still run: with no channels the sums are 0, and are stored."""
+    a = te.placeholder((4, channels), name="A")
+    p = te.compute((4, channels), lambda i, c: a[i, c] + 1, name="P")
+    k = te.reduce_axis((0, channels), "k")
+    sums = te.compute((4,), lambda i: te.sum(p[i, k], axis=k), name="sums")
+    d = te.compute((4,), lambda i: sums[i] * 2, name="D")
+    s = te.create_schedule(d.op)
+    i, = d.op.axis
+    s[p].bind(p.op.axis[1], te.thread_axis(tag))
+    s[p].set_scope("global" if tag == "blockIdx.y" else "shared")
+    s[p].compute_at(s[sums], sums.op.axis[0])
+    s[sums].compute_at(s[d], i)
+    x = np.arange(4 * channels, dtype="float32").reshape(4, channels)
+    out = np.full(4, np.nan, "float32")
+    interpret(lower(s, [a, d]), [x, out])
+    np.testing.assert_array_equal(out, (x + 1).sum(1) * 2)
+
+
+def test_a_reduction_of_no_terms_across_threads_is_refused():
+    """It has no thread that could store the results."""
+    _, k, c, s = sums(4, 0)
+    s[c].bind(k, te.thread_axis("threadIdx.x"))
+    with pytest.raises(LowerError) as error:
+        lower(s, [c.op.input_tensors[0], c])
+    assert str(error.value) == """\
+thread reductions: k has no terms, so that no thread would run and store the result of C
+
+      # C, an output
+      for i in range(4):
+-->       for k in bind[threadIdx.x](0):  # reduce
+              C[i] = sum(A[i, k], axis=[k])
+
+hint: reduce it in one thread, or split it and bind the part of constant length"""
 
 
 def test_first_results_are_set_once():
