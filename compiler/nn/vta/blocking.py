@@ -22,7 +22,7 @@ BUS_BYTES = 8
 _REMEMBERED = 256  # cuts of layers; networks have many alike
 START_CYCLES = 64  # from a token that lets a LOAD start until its first element is in the scratchpad
 STORE_CYCLES = 13  # of a REQUANT beside its data, measured
-ACC_CYCLES = 9  # of a LOAD to the accumulator for each element, where products write there in every cycle
+ACC_CYCLES = 4  # of a LOAD to the accumulator for each element, beside products that write there in nearly every cycle, measured
 # A program of more instructions takes the slowest of the cuts of SLACK with fewest: it would take long to make, and much memory.
 MANY_INSNS = 10_000
 SLACK = 0.01

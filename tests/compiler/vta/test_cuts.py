@@ -131,11 +131,17 @@ def test_a_virtual_thread_loads_all_of_its_data_before_the_next_does():
 
 
 def test_only_what_is_too_large_has_one_copy():
-    """Accumulators take more than half of their scratchpad; what is loaded still has two places."""
+    """A layer's tiles take more than half of the accumulators; those of the next layer still have two places."""
     target = vta()
-    layer = convolution(target, (1, 4, 32, 32), (4, 4, 1, 1))
-    cut = Cut(images=1, out_blocks=4, rows=10, columns=32, in_blocks=1, kernel_rows=1, kernel_columns=1, keep=False)
-    assert len(set(loads(check(layer, target, cut)))) == 4
+    first = convolution(target, (1, 4, 32, 32), (4, 4, 1, 1))
+    second = Conv2d(target=target, data=first.result, weights=of_weights(target, (1, 4, 1, 1), "more"), name="second")
+    s = te.create_schedule(second.result.op)
+    for layer, blocks, rows in ((first, 4, 10), (second, 1, 4)):
+        layer.schedule(s, Cut(images=1, out_blocks=blocks, rows=rows, columns=32, in_blocks=1, kernel_rows=1, kernel_columns=1,
+                              keep=False))
+    program = build(s, [*first.inputs, second.weights, second.result], target)
+    stores = [insn["sram_base"] for insn in (decode(target.config, word) for word in program.insns) if insn.op is Opcode.STORE]
+    assert len(set(stores[-8:])) == 2
 
 
 @pytest.mark.parametrize(("make", "message"), [
