@@ -30,7 +30,6 @@ DEFECTS = [  # bench, file, what is there, what is put there instead
     ("bursts", "bursts.py", "(found.end <= self.window_high)", "(found.end < self.window_high)"),
     ("read_buffer", "read_buffer.py", "(room > wanted.last)", "(room != 0)"),
     ("read_buffer", "read_buffer.py", "taken_before.eq(taken)", "taken_before.eq(self.beats.valid)"),
-    ("read_buffer", "read_buffer.py", "~asked & (all_but[0]", "~asked | (all_but[0]"),
     ("read_master", "read_master.py", "(in_flight + start < params.outstanding)", "(in_flight + start <= params.outstanding)"),
     ("read_master", "read_master.py", "(owners.r_data == n)", "(owners.r_data >= n)"),
     ("read_master", "read_master.py", "in reversed(range(1, readers + 1))", "in range(1, readers + 1)"),

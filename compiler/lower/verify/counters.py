@@ -142,6 +142,9 @@ class Loop:
             step = self.analyzer.simplify(end - symbol)
             if not free_vars(step) & self.symbols:
                 over = self._over_all(step, greatest)
+                stops = self._where_it_stops(way, over, greatest)
+                if stops is not None:
+                    return [(stops, None)]
                 return None if over is None else [(end, over)]
             if not free_vars(end) & self.symbols:
                 over = self._over_all(end, greatest)
@@ -156,6 +159,15 @@ class Loop:
             return None
         a, b = [self._move(_with(way, choice, part), symbol, greatest) for part in (choice.a, choice.b)]
         return None if a is None or b is None else a + b
+
+    def _where_it_stops(self, way: Expr, step: Expr | None, greatest: bool) -> Expr | None:
+        """Of a loop that ends by its condition: where the condition stops what moves outward. None if it does not."""
+        zero = const(0, way.dtype)
+        if self.counter is not None or (step is not None and self.analyzer.prove(step <= zero if greatest else step >= zero)):
+            return None
+        with self.analyzer.given(self.holding):
+            bound = self.analyzer.bounds(way)[greatest]
+        return None if isinstance(bound, float) or abs(bound) >= way.dtype.max else const(bound, way.dtype)
 
     def _moves_in(self, value: Expr, symbol: Var, greatest: bool) -> bool:
         """Whether an iteration never moves an end outward, under the loop's condition."""

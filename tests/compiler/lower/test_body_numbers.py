@@ -352,8 +352,21 @@ def least_of(a):
     return c
 
 
+@te.hybrid.script
+def best_first(a):
+    c = output_tensor((8,), "float32")
+    for i in range(8):
+        c[i] = 0.0
+        j = i
+        while j > 0 and c[max(j - 1, 0)] < a[i]:
+            c[j] = c[j - 1]
+            j -= 1
+        c[j] = a[i]
+    return c
+
+
 @pytest.mark.parametrize(("function", "args", "sizes"), [
-    (packed, [A], [8]), (packed, [AN], [5]), (packed, [AN], [0]), (rows, [AN, BM], [3, 4]), (rows, [AN, BM], [0, 4]),
+    (best_first, [A], [8]), (packed, [A], [8]), (packed, [AN], [5]), (packed, [AN], [0]), (rows, [AN, BM], [3, 4]), (rows, [AN, BM], [0, 4]),
     (rows, [AN, BM], [4, 0]), (joined, [AN, BM], [3, 2]), (joined, [AN, BM], [0, 2]), (stopped, [A], [8]), (turned, [A], [8]),
     (sorted_places, [A], [8]), (sorted_places, [AN], [5]), (sorted_places, [AN], [1]), (searched, [AN, BM], [9, 5]),
     (searched, [AN, BM], [0, 2]), (chosen_inside, [A], [8]), (reset, [A], [8]), (least_of, [A], [8]),

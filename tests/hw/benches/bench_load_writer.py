@@ -16,7 +16,7 @@ async def started(dut, seed, stall):
     bench = await Bench.start(dut, "load_writer", blocks()["load_writer"], seed, may_write=1)
     pads = Scratchpads(p)
     dram = bench.random.randbytes(MEMORY)
-    state = bench.watch("next", "end", "active", "starved", "begins", "done", "fault")
+    state = bench.watch("next", "end", "starved", "begins", "done", "fault")
 
     def written(number, item):
         pads.write(number, item)
