@@ -366,7 +366,8 @@ def best_first(a):
 
 
 @pytest.mark.parametrize(("function", "args", "sizes"), [
-    (best_first, [A], [8]), (packed, [A], [8]), (packed, [AN], [5]), (packed, [AN], [0]), (rows, [AN, BM], [3, 4]), (rows, [AN, BM], [0, 4]),
+    (best_first, [A], [8]),
+    (packed, [A], [8]), (packed, [AN], [5]), (packed, [AN], [0]), (rows, [AN, BM], [3, 4]), (rows, [AN, BM], [0, 4]),
     (rows, [AN, BM], [4, 0]), (joined, [AN, BM], [3, 2]), (joined, [AN, BM], [0, 2]), (stopped, [A], [8]), (turned, [A], [8]),
     (sorted_places, [A], [8]), (sorted_places, [AN], [5]), (sorted_places, [AN], [1]), (searched, [AN, BM], [9, 5]),
     (searched, [AN, BM], [0, 2]), (chosen_inside, [A], [8]), (reset, [A], [8]), (least_of, [A], [8]),
