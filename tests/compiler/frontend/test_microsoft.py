@@ -4,7 +4,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from model_support import model
-from onnx import helper
+from onnx import helper, numpy_helper
 from support import raises
 
 import vtakit
@@ -57,8 +57,13 @@ def test_it_is_within_a_quantum_of_onnxruntime(op, kind):
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
     difference = np.abs(got.astype(int) - want.astype(int))
     assert difference.max() <= 1
-    rare = 0.1 if op == "QLinearSoftmax" else 0.02  # onnxruntime's softmax computes in integers
-    assert np.count_nonzero(difference) <= rare * difference.size
+    if op == "QLinearSoftmax":  # onnxruntime's is made of rounded numbers: 10 of 144 values are a quantum from exact ones
+        constants = {each.name: numpy_helper.to_array(each).astype(float) for each in proto.graph.initializer}
+        powers = np.exp((given["x"] - constants["x_zero"]) * constants["x_scale"])
+        exact = np.rint(powers / powers.sum(1, keepdims=True) / constants["y_scale"]) + constants["y_zero"]
+        np.testing.assert_array_equal(got, np.clip(exact, least, most))
+    else:
+        assert np.count_nonzero(difference) <= 0.02 * difference.size
     assert len(np.unique(want)) > 3
 
 
