@@ -18,6 +18,8 @@ DEFECTS = [  # bench, file, what is there, what is put there instead
     ("alu", "alu.py", "far.eq(Mux(left, ~upper.all(), upper.any()))", "far.eq(upper.any())"),
     ("alu", "alu.py", "fill.eq(~left & a[-1])", "fill.eq(a[-1])"),
     ("alu", "alu.py", "with m.If(self.runs):\n            m.d.sync += chosen", "with m.If(1):\n            m.d.sync += chosen"),
+    ("alu", "alu.py", "with m.If(self.runs):\n                m.d.sync += s", "with m.If(1):\n                m.d.sync += s"),
+    ("alu", "alu.py", "with m.If(self.runs):\n            m.d.sync += [p", "with m.If(1):\n            m.d.sync += [p"),
     ("steps", "steps.py", "[offset.eq(plus(start, outer)), start", "[offset.eq(plus(offset, outer)), start"),
     ("steps", "steps.py", "issue.eq(active & has_room & ready)", "issue.eq(active & ready)"),
     ("steps", "steps.py", "(index >= self.pending.end)", "(index + 1 >= self.pending.end)"),

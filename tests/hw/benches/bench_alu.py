@@ -45,7 +45,8 @@ async def gives_the_definitions_results(dut, op):
         want = wrap(ALU[op](a, b, cfg.acc_bits), cfg.acc_bits)
         np.testing.assert_array_equal(got, want, f"{op.name} {a} {b}")
     bench.pins.set("runs", 0)
-    bench.pins.set("a", 0)
+    for name in ("a", "factor_a"):
+        bench.pins.set(name, 0)
     bench.pins.set("chosen", 1 << (op + 1) % len(AluOp))
     before = bench.pins.get("result")
     await bench.rest(3)
