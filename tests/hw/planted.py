@@ -60,6 +60,7 @@ DEFECTS = [  # bench, file, what is there, what is put there instead
     ("steps", "steps.py", "coming.overwrite.eq(gemm.overwrite & ~is_alu)", "coming.overwrite.eq(0)"),
     ("store_port", "store_port.py", "beyond.eq((at + 1)[cfg.acc_depth_log2]), left", "beyond.eq(0), left"),
     ("decoder", "decoder.py", "(f.y_pad_0 | f.y_pad_1 | f.x_pad_0 | f.x_pad_1)", "(f.y_pad_0 | f.y_pad_1 | f.x_pad_0)"),
+    ("fetch", "fetch.py", "~now.error & (decoder.fault == 0)", "~now.error | (decoder.fault == 0)"),
     ("fetch", "fetch.py", "has_decoded.eq(between.o.valid), decoded", "has_decoded.eq(between.o.valid & ~sent), decoded"),
     ("fetch", "fetch.py", "missing.eq(self.count == 0)", "missing.eq(0)"),
     ("fetch", "fetch.py", "with m.Elif(bursts.outside):", "with m.Elif(0):"),

@@ -1,4 +1,5 @@
-"""AXI4-Lite as a manager may use it and the simulated host does not: a write's address and data cycles apart, or in a reset."""
+"""AXI4-Lite as a manager may use it and the simulated host does not: a write's address and data cycles apart, reads
+without a gap, or anything in a reset."""
 
 import pytest
 from amaranth.hdl import ClockDomain, Module
@@ -58,6 +59,40 @@ def test_a_write_takes_its_own_address_and_data(address_after, data_after):
     simulator.run_until(60e-6)
     assert values == dict.fromkeys(SETTINGS, 0) | {NAMES[0]: 320, NAMES[1]: 384}
     assert answers == [OKAY, OKAY]
+
+
+@pytest.mark.parametrize("patience", [0, 1, 4])
+def test_reads_that_follow_each_other_are_answered_in_order(patience):
+    """Addresses are offered without a gap; the manager takes an answer after some cycles."""
+    registers, answers = Registers(SETTINGS), []
+    values = {"version": 3, "features": 5, "error_insn": 7, "bus": 11}
+    axil = registers.axil
+
+    async def addresses(context):
+        for name, value in values.items():
+            context.set(getattr(registers, name), value)
+        for name in values:
+            context.set(axil.ar.payload.addr, offset_of(name))
+            context.set(axil.ar.valid, 1)
+            await context.tick().until(axil.ar.ready)
+        context.set(axil.ar.valid, 0)
+
+    async def answered(context):
+        for _ in range(20 * len(values)):
+            context.set(axil.r.ready, 0)
+            for _ in range(patience):
+                await context.tick()
+            context.set(axil.r.ready, 1)
+            _, _, valid, payload = await context.tick().sample(axil.r.valid, axil.r.payload)
+            if valid:
+                answers.append((payload.resp, payload.data))
+
+    simulator = Simulator(registers)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(addresses, background=True)
+    simulator.add_testbench(answered)
+    simulator.run()
+    assert answers == [(OKAY, value) for value in values.values()]
 
 
 @pytest.mark.parametrize("cycles", [1, 2, 5])

@@ -1,5 +1,7 @@
 """What stops a program in hardware only when it runs: indices, addresses, errors of the memory; and what stops it beside that."""
 
+from functools import partial
+
 import pytest
 from sim_support import ACC, CODE_AT, FINISH, INP, OUT, TINY, UOP, WGT, execute, insn, load, steps, store
 from test_faults import INDEX, INDEX_UOPS, INSIDE, LOAD_UOPS
@@ -51,6 +53,13 @@ def test_an_index_beyond_a_scratchpad_stops_the_hardware(case):
 def test_an_index_that_is_inside_or_not_used_runs_in_hardware(fields):
     words = (LOAD_UOPS, steps(**fields), FINISH)
     assert first_difference(run(words, INDEX_UOPS), execute(words, "plain", dram=INDEX_UOPS)) is None
+
+
+@pytest.mark.parametrize("first", [32, 64, 1 << 15])  # of 32 accumulators
+def test_elements_and_parameters_that_begin_outside_the_accumulators_are_not_stored(first):
+    requant = partial(insn, "requant", memory_type=OUT, y_size=1, x_size=1)
+    for word in (store(sram_base=first), requant(sram_base=first), requant(params=first)):
+        assert stopped_by((store(), word, FINISH)) == (Fault.SRAM_RANGE, 1), word
 
 
 @pytest.mark.parametrize("kind", [INP, WGT, UOP, ACC, OUT])
