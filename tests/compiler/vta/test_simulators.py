@@ -171,5 +171,5 @@ def test_a_circle_of_waits(simulator):
     fault = stopped(program, simulator)
     assert (fault.fault, fault.index) == (Fault.DEADLOCK, 0)
     assert str(check_program(program)[0]) == (
-        "instruction 0 (load.inp y_size=1 x_size=1 pop_next push_next): it waits for ever for a token in the compute-to-load queue "
-        "[DEADLOCK]")
+        "instruction 0 (load.inp y_size=1 x_size=1 pop_next push_next): it waits for ever for a token in the compute-to-load "
+        "queue [DEADLOCK]")
