@@ -35,7 +35,7 @@ from vtakit.hw.isa.insns import MemType, Opcode
 
 @pytest.mark.parametrize("operator", vta_fuzz.OPERATORS)
 @pytest.mark.parametrize("seed", [
-    *range(len(vta_fuzz.CONFIGS)), *(first + at for first in (vta_fuzz.NAMED_SEEDS, vta_fuzz.LEGAL_SEEDS) for at in range(3)),
+    *range(len(vta_fuzz.CONFIGS)), *range(vta_fuzz.NAMED_SEEDS, vta_fuzz.NAMED_SEEDS + 3), vta_fuzz.LEGAL_SEEDS + 1,
 ])
 def test_random_operators(operator, seed):
     """Every named configuration with each operator, and any other, in four interleavings."""
