@@ -15,9 +15,9 @@ from vta_support import build, execute_all
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
-from vtakit.hw.isa.config import NAMED, VTAConfig
+from vtakit.hw.isa.config import INSN_BITS, NAMED, UOP_BITS, VTAConfig
 
-NAMED_SEEDS = 100_000
+NAMED_SEEDS, LEGAL_SEEDS = 100_000, 200_000  # seeds from which on configurations are random, and of any size that is legal
 CONFIGS = [*NAMED.values()]
 OPERATORS = {
     made.__name__: made
@@ -30,13 +30,29 @@ OPERATORS = {
 
 
 def random_config(rng: np.random.Generator) -> VTAConfig:
-    """Any legal configuration whose elements have at most 256 values: every width, every depth that the fields allow."""
+    """A configuration whose elements have at most 256 values, and INP and WGT at most 4096 and 8192 elements."""
     while True:
         inp_width, wgt_width, acc_width, batch, block = SHAPES[rng.integers(len(SHAPES))]
         if batch + block <= 8 and block <= 4:
             break
     uop, acc, inp = (int(rng.integers(low, high)) for low, high in ((2, 14), (1, 12), (1, 13)))
     wgt = int(rng.integers(1, min(13, 32 - acc - max(acc, inp)) + 1))
+    return _config(inp_width, wgt_width, acc_width, batch, block, uop, inp, wgt, acc)
+
+
+def legal_config(rng: np.random.Generator) -> VTAConfig:
+    """Any legal configuration: elements of up to 4096 bytes, scratchpads of 2 to 65,536 elements."""
+    while True:
+        shape = SHAPES[rng.integers(len(SHAPES))]
+        uop, acc, inp, wgt = (int(rng.integers(1, high)) for high in (14, 12, 17, 17))
+        if acc + max(acc, inp) + wgt <= UOP_BITS and 2 * (acc + inp + wgt) <= INSN_BITS // 2:
+            return _config(*shape, uop, inp, wgt, acc)
+
+
+def _config(
+    inp_width: int, wgt_width: int, acc_width: int, batch: int, block: int, uop: int, inp: int, wgt: int, acc: int
+) -> VTAConfig:
+    """The configuration of such widths and such depths, all as powers of two."""
     return VTAConfig(
         log_inp_width=inp_width, log_wgt_width=wgt_width, log_acc_width=acc_width, log_batch=batch, log_block=block,
         log_uop_buff_size=uop + 2, log_inp_buff_size=inp + batch + block + inp_width - 3,
@@ -45,13 +61,15 @@ def random_config(rng: np.random.Generator) -> VTAConfig:
 
 
 def check(operator: str, seed: int, *, orders: int = 1, device: str = "fsim") -> str:
-    """One random operator, in a named configuration or, from `NAMED_SEEDS` on, in any. Returns what it was.
+    """One random operator, in a named configuration, from `NAMED_SEEDS` on in a random one, from `LEGAL_SEEDS` on in any legal
+    one. Returns what it was.
 
     The static checker has nothing against its program, and what it leaves is NumPy's: in the order of the program and in so many
     random interleavings of the stages, or on another device. Raises AssertionError where it is not.
     """
     rng = np.random.default_rng([seed, list(OPERATORS).index(operator)])
-    config = CONFIGS[seed % len(CONFIGS)] if seed < NAMED_SEEDS else random_config(rng)
+    made = legal_config if seed >= LEGAL_SEEDS else random_config
+    config = CONFIGS[seed % len(CONFIGS)] if seed < NAMED_SEEDS else made(rng)
     target = Target(config, copies=int(rng.choice([1, 2, 2, 3])))
     case = OPERATORS[operator](rng, target)
     if not case.outputs:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr, IntImm, Load
-from vtakit.hw.isa.insns import AluOp
+from vtakit.hw.isa.config import DEFAULT
+from vtakit.hw.isa.insns import FORMATS, AluOp, Opcode
 
-LOWEST, HIGHEST = -(1 << 15), (1 << 15) - 1  # of an immediate
+_IMMEDIATE = next(place for place in FORMATS[Opcode.ALU].place(DEFAULT) if place.field.name == "imm")  # in any configuration
+LOWEST, HIGHEST = _IMMEDIATE.low, _IMMEDIATE.high
 _COMMUTING: dict[type[ir.Binary], AluOp] = {ir.Add: AluOp.ADD, ir.Mul: AluOp.MUL, ir.Min: AluOp.MIN, ir.Max: AluOp.MAX}
 
 
@@ -36,10 +38,10 @@ def _into(e: Expr, is_own: Callable[[Load], bool]) -> Iterator[Pass]:
             if LOWEST <= e.value <= HIGHEST:
                 yield from _added(e.value)
             else:
-                high = (e.value + (1 << 15)) >> 16
+                high = e.value - LOWEST >> _IMMEDIATE.width
                 yield Pass(AluOp.ADD, imm=high if high <= HIGHEST else LOWEST)  # 2 ** 31 and -2 ** 31 have the same low bits
-                yield Pass(AluOp.SHR, imm=-16)
-                yield from _added(e.value - (high << 16))
+                yield Pass(AluOp.SHR, imm=-_IMMEDIATE.width)
+                yield from _added(e.value - (high << _IMMEDIATE.width))
         case Load() if is_own(e):
             return
         case Load():

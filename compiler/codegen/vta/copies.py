@@ -6,9 +6,13 @@ from functools import lru_cache
 from itertools import product
 
 from vtakit.compiler.codegen.vta.errors import UnfitError
+from vtakit.hw.isa.config import DEFAULT
+from vtakit.hw.isa.insns import FORMATS, Opcode
 
-MOST_PADS = 15  # rows or elements that an instruction adds on one side
-MOST_PITCH = 65535  # elements from one row in DRAM to the next
+_HIGHEST = {place.field.name: place.high for place in FORMATS[Opcode.LOAD].place(DEFAULT)}  # the same in any configuration
+MOST_SIZE = _HIGHEST["x_size"]  # rows of an instruction, and elements of a row; a scratchpad may hold more
+MOST_PADS = _HIGHEST["x_pad_0"]  # rows or elements that an instruction adds on one side
+MOST_PITCH = _HIGHEST["x_stride"]  # elements from one row in DRAM to the next
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +86,25 @@ def moves(dims: Sequence[Dim], sram: int, dram: int) -> Iterator[Move]:
 @lru_cache(maxsize=1024)
 def _moves(dims: tuple[Dim, ...]) -> tuple[Move, ...]:
     """The moves of a box that begins at element 0 of both memories: programs move few kinds of boxes, many times each."""
-    return tuple(_box(dims))
+    return tuple([part for move in _box(dims) for part in _within_fields(move)])
+
+
+def _within_fields(move: Move) -> Iterator[Move]:
+    """The instructions of a move. One of too long a row has no other row, and one of too many rows has one element in each: a
+    scratchpad holds one element more than the fields count.
+    """
+    if move.x_size > MOST_SIZE:
+        first = replace(move, x_size=MOST_SIZE, x_pad_1=0)
+        after = replace(move, x_size=move.x_size - MOST_SIZE, x_pad_0=0)
+    elif move.y_size > MOST_SIZE:
+        first = replace(move, y_size=MOST_SIZE, y_pad_1=0)
+        after = replace(move, y_size=move.y_size - MOST_SIZE, y_pad_0=0)
+    else:
+        yield move
+        return
+    skipped = MOST_SIZE * (1 if move.x_size > MOST_SIZE else move.x_stride) if move.y_size else 0
+    yield first
+    yield replace(after, sram_base=move.sram_base + first.elements, dram_base=move.dram_base + skipped)
 
 
 def _box(dims: Sequence[Dim]) -> Iterator[Move]:

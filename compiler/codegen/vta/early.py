@@ -21,7 +21,7 @@ def clear_early(steps: list[Step]) -> list[Step]:
         if not (step.fields.get("reset") and isinstance(step.accesses[0].elements, slice)):
             continue
         size = _size(step.accesses[0])
-        if size > 65535 or step.cycles != size:  # an instruction of several kernels, or one that resets elements twice
+        if step.cycles != size:  # an instruction of several kernels, or one that resets elements twice
             continue
         to, beside = _place(steps, at, STEPS_BESIDE * size)
         if beside >= STEPS_BESIDE * size:

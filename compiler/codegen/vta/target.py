@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,9 @@ class Target:
     without: Feature = NOTHING
 
     def __post_init__(self) -> None:
-        if not isinstance(self.copies, int) or not 1 <= self.copies <= MOST_COPIES:
+        if not isinstance(self.copies, Integral) or not 1 <= self.copies <= MOST_COPIES:
             raise VtaError(f"copies is {self.copies!r} and must be a whole number from 1 to {MOST_COPIES}")
+        object.__setattr__(self, "copies", int(self.copies))
         if not isinstance(self.without, Feature):
             raise VtaError(f"without is {self.without!r:.40} and must be a Feature of vtakit.hw.isa.insns, or more joined by |")
 

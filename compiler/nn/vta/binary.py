@@ -42,7 +42,7 @@ class Binary2d(Layer):
     def __post_init__(self) -> None:
         super().__post_init__()
         what = f"operator {self.name!r}"
-        if self.kind not in KINDS:
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
             raise VtaError(f"{what}: the kind {self.kind!r} is none of {', '.join(KINDS)}")
         if not isinstance(self.weights, tuple) or len(self.weights) != 2:
             raise VtaError(f"{what}: weights are {self.weights!r:.40} and must be two tensors, for a and for b")

@@ -20,6 +20,10 @@ from vtakit.hw.isa.config import INSN_BYTES
 # The reference system: one 64-bit port, one beat a cycle, 40 cycles of latency. A cut is right for any other.
 BUS_BYTES = 8
 _REMEMBERED = 256  # cuts of layers; networks have many alike
+INSN_BEATS = INSN_BYTES // BUS_BYTES  # the fetch of an instruction
+GAP_BEATS = 2  # between the data of one LOAD and the next
+OTHER_INSNS = 4  # of a chunk, beside the LOADs of its inputs
+FELT = 32  # one cycle in so many of a chunk's loads is felt beside its steps, measured
 START_CYCLES = 64  # from a token that lets a LOAD start until its first element is in the scratchpad
 STORE_CYCLES = 13  # of a REQUANT beside its data, measured
 ACC_CYCLES = 4  # of a LOAD to the accumulator for each element, beside products that write there in nearly every cycle, measured
@@ -232,24 +236,29 @@ def _cycles(target: Target, work: Work, cuts: _Cuts) -> npt.NDArray[np.float64]:
     tiles, chunks = cuts.parts(work, *_TILE), cuts.parts(work, *_CHUNK)
     outputs = prod(getattr(work, name) for name in _TILE) / tiles  # of a tile; the last of a loop may be smaller
     steps = outputs * prod(getattr(work, name) for name in _CHUNK) / chunks
+    needs, boxes = cuts.needs(work), cuts.images * cuts.in_blocks
+
     weights = cuts.out_blocks * cuts.run * cfg.wgt_bytes // BUS_BYTES
-    rows = cuts.images * cuts.in_blocks
-    data = cuts.needs(work)["inp"] * cfg.inp_bytes // BUS_BYTES + rows * (2 + INSN_BYTES // BUS_BYTES) + (
-        4 * INSN_BYTES // BUS_BYTES)
+    data = needs["inp"] * cfg.inp_bytes // BUS_BYTES + boxes * (GAP_BEATS + INSN_BEATS) + OTHER_INSNS * INSN_BEATS
     loads = data + START_CYCLES + np.where(cuts.keep, 0, weights)
     chunk = np.maximum(steps, loads)
+
     stored = outputs * cfg.out_bytes // BUS_BYTES
-    total = tiles * np.maximum(chunks * (chunk + loads // 32) + work.passes * outputs,
-                               stored + STORE_CYCLES * cuts.stores(work))
-    alone = cuts.needs(work)["acc"] * target.copies > target.depth("acc")  # where it has one copy nothing hides stores
+    computed = chunks * (chunk + loads // FELT) + work.passes * outputs
+    total = tiles * np.maximum(computed, stored + STORE_CYCLES * cuts.stores(work))
+    # Where the accumulators have one copy nothing hides stores.
+    alone = needs["acc"] * target.copies > target.depth("acc")
     unhidden = stored + work.tensors * outputs * cfg.inp_bytes // BUS_BYTES + START_CYCLES
     total += np.where(alone, tiles * unhidden, 0)
+
     # Weights that are kept are loaded before a group's tiles, ahead of the products by so many chunks only.
     groups, whole = -(-work.out_blocks // cuts.out_blocks), chunks * weights
     late = np.maximum(0, whole - target.copies * chunk)
     kept = np.maximum(total + groups * late, groups * whole + tiles * chunks * loads)
+
+    # What nothing hides: the first loads, the last store, micro-ops, and a residual's first tile, which its passes wait for.
     kernels = np.minimum(cuts.out_blocks * cuts.run, steps) * target.copies**2 * cfg.uop_bytes // BUS_BYTES
-    beside = ACC_CYCLES * work.tensors * outputs  # those of the first tile, which its passes wait for
+    beside = ACC_CYCLES * work.tensors * outputs
     found: npt.NDArray[np.float64] = (
         work.repeats * np.where(cuts.keep, kept, total) + np.where(cuts.keep, whole, weights) + data + stored + kernels + beside)
     return found

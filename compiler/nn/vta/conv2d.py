@@ -5,14 +5,14 @@ from functools import cached_property
 from typing import Any
 
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.codegen.vta.target import MOST_COPIES, Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.nn.vta.arguments import whole
+from vtakit.compiler.nn.vta.arguments import check_pad, check_pairs, whole
 from vtakit.compiler.nn.vta.blocking import Cut, Work, choose
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
-from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_pad, check_pairs, check_weights
+from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
 from vtakit.compiler.nn.vta.tail import Tail
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te import reduce
@@ -156,12 +156,19 @@ class Conv2d(Layer):
 
         threads : virtual threads that share the tiles, each with memory of its own in all of the target's copies
         """
-        schedule_products(s, self.tail, self.window, self.weights, cut or chosen(self.target, self.work, threads), threads)
+        found = chosen(self.target, self.work, threads) if cut is None else cut
+        schedule_products(s, self.tail, self.window, self.weights, found, threads)
 
 
 def chosen(target: Target, work: Work, threads: int) -> Cut:
-    """The cut that should be fastest and leaves room for as many virtual threads."""
-    return choose(replace(target, copies=target.copies * whole("threads", threads, 1)), work)
+    """The cut that should be fastest and leaves room for as many virtual threads.
+
+    Raises VtaError for more threads than buffers can have copies, and if no part of the operator fits.
+    """
+    count, most = whole("threads", threads, 1), MOST_COPIES // target.copies
+    if count > most:
+        raise VtaError(f"threads is {count}, and with copies={target.copies} of each one's buffers there can be {most}")
+    return choose(replace(target, copies=target.copies * count), work)
 
 
 def schedule_products(s: Schedule, tail: Tail, window: Tensor, weights: Tensor, cut: Cut, threads: int) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.nn.vta.arguments import check_array, check_pad, check_pairs, whole
 from vtakit.compiler.nn.vta.blocking import Work, choose, even_sizes
-from vtakit.compiler.nn.vta.layer import check_pad, check_pairs
 from vtakit.compiler.nn.vta.packing import Ints, blocks, pack_activations, pack_weights
 
 Pair = tuple[int, int]
@@ -36,7 +36,7 @@ class Fold:
     def __post_init__(self) -> None:
         check_pairs("fold", kernel=self.kernel, taps=self.taps, strides=self.strides)
         check_pad("fold", self.pad)
-        if any(not 1 <= part <= whole for part, whole in zip(self.taps, self.kernel, strict=True)):
+        if any(not 1 <= part <= most for part, most in zip(self.taps, self.kernel, strict=True)):
             raise VtaError(f"fold: {self.taps} taps at once of a kernel of {self.kernel}: give from 1 to all of them")
 
     @property
@@ -76,6 +76,7 @@ class Fold:
 
     def activations(self, target: Target, x: Ints) -> Ints:
         """[images, channels, height, width]  ->  the data of the convolution, in blocks."""
+        check_array("activations", x, "images, channels, height, width")
         images, channels, height, width = x.shape
         (down, across), (step_y, step_x) = self.folded_size(height, width), self.steps
         ends = (down - 1) * step_y + self.taps[0], (across - 1) * step_x + self.taps[1]
@@ -89,12 +90,13 @@ class Fold:
 
     def weights(self, target: Target, weights: Ints) -> Ints:
         """[out channels, channels, rows, columns]  ->  the weights of the convolution, in blocks."""
+        check_array("weights", weights, "out channels, channels, rows, columns")
         outs, channels, *kernel = weights.shape
         if tuple(kernel) != self.kernel:
             raise VtaError(f"weights of {kernel[0]} x {kernel[1]} taps for a fold of a kernel of {self.kernel}")
-        whole = np.zeros((outs, channels, self.parts[0] * self.taps[0], self.parts[1] * self.taps[1]), weights.dtype)
-        whole[:, :, :kernel[0], :kernel[1]] = weights
-        split = whole.reshape(outs, channels, self.parts[0], self.taps[0], self.parts[1], self.taps[1])
+        padded = np.zeros((outs, channels, self.parts[0] * self.taps[0], self.parts[1] * self.taps[1]), weights.dtype)
+        padded[:, :, :kernel[0], :kernel[1]] = weights
+        split = padded.reshape(outs, channels, self.parts[0], self.taps[0], self.parts[1], self.taps[1])
         return pack_weights(target, split.transpose(0, 3, 5, 1, 2, 4).reshape(outs, -1, *self.parts))[0]
 
     def work(self, target: Target, shape: tuple[int, int, int, int], outs: int) -> Work:
@@ -128,8 +130,14 @@ def choose_fold(
 ) -> Fold:
     """The fold that should take least time, of an image [images, channels, height, width].
 
-    Raises VtaError if no part of any fits.
+    Raises VtaError for numbers that make no sense, and if no part of any fits.
     """
+    check_pairs("fold", kernel=kernel, strides=stride)
+    if not isinstance(shape, tuple) or len(shape) != 4:
+        raise VtaError(f"fold: the shape is {shape!r:.40} and must be (images, channels, height, width)")
+    for size in shape:
+        whole("fold: an extent of the shape", size, 1)
+    whole("fold: the number of output channels", outs, 1)
     best: tuple[int, Fold] | None = None
     found = []
     for taps in product(even_sizes(kernel[0]), even_sizes(kernel[1])):

@@ -4,14 +4,16 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from functools import cached_property
 from numbers import Integral
-from typing import TypeGuard
 
+from vtakit.compiler.codegen.vta.alu import HIGHEST, LOWEST
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.nn.vta.arguments import check_target
 from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, shape_of
 from vtakit.compiler.nn.vta.tail import Tail
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
+from vtakit.hw.isa.insns import Feature
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -27,8 +29,7 @@ class Layer(ABC):
     name: str = "layer"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.target, Target):
-            raise VtaError(f"an operator's target is {self.target!r:.40} and must be what vta(...) makes")
+        check_target("an operator", self.target)
         if not isinstance(self.name, str):
             raise VtaError(f"an operator's name is {self.name!r:.40} and must be text")
         if not isinstance(self.epilogue, Epilogue):
@@ -80,6 +81,10 @@ class Layer(ABC):
             if isinstance(number, int) and not -(1 << bits - 1) <= number < 1 << bits - 1:
                 raise VtaError(f"{self.name}: the epilogue's {name} is {number}, and accumulators of this configuration have "
                                f"{bits} bits: give {-(1 << bits - 1)} to {(1 << bits - 1) - 1}")
+            if isinstance(number, int) and not LOWEST <= number <= HIGHEST:
+                cure = "" if name in ("low", "high") else ", or a tensor with a number for each channel"
+                raise VtaError(f"{self.name}: the epilogue's {name} is {number}, and ALU instructions hold numbers of "
+                               f"{LOWEST} to {HIGHEST}: give one of those{cure}")
         for name in ("bias", "scale", "shift", "add_scale", "add"):
             tensor = getattr(self.epilogue, name)
             if not isinstance(tensor, Tensor):
@@ -92,6 +97,9 @@ class Layer(ABC):
                 raise VtaError(f"{self.name}: the epilogue's {name}, {tensor.name}, is {given[0]} of {given[1]}, but must be "
                                f"{cure}")
         requantise = self.epilogue.requantise
+        if requantise is not None and (
+                requantise.target.config != self.target.config or requantise.on_store > self.target.has(Feature.REQUANT)):
+            raise VtaError(f"{self.name}: the requantisation is for another device than the operator: make both with one target")
         if requantise is not None and -(-requantise.channels // element[1]) != channels:
             raise VtaError(f"{self.name}: the requantisation is for {requantise.channels} channels, but the result has "
                            f"{channels} blocks of {element[1]}")
@@ -149,27 +157,3 @@ def check_element(target: Target, what: str, weights: Tensor) -> None:
 def _check_tensor(what: str, name: str, given: object) -> None:
     if not isinstance(given, Tensor):
         raise VtaError(f"{what}: {name} is {given!r:.40} and must be a tensor: a placeholder, or an operator's result")
-
-
-def check_pairs(what: str, **pairs: object) -> None:
-    """Raise VtaError unless each is (down, across), two numbers of at least 1."""
-    for name, pair in pairs.items():
-        if not _numbers(pair, 2) or min(pair) < 1:
-            raise VtaError(f"{what}: {name} is {pair!r} and must be (down, across), at least 1 each")
-
-
-def check_sizes(what: str, sizes: object) -> None:
-    """Raise VtaError unless it is (images, blocks, rows, columns) of a tile, numbers of at least 1."""
-    if not _numbers(sizes, 4) or min(sizes) < 1:
-        raise VtaError(f"{what}: the sizes of a tile are {sizes!r:.60} and must be (images, blocks, rows, columns), at least "
-                       "1 each")
-
-
-def check_pad(what: str, pad: object) -> None:
-    """Raise VtaError unless it is (above, below, left, right), numbers of at least 0."""
-    if not _numbers(pad, 4) or min(pad) < 0:
-        raise VtaError(f"{what}: pad is {pad!r} and must be (above, below, left, right), at least 0 each")
-
-
-def _numbers(given: object, count: int) -> TypeGuard[tuple[int, ...]]:
-    return isinstance(given, tuple) and len(given) == count and all(isinstance(number, Integral) for number in given)

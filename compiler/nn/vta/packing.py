@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.nn.vta.arguments import check_array, check_pairs, check_target, whole
 
 Ints = npt.NDArray[np.integer[Any]]
 
@@ -19,7 +20,11 @@ def blocks(count: int, block: int) -> int:
 
 
 def pack_activations(target: Target, x: Ints) -> Ints:
-    """[images, channels, height, width]  ->  [image blocks, channel blocks, height, width, batch, block]."""
+    """[images, channels, height, width]  ->  [image blocks, channel blocks, height, width, batch, block].
+
+    Raises VtaError, as all of these do, for what is no target and no such array.
+    """
+    _check(target, "activations", x, "images, channels, height, width")
     batch, block = target.element("inp")
     padded = _padded(x, (blocks(x.shape[0], batch) * batch, blocks(x.shape[1], block) * block, *x.shape[2:]))
     split = padded.reshape(-1, batch, padded.shape[1] // block, block, *x.shape[2:])
@@ -27,14 +32,18 @@ def pack_activations(target: Target, x: Ints) -> Ints:
 
 
 def unpack_activations(packed: Ints, images: int, channels: int) -> Ints:
-    """The inverse of `pack_activations`."""
+    """The inverse of `pack_activations`. Raises VtaError for more images or channels than there are."""
+    check_array("packed activations", packed, "image blocks, channel blocks, height, width, batch, block")
     n, c, height, width, batch, block = packed.shape
-    whole = packed.transpose(0, 4, 1, 5, 2, 3).reshape(n * batch, c * block, height, width)
-    return whole[:images, :channels]
+    for name, given, most in (("images", images, n * batch), ("channels", channels, c * block)):
+        if whole(name, given, 0) > most:
+            raise VtaError(f"{given} {name} of activations that are packed for at most {most}")
+    return packed.transpose(0, 4, 1, 5, 2, 3).reshape(n * batch, c * block, height, width)[:images, :channels]
 
 
 def pack_vector(target: Target, values: Ints) -> Ints:
     """[channels]  ->  [channel blocks, batch, block], the same for every row of a batch."""
+    _check(target, "a vector's values", values, "channels")
     batch, block = target.element("acc")
     padded = _padded(values, (blocks(len(values), block) * block,)).reshape(-1, 1, block)
     return np.ascontiguousarray(np.broadcast_to(padded, (len(padded), batch, block)))
@@ -48,6 +57,7 @@ def pack_weights(target: Target, weights: Ints, groups: int = 1) -> tuple[Ints, 
 
     Raises VtaError if the channels do not come in so many groups.
     """
+    _check(target, "weights", weights, "out channels, in channels a group, rows, columns")
     dense, parts = _joined(target, weights, groups)
     return _weight_blocks(dense, target.config.block), parts
 
@@ -55,7 +65,7 @@ def pack_weights(target: Target, weights: Ints, groups: int = 1) -> tuple[Ints, 
 def _joined(target: Target, weights: Ints, groups: int) -> tuple[Ints, int]:
     """Weights of groups of whole blocks, with zeros between groups that are put together; and how many are left."""
     outs, ins, rows, columns = weights.shape
-    if outs % groups:
+    if outs % whole("the number of groups", groups, 1):
         raise VtaError(f"{outs} output channels do not come in {groups} groups")
     block, per_group = target.config.block, outs // groups
     joined = lcm(block // gcd(block, ins), block // gcd(block, per_group))
@@ -77,8 +87,9 @@ def pack_grouped_transposed_weights(target: Target, weights: Ints, stride: tuple
 
     Raises VtaError if the channels do not come in so many groups.
     """
+    _check(target, "weights", weights, "in channels, out channels a group, rows, columns")
     channels, outs, *kernel = weights.shape
-    if channels % groups:
+    if channels % whole("the number of groups", groups, 1):
         raise VtaError(f"{channels} input channels do not come in {groups} groups")
     of_outs = weights.reshape(groups, -1, outs, *kernel).swapaxes(1, 2).reshape(groups * outs, -1, *kernel)
     dense, parts = _joined(target, of_outs, groups)
@@ -90,6 +101,8 @@ def pack_transposed_weights(target: Target, weights: Ints, stride: tuple[int, in
 
     Tap t of phase r is row ``r + stride * (taps - 1 - t)`` of the kernel, and zero beyond it.
     """
+    _check(target, "weights", weights, "in channels, out channels, rows, columns")
+    check_pairs("transposed weights", stride=stride)
     (down, across), (rows, columns) = stride, weights.shape[2:]
     taps = blocks(rows, down), blocks(columns, across)
     padded = _padded(weights, (*weights.shape[:2], taps[0] * down, taps[1] * across)).transpose(1, 0, 2, 3)
@@ -157,6 +170,11 @@ def _weight_blocks(weights: Ints, block: int) -> Ints:
     padded = _padded(weights, (blocks(outs, block) * block, blocks(ins, block) * block, rows, columns))
     split = padded.reshape(-1, block, padded.shape[1] // block, block, rows, columns)
     return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 1, 3))
+
+
+def _check(target: Target, what: str, given: Ints, dims: str) -> None:
+    check_target("a layout", target)
+    check_array(what, given, dims)
 
 
 def _padded(x: Ints, shape: tuple[int, ...]) -> Ints:

@@ -7,9 +7,9 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.nn.vta.arguments import whole
+from vtakit.compiler.nn.vta.arguments import check_pad, whole
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
-from vtakit.compiler.nn.vta.layer import check_activations, check_element, check_pad
+from vtakit.compiler.nn.vta.layer import check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import Moved2d, padded_window
 from vtakit.compiler.schedule.schedule import Schedule

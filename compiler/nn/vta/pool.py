@@ -8,8 +8,9 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, maximum
 from vtakit.compiler.ir.values import TRUE, const
+from vtakit.compiler.nn.vta.arguments import check_pad, check_pairs, check_sizes
 from vtakit.compiler.nn.vta.epilogue import made, shape_of, widened
-from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element, check_pad, check_pairs, check_sizes
+from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
 from vtakit.compiler.nn.vta.tiles import Sizes, in_parts, tiles

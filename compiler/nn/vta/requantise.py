@@ -10,7 +10,7 @@ import numpy.typing as npt
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.fixed import MULTIPLIER_BITS, fixed_point, half, requantised
-from vtakit.compiler.nn.vta.arguments import whole
+from vtakit.compiler.nn.vta.arguments import check_target, whole
 from vtakit.compiler.nn.vta.packing import Ints, pack_vector
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
@@ -50,7 +50,9 @@ class Requantise:
     name: str = "requant"
 
     def __post_init__(self) -> None:
-        _check_target(self.target)
+        check_target("a requantisation", self.target)
+        if not isinstance(self.name, str):
+            raise VtaError(f"a requantisation's name is {self.name!r:.40} and must be text")
         object.__setattr__(self, "channels", whole(f"{self.name}: the number of channels", self.channels, 1))
         for name, enough in (("low", None), ("high", None), ("largest", 0)):
             if getattr(self, name) is not None:
@@ -74,15 +76,8 @@ class Requantise:
 
         Raises VtaError for a scale that is no positive number or too large, and for the reasons of the class.
         """
-        _check_target(target)
-        try:
-            wanted = np.atleast_1d(np.asarray(scale, np.float64))
-        except (TypeError, ValueError):
-            raise VtaError(f"scales are {scale!r:.40} and must be positive numbers") from None
-        if wanted.ndim > 1 or not wanted.size:
-            raise VtaError(f"scales are of shape {wanted.shape}: give a number, or one for each channel")
-        if not (np.isfinite(wanted).all() and (wanted > 0).all()):
-            raise VtaError(f"a scale of {wanted[~(wanted > 0) | ~np.isfinite(wanted)][0]}: scales are positive numbers")
+        check_target("a requantisation", target)
+        wanted = _scales(scale)
         at_once = target.has(Feature.REQUANT)
         most = 63 if at_once else target.config.acc_bits - 1
         for bits in range(MULTIPLIER_BITS, 0, -1):
@@ -184,9 +179,17 @@ class Requantise:
                     raise VtaError(f"{self.name}: {error}") from None
 
 
-def _check_target(target: object) -> None:
-    if not isinstance(target, Target):
-        raise VtaError(f"a requantisation's target is {target!r:.40} and must be what vta(...) makes")
+def _scales(given: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """A scale for each channel, or one. Raises VtaError for what is no positive number."""
+    try:
+        found = np.atleast_1d(np.asarray(given, np.float64))
+    except (TypeError, ValueError):
+        raise VtaError(f"scales are {given!r:.40} and must be positive numbers") from None
+    if found.ndim > 1 or not found.size:
+        raise VtaError(f"scales are of shape {found.shape}: give a number, or one for each channel")
+    if not (np.isfinite(found).all() and (found > 0).all()):
+        raise VtaError(f"a scale of {found[~(found > 0) | ~np.isfinite(found)][0]}: scales are positive numbers")
+    return found
 
 
 def skip_multipliers(scale: npt.ArrayLike, skip_scale: float) -> Ints:
@@ -195,9 +198,9 @@ def skip_multipliers(scale: npt.ArrayLike, skip_scale: float) -> Ints:
     scale      : what one unit of an accumulator means, for each channel; skip_scale : one unit of the residual
     A residual with a zero point needs ``- zero_point * multiplier`` in the bias. An integer m is wrong by 1 part in 2 m at most.
 
-    Raises VtaError where an integer would be 0 or too large for an accumulator.
+    Raises VtaError for scales that are no positive numbers, and where an integer would be 0 or too large for an accumulator.
     """
-    found = np.rint(skip_scale / np.atleast_1d(np.asarray(scale, np.float64)))
+    found = np.rint(_scales(skip_scale) / _scales(scale))
     if not ((found >= 1) & (found < 1 << 23)).all():
         raise VtaError(f"the residual's scale {skip_scale} is {found.min():g} to {found.max():g} times that of the accumulators; "
                        "it can be added where it is 1 to 8,388,607 times as large")

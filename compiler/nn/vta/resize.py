@@ -46,7 +46,7 @@ class Resize2d(Moved2d):
     def window_pixels(self, rows: int, columns: int, chunk: tuple[int, int]) -> int:
         """Pixels of the input for a tile; one more each way where a tile begins within a period."""
         height, width = (
-            min(-(-size * have // want) + (size % want > 0), whole)
+            min((size - 1) * have // want + 1 + (size % want > 0), whole)
             for size, (have, want), whole in zip((rows, columns), self._ratios, shape_of(self.data)[2:4], strict=True)
         )
         return height * width

@@ -5,8 +5,9 @@ from functools import cached_property
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.nn.vta.arguments import check_pad, check_pairs
 from vtakit.compiler.nn.vta.epilogue import shape_of
-from vtakit.compiler.nn.vta.layer import check_activations, check_element, check_pad, check_pairs
+from vtakit.compiler.nn.vta.layer import check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import Moved2d, padded_window
 

@@ -161,6 +161,8 @@ class Tail:
         Returns the result's stage, its loop over output blocks, and its innermost loop over tiles. Raises VtaError if no
         dimension has so many tiles.
         """
+        if not isinstance(s, Schedule):
+            raise VtaError(f"{self.name}: the schedule is {s!r:.40} and must be what te.create_schedule makes")
         out = s[self.result]
         if self.phases is None:
             n, *g, o, y, x, b, k = axes(out)

@@ -130,4 +130,5 @@ class TransposedConv2d(Layer):
 
         threads : virtual threads that share the tiles, each with memory of its own in all of the target's copies
         """
-        schedule_products(s, self.tail, self.window, self.weights, cut or chosen(self.target, self.work, threads), threads)
+        found = chosen(self.target, self.work, threads) if cut is None else cut
+        schedule_products(s, self.tail, self.window, self.weights, found, threads)

@@ -13,13 +13,24 @@ from vtakit.compiler.nn.vta.concat import Concat2d
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.fold import Fold, choose_fold
-from vtakit.compiler.nn.vta.packing import concat_weights, first_lane, identity
+from vtakit.compiler.nn.vta.packing import (
+    concat_weights,
+    first_lane,
+    identity,
+    pack_activations,
+    pack_grouped_transposed_weights,
+    pack_transposed_weights,
+    pack_vector,
+    pack_weights,
+    unpack_activations,
+)
 from vtakit.compiler.nn.vta.pad import Pad2d
 from vtakit.compiler.nn.vta.pool import Pool2d
-from vtakit.compiler.nn.vta.requantise import Requantise
+from vtakit.compiler.nn.vta.requantise import Requantise, skip_multipliers
 from vtakit.compiler.nn.vta.resize import Resize2d
 from vtakit.compiler.nn.vta.sum_pool import SumPool2d
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
+from vtakit.hw.isa.insns import Feature
 
 TARGET = vta()
 DATA = te.placeholder((1, 2, 8, 8, 1, 16), "int8", name="data")
@@ -28,12 +39,19 @@ FLAT = te.placeholder((64, 8, 8), "int8", name="flat")
 WIDE = te.placeholder((1, 2, 8, 8, 1, 16), "int16", name="wide")
 TAPS = te.placeholder((2, 2, 2, 2, 2, 2, 16, 16), "int8", name="taps")
 EYE = te.placeholder((16, 16), "int8", name="eye")
+IMAGE = np.zeros((1, 3, 8, 8), np.int8)
 
 
 def of(made, **fields):
     """An operator of a class; the fields that it must have are there."""
     own = {"target": TARGET, "data": DATA, "weights": EYE} | fields
     return made(**own)
+
+
+def scheduled(**how):
+    """A convolution, scheduled so."""
+    layer = of(Conv2d, weights=te.placeholder((2, 2, 3, 3, 16, 16), "int8", name="weights"))
+    layer.schedule(te.create_schedule(layer.result.op), **how)
 
 
 def of_two(**fields):
@@ -124,6 +142,46 @@ def of_two(**fields):
      "fold: pad is (0, 0, -1, 0) and must be (above, below, left, right), at least 0 each"),
     (lambda: choose_fold(TARGET, (1, 3, 4, 9), 64, kernel=(7, 7)),
      "the kernel of 7 x 7 taps is larger than the padded image of 4 x 9 pixels"),
+    (lambda: choose_fold(TARGET, (3, 9, 9), 64, kernel=(7, 7)),
+     "fold: the shape is (3, 9, 9) and must be (images, channels, height, width)"),
+    (lambda: choose_fold(TARGET, (1, 3, 9, 0), 64, kernel=(7, 7)),
+     "fold: an extent of the shape is 0 and must be a whole number of at least 1"),
+    (lambda: choose_fold(TARGET, (1, 3, 9, 9), 0, kernel=(7, 7)),
+     "fold: the number of output channels is 0 and must be a whole number of at least 1"),
+    (lambda: choose_fold(TARGET, (1, 3, 9, 9), 64, kernel=7), "fold: kernel is 7 and must be (down, across), at least 1 each"),
+    (lambda: Fold(kernel=(3, 3), taps=(3, 3)).activations(TARGET, IMAGE[0]),
+     "activations are of shape (3, 8, 8) and must be an array [images, channels, height, width]"),
+    (lambda: Fold(kernel=(3, 3), taps=(3, 3)).weights(TARGET, IMAGE[0]),
+     "weights are of shape (3, 8, 8) and must be an array [out channels, channels, rows, columns]"),
+    (lambda: pack_activations(TARGET, IMAGE[0]),
+     "activations are of shape (3, 8, 8) and must be an array [images, channels, height, width]"),
+    (lambda: pack_activations(TARGET, [[1]]), "activations are [[1]] and must be an array [images, channels, height, width]"),
+    (lambda: pack_activations("default", IMAGE), "a layout's target is 'default' and must be what vta(...) makes"),
+    (lambda: pack_vector(TARGET, IMAGE), "a vector's values are of shape (1, 3, 8, 8) and must be an array [channels]"),
+    (lambda: pack_weights(TARGET, IMAGE[0]),
+     "weights are of shape (3, 8, 8) and must be an array [out channels, in channels a group, rows, columns]"),
+    (lambda: pack_weights(TARGET, IMAGE, 0), "the number of groups is 0 and must be a whole number of at least 1"),
+    (lambda: pack_transposed_weights(TARGET, IMAGE[0], (2, 2)),
+     "weights are of shape (3, 8, 8) and must be an array [in channels, out channels, rows, columns]"),
+    (lambda: pack_transposed_weights(TARGET, IMAGE, 2),
+     "transposed weights: stride is 2 and must be (down, across), at least 1 each"),
+    (lambda: pack_grouped_transposed_weights(TARGET, IMAGE, (2, 2), 0),
+     "the number of groups is 0 and must be a whole number of at least 1"),
+    (lambda: unpack_activations(IMAGE, 1, 3),
+     ("packed activations are of shape (1, 3, 8, 8) and must be an array [image blocks, channel blocks, height, width, batch, "
+      "block]")),
+    (lambda: unpack_activations(pack_activations(TARGET, IMAGE), 5, 3),
+     "5 images of activations that are packed for at most 1"),
+    (lambda: unpack_activations(pack_activations(TARGET, IMAGE), 1, 17),
+     "17 channels of activations that are packed for at most 16"),
+    (lambda: skip_multipliers([0.0], 1.0), "a scale of 0.0: scales are positive numbers"),
+    (lambda: skip_multipliers([1.0], "a"), "scales are 'a' and must be positive numbers"),
+    (lambda: skip_multipliers([1.0], float("nan")), "a scale of nan: scales are positive numbers"),
+    (lambda: Requantise(target=TARGET, channels=4, name=3), "a requantisation's name is 3 and must be text"),
+    (lambda: of_two(kind=["add"]), "operator 'binary': the kind ['add'] is none of add, sub, mul, max, min"),
+    (lambda: of(SumPool2d).schedule(None), "sum_pool: the schedule is None and must be what te.create_schedule makes"),
+    (lambda: scheduled(threads=33), "threads is 33, and with copies=2 of each one's buffers there can be 32"),
+    (lambda: scheduled(cut=0), "conv: the cut is 0 and must be a Cut of vtakit.compiler.nn.vta.blocking"),
 ])
 def test_arguments(make, message):
     with raises(VtaError, message):
@@ -151,10 +209,25 @@ def vector(shape, kind="int32"):
                        "give -2147483648 to 2147483647")),
     ({"requantise": Requantise(target=TARGET, channels=40)},
      "sum_pool: the requantisation is for 40 channels, but the result has 2 blocks of 16"),
+    ({"requantise": Requantise(target=vta("i4w4"), channels=32)},
+     "sum_pool: the requantisation is for another device than the operator: make both with one target"),
+    ({"bias": 1 << 15}, ("sum_pool: the epilogue's bias is 32768, and ALU instructions hold numbers of -32768 to 32767: give one "
+                         "of those, or a tensor with a number for each channel")),
+    ({"high": -40_000},
+     "sum_pool: the epilogue's high is -40000, and ALU instructions hold numbers of -32768 to 32767: give one of those"),
 ])
 def test_epilogues_that_do_not_go_with_the_result(fields, message):
     with raises(VtaError, message):
         _ = of(SumPool2d, epilogue=Epilogue(**fields)).result
+
+
+def test_a_requantisation_of_another_device():
+    """One with REQUANT for a device without; the other way round, the ALU does it on either."""
+    with raises(VtaError, "sum_pool: the requantisation is for another device than the operator: make both with one target"):
+        _ = of(SumPool2d, target=vta(without=Feature.REQUANT), epilogue=Epilogue(
+            requantise=Requantise(target=TARGET, channels=32))).result
+    numbers = Requantise(target=vta(without=Feature.REQUANT), channels=32, largest=100)
+    assert of(SumPool2d, epilogue=Epilogue(requantise=numbers)).result.name == "sum_pool"
 
 
 def test_numbers_of_numpy_are_numbers():

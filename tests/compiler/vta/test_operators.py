@@ -25,14 +25,18 @@ from vtakit.compiler.nn.vta.packing import (
 from vtakit.compiler.nn.vta.pad import Pad2d
 from vtakit.compiler.nn.vta.pool import Pool2d
 from vtakit.compiler.nn.vta.resize import Resize2d
+from vtakit.compiler.nn.vta.sum_pool import SumPool2d
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.codec import decode
+from vtakit.hw.isa.config import MAX_DEPTH, VTAConfig
 from vtakit.hw.isa.insns import MemType, Opcode
 
 
 @pytest.mark.parametrize("operator", vta_fuzz.OPERATORS)
-@pytest.mark.parametrize("seed", [*range(len(vta_fuzz.CONFIGS)), *range(vta_fuzz.NAMED_SEEDS, vta_fuzz.NAMED_SEEDS + 3)])
+@pytest.mark.parametrize("seed", [
+    *range(len(vta_fuzz.CONFIGS)), *range(vta_fuzz.NAMED_SEEDS, vta_fuzz.NAMED_SEEDS + 3), vta_fuzz.LEGAL_SEEDS + 1,
+])
 def test_random_operators(operator, seed):
     """Every named configuration with each operator, and any other, in four interleavings."""
     vta_fuzz.check(operator, seed)
@@ -202,3 +206,27 @@ def test_a_folded_first_layer_takes_a_fifth_of_the_products():
     fold = choose_fold(target, (1, 3, 224, 224), 64, kernel=(7, 7), stride=(2, 2), pad=(3, 3, 3, 3))
     work = fold.work(target, (1, 3, 224, 224), 64)
     assert (fold.taps, work.in_blocks * work.kernel_rows * work.kernel_columns) == ((7, 7), 10)
+
+
+@pytest.mark.parametrize(("size", "rows", "columns"), [(64, 1, 1), (512, 8, 4), (300, 7, 300)])
+def test_what_a_resizing_leaves_out_takes_no_room(size, rows, columns):
+    """Of an image larger than the scratchpad only what lies between the values of a tile has a place there."""
+    target = vta()
+    data, weights = of_data(target, (1, 1, size, size)), of_weights(target, ())
+    layer = Resize2d(target=target, data=data, weights=weights, rows=rows, columns=columns)
+    given = {data: values(np.random.default_rng(size), data), weights: np.eye(16, dtype=np.int64)}
+    found = execute(made(layer), given, layer.result)
+    want = given[data][:, :, [y * size // rows for y in range(rows)]][:, :, :, [x * size // columns for x in range(columns)]]
+    assert np.array_equal(found, want)
+
+
+def test_a_scratchpad_larger_than_the_fields_of_a_load_count():
+    """Of 65,536 inputs, of which a LOAD takes one less."""
+    config = VTAConfig(log_block=2, log_inp_buff_size=18, log_wgt_buff_size=9, log_acc_buff_size=15)
+    assert config.inp_depth == MAX_DEPTH
+    target = vta(config, copies=1)
+    data, weights = of_data(target, (1, 1, 256, 256)), of_weights(target, ())
+    layer = SumPool2d(target=target, data=data, weights=weights, kernel=(256, 256), epilogue=Epilogue(shift=16))
+    given = {data: values(np.random.default_rng(0), data, 0, 127), weights: np.eye(4, dtype=np.int64)}
+    found = execute(made(layer), given, layer.result)
+    assert np.array_equal(found, given[data].sum(axis=(2, 3), keepdims=True) >> 16)

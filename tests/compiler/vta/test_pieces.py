@@ -25,7 +25,7 @@ from vtakit.compiler.ir.expr import IntImm
 from vtakit.compiler.ir.ops import maximum, minimum
 from vtakit.compiler.lower import lower
 from vtakit.hw.isa.codec import decode, decode_uop, encode
-from vtakit.hw.isa.config import DEFAULT, NAMED
+from vtakit.hw.isa.config import DEFAULT, MAX_DEPTH, NAMED
 from vtakit.hw.isa.insns import FLAGS, FORMATS, AluOp, Feature, MemType, Opcode, Stage
 from vtakit.sim.checker import check_program
 
@@ -93,6 +93,24 @@ def test_few_instructions_for_what_lies_together():
     assert [*moves(image, 0, 0)] == [
         Move(sram_base=48 * at, dram_base=100 * at, y_size=4, x_size=7, x_stride=10, y_pad_0=1, y_pad_1=1, x_pad_0=1)
         for at in range(2)]
+
+
+@pytest.mark.parametrize(("dim", "count"), [
+    (Dim(extent=MAX_DEPTH, sram=1, dram=1), 2), (Dim(extent=MAX_DEPTH, sram=1, dram=2), 2),
+    (Dim(extent=MAX_DEPTH, sram=1, dram=1, before=MAX_DEPTH), 2), (Dim(extent=MAX_DEPTH, sram=1, dram=1, before=9, after=9), 1),
+    (Dim(extent=MAX_DEPTH, sram=1, dram=3, before=20), 2),
+], ids=["row", "column", "zeros", "padded row", "padded column"])
+def test_a_scratchpad_larger_than_the_fields_count(dim, count):
+    """The largest holds one element more than an instruction moves."""
+    dram, sram = np.arange(1, 4 * MAX_DEPTH), np.full(MAX_DEPTH, -1)
+    found = [*moves([dim], 0, 5)]
+    assert len(found) == count
+    for move in found:
+        encode(DEFAULT, "load", memory_type=MemType.INP, **{name: getattr(move, name) for name in Move.__slots__})
+        play(move, dram, sram)
+    at = np.arange(MAX_DEPTH)
+    inside = (at >= dim.before) & (at < MAX_DEPTH - dim.after)
+    assert np.array_equal(sram, np.where(inside, 1 + 5 + (at - dim.before) * dim.dram, 0))
 
 
 def test_values_as_elements():
