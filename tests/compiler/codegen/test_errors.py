@@ -29,8 +29,8 @@ CASES = {
     ),
     "thread": (
         st.For(i, ZERO + 4, st.NOTHING, st.LoopKind.THREAD, "threadIdx.x"),
-        ("the loop over i is bound to threadIdx.x, which is no loop of machine code: a CPU has no such threads, so leave the axis "
-         "unbound, or run the program by the interpreter"),
+        ("the loop over i is bound to threadIdx.x, which is no loop of machine code: a CPU has no such threads, so leave the "
+         "axis unbound, or run the program by the interpreter"),
     ),
     "vectorized": (
         loop(i, 4, kind=st.LoopKind.VECTORIZED),
