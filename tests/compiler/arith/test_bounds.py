@@ -126,7 +126,7 @@ def test_proofs_about_multiples_of_quotients(a: Analyzer, e: Expr, certain: bool
     assert a.prove(e) == certain
     holds = [
         eval(str(e), {"n": rows, "m": width, "t": first, "o": second})
-        for rows in range(6) for width in range(1, 4) for first in range(rows // 2 * width) for second in range((rows + 7) // 2 * 3)
+        for rows in range(7) for width in range(1, 3) for first in range(rows // 2 * width) for second in range((rows + 7) // 2 * 3)
     ]
     assert all(holds) == certain
 
