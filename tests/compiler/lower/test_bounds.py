@@ -124,7 +124,7 @@ def test_statement_24_an_element_of_symbolic_sizes_fused():
 def test_statement_24_every_second_row_of_symbolic_sizes_fused(factor):
     """Row ``f // n * 2`` of the producer is certain to be one of its m rows."""
     m, n = te.size_var("m"), te.size_var("n")
-    a = te.placeholder((m, n), name="A")
+    a = te.placeholder((m, n), "int32", name="A")
     b = te.compute((m, n), lambda i, j: a[i, j] * 2, name="B")
     c = te.compute((m // 2, n), lambda i, j: b[i * 2, j] + 1, name="C")
     s = te.create_schedule(c.op)
