@@ -89,6 +89,17 @@ def test_each_package_of_the_compiler_imports_those_before_it(name):
     assert not later, f"{name} may not import {later}: it comes before them"
 
 
+CORE = tuple(f"vtakit.compiler.{part}" for part in (*COMPILER[:COMPILER.index("passes") + 1], "codegen.llvm"))
+
+
+@pytest.mark.parametrize("name", sorted(name for name in modules() if name.startswith(CORE)))
+def test_the_scheduling_core_knows_no_accelerator(name):
+    """Of vtakit.hw it takes what all parts share: the root of the errors, and how files are written."""
+    targets = {target for target in imported(modules()[name], everywhere=True) if target.startswith("vtakit.hw")}
+    shared = ("vtakit.hw.isa.errors", "vtakit.hw.isa.file")
+    assert not {target for target in targets if not target.startswith(shared)}
+
+
 def test_the_instruction_set_needs_only_the_standard_library():
     for name, path in modules().items():
         if name.startswith("vtakit.hw.isa"):

@@ -124,11 +124,11 @@ def same_thread_only(a: Linear, b: Linear, threads: Mapping[Var, int], extents: 
         for atom, c in form.terms.items():
             if atom in threads:
                 continue
-            extent = extents.get(atom) if isinstance(atom, Var) else None
-            if extent is None:
+            count = extents.get(atom) if isinstance(atom, Var) else None
+            if count is None:
                 far = gcd(far, c)
-            elif extent > 1:
-                ends = sorted((0, sign * c // abs(c) * (extent - 1)))
+            elif count > 1:
+                ends = sorted((0, sign * c // abs(c) * (count - 1)))
                 parts.append(_Part(abs(c), ends[0], ends[1], thread=False))
     return _threads_stay(sorted(parts), far, a.constant - b.constant)
 
