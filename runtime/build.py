@@ -46,7 +46,8 @@ def build(
     """Lower a schedule, check it, and compile it into a function of NumPy arrays.
 
     args      : the function's parameters in order: tensors that it reads and makes, scalar variables, buffers
-    target    : "llvm" for this machine, or a `vtakit.compiler.codegen.llvm.target.Target` whose code this machine can run;
+    target    : "llvm" for this machine, or a `vtakit.compiler.codegen.llvm.target.Target`; what is made for one whose code this
+                machine cannot run is to be saved, with the function's `compiled.save_library` or `compiled.save_object`;
                 "vta" for the accelerator's default configuration, or what `vtakit.compiler.codegen.vta.target.vta` makes
     binds     : the buffer of an argument, where its layout is not the plain one
     limits    : of the device, for the verifier

@@ -27,7 +27,7 @@ from vtakit.compiler.graph.vta.region import Launch
 from vtakit.hw.isa.config import load_config
 from vtakit.hw.isa.file import read_bytes
 from vtakit.runtime import keeping
-from vtakit.runtime.cpu.function import for_here
+from vtakit.runtime.cpu.function import for_here, misfit
 from vtakit.runtime.image import image_of, image_of_parts
 from vtakit.runtime.module import Module
 from vtakit.runtime.package import parse
@@ -136,10 +136,8 @@ def load(path: str | Path, device: str | Driver | None = None, timeout_s: float 
     """
     where = f"module file {str(path)!r}"
     image = parse(read_bytes(path, "module file"), where)
-    try:
-        for_here(image.target, image.name, parallel=False)
-    except CodegenError as error:
-        raise CodegenError(f"{where} is compiled for another machine: {error}") from None
+    if why := misfit(image.target):
+        raise CodegenError(f"{where} is compiled for another machine: {why}: compile the model on this one")
     return Module(image, device, timeout_s, **options)
 
 

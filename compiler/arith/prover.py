@@ -7,7 +7,7 @@ To prove ``x >= 0``: if the interval of x does not show it, an atom of x is elim
 import math
 from collections.abc import Iterator
 
-from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Product, Quotient, Stride, in_order
+from vtakit.compiler.arith.linear import Atom, Extreme, Leaf, Linear, Product, Quotient, Stride, constant, in_order
 from vtakit.compiler.arith.ranges import Ranges
 
 DEPTH = 5  # eliminations one after another
@@ -64,9 +64,11 @@ class Prover(Ranges):
                 rest = Linear({a: c for a, c in x.terms.items() if a is not atom}, x.const)
                 if all(self._claim(rest.plus(arg, coefficient), depth, budget) for arg in atom.args):
                     return True
-            if isinstance(atom, Quotient) and not atom.by and abs(coefficient) == 1 and self.nonnegative(atom.divisor):
+            if isinstance(atom, Quotient) and (abs(coefficient) > 1 if atom.by else self.nonnegative(atom.divisor)):
                 rest = Linear({a: c for a, c in x.terms.items() if a is not atom}, x.const)
-                if self._claim(self._multiplied(atom, coefficient, rest), depth, budget):
+                if abs(coefficient) > 1:  # k * q <= rest means q <= rest // k
+                    rest = self.divide(rest, constant(abs(coefficient)))
+                if self._claim(self._multiplied(atom, 1 if coefficient > 0 else -1, rest), depth, budget):
                     return True
             for fact in self._known_of(atom, coefficient > 0):
                 there = fact.terms[atom]

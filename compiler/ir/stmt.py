@@ -13,6 +13,7 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, Range
 
 NO_NOTES: Mapping[str, Any] = {}
+AUTO_STEPS = "auto_unroll_max_step"  # note on a loop: within it, serial loops of at most so many leaves are unrolled
 
 
 class LoopKind(Enum):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd
+from typing import NamedTuple
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import INT32
@@ -87,47 +88,71 @@ def span(form: Linear, extents: Mapping[Var, int]) -> tuple[int, int] | None:
 
 def is_injective(form: Linear, extents: Mapping[Var, int]) -> bool:
     """Whether different values of all the variables in `extents` give different values, whatever the other atoms are."""
-    steps = [(abs(form.terms.get(var, 0)), extent) for var, extent in extents.items() if extent > 1]
-    return _mixed_radix(steps) is not None
-
-
-def _mixed_radix(steps: Iterable[tuple[int, int]], reach: int = 1) -> int | None:
-    """How far the values of ``sum of step * index`` reach, plus one, if all are at least `reach` apart; else None."""
-    for step, extent in sorted(steps):
+    reach = 1
+    for step, extent in sorted((abs(form.terms.get(var, 0)), extent) for var, extent in extents.items() if extent > 1):
         if step < reach:
-            return None
+            return False
         reach += step * (extent - 1)
-    return reach
+    return True
+
+
+class _Part(NamedTuple):
+    """``step * d`` for ``low <= d <= high``: how much a variable sets two accesses apart."""
+
+    step: int
+    low: int
+    high: int
+    thread: bool
 
 
 def same_thread_only(a: Linear, b: Linear, threads: Mapping[Var, int], extents: Mapping[Var, int]) -> bool:
     """Whether equal values of the forms imply equal thread indices; variables other than `threads` are independent in each.
 
-    Both must have the same coefficients of the threads. Beside their part stand variables of smaller steps, which must not
-    reach to the next thread, and others of which the steps are multiples of some G that all of it must stay below.
+    ``4 * x + 256 * y + 64 * i + j`` does for threads x, y and loops i, j of 8, 8, 4 and 4: no digit reaches the next one.
 
     extents : of the loop variables where they are known
     """
-    steps = sorted((abs(a.terms.get(var, 0)), extent) for var, extent in threads.items() if extent > 1)
-    if any(a.terms.get(var, 0) != b.terms.get(var, 0) for var in threads):
-        return False
-    if not steps:
-        return True
-    low = high = a.constant - b.constant
-    far: list[int] = []
+    parts: list[_Part] = []
+    far = 0  # what all atoms of unknown extent are multiples of
+    for var, extent in threads.items():
+        c = a.terms.get(var, 0)
+        if extent > 1 and (c == 0 or b.terms.get(var, 0) != c):
+            return False
+        if extent > 1:
+            parts.append(_Part(abs(c), 1 - extent, extent - 1, thread=True))
     for form, sign in ((a, 1), (b, -1)):
         for atom, c in form.terms.items():
-            extent = extents.get(atom) if isinstance(atom, Var) else None
-            if atom in threads or extent == 1:
+            if atom in threads:
                 continue
-            if extent is not None and abs(c) < steps[0][0]:
-                most = sign * c * (extent - 1)
-                low, high = low + min(0, most), high + max(0, most)
-            else:
-                far.append(c)
-    step = gcd(*far)
-    if step:
-        middle = ((low + high) // 2 + step // 2) // step * step
-        low, high = low - middle, high - middle
-    reach = _mixed_radix(steps, 1 + max(abs(low), abs(high)))
-    return reach is not None and (step == 0 or reach <= step)
+            count = extents.get(atom) if isinstance(atom, Var) else None
+            if count is None:
+                far = gcd(far, c)
+            elif count > 1:
+                ends = sorted((0, sign * c // abs(c) * (count - 1)))
+                parts.append(_Part(abs(c), ends[0], ends[1], thread=False))
+    return _threads_stay(sorted(parts), far, a.constant - b.constant)
+
+
+def _threads_stay(parts: list[_Part], far: int, constant: int) -> bool:
+    """Whether the difference of each thread is 0 wherever all parts, any multiple of `far` and the constant add up to 0.
+
+    parts : in the order of their steps
+    """
+    if not any(part.thread for part in parts):
+        return True
+    if len(parts) == 1 and not far:
+        step, _, high, _ = parts[0]
+        return constant == 0 or constant % step != 0 or abs(constant) > step * high
+    low = high = constant
+    for at, part in enumerate(parts):
+        low, high = low + part.step * part.low, high + part.step * part.high
+        # All that follows is a multiple of `step`. If just one multiple is within reach, both sides have their value each.
+        step = gcd(far, *[other.step for other in parts[at + 1:]])
+        if step == 0:
+            break
+        first, last = -(-low // step), high // step
+        if first > last:
+            return True  # the sum is never 0
+        if first == last:
+            return _threads_stay(parts[:at + 1], 0, constant - first * step) and _threads_stay(parts[at + 1:], far, first * step)
+    return False

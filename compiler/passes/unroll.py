@@ -2,14 +2,15 @@
 
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.expr import Expr, IntImm
-from vtakit.compiler.ir.stmt import Function, LoopKind, Stmt
+from vtakit.compiler.ir.stmt import AUTO_STEPS, Function, LoopKind, Stmt
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import statements, substitute_stmt
-from vtakit.compiler.lower.verify.capacity import MOST_COPIES, REGISTER_BYTES
+from vtakit.compiler.lower.verify.capacity import REGISTER_BYTES
 from vtakit.compiler.passes.base import PassError
 from vtakit.compiler.passes.copying import renewed
 
-AUTO_STEPS = "auto_unroll_max_step"  # pragma on a loop: within it, serial loops of at most so many leaves are unrolled
+# Stores of a body, some 25 bytes of code each with what they need: more do not fit into an instruction cache of 32 KiB.
+MOST_USEFUL = 1024
 
 
 def unroll(function: Function, auto_steps: int = 0) -> Function:
@@ -18,7 +19,7 @@ def unroll(function: Function, auto_steps: int = 0) -> Function:
     ``for i in unrolled(2): A[i] = 0``  ->  ``A[0] = 0; A[1] = 0``
 
     auto_steps : a serial loop whose copies have at most so many leaves is unrolled, if all loops in it were; the pragma
-                 `AUTO_STEPS` on a loop says it for that loop and those in it. Above `MOST_COPIES`, with a leaf of a long
+                 `AUTO_STEPS` on a loop says it for that loop and those in it. Above `MOST_USEFUL`, with a leaf of a long
                  vector counted as often as it fills a register, a loop stays one whatever is asked for
     Raises PassError for an unrolled loop whose extent is not constant, and a pragma whose value is no whole number.
     """
@@ -64,6 +65,6 @@ class _Unroller:
         inside = [*statements(body)]
         leaves = [inner for inner in inside if isinstance(inner, st.Store | st.Evaluate)]
         work = sum(max(leaf.value.dtype.bytes // REGISTER_BYTES, 1) for leaf in leaves)
-        if any(isinstance(inner, st.For | st.While) for inner in inside) or work * extent > MOST_COPIES:
+        if any(isinstance(inner, st.For | st.While) for inner in inside) or work * extent > MOST_USEFUL:
             return False
         return len(leaves) * extent <= self.auto_steps

@@ -6,6 +6,7 @@ from typing import Any
 from vtakit.compiler.ir.dtypes import INT32
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
+from vtakit.compiler.ir.stmt import AUTO_STEPS
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.schedule.checks import Checks
 from vtakit.compiler.schedule.errors import refuse
@@ -221,7 +222,7 @@ class LoopPrimitives(Checks):
         """Keep a note with a loop for a later pass: a number, string or expression; "vectorize", "unroll" and "parallel" are
         the primitives of those names.
 
-        Raises ScheduleError for a key that is no string or a value of another type.
+        Raises ScheduleError for a key that is no string, a value of another type, or a pragma that wants a number and has none.
         """
         def asked() -> str:
             return self.call("pragma", axis, repr(key), *([] if value is None else [repr(value)]))
@@ -235,6 +236,8 @@ class LoopPrimitives(Checks):
         if not isinstance(value, int | float | str | Expr | None):
             truth = f"the value {value!r} is of type {type(value).__name__}"
             refuse(self, asked(), truth, "give a number, a string or an expression", leaf)
+        if key == AUTO_STEPS and type(int_value(value) if isinstance(value, Expr) else value) is not int:
+            refuse(self, asked(), f"{key} is a number of steps", "give a whole number, such as 16", leaf)
         notes = self.note(leaf)
         self.notes[leaf] = notes._replace(pragmas={**notes.pragmas, key: 1 if value is None else value})
         args = {"axis": self.axis_labels[leaf], "key": key}

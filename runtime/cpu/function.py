@@ -47,6 +47,9 @@ class Function:
     ) -> None:
         self.compiled = compiled
         self._arguments = Arguments(compiled.signature)
+        self._misfit = misfit(compiled.target)
+        if self._misfit:
+            return
         self._bridge = Bridge(compiled.name, compiled.packed, packed)
         self._libraries = libraries
         self._loaded = Loaded(compiled, libraries, {PACKED: self._bridge.address})
@@ -63,11 +66,17 @@ class Function:
         """Run on arrays (or what offers DLPack) and numbers, in the order of the parameters.
 
         Raises ArgumentError if one does not fit, MemoryError if memory ran out, CheckError if a condition does not hold that the
-        program checks, and whatever a Python function raises that the program calls.
+        program checks, CodegenError if the code is for another machine, and whatever a Python function raises that the program
+        calls.
         """
-        passed, alive = self._arguments.bind(args)
+        passed, alive = self._bind(args)
         self._run(passed)
         del alive
+
+    def _bind(self, args: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...]]:
+        if self._misfit:
+            raise CodegenError(f"{self.name}: {self._misfit}: save it, with compiled.save_object or compiled.save_library")
+        return self._arguments.bind(args)
 
     def _run(self, passed: list[Any]) -> None:
         status = self._entry(*passed)
@@ -93,7 +102,7 @@ class Function:
         repeat        : how many times to measure
         number        : runs in a row in each; None for as many as take `min_repeat_ms`
         """
-        passed, alive = self._arguments.bind(args)
+        passed, alive = self._bind(args)
         found = measure(lambda: self._run(passed), repeat, number, min_repeat_ms)
         del alive
         return found
@@ -106,17 +115,28 @@ def build(
     function: st.Function, target: Target | None = None, *, packed: Mapping[str, Callable[..., Any]] | None = None,
     libraries: tuple[str | Path, ...] = (),
 ) -> Function:
-    """Compile a function in low form and load it.
+    """Compile a function in low form and load it, if this machine can run it.
 
-    target    : this machine by default; another must be one whose code this machine can run
+    target    : this machine by default; what is made for one whose code this machine cannot run is to be saved
     packed    : Python functions that the code calls, by name, before those that `packed.register` knows
     libraries : shared libraries with the C functions that the code calls; this process's own need not be named
 
     Raises CodegenError if there is no such code, PackedError or CodegenError if a function that it calls is not known.
     """
-    chosen = for_here(target, function.name, parallel=has_loops(function.body))
+    parallel = has_loops(function.body)
+    chosen = target if target and misfit(target) else for_here(target, function.name, parallel=parallel)
     loaded = tuple(map(_library, libraries))
     return Function(compile_for(function, chosen), packed or {}, loaded)
+
+
+def misfit(target: Target) -> str:
+    """Why this machine cannot run code for a target; "" if it can."""
+    host = Target.host()
+    if target.arch != host.arch or target.system not in ("", host.system):  # calls and object files differ between systems
+        return f"code for {target} cannot run in this process on {host}"
+    if missing := host.lacks(target):
+        return f"this machine lacks {', '.join(missing)}"
+    return ""
 
 
 def for_here(target: Target | None, name: str, *, parallel: bool) -> Target:
@@ -124,12 +144,9 @@ def for_here(target: Target | None, name: str, *, parallel: bool) -> Target:
 
     Raises CodegenError for a target whose code this machine cannot run.
     """
-    host = Target.host()
-    chosen = target or host
-    if chosen.arch != host.arch:
-        raise CodegenError(f"code for {chosen} cannot run in this process on {host}: use compile_for and save_library")
-    if missing := host.lacks(chosen):
-        raise CodegenError(f"this machine lacks {', '.join(missing)}: use compile_for and save_library")
+    chosen = target or Target.host()
+    if why := misfit(chosen):
+        raise CodegenError(f"{why}: compile for this machine, or on one of that kind")
     if chosen.threads and parallel and openmp.library() is None:
         warnings.warn(
             f"{name}: parallel loops run on one thread, because there is no OpenMP runtime: apt install libgomp1",

@@ -38,10 +38,10 @@ def measure(run: Callable[[], object], repeat: int, number: int | None, min_repe
 
     number : runs in a row; None for as many as take `min_repeat_ms`
 
-    Raises ValueError if `repeat` or `number` is under 1.
+    Raises ValueError if `repeat` or `number` is no whole number of at least 1.
     """
-    if repeat < 1 or (number is not None and number < 1):
-        raise ValueError(f"time(repeat={repeat}, number={number}): both must be at least 1")
+    if not all(isinstance(times, int) and times >= 1 for times in (repeat, 1 if number is None else number)):
+        raise ValueError(f"time(repeat={repeat!r}, number={number!r}): both are whole numbers of at least 1")
     run()
     count = number or 1
     while number is None:

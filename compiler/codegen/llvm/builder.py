@@ -133,10 +133,11 @@ class Builder:
     def jump(self, to: Block) -> None:
         self.at.lines.append(f"br label %{to.label}")
 
-    def branch(self, condition: Value, then: Block, otherwise: Block, *, likely: bool | None = None) -> None:
+    def branch(self, condition: Value, then: Block, otherwise: Block, *, likely: bool | None = None, loop: str = "") -> None:
         assert condition.type == "i1", condition
         weights = "" if likely is None else ", !prof !1" if likely else ", !prof !2"
-        self.at.lines.append(f"br i1 {condition.ref}, label %{then.label}, label %{otherwise.label}{weights}")
+        notes = f"{weights}, !llvm.loop {loop}" if loop else weights
+        self.at.lines.append(f"br i1 {condition.ref}, label %{then.label}, label %{otherwise.label}{notes}")
 
     def ret(self, value: Value | None = None) -> None:
         self.at.lines.append("ret void" if value is None else f"ret {value}")

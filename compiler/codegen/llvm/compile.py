@@ -125,7 +125,7 @@ def compile_for(function: Function, target: Target | None = None) -> Compiled:
     if chosen.threads and not chosen.parallel and parallel.has_loops(function.body):
         warnings.warn(
             f"{function.name}: parallel loops run on one thread, because {chosen} has no OpenMP runtime; "
-            "Target(…, threads=False) asks for that", RuntimeWarning, stacklevel=2,
+            "Target(…, threads=False) asks for that", RuntimeWarning, stacklevel=3,  # behind what raises Python's limit
         )
     described = signature(function)
     module = Module(_symbol(function.name), chosen)

@@ -45,7 +45,7 @@ class Expressions:
         if make is None:
             if isinstance(e, ir.Binary):
                 return self._binary(e)
-            raise CodegenError(f"{type(e).__name__} cannot become machine code: {e}; run the passes that lower it first")
+            raise CodegenError(f"{type(e).__name__} cannot become machine code: {e}; run vtakit.compiler.passes.lower_late first")
         found = make(self, e)
         assert found.type == ty.value_type(e.dtype), f"{e} of {e.dtype} became {found}"
         return found

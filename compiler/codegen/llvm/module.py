@@ -8,7 +8,7 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.dtypes import DType
 
 OUT_OF_MEMORY, RAISED = -1, -2  # statuses of a call; 0 is success, and from 1 on they are assertions that do not hold
-_METADATA = '!1 = !{!"branch_weights", i32 2000, i32 1}\n!2 = !{!"branch_weights", i32 1, i32 2000}'
+_METADATA = '!1 = !{!"branch_weights", i32 2000, i32 1}\n!2 = !{!"branch_weights", i32 1, i32 2000}\n!3 = !{!"llvm.licm.disable"}'
 
 
 class PackedArg(NamedTuple):
@@ -41,6 +41,7 @@ class Module:
         self.packed: list[PackedSite] = []
         self.functions: list[str] = []
         self._strings: dict[str, str] = {}
+        self._loops: list[str] = []
         self._count = 0
 
     def unique(self, hint: str) -> str:
@@ -62,6 +63,12 @@ class Module:
     def finish(self, builder: Builder) -> None:
         self.functions.append(builder.text())
 
+    def fixed_loop(self) -> str:
+        """Metadata for the branch back of a loop out of which LLVM is to move nothing."""
+        name = f"!{len(self._loops) + 4}"
+        self._loops.append(f"{name} = distinct !{{{name}, !3}}")
+        return name
+
     def string(self, text: str) -> Value:
         """The address of a constant string, with a 0 at its end."""
         name = self._strings.setdefault(text, f"@{self.name}.string.{len(self._strings)}")
@@ -79,5 +86,6 @@ class Module:
             data = text.encode() + b"\0"
             escaped = "".join(chr(c) if 32 <= c < 127 and chr(c) not in '"\\' else f"\\{c:02X}" for c in data)
             strings.append(f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{escaped}"')
-        parts = [f'target triple = "{self.target.triple}"', *strings, self.declare.text(), *self.functions, _METADATA]
+        parts = [f'target triple = "{self.target.triple}"', *strings, self.declare.text(), *self.functions,
+                 "\n".join((_METADATA, *self._loops))]
         return "\n\n".join(filter(None, parts)) + "\n"

@@ -15,6 +15,7 @@ from vtakit.compiler.ir.values import value_of
 
 ALIGN = 64  # of memory that a function allocates: a cache line, and the widest vector
 STACK_BYTES = 64 << 10  # a buffer of at most that many is in the frame, and so are all together up to four times that
+MOST_MOVED = 1 << 14  # values of a loop's body out of which LLVM may move code: the time that it takes grows with the third power
 
 
 class Statements(Expressions):
@@ -36,7 +37,7 @@ class Statements(Expressions):
         make = _WAYS.get(type(s))
         if make is None:
             what = f"the block {s.name!r}" if isinstance(s, st.Block) else type(s).__name__
-            raise CodegenError(f"{what} cannot become machine code: run the passes that lower it first")
+            raise CodegenError(f"{what} cannot become machine code: run vtakit.compiler.passes.lower_late first")
         make(self, s)
 
     def fail(self, code: Value) -> None:
@@ -66,7 +67,8 @@ class Statements(Expressions):
             self.count(s.var, int_constant("i64", 0), self.index(s.extent), s.body, runs=(value_of(s.extent) or 0) > 0)
         else:
             word = f"bound to {s.thread}" if s.kind is st.LoopKind.THREAD else s.kind.value
-            cure = "a CPU has no such threads" if s.kind is st.LoopKind.THREAD else "run the passes that lower it first"
+            cure = ("a CPU has no such threads, so leave the axis unbound, or run the program by the interpreter"
+                    if s.kind is st.LoopKind.THREAD else "run vtakit.compiler.passes.lower_late first")
             raise CodegenError(f"the loop over {s.var.name} is {word}, which is no loop of machine code: {cure}")
 
     def count(self, var: Any, first: Value, end: Value, body: st.Stmt, *, runs: bool) -> None:
@@ -81,11 +83,13 @@ class Statements(Expressions):
         phi = b.phi("i64")
         phi.add(first, before)
         self.indices[var] = phi.value
+        values = b.count
         self.run(body)
         del self.indices[var]
+        loop = self.module.fixed_loop() if b.count - values > MOST_MOVED else ""
         following = b.op("add", phi.value, int_constant("i64", 1), "nuw nsw")
         phi.add(following, b.at)
-        b.branch(b.icmp("slt", following, end), inside, after)
+        b.branch(b.icmp("slt", following, end), inside, after, loop=loop)
         b.place(after)
 
     def while_(self, s: st.While) -> None:

@@ -1,12 +1,12 @@
 """Rules about a block's iterators and its declaration."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
 from vtakit.compiler.arith.comparisons import certainly_below
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
-from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterKind
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.walk import expressions, free_vars, loads, statements, substitute
@@ -69,12 +69,13 @@ def check_declared(program: Program) -> Iterator[Broken]:
                         yield _undeclared(block, load.buffer, "read")
             continue
         meant = values_of_lets(block)
+        reads, writes = _Declared(program, block.reads), _Declared(program, block.writes)
         for s in statements(block.body):
-            if isinstance(s, st.Store) and not _inside(program, s.buffer, s.indices, block.writes, meant):
+            if isinstance(s, st.Store) and not writes.hold(s.buffer, [substitute(index, meant) for index in s.indices]):
                 yield _undeclared(block, s.buffer, "write")
         for e in expressions(block.body):
             for load in loads(e):
-                if not _inside(program, load.buffer, load.indices, block.reads, meant):
+                if not reads.hold(load.buffer, [substitute(index, meant) for index in load.indices]):
                     yield _undeclared(block, load.buffer, "read")
 
 
@@ -83,20 +84,20 @@ def _undeclared(block: st.Block, buffer: Buffer, what: str) -> Broken:
                   f"add them to the block's {what}s")
 
 
-def _inside(
-    program: Program, buffer: Buffer, indices: tuple[Expr, ...], regions: tuple[st.Region, ...], meant: Mapping[Var, Expr],
-) -> bool:
-    indices = tuple([substitute(index, meant) for index in indices])
-    mine = [region for region in regions if region.buffer is buffer]
-    for region in mine:
-        if is_whole(region):
-            return True  # whether it is in the buffer is the rule "inside"'s concern
-        if all(r.min is index or bool(r.min == index) for index, r in zip(indices, region.ranges, strict=True)):
+class _Declared:
+    """Regions that a block declares. There may be thousands, one for each read of a long expression: most are looked up."""
+
+    def __init__(self, program: Program, regions: tuple[st.Region, ...]) -> None:
+        self.prove, self.regions = program.analyzer.prove, regions
+        self.whole = {region.buffer for region in regions if is_whole(region)}
+        self.starts = {(region.buffer, *[r.min for r in region.ranges]) for region in regions}
+
+    def hold(self, buffer: Buffer, indices: Sequence[Expr]) -> bool:
+        """Whether an element is in one of them; of a whole buffer any is, and the rule "inside" sees whether there is such."""
+        if buffer in self.whole or (buffer, *indices) in self.starts:
             return True
-    prove = program.analyzer.prove
-    return any(
-        all(prove(r.min <= index) and prove(index < r.min + r.extent) for index, r in zip(indices, region.ranges, strict=True))
-        for region in mine
-    )
-
-
+        return any(
+            all(self.prove(r.min <= index) and self.prove(index < r.min + r.extent)
+                for index, r in zip(indices, region.ranges, strict=True))
+            for region in self.regions if region.buffer is buffer
+        )

@@ -8,7 +8,7 @@ from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
-from vtakit.compiler.ir.iters import IterKind, Range
+from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import negate
 from vtakit.compiler.ir.values import const, int_value, value_of
 from vtakit.compiler.ir.walk import free_vars, statements, subexpressions, substitute
@@ -271,10 +271,6 @@ def _evaluated(s: st.Stmt) -> tuple[ir.Expr, ...]:
             return (s.value,)
         case _:
             return ()
-
-
-def iters_of(block: st.Block, *kinds: IterKind) -> list[st.BlockIter]:
-    return [it for it in block.iters if it.kind in kinds]
 
 
 def extent_of(loop: st.For) -> int | None:

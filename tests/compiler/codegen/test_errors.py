@@ -25,15 +25,16 @@ x = ir.Var("x")
 CASES = {
     "block": (
         st.Block("C", (), (), (), TRUE, None, st.NOTHING),
-        "the block 'C' cannot become machine code: run the passes that lower it first",
+        "the block 'C' cannot become machine code: run vtakit.compiler.passes.lower_late first",
     ),
     "thread": (
         st.For(i, ZERO + 4, st.NOTHING, st.LoopKind.THREAD, "threadIdx.x"),
-        "the loop over i is bound to threadIdx.x, which is no loop of machine code: a CPU has no such threads",
+        ("the loop over i is bound to threadIdx.x, which is no loop of machine code: a CPU has no such threads, so leave the "
+         "axis unbound, or run the program by the interpreter"),
     ),
     "vectorized": (
         loop(i, 4, kind=st.LoopKind.VECTORIZED),
-        "the loop over i is vectorized, which is no loop of machine code: run the passes that lower it first",
+        "the loop over i is vectorized, which is no loop of machine code: run vtakit.compiler.passes.lower_late first",
     ),
     "dimensions": (
         st.Store(M, (ZERO, ZERO), ONE),

@@ -253,3 +253,15 @@ def test_the_code_for_a_schedule_is_what_the_schedule_says():
     assert "%zmm" in f.compiled.assembly
     assert "fsqrt" not in f.compiled.optimized
     assert "llvm.sqrt.v16f32" in f.compiled.optimized
+
+
+@pytest.mark.parametrize(("copies", "fixed"), [(100, 0), (4000, 2)])
+def test_llvm_moves_nothing_out_of_loops_of_thousands_of_values(copies, fixed):
+    """The long loop and the one around it; LLVM took 20 s for those of 4,000 copies of a matmul's body."""
+    a, b = buffer("A", copies + 64), buffer("B", 64)
+    body = [st.Store(b, (i,), b[i] + a[i + number] * 0.5) for number in range(copies)]
+    f = compiled("f", (a, b), loop(j, 1, loop(i, 64, *body)))
+    assert f.compiled.text.count(", !llvm.loop !") == f.compiled.text.count("= distinct !{!") == fixed
+    x, y = np.arange(copies + 64, dtype=np.float32), np.zeros(64, np.float32)
+    f(x, y)
+    assert np.array_equal(y, [x[first:first + copies].sum() * 0.5 for first in range(64)])

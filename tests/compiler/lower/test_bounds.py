@@ -120,6 +120,20 @@ def test_statement_24_an_element_of_symbolic_sizes_fused():
     assert np.array_equal(run(s, [a, a2], x, shape=(5, 7)), x + 2)
 
 
+@pytest.mark.parametrize("factor", [1, 4])
+def test_statement_24_every_second_row_of_symbolic_sizes_fused(factor):
+    """Row ``f // n * 2`` of the producer is certain to be one of its m rows."""
+    m, n = te.size_var("m"), te.size_var("n")
+    a = te.placeholder((m, n), "int32", name="A")
+    b = te.compute((m, n), lambda i, j: a[i, j] * 2, name="B")
+    c = te.compute((m // 2, n), lambda i, j: b[i * 2, j] + 1, name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(s[c].fuse(*c.op.axis), factor)
+    s[b].compute_at(s[c], outer)
+    x = ints(7, 5)
+    assert np.array_equal(run(s, [a, c], x, shape=(3, 5)), x[:6:2] * 2 + 1)
+
+
 @pytest.mark.parametrize("size", [13, "n"])
 @pytest.mark.parametrize("first", [{"factor": 5}, {"nparts": 5}])
 @pytest.mark.parametrize("part", [0, 1])

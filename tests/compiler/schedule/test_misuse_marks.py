@@ -197,6 +197,22 @@ def pragma_of_a_list(p):
 
 
 @misuse
+def pragma_of_steps_without_a_number(p):
+    """
+    C.pragma(i, 'auto_unroll_max_step', 'many'): auto_unroll_max_step is a number of steps
+
+          # C
+    -->   for i in range(30):
+              for j in range(12):
+                  for k in range(16):  # reduce
+                      C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: give a whole number, such as 16
+    """
+    p.s[p.C].pragma("i", "auto_unroll_max_step", "many")
+
+
+@misuse
 def prefetch_what_is_not_read(p):
     """
     C.prefetch(A, i, 1): C does not read it

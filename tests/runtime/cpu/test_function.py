@@ -217,14 +217,23 @@ def test_without_an_openmp_runtime_loops_are_serial(monkeypatch):
     assert openmp.threads() == 1
 
 
-def test_code_for_another_machine_is_not_run_here():
-    f = st.Function("f", (), st.NOTHING)
-    here = Target.host()
-    with raises(CodegenError, f"code for riscv64-linux-gnu cannot run in this process on {here}: use compile_for and "
-                              "save_library"):
-        build(f, Target("riscv64-linux-gnu"))
-    with raises(CodegenError, "this machine lacks sse4a: use compile_for and save_library"):
-        build(f, Target(here.triple, features=("+sse4a",)))
+@pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "wasm32-unknown-unknown", "x86_64-pc-windows-msvc"])
+def test_code_for_another_machine_can_be_saved_and_is_not_run_here(triple, tmp_path):
+    x = buffer("x", 10)
+    f = build(st.Function("f", (x,), st.Store(x, (ZERO,), const(1, FLOAT32))), Target(triple))
+    f.compiled.save_object(tmp_path / "f.o")
+    assert (tmp_path / "f.o").read_bytes() == f.compiled.code
+    for use in (f, f.time):
+        with raises(CodegenError, f"f: code for {triple} cannot run in this process on {Target.host()}: save it, with "
+                                  "compiled.save_object or compiled.save_library"):
+            use(np.zeros(10, np.float32))
+
+
+def test_code_for_a_processor_with_more_features_can_be_saved_and_is_not_run_here():
+    f = build(st.Function("f", (), st.NOTHING), Target(Target.host().triple, features=("+sse4a",)))
+    assert f.compiled.code
+    with raises(CodegenError, "f: this machine lacks sse4a: save it, with compiled.save_object or compiled.save_library"):
+        f()
 
 
 def test_time():
@@ -235,8 +244,9 @@ def test_time():
     assert f.time(np.zeros(100, np.float32), number=2).number == 2
     assert str(Timing((0.001, 0.003, 0.002), 5)) == "2 ms (median of 3 x 5 runs; least 1 ms)"
     assert Timing((0.001, 0.003, 0.002), 5).mean == pytest.approx(0.002)
-    with raises(ValueError, "time(repeat=0, number=None): both must be at least 1"):
-        measure(lambda: None, 0, None, 1)
+    for repeat, number in ((0, None), (5, -1), (2.5, None), (5, "10")):
+        with raises(ValueError, f"time(repeat={repeat!r}, number={number!r}): both are whole numbers of at least 1"):
+            f.time(np.zeros(100, np.float32), repeat=repeat, number=number)
 
 
 def test_as_many_runs_as_take_the_least_time(monkeypatch):
