@@ -23,7 +23,7 @@ def find_tool(executable: str, package: str) -> str:
 def check_yosys() -> None:
     """Raise `VtakitError` with the command that installs yosys, if it is not there."""
     if find_spec(YOSYS) is None:
-        raise VtakitError(f"synthesis needs {YOSYS}: pip install {YOSYS}")
+        raise VtakitError(f"synthesis needs the package {YOSYS}: pip install 'vtakit[fpga]'")
 
 
 def run_yosys(script: str, work: Path, *, limit_seconds: float, hint: str = "") -> None:

@@ -13,9 +13,10 @@ from vtakit.boards.synth import DEVICES, Hop, Report, Usage, find_device, synthe
 from vtakit.boards.synth.flow import too_large
 from vtakit.boards.synth.products import pack_products
 from vtakit.boards.synth.report import Names, read_placed, read_sta, source_of, usage_of
-from vtakit.boards.synth.tools import find_tool
+from vtakit.boards.synth.tools import find_tool, run_yosys
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.process import ToolError
 from vtakit.hw.params import CoreParams
 from vtakit.runtime.cli import main
 
@@ -162,6 +163,15 @@ def test_unknown_devices_and_grades_are_refused():
 def test_a_missing_tool_is_named_with_its_cure():
     with raises(VtakitError, "synthesis needs yowasp-nothing: pip install yowasp-nothing"):
         find_tool("yowasp-nothing", "yowasp-nothing")
+
+
+@needs_yosys
+def test_what_yosys_says_of_a_failure_is_quoted(tmp_path):
+    with pytest.raises(ToolError) as failed:
+        run_yosys("read_rtlil design.il\n", tmp_path, limit_seconds=60)
+    assert str(failed.value).startswith("yosys failed with status 1: ERROR: ")
+    assert "design.il" in str(failed.value)
+    assert (tmp_path / "script.ys").read_text() == "read_rtlil design.il\n"
 
 
 @needs_yosys
