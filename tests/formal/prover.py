@@ -105,12 +105,12 @@ def induct(checker: Checker, *, cycles: int, seconds: int) -> Outcome:
     split. The checker may assume nothing.
     """
     begin = time.monotonic()
-    first = bound(checker, cycles=cycles, seconds=seconds)
-    if first.verdict is not Verdict.BOUNDED or first.depth < cycles:
-        return first
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _to_graph(checker, folder)
+        first = _search(checker, folder, f"bmc3 -F {cycles} -T {seconds}", seconds)
+        if first.verdict is not Verdict.BOUNDED or first.depth < cycles:
+            return first
         claims = len(checker.assertions)
         if checker.assumptions:
             raise ProofError(f"an assumption holds in no cycle before the first: {next(iter(checker.assumptions))!r}")
