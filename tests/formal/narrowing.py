@@ -6,6 +6,7 @@ from unittest.mock import patch
 from amaranth.hdl import Array, Cat, Const, Fragment, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 from formal.checker import Checker, Scoreboard, SmallParams, held
 
 from vtakit.hw.interfaces import layout
@@ -117,8 +118,8 @@ class BeatsHoldTheRows(Checker):
         row, passed, start, beat = Signal(4), Signal(4), Signal(8), Signal(4)
         first, beyond, goes = Signal(8), Signal(8), Signal()
         m.d.comb += [
-            start.eq((f.dram_base + row * f.x_stride) * element), first.eq(start // bus),
-            beyond.eq((start + f.x_size * element + bus - 1) // bus), goes.eq(dut.beats.valid & dut.beats.ready),
+            start.eq((f.dram_base + row * f.x_stride) * element), first.eq(start >> exact_log2(bus)),
+            beyond.eq((start + f.x_size * element + bus - 1) >> exact_log2(bus)), goes.eq(dut.beats.valid & dut.beats.ready),
         ]
         row_ends = first + beat + 1 == beyond
         m.d.comb += ends.eq(goes & row_ends & (row + 1 == f.y_size))
@@ -136,7 +137,7 @@ class BeatsHoldTheRows(Checker):
                 place = Signal(8, name=f"place{n}")  # of the byte in its row
                 m.d.comb += place.eq(((first + beat) * bus + n) - start)
                 is_row = (((first + beat) * bus + n) >= start) & (place < f.x_size * element)
-                lane = place % size
+                lane = place[: exact_log2(size)]
                 plain = values[((f.sram_base + passed) * size + place)[:index_bits]]
                 words = [values[((f.params + k) * size + lane)[:index_bits]] for k in range(REQUANT_WORDS)]
                 self.prove(m, f"byte {n} is written exactly if it is the row's", got.strb[n] == is_row)

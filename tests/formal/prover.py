@@ -9,13 +9,13 @@ import re
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
 import pyosys
 from amaranth.back import rtlil
-from amaranth.hdl import Assert, Assume, Fragment, Value
+from amaranth.hdl import Assert, Assume, Value
 from amaranth.sim import Simulator, SimulatorContext
 from formal.checker import Checker
 
@@ -34,6 +34,7 @@ memory -nomap
 memory_map
 opt -nodffe -nosdff -keepdc
 techmap -map {products}
+opt -nodffe -nosdff -keepdc
 techmap
 opt -fast -nodffe -nosdff -keepdc
 dffunmap
@@ -66,19 +67,20 @@ class Outcome:
     """What was found out about a checker.
 
     depth      cycles of the counterexample, or within which there is none; 0 if proved
-    broken     the assertion that the counterexample breaks
+    broken     what the counterexample breaks: assertions, or the denial of covers
     trace      the counterexample as a table, one cycle a line
     """
 
     verdict: Verdict
     seconds: float
     depth: int = 0
-    broken: str = ""
+    broken: tuple[str, ...] = ()
     trace: str = ""
 
     def __str__(self) -> str:
         at = f" ({self.depth} cycles)" if self.depth else ""
-        return f"{self.verdict.value}{at} after {self.seconds:.1f} s" + (f": {self.broken}\n{self.trace}" if self.broken else "")
+        why = f": {'; '.join(self.broken)}\n{self.trace}" if self.broken else ""
+        return f"{self.verdict.value}{at} after {self.seconds:.1f} s{why}"
 
 
 class ProofError(Exception):
@@ -103,12 +105,12 @@ def induct(checker: Checker, *, cycles: int, seconds: int) -> Outcome:
     split. The checker may assume nothing.
     """
     begin = time.monotonic()
-    first = bound(checker, cycles=cycles, seconds=seconds)
-    if first.verdict is not Verdict.BOUNDED or first.depth < cycles:
-        return first
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        _to_graph(checker, folder, "")
+        _to_graph(checker, folder)
+        first = _search(checker, folder, f"bmc3 -F {cycles} -T {seconds}", seconds)
+        if first.verdict is not Verdict.BOUNDED or first.depth < cycles:
+            return first
         claims = len(checker.assertions)
         if checker.assumptions:
             raise ProofError(f"an assumption holds in no cycle before the first: {next(iter(checker.assumptions))!r}")
@@ -123,43 +125,56 @@ def induct(checker: Checker, *, cycles: int, seconds: int) -> Outcome:
 
 def unreached(checker: Checker, *, cycles: int, seconds: int) -> list[str]:
     """The checker's covers that no run of at most `cycles` cycles was found to make true; none is the good answer."""
-    Fragment.get(checker.module(), None)  # fills `covers`
-    runs = {cover: _decide(checker, f"bmc3 -F {cycles} -T {seconds}", seconds, denied=cover) for cover in list(checker.covers)}
-    return [cover for cover, outcome in runs.items() if outcome.verdict is not Verdict.REFUTED]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _to_graph(checker, folder, denied=True)
+        covers, reached = list(checker.covers), set[str]()
+        for output in range(len(covers)):  # of the graph, in whatever order yosys wrote them: a replay says which it is
+            reached.update(_search(checker, folder, f"bmc3 -F {cycles} -T {seconds}", seconds, denied=output).broken)
+    return [cover for cover in covers if cover not in reached]
 
 
-def _decide(checker: Checker, engine: str, seconds: int, denied: str = "") -> Outcome:
-    """Decide the checker's assertions, or, of its cover `denied`, that it is never true."""
+def _decide(checker: Checker, engine: str, seconds: int) -> Outcome:
+    """Decide the checker's assertions."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        _to_graph(checker, folder, denied)
-        said = _abc(folder, f"{MERGE}; {engine}; write_cex -n {folder}/cex", seconds)
-        if "network is combinational" in said:
-            # Merging left no register: either nothing is left to prove, or the search starts from the unmerged graph.
-            said = _abc(folder, f"{MERGE}; orpos; iprove", seconds)
-            if not re.search(r"\bUNSATISFIABLE", said):
-                said = _abc(folder, f"{engine}; write_cex -n {folder}/cex", seconds)
-        spent = time.monotonic() - begin
-        if "Property proved" in said or re.search(r"\bUNSATISFIABLE", said):
-            return Outcome(verdict=Verdict.PROVED, seconds=spent)
-        if (folder / "cex").exists():
-            broken, trace, cycles = _replay(checker, folder, denied)
-            return Outcome(verdict=Verdict.REFUTED, seconds=spent, depth=cycles, broken=broken, trace=trace)
-        if frames := re.search(r"No output asserted in (\d+) frames", said):
-            return Outcome(verdict=Verdict.BOUNDED, seconds=spent, depth=int(frames[1]))
-        return Outcome(verdict=Verdict.UNKNOWN, seconds=spent, trace=said)
+        _to_graph(checker, folder)
+        return replace(_search(checker, folder, engine, seconds), seconds=time.monotonic() - begin)
 
 
-def _claims(checker: Checker, denied: str) -> dict[str, Value]:
-    """What is to hold in every cycle."""
-    return {denied: ~checker.covers[denied]} if denied else dict(checker.assertions)
+def _search(checker: Checker, folder: Path, engine: str, seconds: int, denied: int | None = None) -> Outcome:
+    """Decide all assertions of a graph; or, of one of covers, its output `denied`: that this cover is never true."""
+    begin = time.monotonic()
+    only = "" if denied is None else f"&get; &cone -a -O {denied}; &put; "
+    counterexample = folder / "cex"
+    counterexample.unlink(missing_ok=True)
+    said = _abc(folder, f"{only}{MERGE}; {engine}; write_cex -n {counterexample}", seconds)
+    if "network is combinational" in said:
+        # Merging left no register: either nothing is left to prove, or the search starts from the unmerged graph.
+        said = _abc(folder, f"{only}{MERGE}; orpos; iprove", seconds)
+        if not re.search(r"\bUNSATISFIABLE", said):
+            said = _abc(folder, f"{only}{engine}; write_cex -n {counterexample}", seconds)
+    spent = time.monotonic() - begin
+    if "Property proved" in said or re.search(r"\bUNSATISFIABLE", said):
+        return Outcome(verdict=Verdict.PROVED, seconds=spent)
+    if counterexample.exists():
+        broken, trace, cycles = _replay(checker, folder, denied=denied is not None)
+        return Outcome(verdict=Verdict.REFUTED, seconds=spent, depth=cycles, broken=broken, trace=trace)
+    if frames := re.search(r"No output asserted in (\d+) frames", said):
+        return Outcome(verdict=Verdict.BOUNDED, seconds=spent, depth=int(frames[1]))
+    return Outcome(verdict=Verdict.UNKNOWN, seconds=spent, trace=said)
 
 
-def _to_graph(checker: Checker, folder: Path, denied: str) -> None:
+def _claims(checker: Checker, *, denied: bool) -> dict[str, Value]:
+    """What is to hold in every cycle: the checker's assertions, or that each of its covers is not true."""
+    return {cover: ~signal for cover, signal in checker.covers.items()} if denied else dict(checker.assertions)
+
+
+def _to_graph(checker: Checker, folder: Path, *, denied: bool = False) -> None:
     """Write the claims under the checker's assumptions as `design.aig`, and the places of its inputs as `design.map`."""
     module = checker.module()
-    for claim in _claims(checker, denied).values():
+    for claim in _claims(checker, denied=denied).values():
         module.d.comb += Assert(claim)
     for signal in checker.assumptions.values():
         module.d.comb += Assume(signal)
@@ -183,8 +198,8 @@ def _abc(folder: Path, commands: str, seconds: int, graph: str = "design.aig") -
         return f"{error.output}\nABC {error.fate}"
 
 
-def _replay(checker: Checker, folder: Path, denied: str) -> tuple[str, str, int]:
-    """Run ABC's counterexample in Amaranth's simulator: the assertion that breaks, the table, the number of cycles."""
+def _replay(checker: Checker, folder: Path, *, denied: bool) -> tuple[tuple[str, ...], str, int]:
+    """Run ABC's counterexample in Amaranth's simulator: the claims that break, the table, the number of cycles."""
     found = re.findall(r"^input (\d+) (\d+) (\S+)$", (folder / "design.map").read_text(), re.MULTILINE)
     places = {int(number): (name, int(bit)) for number, bit, name in found}
     cycles: list[dict[str, int]] = []
@@ -198,7 +213,7 @@ def _replay(checker: Checker, folder: Path, denied: str) -> tuple[str, str, int]
     columns = {name: Value.cast(value) for name, value in (checker.inputs | checker.watched).items()}
     rows: list[list[int]] = []
     broken: list[str] = []
-    claims = _claims(checker, denied)
+    claims = _claims(checker, denied=denied)
 
     async def play(ctx: SimulatorContext) -> None:
         for values in cycles:
@@ -209,7 +224,7 @@ def _replay(checker: Checker, folder: Path, denied: str) -> tuple[str, str, int]
                 if not ctx.get(signal):
                     raise ProofError(f"the counterexample breaks the assumption {meaning!r} in cycle {len(rows) - 1}")
             broken.extend(meaning for meaning, claim in claims.items() if not ctx.get(claim))
-            if broken:
+            if broken and not denied:  # a way to one cover may lead past others
                 return
             await ctx.tick()
 
@@ -219,7 +234,7 @@ def _replay(checker: Checker, folder: Path, denied: str) -> tuple[str, str, int]
     simulator.run()
     if not broken:
         raise ProofError(f"the simulator finds nothing wrong with the counterexample:\n{_table(list(columns), rows)}")
-    return "; ".join(broken), _table(list(columns), rows), len(rows)
+    return tuple(dict.fromkeys(broken)), _table(list(columns), rows), len(rows)
 
 
 def _table(names: list[str], rows: list[list[int]]) -> str:

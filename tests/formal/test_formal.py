@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from amaranth.hdl import Module, Signal
 from formal import prover
+from formal.checker import Checker
 from formal.defects import DEFECTS, Defect, planted
 from formal.proofs import PROOFS, Proof
 
@@ -46,6 +48,24 @@ def test_the_block_keeps_its_properties(proof: Proof):
 
 def test_the_proofs_are_about_something(proof: Proof):
     assert prover.unreached(proof.checker(), cycles=proof.cover_cycles, seconds=proof.seconds) == []
+
+
+class CountsToFive(Checker):
+    """A counter that a free input lets go on."""
+
+    def properties(self, m: Module) -> None:
+        count = Signal(3)
+        with m.If(self.free("goes") & (count != 5)):
+            m.d.sync += count.eq(count + 1)
+        for reached in (7, 2, 5, 3):
+            self.reach(m, str(reached), count == reached)
+        self.prove(m, "not beyond", count <= 5)
+
+
+@pytest.mark.parametrize(("cycles", "missing"), [(10, ["7"]), (4, ["7", "5"]), (1, ["7", "2", "5", "3"])])
+def test_a_situation_that_is_not_reached_is_named(cycles: int, missing: list[str]):
+    """Also where the way to one leads past another."""
+    assert prover.unreached(CountsToFive(), cycles=cycles, seconds=10) == missing
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: f"{defect.block.rpartition('.')[2]}: {defect.wrong or 'without'}")

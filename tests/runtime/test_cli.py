@@ -309,6 +309,7 @@ MISSING = [  # the package, the call, what is said first, and which extra brings
     ("filelock", ["fuzz", "--device", "rtl"], "vtakit fuzz: device 'rtl' needs", "sim"),
     ("platformdirs", ["fuzz", "--device", "rtl"], "vtakit fuzz: device 'rtl' needs", "sim"),
     ("amaranth", ["synth", "--config", "tiny"], "vtakit synth: synthesis needs", "fpga"),
+    ("pyosys", ["synth", "--config", "tiny"], "vtakit synth: synthesis needs", "fpga"),
 ]
 
 

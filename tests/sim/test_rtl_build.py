@@ -87,9 +87,48 @@ def test_what_an_fst_waveform_needs_is_told_before_anything_is_built(a_compiler,
         build.library(PARAMS, "fst")
 
 
+def test_models_share_what_is_verilators_own(a_compiler, monkeypatch, tmp_path):
+    a_compiler("a", "VERSION 1")
+    compiler, calls = tmp_path / "a" / "g++", tmp_path / "calls"
+    known = f'case "$*" in *-dM*) exit;; esac\necho "$*" >> {calls}'
+    compiler.write_text(f'#!/bin/sh\n{known}\nfor last; do :; done\ntouch "$last"\n')
+    monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
+
+    def call(commands, work, folder):
+        for command in commands:
+            run_tool(command, limit_seconds=60, work=work)
+
+    monkeypatch.setattr(build, "_call", call)
+    plain, again, waves = build._runtime(""), build._runtime(""), build._runtime("vcd")
+    assert plain == again != waves
+    sources = [line.rpartition("/")[2] for line in calls.read_text().splitlines() if " -c " in line]
+    assert sources == ["verilated.cpp", "verilated_threads.cpp"] * 2 + ["verilated_vcd_c.cpp"]
+
+
+def test_tests_train_no_model_but_take_one_that_is_trained(monkeypatch, tmp_path):
+    built = []
+
+    def make(params, wave, threads, folder, *, trained):
+        built.append((folder.name.partition("-")[2], trained))
+        folder.mkdir()
+        (folder / build.LIBRARY).touch()
+
+    monkeypatch.setattr(build, "_build", make)
+    monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
+    monkeypatch.setenv(build.TRAINING_VARIABLE, "off")
+    quick, waves = build.library(PARAMS), build.library(PARAMS, "vcd")
+    monkeypatch.delenv(build.TRAINING_VARIABLE)
+    trained = build.library(PARAMS)
+    assert built == [("untrained", False), ("", False), ("", True)]
+    assert len({quick, waves, trained}) == 3
+    monkeypatch.setenv(build.TRAINING_VARIABLE, "off")
+    assert build.library(PARAMS) == trained
+
+
 def test_a_step_that_fails_names_its_tool_and_where_it_said_what(a_compiler, monkeypatch, tmp_path):
     a_compiler("a", "VERSION 1")
     monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
+    monkeypatch.delenv(build.TRAINING_VARIABLE)
     monkeypatch.setattr(build, "to_verilog", lambda params: "module vta(clk);\n  input clk;\nnonsense\nendmodule\n")
     (tmp_path / "rtl" / f"{build.model_hash(PARAMS, '', 1)[:32]}.build" / "left by a process that was killed").mkdir(parents=True)
     with pytest.raises(VtakitError) as failed:
