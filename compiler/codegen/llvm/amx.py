@@ -27,9 +27,12 @@ _PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18  # arch_prctl(ARCH_REQ_XCOMP_PERM
 
 
 def has(target: Target, kernel: str) -> bool:
-    """Whether the target has tile registers for a kernel; only Linux is known to permit them."""
-    feature = _INSTRUCTIONS.get(kernel, ("",))[0]
-    return target.has("amx-tile") and target.has(feature) and target.arch == "x86_64" and target.system == "linux"
+    """Whether the target has tile registers for a kernel; only of Linux is it known here how it permits them.
+
+    Where they are refused, vectors of AVX-512 do the same: every processor with one has the other.
+    """
+    needed = "amx-tile", _INSTRUCTIONS.get(kernel, ("",))[0], "avx512f"
+    return all(map(target.has, needed)) and target.arch == "x86_64" and target.system == "linux"
 
 
 def takes(target: Target, kernel: str, m: int, n: int, steps: int | None) -> bool:
@@ -43,20 +46,20 @@ def _cut(size: int) -> list[int]:
 
 
 class _Part(NamedTuple):
-    """Some of a kernel's steps: `count` products of tiles, of so many steps each, from the step `first` on."""
+    """Some of a kernel's steps, from `first` to `end`, so many to a product of two tiles."""
 
     first: int
-    count: int
-    steps: int
+    end: int
+    each: int
 
 
 def _parts(steps: int) -> list[_Part]:
     """Products of tiles that are all alike if they can be, since others need other shapes."""
     count = -(-steps // ROWS)
     if steps % count == 0:
-        return [_Part(0, count, steps // count)]
-    full = steps // ROWS
-    return [_Part(0, full, ROWS), _Part(full * ROWS, 1, steps % ROWS)]
+        return [_Part(0, steps, steps // count)]
+    full = steps // ROWS * ROWS
+    return [_Part(0, full, ROWS), _Part(full, steps, steps - full)]
 
 
 def otherwise(x: "Expressions", kernel: str, t: "Tile", by_vectors: Callable[[], None]) -> None:
@@ -112,8 +115,8 @@ def _run(x: "Expressions", kernel: str, t: "Tile", part: _Part) -> None:
                     b.intrinsic("x86.tileloadd64", "void", number(operand), *operands.pop(operand))
             b.intrinsic(f"x86.{instruction}", "void", number(register), number(a[i]), number(of_b[j]))
         return none
-    first, end = (int_constant("i64", step) for step in (part.first, part.first + part.count * part.steps))
-    b.repeat("steps", first, end, part.steps, [], product)
+    first, end = (int_constant("i64", step) for step in (part.first, part.end))
+    b.repeat("steps", first, end, part.each, [], product)
     for register, place in places.items():
         b.intrinsic("x86.tilestored64", "void", number(register), place, ldc)
 
@@ -130,8 +133,8 @@ def _set_up(x: "Expressions", t: "Tile", part: _Part) -> None:
     sums, a, of_b = _registers(t)
     heights, widths = _cut(t.m), _cut(t.n)
     shapes = {register: (heights[i], 4 * widths[j]) for (i, j), register in sums.items()}
-    shapes |= {register: (height, 4 * part.steps) for register, height in zip(a, heights, strict=True)}
-    shapes |= {register: (part.steps, 4 * width) for register, width in zip(of_b, widths, strict=True)}
+    shapes |= {register: (height, 4 * part.each) for register, height in zip(a, heights, strict=True)}
+    shapes |= {register: (part.each, 4 * width) for register, width in zip(of_b, widths, strict=True)}
     # Palette 1: bytes to a row from byte 16 on, two for each register, and rows from byte 48 on.
     told = bytearray(64)
     told[0] = 1

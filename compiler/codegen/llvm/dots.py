@@ -22,9 +22,13 @@ def dot4(x: "Expressions", c: Value, a: Value, b: Value, *, signed: tuple[bool, 
         # x86's take vectors of i32 up to LLVM 21; later versions read that form too.
         operands = [x.b.bitcast(value, c.type) if name.startswith("x86") else value for value in (a, b)]
         return x.b.intrinsic(name, c.type, c, *operands)
+    if pairs(x.target, lanes) is not None:
+        for phase in range(2):
+            c = add_pairs(x, c, *(half(x, value, phase, signed=has) for value, has in zip((a, b), signed, strict=True)))
+        return c
     wide = ty.vector("i32", 4 * lanes)
-    products = x.b.op("mul", *(x.b.convert("sext" if has else "zext", value, wide)
-                               for value, has in zip((a, b), signed, strict=True)))
+    a, b = (x.b.convert("sext" if has else "zext", value, wide) for value, has in zip((a, b), signed, strict=True))
+    products = x.b.op("mul", a, b)
     for quarter in range(4):
         part = x.b.shuffle(products, products, range(quarter, 4 * lanes, 4))
         c = x.b.op("add", c, part)
@@ -46,6 +50,29 @@ def instruction(target: Target, lanes: int, signed: tuple[bool, bool]) -> str | 
     if lanes in (4, 8) and (target.has("avxvnni") or (target.has("avx512vnni") and target.has("avx512vl"))):
         return f"x86.avx512.vpdpbusd.{32 * lanes}"
     return None
+
+
+def pairs(target: Target, lanes: int) -> str | None:
+    """LLVM's name of x86's instruction that adds up products of two neighbouring int16, if the target has it for that many sums."""
+    names = {4: ("sse2.pmadd.wd", "sse2"), 8: ("avx2.pmadd.wd", "avx2"), 16: ("avx512.pmaddw.d.512", "avx512bw")}
+    name, feature = names.get(lanes, ("", ""))
+    return f"x86.{name}" if name and target.arch == "x86_64" and (lanes == 4 or target.has(feature)) else None
+
+
+def half(x: "Expressions", bytes_: Value, phase: int, *, signed: bool) -> Value:
+    """Of each two bytes the first or the second, as int16."""
+    words = x.b.bitcast(bytes_, ty.vector("i16", ty.split(bytes_.type)[1] // 2))
+    eight = int_constant(words.type, 8)
+    if not phase:
+        words = x.b.op("shl", words, eight)
+    return x.b.op("ashr" if signed else "lshr", words, eight)
+
+
+def add_pairs(x: "Expressions", c: Value, a: Value, b: Value) -> Value:
+    """c and the products of two `half` of bytes, which int32 holds."""
+    name = pairs(x.target, ty.split(c.type)[1])
+    assert name is not None, c
+    return x.b.op("add", c, x.b.intrinsic(name, c.type, a, b))
 
 
 def flips(target: Target, lanes: int, signed: bool) -> bool:

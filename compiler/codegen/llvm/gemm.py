@@ -10,6 +10,7 @@ of vector registers. k counts the steps, each of which takes one element, two or
 ldc, says that the sums begin at 0, whatever c holds.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vtakit.compiler.codegen.llvm import amx, dots
@@ -58,14 +59,12 @@ class Tile:
             )
         parts = -(-self.m // most)
         self.blocks = [(self.m * part // parts, self.m * (part + 1) // parts) for part in range(parts)]
-        # Code for machines that refuse tile registers is kept short.
-        self.unrolled = 1 if self.by_tiles else next(count for count in (4, 2, 1) if (self.steps or 1) % count == 0)
 
 
 class _Vectors:
     """How a kernel loads and multiplies vectors; the sums are of the type `kind`.
 
-    phases : the parts of a step, which are loaded and added one after the other
+    phases : the parts of a step; all steps are gone through for each
     """
 
     kind = "float"
@@ -73,6 +72,8 @@ class _Vectors:
 
     def __init__(self, x: "Expressions", t: Tile) -> None:
         self.x, self.b, self.t = x, x.b, t
+        # Code for machines that refuse tile registers is kept short.
+        self.unrolled = 1 if t.by_tiles else next(count for count in (4, 2, 1) if (t.steps or 1) % count == 0)
 
     def row(self, p: Value, phase: int) -> list[Value]:
         """The vectors of b's row of a step."""
@@ -120,9 +121,12 @@ class _Float32(_Vectors):
 
 
 class _Bfloat16(_Vectors):
-    """Products as float32: of each second element of a step first, as VDPBF16PS has it, then of the first ones."""
+    """Products as float32: of the first element of each step, then, in a loop of their own, of the second ones.
 
-    phases = (1, 0)
+    In one loop LLVM loads both at once, for which there are not enough registers beside the sums.
+    """
+
+    phases = (0, 1)
 
     def row(self, p: Value, phase: int) -> list[Value]:
         return [self._part(pairs, phase) for pairs in self._row(p, "i16", 2)]
@@ -198,6 +202,35 @@ class _Bytes(_Vectors):
                  for sum_, flip in zip(line, self.flips, strict=True)] for line, more in zip(sums, extra, strict=True)]
 
 
+class _HalvesOfBytes(_Vectors):
+    """By products of int16: all of each first and third byte of a step, then, in a loop of their own, of the second and fourth."""
+
+    kind = "i32"
+    phases = (0, 1)
+
+    def __init__(self, x: "Expressions", t: Tile, *, signed: bool) -> None:
+        super().__init__(x, t)
+        self.signed = signed
+        self.unrolled = 1  # the registers are full, and LLVM would load for the next step too early
+
+    @staticmethod
+    def suits(x: "Expressions", t: Tile, *, signed: bool) -> bool:
+        """Whether the target has these, and no products of four bytes, for vectors of all the lengths."""
+        return all(dots.pairs(x.target, width) and not dots.instruction(x.target, width, (signed, True))
+                   and not dots.flips(x.target, width, signed) for width in t.widths)
+
+    def row(self, p: Value, phase: int) -> list[Value]:
+        return [dots.half(self.x, vector, phase, signed=True) for vector in self._row(p, "i8", 4)]
+
+    def element(self, p: Value, i: int, phase: int) -> Value:
+        return self._element(p, i, "i8", 4)
+
+    def add(self, sum_: Value, element: Value, vector: Value, phase: int) -> Value:
+        width = ty.split(sum_.type)[1]
+        four = self.b.bitcast(self.b.splat(element, width), ty.vector("i8", 4 * width))
+        return dots.add_pairs(self.x, sum_, dots.half(self.x, four, phase, signed=self.signed), vector)
+
+
 def _by_vectors(t: Tile, v: _Vectors) -> None:
     for first, end in t.blocks:
         _block(t, v, first, end)
@@ -217,19 +250,19 @@ def _block(t: Tile, v: _Vectors, first: int, end: int) -> None:
     ]
     across = len(t.widths)
 
-    def steps(p: Value, sums: list[Value]) -> list[Value]:
-        for ahead in range(t.unrolled):
+    def steps(p: Value, sums: list[Value], phase: int) -> list[Value]:
+        for ahead in range(v.unrolled):
             at = b.op("add", p, int_constant("i64", ahead), "nuw nsw") if ahead else p
-            for phase in v.phases:
-                vectors = v.row(at, phase)
-                for i in range(first, end):
-                    element, line = v.element(at, i, phase), slice((i - first) * across, (i - first + 1) * across)
-                    sums[line] = [v.add(sum_, element, vector, phase) for sum_, vector in zip(sums[line], vectors, strict=True)]
+            vectors = v.row(at, phase)
+            for i in range(first, end):
+                element, line = v.element(at, i, phase), slice((i - first) * across, (i - first + 1) * across)
+                sums[line] = [v.add(sum_, element, vector, phase) for sum_, vector in zip(sums[line], vectors, strict=True)]
         return sums
-    begun = [sum_ for line in v.begin(first, start) for sum_ in line]
-    finals = b.repeat("steps", int_constant("i64", 0), t.k, t.unrolled, begun, steps)
-    for final, place in zip(finals, [place for line in places for place in line], strict=True):
-        b.store(final, place, 4)
+    sums = [sum_ for line in v.begin(first, start) for sum_ in line]
+    for phase in v.phases:
+        sums = b.repeat("steps", int_constant("i64", 0), t.k, v.unrolled, sums, partial(steps, phase=phase))
+    for sum_, place in zip(sums, [place for line in places for place in line], strict=True):
+        b.store(sum_, place, 4)
 
 
 def _gemm(x: "Expressions", e: ir.Call) -> Value:
@@ -241,7 +274,8 @@ def _gemm(x: "Expressions", e: ir.Call) -> Value:
         case "gemm_bf16":
             v = _PairsOfBfloat16(x, t) if _PairsOfBfloat16.suits(x, t) else _Bfloat16(x, t)
         case _:
-            v = _Bytes(x, t, signed=e.name == "gemm_s8s8s32")
+            signed = e.name == "gemm_s8s8s32"
+            v = (_HalvesOfBytes if _HalvesOfBytes.suits(x, t, signed=signed) else _Bytes)(x, t, signed=signed)
     if t.by_tiles:
         amx.otherwise(x, e.name, t, lambda: _by_vectors(t, v))
     else:
