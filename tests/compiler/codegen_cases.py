@@ -13,6 +13,18 @@ from vtakit.compiler.ir.values import const, wrap
 from vtakit.runtime.cpu.function import Function, build
 from vtakit.runtime.cpu.packed import numpy_dtype
 
+X86 = "x86_64-unknown-linux-gnu"
+LEVELS = {  # of x86-64, as far as they differ in what is made of products
+    "plain": Target(X86, "x86-64"),
+    "avx2": Target(X86, "x86-64-v3"),
+    "avx2-vnni": Target(X86, "x86-64-v3", ("+avxvnni",)),
+    "avx512": Target(X86, "x86-64-v4", ("-prefer-256-bit",)),
+    "avx512-vnni": Target(X86, "x86-64-v4", ("+avx512vnni", "-prefer-256-bit")),
+    "avx512-bf16": Target(X86, "x86-64-v4", ("+avx512bf16", "-prefer-256-bit")),
+    "amx": Target(X86, "x86-64-v4", ("+avx512vnni", "+avx512bf16", "+amx-int8", "+amx-bf16", "-prefer-256-bit")),
+}
+HERE = [name for name, target in LEVELS.items() if Target.host().runs(target)]  # what this machine runs
+
 
 def buffer(name: str, *shape: ir.Expr | int, kind: str = "float32", **more: Any) -> Buffer:
     return Buffer(name, shape, dtype(kind), **more)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from vtakit.compiler.codegen.llvm import types as ty
 from vtakit.compiler.codegen.llvm.declarations import Declarations
+from vtakit.compiler.codegen.llvm.setups import Setups, Slot
 from vtakit.compiler.ir import dtypes
 from vtakit.compiler.ir.values import rounded, wrapped
 
@@ -33,7 +34,7 @@ class Block:
 
     def __init__(self, label: str) -> None:
         self.label = label
-        self.lines: list[str | Phi] = []
+        self.lines: list[str | Phi | Slot] = []
 
 
 class Phi:
@@ -102,14 +103,19 @@ class Builder:
         self.blocks = [self.entry]
         self.allocas: list[str] = []
         self.count = 0
+        self.setups = Setups()
+        self.at.lines.append(self.setups.entry)
 
     def text(self) -> str:
+        """Of the whole function, once it is written."""
+        self.setups.finish()
         body = []
         for block in self.blocks:
             body.append(f"{block.label}:")
             if block is self.entry:
                 body += [f"  {line}" for line in self.allocas]
-            body += [f"  {line}" for line in block.lines]
+            for line in block.lines:
+                body += [f"  {each}" for each in (line.lines if isinstance(line, Slot) else [line])]
         return "\n".join((f"{self.header} {{", *body, "}"))
 
     def _value(self, type_: str, text: str) -> Value:
@@ -139,7 +145,19 @@ class Builder:
         notes = f"{weights}, !llvm.loop {loop}" if loop else weights
         self.at.lines.append(f"br i1 {condition.ref}, label %{then.label}, label %{otherwise.label}{notes}")
 
+    def loop_begins(self) -> None:
+        """What follows, up to `loop_ends`, is a loop: `prepare` may do its work here."""
+        self.at.lines.append(self.setups.begin())
+
+    def loop_ends(self) -> None:
+        self.setups.end()
+
+    def prepare(self, line: str, undo: str) -> None:
+        """Have `line`, a call whose effect a call of another function ends, done before what follows; `undo` on returning."""
+        self.at.lines.append(self.setups.want(line, undo))
+
     def ret(self, value: Value | None = None) -> None:
+        self.at.lines.append(self.setups.leave())
         self.at.lines.append("ret void" if value is None else f"ret {value}")
 
     def phi(self, type_: str) -> Phi:
@@ -147,6 +165,32 @@ class Builder:
         phi = Phi(Value(f"%v{self.count}", type_))
         self.at.lines.append(phi)
         return phi
+
+    def repeat(
+        self, hint: str, first: Value, end: Value, by: int, carried: Sequence[Value],
+        make: Callable[[Value, list[Value]], list[Value]],
+    ) -> list[Value]:
+        """``for p in range(first, end, by): carried = make(p, carried)``; gives what they are behind it. `by` divides the length.
+
+        No setup is looked for in the loop: it is for code that needs one around it, or none.
+        """
+        before, body, after = self.at, self.block(hint), self.block("done")
+        self.branch(self.icmp("slt", first, end), body, after)
+        self.place(body)
+        p, phis = self.phi("i64"), [self.phi(value.type) for value in carried]
+        found = make(p.value, [phi.value for phi in phis])
+        following = self.op("add", p.value, int_constant("i64", by), "nuw nsw")
+        latch = self.at
+        self.branch(self.icmp("slt", following, end), body, after)
+        p.add(first, before)
+        p.add(following, latch)
+        self.place(after)
+        finals = [self.phi(value.type) for value in carried]
+        for phi, final, start, last in zip(phis, finals, carried, found, strict=True):
+            for one in (phi, final):
+                one.add(start, before)
+                one.add(last, latch)
+        return [final.value for final in finals]
 
     # Arithmetic.
 
@@ -272,6 +316,11 @@ class Builder:
         assert address.type == "ptr", address
         self.at.lines.append(f"store {value}, {address}, align {align}")
 
+    def flag(self, address: Value) -> Value:
+        """An i32 that another thread may store at the same time."""
+        assert address.type == "ptr", address
+        return self._value("i32", f"load atomic i32, {address} monotonic, align 4")
+
     def raise_flag(self, status: Value, address: Value) -> None:
         """A store that another thread may do too."""
         fits = status.type == "i32" and address.type == "ptr"
@@ -286,6 +335,8 @@ class Builder:
         extend : for each argument "signext ", "zeroext " or ""; then the same for the result
         """
         self.declare.use(name, returns, [arg.type for arg in args], extend)
+        if not name.startswith("llvm."):
+            self.setups.disturb()
         marks = [*extend, *[""] * (len(args) + 1 - len(extend))]
         listed = ", ".join(f"{arg.type} {mark}{arg.ref}" for arg, mark in zip(args, marks, strict=False))
         text = f"call {marks[len(args)]}{returns} @{name}({listed}){attributes}"

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from vtakit.compiler.codegen.llvm import amx
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.intrinsics import registers
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.intrin.tensor_intrin import TensorIntrin, decl_tensor_intrin, hardware_intrin
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import INT32
 from vtakit.compiler.ir.expr import Broadcast, Call, Expr, Load, Ramp, Var
-from vtakit.compiler.ir.stmt import Evaluate, For, Stmt, Store, seq
+from vtakit.compiler.ir.stmt import Evaluate, For, Stmt, Store
 from vtakit.compiler.ir.values import const, wrap
 from vtakit.compiler.te.compose import decl_buffer
 from vtakit.compiler.te.language import compute, placeholder, reduce_axis, var
@@ -25,15 +25,18 @@ from vtakit.compiler.te.reduce import sum as sum_of
 from vtakit.compiler.te.tensor import Tensor
 
 
-def tile(target: Target | None = None) -> tuple[int, int]:
-    """Rows and columns of 32-bit sums that fill a target's vector registers; this machine's by default.
+def tile(target: Target | None = None, kernel: str = "gemm_f32") -> tuple[int, int]:
+    """Rows and columns of 32-bit sums that fill a target's registers for a kernel; this machine's by default.
 
-    A step takes a load for each row and for each vector of columns, and room for those vectors and one element. Six rows of four
-    vectors are 10 loads for 24 multiply-adds in 32 registers, six of two are 8 for 12 in 16; tiles with fewer loads (5 x 5 and
-    4 x 3 vectors) have numbers of columns that divide few sizes.
+    Of vectors, a step takes a load for each row and for each vector of columns, and room for those vectors and one element. Six
+    rows of four vectors are 10 loads for 24 multiply-adds in 32 registers, six of two are 8 for 12 in 16; tiles with fewer loads
+    (5 x 5 and 4 x 3 vectors) have numbers of columns that divide few sizes. Of eight tile registers of 16 x 16, four have sums,
+    and each operand is loaded once for two products.
     """
     chosen = target or Target.host()
-    there, lanes = registers(chosen), chosen.vector_bytes // 4
+    if amx.has(chosen, kernel):
+        return 2 * amx.ROWS, 2 * amx.ROWS
+    there, lanes = chosen.vector_registers, chosen.vector_bytes // 4
     vectors = 4 if there == 32 else 2
     return (there - vectors - 1) // vectors, vectors * lanes
 
@@ -56,6 +59,30 @@ def gemm_f32(
     return _gemm("gemm_f32", c, strides, (m, n, steps), steps)
 
 
+def gemm_bf16(
+    steps: int, target: Target | None = None, *, rows: int | None = None, columns: int | None = None
+) -> TensorIntrin:
+    """``c[i, j] += a[i, p] * b[p // 2, j, p % 2]`` over `steps` values of p, an even number: bfloat16 into float32.
+
+    a  bfloat16  [rows, steps]                c  float32  [rows, columns]    rows of all three are any number of elements apart
+    b  bfloat16  [steps / 2, columns, 2]      by default `tile` says how many rows and columns
+
+    A product of two bfloat16 is exact in float32; each sum is rounded to nearest even. In which order there are sums is not said,
+    and subnormal numbers, given or found, may count as 0: TDPBF16PS (amx-bf16) and VDPBF16PS (avx512bf16) do that, portable code
+    does not. With M the sum of the sizes of c and of all products, and no overflow, a result is off by at most ::
+
+        (steps + 1) * 2**-24 / (1 - (steps + 1) * 2**-24) * M  +  2**-126 * (3 * steps + 2 + sum over p of |a[i, p]| + |b[p, j]|)
+
+    Raises CodegenError for sizes that do not fit.
+    """
+    m, n = _sizes("gemm_bf16", target, rows, columns, steps)
+    _whole("gemm_bf16", steps, 2, "two")
+    a, b = placeholder((m, steps), "bfloat16", name="a"), placeholder((steps // 2, n, 2), "bfloat16", name="b")
+    p = reduce_axis((0, steps), "p")
+    c = compute((m, n), lambda i, j: sum_of(a[i, p].astype("float32") * b[p // 2, j, p % 2].astype("float32"), axis=p), name="c")
+    return _gemm("gemm_bf16", c, _packed_strides(a, b, c, 2), (m, n, steps // 2), steps)
+
+
 def gemm_u8s8s32(
     steps: int, target: Target | None = None, *, rows: int | None = None, columns: int | None = None
 ) -> TensorIntrin:
@@ -64,16 +91,39 @@ def gemm_u8s8s32(
     a  uint8  [rows, steps]            c  int32  [rows, columns]      rows of all three are any number of elements apart
     b  int8   [steps / 4, columns, 4]  by default `tile` says how many rows and columns
 
-    The instruction is VPDPBUSD with avx512vnni or avxvnni, USDOT with i8mm. Raises CodegenError for sizes that do not fit.
+    The instruction is TDPBUSD with amx-int8, VPDPBUSD with avx512vnni or avxvnni, USDOT with i8mm; with dotprod alone it is UDOT
+    of b + 128, less 128 times the sum of a's row. Raises CodegenError for sizes that do not fit.
     """
-    m, n = _sizes("gemm_u8s8s32", target, rows, columns, steps)
-    if steps % 4:
-        raise CodegenError(f"gemm_u8s8s32 of {steps} steps: it takes four at a time, so give a multiple of 4")
-    a, b = placeholder((m, steps), "uint8", name="a"), placeholder((steps // 4, n, 4), "int8", name="b")
+    return _bytes("gemm_u8s8s32", "uint8", steps, target, rows, columns)
+
+
+def gemm_s8s8s32(
+    steps: int, target: Target | None = None, *, rows: int | None = None, columns: int | None = None
+) -> TensorIntrin:
+    """As `gemm_u8s8s32`, of int8 a.
+
+    The instruction is TDPBSSD with amx-int8, VPDPBSSD with avxvnniint8, SDOT with dotprod; with avx512vnni or avxvnni it is
+    VPDPBUSD of b + 128, less 128 times the sum of a's row.
+    """
+    return _bytes("gemm_s8s8s32", "int8", steps, target, rows, columns)
+
+
+def _bytes(name: str, kind: str, steps: int, target: Target | None, rows: int | None, columns: int | None) -> TensorIntrin:
+    m, n = _sizes(name, target, rows, columns, steps)
+    _whole(name, steps, 4, "four")
+    a, b = placeholder((m, steps), kind, name="a"), placeholder((steps // 4, n, 4), "int8", name="b")
     r = reduce_axis((0, steps), "r")
     c = compute((m, n), lambda i, j: sum_of(_wide(a[i, r]) * _wide(b[r // 4, j, r % 4]), axis=r), name="c")
-    strides = {a: [var("lda"), 1], b: [var("ldb"), 4, 1], c: [var("ldc"), 1]}
-    return _gemm("gemm_u8s8s32", c, strides, (m, n, steps // 4), steps)
+    return _gemm(name, c, _packed_strides(a, b, c, 4), (m, n, steps // 4), steps)
+
+
+def _packed_strides(a: Tensor, b: Tensor, c: Tensor, together: int) -> dict[Tensor, list[Any]]:
+    return {a: [var("lda"), 1], b: [var("ldb"), together, 1], c: [var("ldc"), 1]}
+
+
+def _whole(name: str, steps: int, together: int, word: str) -> None:
+    if steps % together:
+        raise CodegenError(f"{name} of {steps} steps: it takes {word} at a time, so give a multiple of {together}")
 
 
 def dot4_u8s8(target: Target | None = None, *, lanes: int | None = None) -> TensorIntrin:
@@ -111,13 +161,13 @@ def _gemm(call: str, c: Tensor, strides: Mapping[Tensor, list[Any]], sizes: tupl
             row = Var("row", INT32)
             return For(row, wrap(m), Store(outs[0], (row, _run(n)), _spread(const(0, outs[0].dtype), n)))
         pointers = *(source.access_ptr("r") for source in ins), outs[0].access_ptr("rw")
-        add = Evaluate(hardware_intrin(call, *pointers, *sizes, *between))
-        return seq(zero(), add), zero(), add
+        whole, add = (Evaluate(hardware_intrin(call, *pointers, *sizes, *between, *fresh)) for fresh in ((1,), ()))
+        return whole, zero(), add
     return decl_tensor_intrin(c.op, code, f"{call}_{m}x{n}x{steps}", binds)
 
 
 def _sizes(name: str, target: Target | None, rows: int | None, columns: int | None, steps: int) -> tuple[int, int]:
-    m, n = tile(target) if rows is None or columns is None else (rows, columns)
+    m, n = tile(target, name) if rows is None or columns is None else (rows, columns)
     m, n = m if rows is None else rows, n if columns is None else columns
     _at_least_one(name, rows=m, columns=n, steps=steps)
     return m, n
@@ -145,19 +195,29 @@ def _spread(value: Expr, lanes: int) -> Expr:
 # What the calls do, element by element.
 
 
-def _gemm_f32(a: Any, b: Any, c: Any, m: int, n: int, k: int, lda: int, ldb: int, ldc: int) -> int:
-    for i in range(m):
-        for j in range(n):
-            for p in range(k):
-                c[i * ldc + j] = c[i * ldc + j] + a[i * lda + p] * b[p * ldb + j]
+def _gemm_f32(a: Any, b: Any, c: Any, m: int, n: int, k: int, lda: int, ldb: int, ldc: int, fresh: int = 0) -> int:
+    for i, j in np.ndindex(m, n):
+        found = np.float32(0) if fresh else c[i * ldc + j]
+        for p in range(k):
+            found = found + a[i * lda + p] * b[p * ldb + j]
+        c[i * ldc + j] = found
     return 0
 
 
-def _gemm_u8s8s32(a: Any, b: Any, c: Any, m: int, n: int, k: int, lda: int, ldb: int, ldc: int) -> int:
-    for i in range(m):
-        for j in range(n):
-            products = (int(a[i * lda + r]) * int(b[r // 4 * ldb + 4 * j + r % 4]) for r in range(4 * k))
-            c[i * ldc + j] = _wrapped(sum(products, int(c[i * ldc + j])))
+def _gemm_bf16(a: Any, b: Any, c: Any, m: int, n: int, k: int, lda: int, ldb: int, ldc: int, fresh: int = 0) -> int:
+    with np.errstate(all="ignore"):
+        for i, j in np.ndindex(m, n):
+            found = np.float32(0) if fresh else c[i * ldc + j]
+            for p in range(2 * k):
+                found = found + np.float32(a[i * lda + p]) * np.float32(b[p // 2 * ldb + 2 * j + p % 2])
+            c[i * ldc + j] = found
+    return 0
+
+
+def _gemm_bytes(a: Any, b: Any, c: Any, m: int, n: int, k: int, lda: int, ldb: int, ldc: int, fresh: int = 0) -> int:
+    for i, j in np.ndindex(m, n):
+        products = (int(a[i * lda + r]) * int(b[r // 4 * ldb + 4 * j + r % 4]) for r in range(4 * k))
+        c[i * ldc + j] = _wrapped(sum(products, 0 if fresh else int(c[i * ldc + j])))
     return 0
 
 
@@ -171,4 +231,7 @@ def _wrapped(value: int) -> int:
     return int(np.array(value & 0xFFFFFFFF, np.uint32).view(np.int32))
 
 
-MEANING: Mapping[str, Callable[..., Any]] = {"gemm_f32": _gemm_f32, "gemm_u8s8s32": _gemm_u8s8s32, "dot4_u8s8": _dot4_u8s8}
+MEANING: Mapping[str, Callable[..., Any]] = {
+    "gemm_f32": _gemm_f32, "gemm_bf16": _gemm_bf16, "gemm_u8s8s32": _gemm_bytes, "gemm_s8s8s32": _gemm_bytes,
+    "dot4_u8s8": _dot4_u8s8,
+}

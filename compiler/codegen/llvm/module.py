@@ -40,6 +40,7 @@ class Module:
         self.messages: list[str] = []
         self.packed: list[PackedSite] = []
         self.functions: list[str] = []
+        self.globals: dict[str, str] = {}
         self._strings: dict[str, str] = {}
         self._loops: list[str] = []
         self._count = 0
@@ -74,6 +75,12 @@ class Module:
         name = self._strings.setdefault(text, f"@{self.name}.string.{len(self._strings)}")
         return Value(name, "ptr")
 
+    def variable(self, name: str, definition: str) -> Value:
+        """The address of a variable of the module, which all that ask for the name share."""
+        full = f"@{self.name}.{name}"
+        self.globals.setdefault(full, f"{full} = {definition}")
+        return Value(full, "ptr")
+
     def status_of(self, message: str) -> int:
         """The status that says an assertion with that message does not hold."""
         if message not in self.messages:
@@ -86,6 +93,6 @@ class Module:
             data = text.encode() + b"\0"
             escaped = "".join(chr(c) if 32 <= c < 127 and chr(c) not in '"\\' else f"\\{c:02X}" for c in data)
             strings.append(f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{escaped}"')
-        parts = [f'target triple = "{self.target.triple}"', *strings, self.declare.text(), *self.functions,
-                 "\n".join((_METADATA, *self._loops))]
+        known = [*strings, *self.globals.values(), self.declare.text()]
+        parts = [f'target triple = "{self.target.triple}"', *known, *self.functions, "\n".join((_METADATA, *self._loops))]
         return "\n\n".join(filter(None, parts)) + "\n"

@@ -36,7 +36,7 @@ _OTHER = _names("""
     strtol strtold strtoll strtoul strtoull strxfrm system time tmpfile tmpnam tolower toupper ungetc vfprintf vprintf
     vsnprintf vsprintf wcstombs wctomb accept access alarm bcmp bcopy bind brk bzero chdir close connect dup exec ffs fork
     index kill link listen mmap munmap nice open pause pipe poll read recv rindex select send shutdown sleep socket stat
-    stpcpy strdup strndup sync truncate unlink wait write
+    stpcpy strdup strndup sync syscall truncate unlink wait write
 """)
 _LIBRARY = _OTHER | {name + suffix for name in _FLOATING for suffix in ("", "f", "l")}
 

@@ -75,6 +75,7 @@ class Statements(Expressions):
         """``for var in range(first, end): body``; `runs`: it is certain that first < end."""
         b = self.b
         inside, after, before = b.block(f"for.{_label(var.name)}"), b.block("end"), b.at
+        b.loop_begins()
         if runs:
             b.jump(inside)
         else:
@@ -91,10 +92,12 @@ class Statements(Expressions):
         phi.add(following, b.at)
         b.branch(b.icmp("slt", following, end), inside, after, loop=loop)
         b.place(after)
+        b.loop_ends()
 
     def while_(self, s: st.While) -> None:
         b = self.b
         test, inside, after = b.block("while"), b.block("do"), b.block("done")
+        b.loop_begins()
         b.jump(test)
         b.place(test)
         condition = self.value(s.condition)
@@ -106,6 +109,7 @@ class Statements(Expressions):
         self.run(s.body)
         b.jump(test)
         b.place(after)
+        b.loop_ends()
 
     def if_(self, s: st.If) -> None:
         b, condition = self.b, self.value(s.condition)

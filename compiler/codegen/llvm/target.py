@@ -9,11 +9,15 @@ from vtakit.compiler.codegen.llvm.errors import CodegenError
 
 # A feature and what a processor with it has too, as far as code generation asks (Intel SDM volume 1, chapter 5).
 _IMPLIED = {
+    "amx-int8": ("amx-tile",),
+    "amx-bf16": ("amx-tile",),
+    "avx512bf16": ("avx512bw",),
     "avx512vnni": ("avx512f",),
     "avx512vl": ("avx512f",),
     "avx512bw": ("avx512f",),
     "avx512dq": ("avx512f",),
     "avxvnni": ("avx2",),
+    "avxvnniint8": ("avx2",),
     "avx512f": ("avx2", "fma", "f16c"),
     "avx2": ("avx",),
     "fma": ("avx",),
@@ -23,19 +27,24 @@ _IMPLIED = {
 # LLVM's names of processors, with those features of each that code generation asks for: first the levels of the x86-64 psABI.
 _V3 = ("avx2", "fma", "f16c", "popcnt", "lzcnt")
 _V4 = (*_V3, "avx512f", "avx512vl", "avx512bw", "avx512dq")
+_VNNI = (*_V4, "avx512vnni")
 PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {
         "x86-64": (), "x86-64-v2": ("sse4.1", "popcnt"), "x86-64-v3": _V3, "x86-64-v4": _V4,
         **dict.fromkeys(("haswell", "broadwell", "skylake", "znver1", "znver2", "znver3"), _V3),
         **dict.fromkeys(("alderlake", "arrowlake"), (*_V3, "avxvnni")),
         "skylake-avx512": _V4,
-        **dict.fromkeys((
-            "cascadelake", "cooperlake", "icelake-client", "icelake-server", "tigerlake", "rocketlake", "sapphirerapids",
-            "graniterapids", "znver4", "znver5"), (*_V4, "avx512vnni")),
+        **dict.fromkeys(("cascadelake", "icelake-client", "icelake-server", "tigerlake", "rocketlake"), _VNNI),
+        **dict.fromkeys(("cooperlake", "znver4"), (*_VNNI, "avx512bf16")),
+        "znver5": (*_VNNI, "avx512bf16", "avxvnni"),
+        **dict.fromkeys(("sapphirerapids", "graniterapids"), (*_VNNI, "avx512bf16", "avxvnni", "amx-int8", "amx-bf16")),
     },
-    "aarch64": dict.fromkeys((
-        "neoverse-n2", "neoverse-v1", "neoverse-v2", "grace", "ampere1", "cortex-a710", "cortex-x2", "apple-m2", "apple-m3",
-    ), ("i8mm",)),
+    "aarch64": {
+        **dict.fromkeys((
+            "neoverse-n2", "neoverse-v1", "neoverse-v2", "grace", "ampere1", "cortex-a710", "cortex-x2", "apple-m2", "apple-m3",
+        ), ("dotprod", "i8mm")),
+        **dict.fromkeys(("neoverse-n1", "cortex-a55", "cortex-a75", "cortex-a76", "cortex-a78", "apple-m1"), ("dotprod",)),
+    },
 }
 _OF_32_BITS = re.compile(r"wasm32|riscv32|i[3-7]86|arm.*|thumb.*|mips(?:el)?|powerpc|sparc(?:el)?|loongarch32|hexagon")
 _SYSTEMS = (
@@ -132,6 +141,11 @@ class Target:
     def vector_bytes(self) -> int:
         """Of the widest vector register."""
         return 64 if self.has("avx512f") else 32 if self.has("avx2") else 16
+
+    @property
+    def vector_registers(self) -> int:
+        """How many vector registers it has."""
+        return 32 if self.has("avx512f") or self.arch == "aarch64" else 16
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.triple, self.cpu)))

@@ -7,7 +7,7 @@ from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.ir.dtypes import DType
 
 MOST_LANES = 4096  # of a vector: compiling takes seconds there, and beyond 65535 operands LLVM ends the process
-_FLOATS = {"half": 16, "float": 32, "double": 64}
+_FLOATS = {"bfloat": 16, "half": 16, "float": 32, "double": 64}
 
 
 @functools.cache

@@ -1,8 +1,12 @@
 """Micro-kernels and dot products of bytes: every way that a processor has them, against NumPy."""
 
+import re
+
+import ml_dtypes
 import numpy as np
 import pytest
-from codegen_cases import buffer, compiled, ramp
+from codegen_cases import HERE, buffer, compiled, ramp
+from codegen_cases import LEVELS as TARGETS
 from codegen_machines import AARCH64, in_c, in_wasm
 from support import raises
 
@@ -15,25 +19,19 @@ from vtakit.compiler.ir.calls import effect
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.runtime.cpu.function import build
 
-X86 = "x86_64-unknown-linux-gnu"
-TARGETS = {
-    "plain": Target(X86, "x86-64"),
-    "avx2": Target(X86, "x86-64-v3"),
-    "avx2-vnni": Target(X86, "x86-64-v3", ("+avxvnni",)),
-    "avx512": Target(X86, "x86-64-v4", ("-prefer-256-bit",)),
-    "avx512-vnni": Target(X86, "x86-64-v4", ("+avx512vnni", "-prefer-256-bit")),
-}
 INSTRUCTION = {"avx2": "vfmadd", "avx2-vnni": "vpdpbusd", "avx512": "%zmm", "avx512-vnni": "vpdpbusd"}
+BYTES = ["gemm_u8s8s32", "gemm_s8s8s32"]
+KINDS = ["gemm_f32", "gemm_bf16", *BYTES]
 
 
-def gemm(kind, m, n, k):
-    """A function of one micro-kernel: (A, B, C) of the given tile."""
-    wide = 4 if kind == "gemm_u8s8s32" else 1
-    types = ("uint8", "int8", "int32") if wide == 4 else ("float32",) * 3
-    a = buffer("A", m * k * wide, kind=types[0])
-    b = buffer("B", k * n * wide, kind=types[1])
-    c = buffer("C", m * n, kind=types[2])
-    call = effect(kind, a.access_ptr("r"), b.access_ptr("r"), c.access_ptr("rw"), m, n, k, k * wide, n * wide, n)
+def gemm(kind, m, n, k, *more):
+    """A function of one micro-kernel: (A, B, C) of the given tile; `more` are the elements between rows, and whether C is 0."""
+    types, wide = {"gemm_f32": (("float32",) * 3, 1), "gemm_bf16": (("bfloat16", "bfloat16", "float32"), 2)}.get(
+        kind, (("uint8" if kind == "gemm_u8s8s32" else "int8", "int8", "int32"), 4))
+    apart = more or (k * wide, n * wide, n)
+    sizes = m * apart[0], k * apart[1], m * apart[2]
+    a, b, c = (buffer(name, size, kind=each) for name, size, each in zip("ABC", sizes, types, strict=True))
+    call = effect(kind, a.access_ptr("r"), b.access_ptr("r"), c.access_ptr("rw"), m, n, k, *apart)
     return st.Function("tile", (a, b, c), st.Evaluate(call))
 
 
@@ -43,7 +41,13 @@ def gemm_case(kind, m, n, k):
     if kind == "gemm_f32":
         a, b, c = (rng.standard_normal(shape, np.float32) for shape in ((m, k), (k, n), (m, n)))
         return [a.ravel(), b.ravel(), c.ravel().copy()], (c + a @ b).ravel()
-    a = rng.integers(0, 256, (m, k, 4), np.uint8)
+    if kind == "gemm_bf16":
+        a, b = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((m, k, 2), (k, n, 2)))
+        c = rng.standard_normal((m, n), np.float32)
+        wanted = c + np.einsum("mkq,knq->mn", a.astype(np.float32), b.astype(np.float32))
+        return [a.ravel(), b.ravel(), c.ravel().copy()], wanted.ravel()
+    first = 0 if kind == "gemm_u8s8s32" else -128
+    a = rng.integers(first, first + 256, (m, k, 4)).astype(np.int8 if first else np.uint8)
     b = rng.integers(-128, 128, (k, n, 4), np.int8)
     c = rng.integers(-1000, 1000, (m, n), np.int32)
     wanted = c + np.einsum("mkq,knq->mn", a.astype(np.int32), b.astype(np.int32))
@@ -51,15 +55,51 @@ def gemm_case(kind, m, n, k):
 
 
 def close(kind, got, wanted):
-    return np.allclose(got, wanted, rtol=1e-5, atol=1e-5) if kind == "gemm_f32" else np.array_equal(got, wanted)
+    return np.array_equal(got, wanted) if kind in BYTES else np.allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(4, 8, 17), (1, 16, 1), (2, 19, 5), (3, 3, 0)])
-@pytest.mark.parametrize("kind", ["gemm_f32", "gemm_u8s8s32"])
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("target", HERE)
 def test_micro_kernels_on_every_level_of_x86(target, kind, shape):
     args, wanted = gemm_case(kind, *shape)
     build(gemm(kind, *shape), TARGETS[target])(*args)
+    assert close(kind, args[2], wanted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("target", HERE)
+def test_extremes_and_sums_that_wrap(target, kind):
+    """Bytes for which an instruction that saturates would; more steps than int32 has room for products of them."""
+    m, n, k = 2, 16, 35
+    args, _ = gemm_case(kind, m, n, k)
+    if kind in BYTES:
+        a, b, c = args
+        a[...], b[...], c[...] = np.iinfo(a.dtype).max, -128, -2**31 + 5
+        a.reshape(m, -1)[1] = np.iinfo(a.dtype).min
+        b.reshape(k, n, 4)[:, ::3] = 127
+        exact = np.einsum("mkq,knq->mn", a.reshape(m, k, 4).astype(object), b.reshape(k, n, 4).astype(object)) + (-2**31 + 5)
+        wanted = np.array([(int(value) + 2**31) % 2**32 - 2**31 for value in exact.ravel()], np.int32)
+        build(gemm(kind, m, n, k), TARGETS[target])(*args)
+        assert np.array_equal(c, wanted)
+    else:
+        args[0][3] = np.nan
+        args[1].reshape(k, n, -1)[4, 5] = np.inf
+        build(gemm(kind, m, n, k), TARGETS[target])(*args)
+        found = args[2].reshape(m, n)
+        assert np.isnan(found[0]).all()
+        assert not np.isfinite(found[1, 5])
+        assert np.isfinite(np.delete(found[1], 5)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("target", HERE)
+def test_sums_that_begin_at_0_do_not_read_the_result(target, kind):
+    args, wanted = gemm_case(kind, 2, 16, 6)
+    wanted = wanted - args[2]
+    args[2][...] = np.nan if args[2].dtype == np.float32 else 2**31 - 1
+    wide = {"gemm_f32": 1, "gemm_bf16": 2}.get(kind, 4)
+    build(gemm(kind, 2, 16, 6, 6 * wide, 16 * wide, 16, 1), TARGETS[target])(*args)
     assert close(kind, args[2], wanted)
 
 
@@ -71,20 +111,25 @@ def test_micro_kernels_are_the_instructions_meant_for_them(target):
     assert "vpdpbusd" in text or "vnni" not in target
 
 
-@pytest.mark.parametrize("kind", ["gemm_f32", "gemm_u8s8s32"])
-@pytest.mark.parametrize("features", [(), ("+i8mm", "+dotprod")], ids=["plain", "i8mm"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("features", [(), ("+dotprod",), ("+i8mm", "+dotprod")], ids=["plain", "dotprod", "i8mm"])
 def test_micro_kernels_on_aarch64(kind, features, tmp_path):
     args, wanted = gemm_case(kind, 4, 8, 9)
     in_c(Target("aarch64-linux-gnu", features=features, threads=False), AARCH64, tmp_path)(gemm(kind, 4, 8, 9), args)
     assert close(kind, args[2], wanted)
 
 
-def test_aarch64_uses_its_dot_product():
-    target = Target("aarch64-linux-gnu", features=("+i8mm",), threads=False)
-    assert "usdot" in compile_for(gemm("gemm_u8s8s32", 2, 8, 4), target).assembly
+@pytest.mark.parametrize(("features", "kind", "wanted"), [
+    (("+i8mm",), "gemm_u8s8s32", {"usdot"}), (("+dotprod",), "gemm_u8s8s32", {"udot"}), (("+dotprod",), "gemm_s8s8s32", {"sdot"}),
+    (("+i8mm", "+dotprod"), "gemm_s8s8s32", {"sdot"}), ((), "gemm_s8s8s32", set()),
+])
+def test_aarch64_uses_its_dot_products(features, kind, wanted):
+    target = Target("aarch64-linux-gnu", features=features, threads=False)
+    text = compile_for(gemm(kind, 2, 8, 4), target).assembly
+    assert {word for word in re.findall(r"\w+", text) if word in ("usdot", "udot", "sdot")} == wanted
 
 
-@pytest.mark.parametrize("kind", ["gemm_f32", "gemm_u8s8s32"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_micro_kernels_in_webassembly(kind, tmp_path):
     args, wanted = gemm_case(kind, 2, 8, 9)
     in_wasm(Target("wasm32-unknown-unknown", features=("+simd128",), threads=False), tmp_path)(gemm(kind, 2, 8, 9), args)
@@ -92,7 +137,7 @@ def test_micro_kernels_in_webassembly(kind, tmp_path):
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 8, 16, 5])
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", HERE)
 def test_dot_products_of_bytes_do_not_saturate(target, lanes):
     """Statement 63: int8 dot."""
     a, b, c = buffer("A", 4 * lanes, kind="uint8"), buffer("B", 4 * lanes, kind="int8"), buffer("C", lanes, kind="int32")

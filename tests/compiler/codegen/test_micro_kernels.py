@@ -1,7 +1,12 @@
 """Micro-kernels through tensorize: on each level of x86 against NumPy and the interpreter, with strides, edges, refused."""
 
+import re
+
+import ml_dtypes
 import numpy as np
 import pytest
+from codegen_cases import HERE
+from codegen_cases import LEVELS as TARGETS
 from support import raises
 
 import vtakit
@@ -14,19 +19,21 @@ from vtakit.compiler.lower import LowerError, lower
 from vtakit.compiler.lower.interpreter import interpret
 from vtakit.compiler.passes import lower_late
 
-X86 = "x86_64-unknown-linux-gnu"
-TARGETS = {
-    "plain": Target(X86, "x86-64"),
-    "avx2": Target(X86, "x86-64-v3"),
-    "avx2-vnni": Target(X86, "x86-64-v3", ("+avxvnni",)),
-    "avx512": Target(X86, "x86-64-v4", ("-prefer-256-bit",)),
-    "avx512-vnni": Target(X86, "x86-64-v4", ("+avx512vnni", "-prefer-256-bit")),
+INSTRUCTIONS = {  # a kernel -> the instruction that multiplies on each level, and its registers
+    "gemm_f32": {
+        "plain": "mulps xmm", **dict.fromkeys(("avx2", "avx2-vnni"), "vfmadd ymm"),
+        **dict.fromkeys(("avx512", "avx512-vnni", "avx512-bf16", "amx"), "vfmadd zmm"),
+    },
+    "gemm_bf16": {
+        "plain": "mulps xmm", **dict.fromkeys(("avx2", "avx2-vnni"), "vfmadd ymm"),
+        **dict.fromkeys(("avx512", "avx512-vnni"), "vfmadd zmm"), "avx512-bf16": "vdpbf16ps zmm", "amx": "tdpbf16ps tmm",
+    },
+    "gemm_u8s8s32": {
+        "plain": "pmaddwd xmm", "avx2": "vpmaddwd ymm", "avx2-vnni": "vpdpbusd ymm",
+        **dict.fromkeys(("avx512", "avx512-bf16"), "vpmaddwd zmm"), "avx512-vnni": "vpdpbusd zmm", "amx": "tdpbusd tmm",
+    },
 }
-HERE = [name for name, target in TARGETS.items() if Target.host().runs(target)]
-INSTRUCTIONS = {  # a kernel -> on which targets an instruction is made for it, and in which registers
-    "gemm_f32": {"avx2": ("vfmadd", "ymm"), "avx512": ("vfmadd", "zmm")},
-    "gemm_u8s8s32": {"avx2-vnni": ("vpdpbusd", "ymm"), "avx512-vnni": ("vpdpbusd", "zmm")},
-}
+INSTRUCTIONS["gemm_s8s8s32"] = {**INSTRUCTIONS["gemm_u8s8s32"], "amx": "tdpbssd tmm"}
 ORDERS = {"sums in registers": (0, 1, 2), "reduction outermost": (2, 0, 1)}
 
 
@@ -36,14 +43,19 @@ def matmul_f32(m, n, depth):
     return A, B, te.compute((m, n), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
 
 
-def matmul_u8s8s32(m, n, depth):
-    A, B = te.placeholder((m, depth), "uint8", name="A"), te.placeholder((depth // 4, n, 4), "int8", name="B")
-    k = te.reduce_axis((0, depth), "k")
-    return A, B, te.compute((m, n), lambda i, j: te.sum(
-        A[i, k].astype("int32") * B[k // 4, j, k % 4].astype("int32"), axis=k), name="C")
+def packed(of_a, of_b, of_c, group):
+    def matmul(m, n, depth):
+        A, B = te.placeholder((m, depth), of_a, name="A"), te.placeholder((depth // group, n, group), of_b, name="B")
+        k = te.reduce_axis((0, depth), "k")
+        return A, B, te.compute((m, n), lambda i, j: te.sum(
+            A[i, k].astype(of_c) * B[k // group, j, k % group].astype(of_c), axis=k), name="C")
+    return matmul
 
 
-MATMULS = {"gemm_f32": matmul_f32, "gemm_u8s8s32": matmul_u8s8s32}
+MATMULS = {
+    "gemm_f32": matmul_f32, "gemm_bf16": packed("bfloat16", "bfloat16", "float32", 2),
+    "gemm_u8s8s32": packed("uint8", "int8", "int32", 4), "gemm_s8s8s32": packed("int8", "int8", "int32", 4),
+}
 
 
 def data(kind, m, n, depth):
@@ -52,7 +64,12 @@ def data(kind, m, n, depth):
     if kind == "gemm_f32":
         a, b = rng.standard_normal((m, depth), np.float32), rng.standard_normal((depth, n), np.float32)
         return a, b, a @ b
-    a, b = rng.integers(0, 256, (m, depth), np.uint8), rng.integers(-128, 128, (depth // 4, n, 4), np.int8)
+    if kind == "gemm_bf16":
+        a, b = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((m, depth), (depth // 2, n, 2)))
+        return a, b, np.einsum("mkq,knq->mn", a.reshape(m, depth // 2, 2).astype(np.float32), b.astype(np.float32))
+    first = 0 if kind == "gemm_u8s8s32" else -128
+    a = rng.integers(first, first + 256, (m, depth)).astype(np.int8 if first else np.uint8)
+    b = rng.integers(-128, 128, (depth // 4, n, 4), np.int8)
     return a, b, np.einsum("mkq,knq->mn", a.reshape(m, depth // 4, 4).astype(np.int32), b.astype(np.int32))
 
 
@@ -65,7 +82,7 @@ def assert_same(got, wanted):
 
 def tiled(kind, target, tiles=(2, 2, 3), steps=8, order=(0, 1, 2)):
     """(shape, arguments, schedule) of a matmul of so many tiles, computed by the micro-kernel for the target."""
-    rows, columns = mk.tile(target)
+    rows, columns = mk.tile(target, kind)
     shape = tiles[0] * rows, tiles[1] * columns, tiles[2] * steps
     A, B, C = MATMULS[kind](*shape)
     s = te.create_schedule(C)
@@ -105,18 +122,21 @@ def test_the_instruction_is_chosen_by_feature(kind, target):
     """An older processor of the same architecture gets portable code from the same record."""
     _, args, s = tiled(kind, TARGETS[target])
     text = compile_for(lower_late(lower(s, args)), TARGETS[target]).assembly
-    levels = INSTRUCTIONS[kind]
-    level = target if target in levels else target.removesuffix("-vnni")
-    instruction, register = levels.get(level, ("", ""))
-    for other in ("vfmadd", "vpdpbusd"):
-        assert (other in text) is (other == instruction)
-    assert register in text
+    wanted, registers = INSTRUCTIONS[kind][target].split()
+    known = {line.split()[0] for level in INSTRUCTIONS.values() for line in level.values()}
+    made = {name for line in text.splitlines() if f"%{registers}" in line
+            for name in known if re.match(rf"\t(?:{{vex}}\s)?{name}(\d*ps)?\t", line)}
+    assert made == {wanted}
 
 
 def test_a_tile_fills_the_registers():
     """Sums, the vectors of a row and one element: 24 + 4 + 1 of 32, 12 + 2 + 1 of 16."""
     shapes = {name: mk.tile(target) for name, target in TARGETS.items()}
-    assert shapes == {"plain": (6, 8), "avx2": (6, 16), "avx2-vnni": (6, 16), "avx512": (6, 64), "avx512-vnni": (6, 64)}
+    wide = dict.fromkeys(("avx512", "avx512-vnni", "avx512-bf16", "amx"), (6, 64))
+    assert shapes == {"plain": (6, 8), "avx2": (6, 16), "avx2-vnni": (6, 16), **wide}
+    amx = [name for kernel in MATMULS for name, target in TARGETS.items() if mk.tile(target, kernel) != shapes[name]]
+    assert amx == ["amx"] * 3  # all but gemm_f32
+    assert mk.tile(TARGETS["amx"], "gemm_bf16") == (32, 32)
     assert mk.tile(Target("aarch64-linux-gnu")) == (6, 16)
     assert mk.tile() == mk.tile(Target.host())
 
@@ -201,7 +221,7 @@ def test_dot_products_of_four(target):
     b[::3] = 127
     wanted = (a.astype(np.int32) * b).reshape(n, 4).sum(1, dtype=np.int32)
     function = vtakit.build(s, [A, B, C], TARGETS[target])
-    assert ("vpdpbusd" in function.compiled.assembly) is ("vnni" in target)
+    assert ("vpdpbusd" in function.compiled.assembly) is any(TARGETS[target].has(name) for name in ("avxvnni", "avx512vnni"))
     for run in (function, lambda *args: interpret(lower(s, [A, B, C]), args, packed=mk.MEANING)):
         got = np.full_like(wanted, 77)
         run(a, b, got)
@@ -240,6 +260,7 @@ REFUSED = {
     "no columns": (lambda: mk.gemm_u8s8s32(8, columns=-1), "gemm_u8s8s32 of -1 columns: give at least 1"),
     "steps of a half group": (
         lambda: mk.gemm_u8s8s32(6), "gemm_u8s8s32 of 6 steps: it takes four at a time, so give a multiple of 4"),
+    "steps of half a pair": (lambda: mk.gemm_bf16(3), "gemm_bf16 of 3 steps: it takes two at a time, so give a multiple of 2"),
     "no lanes": (lambda: mk.dot4_u8s8(lanes=0), "dot4_u8s8 of 0 lanes: give at least 1"),
 }
 

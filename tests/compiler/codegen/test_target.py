@@ -16,13 +16,14 @@ from vtakit.compiler.codegen.llvm.link import find_linker
 from vtakit.compiler.codegen.llvm.target import PROCESSORS, Target, machine
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.calls import effect
 from vtakit.compiler.lower import lower
 from vtakit.compiler.passes import lower_late
 
 TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 NAMED = [(arch, cpu) for arch, processors in PROCESSORS.items() for cpu in processors]
 PRODUCTS = {  # a feature -> the instruction that is made of a product of bytes
-    "avx512vnni": "vpdpbusd", "avxvnni": "vpdpbusd", "i8mm": "usdot",
+    "avx512vnni": "vpdpbusd", "avxvnni": "vpdpbusd", "i8mm": "usdot", "amx-int8": "tdpbusd",
 }
 
 
@@ -30,7 +31,7 @@ PRODUCTS = {  # a feature -> the instruction that is made of a product of bytes
 def test_llvm_agrees_with_what_a_name_implies(arch, cpu):
     """The instructions are chosen by our table; LLVM makes none that the processor of that name does not have."""
     target = Target(TRIPLES[arch], cpu, threads=False)
-    rows, columns = mk.tile(target)
+    rows, columns = mk.tile(target, "gemm_u8s8s32")
     A, B = te.placeholder((rows, 8), "uint8", name="A"), te.placeholder((2, columns, 4), "int8", name="B")
     k = te.reduce_axis((0, 8), "k")
     C = te.compute((rows, columns), lambda i, j: te.sum(
@@ -41,7 +42,22 @@ def test_llvm_agrees_with_what_a_name_implies(arch, cpu):
     wanted = {PRODUCTS[feature] for feature in PRODUCTS if target.has(feature)}
     assert {name for name in PRODUCTS.values() if name in text} == wanted
     if arch == "x86_64":
-        assert columns == (64 if target.has("avx512f") else 16 if target.has("avx2") else 8)
+        assert columns == (32 if target.has("amx-int8") else 64 if target.has("avx512f") else 16 if target.has("avx2") else 8)
+
+
+@pytest.mark.parametrize(("arch", "cpu"), NAMED)
+def test_llvm_agrees_that_a_processor_multiplies_bfloat16_or_signed_bytes(arch, cpu):
+    target = Target(TRIPLES[arch], cpu, threads=False)
+    made = set()
+    kernels = ("gemm_bf16", ("bfloat16", "bfloat16", "float32"), 2), ("gemm_s8s8s32", ("int8", "int8", "int32"), 4)
+    for kernel, kinds, group in kernels:
+        a, b, c = (buffer(name, 256, kind=kind) for name, kind in zip("abc", kinds, strict=True))
+        call = effect(kernel, a.access_ptr("r"), b.access_ptr("r"), c.access_ptr("rw"), 2, 16, 4, 4 * group, 16 * group, 16)
+        text = compile_for(st.Function("f", (a, b, c), st.Evaluate(call)), target).assembly
+        made |= set(re.findall(r"\b(?:tdpbf16ps|vdpbf16ps|tdpbssd|vpdpbusd|sdot)\b", text))
+    words = {"avx512bf16": "vdpbf16ps", "amx-bf16": "tdpbf16ps", "amx-int8": "tdpbssd", "avx512vnni": "vpdpbusd",
+             "avxvnni": "vpdpbusd", "dotprod": "sdot"}
+    assert made == {word for feature, word in words.items() if target.has(feature)}
 
 
 def test_a_feature_that_is_taken_away_is_not_there():

@@ -1,0 +1,189 @@
+"""Intel's AMX: products by tile registers of at most 16 rows of 64 bytes, behind the same calls as those by vectors.
+
+The system must permit a process to use the registers before it may (Linux documentation, x86/xstate). The code asks once, and
+where it is refused runs what vectors do. Their shapes are set up for each thread before loops (`setups`) and released at the
+end of the function. Intel's ISA extensions reference, chapter 3, has what the instructions do.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from vtakit.compiler.codegen.llvm.builder import Value, int_constant
+from vtakit.compiler.codegen.llvm.target import Target
+
+if TYPE_CHECKING:
+    from vtakit.compiler.codegen.llvm.expressions import Expressions
+    from vtakit.compiler.codegen.llvm.gemm import Tile
+    from vtakit.compiler.codegen.llvm.module import Module
+
+ROWS = 16  # of a tile register; and columns of 32 bits, and steps of four bytes
+_REGISTERS = 8
+_INSTRUCTIONS = {  # a kernel -> the feature, the instruction, and the bytes of an element of a and b
+    "gemm_u8s8s32": ("amx-int8", "tdpbusd", 1), "gemm_s8s8s32": ("amx-int8", "tdpbssd", 1),
+    "gemm_bf16": ("amx-bf16", "tdpbf16ps", 2),
+}
+_UNKNOWN, _REFUSED, _PERMITTED = range(3)
+_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18  # arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA)
+
+
+def has(target: Target, kernel: str) -> bool:
+    """Whether the target has tile registers for a kernel; only of Linux is it known here how it permits them.
+
+    Where they are refused, vectors of AVX-512 do the same: every processor with one has the other.
+    """
+    needed = "amx-tile", _INSTRUCTIONS.get(kernel, ("",))[0], "avx512f"
+    return all(map(target.has, needed)) and target.arch == "x86_64" and target.system == "linux"
+
+
+def takes(target: Target, kernel: str, m: int, n: int, steps: int | None) -> bool:
+    """Whether tile registers hold a kernel's m x n sums beside a row and a column of operands."""
+    down, across = len(_cut(m)), len(_cut(n))
+    return bool(steps) and has(target, kernel) and down * across + down + across <= _REGISTERS
+
+
+def _cut(size: int) -> list[int]:
+    return [min(ROWS, size - first) for first in range(0, size, ROWS)]
+
+
+class _Part(NamedTuple):
+    """Some of a kernel's steps, from `first` to `end`, so many to a product of two tiles."""
+
+    first: int
+    end: int
+    each: int
+
+
+def _parts(steps: int) -> list[_Part]:
+    """Products of tiles that are all alike if they can be, since others need other shapes."""
+    count = -(-steps // ROWS)
+    if steps % count == 0:
+        return [_Part(0, steps, steps // count)]
+    full = steps // ROWS * ROWS
+    return [_Part(0, full, ROWS), _Part(full, steps, steps - full)]
+
+
+def otherwise(x: "Expressions", kernel: str, t: "Tile", by_vectors: Callable[[], None]) -> None:
+    """The kernel by tile registers, or by vectors where the system refuses them."""
+    b, state = x.b, _state(x.module)
+    assert t.steps, kernel
+    parts = _parts(t.steps)
+    _set_up(x, t, parts[0])
+    tiles, vectors, after = b.block("tiles"), b.block("vectors"), b.block("after")
+    b.branch(b.icmp("eq", b.flag(state), int_constant("i32", _PERMITTED)), tiles, vectors, likely=True)
+    b.place(tiles)
+    for part in parts:
+        if part.first:
+            _set_up(x, t, part)
+        _run(x, kernel, t, part)
+    b.jump(after)
+    b.place(vectors)
+    by_vectors()
+    b.jump(after)
+    b.place(after)
+
+
+def _run(x: "Expressions", kernel: str, t: "Tile", part: _Part) -> None:
+    """Sums in tile registers over all of the part's steps."""
+    b = x.b
+    _, instruction, size = _INSTRUCTIONS[kernel]
+    sums, a, of_b = _registers(t)
+
+    def bytes_of(stride: Value, size: int) -> Value:
+        return b.op("mul", stride, int_constant("i64", size), "nsw")
+
+    def number(register: int) -> Value:
+        return int_constant("i8", register)
+    lda, ldb, ldc = bytes_of(t.lda, size), bytes_of(t.ldb, size), bytes_of(t.ldc, 4)
+    places = {
+        register: b.address(b.address(t.c, "i8", bytes_of(ldc, ROWS * i)), "i8", int_constant("i64", 4 * ROWS * j))
+        for (i, j), register in sums.items()
+    }
+    for register, place in places.items():
+        if t.fresh and not part.first:
+            b.intrinsic("x86.tilezero", "void", number(register))
+        else:
+            b.intrinsic("x86.tileloadd64", "void", number(register), place, ldc)
+
+    def product(p: Value, none: list[Value]) -> list[Value]:
+        column = b.address(t.a, "i8", bytes_of(p, 4))
+        row = b.address(t.b, "i8", b.op("mul", p, ldb, "nsw"))
+        operands = {of_b[j]: (b.address(row, "i8", int_constant("i64", 4 * ROWS * j)), ldb) for j in range(len(of_b))}
+        operands |= {a[i]: (b.address(column, "i8", bytes_of(lda, ROWS * i)), lda) for i in range(len(a))}
+        for (i, j), register in sums.items():
+            for operand in (of_b[j], a[i]):
+                if operand in operands:
+                    b.intrinsic("x86.tileloadd64", "void", number(operand), *operands.pop(operand))
+            b.intrinsic(f"x86.{instruction}", "void", number(register), number(a[i]), number(of_b[j]))
+        return none
+    first, end = (int_constant("i64", step) for step in (part.first, part.end))
+    b.repeat("steps", first, end, part.each, [], product)
+    for register, place in places.items():
+        b.intrinsic("x86.tilestored64", "void", number(register), place, ldc)
+
+
+def _registers(t: "Tile") -> tuple[dict[tuple[int, int], int], list[int], list[int]]:
+    """The registers of the sums, by row and column of tiles, of the tiles of a and of b."""
+    down, across = len(_cut(t.m)), len(_cut(t.n))
+    sums = {(i, j): i * across + j for i in range(down) for j in range(across)}
+    return sums, [len(sums) + i for i in range(down)], [len(sums) + down + j for j in range(across)]
+
+
+def _set_up(x: "Expressions", t: "Tile", part: _Part) -> None:
+    """Have the registers' shapes be those of a part."""
+    sums, a, of_b = _registers(t)
+    heights, widths = _cut(t.m), _cut(t.n)
+    shapes = {register: (heights[i], 4 * widths[j]) for (i, j), register in sums.items()}
+    shapes |= {register: (height, 4 * part.each) for register, height in zip(a, heights, strict=True)}
+    shapes |= {register: (part.each, 4 * width) for register, width in zip(of_b, widths, strict=True)}
+    # Palette 1: bytes to a row from byte 16 on, two for each register, and rows from byte 48 on.
+    told = bytearray(64)
+    told[0] = 1
+    for register, (rows, bytes_) in shapes.items():
+        told[16 + 2 * register], told[48 + register] = bytes_, rows
+    text = "".join(f"\\{byte:02X}" for byte in told)
+    name = "tiles." + ".".join(f"{rows}x{bytes_}" for rows, bytes_ in shapes.values())
+    shape = x.module.variable(name, f'private unnamed_addr constant [64 x i8] c"{text}", align 64')
+    name = f"{x.module.name}.tiles"
+    if f"{name}.set" not in x.module.declare.defined:
+        _write_set(x.module, f"{name}.set")
+        _write_release(x.module, f"{name}.release")
+    x.b.prepare(f"call void @{name}.set({shape})", f"call void @{name}.release()")
+
+
+def _state(module: "Module") -> Value:
+    """What the system said."""
+    return module.variable("tiles.state", f"internal global i32 {_UNKNOWN}, align 4")
+
+
+def _write_set(module: "Module", name: str) -> None:
+    """The function that shapes the registers of this thread, if they are permitted; the first time it asks."""
+    b = module.function(name, "void", ["ptr %shape"], internal=True)
+    state = _state(module)
+    asking, known, use, after = b.block("asking"), b.block("known"), b.block("use"), b.block("after")
+    b.branch(b.icmp("eq", b.flag(state), int_constant("i32", _UNKNOWN)), asking, known, likely=False)
+    b.place(asking)
+    refused = b.call("syscall", "i64", *(int_constant("i64", number) for number in (_PRCTL, _REQUEST, _TILE_DATA)))
+    found = b.select(b.icmp("eq", refused, int_constant("i64", 0)), *(int_constant("i32", s) for s in (_PERMITTED, _REFUSED)))
+    b.raise_flag(found, state)
+    b.jump(known)
+    b.place(known)
+    b.branch(b.icmp("eq", b.flag(state), int_constant("i32", _PERMITTED)), use, after, likely=True)
+    b.place(use)
+    b.intrinsic("x86.ldtilecfg", "void", Value("%shape", "ptr"))
+    b.jump(after)
+    b.place(after)
+    b.ret()
+    module.finish(b)
+
+
+def _write_release(module: "Module", name: str) -> None:
+    """The function that gives the registers back, which makes switching threads cheaper."""
+    b = module.function(name, "void", [], internal=True)
+    release, after = b.block("release"), b.block("after")
+    b.branch(b.icmp("eq", b.flag(_state(module)), int_constant("i32", _PERMITTED)), release, after, likely=True)
+    b.place(release)
+    b.intrinsic("x86.tilerelease", "void")
+    b.jump(after)
+    b.place(after)
+    b.ret()
+    module.finish(b)

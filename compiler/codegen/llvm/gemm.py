@@ -1,0 +1,286 @@
+"""Outer products that add to a tile of sums in registers: by vectors here, by tile registers in `amx`.
+
+    gemm_f32(a, b, c, m, n, k, lda, ldb, ldc)    c[i, j] += sum over p of a[i, p] * b[p, j]                float32
+    gemm_bf16(…)                                 c[i, j] += sum over p, q of a[i, 2 p + q] * b[p, j, q]    q < 2
+    gemm_u8s8s32(…), gemm_s8s8s32(…)             c[i, j] += sum over p, q of a[i, 4 p + q] * b[p, j, q]    q < 4
+
+a, b, c are addresses (`Buffer.access_ptr`), lda, ldb, ldc the elements from one row to the next, m and n constants: the m x n
+sums stay in registers. Where no tile registers take them, m * ceil(n / lanes) + ceil(n / lanes) + 1 may not exceed the number
+of vector registers. k counts the steps, each of which takes one element, two or four of a row of a. A last argument of 1, after
+ldc, says that the sums begin at 0, whatever c holds.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from vtakit.compiler.codegen.llvm import amx, dots
+from vtakit.compiler.codegen.llvm import types as ty
+from vtakit.compiler.codegen.llvm.builder import Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.floats import suffix
+from vtakit.compiler.ir import expr as ir
+
+if TYPE_CHECKING:
+    from vtakit.compiler.codegen.llvm.expressions import Expressions
+
+_SECOND = 0xFFFF0000  # of a word with two bfloat16: the bits of the second as a float32
+
+
+class Tile:
+    """The arguments of a micro-kernel: addresses, the tile's constant shape, steps, and row lengths in elements.
+
+    steps    : k where it is a constant, else None
+    fresh    : whether sums begin at 0
+    by_tiles : whether tile registers take it where the system permits them
+    blocks   : (first row, end) of the parts whose sums vector registers hold
+    """
+
+    def __init__(self, x: "Expressions", e: ir.Call) -> None:
+        if len(e.args) not in (9, 10):
+            raise CodegenError(f"{e} has {len(e.args)} arguments: {e.name} takes a, b, c, m, n, k, lda, ldb, ldc")
+        self.a, self.b, self.c = (x.value(arg) for arg in e.args[:3])
+        shape = [arg.value if isinstance(arg, ir.IntImm) else 0 for arg in e.args[3:5]]
+        if min(shape) < 1:
+            raise CodegenError(f"{e.name} of a tile of {e.args[3]} x {e.args[4]}: both must be constants of at least 1")
+        self.m, self.n = shape
+        self.steps = e.args[5].value if isinstance(e.args[5], ir.IntImm) else None
+        self.k, self.lda, self.ldb, self.ldc = (x.index(arg) for arg in e.args[5:9])
+        self.fresh = len(e.args) == 10 and isinstance(e.args[9], ir.IntImm) and e.args[9].value == 1
+        self.by_tiles = amx.takes(x.target, e.name, self.m, self.n, self.steps)
+        self.lanes = lanes = x.target.vector_bytes // 4
+        # The last vector of a row may be shorter.
+        self.widths = [min(lanes, self.n - first) for first in range(0, self.n, lanes)]
+        vectors, there = len(self.widths), x.target.vector_registers
+        most = (there - vectors - 1) // vectors
+        if self.m > most and not self.by_tiles:
+            raise CodegenError(
+                f"{e.name} of a tile of {self.m} x {self.n} needs {self.m * vectors + vectors + 1} vector registers and "
+                f"{x.target} has {there}: use fewer rows or columns (a vector has {lanes} lanes of 32 bits)"
+            )
+        parts = -(-self.m // most)
+        self.blocks = [(self.m * part // parts, self.m * (part + 1) // parts) for part in range(parts)]
+
+
+class _Vectors:
+    """How a kernel loads and multiplies vectors; the sums are of the type `kind`.
+
+    phases : the parts of a step; all steps are gone through for each
+    """
+
+    kind = "float"
+    phases: tuple[int, ...] = (0,)
+
+    def __init__(self, x: "Expressions", t: Tile) -> None:
+        self.x, self.b, self.t = x, x.b, t
+        # Code for machines that refuse tile registers is kept short.
+        self.unrolled = 1 if t.by_tiles else next(count for count in (4, 2, 1) if (t.steps or 1) % count == 0)
+
+    def row(self, p: Value, phase: int) -> list[Value]:
+        """The vectors of b's row of a step."""
+        raise NotImplementedError
+
+    def element(self, p: Value, i: int, phase: int) -> Value:
+        """Of a's row i, what a step takes."""
+        raise NotImplementedError
+
+    def add(self, sum_: Value, element: Value, vector: Value, phase: int) -> Value:
+        raise NotImplementedError
+
+    def begin(self, first: int, sums: list[list[Value]]) -> list[list[Value]]:
+        """What sums of the rows from `first` on begin with, of what c holds or 0."""
+        return sums
+
+    def _row(self, p: Value, each: str, count: int) -> list[Value]:
+        line = self.b.address(self.t.b, each, self.b.op("mul", p, self.t.ldb, "nsw"))
+        return [
+            self.b.load(ty.vector(each, count * width), self.b.address(line, each, int_constant("i64", count * j * self.t.lanes)),
+                        ty.bits(each) // 8) for j, width in enumerate(self.t.widths)
+        ]
+
+    def _element(self, p: Value, i: int, each: str, count: int) -> Value:
+        """32 bits: `count` elements side by side."""
+        along = self.b.op("mul", p, int_constant("i64", count), "nsw") if count > 1 else p
+        at = self.b.op("add", self.b.op("mul", self.t.lda, int_constant("i64", i), "nsw"), along, "nsw")
+        return self.b.load(each if count == 1 else "i32", self.b.address(self.t.a, each, at), ty.bits(each) // 8)
+
+    def _multiply_add(self, sum_: Value, a: Value, b: Value) -> Value:
+        if self.x.target.has_fma:
+            return self.b.intrinsic(f"fma.{suffix(sum_.type)}", sum_.type, a, b, sum_)
+        return self.b.op("fadd", self.b.op("fmul", a, b), sum_)
+
+
+class _Float32(_Vectors):
+    def row(self, p: Value, phase: int) -> list[Value]:
+        return self._row(p, "float", 1)
+
+    def element(self, p: Value, i: int, phase: int) -> Value:
+        return self._element(p, i, "float", 1)
+
+    def add(self, sum_: Value, element: Value, vector: Value, phase: int) -> Value:
+        return self._multiply_add(sum_, self.b.splat(element, ty.split(vector.type)[1]), vector)
+
+
+class _Bfloat16(_Vectors):
+    """Products as float32: of the first element of each step, then, in a loop of their own, of the second ones.
+
+    In one loop LLVM loads both at once, for which there are not enough registers beside the sums.
+    """
+
+    phases = (0, 1)
+
+    def row(self, p: Value, phase: int) -> list[Value]:
+        return [self._part(pairs, phase) for pairs in self._row(p, "i16", 2)]
+
+    def element(self, p: Value, i: int, phase: int) -> Value:
+        return self._element(p, i, "i16", 2)
+
+    def add(self, sum_: Value, element: Value, vector: Value, phase: int) -> Value:
+        return self._multiply_add(sum_, self._part(self.b.splat(element, ty.split(sum_.type)[1]), phase), vector)
+
+    def _part(self, pairs: Value, phase: int) -> Value:
+        lanes = ty.bits(pairs.type) * ty.split(pairs.type)[1] // 32
+        word = self.b.bitcast(pairs, ty.vector("i32", lanes))
+        name, by = ("and", _SECOND) if phase else ("shl", 16)
+        return self.b.bitcast(self.b.op(name, word, int_constant(word.type, by)), ty.vector("float", lanes))
+
+
+class _PairsOfBfloat16(_Vectors):
+    """By VDPBF16PS."""
+
+    @staticmethod
+    def suits(x: "Expressions", t: Tile) -> bool:
+        """Whether the target has it for vectors of all the lengths."""
+        has, all_ = x.target.has("avx512bf16"), x.target.has("avx512vl")
+        return has and all(width == 16 or (width in (4, 8) and all_) for width in t.widths)
+
+    def row(self, p: Value, phase: int) -> list[Value]:
+        return self._row(p, "i16", 2)
+
+    def element(self, p: Value, i: int, phase: int) -> Value:
+        return self._element(p, i, "i16", 2)
+
+    def add(self, sum_: Value, element: Value, vector: Value, phase: int) -> Value:
+        width = ty.split(sum_.type)[1]
+        pairs = ty.vector("bfloat", 2 * width)
+        operands = self.b.bitcast(self.b.splat(element, width), pairs), self.b.bitcast(vector, pairs)
+        return self.b.intrinsic(f"x86.avx512bf16.dpbf16ps.{32 * width}", sum_.type, sum_, *operands)
+
+
+class _Bytes(_Vectors):
+    """Of signed or unsigned a by signed b."""
+
+    kind = "i32"
+
+    def __init__(self, x: "Expressions", t: Tile, *, signed: bool) -> None:
+        super().__init__(x, t)
+        self.signed = signed
+        self.flips = [dots.flips(x.target, width, signed) for width in t.widths]
+
+    def row(self, p: Value, phase: int) -> list[Value]:
+        found = self._row(p, "i8", 4)
+        return [self.b.op("xor", vector, int_constant(vector.type, dots.FLIP)) if flip else vector
+                for vector, flip in zip(found, self.flips, strict=True)]
+
+    def element(self, p: Value, i: int, phase: int) -> Value:
+        return self._element(p, i, "i8", 4)
+
+    def add(self, sum_: Value, element: Value, vector: Value, phase: int) -> Value:
+        width = ty.split(sum_.type)[1]
+        flip = dots.flips(self.x.target, width, self.signed)
+        four = self.b.bitcast(self.b.splat(element, width), vector.type)
+        return dots.dot4(self.x, sum_, four, vector, signed=(self.signed, not flip))
+
+    def begin(self, first: int, sums: list[list[Value]]) -> list[list[Value]]:
+        """Less what flipping bits of b adds: 128 times the sum of a's row."""
+        if not any(self.flips):
+            return sums
+        b = self.b
+        start = b.address(self.t.a, "i8", b.op("mul", self.t.lda, int_constant("i64", first), "nsw"))
+        rows = dots.sums_of_rows(self.x, start, self.t.lda, len(sums), self.t.k, signed=self.signed)
+        extra = [b.op("shl", row, int_constant("i32", 7)) for row in rows]
+        return [[b.op("sub", sum_, b.splat(more, ty.split(sum_.type)[1])) if flip else sum_
+                 for sum_, flip in zip(line, self.flips, strict=True)] for line, more in zip(sums, extra, strict=True)]
+
+
+class _HalvesOfBytes(_Vectors):
+    """By products of int16: all of each first and third byte of a step, then, in a loop of their own, of the second and fourth."""
+
+    kind = "i32"
+    phases = (0, 1)
+
+    def __init__(self, x: "Expressions", t: Tile, *, signed: bool) -> None:
+        super().__init__(x, t)
+        self.signed = signed
+        self.unrolled = 1  # the registers are full, and LLVM would load for the next step too early
+
+    @staticmethod
+    def suits(x: "Expressions", t: Tile, *, signed: bool) -> bool:
+        """Whether the target has these, and no products of four bytes, for vectors of all the lengths."""
+        return all(dots.pairs(x.target, width) and not dots.instruction(x.target, width, (signed, True))
+                   and not dots.flips(x.target, width, signed) for width in t.widths)
+
+    def row(self, p: Value, phase: int) -> list[Value]:
+        return [dots.half(self.x, vector, phase, signed=True) for vector in self._row(p, "i8", 4)]
+
+    def element(self, p: Value, i: int, phase: int) -> Value:
+        return self._element(p, i, "i8", 4)
+
+    def add(self, sum_: Value, element: Value, vector: Value, phase: int) -> Value:
+        width = ty.split(sum_.type)[1]
+        four = self.b.bitcast(self.b.splat(element, width), ty.vector("i8", 4 * width))
+        return dots.add_pairs(self.x, sum_, dots.half(self.x, four, phase, signed=self.signed), vector)
+
+
+def _by_vectors(t: Tile, v: _Vectors) -> None:
+    for first, end in t.blocks:
+        _block(t, v, first, end)
+
+
+def _block(t: Tile, v: _Vectors, first: int, end: int) -> None:
+    """Sums of some rows are loaded, updated k times (a few in each iteration of the loop, where k is a constant), and stored."""
+    b = v.b
+    places = [
+        [b.address(b.address(t.c, "i32", b.op("mul", t.ldc, int_constant("i64", i))), "i32", int_constant("i64", j * t.lanes))
+         for j in range(len(t.widths))] for i in range(first, end)
+    ]
+    types = [ty.vector(v.kind, width) for width in t.widths]
+    zeros = [float_constant(each, 0.0) if v.kind == "float" else int_constant(each, 0) for each in types]
+    start = [
+        list(zeros) if t.fresh else [b.load(each, place, 4) for each, place in zip(types, line, strict=True)] for line in places
+    ]
+    across = len(t.widths)
+
+    def steps(p: Value, sums: list[Value], phase: int) -> list[Value]:
+        for ahead in range(v.unrolled):
+            at = b.op("add", p, int_constant("i64", ahead), "nuw nsw") if ahead else p
+            vectors = v.row(at, phase)
+            for i in range(first, end):
+                element, line = v.element(at, i, phase), slice((i - first) * across, (i - first + 1) * across)
+                sums[line] = [v.add(sum_, element, vector, phase) for sum_, vector in zip(sums[line], vectors, strict=True)]
+        return sums
+    sums = [sum_ for line in v.begin(first, start) for sum_ in line]
+    for phase in v.phases:
+        sums = b.repeat("steps", int_constant("i64", 0), t.k, v.unrolled, sums, partial(steps, phase=phase))
+    for sum_, place in zip(sums, [place for line in places for place in line], strict=True):
+        b.store(sum_, place, 4)
+
+
+def _gemm(x: "Expressions", e: ir.Call) -> Value:
+    t = Tile(x, e)
+    v: _Vectors
+    match e.name:
+        case "gemm_f32":
+            v = _Float32(x, t)
+        case "gemm_bf16":
+            v = _PairsOfBfloat16(x, t) if _PairsOfBfloat16.suits(x, t) else _Bfloat16(x, t)
+        case _:
+            signed = e.name == "gemm_s8s8s32"
+            v = (_HalvesOfBytes if _HalvesOfBytes.suits(x, t, signed=signed) else _Bytes)(x, t, signed=signed)
+    if t.by_tiles:
+        amx.otherwise(x, e.name, t, lambda: _by_vectors(t, v))
+    else:
+        _by_vectors(t, v)
+    return int_constant("i32", 0)
+
+
+BY_NAME = dict.fromkeys(("gemm_f32", "gemm_bf16", "gemm_u8s8s32", "gemm_s8s8s32"), _gemm)
