@@ -143,7 +143,7 @@ def _is_by_channel(value: Value, shape: tuple[int, ...]) -> bool:
 
 def _is_depthwise(node: Node) -> bool:
     x, weight = node.reads
-    groups = node.attrs.get("groups", 1)
+    groups: int = node.attrs.get("groups", 1)
     return groups > 1 and groups == x.type.shape[1] == weight.type.shape[0]
 
 

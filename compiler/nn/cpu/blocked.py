@@ -7,15 +7,17 @@ from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
+FIRST_LEVEL = 1 << 15  # bytes of a first-level cache that every processor with vectors has
 TASKS = 4  # fewer parts than this and the work is shared out by pixels as well
 
 
 def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
     """Schedule an anchor tagged "conv_blocked" and what follows it; return the operations that are done with.
 
-    The weights of a few blocks of filters meet all pixels before those of the next, since they stay in the second-level cache.
-    For each tile the whole reduction runs in registers: each step loads a vector of weights for each block and multiplies it by
-    a number of each pixel.
+    The weights of a few blocks of filters meet all pixels before those of the next, since they stay in the second-level cache. A
+    tile's sums are in registers: each step loads a vector of weights for each block and multiplies it by a number of each pixel.
+    The whole reduction runs for one tile after another; but for a small image the weights of some channels meet all tiles, whose
+    sums wait in the first-level cache, before those of the next channels.
     """
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
@@ -24,6 +26,7 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
     images, blocks, *places, _ = extents(anchor)
     pixels, width = machine.pixels(places[-1], blocks)
+    together = _is_small(anchor, pixels, width)
 
     out = s[last]
     n, m, *rows, column, lane = out.op.root_iter_vars
@@ -34,9 +37,9 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     m, block = out.split(m, width)
     tile, pixel = out.split(column, pixels)
     out.reorder(n, m, *rows, tile, block, pixel, lane)
-    outer = [n, m]
-    if images * blocks // width < TASKS or rows:
-        outer += rows or ([] if places[-1] % pixels else [tile])
+    outer = [n, m] if together else [n, m, *rows]
+    if not rows and images * blocks // width < TASKS and not places[-1] % pixels:
+        outer.append(tile)
     place = outer[0]
     for axis in outer[1:]:
         place = out.fuse(place, axis)
@@ -46,18 +49,31 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     out.vectorize(lane)
 
     inner = s[sums]
-    inner.compute_at(out, place if outer[-1] is tile else tile)
+    inner.compute_at(out, place if together or outer[-1] is tile else tile)
     inner.set_scope("local")
     made = inner.op
     assert isinstance(made, ComputeOp)
     first, second, *lines, x, k = made.axis
-    *window, step, part = made.reduce_axis
+    chunk, *window, step, part = made.reduce_axis
     step = inner.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
-    inner.reorder(first, *lines, *window, step, x, second, k)
+    if together:
+        tile, x = inner.split(x, pixels)
+        inner.reorder(first, chunk, *lines, tile, *window, step, x, second, k)
+    else:
+        inner.reorder(first, *lines, chunk, *window, step, x, second, k)
     inner.unroll(x)
     inner.unroll(second)
     inner.vectorize(k)
     return {anchor, *followers}
+
+
+def _is_small(anchor: ComputeOp, pixels: int, width: int) -> bool:
+    """Whether an image's sums of so many blocks fit into the first-level cache, and their weights do not."""
+    _, _, *places, lanes = extents(anchor)
+    vectors = width * lanes * anchor.body[0].dtype.bytes
+    steps = prod([extent(axis) for axis in anchor.reduce_axis])
+    whole = len(places) > 1 and not places[-1] % pixels
+    return whole and prod(places) * vectors <= FIRST_LEVEL < steps * vectors
 
 
 def schedule_blocked_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
