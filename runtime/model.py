@@ -24,6 +24,7 @@ from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
 from vtakit.compiler.graph.printer import graph_text
 from vtakit.compiler.graph.vta.compile import compile_parts
 from vtakit.compiler.graph.vta.region import Launch
+from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.hw.isa.config import load_config
 from vtakit.hw.isa.file import read_bytes
 from vtakit.runtime import keeping
@@ -100,7 +101,8 @@ def compile(
         graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
     else:
         graph = import_program(exported[0], name=exported[1] if name is None else name)
-    graph = run_passes(graph, passes_for_cpu(evaluate, integer=integer), after)
+    lanes = chosen.vector_bytes // FLOAT32.bytes if accelerator is None else None
+    graph = run_passes(graph, passes_for_cpu(evaluate, integer=integer, lanes=lanes), after)
     if accelerator is None:
         image = image_of(compile_graph(graph, chosen, progress=progress, most_bytes=memory_bytes()), graph_text(graph))
     else:

@@ -1,6 +1,7 @@
 """Every operator, by name: importing this module fills the table of `vtakit.compiler.nn.registry`."""
 
 from vtakit.compiler.nn import (
+    blocked,
     broadcasting,
     conv,
     einsum,
@@ -26,8 +27,8 @@ from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 from vtakit.hw.isa.errors import one_of
 
 FAMILIES = (
-    broadcasting, conv, einsum, elementwise, indexing, integer, loss, matmul, normalise, packed, pool, quantise, recurrent,
-    reduction, resize, running, sampling, shape, signal, transposed,
+    blocked, broadcasting, conv, einsum, elementwise, indexing, integer, loss, matmul, normalise, packed, pool, quantise,
+    recurrent, reduction, resize, running, sampling, shape, signal, transposed,
 )
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]

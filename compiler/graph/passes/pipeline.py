@@ -7,14 +7,16 @@ from vtakit.compiler.graph.passes.batch_norm import fold_scales, simplify_infere
 from vtakit.compiler.graph.passes.cse import merge_common
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.passes.fold import Evaluate, fold_constants
+from vtakit.compiler.graph.passes.layout import block_layouts
 from vtakit.compiler.graph.passes.quantised.form import integer_form
 
 
-def passes_for_cpu(evaluate: Evaluate, *, integer: bool = True) -> tuple[GraphPass, ...]:
+def passes_for_cpu(evaluate: Evaluate, *, integer: bool = True, lanes: int | None = None) -> tuple[GraphPass, ...]:
     """The passes before fusion, in order.
 
     evaluate : runs a graph of constants
     integer  : whether quantised models become networks in integers; before what would take their int8 weights apart
+    lanes    : float32 numbers of a vector, to lay channels out in blocks of so many; None leaves layouts as they are
     """
     return (
         GraphPass("remove_dead", remove_dead),
@@ -23,4 +25,5 @@ def passes_for_cpu(evaluate: Evaluate, *, integer: bool = True) -> tuple[GraphPa
         GraphPass("fold_scales", fold_scales),
         GraphPass("fold_constants", partial(fold_constants, evaluate=evaluate)),
         GraphPass("merge_common", merge_common),
+        *([GraphPass("block_layouts", partial(block_layouts, lanes=lanes))] if lanes else []),
     )

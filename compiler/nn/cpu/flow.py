@@ -140,10 +140,16 @@ def _is_same_element(op: ComputeOp, load: ProducerLoad) -> bool:
 
 
 def _is_flat(op: ComputeOp, load: ProducerLoad) -> bool:
-    """Whether leading indices are the axes, and the last is the flat place of the remaining ones."""
-    lead = len(load.indices) - 1
-    return op.tag == "unflatten" and all(
-        index is axis.var or int_value(index) == 0 for index, axis in zip(load.indices[:lead], op.axis, strict=False))
+    """Whether all indices but one, the last or the one before it, are axes in order, and that one is the others' flat place."""
+    if op.tag != "unflatten":
+        return False
+    for behind in (0, 1):
+        lead = len(load.indices) - 1 - behind
+        axes = [*op.axis[:lead], *op.axis[len(op.axis) - behind:]]
+        if all(index is axis.var or int_value(index) == 0
+               for index, axis in zip([*load.indices[:lead], *load.indices[lead + 1:]], axes, strict=False)):
+            return True
+    return False
 
 
 def inlined(flow: Flow, fixed: set[Operation]) -> set[Operation]:

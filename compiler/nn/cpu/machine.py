@@ -9,6 +9,7 @@ from vtakit.compiler.codegen.llvm.intrinsics import registers
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.dtypes import DType
 
+MOST_BLOCKS = 6  # of channels in a tile
 LATENCY = 4  # cycles of a multiply-add, two of which begin in each cycle
 
 
@@ -47,6 +48,14 @@ class Machine:
                 free = same
         return free.height, free.width
 
+    def pixels(self, pixels: int, blocks: int) -> tuple[int, int]:
+        """Pixels and blocks of channels of the tile of sums, held in registers, that takes the fewest cycles for so many of each.
+
+        The blocks are a divisor of theirs; a last tile may have fewer pixels. A step of the reduction needs a register for each
+        sum, one for each block's weights, and one for a pixel's number.
+        """
+        return _pixels(pixels, blocks, self.registers)
+
 
 class _Choice(NamedTuple):
     cycles: float
@@ -71,6 +80,16 @@ def _tile(rows: int, columns: int, lanes: int, registers: int, heights: tuple[in
         if cycles < best.cycles:
             best = _Choice(cycles, height, width)
     return best
+
+
+@cache
+def _pixels(pixels: int, blocks: int, registers: int) -> tuple[int, int]:
+    def cycles(height: int, width: int) -> float:
+        found = blocks // width * (pixels // height * step_cycles(height, width) + step_cycles(pixels % height, width))
+        return found * (1.03 if pixels % height else 1)  # what is left over is code of its own
+    fits = [(height, width) for width in range(1, min(blocks, MOST_BLOCKS) + 1) if not blocks % width
+            for height in range(1, pixels + 1) if height * width + width + 1 <= registers]
+    return min(fits, key=lambda tile: cycles(*tile), default=(1, 1))
 
 
 def pieces(columns: int, lanes: int) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.nn.cpu.blocked import schedule_blocked, schedule_blocked_depthwise
 from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
@@ -11,7 +12,10 @@ from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.tensor import Tensor
 
-ANCHORS = {"conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise}
+ANCHORS = {
+    "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
+    "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
+}
 
 
 def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedule:

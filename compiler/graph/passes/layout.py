@@ -1,0 +1,242 @@
+"""Layouts for a CPU: where channels lie in blocks, a vector of the processor each.
+
+A convolution with constant weights takes and makes such data; operators on elements, pooling, means of images and concatenations
+between convolutions take what they are given. Data changes its layout once, where it enters such a region and where it leaves it;
+weights and vectors of constants are laid out here. The first convolution of a network reads its few channels as they are.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from vtakit.compiler.graph.builder import Builder
+from vtakit.compiler.graph.ir import Graph, Node, Value
+from vtakit.compiler.graph.passes.dead import remove_dead
+from vtakit.compiler.ir.dtypes import FLOAT32
+from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
+
+MACS_PER_MOVED = 300  # multiplications of a region for each element that changes its layout; with fewer it does not pay
+
+# Operators on elements: of shapes that broadcast, without attributes that name dimensions.
+ELEMENTS = frozenset((
+    "abs", "add", "celu", "clip", "div", "elu", "erf", "exp", "gelu", "hard_sigmoid", "hard_swish", "identity", "leaky_relu",
+    "max", "min", "mish", "mul", "neg", "prelu", "relu", "selu", "sigmoid", "softplus", "softsign", "sqrt", "sub", "sum", "swish",
+    "tanh",
+))
+POOLS = frozenset(("max_pool", "average_pool"))
+MEANS = {"global_average_pool": "reduce_mean", "global_max_pool": "reduce_max"}
+
+
+def block_layouts(graph: Graph, lanes: int, *, macs_per_moved: int = MACS_PER_MOVED) -> Graph:
+    """With channels in blocks of `lanes` wherever that pays: multiplications for each element that changes its layout.
+
+    ::
+
+        %y: float32[1, 64, 56, 56] = conv(%x, %w, pads=(1, 1, 1, 1))        # x: float32[1, 64, 56, 56]
+        %z: float32[1, 64, 56, 56] = relu(%y)
+
+        %x.1: float32[1, 4, 56, 56, 16] = block_channels(%x, block=16)
+        %y: float32[1, 4, 56, 56, 16] = conv_blocked(%x.1, %w, pads=(1, 1, 1, 1))    # w: float32[4, 4, 3, 3, 16, 16]
+        %z: float32[1, 4, 56, 56, 16] = relu(%y)
+        %z.1: float32[1, 64, 56, 56] = unblock_channels(%z, channels=64)
+    """
+    regions = _Regions(graph, lanes)
+    chosen = regions.chosen(macs_per_moved)
+    return _Rewriter(graph, lanes, chosen).run() if chosen else graph
+
+
+@dataclass(eq=False)
+class _Region:
+    """Nodes that hand data in blocks to each other: its multiplications, and the elements that change their layout."""
+
+    nodes: list[Node]
+    macs: int = 0
+    moved: int = 0
+
+
+class _Regions:
+    def __init__(self, graph: Graph, lanes: int) -> None:
+        self.graph, self.lanes = graph, lanes
+        self.of: dict[Value, _Region] = {}  # which region makes a value
+
+    def chosen(self, macs_per_moved: int) -> frozenset[Node]:
+        """The nodes of regions that pay."""
+        for node in self.graph.nodes:
+            if not self._takes(node):
+                continue
+            region = _Region([node], _macs(node) if node.op == "conv" else 0)
+            for found in dict.fromkeys([self.of[value] for value in node.reads if value in self.of]):
+                region = self._joined(found, region)
+            self.of[node.outputs[0]] = region
+        self._count_moved()
+        regions = dict.fromkeys(self.of.values())
+        return frozenset([node for region in regions if region.macs > macs_per_moved * region.moved for node in region.nodes])
+
+    def _joined(self, into: _Region, region: _Region) -> _Region:
+        into.nodes += region.nodes
+        into.macs += region.macs
+        for value in [value for value, found in self.of.items() if found is region]:
+            self.of[value] = into
+        return into
+
+    def _count_moved(self) -> None:
+        entered: set[tuple[Value, _Region]] = set()
+        left: set[Value] = set()
+        for node in self.graph.nodes:
+            own = self.of.get(node.outputs[0])
+            for value in node.reads:
+                region = self.of.get(value)
+                if own is None and region is not None:
+                    left.add(value)
+                elif own is not None and region is None and not self._known(value) and not self._plain(value):
+                    entered.add((value, own))
+        left |= {value for _, value in self.graph.outputs if value in self.of}
+        for value in left:
+            self.of[value].moved += value.type.size
+        for value, region in entered:
+            region.moved += value.type.size
+
+    def _known(self, value: Value) -> bool:
+        return value in self.graph.constants
+
+    def _plain(self, value: Value) -> bool:
+        """Whether a convolution reads it as it is."""
+        return value.type.shape[1] < self.lanes
+
+    def _takes(self, node: Node) -> bool:
+        """Whether a node can take and make data in blocks, given what its operands have become."""
+        if any(value.type.dtype is not FLOAT32 for value in (*node.reads, *node.outputs)):
+            return False
+        if node.op == "conv":
+            return self._takes_conv(node)
+        blocked = [value for value in node.reads if value in self.of]
+        if node.op in POOLS or node.op in MEANS:
+            return bool(blocked)
+        if node.op == "concat":
+            return node.attrs["axis"] % len(node.outputs[0].type.shape) == 1 and all(
+                value in self.of and not value.type.shape[1] % self.lanes for value in node.reads)
+        shape = node.outputs[0].type.shape
+        return node.op in ELEMENTS and bool(blocked) and all(
+            (value.type.shape[:2] == shape[:2] and len(value.type.shape) == len(shape)) if value in self.of
+            else self._known(value) and _is_by_channel(value, shape) for value in node.reads)
+
+    def _takes_conv(self, node: Node) -> bool:
+        x, weight = node.reads
+        groups, channels = node.attrs.get("groups", 1), x.type.shape[1]
+        filters, depth, *_ = weight.type.shape
+        if not self._known(weight) or 3 * (-filters % self.lanes) > filters:
+            return False  # too much of the last block would be filled up
+        if _is_depthwise(node):
+            return x in self.of
+        if groups > 1:
+            return not depth % self.lanes and not filters // groups % self.lanes
+        return x in self.of or self._plain(x) or 3 * (-channels % self.lanes) <= channels
+
+
+def _is_by_channel(value: Value, shape: tuple[int, ...]) -> bool:
+    """Whether a constant is one number, or one for each channel of data of a shape."""
+    own = value.type.shape
+    lead = (1,) * (len(shape) - len(own)) + own
+    return prod(own) == 1 or (len(lead) == len(shape) and lead[1] == shape[1] == prod(own))
+
+
+def _is_depthwise(node: Node) -> bool:
+    x, weight = node.reads
+    groups: int = node.attrs.get("groups", 1)
+    return groups > 1 and groups == x.type.shape[1] == weight.type.shape[0]
+
+
+def _macs(node: Node) -> int:
+    return 0 if _is_depthwise(node) else node.outputs[0].type.size * prod(node.reads[1].type.shape[1:])
+
+
+class _Rewriter(Builder):
+    """The graph being made.
+
+    blocked : what stands for a value of the old graph with channels in blocks
+    plain   : what stands for one as it was, where that is another value
+    """
+
+    def __init__(self, graph: Graph, lanes: int, chosen: frozenset[Node]) -> None:
+        super().__init__(graph.name)
+        self.graph, self.lanes, self.chosen = graph, lanes, chosen
+        self.constants = dict(graph.constants)
+        self.blocked: dict[Value, Value] = {}
+        self.plain: dict[Value, Value] = {}
+
+    def run(self) -> Graph:
+        for node in self.graph.nodes:
+            if node in self.chosen:
+                self.blocked[node.outputs[0]] = self._in_blocks(node)
+            else:
+                inputs = tuple([None if value is None else self._as_it_was(value) for value in node.inputs])
+                self.nodes.append(node if inputs == node.inputs else Node(node.op, inputs, node.outputs, node.attrs, node.name))
+        outputs = tuple([(name, self._as_it_was(value)) for name, value in self.graph.outputs])
+        return remove_dead(Graph(self.name, self.graph.inputs, outputs, tuple(self.nodes), self.constants))
+
+    def _as_it_was(self, value: Value) -> Value:
+        if value in self.blocked and value not in self.plain:
+            channels = value.type.shape[1]
+            self.plain[value] = self._one("unblock_channels", self.blocked[value], attrs={"channels": channels}, like=value)
+        return self.plain.get(value, value)
+
+    def _block(self, value: Value) -> Value:
+        if value not in self.blocked:
+            self.blocked[value] = self._one("block_channels", value, attrs={"block": self.lanes}, like=value)
+        return self.blocked[value]
+
+    def _one(self, op: str, *operands: Value | None, attrs: Mapping[str, Any], like: Value, name: str = "") -> Value:
+        (made,) = self.add(op, *operands, attrs=attrs, name=name, names=(like.name,))
+        return made
+
+    def _in_blocks(self, node: Node) -> Value:
+        attrs = dict(node.attrs)
+        out, name = node.outputs[0], node.name
+        if node.op == "conv":
+            return self._conv(node, attrs)
+        operands = [None if value is None else self._operand(value, len(out.type.shape)) for value in node.inputs]
+        if node.op in POOLS:
+            return self._one(node.op, *operands, attrs=_with_blocks(attrs), like=out, name=name)
+        if node.op in MEANS:
+            axes = tuple(range(2, len(out.type.shape)))
+            return self._one(MEANS[node.op], *operands, attrs={"axes": axes}, like=out, name=name)
+        return self._one(node.op, *operands, attrs=attrs, like=out, name=name)
+
+    def _operand(self, value: Value, ndim: int) -> Value:
+        """Of an operator on elements: data in blocks, one number, or one for each channel in blocks."""
+        if value not in self.graph.constants:
+            return self._block(value)
+        array = self.graph.constants[value]
+        if array.size == 1:
+            return value
+        by_channel = array.reshape((1,) * (ndim - array.ndim) + array.shape)
+        return self._laid_out(value, lambda: blocked_vectors(by_channel, self.lanes, 1))
+
+    def _conv(self, node: Node, attrs: dict[str, Any]) -> Value:
+        x, weight = node.reads
+        array = self.graph.constants[weight]
+        out, name = node.outputs[0], node.name
+        if _is_depthwise(node):
+            del attrs["groups"]
+            packed = self._laid_out(weight, lambda: blocked_vectors(array[:, 0], self.lanes, 0))
+            return self._one("depthwise_blocked", self._block(x), packed, attrs=attrs, like=out, name=name)
+        as_it_is = x not in self.blocked and x.type.shape[1] < self.lanes
+        groups = attrs.get("groups", 1)
+        packed = self._laid_out(weight, lambda: blocked_weight(array, self.lanes, 1 if as_it_is else self.lanes, groups))
+        return self._one("conv_blocked", x if as_it_is else self._block(x), packed, attrs=attrs, like=out, name=name)
+
+    def _laid_out(self, value: Value, make: Callable[[], Any]) -> Value:
+        return self.constant(make(), name=value.name)
+
+
+def _with_blocks(attrs: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a window with a further spatial dimension, that of the blocks, of which it takes one cell."""
+    found = {**attrs, "kernel_shape": (*attrs["kernel_shape"], 1)}
+    for word in ("strides", "dilations"):
+        if attrs.get(word) is not None:
+            found[word] = (*attrs[word], 1)
+    if attrs.get("pads") is not None:
+        count = len(attrs["pads"]) // 2
+        found["pads"] = (*attrs["pads"][:count], 0, *attrs["pads"][count:], 0)
+    return found

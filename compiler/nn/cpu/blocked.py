@@ -1,0 +1,116 @@
+"""Convolutions with channels in blocks: tiles of pixels by blocks of channels, a register for each of their products."""
+
+from math import prod
+
+from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
+from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.operation import ComputeOp, Operation
+
+FIRST_LEVEL = 1 << 15  # bytes of a first-level cache that every processor with vectors has
+TASKS = 4  # fewer parts than this and the work is shared out by pixels as well
+
+
+def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
+    """Schedule an anchor tagged "conv_blocked" and what follows it; return the operations that are done with.
+
+    The weights of a few blocks of filters meet all pixels before those of the next, since they stay in the second-level cache. A
+    tile's sums are in registers: each step loads a vector of weights for each block and multiplies it by a number of each pixel.
+    The whole reduction runs for one tile after another; but for a small image the weights of some channels meet all tiles, whose
+    sums wait in the first-level cache, before those of the next channels.
+    """
+    followers = flow.followers(anchor)
+    last = followers[-1] if followers else anchor
+    for op in followers[:-1]:
+        s[op].compute_inline()
+    sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
+    images, blocks, *places, _ = extents(anchor)
+    pixels, width = machine.pixels(places[-1], blocks)
+    together = _is_small(anchor, pixels, width)
+
+    out = s[last]
+    n, m, *rows, column, lane = out.op.root_iter_vars
+    if len(rows) >= len(places):  # pixels are counted through all rows
+        for axis in (*rows[1:], column):
+            rows[0] = out.fuse(rows[0], axis)
+        rows, column = [], rows[0]
+    m, block = out.split(m, width)
+    tile, pixel = out.split(column, pixels)
+    out.reorder(n, m, *rows, tile, block, pixel, lane)
+    outer = [n, m] if together else [n, m, *rows]
+    if not rows and images * blocks // width < TASKS and not places[-1] % pixels:
+        outer.append(tile)
+    place = outer[0]
+    for axis in outer[1:]:
+        place = out.fuse(place, axis)
+    out.parallel(place)
+    out.unroll(block)
+    out.unroll(pixel)
+    out.vectorize(lane)
+
+    inner = s[sums]
+    inner.compute_at(out, place if together or outer[-1] is tile else tile)
+    inner.set_scope("local")
+    made = inner.op
+    assert isinstance(made, ComputeOp)
+    first, second, *lines, x, k = made.axis
+    chunk, *window, step, part = made.reduce_axis
+    step = inner.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
+    if together:
+        tile, x = inner.split(x, pixels)
+        inner.reorder(first, chunk, *lines, tile, *window, step, x, second, k)
+    else:
+        inner.reorder(first, *lines, chunk, *window, step, x, second, k)
+    inner.unroll(x)
+    inner.unroll(second)
+    inner.vectorize(k)
+    return {anchor, *followers}
+
+
+def _is_small(anchor: ComputeOp, pixels: int, width: int) -> bool:
+    """Whether an image's sums of so many blocks fit into the first-level cache, and their weights do not."""
+    _, _, *places, lanes = extents(anchor)
+    vectors = width * lanes * anchor.body[0].dtype.bytes
+    steps = prod([extent(axis) for axis in anchor.reduce_axis])
+    whole = len(places) > 1 and not places[-1] % pixels
+    return whole and prod(places) * vectors <= FIRST_LEVEL < steps * vectors
+
+
+def schedule_blocked_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
+    """Schedule an anchor tagged "depthwise_blocked" and what follows it; return the operations that are done with.
+
+    A tile is some pixels of a row, whose neighbours' loads are shared; weights stay in registers.
+    """
+    followers = flow.followers(anchor)
+    last = followers[-1] if followers else anchor
+    for op in followers[:-1]:
+        s[op].compute_inline()
+    sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
+    row = extents(anchor)[-2]
+    room = machine.registers - 1 - prod([extent(axis) for axis in anchor.reduce_axis])
+    pixels = max([count for count in range(1, max(1, min(row, room)) + 1) if not row % count])
+
+    out = s[last]
+    n, c, *rows, column, lane = out.op.root_iter_vars
+    image = out.fuse(n, c)
+    tile, pixel = out.split(column, pixels)
+    out.reorder(image, *rows, tile, pixel, lane)
+    out.parallel(image)
+    out.unroll(pixel)
+    out.vectorize(lane)
+    inner = s[sums]
+    inner.compute_at(out, tile)
+    inner.set_scope("local")
+    made = inner.op
+    assert isinstance(made, ComputeOp)
+    inner.reorder(*made.reduce_axis, *made.axis)
+    for axis in (*made.reduce_axis, made.axis[-2]):
+        inner.unroll(axis)
+    inner.vectorize(made.axis[-1])
+    done: set[Operation] = {anchor, *followers}
+    for load in loads(anchor):
+        if load.tensor.op.name == "padded":
+            s[load.tensor].compute_at(out, image)
+            s[load.tensor].vectorize(s[load.tensor].op.root_iter_vars[-1])
+            done.add(load.tensor.op)
+    return done
