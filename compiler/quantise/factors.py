@@ -22,29 +22,47 @@ COARSER = 1.2  # by which a scale may be made coarser for its quotient to anothe
 MOST_NUMERATOR = 1 << 10  # of such a quotient
 
 
-def held(ratio: Floats) -> Floats:
-    """The factors next to ratios that are an odd number of nine bits times a power of two, and that float32 rounds by alike.
+def held(ratio: Floats, place: int = 0) -> Floats:
+    """The factors next to ratios that are an odd number of nine bits times a power of two.
 
-    Of an odd factor of nine bits no multiple between the bounds of int8 lies in the middle between two integers.
+    Of such a number no multiple between the bounds of int8 lies in the middle between two integers.
+
+    place : of the next 0, of those behind and before it -1, 1 and so on, within the same power of two
     """
     _, exponent = np.frexp(ratio)
     step = np.ldexp(1.0, exponent - FACTOR_BITS)
-    nearest = 2 * np.floor(ratio / step / 2) + 1
-    tried = [nearest + 2 * way for way in sorted(range(-TRIED, TRIED + 1), key=abs)]
-    tried = [np.clip(each, (1 << FACTOR_BITS - 1) + 1, (1 << FACTOR_BITS) - 1) * step for each in tried]
-    found = np.select([alike(each) for each in tried], tried, tried[0])
+    number = 2 * (np.floor(ratio / step / 2) + place) + 1
+    found: Floats = np.clip(number, (1 << FACTOR_BITS - 1) + 1, (1 << FACTOR_BITS) - 1) * step
     return found
 
 
-def alike(factor: Floats) -> npt.NDArray[np.bool_]:
-    """Whether all sums, multiplied by factors and rounded to int8, are the same numbers in integers and in one float32 product.
+def fused(ratio: Floats, data_scale: float, result_scale: float) -> npt.NDArray[np.float32]:
+    """Scales of weights for which a layer in integers and onnxruntime's, which is fused to integers too, give the same bytes.
+
+    ratio : what one unit of the sums is in quanta of the result, next to which factors are sought
+
+    onnxruntime multiplies sums by ``data_scale * scale / result_scale``, in float32. Where no scale is found for which this can be
+    shown, results that differ are a few in a million.
+    """
+    tried, good = [], []
+    for place in sorted(range(-TRIED, TRIED + 1), key=abs):
+        factor = held(ratio, place)
+        near = (factor * result_scale / data_scale).astype(np.float32)
+        for scale in (near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(0))):
+            tried.append(scale)
+            good.append(alike(factor, np.float32(data_scale) * scale / np.float32(result_scale)))
+    found: npt.NDArray[np.float32] = np.select(good, tried, tried[0])
+    return found
+
+
+def alike(factor: Floats, single: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Whether all sums, rounded to int8, are the same numbers by an odd factor of nine bits and by one product in float32.
 
     Both are steps that rise with the sum, so they are the same if they rise at the same sums.
     """
     middles = np.arange(-128, 127) + 0.5
-    with np.errstate(over="ignore"):
-        first = np.ceil(middles / factor[..., None])  # exact: the quotients of a half and nine bits are far from integers
-        above, below = (np.rint((first - back).astype(np.float32) * factor[..., None].astype(np.float32)) for back in (0, 1))
+    first = np.ceil(middles / factor[..., None])  # never next to an integer: the quotient of a half and nine bits
+    above, below = (np.rint((first - back).astype(np.float32) * single[..., None]) for back in (0, 1))
     found: npt.NDArray[np.bool_] = ((above > middles) & (below < middles)).all(-1)
     return found
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vtakit.compiler.nn.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point
-from vtakit.compiler.quantise.factors import PARTS, held, lift, reached, short, whole
+from vtakit.compiler.quantise.factors import PARTS, fused, held, lift, reached, short, whole
 
 Floats = npt.NDArray[np.float32]
 
@@ -86,7 +86,7 @@ def quantised_weights(
         scale = skip_scale / (data_scale * (most if result_scale is None else _best_factors(most, skip_scale / result_scale)))
     elif result_scale is not None:
         ratio = data_scale * scale / result_scale
-        scale = scale * np.where(reached(held(ratio)), held(ratio) / ratio, 1.0)
+        scale = np.where(reached(held(ratio)), fused(ratio, data_scale, result_scale), scale)
     return _rounded(weight, axis, scale)
 
 
