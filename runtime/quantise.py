@@ -12,12 +12,13 @@ from vtakit.compiler.frontend.onnx.reader import read_model
 from vtakit.compiler.frontend.onnx.tensors import kind_of
 from vtakit.compiler.quantise.correction import mean_error
 from vtakit.compiler.quantise.errors import QuantiseError
-from vtakit.compiler.quantise.network import Network, activations_first, fold_batch_norms
+from vtakit.compiler.quantise.network import Network, activations_first, channel_axis, fold_batch_norms
 from vtakit.compiler.quantise.plan import Plan, plan_of
 from vtakit.compiler.quantise.ranges import DEFAULT_METHOD, METHODS, Histogram, Method
 from vtakit.compiler.quantise.samples import Port, Samples, samples_of
-from vtakit.compiler.quantise.weights import Weights, fits_residual, quantised_weights
-from vtakit.compiler.quantise.write import Writer, channel_axis
+from vtakit.compiler.quantise.scales import lifted, scales_of
+from vtakit.compiler.quantise.weights import Weights, quantised_weights
+from vtakit.compiler.quantise.write import Writer
 from vtakit.hw.isa.errors import one_of
 from vtakit.hw.isa.file import write_bytes
 from vtakit.runtime.accuracy import Accuracy, Compared
@@ -30,7 +31,6 @@ Array = npt.NDArray[Any]
 Progress = Callable[[str, int, int], None]
 
 _COMPARED = 32  # runs that the accuracy is measured on, unless the caller gives arrays of their own
-_LEAST = 1e-8  # of a scale: that of a value that is always 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +91,8 @@ def quantize(
     outputs = [info.name for info in real.graph.output if info.name in shapes]
     values = _Values(real, [*plan.observed, *outputs], shapes)
     ranges, means = _observed(values, network, plan, shapes, samples, say)
-    scales = _scales(network, plan, ranges, method)
+    limits = {name: METHODS[method](histogram) for name, histogram in ranges.items()}
+    scales = scales_of(network, plan, limits, shapes)
     weights = _weights(network, plan, scales)
     biases = _biases(network, plan, weights, means if bias_correction else {}, shapes)
     left = [f"{node.op_type} {node.name or node.output[0]}" for at, node in enumerate(network.nodes) if at not in plan.whole]
@@ -195,24 +196,6 @@ def _observed(
     return ranges, means
 
 
-def _scales(network: Network, plan: Plan, ranges: Mapping[str, Histogram], method: Method) -> dict[str, float]:
-    """What 1 means in int8, by the value that stands for those with one scale; residuals that do not fit their layer leave it."""
-    limits = {name: METHODS[method](histogram) for name, histogram in ranges.items()}
-
-    def scale(name: str) -> float:
-        return float(np.float32(max(_LEAST, max(limits[each] for each in limits if plan.root(each) == plan.root(name)) / 127)))
-    nodes = list(network.nodes)
-    for number, residual in list(plan.residuals.items()):
-        node = nodes[residual.anchor]
-        weight = network.constants[node.input[1]]
-        if not fits_residual(weight, channel_axis(node), scale(node.input[0]), scale(residual.skip)):
-            del plan.residuals[number]
-            plan.values[residual.acc] = None
-            plan.made.add(residual.acc)
-            plan.ends[residual.anchor] = residual.acc
-    return {plan.root(name): scale(name) for name in plan.values}
-
-
 def _weights(network: Network, plan: Plan, scales: Mapping[str, float]) -> dict[int, Weights]:
     """The anchors' weights as integers."""
     nodes = list(network.nodes)
@@ -223,7 +206,7 @@ def _weights(network: Network, plan: Plan, scales: Mapping[str, float]) -> dict[
         bias = network.constants[node.input[2]] if len(node.input) > 2 and node.input[2] else None
         found[at] = quantised_weights(
             network.constants[node.input[1]], channel_axis(node), scales[plan.root(node.input[0])], bias, skips.get(at),
-            scales[plan.root(plan.ends[at])])
+            scales[plan.root(plan.ends[at])], lifted=lifted(network, plan, at))
     return found
 
 
@@ -242,7 +225,7 @@ def _biases(
     for at in plan.anchors:
         node = nodes[at]
         given = network.constants[node.input[2]] if len(node.input) > 2 and node.input[2] else None
-        if node.op_type == "MatMul" or (given is None and at not in moved):
+        if node.op_type == "MatMul" or (given is None and at not in moved and weights[at].lift is None):
             continue
         width = shapes[node.output[0]][-1 if node.op_type == "Gemm" else 1]
         start = np.zeros(width) if given is None else np.broadcast_to(given.astype(np.float64).reshape(-1), (width,))

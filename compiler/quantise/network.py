@@ -113,6 +113,16 @@ def attributes(node: "onnx.NodeProto") -> dict[str, Any]:
     return {a.name: attribute_value(a, f"attribute {a.name!r}") for a in node.attribute if not a.HasField("g")}
 
 
+def channel_axis(node: "onnx.NodeProto") -> int | None:
+    """The dimension of an anchor's weight that makes the result's channels; None where several share an index of it."""
+    given = attributes(node)
+    if node.op_type == "ConvTranspose":
+        return 1 if given.get("group", 1) == 1 else None
+    if node.op_type == "Conv":
+        return 0
+    return 0 if given.get("transB") else 1
+
+
 def fold_batch_norms(network: Network) -> None:
     """Batch normalisation becomes part of the convolution or product before it, which is read by nothing else.
 

@@ -1,19 +1,19 @@
 """Weights and biases as integers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from vtakit.compiler.nn.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point
+from vtakit.compiler.quantise.factors import PARTS, fused, held, lift, reached, short, whole
 
 Floats = npt.NDArray[np.float32]
 
 MOST = 127  # of a symmetric int8
 MOST_BIAS = 1 << 23  # of a bias: float32 holds such an integer exactly
 LEAST_FACTOR, MOST_FACTOR = 4, 1 << 20  # of a residual: fewer would cost the weights too much of their precision
-FACTOR_BITS = 9  # so few that multiples of 2**-17 or so are rounded, and so many that of odd ones no middle lies between bounds
 TRIED = 256  # integers that stand for a residual
 
 
@@ -22,11 +22,13 @@ class Weights:
     """Symmetric int8 weights.
 
     scale : the real value of 1, one number or one for each index of an axis
+    lift  : by how many parts of `PARTS` the bias is more than a whole number of sums, beside each scale; None if it is none
     """
 
     numbers: npt.NDArray[np.int8]
     scale: Floats
     axis: int
+    lift: npt.NDArray[np.int64] | None = None
 
     @property
     def real(self) -> npt.NDArray[Any]:
@@ -34,61 +36,84 @@ class Weights:
         return self.numbers * _spread(self.scale, self.axis, self.numbers.ndim)
 
 
-def _spread(scale: Floats, axis: int, ndim: int) -> Floats:
+def _spread(scale: npt.NDArray[Any], axis: int, ndim: int) -> npt.NDArray[Any]:
     shape = [1] * ndim
     if scale.size > 1:
         shape[axis] = scale.size
     return scale.reshape(shape)
 
 
-def quantised_weights(
-    weight: npt.NDArray[Any], axis: int | None, data_scale: float, bias: npt.NDArray[Any] | None, skip_scale: float | None,
-    result_scale: float | None = None,
-) -> Weights:
-    """The weights of an anchor, with a scale for each index of an axis, or one for all where that is None.
+def least_scale(
+    weight: npt.NDArray[Any], axis: int | None, data_scale: float, bias: npt.NDArray[Any] | None, lifted: bool = False
+) -> npt.NDArray[np.float64]:
+    """The finest scales of the weights of an anchor, for each index of an axis or, where that is None, for all.
 
-    bias       : a scale is no finer than the bias, in its quanta, allows
-    skip_scale : of a residual; the scales are made coarser by so much that a whole number of accumulators is one quantum of it
-    result_scale : of what the layer makes; the scales are moved to where what is rounded seldom lies next to the middle between
-                   two integers: to factors that `held` gives, with a residual to those that a requantisation has next to exactly
+    bias   : a scale is no finer than the bias, in its quanta, allows
+    lifted : these quanta are parts of a unit of the sums
     """
     others = tuple([at for at in range(weight.ndim) if at != axis])
     most = np.abs(weight).max(others) if axis is not None else np.abs(weight).max(keepdims=False).reshape(1)
-    scale = np.maximum(most.astype(np.float64) / MOST, 1e-12)
+    scale: npt.NDArray[np.float64] = np.maximum(most.astype(np.float64) / MOST, 1e-12)
     if bias is not None:
-        per = np.abs(bias.astype(np.float64)) / (data_scale * MOST_BIAS)
+        per = np.abs(bias.astype(np.float64)) * (PARTS if lifted else 1) / (data_scale * MOST_BIAS)
         scale = np.maximum(scale, per if axis is not None else per.max())
+    return scale
+
+
+def quantised_weights(
+    weight: npt.NDArray[Any], axis: int | None, data_scale: float, bias: npt.NDArray[Any] | None, skip_scale: float | None,
+    result_scale: float | None = None, *, lifted: bool = False,
+) -> Weights:
+    """The weights of an anchor, with a scale for each index of an axis, or one for all where that is None.
+
+    bias         : a scale is no finer than the bias, in its quanta, allows
+    skip_scale   : of a residual; the scales are made coarser by so much that a whole number of accumulators is one quantum of it
+    result_scale : of what the layer makes; the scales are moved to where integers and float32 round alike: to factors that
+                   `short` gives if the sums are lifted, else to those that `held` gives, or with a residual to those that a
+                   requantisation has next to exactly
+    lifted       : whether the layer's bias may be more than a whole number of sums
+    """
+    scale = least_scale(weight, axis, data_scale, bias, lifted)
+    if result_scale is not None and lifted:
+        factors = short(data_scale * scale / result_scale)
+        fits = reached(factors)
+        if skip_scale is not None:
+            fits &= whole(skip_scale / result_scale / factors)
+        if fits[1:].any(0).all():
+            return _lifted(weight, axis, factors, fits, result_scale / data_scale)
     if skip_scale is not None:
-        factor = np.clip(np.floor(skip_scale / (data_scale * scale)), 1, MOST_FACTOR)
-        if result_scale is not None:
-            factor = _best_factors(factor, skip_scale / result_scale)
-        scale = skip_scale / (data_scale * factor)
+        most = np.clip(np.floor(skip_scale / (data_scale * scale)), 1, MOST_FACTOR)
+        scale = skip_scale / (data_scale * (most if result_scale is None else _best_factors(most, skip_scale / result_scale)))
     elif result_scale is not None:
         ratio = data_scale * scale / result_scale
-        scale = scale * np.where(_reaches(ratio), held(ratio) / ratio, 1.0)
+        scale = np.where(reached(held(ratio)), fused(ratio, data_scale, result_scale), scale)
+    return _rounded(weight, axis, scale)
+
+
+def _rounded(weight: npt.NDArray[Any], axis: int | None, scale: npt.NDArray[np.float64]) -> Weights:
     kept = scale.astype(np.float32)
-    whole = np.rint(weight / _spread(kept, axis or 0, weight.ndim))
-    return Weights(np.clip(whole, -MOST, MOST).astype(np.int8), kept, axis or 0)
+    nearest = np.rint(weight / _spread(kept, axis or 0, weight.ndim))
+    return Weights(np.clip(nearest, -MOST, MOST).astype(np.int8), kept, axis or 0)
 
 
-def held(ratio: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The factors next to ratios that are an odd number of nine bits times a power of two."""
-    _, exponent = np.frexp(ratio)
-    step = np.ldexp(1.0, exponent - FACTOR_BITS)
-    found: npt.NDArray[np.float64] = (2 * np.floor(ratio / step / 2) + 1) * step
-    return found
+def _lifted(
+    weight: npt.NDArray[Any], axis: int | None, factors: npt.NDArray[np.float64], fits: npt.NDArray[np.bool_], unit: float
+) -> Weights:
+    """Weights by factors that `short` gave, of those that fit: the least from the second on, or the first if it errs less."""
+    above = 1 + fits[1:].argmax(0)
+    chosen = np.take_along_axis(factors, above[None], 0)[0]
+    others = tuple([at for at in range(weight.ndim) if at != axis])
+    errors = [((weight - _rounded(weight, axis, each * unit).real) ** 2).sum(others, keepdims=axis is None).reshape(-1)
+              for each in (factors[0], chosen)]
+    chosen = np.where(fits[0] & (errors[0] < errors[1]), factors[0], chosen)
+    found = _rounded(weight, axis, chosen * unit)
+    return replace(found, lift=lift(chosen))
 
 
 def _exact(ratio: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The factor that a requantisation has for one."""
     multiplier, shift = fixed_point(ratio, MULTIPLIER_BITS, MOST_SHIFT)
     return np.ldexp(multiplier.astype(np.float64), -shift)
-
-
-def _reaches(ratio: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Whether a requantisation holds a factor with all its bits."""
-    multiplier, shift = fixed_point(ratio, MULTIPLIER_BITS, MOST_SHIFT)
-    return (shift >= 0) & (multiplier >= 1 << MULTIPLIER_BITS - 1)
 
 
 def _best_factors(most: npt.NDArray[np.float64], ratio: float) -> npt.NDArray[np.float64]:
@@ -102,4 +127,4 @@ def _best_factors(most: npt.NDArray[np.float64], ratio: float) -> npt.NDArray[np
 
 def fits_residual(weight: npt.NDArray[Any], axis: int | None, data_scale: float, skip_scale: float) -> bool:
     """Whether one quantum of a residual is several accumulators of every channel, so that it can be added to them."""
-    return bool((skip_scale / (data_scale * quantised_weights(weight, axis, data_scale, None, None).scale) >= LEAST_FACTOR).all())
+    return bool((skip_scale / (data_scale * least_scale(weight, axis, data_scale, None)) >= LEAST_FACTOR).all())

@@ -6,22 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.compiler.quantise.network import Network, attributes
+from vtakit.compiler.quantise.factors import PARTS
+from vtakit.compiler.quantise.network import Network
 from vtakit.compiler.quantise.plan import Plan
 from vtakit.compiler.quantise.weights import Weights
 
 if TYPE_CHECKING:
     import onnx
-
-
-def channel_axis(node: "onnx.NodeProto") -> int | None:
-    """The dimension of an anchor's weight that makes the result's channels; None where several share an index of it."""
-    given = attributes(node)
-    if node.op_type == "ConvTranspose":
-        return 1 if given.get("group", 1) == 1 else None
-    if node.op_type == "Conv":
-        return 0
-    return 0 if given.get("transB") else 1
 
 
 class Writer:
@@ -86,6 +77,8 @@ class Writer:
         if bias is not None:
             unit = (np.float32(step) * weights.scale).astype(np.float32)
             numbers = np.rint(bias / unit.astype(np.float64)).astype(np.int32)
+            if weights.lift is not None:
+                unit, numbers = unit / np.float32(PARTS), (PARTS * numbers + weights.lift).astype(np.int32)
             held = node.input[2] if len(node.input) > 2 and node.input[2] else f"{node.output[0]}_bias"
             while len(node.input) < 3:
                 node.input.append("")

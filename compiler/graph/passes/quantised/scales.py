@@ -12,6 +12,7 @@ Floats = npt.NDArray[np.float64]
 
 MOST = 127  # of an activation
 SMALL_FACTOR, LARGE_FACTOR = 127, 32767  # the first fits a weight, and so costs a device nothing
+SAME = 1 / 8192  # of a quantum of the result
 PRECISE, TOLERABLE = 1 / 128, 1 / 4  # of a quantum of the result, by which the greatest activation may be off
 
 
@@ -63,7 +64,7 @@ def sum_factors(a: float, b: float, result: float) -> tuple[int, int, float] | N
         p, q = (more, less) if a >= b else (less, more)
         unit = (a + b) / (p + q)
         off = MOST * (np.abs(p * unit - a) + np.abs(q * unit - b)) / result
-        best = int(np.argmin(off))
+        best = int(np.argmax(off <= off.min() + SAME))  # the least of those that stand for the same numbers
         if off[best] <= enough:
             return int(p[best]), int(q[best]), float(unit[best])
     return None
