@@ -2,15 +2,19 @@
 
 import numpy as np
 import pytest
+import vta_fuzz
 from vta_support import build, execute, matmul, matmul_schedule, values, wrap
 
 from vtakit import te
+from vtakit.compiler.codegen.vta import tokens
 from vtakit.compiler.codegen.vta.target import Target, vta
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.pool import Pool2d
 from vtakit.hw.isa.asm import disasm
-from vtakit.hw.isa.insns import AluOp
+from vtakit.hw.isa.insns import TOKEN_QUEUE_DEPTH, AluOp
+from vtakit.sim import checker
+from vtakit.sim import order as sim_order
 
 ORDERS = ("program", "eager", "lazy", *range(20))
 
@@ -107,6 +111,56 @@ def test_alu_intrinsics(op, immediate):
     want = {AluOp.MIN: np.minimum, AluOp.MAX: np.maximum, AluOp.ADD: np.add, AluOp.SHR: np.right_shift,
             AluOp.MUL: np.multiply}[op](x, y)
     assert np.array_equal(execute(program, given, out), wrap(want, 8))
+
+
+def products_of_loads(target, rows):
+    """A product whose every row is a LOAD of its own, all of them first, and a GEMM of its own; with its tensors."""
+    batch, block = target.element("inp")
+    data = te.placeholder((rows, batch, block), target.dtype("inp"), name="data")
+    weights = te.placeholder((block, block), target.dtype("wgt"), name="weights")
+    k, acc = te.reduce_axis((0, block), name="k"), target.dtype("acc")
+    sums = te.compute((rows, batch, block), lambda y, b, j: te.sum(
+        weights[j, k].astype(acc) * data[y, b, k].astype(acc), axis=k), name="sums")
+    out = te.compute(sums.shape, lambda *at: sums(*at).astype(target.dtype("out")), name="out")
+    s = te.create_schedule(out.op)
+    s[sums].set_scope("acc")
+    s[sums].unroll(sums.op.axis[0])
+    s[sums].tensorize(sums.op.axis[1], target.gemm)
+    s.cache_read(weights, "wgt", [sums])
+    loaded = s.cache_read(data, "inp", [sums])
+    s[loaded].unroll(loaded.op.axis[0])
+    return data, weights, out, s
+
+
+def test_a_token_queue_does_not_overflow():
+    """Of 1500 LOADs that all run before the first product, so many give it a token as its queue holds."""
+    target = vta()
+    data, weights, out, s = products_of_loads(target, 1500)
+    program = build(s, [data, weights, out], target)
+    loads = [line for line in (disasm(word, program.config) for word in program.insns) if line.startswith("load.inp")]
+    assert sum("push_next" in line for line in loads) == TOKEN_QUEUE_DEPTH
+    given = {tensor: values(np.random.default_rng(0), tensor) for tensor in (data, weights)}
+    want = wrap(np.einsum("ybk,jk->ybj", given[data], given[weights]), 8)
+    for order in ("program", "eager", "lazy", 0):
+        assert np.array_equal(execute(program, given, out, order=order), want)
+
+
+@pytest.mark.parametrize("depth", [2, 3, 8])
+def test_small_token_queues(monkeypatch, depth):
+    """With queues of few tokens, rows that are loaded at once, chunks and layers still wait for no token in vain."""
+    for module in (tokens, checker, sim_order):
+        monkeypatch.setattr(module, "TOKEN_QUEUE_DEPTH", depth)
+    monkeypatch.setattr(tokens, "CROWDED", depth // 2)
+    target = vta("tiny", copies=3)
+    data, weights, out, s = products_of_loads(target, 20)
+    program = build(s, [data, weights, out], target)
+    given = {tensor: values(np.random.default_rng(0), tensor) for tensor in (data, weights)}
+    want = wrap(np.einsum("ybk,jk->ybj", given[data], given[weights]), 8)
+    for order in ORDERS:
+        assert np.array_equal(execute(program, given, out, order=order), want)
+    for operator in ("conv", "concat", "network"):
+        for seed in (8, 10):  # tiny configurations
+            vta_fuzz.check(operator, seed, orders=3)
 
 
 def part_of(program, index):
