@@ -15,7 +15,7 @@ FACTOR_BITS = 9  # so few that multiples of 2**-17 or so are rounded, and so man
 SHORT_BITS = 3  # of the factors of layers whose sums are lifted: results are multiples of 2**-12 or so
 PARTS = 32  # of a unit of the sums, in which a bias that lifts them counts
 MOST_LIFT = 12  # of them: a quantised bias is read as the next integer below, also where float32 has rounded it
-TRIED = 3  # factors on each side of the next
+TRIED = 6  # factors, from the next on
 TOLERANCE = 2.0**-20  # of a quotient of two float32 scales that is meant to be a number
 MOST_PART = 15  # of a unit of a sum of two values
 COARSER = 1.2  # by which a scale may be made coarser for its quotient to another
@@ -27,7 +27,7 @@ def held(ratio: Floats, place: int = 0) -> Floats:
 
     Of such a number no multiple between the bounds of int8 lies in the middle between two integers.
 
-    place : of the next 0, of those behind and before it -1, 1 and so on, within the same power of two
+    place : 0 for the next, 1 for that above it and so on, within the same power of two
     """
     _, exponent = np.frexp(ratio)
     step = np.ldexp(1.0, exponent - FACTOR_BITS)
@@ -41,11 +41,11 @@ def fused(ratio: Floats, data_scale: float, result_scale: float) -> npt.NDArray[
 
     ratio : what one unit of the sums is in quanta of the result, next to which factors are sought
 
-    onnxruntime multiplies sums by ``data_scale * scale / result_scale``, in float32. Where no scale is found for which this can be
-    shown, results that differ are a few in a million.
+    onnxruntime multiplies sums by ``data_scale * scale / result_scale``, in float32. Where no scale is found for which the bytes
+    are shown to be the same, results that differ are a few in a million.
     """
     tried, good = [], []
-    for place in sorted(range(-TRIED, TRIED + 1), key=abs):
+    for place in range(TRIED):  # upwards: coarser scales clip no weight
         factor = held(ratio, place)
         near = (factor * result_scale / data_scale).astype(np.float32)
         for scale in (near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(0))):
@@ -74,7 +74,7 @@ def reached(ratio: Floats) -> npt.NDArray[np.bool_]:
 
 
 def short(ratio: Floats) -> Floats:
-    """The factors of few bits around each ratio, in ascending order, along a new first dimension: the next below, and some above."""
+    """The factors of few bits around each ratio, ascending along a new first dimension: one below, more above."""
     _, exponent = np.frexp(ratio)
     first = np.floor(np.ldexp(ratio, SHORT_BITS - exponent)).astype(int)
     least, count = 1 << SHORT_BITS - 1, (1 << SHORT_BITS) // 2 + 2
@@ -92,12 +92,13 @@ def whole(quotient: Floats) -> npt.NDArray[np.bool_]:
 def lift(factor: Floats) -> npt.NDArray[np.int64]:
     """By how many parts of a unit sums are lifted: half of a step of the result, so that none is next to the middle.
 
-    A result in the middle between two integers is then above it, and rounded up by floating point too; all others stay on their side.
+    A result in the middle between two integers is then above it, and rounded up in floating point too; others stay on their side.
     """
     mantissa, _ = np.frexp(factor)
     number = np.rint(np.ldexp(mantissa, SHORT_BITS)).astype(np.int64)
     odd = number // (number & -number)
-    return np.minimum(PARTS // 2 // odd, MOST_LIFT)
+    found: npt.NDArray[np.int64] = np.minimum(PARTS // 2 // odd, MOST_LIFT)
+    return found
 
 
 def quotient(given: float, ratios: Floats) -> float | None:
@@ -121,10 +122,10 @@ def quotient(given: float, ratios: Floats) -> float | None:
     return float(tried[best]) if tried.size and np.isfinite(cost[best]) else None
 
 
-def proportion(a: float, b: float) -> tuple[int, int]:
-    """Small integers whose quotient q / p is next to b / a, not less, so that b, made that much coarser, is q units of a / p."""
+def proportion(a: float, b: float) -> tuple[int, int] | None:
+    """Small integers p and q so that b, made coarser by `COARSER` at most, is q units of a / p; None where there are none."""
     p = np.arange(1, MOST_PART + 1)
     q = np.ceil(p * b / a - TOLERANCE)
-    off = q / p * a / b
-    best = int(np.argmin(np.where(q <= MOST_PART, off, np.inf)))
-    return int(p[best]), int(q[best])
+    off = np.where(q <= MOST_PART, q / p * a / b, np.inf)
+    best = int(np.argmin(off))
+    return (int(p[best]), int(q[best])) if off[best] <= COARSER else None

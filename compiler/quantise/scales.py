@@ -91,14 +91,12 @@ class _Quotients:
 
     def sum(self, a: str, b: str, result: str) -> None:
         """Two values that are added: multiples of one unit."""
-        if a != b and not {a, b} <= self.fixed:
-            one, other = (a, b) if b not in self.fixed else (b, a)
-            p, q = proportion(self.scales[one], self.scales[other])
-            self.scales[other] = _single(self.scales[one] / p * q)
-            self.fixed |= {a, b}
-            self.rounded(self.scales[one] / p, one, result)
-        elif a == b:
-            self.rounded(self.scales[a], a, result)
+        one, other = (a, b) if b not in self.fixed else (b, a)
+        found = proportion(self.scales[one], self.scales[other])
+        if found is not None and (a == b or other not in self.fixed):
+            self.scales[other] = _single(self.scales[one] / found[0] * found[1])
+            self.fixed.add(other)
+            self.rounded(self.scales[one] / found[0], one, result)
 
     def rounded(self, unit: float, data: str, result: str) -> None:
         """Multiples of a unit that depends on the scale of some data."""

@@ -33,7 +33,8 @@ class Weights:
     @property
     def real(self) -> npt.NDArray[Any]:
         """What they stand for."""
-        return self.numbers * _spread(self.scale, self.axis, self.numbers.ndim)
+        found: npt.NDArray[Any] = self.numbers * _spread(self.scale, self.axis, self.numbers.ndim)
+        return found
 
 
 def _spread(scale: npt.NDArray[Any], axis: int, ndim: int) -> npt.NDArray[Any]:

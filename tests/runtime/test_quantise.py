@@ -92,15 +92,6 @@ def test_it_compiles_to_integers_alone(made):
     assert np.max(off) <= 1
 
 
-def test_a_deep_network_is_within_a_quantum_of_onnxruntime():
-    """On 99.9 % of the outputs: 28 layers with random weights, in which a single value that differs makes most others differ."""
-    proto, given = vtakit.models.build("mobilenet_v1", size=32), vtakit.models.inputs("mobilenet_v1", 12, size=32)["image"]
-    made = vtakit.quantize(proto, given[:4], evaluation=given[:1]).model
-    module, session = vtakit.compile(made), onnxruntime_of(made)
-    off = [module.run({"image": x})["fc"] - session.run(["fc"], {"image": x})[0] for x in given[4:, None]]
-    assert np.mean(np.rint(np.abs(off) / quantum_of(made, "fc")) <= 1) >= 0.999
-
-
 def test_without_integers_it_is_what_onnxruntime_computes(made):
     module, session, x = vtakit.compile(made.model, integer=False), onnxruntime_of(made.model), SAMPLES[:1]
     assert any({"conv", "conv_blocked"} & {*layer.ops} for layer in module.image.layers)  # a kept module in integers is not taken for it

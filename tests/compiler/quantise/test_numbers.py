@@ -10,8 +10,9 @@ from onnx import helper
 
 from vtakit.compiler.nn.fixed import fixed_point
 from vtakit.compiler.quantise.correction import mean_error
+from vtakit.compiler.quantise.factors import PARTS, held, short
 from vtakit.compiler.quantise.ranges import BINS, METHODS, Histogram
-from vtakit.compiler.quantise.weights import fits_residual, held, quantised_weights
+from vtakit.compiler.quantise.weights import fits_residual, quantised_weights
 
 RNG = np.random.default_rng(0)
 
@@ -105,19 +106,38 @@ def test_scales_are_where_sixteen_bits_are_exact(skip):
         np.testing.assert_allclose(held(ratio), ratio, rtol=1e-7)
 
 
-def test_no_result_lies_in_the_middle_between_two_integers():
-    """Factors are odd numbers of nine bits times a power of two, so that only what is clipped can be a half."""
-    ratios = np.exp(np.random.default_rng(5).uniform(-10, 1, 300))
-    found = held(ratios)
-    assert np.all(np.abs(found / ratios - 1) <= 1 / 256)
-    whole, shift = fixed_point(found, 9, 63)
-    assert np.all((whole % 2 == 1) & (whole > 256))
-    np.testing.assert_array_equal(whole / 2.0**shift, found)
-    for factor, down in zip(whole[:20], shift[:20], strict=True):
-        sums = np.arange(-(1 << min(int(down), 20)), 1 << min(int(down), 20))
-        twice = sums * factor * 2
-        halves = sums[(twice >> down << down == twice) & (twice >> down & 1 == 1)]
-        assert not np.any(np.abs(halves * (factor / 2.0**down)) < 128)
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_weights_of_lifted_sums_have_short_factors(axis):
+    """Of those around the finest, the one with the least error in each channel."""
+    weight = (RNG.standard_normal((40, 30, 3, 3)) * RNG.uniform(0.01, 3, (40, 30, 1, 1))).astype(np.float32)
+    plain = quantised_weights(weight, axis, 0.02, None, None)
+    found = quantised_weights(weight, axis, 0.02, None, None, 0.3, lifted=True)
+    factors = 0.02 * found.scale.astype(np.float64) / 0.3
+    below, above = short(0.02 * plain.scale.astype(np.float64) / 0.3)[:2]
+    assert np.all(np.isclose(factors, below, rtol=1e-6) | np.isclose(factors, above, rtol=1e-6))
+    others = tuple(at for at in range(4) if at != axis)
+    for factor in (below, above):
+        scale = (factor * 0.3 / 0.02).reshape([-1 if at == axis else 1 for at in range(4)])
+        real = np.clip(np.rint(weight / scale), -127, 127) * scale
+        assert np.all(((weight - found.real) ** 2).sum(others) <= 1.001 * ((weight - real) ** 2).sum(others))
+    assert found.lift is not None
+    assert np.all((found.lift > 0) & (found.lift <= PARTS // 2))
+
+
+def test_weights_beside_a_residual_have_factors_that_divide_its_quotient():
+    weight = (RNG.standard_normal((40, 5, 3, 3)) * RNG.uniform(0.5, 1, (40, 1, 1, 1))).astype(np.float32)
+    quotient = 105 / 128
+    found = quantised_weights(weight, 0, 0.02, None, 0.3 * quotient, 0.3, lifted=True)
+    assert found.lift is not None
+    residual = 0.3 * quotient / (0.02 * found.scale.astype(np.float64))
+    np.testing.assert_allclose(residual, np.rint(residual), rtol=1e-6)
+    odd = quantised_weights(weight, 0, 0.02, None, 0.3 * 0.8123456, 0.3, lifted=True)
+    assert odd.lift is None  # no short factor divides such a quotient
+
+
+def test_a_bias_of_lifted_sums_is_exact_in_float32():
+    found = quantised_weights(np.zeros((2, 3), np.float32), 0, 0.1, np.array([5.0, 0.0]), None, 0.3, lifted=True)
+    assert 5.0 / (0.1 * found.scale[0]) * PARTS <= 1.15 * (1 << 23)
 
 
 CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
