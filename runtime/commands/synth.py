@@ -40,8 +40,10 @@ def run(args: argparse.Namespace) -> int:
 
     with needs("synthesis", "fpga"):
         from vtakit.boards.synth import find_device, synthesise
+        from vtakit.boards.synth.tools import check_yosys
         from vtakit.hw.params import CoreParams
 
+    check_yosys()
     device = find_device(args.device)
     speed = device.speed(args.speed)
     params = CoreParams(cfg=load_config("default" if args.config is None else args.config), bus_bits=args.bus_bits)

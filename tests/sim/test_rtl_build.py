@@ -91,7 +91,7 @@ def test_models_share_what_is_verilators_own(a_compiler, monkeypatch, tmp_path):
     a_compiler("a", "VERSION 1")
     compiler, calls = tmp_path / "a" / "g++", tmp_path / "calls"
     known = f'case "$*" in *-dM*) exit;; esac\necho "$*" >> {calls}'
-    compiler.write_text(f'#!/bin/sh\n{known}\nfor last; do :; done\ntouch "$last"\n')
+    compiler.write_text(f'#!/bin/sh\n{known}\ncase "$*" in *" -o "{build.RUNTIME}) touch {build.RUNTIME};; esac\n')
     monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
 
     def call(commands, work, folder):
