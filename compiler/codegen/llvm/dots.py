@@ -53,7 +53,7 @@ def instruction(target: Target, lanes: int, signed: tuple[bool, bool]) -> str | 
 
 
 def pairs(target: Target, lanes: int) -> str | None:
-    """LLVM's name of x86's instruction that adds up products of two neighbouring int16, if the target has it for that many sums."""
+    """LLVM's name of x86's instruction that adds products of two neighbouring int16, if the target has it for so many sums."""
     names = {4: ("sse2.pmadd.wd", "sse2"), 8: ("avx2.pmadd.wd", "avx2"), 16: ("avx512.pmaddw.d.512", "avx512bw")}
     name, feature = names.get(lanes, ("", ""))
     return f"x86.{name}" if name and target.arch == "x86_64" and (lanes == 4 or target.has(feature)) else None

@@ -68,8 +68,8 @@ def gemm_bf16(
     b  bfloat16  [steps / 2, columns, 2]      by default `tile` says how many rows and columns
 
     A product of two bfloat16 is exact in float32; each sum is rounded to nearest even. In which order there are sums is not said,
-    and subnormal numbers, given or found, may count as 0: TDPBF16PS (amx-bf16) and VDPBF16PS (avx512bf16) do that, portable code
-    does not. With M the sum of the sizes of c and of all products, and no overflow, a result is off by at most ::
+    and subnormal numbers, given or found, may count as 0: TDPBF16PS (amx-bf16) and VDPBF16PS (avx512bf16 alone) do that, portable
+    code does not. With M the sum of the sizes of c and of all products, and no overflow, a result is off by at most ::
 
         (steps + 1) * 2**-24 / (1 - (steps + 1) * 2**-24) * M  +  2**-126 * (3 * steps + 2 + sum over p of |a[i, p]| + |b[p, j]|)
 

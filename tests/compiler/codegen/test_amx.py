@@ -219,7 +219,7 @@ def fma(a, b, c):
 
 
 def tdpbf16ps(a, b, c):
-    """As Intel's reference has it: sums of the first elements and of the second ones, added, then added to c; subnormals are 0."""
+    """As Intel's reference has it: sums of the first elements and of the second, added, then added to c; subnormals are 0."""
     found, a, b = flushed(c), flushed(a), flushed(b)
     for first in range(0, a.shape[1], 16):
         for i, j in np.ndindex(found.shape):

@@ -57,7 +57,8 @@ def test_llvm_agrees_that_a_processor_multiplies_bfloat16_or_signed_bytes(arch, 
         made |= set(re.findall(r"\b(?:tdpbf16ps|vdpbf16ps|tdpbssd|vpdpbusd|sdot)\b", text))
     words = {"avx512bf16": "vdpbf16ps", "amx-bf16": "tdpbf16ps", "amx-int8": "tdpbssd", "avx512vnni": "vpdpbusd",
              "avxvnni": "vpdpbusd", "dotprod": "sdot"}
-    assert made == {word for feature, word in words.items() if target.has(feature)}
+    wanted = {word for feature, word in words.items() if target.has(feature)}
+    assert made == (wanted - {"vdpbf16ps"} if "tdpbf16ps" in wanted else wanted)  # two multiply-adds are faster there
 
 
 def test_a_feature_that_is_taken_away_is_not_there():
