@@ -8,7 +8,7 @@ end of the function. Intel's ISA extensions reference, chapter 3, has what the i
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from vtakit.compiler.codegen.llvm.builder import Value, int_constant
+from vtakit.compiler.codegen.llvm.operands import Value, int_constant
 from vtakit.compiler.codegen.llvm.target import Target
 
 if TYPE_CHECKING:

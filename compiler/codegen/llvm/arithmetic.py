@@ -1,9 +1,10 @@
 """Operations on values in registers, in the IR's meaning: wrapping integers, floor division, NaN passed on by min and max."""
 
 from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Builder, Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.builder import Builder
 from vtakit.compiler.codegen.llvm.floats import narrow_double, round_to, suffix
 from vtakit.compiler.codegen.llvm.math import library
+from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import DType

@@ -4,27 +4,12 @@ A module that LLVM's own checks would refuse ends the process, so nothing may re
 value is made before it is used follows from how statements nest; LLVM's verifier looks again before anything else does.
 """
 
-import functools
-import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from vtakit.compiler.codegen.llvm import types as ty
 from vtakit.compiler.codegen.llvm.declarations import Declarations
+from vtakit.compiler.codegen.llvm.operands import Value, int_constant, lane_constants
 from vtakit.compiler.codegen.llvm.setups import Setups, Slot
-from vtakit.compiler.ir import dtypes
-from vtakit.compiler.ir.values import rounded, wrapped
-
-
-class Value:
-    """A constant or the result of an instruction, with its type."""
-
-    __slots__ = ("ref", "type")
-
-    def __init__(self, ref: str, type_: str) -> None:
-        self.ref, self.type = ref, type_
-
-    def __repr__(self) -> str:
-        return f"{self.type} {self.ref}"
 
 
 class Block:
@@ -53,36 +38,6 @@ class Phi:
     def __str__(self) -> str:
         pairs = ", ".join(f"[ {value.ref}, %{label} ]" for value, label in self.incoming)
         return f"{self.value.ref} = phi {self.value.type} {pairs}"
-
-
-@functools.cache
-def int_constant(type_: str, value: int) -> Value:
-    """The same integer in every lane; taken modulo the width."""
-    scalar, lanes = ty.split(type_)
-    width = int(scalar[1:])
-    text = str(wrapped(value, dtypes.make("int", width))) if width > 1 else ("true" if value & 1 else "false")
-    return Value(f"splat ({scalar} {text})" if lanes else text, type_)
-
-
-def float_constant(type_: str, value: float) -> Value:
-    """The same number in every lane, rounded to the type. LLVM writes a float as the bits of the double with its value."""
-    scalar, lanes = ty.split(type_)
-    assert scalar in ("float", "double"), scalar
-    exact = rounded(value, dtypes.FLOAT32) if scalar == "float" else value
-    text = f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
-    return Value(f"splat ({scalar} {text})" if lanes else text, type_)
-
-
-@functools.cache
-def _lane_constants(type_: str, values: tuple[int, ...]) -> Value:
-    scalar = ty.scalar(type_)
-    return Value(f"<{', '.join(f'{scalar} {value}' for value in values)}>", type_)
-
-
-def lane_constants(scalar: str, values: Iterable[int]) -> Value:
-    """A vector of integers, one given for each lane."""
-    found = tuple(values)
-    return _lane_constants(ty.vector(scalar, len(found)), found)
 
 
 _INT_OPS = {"add", "sub", "mul", "sdiv", "udiv", "srem", "urem", "and", "or", "xor", "shl", "lshr", "ashr"}
@@ -170,17 +125,13 @@ class Builder:
         self, hint: str, first: Value, end: Value, by: int, carried: Sequence[Value],
         make: Callable[[Value, list[Value]], list[Value]],
     ) -> list[Value]:
-        """``for p in range(first, end, by): carried = make(p, carried)``; gives what they are behind it. `by` divides the length.
-
-        No setup is looked for in the loop: it is for code that needs one around it, or none.
-        """
+        """``for p in range(first, end, by): carried = make(p, carried)``; gives the last ones. `by` divides the length."""
         before, body, after = self.at, self.block(hint), self.block("done")
         self.branch(self.icmp("slt", first, end), body, after)
         self.place(body)
         p, phis = self.phi("i64"), [self.phi(value.type) for value in carried]
         found = make(p.value, [phi.value for phi in phis])
-        following = self.op("add", p.value, int_constant("i64", by), "nuw nsw")
-        latch = self.at
+        following, latch = self.op("add", p.value, int_constant("i64", by), "nuw nsw"), self.at
         self.branch(self.icmp("slt", following, end), body, after)
         p.add(first, before)
         p.add(following, latch)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from vtakit.compiler.codegen.llvm import arithmetic as ar
 from vtakit.compiler.codegen.llvm import intrinsics, math, memory
 from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Value, float_constant, int_constant
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.floats import from_bits, narrow_double, suffix, to_bits
 from vtakit.compiler.codegen.llvm.module import RAISED, PackedArg, PackedSite
+from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.calls import FLOAT_TESTS, is_address
 from vtakit.compiler.ir.dtypes import DType

@@ -11,10 +11,10 @@ from typing import Any
 
 from vtakit.compiler.codegen.llvm import link, parallel
 from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Value, int_constant
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.floats import from_bits
 from vtakit.compiler.codegen.llvm.module import Module, PackedSite
+from vtakit.compiler.codegen.llvm.operands import Value, int_constant
 from vtakit.compiler.codegen.llvm.passes import machine_code
 from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
 from vtakit.compiler.codegen.llvm.signature import Signature, header, signature

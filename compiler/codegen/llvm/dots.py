@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Value, int_constant
+from vtakit.compiler.codegen.llvm.operands import Value, int_constant
 from vtakit.compiler.codegen.llvm.target import Target
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ x86's own conversion loses subnormal numbers.
 """
 
 from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Builder, Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.builder import Builder
+from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.dtypes import DType
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from vtakit.compiler.codegen.llvm import amx, dots
 from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Value, float_constant, int_constant
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.floats import suffix
+from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant
 from vtakit.compiler.ir import expr as ir
 
 if TYPE_CHECKING:

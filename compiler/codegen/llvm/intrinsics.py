@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from vtakit.compiler.codegen.llvm import gemm
 from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Value
 from vtakit.compiler.codegen.llvm.dots import dot4
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.operands import Value
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import expr as ir
 

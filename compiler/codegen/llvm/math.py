@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Builder, Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.builder import Builder
 from vtakit.compiler.codegen.llvm.floats import suffix
+from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant
 from vtakit.compiler.codegen.llvm.target import Target
 
 # Highest power first.

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Value, float_constant, int_constant, lane_constants
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.floats import from_bits, suffix, to_bits
+from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant, lane_constants
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import DType

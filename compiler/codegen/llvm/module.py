@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-from vtakit.compiler.codegen.llvm.builder import Builder, Value
+from vtakit.compiler.codegen.llvm.builder import Builder
 from vtakit.compiler.codegen.llvm.declarations import Declarations
+from vtakit.compiler.codegen.llvm.operands import Value
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.dtypes import DType
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from math import prod
 
 from vtakit.compiler.codegen.llvm import parallel
-from vtakit.compiler.codegen.llvm.builder import Builder, Value, int_constant
+from vtakit.compiler.codegen.llvm.builder import Builder
 from vtakit.compiler.codegen.llvm.compile import translate, write_function
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.module import Module
+from vtakit.compiler.codegen.llvm.operands import Value, int_constant
 from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
 from vtakit.compiler.codegen.llvm.signature import c_names, c_type, signature
 from vtakit.compiler.codegen.llvm.target import Target

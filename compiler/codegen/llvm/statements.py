@@ -5,10 +5,11 @@ from typing import Any
 
 from vtakit.compiler.codegen.llvm import memory, parallel, team
 from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Builder, Value, int_constant
+from vtakit.compiler.codegen.llvm.builder import Builder
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.expressions import Expressions
 from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY, Module
+from vtakit.compiler.codegen.llvm.operands import Value, int_constant
 from vtakit.compiler.codegen.llvm.pieces import pieces
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.values import value_of

@@ -8,7 +8,8 @@ loop is marked "parallel_barrier_when_finish": what comes next may read what the
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from vtakit.compiler.codegen.llvm.builder import Builder, Value, int_constant
+from vtakit.compiler.codegen.llvm.builder import Builder
+from vtakit.compiler.codegen.llvm.operands import Value, int_constant
 from vtakit.compiler.codegen.llvm.parallel import Captured, body_of, note_failure, record_of
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st

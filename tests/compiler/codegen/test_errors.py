@@ -4,11 +4,13 @@ import pytest
 from codegen_cases import buffer, loop, ramp
 from support import raises
 
-from vtakit.compiler.codegen.llvm.builder import Builder, Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.builder import Builder, Phi
 from vtakit.compiler.codegen.llvm.compile import compile_for
 from vtakit.compiler.codegen.llvm.declarations import Declarations
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant
 from vtakit.compiler.codegen.llvm.passes import machine_code
+from vtakit.compiler.codegen.llvm.setups import Slot
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
@@ -84,7 +86,7 @@ CASES = {
         (
             "the call sync('shared') means nothing to this code generator: it knows the math functions, abs, address_of, "
             "assert_that, call_packed, clz, fma, isfinite, isinf, isnan, nextafter, popcount, prefetch, the intrinsics "
-            "dot4_u8s8, gemm_f32, gemm_u8s8s32, and C functions (calls of kind 'extern')"
+            "dot4_u8s8, gemm_bf16, gemm_f32, gemm_s8s8s32, gemm_u8s8s32, and C functions (calls of kind 'extern')"
         ),
     ),
     "half in C": (
@@ -158,7 +160,9 @@ def test_the_builder_lets_no_wrong_type_through():
     for attempt in wrong:
         with pytest.raises(AssertionError):
             attempt()
-    assert b.at.lines == [b.at.lines[0]]  # the phi, whose incoming value was refused
+    setup, phi = b.at.lines  # the phi's incoming value was refused
+    assert isinstance(setup, Slot)
+    assert isinstance(phi, Phi)
 
 
 def test_text_that_llvm_refuses_is_an_error():
