@@ -96,8 +96,7 @@ class Builder:
 
     def branch(self, condition: Value, then: Block, otherwise: Block, *, likely: bool | None = None, loop: str = "") -> None:
         assert condition.type == "i1", condition
-        weights = "" if likely is None else ", !prof !1" if likely else ", !prof !2"
-        notes = f"{weights}, !llvm.loop {loop}" if loop else weights
+        notes = ("" if likely is None else ", !prof !1" if likely else ", !prof !2") + (f", !llvm.loop {loop}" if loop else "")
         self.at.lines.append(f"br i1 {condition.ref}, label %{then.label}, label %{otherwise.label}{notes}")
 
     def loop_begins(self) -> None:
