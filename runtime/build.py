@@ -62,8 +62,8 @@ def build(
     Raises LowerError or VerifyError for a schedule that no correct program can be made of, CodegenError for a target, VtaError
     for what the accelerator cannot run, CompilerDefectError if the code generator has made an illegal program.
     """
-    if isinstance(target, str) and target not in ("llvm", "vta"):
-        raise CodegenError(f"{target!r} is no target: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen")
+    if not isinstance(target, Target | VtaTarget) and target not in ("llvm", "vta"):
+        raise CodegenError(f"{target!r} is no target: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen.llvm.target")
     on_device = target == "vta" or isinstance(target, VtaTarget)
     given = [*sorted(options), *["device"] * (device != "fsim"), *["check"] * (check is not None),
              *["progress"] * (progress is not None)]

@@ -79,7 +79,8 @@ def compile(
     configuration of other numbers than networks in integers have.
     """
     if not isinstance(target, Target | VtaTarget) and target not in ("llvm", "vta"):
-        raise CodegenError(f"{target!r} is no target of models: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen")
+        raise CodegenError(f"{target!r} is no target of models: use 'llvm' or 'vta', or a Target of "
+                           "vtakit.compiler.codegen.llvm.target")
     accelerator = _accelerator(target, config)
     if accelerator is None and (options or device not in (None, "cpu")):
         word = min(options, default="device")

@@ -88,8 +88,10 @@ def test_a_tiled_matmul(factor):
 def test_a_target_that_is_none():
     a = te.placeholder((4,), name="A")
     b = te.compute((4,), lambda i: a[i], name="B")
-    with raises(CodegenError, "'gpu' is no target: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen"):
-        vtakit.build(te.create_schedule(b.op), [a, b], "gpu")
+    for target in ("gpu", 3, None):
+        with raises(CodegenError, f"{target!r} is no target: use 'llvm' or 'vta', or a Target of "
+                                  "vtakit.compiler.codegen.llvm.target"):
+            vtakit.build(te.create_schedule(b.op), [a, b], target)
 
 
 @pytest.mark.parametrize(("count", "stages"), [(MOST_CALLS, False), (MOST_CALLS // 5, True)])

@@ -141,7 +141,8 @@ def test_inputs_that_do_not_fit_are_told():
 
 
 def test_targets_that_cannot_be_are_told():
-    with raises(CodegenError, "'fpga' is no target of models: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen"):
+    with raises(CodegenError, "'fpga' is no target of models: use 'llvm' or 'vta', or a Target of "
+                              "vtakit.compiler.codegen.llvm.target"):
         vtakit.compile(network(), "fpga")
     with raises(CodegenError, "latency is no argument of a compilation for a CPU; it is one of those for target 'vta'"):
         vtakit.compile(network(), latency=3)

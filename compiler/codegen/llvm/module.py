@@ -95,5 +95,11 @@ class Module:
             escaped = "".join(chr(c) if 32 <= c < 127 and chr(c) not in '"\\' else f"\\{c:02X}" for c in data)
             strings.append(f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{escaped}"')
         known = [*strings, *self.globals.values(), self.declare.text()]
-        parts = [f'target triple = "{self.target.triple}"', *known, *self.functions, "\n".join((_METADATA, *self._loops))]
+        notes = "\n".join((_METADATA, *self._loops, *_abi(self.target)))
+        parts = [f'target triple = "{self.target.triple}"', *known, *self.functions, notes]
         return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _abi(target: Target) -> tuple[str, ...]:
+    """Metadata that says how floats are passed, where LLVM does not take it from the triple."""
+    return (f'!0 = !{{i32 1, !"target-abi", !"{target.abi}"}}', "!llvm.module.flags = !{!0}") if target.abi else ()

@@ -108,6 +108,11 @@ class Target:
         return self.threads and (self.system in ("linux", "macos", "mingw") or "bsd" in self.triple)
 
     @property
+    def abi(self) -> str:
+        """The name of the calling convention where LLVM's own is not that of the system's compilers; "" elsewhere."""
+        return "lp64d" if self.arch == "riscv64" and self.system == "linux" else ""
+
+    @property
     def pointer_bits(self) -> int:
         return 32 if _OF_32_BITS.fullmatch(self.arch) else 64
 
@@ -186,6 +191,7 @@ def machine(target: Target) -> Any:
     except RuntimeError as error:
         raise CodegenError(f"LLVM has no target for the triple {target.triple!r} ({error}): use one such as "
                            "'x86_64-unknown-linux-gnu', 'aarch64-linux-gnu' or 'wasm32-unknown-unknown'") from None
+    own = ("+m", "+a", "+f", "+d", "+c") if target.abi == "lp64d" else ()  # rv64gc, which every Linux of RISC-V is made for
     return found.create_target_machine(
-        cpu=target.cpu, features=",".join(target.features), opt=3, reloc="pic", codemodel="default"
+        cpu=target.cpu, features=",".join((*own, *target.features)), opt=3, reloc="pic", codemodel="default"
     )

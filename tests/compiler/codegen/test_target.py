@@ -92,6 +92,13 @@ def test_llvm_agrees_on_the_size_of_a_pointer(triple):
     assert target.pointer_bits == (int(stated[1]) if stated else 64)
 
 
+def test_code_for_linux_on_riscv_has_the_calling_convention_of_its_compilers():
+    """Floats in registers of their own (RISC-V ELF psABI, e_flags); LLVM by itself makes code that nothing there links."""
+    flags = int.from_bytes(doubled(Target("riscv64-linux-gnu")).code[48:52], "little")
+    assert flags & 0b110 == 0b100
+    assert flags & 0b001, "compressed instructions, as rv64gc has them"
+
+
 def doubled(target):
     """A parallel loop's code for a target."""
     a, b, i = buffer("A", 1000), buffer("B", 1000), ir.Var("i")
