@@ -4,8 +4,8 @@ What each instruction must be ordered after follows from the elements that it to
 are written. A token goes from the newest instruction that another must wait for to the one that waits, unless tokens that
 are there already order the two; so there is never a token too many, and none is left.
 
-A queue holds so many tokens. Where a stage could give more before the other has taken enough, it waits for that one; and where it
-has given nearly as many already, the other waits for its newest instruction at once, in the place of many before it.
+A queue holds a thousand tokens. Where a stage could give more before the other has taken enough, it waits for that one; and where
+it has given nearly as many already, the other waits for its newest instruction at once, in the place of many before it.
 """
 
 from bisect import bisect_left, bisect_right
