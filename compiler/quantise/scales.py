@@ -40,10 +40,19 @@ def lifted(network: Network, plan: Plan, at: int) -> bool:
     """Whether an anchor's bias may be more than a whole number of its sums.
 
     It has one, and runtimes do not take the layer for one in integers, whose bias would have the sums' unit: their patterns are a
-    convolution or product right before its QuantizeLinear.
+    convolution or product right before its QuantizeLinear, also with a Clip between them that does not reach into int8's range.
     """
-    node = list(network.nodes)[at]
-    return node.op_type == "ConvTranspose" or (node.op_type != "MatMul" and plan.ends[at] != node.output[0])
+    node, makers = list(network.nodes)[at], {name: node for node in network.nodes for name in node.output}
+    if node.op_type in ("ConvTranspose", "MatMul"):
+        return node.op_type == "ConvTranspose"
+    end = plan.ends[at]
+    while end != node.output[0]:
+        maker = makers[end]
+        low = network.constant(maker.input[1]) if len(maker.input) > 1 and maker.input[1] else None
+        if maker.op_type != "Clip" or (low is not None and low.min() >= 0):
+            return True
+        end = maker.input[0]
+    return False
 
 
 def _single(number: float) -> float:
