@@ -64,7 +64,9 @@ class _Runner(Verilator):
         self.executable = verilator()
 
     def _build_command(self) -> list[list[str]]:
-        return [[word for word in command if word != "--public-flat-rw"] for command in super()._build_command()]
+        verilate, make = super()._build_command()
+        # What is kept must look younger than the makefile that Verilator has just written.
+        return [[word for word in verilate if word != "--public-flat-rw"], ["touch", "-c", *_OWN], make]
 
 
 def build(component: wiring.Component) -> Path:
@@ -102,7 +104,7 @@ def _build(text: str, folder: Path, own: Path) -> None:
             if (own / _OWN[-1]).exists():
                 os.utime(own)
                 for name in _OWN:
-                    shutil.copyfile(own / name, model / name)  # younger than its source, so make leaves it
+                    shutil.copyfile(own / name, model / name)
         runner = _Runner()
         try:
             with deep_stack():

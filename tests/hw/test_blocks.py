@@ -3,10 +3,14 @@
 One model holds all blocks of a configuration. A failure names the cocotb test, whose parameters are its stalls and seeds.
 """
 
+import re
 from functools import cache
 from pathlib import Path
 
 import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 from board import board, params_of
 
 from vtakit.sim.bench.model import Blocks, build, simulate
@@ -28,6 +32,24 @@ CASES = [(*model, name) for model in MODELS for name in NAMES if model == MODELS
 def model(config: str, bus_bits: int) -> Path:
     """The model of all blocks, built by whichever test comes first."""
     return build(Blocks(board(params_of(config, bus_bits))))
+
+
+class Counter(wiring.Component):
+    """As small as a model can be."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__({"goes": In(1), "count": Out(bits)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.sync += self.count.eq(self.count + self.goes)
+        return m
+
+
+def test_verilators_and_cocotbs_own_code_is_compiled_for_the_first_model_only():
+    build(Counter(5))
+    log = Path(f"{build(Counter(6))}.log").read_text()
+    assert re.findall(r" -o (\S+\.o) ", log) == ["Vtop__ALL.o"]
 
 
 @pytest.mark.parametrize(("config", "bus_bits", "name"), CASES)

@@ -381,7 +381,7 @@ def test_an_interrupt_while_a_model_is_built_leaves_neither_compilers_nor_files(
     compiler.parent.mkdir()
     compiler.write_text(f'#!/bin/sh\ncase "$*" in *-dM*) exit;; esac\necho $$ > {pid}.$$; mv {pid}.$$ {pid}; sleep 600\n')
     compiler.chmod(0o755)
-    around = os.environ | {"PATH": f"{compiler.parent}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    around = os.environ | {"PATH": f"{compiler.parent}:{os.environ['PATH']}", "VTAKIT_CACHE": str(tmp_path / "cache")}
     words = ["fuzz", "--device", "rtl", "--config", "tiny", "--programs", "60", "--jobs", jobs]
     process = interruptible("-m", "vtakit.runtime", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=around)
     try:
@@ -395,7 +395,7 @@ def test_an_interrupt_while_a_model_is_built_leaves_neither_compilers_nor_files(
     assert process.returncode == status, err
     assert "Traceback" not in out + err
     assert not runs(int(pid.read_text()))
-    assert [path.suffix for path in (tmp_path / "cache" / "vtakit" / "rtl").iterdir()] == [".lock"]
+    assert [path.suffix for path in (tmp_path / "cache" / "rtl").iterdir()] == [".lock"]
 
 
 def test_a_full_disk_under_standard_output_is_a_sentence():
