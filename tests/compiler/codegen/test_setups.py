@@ -59,7 +59,7 @@ def test_all_that_runs_finds_what_it_needs(program):
 
 @pytest.mark.parametrize(("program", "setups"), [
     ([[["a"], "a"], "a"], 1), ([["a"], ["a"]], 1), ([["a"], ["b"]], 2), ([["a", "b"]], 4), ([["a", None]], 2),
-    ([[["a"], None]], 2), ([["a"], None, ["a"]], 2), ([[["a"], ["b"]], "a"], 5), ([None], 0), ([], 0),
+    ([[["a"], None]], 2), ([["a"], None, ["a"]], 2), ([[["a"], ["b"]], "a"], 5), ([["a", [None]]], 2), ([None], 0), ([], 0),
 ])
 def test_setups_are_as_few_as_the_loops_allow(program, setups):
     _, done = run(written(program))
