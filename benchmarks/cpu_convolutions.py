@@ -2,11 +2,10 @@
 
     python benchmarks/cpu_convolutions.py [--repeat N] [--only TEXT] [--json FILE] [--alone]
 
-The layers are C1 to C12 and D1 to D9 of Chen et al., "TVM" (OSDI 2018), table 2, each with bias and relu. Ours have their
-channels in blocks, as inside a network; "moved" is one with the change of layout of its data and result. The peak is what a
-loop of independent multiply-adds by this compiler reaches. All take turns in one process, and the figures are medians of
-processor time, so that a change of the machine's speed meets all alike; the share of the peak is the median of shares of a
-turn's own peak.
+The layers are C1 to C12 and D1 to D9 of Chen et al., "TVM" (OSDI 2018), table 2, each with bias and relu. Ours have channels in
+blocks, as inside a network; "moved" is one with the change of layout of its data and result. The peak is what a loop of
+independent multiply-adds by this compiler reaches. All take turns in one process, and the figures are medians of processor time,
+so that a change of the machine's speed meets all alike; the share of the peak is the median of shares of a turn's own peak.
 
 --alone leaves onnxruntime out, which then need not be installed.
 """

@@ -58,7 +58,8 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     step = inner.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
     if together:
         tile, x = inner.split(x, pixels)
-        inner.reorder(first, chunk, *lines, tile, *window, step, x, second, k)
+        chunk, near = inner.split(chunk, _chunks(anchor, width))
+        inner.reorder(first, chunk, *lines, tile, near, *window, step, x, second, k)
     else:
         inner.reorder(first, *lines, chunk, *window, step, x, second, k)
     inner.unroll(x)
@@ -69,11 +70,22 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
 
 def _is_small(anchor: ComputeOp, pixels: int, width: int) -> bool:
     """Whether an image's sums of so many blocks fit into the first-level cache, and their weights do not."""
-    _, _, *places, lanes = extents(anchor)
-    vectors = width * lanes * anchor.body[0].dtype.bytes
+    _, _, *places, _ = extents(anchor)
+    vectors = _vectors(anchor, width)
     steps = prod([extent(axis) for axis in anchor.reduce_axis])
-    whole = len(places) > 1 and not places[-1] % pixels
-    return whole and prod(places) * vectors <= FIRST_LEVEL < steps * vectors
+    return not places[-1] % pixels and prod(places) * vectors <= FIRST_LEVEL < steps * vectors
+
+
+def _chunks(anchor: ComputeOp, width: int) -> int:
+    """How many parts of the channels, a divisor of all, have weights that half of the first-level cache holds; at least 1."""
+    chunks, *others = [extent(axis) for axis in anchor.reduce_axis]
+    most = max(1, FIRST_LEVEL // 2 // (prod(others) * _vectors(anchor, width)))
+    return max([count for count in range(1, min(chunks, most) + 1) if not chunks % count])
+
+
+def _vectors(anchor: ComputeOp, width: int) -> int:
+    """Bytes of a vector for each of so many blocks."""
+    return width * extents(anchor)[-1] * anchor.body[0].dtype.bytes
 
 
 def schedule_blocked_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
