@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+_MOST_DECIBELS = 200.0
+_LEAST_POWER = 1e-300  # of a signal that is zero
+
 
 @dataclass(slots=True)
 class Compared:
@@ -31,15 +34,21 @@ class Compared:
     def add(self, real: Array, quantised: Array) -> None:
         """Compare the arrays of a further run."""
         wide = real.astype(np.float64)
-        self.signal += float(np.sum(wide**2))
-        self.noise += float(np.sum((wide - quantised) ** 2))
+        finite = np.isfinite(wide)
+        self.signal += float(np.sum(wide**2, where=finite))
+        apart = ~((wide == quantised) | (np.isnan(wide) & np.isnan(quantised)))  # an infinity less itself is nan
+        noise = float(np.sum(np.subtract(wide, quantised, out=np.zeros_like(wide), where=apart) ** 2))
+        self.noise += math.inf if math.isnan(noise) else noise
 
     @property
     def decibels(self) -> float:
-        """Signal to noise; 200 at most, where there is no difference."""
+        """Signal to noise: at most 200, without a difference; at least -200, where only one model has nan or infinity."""
         if not self.noise:
-            return 200.0
-        return min(200.0, 10 * math.log10(max(self.signal, 1e-300) / self.noise))
+            return _MOST_DECIBELS
+        if math.isinf(self.noise):
+            return -_MOST_DECIBELS
+        found = 10 * (math.log10(max(self.signal, _LEAST_POWER)) - math.log10(self.noise))
+        return max(-_MOST_DECIBELS, min(_MOST_DECIBELS, found))
 
 
 @dataclass(slots=True)

@@ -49,14 +49,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         _leave_quietly()
         print(f"{who}: interrupted; nothing was left half-written", file=sys.stderr)
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone: not an error of ours
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
     except MemoryError:
         print(f"{who}: this machine has too little memory for that", file=sys.stderr)
     except OSError as error:
         print(f"{who}: {error.filename or 'the output'}: {error.strerror or error}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
     return EXIT_ERROR
+
+
+def _drop_output() -> None:
+    """What is still to be printed goes nowhere, so that Python does not fail over it once more as it ends."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _leave_quietly() -> None:

@@ -84,6 +84,8 @@ def _contents(model: "str | Path | onnx.ModelProto") -> list[bytes]:
         data = path.read_bytes()
         parts = [path.stem.encode(), data]
     else:
+        if not hasattr(model, "SerializeToString"):
+            raise ValueError("no model")
         data = model.SerializeToString(deterministic=True)
         parts = [data]
     if b"location" in data:  # the word that names the file of external data

@@ -69,7 +69,7 @@ def compile(
     integer  : whether quantised models are computed in integers where they allow it, the same bytes on every target; else in
                floating point, as they are written
     after    : sees each pass over the graph with the graph before and after it
-    progress : is called after each kernel with how many are done, and of how many
+    progress : is called with how much is done, and of how much: kernels, or for the accelerator nodes
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.keeping`); not if `after` is given
     config   : of the accelerator: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file; "default" if None
     device, timeout_s, options : what the accelerator's parts run on: see `Module`

@@ -223,7 +223,11 @@ class Module:
         if not isinstance(given, np.ndarray):
             if not hasattr(given, "__dlpack__"):
                 raise InputError(f"input {port.name!r} is {port}, got {type(given).__name__}: use numpy.array(…, {kind.name!r})")
-            given = np.from_dlpack(given)
+            try:
+                given = np.from_dlpack(given)
+            except (BufferError, RuntimeError, TypeError, ValueError) as error:  # of a gradient's tensor, or of bfloat16
+                raise InputError(f"input {port.name!r} is {port}, got a {type(given).__name__} that NumPy cannot read: "
+                                 f"{' '.join(str(error).split())}") from None
         if given.dtype != kind or given.shape != port.shape:
             cure = f": convert it with .astype({kind.name!r})" if given.dtype != kind else ""
             raise InputError(f"input {port.name!r} is {port}, got {given.dtype}[{', '.join(map(str, given.shape))}]{cure}")

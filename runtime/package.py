@@ -11,6 +11,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,7 +26,7 @@ from vtakit.compiler.graph.compile import Layer
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.hw.isa import file as program_file
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.file import write_bytes, written_whole
+from vtakit.hw.isa.file import unwritable, write_bytes, written_whole
 from vtakit.hw.isa.program import BufferKind
 from vtakit.runtime.cpu.function import empty
 from vtakit.runtime.image import CpuPart, Image, Part, VtaPart
@@ -221,7 +222,11 @@ def export(image: Image, path: str | Path, linker: tuple[str, ...]) -> None:
         )
     (part,) = image.cpu_parts
     library, header, params = link.files(path, "library", ".h", ".params")
-    with written_whole(library, "library") as file:
+    with ExitStack() as all_or_none:
+        file = all_or_none.enter_context(written_whole(library, "library"))
+        texts = (params, part.params.tobytes(), "parameters"), (header, image.header(part).encode(), "C header")
+        for beside, data, what in texts:
+            other = all_or_none.enter_context(written_whole(beside, what))
+            with unwritable(beside, what):
+                other.write_bytes(data)
         link.library(part.code, image.target, file, linker, threads=part.parallel, name=library)
-    write_bytes(header, image.header(part).encode(), "C header")
-    write_bytes(params, part.params.tobytes(), "parameters")

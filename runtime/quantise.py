@@ -139,8 +139,12 @@ def _fixed(proto: "onnx.ModelProto", samples: Samples) -> "onnx.ModelProto":
         shape = (samples.batch, *samples.arrays[info.name].shape[1:])
         for dim, size in zip(info.type.tensor_type.shape.dim, shape, strict=True):
             dim.dim_value = size
+    inputs = {info.name: info for info in copy.graph.input}
     for info in copy.graph.output:  # the sizes that follow from them
-        info.type.tensor_type.ClearField("shape")
+        if info.name in inputs:
+            info.CopyFrom(inputs[info.name])
+        else:
+            info.type.tensor_type.ClearField("shape")
     del copy.graph.value_info[:]
     return copy
 
@@ -189,11 +193,22 @@ def _observed(
     means: dict[str, Array] = {name: np.zeros((1, *shapes[name][1:])) for name in read}
     for done, made in enumerate(real.runs(samples)):
         for name, histogram in ranges.items():
+            _check_finite(name, made[name], nodes)
             histogram.add(made[name])
         for name in read:
             means[name] += made[name].mean(0, keepdims=True, dtype=np.float64) / len(samples)
         say("calibrating", done + 1, len(samples))
     return ranges, means
+
+
+def _check_finite(name: str, array: Array, nodes: "list[onnx.NodeProto]") -> None:
+    """Raise QuantiseError for a value of the float model with a nan or infinity, which no range holds."""
+    finite = np.isfinite(array)
+    if not finite.all():
+        at = np.argwhere(~finite)[0].tolist()
+        maker = next((node.op_type for node in nodes if name in node.output), "input")
+        raise QuantiseError(f"the float model makes {array[tuple(at)]} of the samples, in the value {name!r} ({maker}) at {at}: "
+                            "ranges need finite numbers")
 
 
 def _weights(network: Network, plan: Plan, scales: Mapping[str, float]) -> dict[int, Weights]:

@@ -1,6 +1,7 @@
 """PyTorch programs among models."""
 
 import io
+import logging
 import sys
 import warnings
 from pathlib import Path
@@ -36,10 +37,15 @@ def _loaded(path: Path) -> "torch.export.ExportedProgram":
     data = read_bytes(path, "program file")
     with needs(f"a {SUFFIX} file", "torch"):
         import torch
+    log = logging.getLogger(torch.export.__name__)
+    told = log.disabled
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of PyTorch about itself
+            log.disabled = True  # it tells of a damaged file beside raising
             return torch.export.load(io.BytesIO(data))
     except Exception as error:  # PyTorch raises many kinds for a damaged file
         why = str(error).strip().partition("\n")[0] or type(error).__name__
         raise ModelError(f"{str(path)!r} is no program of torch.export, or a damaged one: {why}") from None
+    finally:
+        log.disabled = told

@@ -133,6 +133,8 @@ def fold_batch_norms(network: Network) -> None:
     gone: dict[str, str] = {}
     for node in network.nodes:
         maker = makers.get(node.input[0]) if node.op_type == "BatchNormalization" else None
+        if maker is not None and (attributes(node).get("training_mode") or any(node.output[1:])):
+            continue  # it normalises by the batch at hand
         numbers = [network.constant(name) for name in node.input[1:]]
         if maker is None or readers[node.input[0]] > 1 or None in [None if n is None else 0 for n in numbers]:
             continue

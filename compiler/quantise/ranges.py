@@ -11,6 +11,8 @@ Floats = npt.NDArray[np.float64]
 BINS = 4096
 Method = Literal["max", "percentile", "mse", "entropy"]
 
+_LEAST = 1e-30  # that bins resolve: the inverse of their width must be a float32
+
 LEVELS = 128  # magnitudes of a symmetric int8
 PERCENTILE = 99.999  # of the magnitudes that are kept whole
 
@@ -33,7 +35,7 @@ class Histogram:
         most = float(found.max())
         self.most = max(self.most, most)
         if not self.width and most:
-            self.width = most / BINS
+            self.width = max(most, _LEAST) / BINS
         while most > self.width * BINS:
             self.counts = np.pad(self.counts.reshape(-1, 2).sum(1), (0, BINS // 2))
             self.width *= 2

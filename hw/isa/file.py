@@ -143,7 +143,7 @@ def written_whole(path: str | Path, what: str) -> Iterator[Path]:
     calls it `what`.
     """
     target = Path(path)
-    with _unwritable(target, what):
+    with unwritable(target, what):
         if target.exists() and not target.is_file():
             temporary = target
         else:
@@ -153,7 +153,7 @@ def written_whole(path: str | Path, what: str) -> Iterator[Path]:
     try:
         yield temporary
         if temporary != target:
-            with _unwritable(target, what):
+            with unwritable(target, what):
                 umask = os.umask(0)
                 os.umask(umask)
                 temporary.chmod(0o666 & ~umask)
@@ -165,7 +165,8 @@ def written_whole(path: str | Path, what: str) -> Iterator[Path]:
 
 
 @contextmanager
-def _unwritable(path: Path, what: str) -> Iterator[None]:
+def unwritable(path: str | Path, what: str) -> Iterator[None]:
+    """What keeps the block from writing the file at `path` is a `ProgramError` that calls it `what`."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -174,7 +175,7 @@ def _unwritable(path: Path, what: str) -> Iterator[None]:
 
 def write_bytes(path: str | Path, data: bytes | bytearray, what: str) -> None:
     """Write a file whole or not at all; failure is a `ProgramError` that calls it `what`."""
-    with written_whole(path, what) as file, _unwritable(Path(path), what):
+    with written_whole(path, what) as file, unwritable(path, what):
         file.write_bytes(data)
 
 

@@ -42,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
     if args.dump_images is not None:
         module.dump_images(args.dump_images, given)
     if args.output is not None:
-        from vtakit.hw.isa.file import written_whole
+        from vtakit.hw.isa.file import unwritable, written_whole
 
-        with written_whole(args.output, "the results") as file, file.open("wb") as stream:
+        with written_whole(args.output, "the results") as file, unwritable(args.output, "the results"), file.open("wb") as stream:
             np.savez(stream, allow_pickle=False, **made)
     else:
         for name, array in made.items():

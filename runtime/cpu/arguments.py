@@ -110,7 +110,13 @@ class Arguments:
                     f"argument {p.name} of {self.name}: expected an array of {p.type}, got {type(arg).__name__}: "
                     f"use numpy.array(…, {p.dtype.name!r})"
                 )
-            arg = np.from_dlpack(arg)
+            try:
+                arg = np.from_dlpack(arg)
+            except (BufferError, RuntimeError, TypeError, ValueError) as error:  # of a gradient's tensor, or of bfloat16
+                raise ArgumentError(
+                    f"argument {p.name} of {self.name}: expected an array of {p.type}, got a {type(arg).__name__} that NumPy "
+                    f"cannot read: {' '.join(str(error).split())}"
+                ) from None
         array: np.ndarray[Any, Any] = arg
         if arg.dtype != p.dtype or arg.ndim != len(p.shape):
             cure = f": convert it with .astype({p.dtype.name!r})" if arg.dtype != p.dtype else ""

@@ -1,5 +1,6 @@
 """The command line: what each command does, and one sentence with exit status 2 for whatever is wrong."""
 
+import errno
 import json
 import os
 import signal
@@ -404,6 +405,16 @@ def test_a_full_disk_under_standard_output_is_a_sentence():
         done = subprocess.run(call, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr == "vtakit isa: the output: No space left on device\n"
+
+
+def test_a_full_disk_is_a_sentence_where_standard_output_is_closed(monkeypatch, capsys):
+    def failing(args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(isa_command, "run", failing)
+    monkeypatch.setattr(sys, "stdout", None)
+    assert cli.main(["isa"]) == 2
+    assert capsys.readouterr().err == "vtakit isa: the output: No space left on device\n"
 
 
 def test_a_reader_that_leaves_early_is_no_error():

@@ -10,6 +10,7 @@ import pytest
 from model_support import network
 
 import vtakit
+from vtakit.compiler.frontend.errors import ModelError
 from vtakit.runtime import cli, keeping, model
 
 X = np.random.default_rng(6).standard_normal((1, 3, 16, 16)).astype("f4")
@@ -95,6 +96,12 @@ def test_a_folder_that_cannot_be_written_is_none(kept, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("VTAKIT_CACHE", str(tmp_path / "file"))
     assert vtakit.compile(network()).run({"x": X})["y"].shape == (1, 5)
+
+
+def test_what_is_no_model_is_told_here_too(kept):
+    with pytest.raises(ModelError) as raised:
+        vtakit.compile({"a": 1})
+    assert str(raised.value) == "a model is a path or an onnx.ModelProto, got dict"
 
 
 def test_the_command_has_an_option(kept, tmp_path, monkeypatch):

@@ -56,6 +56,11 @@ def test_a_model_is_compiled_once_and_run(files, capsys):
         assert "conv1 +2" in capsys.readouterr().out
 
 
+def test_results_on_a_full_disk_are_a_sentence(files, capsys):
+    message = "vtakit run: cannot write the results '/dev/full': No space left on device"
+    assert fails(capsys, "run", "net.onnx", "--input", "in.npz", "--output", "/dev/full") == message
+
+
 def test_without_an_output_file_ranges_are_printed(files, capsys):
     assert cli.main(["run", "net.onnx", "--input", "in.npz"]) == 0
     y = vtakit.compile("net.onnx").run({"x": X})["y"]

@@ -19,7 +19,7 @@ from support import raises
 import vtakit
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.errors import ProgramError, VtakitError
 from vtakit.runtime import package
 from vtakit.runtime.module import InputError, Module
 from vtakit.runtime.package import PackageError
@@ -87,6 +87,14 @@ def test_a_library_is_not_written_over_by_its_header(net, tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
+def test_a_library_is_written_with_all_that_belongs_to_it_or_not_at_all(net, tmp_path):
+    params = tmp_path / "zz.params"
+    params.symlink_to("/dev/full")
+    with raises(ProgramError, f"cannot write parameters {str(params)!r}: No space left on device"):
+        net.export(tmp_path / "zz.so")
+    assert [*tmp_path.iterdir()] == [params]
+
+
 def test_results_of_one_run_outlive_the_next(net):
     first = net.run({"x": X})["y"]
     kept = first.copy()
@@ -113,6 +121,25 @@ def test_threads_take_turns(net):
         thread.join()
     for k in range(4):
         assert all(np.array_equal(each, wanted[k]) for each in got[k])
+
+
+class Kept:
+    """An array of a library that does not give it away, as PyTorch does where a gradient is to be computed."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __dlpack__(self, **options):
+        raise self.error
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+@pytest.mark.parametrize("error", [BufferError, RuntimeError])
+def test_arrays_of_other_libraries_that_cannot_be_read_are_told(net, error):
+    with raises(InputError, "input 'x' is float32[1, 3, 16, 16], got a Kept that NumPy cannot read: use detach()"):
+        net.run({"x": Kept(error("use\n detach()"))})
 
 
 def test_inputs_that_do_not_fit_are_told():

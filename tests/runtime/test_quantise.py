@@ -12,11 +12,13 @@ from onnx import helper
 from quantised_support import Layers, onnxruntime_of, quantum_of
 
 import vtakit
+from vtakit.compiler.frontend.errors import UnsupportedError
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.passes.quantised.form import integer_form
 from vtakit.compiler.graph.reference import reference
 from vtakit.compiler.quantise.errors import QuantiseError
 from vtakit.runtime import cli
+from vtakit.runtime.accuracy import Compared
 from vtakit.runtime.quantise import Quantised
 
 N = helper.make_node
@@ -253,6 +255,52 @@ def test_models_that_cannot_be_quantised():
         vtakit.quantize(two, np.ones((2, 3), np.float32))
     with pytest.raises(QuantiseError, match=r"^calibration: the inputs have different numbers of samples: 'x' 2, 'z' 3$"):
         vtakit.quantize(two, {"x": np.ones((2, 3), np.float32), "z": np.ones((3, 3), np.float32)})
+
+
+def test_a_value_of_the_float_model_that_is_no_number_is_told():
+    weights = np.ones((4, 3, 3, 3), np.float32)
+    log = model([N("Log", ["x"], ["l"]), N("Conv", ["l", "w"], ["y"])], [("x", "f4", ("N", 3, 6, 6))],
+                [("y", "f4", ("N", 4, 4, 4))], {"w": weights})
+    with pytest.raises(QuantiseError) as raised:
+        vtakit.quantize(log, np.full((2, 3, 6, 6), -1, np.float32))
+    assert str(raised.value) == ("the float model makes nan of the samples, in the value 'l' (Log) at [0, 0, 0, 0]: ranges need "
+                                 "finite numbers")
+
+
+@pytest.mark.parametrize("method", ["mse", "max", "percentile", "entropy"])
+def test_samples_next_to_nothing_are_zeros(method):
+    found = vtakit.quantize(plain(), np.full_like(X, 1e-42), method=method)
+    module = vtakit.compile(found.model, batch=2)
+    assert np.array_equal(module.run({"x": np.full_like(X, 1e-42)})["y"], module.run({"x": X})["y"])
+
+
+def test_a_batch_norm_in_training_mode_is_not_taken_for_one_with_known_statistics():
+    numbers = {name: np.ones(4, np.float32) for name in ("s", "b", "m", "v")} | {"w": np.ones((4, 3, 3, 3), np.float32)}
+    nodes = [N("Conv", ["x", "w"], ["c"]), N("BatchNormalization", ["c", "s", "b", "m", "v"], ["y", "mm", "vv"], training_mode=1)]
+    net = model(nodes, [("x", "f4", ("N", 3, 6, 6))], [("y", "f4", ("N", 4, 4, 4))], numbers)
+    with pytest.raises(UnsupportedError, match="BatchNormalization in training mode"):
+        vtakit.quantize(net, X)
+
+
+def test_an_input_may_be_an_output_too():
+    proto = plain()
+    proto.graph.output.append(proto.graph.input[0])
+    found = vtakit.quantize(proto, X)
+    alone = vtakit.quantize(plain(), X)
+    given = vtakit.compile(found.model, batch=2).run({"x": X})
+    assert np.array_equal(given["x"], X)
+    assert np.array_equal(given["y"], vtakit.compile(alone.model, batch=2).run({"x": X})["y"])
+
+
+@pytest.mark.parametrize(("real", "made", "decibels"), [
+    ([1.0, np.nan], [1.0, np.nan], 200), ([1.0, np.inf], [1.0, np.inf], 200), ([1.0, np.nan], [1.0, 2.0], -200),
+    ([1.0, 2.0], [1.0, np.nan], -200), ([1.0, np.inf], [1.0, 3.0], -200), ([0.0, 0.0], [1.0, 0.0], -200),
+    ([10.0, np.nan], [11.0, np.nan], 20),
+])
+def test_what_is_no_number_in_one_model_alone_is_the_worst(real, made, decibels):
+    value = Compared("y", "Conv", 0.1)
+    value.add(np.array(real, np.float32), np.array(made, np.float32))
+    assert value.decibels == pytest.approx(decibels)
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):

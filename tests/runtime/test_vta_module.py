@@ -15,10 +15,13 @@ from support import raises
 import vtakit
 from vtakit import runtime
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.target import Target as CpuTarget
 from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.target import vta
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Array, Graph
 from vtakit.compiler.graph.reference import reference
+from vtakit.compiler.graph.vta.compile import compile_parts
 from vtakit.hw.isa.errors import ProgramError, VtakitError
 from vtakit.runtime import package
 from vtakit.runtime.image import VtaPart
@@ -55,6 +58,18 @@ def check(got: dict[str, Array], wanted: dict[str, Array]) -> None:
     assert got.keys() == wanted.keys()
     for name, array in wanted.items():
         np.testing.assert_array_equal(got[name], array)
+
+
+def test_progress_goes_on_within_a_program():
+    net = Integers("row")
+    x = net.input(1, 8, 6, 6)
+    for _ in range(6):
+        x = net.conv(x, 8)
+    told: list[tuple[int, int]] = []
+    compile_parts(net.finish(x), CpuTarget.host(), vta("tiny"), progress=lambda done, of: told.append((done, of)))
+    assert told == sorted(told)
+    assert {of for _, of in told} == {told[-1][0]}
+    assert len({done for done, _ in told}) > 6  # of three parts
 
 
 def test_the_simulators_and_the_cpu_give_the_same_bytes(tiny, wanted):

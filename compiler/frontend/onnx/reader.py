@@ -1,6 +1,8 @@
 """Reading ONNX files, and checking them before anything else looks."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.tensors import kind_of
 from vtakit.compiler.graph.ir import TensorType
+from vtakit.hw.isa.process import endings_noted
 
 if TYPE_CHECKING:
     import onnx
@@ -16,11 +19,22 @@ OLDEST_OPSET = 7
 _LARGEST_CHECKED_BYTES = 1 << 31  # protobuf writes no larger message, and the checker writes the model
 
 
+def load_onnx() -> None:
+    """Import the onnx package; what asks this process to end meanwhile acts behind that.
+
+    Its machine code sets itself up by calling Python, and takes the process down where that raises something, as Ctrl-C does.
+    """
+    if "onnx" not in sys.modules:
+        with endings_noted():
+            import_module("onnx")
+
+
 def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto", str, str]:
     """A model with its name and the folder of its external data.
 
     Raises ModelError if the file cannot be read, is no ONNX model, or breaks a rule of the format.
     """
+    load_onnx()
     import onnx
     from google.protobuf.message import DecodeError
 
@@ -55,6 +69,7 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
 
 def external_files(model: "str | Path | onnx.ModelProto") -> tuple[Path, ...]:
     """The files in which a model keeps data; none of what cannot be read, which `read_model` tells."""
+    load_onnx()
     import onnx
     from google.protobuf.message import DecodeError
     from onnx.external_data_helper import ExternalDataInfo, uses_external_data

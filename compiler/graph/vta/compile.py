@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vtakit.compiler.codegen.llvm.target import Target as CpuTarget
+from vtakit.compiler.codegen.vta.compile import Progress
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.compile import Network, check_sizes, compile_graph
@@ -15,7 +16,6 @@ from vtakit.compiler.passes.base import PassError
 from vtakit.compiler.schedule.errors import ScheduleError
 from vtakit.hw.isa.errors import VtakitError
 
-Progress = Callable[[int, int], None]
 Check = Callable[[Launch], None]
 UNFIT = VtaError, ScheduleError, LowerError, VerifyError, PassError  # why the accelerator does not take what fits it by itself
 
@@ -44,7 +44,7 @@ def compile_parts(
     """Compile a graph for the accelerator and the CPU.
 
     check      : is given each launch, and raises VtaError for one that must not be
-    progress   : is called with how many of the parts are done, and of how many
+    progress   : is called with how many of the nodes are done, and of how many
     most_bytes : that a run of a part on the CPU may take; any if None
 
     What the accelerator turns out not to run is left to the CPU. Raises VtaError for a configuration of other numbers than
@@ -55,34 +55,46 @@ def compile_parts(
     tell = progress or _silent
     while True:
         placement = place(graph, target, without)
-        tell(0, len(placement.parts))
+        done, count = 0, sum(map(_nodes, placement.parts))
+        tell(done, count)
         launches: dict[Region, Launch] = {}
         refused: dict[Node, str] = {}
         for region in placement.parts:
             if isinstance(region, Region):
                 try:
-                    launches[region] = _checked(region, target, f"{graph.name}_{len(launches)}", check)
-                    tell(len(launches), len(placement.parts))
+                    name = f"{graph.name}_{len(launches)}"
+                    launches[region] = _checked(region, target, name, check, _within(tell, done, _nodes(region), count))
+                    done += _nodes(region)
+                    tell(done, count)
                 except UNFIT as error:
                     refused |= _culprits(region, target, graph.name, error, check)
         if not refused:
             break
         without |= refused
     parts: list[CpuPart | Launch] = []
-    done = len(launches)
     for part in placement.parts:
         if isinstance(part, Region):
             parts.append(launches[part])
             continue
-        network = compile_graph(part, cpu, most_bytes=most_bytes)
+        network = compile_graph(part, cpu, progress=_within(tell, done, _nodes(part), count), most_bytes=most_bytes)
         parts.append(CpuPart(network, part.inputs, tuple([value for _, value in part.outputs])))
-        done += 1
-        tell(done, len(placement.parts))
+        done += _nodes(part)
+        tell(done, count)
     return Compiled(placement, tuple(parts))
 
 
-def _checked(region: Region, target: Target, name: str, check: Check | None) -> Launch:
-    launch = compile_region(region, target, name)
+def _nodes(part: Graph | Region) -> int:
+    """How many nodes a part has: what progress counts."""
+    return sum(len(unit.nodes) for unit in part.units) if isinstance(part, Region) else len(part.nodes)
+
+
+def _within(tell: Progress, done: int, more: int, count: int) -> Progress:
+    """Progress within a part of `more` nodes, `done` being done before, as that of the whole."""
+    return lambda part, of: tell(done + more * part // of, count)
+
+
+def _checked(region: Region, target: Target, name: str, check: Check | None, progress: Progress | None = None) -> Launch:
+    launch = compile_region(region, target, name, progress)
     if check is not None:
         check(launch)
     return launch

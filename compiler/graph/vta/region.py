@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vtakit.compiler.codegen.vta.compile import compile_for
+from vtakit.compiler.codegen.vta.compile import Progress, compile_for
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.compile import Layer
 from vtakit.compiler.graph.ir import Array, Value
@@ -35,13 +35,15 @@ class Launch:
     layers: tuple[Layer, ...]
 
 
-def compile_region(region: Region, target: Target, name: str) -> Launch:
+def compile_region(region: Region, target: Target, name: str, progress: Progress | None = None) -> Launch:
     """The program of a region.
+
+    progress : is called with how much of the work is done, and of how much
 
     Raises VtaError, LowerError or VerifyError where the accelerator cannot run it.
     """
     with shallow(name):
-        return _Region(region, target, name).launch()
+        return _Region(region, target, name).launch(progress)
 
 
 class _Region:
@@ -50,7 +52,7 @@ class _Region:
         self.names = _names(region.units)
         self.made: dict[Unit, Made] = {}
 
-    def launch(self) -> Launch:
+    def launch(self, progress: Progress | None) -> Launch:
         given = {key[:2]: placeholder(key[2].type.shape, "int8", name=f"in{i}__") for i, key in enumerate(self.region.inputs)}
         values: dict[Value, Tensor] = {}
         for unit in self.region.units:
@@ -72,7 +74,7 @@ class _Region:
             if made.view is not None and made.view in read:
                 s[made.view].compute_inline()
         args = [*given.values(), *constants, *outputs]
-        program = compile_for(lower(s, args, self.name), self.target)
+        program = compile_for(lower(s, args, self.name), self.target, progress)
         called = [buffer.name for buffer in program.buffers[:len(args)]]
         program = _finished(program, dict(zip(called[len(given):], constants.values(), strict=False)), self._spans())
         return Launch(program, self.region.reads, self.region.writes, tuple(called[:len(given)]),

@@ -1,6 +1,8 @@
 """ONNX models: what they compute is what onnxruntime computes, and what is wrong with them is told in a sentence."""
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -291,3 +293,28 @@ def test_a_tensor_that_is_too_short_is_told():
     with pytest.raises(ModelError, match=r"w1"):
         import_model(proto)
     assert numpy_helper.to_array(network().graph.initializer[0]).shape == (8, 3, 3, 3)
+
+
+INTERRUPTED_IMPORT = """
+import signal, sys
+from vtakit.compiler.frontend.onnx.reader import read_model
+
+def interrupt(frame, event, arg):
+    if frame.f_code.co_name == "_create_" and "onnx" in sys.modules:  # the package's machine code makes its enumerations
+        sys.settrace(None)
+        print("interrupted", flush=True)
+        signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.settrace(interrupt)
+try:
+    read_model("none.onnx")
+except KeyboardInterrupt:
+    print("whole" if "onnx.checker" in sys.modules else "partial")
+"""
+
+
+def test_ctrl_c_while_onnx_is_loaded_acts_when_it_is():
+    """Its machine code takes the process down if an exception comes up while it is set up."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout) == (0, "interrupted\nwhole\n"), done.stderr

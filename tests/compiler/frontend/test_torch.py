@@ -302,7 +302,7 @@ def test_programs_that_have_no_fixed_meaning_are_told():
         vtakit.compile(exported(nn.Identity(), torch.zeros(2, dtype=torch.complex64)))
 
 
-def test_programs_in_files(tmp_path, capsys):
+def test_programs_in_files(tmp_path, capsys, caplog):
     module = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
     path, x = tmp_path / "net.pt2", rand(2, 4)
     torch.export.save(exported(module, x), path)
@@ -314,6 +314,7 @@ def test_programs_in_files(tmp_path, capsys):
     path.write_bytes(b"PK junk")
     assert cli.main(["compile", str(path), "-o", str(tmp_path / "net.vtak")]) == 2
     assert capsys.readouterr().err.startswith(f"vtakit compile: '{path}' is no program of torch.export, or a damaged one: ")
+    assert "torch.export" not in {record.name for record in caplog.records}  # which tells of it at length
     assert cli.main(["compile", str(tmp_path / "none.pt2"), "-o", str(tmp_path / "net.vtak")]) == 2
     assert "No such file" in capsys.readouterr().err
 

@@ -52,6 +52,19 @@ def test_arrays_of_other_libraries_come_by_dlpack(scale):
     assert np.array_equal(b, a)
 
 
+def test_an_array_of_another_library_that_cannot_be_read_is_told(scale):
+    class Tensor:
+        def __dlpack__(self, **options):
+            raise BufferError("use\n detach()")
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    message = "argument A of scale: expected an array of float32[n, 4], got a Tensor that NumPy cannot read: use detach()"
+    with raises(ArgumentError, message):
+        scale(Tensor(), B, 1, 1)
+
+
 A, B = arrays()
 WRONG = {
     "count": ((A, B), "scale takes 4 arguments (A, B, factor, times), got 2"),
