@@ -64,7 +64,7 @@ class Prover(Ranges):
                 rest = Linear({a: c for a, c in x.terms.items() if a is not atom}, x.const)
                 if all(self._claim(rest.plus(arg, coefficient), depth, budget) for arg in atom.args):
                     return True
-            if isinstance(atom, Quotient) and (abs(coefficient) > 1 if atom.by else self.nonnegative(atom.divisor)):
+            if isinstance(atom, Quotient) and not atom.by and self.nonnegative(atom.divisor):
                 rest = Linear({a: c for a, c in x.terms.items() if a is not atom}, x.const)
                 if abs(coefficient) > 1:  # k * q <= rest means q <= rest // k
                     rest = self.divide(rest, constant(abs(coefficient)))

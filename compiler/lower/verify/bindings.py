@@ -69,13 +69,13 @@ def check_declared(program: Program) -> Iterator[Broken]:
                         yield _undeclared(block, load.buffer, "read")
             continue
         meant = values_of_lets(block)
-        may_read, may_write = _Declared(program, block.reads), _Declared(program, block.writes)
+        sources, targets = _Declared(program, block.reads), _Declared(program, block.writes)
         for s in statements(block.body):
-            if isinstance(s, st.Store) and not may_write.hold(s.buffer, [substitute(index, meant) for index in s.indices]):
+            if isinstance(s, st.Store) and not targets.hold(s.buffer, [substitute(index, meant) for index in s.indices]):
                 yield _undeclared(block, s.buffer, "write")
         for e in expressions(block.body):
             for load in loads(e):
-                if not may_read.hold(load.buffer, [substitute(index, meant) for index in load.indices]):
+                if not sources.hold(load.buffer, [substitute(index, meant) for index in load.indices]):
                     yield _undeclared(block, load.buffer, "read")
 
 

@@ -117,16 +117,15 @@ def test_proofs_with_symbolic_ranges(a: Analyzer, e: Expr, certain: bool) -> Non
 
 @pytest.mark.parametrize(("e", "certain"), [
     (t // m * 2 < n, True), (t // m * 2 + 1 < n, True), (t // m * 2 + 2 < n, False), (t // m * 2 < n - 1, True),
-    (n - t // m * 3 > 0, False), (o // 3 * 2 < n + 6, True), (o // 3 * 2 + 1 < n + 6, False), (o // 3 * 2 + 1 < n + 7, True),
+    (n - t // m * 3 > 0, False),
 ])
 def test_proofs_about_multiples_of_quotients(a: Analyzer, e: Expr, certain: bool) -> None:
     """Every second row of m x n elements, fused: ``2 * q <= r`` is ``q <= r // 2``, and only so are no remainders lost."""
     a.bind(t, Range(wrap(0), n // 2 * m))
-    a.bind(o, Range(wrap(0), (n + 7) // 2 * 3))
     assert a.prove(e) == certain
     holds = [
-        eval(str(e), {"n": rows, "m": width, "t": first, "o": second})
-        for rows in range(7) for width in (1, 2) for first in range(rows // 2 * width) for second in range((rows + 7) // 2 * 3)
+        eval(str(e), {"n": rows, "m": width, "t": first})
+        for rows in range(7) for width in (1, 2, 3) for first in range(rows // 2 * width)
     ]
     assert all(holds) == certain
 
