@@ -148,7 +148,7 @@ def test_operands_may_be_parts_of_larger_arrays(kind):
     a, b, wanted = data(kind, *shape)
     binds = {}
     for tensor in (A, B, C):
-        inner = [4, 1] if tensor.ndim == 3 else [1]
+        inner = [tensor.shape[-1], 1] if tensor.ndim == 3 else [1]
         binds[tensor] = te.decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[te.var("row"), *inner], data_alignment=0)
     wide = [np.full((array.shape[0], array.shape[1] + 5, *array.shape[2:]), 77, array.dtype) for array in (a, b, wanted)]
     views = [array[:, 3:-2] for array in wide]
