@@ -1,7 +1,7 @@
 """Synthesise the configurations of docs/synthesis.md, keep the results in benchmarks/synthesis.json, and write its tables.
 
   python benchmarks/synthesis.py                       all of them: hours, most of it place and route
-  python benchmarks/synthesis.py tiny:xc7 blk8:ecp5-85k:8   these; the others keep their results
+  python benchmarks/synthesis.py tiny:xc7 blk8:xc7     these; the others keep their results
   python benchmarks/synthesis.py --tables              only write the tables of the page again
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 from vtakit.boards.synth import Report, find_device, synthesise
 from vtakit.boards.synth.devices import RESOURCES
 from vtakit.hw.isa.config import load_config
+from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.lint import WAIVERS
 from vtakit.hw.params import CoreParams
 
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "synthesis.json", ROOT / "docs" / "synthesis.md"
 RUNS = (  # configuration, device and, where there are several, speed grade
     "tiny:ecp5-85k:6", "tiny:ice40", "tiny:ice40-up5k", "tiny:xc7",
-    "blk8:ecp5-85k:6", "blk8:ecp5-85k:8", "blk8:xc7",
+    "blk8:ecp5-85k:6", "blk8:xc7",
     "default:ecp5-85k:6", "default:xc7",
 )
 Results = dict[str, dict[str, Any]]
@@ -118,7 +119,10 @@ def main() -> None:
     if unknown:
         parser.error(f"unknown run {sorted(unknown)[0]!r}; known: {', '.join(RUNS)}")
     for run in () if args.tables else args.runs or RUNS:
-        found = measure(run)
+        try:
+            found = measure(run)
+        except VtakitError as error:
+            parser.error(f"{run}: {error}")
         results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         results[run] = found
         RESULTS.write_text(json.dumps({name: results[name] for name in RUNS if name in results}, indent=1) + "\n")
