@@ -30,7 +30,7 @@ from vtakit.sim.verilator import (
 
 TOP = "bench_top"
 _BUILD_ARGS = ("-Wno-fatal", "-Wno-lint", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
-# Verilator's own code, the same in every model, is kept. cocotb's `main` is not the same: it makes the model, whose size it knows.
+# Verilator's own code, the same in every model, is kept. Not so cocotb's `main`: it makes the model, whose size it knows.
 _OWN = ("verilated_dpi.o", "verilated_vpi.o", "verilated_threads.o", "verilated.o")
 _PORTS_ONLY = f"""`verilator_config
 // The bench sees the ports and nothing else: Verilator may optimise the rest.
