@@ -160,7 +160,7 @@ class _Launch:
             own = self.plan_accesses(part)
             if self._conflict(found.tail, own) or i == len(parts) - 1:
                 placed = st.seq(*parts[:i], _sync(), *parts[i:])
-                tail = found.tail if found.synced else tuple(a for p in parts[i:] for a in self.plan_accesses(p))
+                tail = found.tail if found.synced else tuple(a for p in parts[i:] for a in self.plan(p)[1].tail)
                 return placed, _Pending(before, tail, synced=True)
             before = (*before, *own)
         raise AssertionError("a conflict without a statement")

@@ -36,6 +36,24 @@ def test_a_vector_add_of_symbolic_size_with_a_predicate_at_the_edge(size):
     check(s, [a, b, c], [x, y], [x + y])
 
 
+def test_reads_behind_a_barrier_of_an_inner_loop_end_before_the_next_tile():
+    """The inner loop may have no iteration, so its barrier does not order the next iteration of the outer one."""
+    a = te.placeholder((6, 6), "int32", name="A")
+    b = te.compute((6, 6), lambda i, j: a[i, j] * 2, name="B")
+
+    def right(i):
+        k = te.reduce_axis((0, 6 - i), name="k")
+        return te.sum(b[i, i + k], axis=k)
+
+    c = te.compute((6,), right, name="C")
+    s = te.create_schedule(c.op)
+    s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.y"))
+    outer, _ = s[c].split(c.op.axis[0], factor=2)
+    s[b].compute_at(s[c], outer)
+    x = np.arange(36, dtype="int32").reshape(6, 6)
+    check(s, [a, c], [x], [2 * np.triu(x).sum(1, dtype="int32")])
+
+
 @pytest.mark.parametrize("size", [16, 13])
 def test_a_gemm_with_shared_tiles_and_virtual_threads(size):
     a, b = (te.placeholder((size, size), "int32", name=name) for name in "AB")
