@@ -46,10 +46,11 @@ class Counter(wiring.Component):
         return m
 
 
-def test_verilators_and_cocotbs_own_code_is_compiled_for_the_first_model_only():
+def test_verilators_own_code_is_compiled_for_the_first_model_only():
+    """Of cocotb's there is a `main` that makes the model: it needs to know its size."""
     build(Counter(5))
     log = Path(f"{build(Counter(6))}.log").read_text()
-    assert re.findall(r" -o (\S+\.o) ", log) == ["Vtop__ALL.o"]
+    assert sorted(re.findall(r" -o (\S+\.o) ", log)) == ["Vtop__ALL.o", "verilator.o"]
 
 
 @pytest.mark.parametrize(("config", "bus_bits", "name"), CASES)
