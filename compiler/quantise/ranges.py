@@ -82,7 +82,7 @@ def by_entropy(histogram: Histogram) -> float:
     Source: Migacz, "8-bit inference with TensorRT" (GTC 2017): the Kullback-Leibler divergence over candidate ranges. What is
     zero, as half of what a Relu leaves, stays zero in every range: counted, its spike would favour ranges that clip nearly
     all of the rest. And of few samples no bin has what its neighbours have: what this alone adds to the divergence of counts,
-    half a bin for each freedom (Paninski, "Estimation of entropy and mutual information", 2003), is taken off.
+    half a count for each freedom, is taken off.
     """
     counts = histogram.counts.copy()
     counts[0] = min(counts[0], counts[1])
@@ -99,8 +99,8 @@ def by_entropy(histogram: Histogram) -> float:
         spread = np.where(filled, (sums / np.maximum(share, 1))[levels], 0)
         p, q = true / total, spread / max(spread.sum(), 1e-30)
         at = p > 0
-        chance = (filled.sum() - np.count_nonzero(share)) / (2 * total)
-        error = float(np.sum(p[at] * np.log(p[at] / np.maximum(q[at], 1e-10)))) - chance
+        freedoms = int(filled.sum()) - np.count_nonzero(share)
+        error = float(np.sum(p[at] * np.log(p[at] / np.maximum(q[at], 1e-10)))) - freedoms / (2 * total)
         if error < least:
             best, least = min(histogram.most, end * histogram.width), error
     return best
