@@ -201,6 +201,8 @@ class _Rewriter(Builder):
         if node.op in MEANS:
             axes = tuple(range(2, len(out.type.shape)))
             return self._one(MEANS[node.op], *operands, attrs={"axes": axes}, like=out, name=name)
+        if node.op == "concat":
+            attrs["axis"] = 1  # from the end it would be another one now
         return self._one(node.op, *operands, attrs=attrs, like=out, name=name)
 
     def _operand(self, value: Value, ndim: int) -> Value:

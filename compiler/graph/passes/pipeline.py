@@ -9,6 +9,7 @@ from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.passes.fold import Evaluate, fold_constants
 from vtakit.compiler.graph.passes.layout import block_layouts
 from vtakit.compiler.graph.passes.quantised.form import integer_form
+from vtakit.compiler.graph.passes.scales import fold_input_scales
 
 
 def passes_for_cpu(evaluate: Evaluate, *, integer: bool = True, lanes: int | None = None) -> tuple[GraphPass, ...]:
@@ -23,6 +24,7 @@ def passes_for_cpu(evaluate: Evaluate, *, integer: bool = True, lanes: int | Non
         *([GraphPass("integer_form", integer_form)] if integer else []),
         GraphPass("simplify_inference", simplify_inference),
         GraphPass("fold_scales", fold_scales),
+        GraphPass("fold_input_scales", fold_input_scales),
         GraphPass("fold_constants", partial(fold_constants, evaluate=evaluate)),
         GraphPass("merge_common", merge_common),
         *([GraphPass("block_layouts", partial(block_layouts, lanes=lanes))] if lanes else []),

@@ -127,3 +127,11 @@ graph net(%x: float32[1, 3, 8, 8]):
   %conv.1: float32[1, 2, 8, 8, 4] = conv_blocked(%relu, %weight.1, pads=(1, 1, 1, 1), groups=1)
   %conv.2: float32[1, 8, 8, 8] = unblock_channels(%conv.1, channels=8)
   return y=%conv.2"""
+
+
+def test_a_concatenation_along_channels_counted_from_the_end():
+    b = Builder("net")
+    x = b.input("x", (2, 3, 5, 7), "float32")
+    parts = conv(b, x, 8), conv(b, x, 4)
+    changed = checked(b, {"y": conv(b, b.one("concat", *parts, attrs={"axis": -3}), 4)})
+    assert ops(changed) == ["conv_blocked", "conv_blocked", "concat", "conv_blocked", "unblock_channels"]
