@@ -14,7 +14,7 @@ from vtakit.compiler.graph.vta.compile import Compiled
 from vtakit.compiler.graph.vta.region import Launch
 from vtakit.hw.isa.program import Program
 from vtakit.runtime.cpu import openmp
-from vtakit.runtime.cpu.function import empty
+from vtakit.runtime.cpu.pages import reserve
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -131,7 +131,7 @@ class Image:
 def cpu_part(network: Network, reads: Sequence[int], writes: Sequence[int]) -> CpuPart:
     """A compiled network as a part of an image."""
     code = network.code
-    params = empty((network.params_bytes,), "uint8")
+    params = reserve(network.params_bytes)
     params[...] = 0
     for at, array in network.params:
         params[at:at + array.nbytes] = array.reshape(-1).view(np.uint8)

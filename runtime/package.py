@@ -28,7 +28,7 @@ from vtakit.hw.isa import file as program_file
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import unwritable, write_bytes, written_whole
 from vtakit.hw.isa.program import BufferKind
-from vtakit.runtime.cpu.function import empty
+from vtakit.runtime.cpu.pages import reserve
 from vtakit.runtime.image import CpuPart, Image, Part, VtaPart
 
 MAGIC = b"\x89VTAK\r\n\x1a"
@@ -154,7 +154,7 @@ class _Reader:
             self._wrong(f"a part of kind {entry['kind']!r:.40}")
         code_size, params_size = entry["sizes"]
         code, given = bytes(self._take(code_size)), self._take(params_size)
-        params = empty((len(given),), "uint8")
+        params = reserve(len(given))
         params[...] = np.frombuffer(given, np.uint8)
         entry_name, step_name = map(_text, entry["symbols"])
         return CpuPart(

@@ -9,8 +9,9 @@ from vtakit.compiler.graph.apply import apply
 from vtakit.compiler.graph.fusion import Group
 from vtakit.compiler.graph.ir import Value
 from vtakit.compiler.ir.expr import Cast, Expr, Mul, Reduce
-from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.ir.stmt import For, Function, LoopKind, Stmt
 from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.ir.walk import map_stmt
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.function import shallow
 from vtakit.compiler.passes import lower_late
@@ -21,6 +22,10 @@ from vtakit.compiler.te.tensor import Tensor
 
 Scheduler = Callable[[Sequence[Tensor]], Schedule]
 _NAME_LENGTH = 60
+# To wake threads that sleep and to wait for them takes 10 us, in which one thread multiplies and moves about as much as this: a
+# kernel below both stays on the thread that calls it.
+_FEW_MACS = 250_000
+_FEW_BYTES = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +76,15 @@ def kernel_of(group: Group, name: str, schedule: Scheduler) -> Kernel:
     with shallow(name):
         reads = read_by(outputs, inputs)
         function = lower(schedule(outputs), [*[inputs[at] for at in reads], *outputs], f"{name}_{label}")
-        return Kernel(lower_late(function), reads, macs_of(outputs))
+        low, macs = lower_late(function), macs_of(outputs)
+        size = sum(value.type.bytes for value in (*[group.inputs[at] for at in reads], *group.outputs))
+        if macs < _FEW_MACS and size < _FEW_BYTES:
+            low = low._replace(body=map_stmt(low.body, _serial))
+        return Kernel(low, reads, macs)
+
+
+def _serial(s: Stmt) -> Stmt:
+    return s.replace(kind=LoopKind.SERIAL) if isinstance(s, For) and s.kind is LoopKind.PARALLEL else s
 
 
 def read_by(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Functions made from low-form IR that take NumPy arrays."""
 
 import ctypes
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -166,8 +167,5 @@ def _library(path: str | Path) -> ctypes.CDLL:
 def empty(shape: tuple[int, ...], dtype: Any = "float32", align: int = 64) -> np.ndarray[Any, Any]:
     """An array, not initialised, whose first element's address is a multiple of `align` bytes."""
     kind = np.dtype(dtype)
-    size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
-    raw = np.empty(size + align, np.uint8)
-    skip = -raw.ctypes.data % align
-    found: np.ndarray[Any, Any] = raw[skip:skip + size].view(kind).reshape(shape)
-    return found
+    raw = np.empty(math.prod(shape) * kind.itemsize + align, np.uint8)
+    return np.ndarray(shape, kind, raw, -raw.ctypes.data % align)
