@@ -29,6 +29,7 @@ class CpuPart:
     layers        : what each step is
     params        : the bytes at which the code finds its parameters, aligned
     arena_bytes   : memory that a run needs
+    live_bytes    : of it the most that is needed at one time
     """
 
     reads: tuple[int, ...]
@@ -40,6 +41,7 @@ class CpuPart:
     layers: tuple[Layer, ...]
     params: npt.NDArray[np.uint8]
     arena_bytes: int
+    live_bytes: int
 
     @property
     def name(self) -> str:
@@ -122,6 +124,11 @@ class Image:
         """Of host memory that a run needs beside inputs, outputs and parameters."""
         return sum(part.arena_bytes for part in self.cpu_parts) + sum(port.bytes for port in self.between)
 
+    @property
+    def live_bytes(self) -> int:
+        """The most of that memory that is needed at one time: what no plan of it goes below."""
+        return max((part.live_bytes for part in self.cpu_parts), default=0) + sum(port.bytes for port in self.between)
+
     def header(self, part: CpuPart) -> str:
         """C text that declares the functions of a part."""
         inputs, outputs = (tuple([self.values[at] for at in numbers]) for numbers in (part.reads, part.writes))
@@ -138,6 +145,7 @@ def cpu_part(network: Network, reads: Sequence[int], writes: Sequence[int]) -> C
     return CpuPart(
         reads=tuple(reads), writes=tuple(writes), code=code.code, symbols=code.symbols, outside=code.outside,
         messages=code.messages, layers=network.layers, params=params, arena_bytes=network.arena_bytes,
+        live_bytes=network.live_bytes,
     )
 
 

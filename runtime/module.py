@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
@@ -43,6 +44,25 @@ def check_threads(given: object) -> int | None:
     if count < 1:
         raise InputError(f"threads={count}: a run uses at least 1")
     return count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Bytes of this machine's memory that a compiled model takes. Those of an accelerator are not among them.
+
+    weights_bytes : parameters and constants, packed as the code reads them; there is no other copy
+    code_bytes    : machine code
+    arena_bytes   : for what lies between layers and what they work in, for each run that is under way
+    live_bytes    : the most of the arena that is needed at one time
+    inputs_bytes, outputs_bytes : arrays that the caller gives and gets
+    """
+
+    weights_bytes: int
+    code_bytes: int
+    arena_bytes: int
+    live_bytes: int
+    inputs_bytes: int
+    outputs_bytes: int
 
 
 class Module:
@@ -104,6 +124,17 @@ class Module:
     def outputs(self) -> dict[str, str]:
         """The type of each output."""
         return {port.name: str(port) for port in self.image.outputs}
+
+    @property
+    def memory(self) -> Memory:
+        """What the model takes of this machine's memory."""
+        image = self.image
+        return Memory(
+            weights_bytes=sum(part.params.nbytes for part in image.cpu_parts),
+            code_bytes=sum(len(part.code) for part in image.cpu_parts),
+            arena_bytes=image.arena_bytes, live_bytes=image.live_bytes,
+            inputs_bytes=sum(port.bytes for port in image.inputs), outputs_bytes=sum(port.bytes for port in image.outputs),
+        )
 
     def run(self, inputs: Mapping[str, Any] | None = None) -> dict[str, Array]:
         """Run on an array for each input; returns one for each output.

@@ -129,3 +129,11 @@ def test_numbers_of_threads_that_cannot_be_are_told(net, given, message):
         vtakit.compile(network(), threads=given)
     with raises(InputError, message):
         Module(net.image, threads=given)
+
+
+def test_a_module_says_what_memory_it_takes(net):
+    memory, (part,) = net.memory, net.image.cpu_parts
+    assert (memory.inputs_bytes, memory.outputs_bytes) == (X.nbytes, 5 * 4)
+    assert (memory.weights_bytes, memory.arena_bytes) == (part.params.nbytes, part.arena_bytes)
+    assert 0 < memory.live_bytes <= memory.arena_bytes
+    assert memory.code_bytes == len(part.code)
