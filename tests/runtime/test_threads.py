@@ -1,12 +1,14 @@
 """Modules run by several threads of Python, and runs that use several threads."""
 
 import multiprocessing
+import subprocess
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from codegen_machines import need
 from model_support import model, network
 from onnx import helper
 from support import raises
@@ -137,3 +139,49 @@ def test_a_module_says_what_memory_it_takes(net):
     assert (memory.weights_bytes, memory.arena_bytes) == (part.params.nbytes, part.arena_bytes)
     assert 0 < memory.live_bytes <= memory.arena_bytes
     assert memory.code_bytes == len(part.code)
+
+
+def test_results_do_not_depend_on_how_many_threads_there_are():
+    proto = vtakit.models.build("mobilenet_v2", size=96)
+    given = vtakit.models.inputs("mobilenet_v2", 1, size=96)
+    module = vtakit.compile(proto, batch=1)
+    assert module.image.cpu_parts[0].parallel
+    first, *others = [Module(module.image, threads=count).run(given)["fc"] for count in (1, 2, 3, 5)]
+    assert all(np.array_equal(other, first) for other in others)
+
+
+C = """\
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "wide.h"
+
+int main(void) {
+    enum { COUNT = 64 * 2048 };
+    float *x = malloc(4 * COUNT), *y = malloc(3 * 4 * COUNT);
+    if (fread(x, 4, COUNT, stdin) != COUNT) return 2;
+    int bad = 0;
+    #pragma omp parallel for num_threads(3) reduction(|:bad)
+    for (int i = 0; i < 3; i++) {
+        void *arena = aligned_alloc(64, WIDE_ARENA_BYTES + 64), *params = aligned_alloc(64, WIDE_PARAMS_BYTES + 64);
+        bad |= wide(x, y + i * COUNT, params, arena);
+    }
+    fwrite(y, 4, 3 * COUNT, stdout);
+    return bad;
+}
+"""
+
+
+def test_a_library_runs_inside_a_parallel_region_of_another_program(tmp_path):
+    """OpenMP's inner regions have one thread; results are the same."""
+    need("cc")
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=-1)]
+    module = vtakit.compile(model(nodes, [("x", "f4", [64, 2048])], [("y", "f4", [64, 2048])]), name="wide")
+    module.export(tmp_path / "wide.so")
+    (tmp_path / "main.c").write_text(C)
+    subprocess.run(["cc", "-fopenmp", "-Wall", "-Werror", "main.c", "./wide.so", "-o", "main"], cwd=tmp_path, check=True)
+    x = np.random.default_rng(0).standard_normal((64, 2048)).astype("f4")
+    done = subprocess.run(["./main"], cwd=tmp_path, input=x.tobytes(), capture_output=True, check=True, timeout=60)
+    found = np.frombuffer(done.stdout, np.float32).reshape(3, 64, 2048)
+    wanted = module.run({"x": x})["y"]
+    assert all(np.array_equal(each, wanted) for each in found)
