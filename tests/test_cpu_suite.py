@@ -83,7 +83,8 @@ def test_contenders_take_turns(suite):
 def test_a_wrong_result_ends_the_measurement(suite):
     runs = {"vtakit": lambda: {"y": suite.np.array([1.0, 2.1])}, "other": lambda: [suite.np.array([1.0, 2.0])]}
     assert suite.compared(runs, "int8", "net") == pytest.approx(0.05)
-    with pytest.raises(SystemExit, match=r"^net: the result differs by 5.0e-02 of the largest value from that of another runtime$"):
+    says = r"^net: the result differs by 5.0e-02 of the largest value from that of another runtime$"
+    with pytest.raises(SystemExit, match=says):
         suite.compared(runs, "float32", "net")
 
 
