@@ -7,6 +7,7 @@ from vtakit.compiler.nn.cpu.blocked import schedule_blocked, schedule_blocked_de
 from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.panels import run_panels_within, schedule_panels
 from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
@@ -15,6 +16,7 @@ from vtakit.compiler.te.tensor import Tensor
 ANCHORS = {
     "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
+    "dense_panels": schedule_panels,
 }
 
 
@@ -38,7 +40,10 @@ def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedul
     for op in gone - followed:
         s[op].compute_inline()
     for op in stepped:
-        run_within(s[op], machine)
+        if op.tag == "step_panels":
+            run_panels_within(s[op], machine)
+        else:
+            run_within(s[op], machine)
     reads, done = Reads(gone), set(stepped)
     for op in anchors:
         done |= ANCHORS[op.tag](s, flow, op, machine)
