@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.nn.cpu.blocked import schedule_blocked, schedule_blocked_depthwise
+from vtakit.compiler.nn.cpu.blocked_transposed import schedule_blocked_transposed
 from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
@@ -16,7 +17,7 @@ from vtakit.compiler.te.tensor import Tensor
 ANCHORS = {
     "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
-    "dense_panels": schedule_panels,
+    "conv_transpose_blocked": schedule_blocked_transposed, "dense_panels": schedule_panels,
 }
 
 
