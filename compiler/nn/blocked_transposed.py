@@ -10,7 +10,7 @@ from math import gcd, prod
 import numpy as np
 
 from vtakit.compiler.ir.expr import Expr
-from vtakit.compiler.nn.common import Shape, dims, made, same_dtype
+from vtakit.compiler.nn.common import Shape, dims, flattened, made, same_dtype
 from vtakit.compiler.nn.conv import padded, spatial
 from vtakit.compiler.nn.matmul import accumulator
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
@@ -37,7 +37,8 @@ def phase_weights(weight: np.ndarray, block: int, x_block: int, strides: Sequenc
         full = np.take(full, np.asarray(cells), axis=2 + 2 * at)
     parts = full.reshape(channels // inner, inner, -1, block, *full.shape[2:])
     phases, windows = [4 + 2 * at for at in range(count)], [5 + 2 * at for at in range(count)]
-    return np.ascontiguousarray(parts.transpose(2, *phases, 0, *windows, 1, 3))
+    laid = parts.transpose(2, *phases, 0, *windows, 1, 3)
+    return np.ascontiguousarray(laid).reshape(laid.shape[0], *strides, -1, block)
 
 
 def result_sizes(sizes: Shape, kernel: Shape, strides: Shape, pads: Shape, more: Shape) -> Shape:
@@ -72,7 +73,7 @@ def conv_transpose_blocked(
     """Transposed convolution with channels in blocks, without groups and dilation.
 
     x       [N, C / u, D..., u]
-    weight  [K / v, S..., C / i, T..., i, v]     made by `phase_weights` for S strides, T = ceil(R / S); i divides u
+    weight  [K / v, S..., C * T..., v]           made by `phase_weights` for S strides, T = ceil(R / S)
     result  [N, K / v, O..., v]                  O = (D - 1) * S + R + output_padding - pads, a multiple of S
 
     kernel : R...
@@ -81,34 +82,36 @@ def conv_transpose_blocked(
     what = "conv_transpose_blocked"
     same_dtype(what, x, weight)
     count, kind = x.ndim - 3, accumulator(x.dtype)
-    if count < 1 or weight.ndim != 4 + 2 * count:
+    if count < 1 or weight.ndim != 3 + count:
         raise OperatorError(f"{what}: data {dims(x)} and weights {dims(weight)}: data has two dimensions, the spatial ones and its "
-                            "block's, and weights four and twice the spatial ones")
+                            "block's, and weights three and the strides")
     images, outer, *sizes, width = dims(x)
-    blocks, chunks, inner, block = dims(weight)[0], dims(weight)[1 + count], *dims(weight)[-2:]
-    steps, window = dims(weight)[1:1 + count], dims(weight)[2 + count:-2]
+    blocks, *steps, depth, block = dims(weight)
     pad = spatial(pads, 0, 2 * count, f"{what}: pads", least=0)
     more = spatial(output_padding, 0, count, f"{what}: output_padding", least=0)
     cells = tuple(kernel)
     taps = tuple([-(-extent // step) for extent, step in zip(cells, strides, strict=True)])
-    if tuple(strides) != steps or taps != window or width % inner or -(-chunks * inner // width) != outer:
+    channels = depth // prod(taps)
+    inner = gcd(channels, width)
+    if list(strides) != steps or depth % prod(taps) or -(-channels // max(width, 1)) != outer:
         raise OperatorError(f"{what}: data {dims(x)} and weights {dims(weight)} are not those of a kernel {cells} with strides "
                             f"{tuple(strides)}")
-    if not has_phases(tuple(sizes), cells, steps, pad, more):
-        raise OperatorError(f"{what}: data {dims(x)}, kernel {cells}, strides {steps}, pads {pad}, output_padding {more}: the "
+    if not has_phases(tuple(sizes), cells, tuple(steps), pad, more):
+        raise OperatorError(f"{what}: data {dims(x)}, kernel {cells}, strides {tuple(steps)}, pads {pad}, output_padding {more}: the "
                             "result has no whole phases, use conv_transpose")
-    out = result_sizes(tuple(sizes), cells, steps, pad, more)
+    out = result_sizes(tuple(sizes), cells, tuple(steps), pad, more)
     around = [_around(*item) for item in zip(sizes, out, taps, steps, pad, strict=False)]
     source = padded(x, (*[front for front, _ in around], 0, *[back for _, back in around], 0))
     per_block = width // inner
-    c, lane = reduce_axis((0, chunks), "c"), reduce_axis((0, inner), "lane")
-    tap = [reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(window)]
+    c, lane = reduce_axis((0, channels // inner), "c"), reduce_axis((0, inner), "lane")
+    tap = [reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(taps)]
 
     def term(n: Expr, m: Expr, *at: Expr) -> Expr:
         cell, phase, k = at[:-1:2], at[1::2], at[-1]
         places = [q + (r + p % s) // s + t for q, r, p, s, t in zip(cell, phase, pad, steps, tap, strict=False)]
         read = source(n, c // per_block, *places, c % per_block * inner + lane)
-        total: Expr = sum_of(read.astype(kind) * weight(m, *phase, c, *tap, lane, k).astype(kind), axis=[c, *tap, lane])
+        row = flattened([c, *tap, lane], [channels // inner, *taps, inner])
+        total: Expr = sum_of(read.astype(kind) * weight(m, *phase, row, k).astype(kind), axis=[c, *tap, lane])
         return total
     apart = [extent for o, s in zip(out, steps, strict=True) for extent in (o // s, s)]
     sums = made((images, blocks, *apart, block), term, "sums", tag=what)

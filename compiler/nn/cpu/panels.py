@@ -1,12 +1,13 @@
 """Products with matrices in panels: tiles of rows by panels, whose sums are in registers."""
 
-from vtakit.compiler.nn.cpu.flow import Flow, extents
+from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
 TASKS = 4  # fewer parts than this and the work is shared out by rows as well
+AHEAD = 64  # steps of a sum that weights are asked for before: processors' own prefetching ends with each page
 
 
 def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -46,6 +47,8 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     assert isinstance(made, ComputeOp)
     p, n, lane = made.axis
     inner.reorder(*made.reduce_axis, p, n, lane)
+    _, weight = loads(anchor)
+    inner.prefetch(weight.tensor, made.reduce_axis[0], AHEAD)
     inner.unroll(p)
     inner.unroll(n)
     inner.vectorize(lane)
@@ -61,5 +64,7 @@ def run_panels_within(stage: Stage, machine: Machine) -> None:
     height = max(1, min(extents(op)[1], (machine.registers - 1 - vectors) // max(vectors, 1)))
     tile, row = stage.split(row, height)
     stage.reorder(step, panel, tile, *op.reduce_axis, row, lane)
+    _, weight = loads(op)
+    stage.prefetch(weight.tensor, op.reduce_axis[0], AHEAD)
     stage.unroll(row)
     stage.vectorize(lane)
