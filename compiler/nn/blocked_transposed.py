@@ -1,7 +1,7 @@
 """Transposed convolutions whose channels lie in blocks, by phases: pixels of the result that are equal modulo the stride.
 
-A phase reads every stride-th cell of the kernel, so it is a convolution without strides by a smaller kernel; the phases of a row lie
-beside each other, which is the result's order in memory.
+A phase reads every stride-th cell of the kernel, so it is a convolution without strides by a smaller kernel; the phases of a row
+lie beside each other, which is the result's order in memory.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def has_phases(sizes: Shape, kernel: Shape, strides: Shape, pads: Shape, more: S
     """
     out = result_sizes(sizes, kernel, strides, pads, more)
     taps = [-(-cells // step) for cells, step in zip(kernel, strides, strict=True)]
-    fits = all(o > 0 and not o % s and min(begin, end) >= 0 and _around(d, o, t, s, begin)[0] >= 0 <= _around(d, o, t, s, begin)[1]
+    fits = all(o > 0 and not o % s and min(begin, end, *_around(d, o, t, s, begin)) >= 0
                for d, o, t, s, begin, end in zip(sizes, out, taps, strides, pads, pads[len(sizes):], strict=False))
     return fits and prod([t * s for t, s in zip(taps, strides, strict=True)]) <= MOST_WASTE * prod(kernel)
 
@@ -83,8 +83,8 @@ def conv_transpose_blocked(
     same_dtype(what, x, weight)
     count, kind = x.ndim - 3, accumulator(x.dtype)
     if count < 1 or weight.ndim != 3 + count:
-        raise OperatorError(f"{what}: data {dims(x)} and weights {dims(weight)}: data has two dimensions, the spatial ones and its "
-                            "block's, and weights three and the strides")
+        raise OperatorError(f"{what}: data {dims(x)} and weights {dims(weight)}: data has two dimensions, the spatial ones "
+                            "and its block's, and weights three and the strides")
     images, outer, *sizes, width = dims(x)
     blocks, *steps, depth, block = dims(weight)
     pad = spatial(pads, 0, 2 * count, f"{what}: pads", least=0)
@@ -97,8 +97,8 @@ def conv_transpose_blocked(
         raise OperatorError(f"{what}: data {dims(x)} and weights {dims(weight)} are not those of a kernel {cells} with strides "
                             f"{tuple(strides)}")
     if not has_phases(tuple(sizes), cells, tuple(steps), pad, more):
-        raise OperatorError(f"{what}: data {dims(x)}, kernel {cells}, strides {tuple(steps)}, pads {pad}, output_padding {more}: the "
-                            "result has no whole phases, use conv_transpose")
+        raise OperatorError(f"{what}: data {dims(x)}, kernel {cells}, strides {tuple(steps)}, pads {pad}, output_padding {more}: "
+                            "the result has no whole phases, use conv_transpose")
     out = result_sizes(tuple(sizes), cells, tuple(steps), pad, more)
     around = [_around(*item) for item in zip(sizes, out, taps, steps, pad, strict=False)]
     source = padded(x, (*[front for front, _ in around], 0, *[back for _, back in around], 0))

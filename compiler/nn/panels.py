@@ -42,8 +42,8 @@ def dense_panels(x: Tensor, weight: Tensor, *, columns: int) -> Tensor:
     kind = accumulator(x.dtype)
     panels, depth, panel = dims(weight) if weight.ndim == 3 else (0,) * 3
     if x.ndim < 2 or not panel or dims(x)[-1] != depth or -(-columns // panel) != panels:
-        raise OperatorError(f"dense_panels: data {dims(x)} and weights {dims(weight)} do not make {columns} columns: data has rows "
-                            "of K, and weights are panels [ceil(N / v), K, v]")
+        raise OperatorError(f"dense_panels: data {dims(x)} and weights {dims(weight)} do not make {columns} columns: data has "
+                            "rows of K, and weights are panels [ceil(N / v), K, v]")
     lead, rows = dims(x)[:-1], prod(dims(x)[:-1])
     k = reduce_axis((0, depth), "k")
 

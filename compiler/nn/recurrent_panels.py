@@ -62,7 +62,8 @@ def lstm_panels(
     lanes = width // GATES
     if not flips or len(flips) != count or inputs.ndim != 3 or -(-size // max(lanes, 1)) != blocks or width % GATES or (
             dims(inputs)[2] != count * blocks * width):
-        raise OperatorError(f"lstm_panels ({direction}): inputs {dims(inputs)} and weights {dims(weight)} do not fit")
+        raise OperatorError(f"lstm_panels ({direction}): inputs {dims(inputs)} and weights {dims(weight)} do not fit: give "
+                            "[T, B, D * ceil(H / v) * 4 * v] and [D, ceil(H / v), H, 4 * v]")
     steps, batch, _ = dims(inputs)
     for state in (h, c):
         if state is not None and dims(state) != (count, batch, size):

@@ -103,7 +103,9 @@ class _Packer(Builder):
 
     def _lstm(self, node: Node) -> tuple[Value, ...]:
         x, w, r, b, h, c = [None if value is None else self.now.get(value, value) for value in (*node.inputs, *[None] * 5)][:6]
-        assert x is not None and w is not None and r is not None
+        assert x is not None
+        assert w is not None
+        assert r is not None
         of_inputs = gates_in_blocks(self.constants[w], self.lanes)
         flat = of_inputs.reshape(-1, of_inputs.shape[-1])
         panels = self.constant(panels_of(flat.T, self.lanes), name=w.name)

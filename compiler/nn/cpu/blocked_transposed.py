@@ -24,7 +24,7 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
         s[op].compute_inline()
     _, blocks, *apart, lanes = extents(anchor)
     cells, phases = apart[::2], apart[1::2]
-    *tall, wide, width = _tile(tuple(cells[-2:]), blocks, lanes * anchor.body[0].dtype.bytes, machine.registers)
+    *tall, wide, width = tile_of(tuple(cells[-2:]), blocks, lanes * anchor.body[0].dtype.bytes, machine.registers)
 
     out = s[last]
     n, m, *places, lane = out.op.root_iter_vars
@@ -62,8 +62,8 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
     return {anchor, *followers}
 
 
-def _tile(cells: tuple[int, ...], blocks: int, vector_bytes: int, registers: int) -> tuple[int, ...]:
-    """Pixels of each of the last two dimensions and blocks, divisors of theirs, whose sums in registers take the fewest cycles."""
+def tile_of(cells: tuple[int, ...], blocks: int, vector_bytes: int, registers: int) -> tuple[int, ...]:
+    """Pixels of the last two dimensions and blocks, divisors of theirs, whose sums in registers take the fewest cycles."""
     def cycles(tile: tuple[int, ...]) -> float:
         *sides, width = tile
         height = 1
