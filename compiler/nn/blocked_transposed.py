@@ -18,6 +18,7 @@ from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.reduce import sum as sum_of
 from vtakit.compiler.te.tensor import Tensor
 
+AHEAD = 64  # rows behind the last one, which are asked for ahead of their time like others, and never read
 MOST_WASTE = 2  # multiplications, those by zeros that fill up phases among them, for each one of the kernel's
 
 
@@ -37,8 +38,8 @@ def phase_weights(weight: np.ndarray, block: int, x_block: int, strides: Sequenc
         full = np.take(full, np.asarray(cells), axis=2 + 2 * at)
     parts = full.reshape(channels // inner, inner, -1, block, *full.shape[2:])
     phases, windows = [4 + 2 * at for at in range(count)], [5 + 2 * at for at in range(count)]
-    laid = parts.transpose(2, *phases, 0, *windows, 1, 3)
-    return np.ascontiguousarray(laid).reshape(laid.shape[0], *strides, -1, block)
+    rows = parts.transpose(2, *phases, 0, *windows, 1, 3).reshape(parts.shape[2], *strides, -1, block)
+    return np.pad(rows, [*[(0, 0)] * (1 + count), (0, AHEAD), (0, 0)])
 
 
 def result_sizes(sizes: Shape, kernel: Shape, strides: Shape, pads: Shape, more: Shape) -> Shape:
@@ -73,7 +74,7 @@ def conv_transpose_blocked(
     """Transposed convolution with channels in blocks, without groups and dilation.
 
     x       [N, C / u, D..., u]
-    weight  [K / v, S..., C * T..., v]           made by `phase_weights` for S strides, T = ceil(R / S)
+    weight  [K / v, S..., C * T... + AHEAD, v]   made by `phase_weights` for S strides, T = ceil(R / S)
     result  [N, K / v, O..., v]                  O = (D - 1) * S + R + output_padding - pads, a multiple of S
 
     kernel : R...
@@ -91,9 +92,9 @@ def conv_transpose_blocked(
     more = spatial(output_padding, 0, count, f"{what}: output_padding", least=0)
     cells = tuple(kernel)
     taps = tuple([-(-extent // step) for extent, step in zip(cells, strides, strict=True)])
-    channels = depth // prod(taps)
+    channels, rest = divmod(depth - AHEAD, prod(taps))
     inner = gcd(channels, width)
-    if list(strides) != steps or depth % prod(taps) or -(-channels // max(width, 1)) != outer:
+    if list(strides) != steps or rest or -(-channels // max(width, 1)) != outer:
         raise OperatorError(f"{what}: data {dims(x)} and weights {dims(weight)} are not those of a kernel {cells} with strides "
                             f"{tuple(strides)}")
     if not has_phases(tuple(sizes), cells, tuple(steps), pad, more):

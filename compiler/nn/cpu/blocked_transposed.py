@@ -2,13 +2,13 @@
 
 from itertools import product
 
+from vtakit.compiler.nn.blocked_transposed import AHEAD
 from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
 from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
 FAR_BYTES = 16  # a cycle, from the second-level cache, where weights wait for the next tile
-AHEAD = 64  # steps of a sum that weights are asked for before: processors' own prefetching ends with each page
 
 
 def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -55,7 +55,7 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
     step = inner.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
     inner.reorder(first, *axes[1::2], chunk, *taps, step, *axes[::2], second, k)
     _, weight = loads(anchor)
-    inner.prefetch(weight.tensor, step, AHEAD)
+    inner.prefetch(weight.tensor, step, AHEAD)  # a processor's own prefetching ends with each page
     for axis in (*axes[::2], second):
         inner.unroll(axis)
     inner.vectorize(k)

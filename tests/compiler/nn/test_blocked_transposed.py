@@ -74,9 +74,9 @@ def test_operands_that_do_not_fit():
     with raises(OperatorError, "conv_transpose_blocked: data (1, 2, 5, 5, 16) and weights (2, 2, 2, 16): data has two "
                 "dimensions, the spatial ones and its block's, and weights three and the strides"):
         define(*placeholders((x, floats(2, 2, 2, 16))), **words)
-    with raises(OperatorError, "conv_transpose_blocked: data (1, 2, 5, 5, 16) and weights (2, 2, 2, 64, 16) are not those of a "
+    with raises(OperatorError, "conv_transpose_blocked: data (1, 2, 5, 5, 16) and weights (2, 2, 2, 63, 16) are not those of a "
                 "kernel (4, 4) with strides (2, 2)"):
-        define(*placeholders((x, floats(2, 2, 2, 64, 16))), **words)
+        define(*placeholders((x, floats(2, 2, 2, 63, 16))), **words)
     with raises(OperatorError, "conv_transpose_blocked: data (1, 2, 5, 5, 16), kernel (4, 4), strides (2, 2), pads (0, 1, 0, 0), "
                 "output_padding (0, 0): the result has no whole phases, use conv_transpose"):
-        define(*placeholders((x, floats(2, 2, 2, 128, 16))), **{**words, "pads": (0, 1, 0, 0)})
+        define(*placeholders((x, floats(2, 2, 2, 192, 16))), **{**words, "pads": (0, 1, 0, 0)})
