@@ -8,6 +8,7 @@ from vtakit.compiler.graph.passes.cse import merge_common
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.passes.fold import Evaluate, fold_constants
 from vtakit.compiler.graph.passes.layout import block_layouts
+from vtakit.compiler.graph.passes.panels import pack_matrices
 from vtakit.compiler.graph.passes.quantised.form import integer_form
 from vtakit.compiler.graph.passes.scales import fold_input_scales
 
@@ -17,7 +18,7 @@ def passes_for_cpu(evaluate: Evaluate, *, integer: bool = True, lanes: int | Non
 
     evaluate : runs a graph of constants
     integer  : whether quantised models become networks in integers; before what would take their int8 weights apart
-    lanes    : float32 numbers of a vector, to lay channels out in blocks of so many; None leaves layouts as they are
+    lanes    : float32 numbers of a vector, to lay channels and columns out in blocks of so many; None leaves layouts as they are
     """
     return (
         GraphPass("remove_dead", remove_dead),
@@ -28,4 +29,5 @@ def passes_for_cpu(evaluate: Evaluate, *, integer: bool = True, lanes: int | Non
         GraphPass("fold_constants", partial(fold_constants, evaluate=evaluate)),
         GraphPass("merge_common", merge_common),
         *([GraphPass("block_layouts", partial(block_layouts, lanes=lanes))] if lanes else []),
+        *([GraphPass("pack_matrices", partial(pack_matrices, lanes=lanes))] if lanes else []),
     )

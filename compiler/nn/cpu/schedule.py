@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.nn.cpu.blocked import schedule_blocked, schedule_blocked_depthwise
+from vtakit.compiler.nn.cpu.blocked_transposed import schedule_blocked_transposed
 from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.panels import run_panels_within, schedule_panels
 from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
@@ -15,6 +17,7 @@ from vtakit.compiler.te.tensor import Tensor
 ANCHORS = {
     "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
+    "conv_transpose_blocked": schedule_blocked_transposed, "dense_panels": schedule_panels,
 }
 
 
@@ -38,7 +41,10 @@ def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedul
     for op in gone - followed:
         s[op].compute_inline()
     for op in stepped:
-        run_within(s[op], machine)
+        if op.tag == "step_panels":
+            run_panels_within(s[op], machine)
+        else:
+            run_within(s[op], machine)
     reads, done = Reads(gone), set(stepped)
     for op in anchors:
         done |= ANCHORS[op.tag](s, flow, op, machine)
