@@ -9,7 +9,7 @@ from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.expr import Expr, IntImm, Var
 from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import all_of, maximum, minimum
-from vtakit.compiler.ir.stmt import Function, LoopKind, Stmt
+from vtakit.compiler.ir.stmt import WHOLE, Function, LoopKind, Stmt
 from vtakit.compiler.ir.values import TRUE, int_value
 from vtakit.compiler.ir.walk import free_vars, map_stmt, statements, subexpressions, substitute_stmt
 from vtakit.compiler.lower.verify.double_buffers import doubled
@@ -27,7 +27,8 @@ def partition_loops(function: Function, *, constant_loops: bool = True) -> Funct
     ``for o in range(12): for i in range(8): S;  for i in range(4): S``
 
     The branches of parallel and block loops stay in one loop, behind one condition: ``if o < 12: … else: …``; so do those of
-    fused loops where a quotient decides. Thread loops stay whole, since threads that part could not meet at a barrier.
+    fused loops where a quotient decides. Thread loops stay whole, since threads that part could not meet at a barrier; and so
+    does a loop with the note `WHOLE`.
 
     constant_loops : whether loops of constant extent are split too
     """
@@ -54,7 +55,7 @@ class _Partitioner:
         self.analyzer.bind(s.var, Range(IntImm(0, s.var.dtype), s.extent))
         if s.thread.startswith("threadIdx"):
             self.threads.add(s.var)
-        wanted = self.constant_loops or int_value(s.extent) is None
+        wanted = (self.constant_loops or int_value(s.extent) is None) and WHOLE not in s.notes
         found = self._partition(s, depth) if wanted and depth < _DEEPEST and _may_split(s) else None
         return s.replace(body=self.stmt(s.body, depth)) if found is None else found
 

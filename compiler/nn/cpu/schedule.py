@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.compiler.nn.cpu.blocked import schedule_blocked, schedule_blocked_depthwise
+from vtakit.compiler.nn.cpu.blocked import schedule_blocked
+from vtakit.compiler.nn.cpu.blocked_depthwise import schedule_blocked_depthwise
 from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
