@@ -1,5 +1,6 @@
 """Convolutions of one channel each: rows of an image by vectors."""
 
+from vtakit.compiler.ir.stmt import PARTITION
 from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
@@ -42,6 +43,10 @@ def schedule_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Mach
     tile.vectorize(made.axis[-1])
     for load in loads(anchor):
         if load.tensor.op.name == "padded":
-            s[load.tensor].compute_at(out, image)
+            copy = s[load.tensor]
+            copy.compute_at(out, image)
+            for axis in copy.op.root_iter_vars[2:]:
+                copy.pragma(axis, PARTITION)
+            copy.vectorize(copy.op.root_iter_vars[-1])
             done.add(load.tensor.op)
     return done
