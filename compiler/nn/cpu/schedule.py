@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.nn.cpu.blocked import schedule_blocked
 from vtakit.compiler.nn.cpu.blocked_depthwise import schedule_blocked_depthwise
-from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise
+from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise, schedule_depthwise_planes
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
@@ -15,6 +15,7 @@ from vtakit.compiler.te.tensor import Tensor
 
 ANCHORS = {
     "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
+    "depthwise_planes": schedule_depthwise_planes,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
 }
 
