@@ -1,8 +1,9 @@
 """Layouts for a CPU: where channels lie in blocks, a vector of the processor each.
 
-A convolution with constant weights takes and makes such data; operators on elements, pooling, reductions of images and concatenations
-between convolutions take what they are given. Data changes its layout once, where it enters such a region and where it leaves it;
-weights and vectors of constants are laid out here. The first convolution of a network reads its few channels as they are.
+A convolution with constant weights takes and makes such data; operators on elements, pooling, reductions of images and
+concatenations between convolutions take what they are given. Data changes its layout once, where it enters such a region and
+where it leaves it; weights and vectors of constants are laid out here. The first convolution of a network reads its few channels
+as they are.
 """
 
 from collections.abc import Callable, Mapping

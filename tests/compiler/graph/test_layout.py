@@ -76,7 +76,8 @@ def test_reductions_of_images_stay_in_blocks_and_leave_them_behind():
     means = [b.one(f"reduce_{kind}", y, attrs={"axes": (-1, -2), "keepdims": False}) for kind in ("mean", "max")]
     y = b.one("concat", b.one("add", *means), b.one("mul", means[0], b.constant(some(10))), attrs={"axis": -1})
     changed = checked(b, {"y": y})
-    assert ops(changed) == ["conv_blocked", "reduce_mean", "reduce_max", "add", "mul", "unblock_channels", "unblock_channels", "concat"]
+    assert ops(changed) == [
+        "conv_blocked", "reduce_mean", "reduce_max", "add", "mul", "unblock_channels", "unblock_channels", "concat"]
     assert changed.nodes[1].outputs[0].type.shape == (2, 3, LANES)
 
 

@@ -7,6 +7,7 @@ from nn_support import check, floats, onnx_run, placeholders, run, run_group
 from vtakit.compiler.ir.stmt import For
 from vtakit.compiler.ir.walk import statements
 from vtakit.compiler.lower import lower
+from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find
 from vtakit.compiler.passes import lower_late
@@ -70,3 +71,34 @@ def test_padding_is_not_copied_in_blocks():
     function = lower(schedule([out]), [x, w, out])
     assert "padded" not in str(function)
     assert sum(isinstance(s, For) for s in statements(function.body)) < 20
+
+
+@pytest.mark.parametrize(("shape", "filters", "words"), [
+    ((1, 32, 16, 14), 20, {"pads": (1,) * 4}),
+    ((2, 24, 9, 12), 20, {"pads": (1, 0, 0, 1), "strides": (2, 2)}),
+    ((1, 16, 12, 31), 16, {"pads": (0, 1, 1, 1), "dilations": (2, 1)}),
+    ((1, 40, 7, 7), 32, {}),
+])
+@pytest.mark.parametrize("between", [True, False])
+def test_rows_of_a_depthwise_convolution_are_made_for_those_of_single_pixels(shape, filters, words, between):
+    v = 16
+    x, w, p = floats(*shape), floats(shape[1], 1, 3, 3, seed=1), floats(filters, shape[1], 1, 1, seed=2)
+    first, second = floats(shape[1], 1, 1, seed=3), floats(filters, 1, 1, seed=4)
+    middle = onnx_run("Conv", x, w, group=shape[1], **words)
+    middle = np.maximum(middle + first, 0) if between else middle
+    skip = floats(shape[0], filters, *middle.shape[2:], seed=5)
+    want = np.maximum(onnx_run("Conv", middle, p) + second, 0) + skip
+    arrays = [blocked_vectors(x, v, 1), blocked_vectors(w[:, 0], v, 0), blocked_vectors(first, v, 0), blocked_weight(p, v, v),
+              blocked_vectors(second, v, 0), blocked_vectors(skip, v, 1)]
+    given = placeholders(tuple(arrays))
+    add, relu = find("add").define, find("relu").define
+    out = find("depthwise_blocked").define(*given[:2], **words)
+    out = relu(add(out, given[2])) if between else out
+    out = add(relu(add(find("conv_blocked").define(out, given[3]), given[4])), given[5])
+    used = given if between else [*given[:2], *given[3:]]
+    for how in ("default", "interpreter"):
+        (got,) = run_group([a for a, t in zip(arrays, given, strict=True) if t in used], used, [out], how)
+        check(np.moveaxis(got, -1, 2).reshape(*want.shape[:1], -1, *want.shape[2:])[:, :filters], want, atol=1e-4)
+    body = lower(schedule([out]), [*used, out]).body
+    assert isinstance(body, For)  # both in one loop of rows
+    assert not isinstance(body.body, For)
