@@ -22,13 +22,14 @@ from vtakit.compiler.nn import (
     shape,
     signal,
     transposed,
+    winograd,
 )
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 from vtakit.hw.isa.errors import one_of
 
 FAMILIES = (
     blocked, broadcasting, conv, einsum, elementwise, indexing, integer, loss, matmul, normalise, packed, pool, quantise,
-    recurrent, reduction, resize, running, sampling, shape, signal, transposed,
+    recurrent, reduction, resize, running, sampling, shape, signal, transposed, winograd,
 )
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]

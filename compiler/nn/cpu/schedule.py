@@ -9,12 +9,15 @@ from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
+from vtakit.compiler.nn.cpu.winograd import schedule_winograd
+from vtakit.compiler.nn.winograd import STEP
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.tensor import Tensor
 
 ANCHORS = {
     "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
+    "winograd": schedule_winograd,
 }
 
 
@@ -32,7 +35,7 @@ def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedul
     stepped = flow.within_scans()
     anchors = [op for op in flow.computes() if op.tag in ANCHORS and op not in stepped and not is_product_of_rows(op)]
     kept = {tensor.op for op in [*anchors, *stepped] for tensor in op.input_tensors}
-    kept |= {op for op in flow.computes() if op.name == "padded"}
+    kept |= {op for op in flow.computes() if op.name == "padded" or op.tag == STEP}
     gone = inlined(flow, kept | stepped)
     followed = {op for anchor in anchors for op in flow.followers(anchor)}
     for op in gone - followed:

@@ -1,0 +1,91 @@
+"""Winograd convolutions with channels in blocks: a group of tiles at a time, whose values stay in the second-level cache."""
+
+from math import prod
+
+from vtakit.compiler.ir.iters import IterVar
+from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
+from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.schedule.stage import Stage
+from vtakit.compiler.te.operation import ComputeOp, Operation
+
+GROUP_BYTES = 1 << 20  # of a group's transformed data: half of a second-level cache of 2 MiB
+
+
+def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
+    """Schedule an anchor tagged "winograd" and what follows it; return the operations that are done with.
+
+    An image's rows of tiles come in groups. The data of a group is transformed for all channels. Then some blocks of filters at a
+    time are summed for all points, the tile of registers being that of a direct convolution, and taken back; so weights are read
+    once for each group, one after another.
+    """
+    followers = flow.followers(anchor)
+    last = followers[-1] if followers else anchor
+    for op in [anchor, *followers][:-1]:
+        s[op].compute_inline()
+    (back,) = [load.tensor for load in loads(anchor)][:1]
+    steps = [back.op]
+    while steps[-1].tag == back.op.tag:
+        steps.append(steps[-1].input_tensors[0].op)
+    _, sums, data, half, source = steps[:5]
+    assert isinstance(back.op, ComputeOp) and isinstance(sums, ComputeOp) and isinstance(data, ComputeOp)
+    _, blocks, height, row, _ = extents(anchor)
+    tile = extents(back.op)[3]
+    down, across = -(-height // tile), -(-row // tile)
+    per_row = 4 * prod(extents(data)[1:]) // down
+    rows = max([count for count in range(1, down + 1) if not down % count and count * per_row <= GROUP_BYTES], default=1)
+    pixels, width = machine.pixels(rows * across, blocks)
+
+    out = s[last]
+    n, m, y, x, lane = out.op.root_iter_vars
+    m, block = out.split(m, width)
+    y, dy = out.split(y, tile)
+    group, y = out.split(y, rows)
+    x, dx = out.split(x, tile)
+    out.reorder(n, group, m, block, y, x, dy, dx, lane)
+    place = out.fuse(n, group)
+    out.parallel(m)
+    out.unroll(dy)
+    out.unroll(dx)
+    out.vectorize(lane)
+
+    _tile_at(s, back.op, out, x)
+
+    total = s[sums]
+    total.compute_at(out, m)
+    first, second, i, j, t, k = sums.axis
+    c, part = sums.reduce_axis
+    t, pixel = total.split(t, pixels)
+    total.reorder(first, i, j, t, c, part, pixel, second, k)
+    total.unroll(pixel)
+    total.unroll(second)
+    total.vectorize(k)
+
+    found = s[data]
+    found.compute_at(out, place)
+    n, c, i, j, t, lane = data.axis
+    t, x = found.split(t, across)
+    found.reorder(n, c, t, x, i, j, lane)
+    line = found.fuse(n, c, t)
+    found.parallel(line)
+    found.unroll(i)
+    found.unroll(j)
+    found.vectorize(lane)
+    _tile_at(s, half, found, x)
+    done: set[Operation] = {anchor, *followers, *steps[:4]}
+    if source.name == "padded":
+        s[source].compute_at(found, line)
+        s[source].vectorize(s[source].op.root_iter_vars[-1])
+        done.add(source)
+    return done
+
+
+def _tile_at(s: Schedule, op: Operation, reader: Stage, place: IterVar) -> None:
+    """Compute a tile of vectors where it is read: whole in registers, as far as there are any."""
+    stage = s[op]
+    stage.compute_at(reader, place)
+    stage.set_scope("local")
+    *_, i, j, lane = stage.op.root_iter_vars
+    stage.unroll(i)
+    stage.unroll(j)
+    stage.vectorize(lane)
