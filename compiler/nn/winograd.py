@@ -12,7 +12,7 @@ the odd powers give is computed once. The pairs of F(4, 3), the roots of 1/2 and
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
-from math import gcd, sqrt
+from math import sqrt
 
 import numpy as np
 
@@ -59,23 +59,15 @@ class Transforms:
         return cls(np.where(abs(data) < 1e-9, 0, data), filters, result)
 
 
-def winograd_weight(weight: np.ndarray, block: int, x_block: int, tile: int) -> np.ndarray:
-    """A convolution's weights [K, C, 3, 3] as `conv_winograd` takes them: [K / v, n, n, C / i, i, v], n = tile + 2.
+def winograd_weight(packed: np.ndarray, tile: int) -> np.ndarray:
+    """Weights in blocks [K / v, C / i, 3, 3, i, v], as `conv_blocked` takes them, as `conv_winograd` does: [K / v, n, n, C / i, i, v].
 
-    block   : v, of the result's channels; filters that fill up the last block are 0
-    x_block : of the data's channels; i is the largest common divisor of it and C
-    tile    : pixels of a side of the tiles of the result: 2 or 4
-
+    tile : pixels of a side of the tiles of the result, 2 or 4; n = tile + 2
     Computed in float64 and rounded once.
     """
-    filters, depth = weight.shape[:2]
-    inner = gcd(depth, x_block)
     g = Transforms.of(tile).filter
-    full = np.zeros((-(-filters // block) * block, depth, *weight.shape[2:]), weight.dtype)
-    full[:filters] = weight
-    taken = (g @ full @ g.T).astype(weight.dtype)
-    parts = taken.reshape(-1, block, depth // inner, inner, *taken.shape[2:])
-    return np.ascontiguousarray(parts.transpose(0, 4, 5, 2, 3, 1))
+    taken = np.tensordot(g, np.tensordot(g, packed, (1, 3)), (1, 3))  # [n, n, K / v, C / i, i, v]
+    return np.ascontiguousarray(np.moveaxis(taken, 2, 0), packed.dtype)
 
 
 @operator("conv_winograd", kind=Kind.ANCHOR)
@@ -113,11 +105,11 @@ def conv_winograd(x: Tensor, weight: Tensor, *, pads: Sequence[int] | None = Non
         y, left = t // across * tile, t % across * tile
         return to_data(i, [source(n, c, y + a, left + j, lane) for a in range(points)])
     half = made((images, outer, tiles, points, points, width), taken_down, "half", tag=STEP)
-    data = made((images, outer, points, points, tiles, width), lambda n, c, i, j, t, lane: to_data(
+    data = made((images, points, points, outer, tiles, width), lambda n, i, j, c, t, lane: to_data(
         j, [half(n, c, t, i, b, lane) for b in range(points)]), "data", tag=STEP)
     c, part = reduce_axis((0, chunks), "c"), reduce_axis((0, inner), "lane")
     sums = made((images, filter_blocks, points, points, tiles, block), lambda n, m, i, j, t, k: sum_of(
-        data(n, c // per_block, i, j, t, c % per_block * inner + part) * weight(m, i, j, c, part, k), axis=[c, part]),
+        data(n, i, j, c // per_block, t, c % per_block * inner + part) * weight(m, i, j, c, part, k), axis=[c, part]),
         "sums", tag=STEP)
     back = made((images, filter_blocks, tiles, tile, points, block), lambda n, m, t, y, j, k: to_result(
         y, [sums(n, m, i, j, t, k) for i in range(points)]), "back", tag=STEP)

@@ -3,13 +3,15 @@
 from math import prod
 
 from vtakit.compiler.ir.iters import IterVar
-from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
+from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
+from vtakit.compiler.nn.cpu.forms import columns, groups
 from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.winograd import STEP
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
-GROUP_BYTES = 1 << 20  # of a group's transformed data: half of a second-level cache of 2 MiB
+AHEAD = 2  # blocks of channels whose weights are asked for before they are needed
 
 
 def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -23,18 +25,18 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     last = followers[-1] if followers else anchor
     for op in [anchor, *followers][:-1]:
         s[op].compute_inline()
-    (back,) = [load.tensor for load in loads(anchor)][:1]
+    back = next(loads(anchor)).tensor
     steps = [back.op]
-    while steps[-1].tag == back.op.tag:
+    while steps[-1].tag == STEP:
         steps.append(steps[-1].input_tensors[0].op)
-    _, sums, data, half, source = steps[:5]
+    _, sums, data, half, source = steps
     assert isinstance(back.op, ComputeOp) and isinstance(sums, ComputeOp) and isinstance(data, ComputeOp)
     _, blocks, height, row, _ = extents(anchor)
-    tile = extents(back.op)[3]
+    tile, points = extents(back.op)[3:5]
     down, across = -(-height // tile), -(-row // tile)
-    per_row = 4 * prod(extents(data)[1:]) // down
-    rows = max([count for count in range(1, down + 1) if not down % count and count * per_row <= GROUP_BYTES], default=1)
-    pixels, width = machine.pixels(rows * across, blocks)
+    channels = prod([extent(axis) for axis in sums.reduce_axis])
+    rows = groups(down, across, points**2, channels, blocks, machine).rows
+    _, pixels, width = columns(rows * across, channels, blocks, machine)
 
     out = s[last]
     n, m, y, x, lane = out.op.root_iter_vars
@@ -45,7 +47,6 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     out.reorder(n, group, m, block, y, x, dy, dx, lane)
     place = out.fuse(n, group)
     out.parallel(m)
-    out.unroll(dy)
     out.unroll(dx)
     out.vectorize(lane)
 
@@ -57,18 +58,19 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     c, part = sums.reduce_axis
     t, pixel = total.split(t, pixels)
     total.reorder(first, i, j, t, c, part, pixel, second, k)
+    if pixels == rows * across:  # weights go by once, faster than the processor itself sees what it will need
+        total.prefetch(sums.input_tensors[1], c, AHEAD)
     total.unroll(pixel)
     total.unroll(second)
     total.vectorize(k)
 
     found = s[data]
     found.compute_at(out, place)
-    n, c, i, j, t, lane = data.axis
+    n, i, j, c, t, lane = data.axis
     t, x = found.split(t, across)
     found.reorder(n, c, t, x, i, j, lane)
     line = found.fuse(n, c, t)
     found.parallel(line)
-    found.unroll(i)
     found.unroll(j)
     found.vectorize(lane)
     _tile_at(s, half, found, x)
@@ -81,11 +83,11 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
 
 
 def _tile_at(s: Schedule, op: Operation, reader: Stage, place: IterVar) -> None:
-    """Compute a tile of vectors where it is read: whole in registers, as far as there are any."""
+    """Compute a tile's vectors where it is read, column by column; the rows of one are copies of the code, and share what they can."""
     stage = s[op]
     stage.compute_at(reader, place)
     stage.set_scope("local")
     *_, i, j, lane = stage.op.root_iter_vars
+    stage.reorder(j, i, lane)
     stage.unroll(i)
-    stage.unroll(j)
     stage.vectorize(lane)
