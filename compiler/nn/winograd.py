@@ -66,8 +66,12 @@ def winograd_weight(packed: np.ndarray, tile: int) -> np.ndarray:
     Computed in float64 and rounded once.
     """
     g = Transforms.of(tile).filter
-    taken = np.tensordot(g, np.tensordot(g, packed, (1, 3)), (1, 3))  # [n, n, K / v, C / i, i, v]
-    return np.ascontiguousarray(np.moveaxis(taken, 2, 0), packed.dtype)
+    count, (blocks, chunks, _, _, inner, block) = len(g), packed.shape
+    taken = np.empty((blocks, count, count, chunks, inner, block), packed.dtype)
+    for into, of in zip(taken, packed, strict=True):  # one block at a time: float64 takes room
+        points = np.kron(g, g) @ of.reshape(chunks, KERNEL**2, inner * block).astype(np.float64)
+        into[...] = points.reshape(chunks, count, count, inner, block).transpose(1, 2, 0, 3, 4)
+    return taken
 
 
 @operator("conv_winograd", kind=Kind.ANCHOR)

@@ -16,10 +16,10 @@ from vtakit.compiler.nn.winograd import PAIRS
 FIRST_LEVEL = 1 << 15  # bytes of operands that stay in the first-level cache
 SECOND_LEVEL = 1 << 21  # bytes of the second-level cache
 NEAR_BYTES = 64  # a cycle, from the second-level cache, beside the multiply-adds
-FAR_BYTES = 8.5  # a cycle, from beyond it
+FAR_BYTES = 12  # a cycle, from beyond it, beside what can be overlapped
 POINT_CYCLES = 9.5  # to take a vector of a tile to a point, and as many to take it back
 BUSY = 0.85  # the part of the steps' time in which multiply-adds run
-MARGIN = 0.9  # of the direct form's time, that another must stay below
+MARGIN = 0.95  # of the direct form's time, that another must stay below
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +36,20 @@ class Conv3x3:
     width: int
 
 
-class Columns(NamedTuple):
-    """How the products of one point are cut: so many tiles by so many blocks of filters in registers, and the cycles of all."""
+class Cut(NamedTuple):
+    """How the products of an image are cut.
+
+    cycles : of one image's products, and of the wait for weights
+    rows   : of tiles that are a group: all of their points are there before products begin
+    tiles  : of a step of the reduction in registers, by so many `blocks` of filters
+    far    : whether weights come from beyond the second-level cache
+    """
 
     cycles: float
+    rows: int
     tiles: int
     blocks: int
-
-
-class Groups(NamedTuple):
-    """How an image is cut: so many rows of tiles at a time, and the bytes that then come from beyond the second-level cache."""
-
-    far_bytes: float
-    rows: int
+    far: bool
 
 
 def best_tile(conv: Conv3x3, machine: Machine) -> int:
@@ -72,50 +73,49 @@ def winograd_cycles(conv: Conv3x3, tile: int, machine: Machine) -> float:
     lanes = machine.lanes(FLOAT32)
     blocks, points = -(-conv.filters // lanes), (tile + 2) ** 2
     down, across = -(-conv.height // tile), -(-conv.width // tile)
-    group = groups(down, across, points, conv.channels, blocks, machine)
-    steps = points * down // group.rows * columns(group.rows * across, conv.channels, blocks, machine).cycles / BUSY
+    products = cut(down, across, points, conv.channels, blocks, machine).cycles
     moved = POINT_CYCLES * points * down * across * (-(-conv.channels // lanes) + blocks)
-    return conv.images * (steps + moved + group.far_bytes / FAR_BYTES)
+    return conv.images * (products + moved)
 
 
 @cache
-def columns(tiles: int, channels: int, blocks: int, machine: Machine) -> Columns:
-    """The cut of a product of (tiles x channels) by (channels x filters) that takes the fewest cycles; blocks divide theirs.
+def cut(down: int, across: int, points: int, channels: int, blocks: int, machine: Machine) -> Cut:
+    """The cut that takes the fewest cycles for an image of `down` rows of tiles, `across` in each; of equal ones the smallest groups.
 
-    A slice of weights that the first-level cache does not hold is read from the second for each column of tiles, and the data for
-    each slice.
-    """
-    found = []
-    for width in range(1, min(blocks, MOST_BLOCKS) + 1):
-        if blocks % width:
-            continue
-        slice_bytes = channels * width * machine.vector_bytes
-        for height in range(1, min(tiles, machine.registers) + 1):
-            if height * width + width + 1 > machine.registers:
-                break
-            steps = channels * (tiles // height * step_cycles(height, width) + step_cycles(tiles % height, width))
-            again = (-(-tiles // height) - 1) * slice_bytes * (slice_bytes > FIRST_LEVEL)
-            near = (again + 4 * tiles * channels) / NEAR_BYTES
-            found.append(Columns(blocks // width * (steps + near), height, width))
-    return min(found)
-
-
-@cache
-def groups(down: int, across: int, points: int, channels: int, blocks: int, machine: Machine) -> Groups:
-    """The cut of an image's `down` rows of tiles, `across` in each, that moves the fewest bytes; of equal ones the smallest groups.
-
-    Weights are read once for each group, unless they stay in the second-level cache beside the group's transformed data; and data
-    that does not stay there itself is read once for each slice of weights.
+    Weights are read once for each group, unless they stay in the second-level cache beside the group's transformed data; data that
+    does not stay there is read once for each slice of weights.
     """
     weights = points * channels * blocks * machine.vector_bytes
     found = []
     for rows in range(1, down + 1):
         if down % rows:
             continue
-        data = 4 * points * rows * across * channels
-        slices = blocks // columns(rows * across, channels, blocks, machine).blocks
-        sums = points * rows * across * blocks // slices * machine.vector_bytes
-        times = 1 if weights + data + sums <= SECOND_LEVEL else down // rows
-        again = 0 if data + sums <= 3 * SECOND_LEVEL // 4 else down // rows * data * slices
-        found.append(Groups(weights * times + again, rows))
+        count, times = rows * across, down // rows
+        far = weights > SECOND_LEVEL
+        cycles, tiles, width = _columns(count, channels, blocks, far, machine)
+        data, sums = 4 * points * count * channels, points * count * width * machine.vector_bytes
+        stays = weights + data + sums <= SECOND_LEVEL
+        again = 0 if data + sums <= 3 * SECOND_LEVEL // 4 else times * data * blocks // width
+        waits = (weights * (1 if stays else times) + again) / FAR_BYTES
+        found.append(Cut(times * points * cycles / BUSY + waits, rows, tiles, width, far))
+    return min(found)
+
+
+def _columns(tiles: int, channels: int, blocks: int, far: bool, machine: Machine) -> tuple[float, int, int]:
+    """Cycles, tiles and blocks of the best cut of a product of (tiles x channels) by (channels x filters); blocks divide theirs.
+
+    A slice of weights that the first-level cache does not hold is read from the second for each column of tiles, and the data for
+    each slice. Weights from afar take part in a step by two vectors, which is as fast as they come.
+    """
+    found = []
+    for width in [2] if far and not blocks % 2 else range(1, min(blocks, MOST_BLOCKS) + 1):
+        if blocks % width:
+            continue
+        slice_bytes = channels * width * machine.vector_bytes
+        most = min(tiles, (machine.registers - 1 - width) // width)
+        for height in range(most if far else 1, most + 1):
+            steps = channels * (tiles // height * step_cycles(height, width) + step_cycles(tiles % height, width))
+            again = (-(-tiles // height) - 1) * slice_bytes * (slice_bytes > FIRST_LEVEL)
+            near = (again + 4 * tiles * channels) / NEAR_BYTES
+            found.append((blocks // width * (steps + near), height, width))
     return min(found)

@@ -4,14 +4,14 @@ from math import prod
 
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
-from vtakit.compiler.nn.cpu.forms import columns, groups
+from vtakit.compiler.nn.cpu.forms import cut
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.winograd import STEP
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
-AHEAD = 2  # blocks of channels whose weights are asked for before they are needed
+AHEAD = 48  # channels, whose weights are asked for so much before they are needed
 
 
 def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -35,8 +35,7 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     tile, points = extents(back.op)[3:5]
     down, across = -(-height // tile), -(-row // tile)
     channels = prod([extent(axis) for axis in sums.reduce_axis])
-    rows = groups(down, across, points**2, channels, blocks, machine).rows
-    _, pixels, width = columns(rows * across, channels, blocks, machine)
+    _, rows, pixels, width, far = cut(down, across, points**2, channels, blocks, machine)
 
     out = s[last]
     n, m, y, x, lane = out.op.root_iter_vars
@@ -58,8 +57,9 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     c, part = sums.reduce_axis
     t, pixel = total.split(t, pixels)
     total.reorder(first, i, j, t, c, part, pixel, second, k)
-    if pixels == rows * across:  # weights go by once, faster than the processor itself sees what it will need
-        total.prefetch(sums.input_tensors[1], c, AHEAD)
+    if far:
+        step = total.fuse(c, part)
+        total.prefetch(sums.input_tensors[1], step, AHEAD)
     total.unroll(pixel)
     total.unroll(second)
     total.vectorize(k)
