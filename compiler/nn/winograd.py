@@ -1,12 +1,13 @@
-"""Winograd convolution F(m x m, 3 x 3): an m by m tile of the result from (m + 2)^2 products a channel, where a direct one takes 9 m^2.
+"""Winograd convolution F(m, 3): a tile of m x m results from (m + 2)^2 products a channel, where a direct one takes 9 m^2.
 
-Each tile of the data, m + 2 pixels a side, is taken to as many values as it has, which are multiplied by those of the filter; the sums
-over the channels are taken back. Channels lie in blocks, as `vtakit.compiler.nn.blocked` has them.
+Each tile of the data, m + 2 pixels a side, is taken to as many values as it has, which are multiplied by those of the filter; the
+sums over the channels are taken back. Channels lie in blocks, as `vtakit.compiler.nn.blocked` has them.
 
 The three transforms are evaluations at points and the way back (Toom, Cook; for tiles of two dimensions Lavin and Gray, "Fast
-algorithms for convolutional neural networks", CVPR 2016). Points are 0, pairs p and -p, and infinity: of a pair, what the even and
-the odd powers give is computed once. The pairs of F(4, 3), the roots of 1/2 and 2, lose a quarter of the digits that 1 and 2 lose
-(docs/winograd.md; how points matter: Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution", 2020).
+algorithms for convolutional neural networks", CVPR 2016). Points are 0, pairs p and -p, and infinity: of a pair, what the even
+and the odd powers give is computed once. The pairs of F(4, 3), the roots of 1/2 and of 2, make a quarter of the error that 1 and 2
+make (docs/winograd.md). How points matter: Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution for
+deep neural networks" (ACM TOMS 2020).
 """
 
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ from vtakit.compiler.te.tensor import Tensor
 
 KERNEL = 3
 PAIRS = {2: (1.0,), 4: (sqrt(0.5), sqrt(2.0))}  # points p and -p, by the side of a tile of the result
+DIGITS = 12  # after the point: what is left of 1 - sqrt(2)**2 / 2 is to be 0
 STEP = "winograd_step"  # the tag of what stands between the data and the result
 
 
@@ -56,11 +58,11 @@ class Transforms:
             result[:, at] = p ** np.arange(tile)
         data[-1] = np.poly(points)[::-1]
         filters[-1, -1] = result[-1, -1] = 1
-        return cls(np.where(abs(data) < 1e-9, 0, data), filters, result)
+        return cls(np.round(data, DIGITS), filters, result)
 
 
 def winograd_weight(packed: np.ndarray, tile: int) -> np.ndarray:
-    """Weights in blocks [K / v, C / i, 3, 3, i, v], as `conv_blocked` takes them, as `conv_winograd` does: [K / v, n, n, C / i, i, v].
+    """Weights of `conv_blocked`, [K / v, C / i, 3, 3, i, v], as `conv_winograd` takes them: [K / v, n, n, C / i, i, v].
 
     tile : pixels of a side of the tiles of the result, 2 or 4; n = tile + 2
     Computed in float64 and rounded once.
@@ -83,8 +85,8 @@ def conv_winograd(x: Tensor, weight: Tensor, *, pads: Sequence[int] | None = Non
     result  [N, K / v, P, Q, v]            P = H + pads - 2, Q likewise
 
     pads : in front of both dimensions, then behind
-    Where H or W is no multiple of m, the last tiles hang over. Raises OperatorError for shapes, types or attributes that do not fit
-    together.
+    Where P or Q is no multiple of m, the last tiles hang over.
+    Raises OperatorError for shapes, types or attributes that do not fit together.
     """
     same_dtype("conv_winograd", x, weight)
     if x.ndim != 5 or weight.ndim != 6 or dims(weight)[1] != dims(weight)[2] or dims(weight)[1] - 2 not in PAIRS:
@@ -94,8 +96,8 @@ def conv_winograd(x: Tensor, weight: Tensor, *, pads: Sequence[int] | None = Non
     filter_blocks, points, _, chunks, inner, block = dims(weight)
     per_block = width // inner if inner else 0
     if not x.dtype.is_float or not per_block or width % inner or -(-chunks // per_block) != outer:
-        raise OperatorError(f"conv_winograd: data {dims(x)} of {x.dtype} and weights {dims(weight)} do not have the same channels "
-                            "of floating point")
+        raise OperatorError(f"conv_winograd: data {dims(x)} of {x.dtype} and weights {dims(weight)} do not have the same "
+                            "channels of floating point")
     tile = points - 2
     pad = spatial(pads, 0, 4, "conv_winograd: pads", least=0)
     height, row = window_sizes("conv_winograd", tuple(sizes), (KERNEL, KERNEL), (1, 1), pad, (1, 1))
@@ -131,21 +133,27 @@ def _choice(at: Expr, rows: Sequence[Expr]) -> Expr:
 
 
 def _to_points(tile: int) -> Combine:
-    """A row of the data's matrix, by its number, times a vector. At p and -p the even and the odd powers are the same but for a sign."""
+    """A row of the data's matrix, by its number, times a vector.
+
+    At p and -p the even powers are the same, and the odd ones but for their sign.
+    """
     matrix = Transforms.of(tile).data
 
     def value(at: Expr, given: Sequence[Expr]) -> Expr:
         rows = [_sum(matrix[0], given)]
         for number, p in enumerate(PAIRS[tile]):
             row = matrix[2 * number + 1]
-            even, odd = _sum(row[::2], given[::2]), _sum(row[1::2] / p, given[1::2])
+            even, odd = _sum(row[::2], given[::2]), _sum(np.round(row[1::2] / p, DIGITS), given[1::2])
             rows += [_sum((1, sign * p), (even, odd)) for sign in (1, -1)]
         return _choice(at, [*rows, _sum(matrix[-1], given)])
     return value
 
 
 def _from_points(tile: int) -> Combine:
-    """A row of the result's matrix, by its number, times a vector. Even rows take the sum of a pair's two, odd ones the difference."""
+    """A row of the result's matrix, by its number, times a vector.
+
+    Even rows take the sum of what stands at p and -p, odd ones the difference.
+    """
     matrix = Transforms.of(tile).result
 
     def value(at: Expr, given: Sequence[Expr]) -> Expr:
@@ -156,15 +164,8 @@ def _from_points(tile: int) -> Combine:
 
 
 def _sum(factors: Sequence[float], given: Sequence[Expr]) -> Expr:
-    """The sum of numbers times expressions, without what is times 0 or 1."""
-    found: Expr | None = None
-    for factor, e in zip(map(float, factors), given, strict=True):
-        if not factor:
-            continue
-        term = e if abs(factor) == 1 else e * const(abs(factor), e.dtype)
-        if found is None:
-            found = term if factor > 0 else -term
-        else:
-            found = found + term if factor > 0 else found - term
-    assert found is not None, "no row of these matrices is zero"
-    return found
+    """The sum of numbers times expressions, without what is times 0 or 1. One at least is positive."""
+    terms = [(factor, e if abs(factor) == 1 else e * const(abs(factor), e.dtype))
+             for factor, e in zip(map(float, factors), given, strict=True) if factor]
+    (_, first), *rest = sorted(terms, key=lambda term: term[0] < 0)
+    return reduce(lambda found, term: found + term[1] if term[0] > 0 else found - term[1], rest, first)

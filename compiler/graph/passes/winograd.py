@@ -34,12 +34,12 @@ def winograd_forms(graph: Graph, machine: Machine) -> Graph:
 
 
 def _tile(graph: Graph, node: Node, machine: Machine) -> int:
-    """The side of the tiles with which a node is to be computed; 0 if it is not a convolution that Winograd's way makes faster."""
+    """The side of the tiles with which a node is to be computed; 0 if it is no convolution that Winograd's way makes faster."""
     if node.op != "conv_blocked" or node.reads[1] not in graph.constants:
         return 0
     x, weight = (value.type.shape for value in node.reads)
     steps, spread = ([*(node.attrs.get(word) or (1,))] for word in ("strides", "dilations"))
-    if len(x) != 5 or weight[2:4] != (KERNEL, KERNEL) or {*steps, *spread} != {1} or node.attrs.get("groups", 1) != 1:
+    if len(x) != 5 or weight[2:4] != (KERNEL,) * 2 or {*steps, *spread} != {1} or node.attrs.get("groups", 1) != 1:
         return 0
     images, blocks, height, width, block = node.outputs[0].type.shape
     return best_tile(Conv3x3(images, weight[1] * weight[4], blocks * block, height, width), machine)

@@ -1,6 +1,6 @@
 """Which form of a 3 x 3 convolution is the fastest on a processor: direct, or Winograd's with tiles of 2 or 4 pixels a side.
 
-Processor cycles of one core are estimated from three counts: steps of the product's registers, points that are transformed, and bytes
+Cycles of one core are estimated from three counts: steps of the reduction in registers, points that are transformed, and bytes
 that come from beyond the second-level cache. The constants were measured on one core of a Sapphire Rapids at 3.3 GHz with ResNet's
 layers (docs/winograd.md); the estimate decides between forms, so only their ratios matter.
 """
@@ -15,10 +15,11 @@ from vtakit.compiler.nn.winograd import PAIRS
 
 FIRST_LEVEL = 1 << 15  # bytes of operands that stay in the first-level cache
 SECOND_LEVEL = 1 << 21  # bytes of the second-level cache
-NEAR_BYTES = 64  # a cycle, from the second-level cache, beside the multiply-adds
-FAR_BYTES = 12  # a cycle, from beyond it, beside what can be overlapped
+NEAR_BYTES = 128  # a cycle, from the second-level cache, beside the multiply-adds
+FAR_BYTES = 8.5  # a cycle, from beyond it
 POINT_CYCLES = 9.5  # to take a vector of a tile to a point, and as many to take it back
 BUSY = 0.85  # the part of the steps' time in which multiply-adds run
+UNEVEN = 1.03  # of the steps' time, where a last column is narrower and code of its own
 MARGIN = 0.95  # of the direct form's time, that another must stay below
 
 
@@ -65,7 +66,7 @@ def direct_cycles(conv: Conv3x3, machine: Machine) -> float:
     pixels, width = machine.pixels(conv.width, blocks)
     row = conv.width // pixels * step_cycles(pixels, width) + step_cycles(conv.width % pixels, width)
     steps = conv.images * conv.height * blocks // width * row * 9 * conv.channels
-    return steps / BUSY + 9 * 4 * conv.channels * conv.filters / FAR_BYTES
+    return _beside(steps / BUSY, 9 * 4 * conv.channels * conv.filters / FAR_BYTES)
 
 
 def winograd_cycles(conv: Conv3x3, tile: int, machine: Machine) -> float:
@@ -80,7 +81,7 @@ def winograd_cycles(conv: Conv3x3, tile: int, machine: Machine) -> float:
 
 @cache
 def cut(down: int, across: int, points: int, channels: int, blocks: int, machine: Machine) -> Cut:
-    """The cut that takes the fewest cycles for an image of `down` rows of tiles, `across` in each; of equal ones the smallest groups.
+    """The cut with the fewest cycles for an image of `down` rows of tiles, `across` in each; of equal ones the smallest groups.
 
     Weights are read once for each group, unless they stay in the second-level cache beside the group's transformed data; data that
     does not stay there is read once for each slice of weights.
@@ -97,8 +98,13 @@ def cut(down: int, across: int, points: int, channels: int, blocks: int, machine
         stays = weights + data + sums <= SECOND_LEVEL
         again = 0 if data + sums <= 3 * SECOND_LEVEL // 4 else times * data * blocks // width
         waits = (weights * (1 if stays else times) + again) / FAR_BYTES
-        found.append(Cut(times * points * cycles / BUSY + waits, rows, tiles, width, far))
+        found.append(Cut(_beside(times * points * cycles / BUSY, waits), rows, tiles, width, far))
     return min(found)
+
+
+def _beside(steps: float, waits: float) -> float:
+    """Cycles of steps and of waits for memory, of which each hides half of the shorter."""
+    return max(steps, waits) + min(steps, waits) / 2
 
 
 def _columns(tiles: int, channels: int, blocks: int, far: bool, machine: Machine) -> tuple[float, int, int]:
@@ -117,5 +123,6 @@ def _columns(tiles: int, channels: int, blocks: int, far: bool, machine: Machine
             steps = channels * (tiles // height * step_cycles(height, width) + step_cycles(tiles % height, width))
             again = (-(-tiles // height) - 1) * slice_bytes * (slice_bytes > FIRST_LEVEL)
             near = (again + 4 * tiles * channels) / NEAR_BYTES
-            found.append((blocks // width * (steps + near), height, width))
+            ends = UNEVEN if tiles % height else 1
+            found.append((blocks // width * (steps * ends + near), height, width))
     return min(found)

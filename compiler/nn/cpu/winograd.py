@@ -30,7 +30,9 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     while steps[-1].tag == STEP:
         steps.append(steps[-1].input_tensors[0].op)
     _, sums, data, half, source = steps
-    assert isinstance(back.op, ComputeOp) and isinstance(sums, ComputeOp) and isinstance(data, ComputeOp)
+    assert isinstance(back.op, ComputeOp)
+    assert isinstance(sums, ComputeOp)
+    assert isinstance(data, ComputeOp)
     _, blocks, height, row, _ = extents(anchor)
     tile, points = extents(back.op)[3:5]
     down, across = -(-height // tile), -(-row // tile)
@@ -83,7 +85,7 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
 
 
 def _tile_at(s: Schedule, op: Operation, reader: Stage, place: IterVar) -> None:
-    """Compute a tile's vectors where it is read, column by column; the rows of one are copies of the code, and share what they can."""
+    """Compute a tile's vectors where it is read, column by column. A column's rows are copies of the code, which share sums."""
     stage = s[op]
     stage.compute_at(reader, place)
     stage.set_scope("local")
