@@ -25,6 +25,7 @@ from vtakit.compiler.graph.printer import graph_text
 from vtakit.compiler.graph.vta.compile import compile_parts
 from vtakit.compiler.graph.vta.region import Launch
 from vtakit.compiler.ir.dtypes import FLOAT32
+from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.hw.isa.config import load_config
 from vtakit.hw.isa.file import read_bytes
 from vtakit.runtime import keeping
@@ -50,7 +51,7 @@ def compile(
     model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
     target: Literal["llvm", "vta"] | Target | VtaTarget = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
-    name: str | None = None, integer: bool = True, after: Seen | None = None,
+    name: str | None = None, integer: bool = True, winograd: bool = True, after: Seen | None = None,
     progress: Callable[[int, int], None] | None = None, cache: bool = True,
     config: ConfigLike | None = None, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S,
     threads: int | None = None, **options: Any,
@@ -69,6 +70,8 @@ def compile(
     name     : of the functions in C; that of the file or of the model's graph by default
     integer  : whether quantised models are computed in integers where they allow it, the same bytes on every target; else in
                floating point, as they are written
+    winograd : whether 3 x 3 convolutions of float32 are computed by Winograd's way on a CPU where that is faster, with a relative
+               error below 2e-5 (docs/winograd.md); else each is a sum of products
     after    : sees each pass over the graph with the graph before and after it
     progress : is called with how much is done, and of how much: kernels, or for the accelerator nodes
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.keeping`); not if `after` is given
@@ -95,7 +98,7 @@ def compile(
     if exported is not None and (shapes or fixed or batch != 1):
         raise ModelError("a PyTorch program has the shapes of its export: shapes, batch and fixed go with ONNX models")
     kept = cache and after is None and exported is None
-    place = keeping.place_of(model, chosen, accelerator, shapes, batch, fixed, name, integer) if kept else None
+    place = keeping.place_of(model, chosen, accelerator, shapes, batch, fixed, name, integer, winograd) if kept else None
     known = None if place is None else keeping.found(place)
     if known is not None:
         return Module(known, device, timeout_s, threads=threads, **options)
@@ -106,7 +109,8 @@ def compile(
     else:
         graph = import_program(exported[0], name=exported[1] if name is None else name)
     lanes = chosen.vector_bytes // FLOAT32.bytes if accelerator is None else None
-    graph = run_passes(graph, passes_for_cpu(evaluate, integer=integer, lanes=lanes), after)
+    machine = Machine.of(chosen) if winograd else None
+    graph = run_passes(graph, passes_for_cpu(evaluate, integer=integer, lanes=lanes, winograd=machine), after)
     if accelerator is None:
         image = image_of(compile_graph(graph, chosen, progress=progress, most_bytes=memory_bytes()), graph_text(graph))
     else:

@@ -12,6 +12,8 @@ from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.panels import run_panels_within, schedule_panels
 from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
+from vtakit.compiler.nn.cpu.winograd import schedule_winograd
+from vtakit.compiler.nn.winograd import STEP
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -20,6 +22,7 @@ ANCHORS = {
     "depthwise_planes": schedule_depthwise_planes,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
     "conv_transpose_blocked": schedule_blocked_transposed, "dense_panels": schedule_panels,
+    "winograd": schedule_winograd,
 }
 
 
@@ -37,7 +40,7 @@ def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedul
     stepped = flow.within_scans()
     anchors = [op for op in flow.computes() if op.tag in ANCHORS and op not in stepped and not is_product_of_rows(op)]
     kept = {tensor.op for op in [*anchors, *stepped] for tensor in op.input_tensors}
-    kept |= {op for op in flow.computes() if op.name == "padded"}
+    kept |= {op for op in flow.computes() if op.name == "padded" or op.tag == STEP}
     gone = inlined(flow, kept | stepped)
     followed = {op for anchor in anchors for op in flow.followers(anchor)}
     for op in gone - followed:
