@@ -54,6 +54,10 @@ class OnnxNode:
         """Whether an optional operand is given."""
         return at < len(self.inputs) and self.inputs[at] is not None
 
+    def all_given(self) -> list[Value]:
+        """Every operand, of an operator none of whose operands is optional."""
+        return [self[at] for at in range(len(self.inputs))]
+
     def maybe(self, at: int) -> Value | None:
         """An optional operand."""
         return self.inputs[at] if at < len(self.inputs) else None

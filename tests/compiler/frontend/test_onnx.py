@@ -213,6 +213,13 @@ def test_a_wrong_model_is_told_in_a_sentence(change, error, message):
     assert message is None or str(caught.value) == message
 
 
+@pytest.mark.parametrize(("op", "attributes"), [("Concat", {"axis": 0}), ("Einsum", {"equation": "ij,ij->ij"}), ("Max", {})])
+def test_an_operand_that_must_be_given(op, attributes):
+    proto = model([node(op, ["x", ""], ["y"], "apply", **attributes)], [("x", "f4", [2, 3])], [("y", "f4", [2, 3])])
+    with raises(ModelError, f"node 'apply' ({op}) lacks its input 1"):
+        import_model(proto)
+
+
 def test_wrong_arguments():
     with raises(ModelError, "a model is a path or an onnx.ModelProto, got int"):
         vtakit.compile(3)

@@ -27,7 +27,7 @@ _SAME = {  # those whose operands and results are ours; with their attributes, w
 def same(n: OnnxNode) -> Value:
     name, *attributes = _SAME[n.op]
     given = {each: n.attr(each) for each in attributes if n.attr(each) is not None}
-    return n.apply(name, *n.inputs, **given)
+    return n.apply(name, *n.all_given(), **given)
 
 
 @converts("PRelu")

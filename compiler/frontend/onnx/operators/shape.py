@@ -62,7 +62,7 @@ def tile(n: OnnxNode) -> Value:
 
 @converts("Concat")
 def concat(n: OnnxNode) -> Value:
-    return n.apply("concat", *n.inputs, axis=n.required("axis"))
+    return n.apply("concat", *n.all_given(), axis=n.required("axis"))
 
 
 @converts("Split")

@@ -12,7 +12,7 @@ def running(n: OnnxNode) -> Value:
 
 @converts("Einsum")
 def einsum(n: OnnxNode) -> Value:
-    return n.apply("einsum", *n.inputs, equation=n.required("equation"))
+    return n.apply("einsum", *n.all_given(), equation=n.required("equation"))
 
 
 @converts("GridSample")
