@@ -21,6 +21,7 @@ ANCHORS = {
     "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
     "depthwise_planes": schedule_depthwise_planes,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
+    "pool_blocked": schedule_blocked_depthwise,
     "conv_transpose_blocked": schedule_blocked_transposed, "dense_panels": schedule_panels,
     "winograd": schedule_winograd,
 }
@@ -39,7 +40,7 @@ def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedul
         return s  # nothing to make faster
     stepped = flow.within_scans()
     anchors = [op for op in flow.computes() if op.tag in ANCHORS and op not in stepped and not is_product_of_rows(op)]
-    kept = {tensor.op for op in [*anchors, *stepped] for tensor in op.input_tensors}
+    kept = {tensor.op for op in [*anchors, *stepped] if op.tag != "pool_blocked" for tensor in op.input_tensors}
     kept |= {op for op in flow.computes() if op.name == "padded" or op.tag == STEP}
     gone = inlined(flow, kept | stepped)
     followed = {op for anchor in anchors for op in flow.followers(anchor)}
