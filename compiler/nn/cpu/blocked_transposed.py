@@ -5,7 +5,7 @@ from math import prod
 
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.nn.blocked_transposed import AHEAD
-from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
+from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp, Operation
@@ -13,6 +13,8 @@ from vtakit.compiler.te.operation import ComputeOp, Operation
 NEAR_BYTES = 16  # a cycle, from the second-level cache, where weights wait for the next tile
 MEMORY_BYTES = 8  # a cycle, from memory
 SECOND_LEVEL = 1 << 21  # bytes of that cache
+NUMBER = 0.3  # cycles of a step for each pixel, whose number is loaded into a vector, beyond those of its multiply-adds
+REPEATED = 4  # steps that follow each other without a jump
 
 
 def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -59,10 +61,12 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
     assert isinstance(made, ComputeOp)
     first, second, *axes, k = made.axis
     chunk, *taps, step, part = made.reduce_axis
+    count = extent(step) * extent(part)
     step = inner.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
-    inner.reorder(first, *axes[1::2], chunk, *taps, step, *axes[::2], second, k)
-    inner.prefetch(weight.tensor, step, AHEAD)  # a processor's own prefetching ends with each page
-    for axis in (*axes[::2], second):
+    step, repeat = inner.split(step, 1 if count % REPEATED else REPEATED)
+    inner.reorder(first, *axes[1::2], chunk, *taps, step, repeat, *axes[::2], second, k)
+    inner.prefetch(weight.tensor, step, AHEAD // REPEATED)  # a processor's own prefetching ends with each page
+    for axis in (repeat, *axes[::2], second):
         inner.unroll(axis)
     inner.vectorize(k)
     return {anchor, *followers}
@@ -71,26 +75,28 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
 def tile_of(cells: tuple[int, ...], blocks: int, vector_bytes: int, registers: int, weight_bytes: int) -> tuple[int, ...]:
     """Pixels of each of the last two dimensions and blocks, a divisor of theirs, whose sums in registers take the fewest cycles.
 
-    The first tile takes its weights from memory, unless all of them stay in the second-level cache; the others from there.
+    The first tile takes its weights from memory, unless all weights stay in the second-level cache; the others take them from
+    there, unless those of a tile are too many.
     """
-    first_rate = MEMORY_BYTES if weight_bytes > SECOND_LEVEL else NEAR_BYTES
 
     def cycles(tile: tuple[int, ...]) -> float:
         *sides, width = tile
         if prod(sides) * width + width + 1 > registers:
             return float("inf")
-        parts = [[(extent // side, side), (1, extent % side)] for extent, side in zip(cells, sides, strict=True)]
-        total, first = 0.0, True
+        parts = [[(count // side, side), (1, count % side)] for count, side in zip(cells, sides, strict=True)]
+        stay = weight_bytes * width / blocks <= SECOND_LEVEL // 2
+        total, first = 0.0, weight_bytes > SECOND_LEVEL
         for part in product(*parts):
             count, height = prod([times for times, _ in part]), prod([side for _, side in part])
             if not count * height:
                 continue
-            step = max(step_cycles(height, width), width * vector_bytes / NEAR_BYTES)
-            total += count * step
-            if first:
-                total, first = total + max(0.0, width * vector_bytes / first_rate - step), False
-        left_over = sum(extent % side > 0 for extent, side in zip(cells, sides, strict=True))
+            sums = step_cycles(height, width) + NUMBER * height
+            near, far = [max(sums, width * vector_bytes / rate) for rate in (NEAR_BYTES, MEMORY_BYTES)]
+            total += count * near if stay else count * far
+            if first and stay:
+                total, first = total + far - near, False
+        left_over = sum(count % side > 0 for count, side in zip(cells, sides, strict=True))
         return total / width * (1 + 0.03 * left_over)  # what is left over is code of its own
-    choices = [range(1, min(extent, registers) + 1) for extent in cells]
+    choices = [range(1, min(count, registers) + 1) for count in cells]
     widths = [count for count in range(1, min(blocks, MOST_BLOCKS) + 1) if not blocks % count]
     return min(product(*choices, widths), key=cycles)
