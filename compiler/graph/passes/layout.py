@@ -1,8 +1,9 @@
 """Layouts for a CPU: where channels lie in blocks, a vector of the processor each.
 
-A convolution with constant weights takes and makes such data; operators on elements, pooling, means of images and concatenations
-between convolutions take what they are given. Data changes its layout once, where it enters such a region and where it leaves it;
-weights and vectors of constants are laid out here. The first convolution of a network reads its few channels as they are.
+A convolution with constant weights takes and makes such data; operators on elements, pooling, reductions of images and
+concatenations between convolutions take what they are given. Data changes its layout once, where it enters such a region and
+where it leaves it; weights and vectors of constants are laid out here. The first convolution of a network reads its few channels
+as they are.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ ELEMENTS = frozenset((
     "tanh",
 ))
 POOLS = frozenset(("max_pool", "average_pool"))
+REDUCTIONS = frozenset(("reduce_max", "reduce_mean", "reduce_min", "reduce_sum"))
 MEANS = {"global_average_pool": "reduce_mean", "global_max_pool": "reduce_max"}
 
 
@@ -116,6 +118,8 @@ class _Regions:
         blocked = [value for value in node.reads if value in self.of]
         if node.op in POOLS or node.op in MEANS:
             return bool(blocked)
+        if node.op in REDUCTIONS:
+            return bool(blocked) and _are_spatial(node)
         if node.op == "concat":
             return node.attrs["axis"] % len(node.outputs[0].type.shape) == 1 and all(
                 value in self.of and not value.type.shape[1] % self.lanes for value in node.reads)
@@ -153,6 +157,13 @@ def _numbers(node: Node, name: str, default: int, count: int) -> tuple[int, ...]
     """An attribute with a number for each dimension or side."""
     found = node.attrs.get(name)
     return (default,) * count if found is None else tuple(found)
+
+
+def _are_spatial(node: Node) -> bool:
+    """Whether a reduction is along spatial dimensions alone."""
+    ndim = len(node.reads[0].type.shape)
+    axes: tuple[int, ...] = tuple(node.attrs.get("axes") or ())
+    return bool(axes) and all(axis % ndim >= 2 for axis in axes)
 
 
 def _is_by_channel(value: Value, shape: tuple[int, ...]) -> bool:
@@ -226,6 +237,11 @@ class _Rewriter(Builder):
         if node.op in MEANS:
             axes = tuple(range(2, len(out.type.shape)))
             return self._one(MEANS[node.op], *operands, attrs={"axes": axes}, like=out, name=name)
+        if node.op in REDUCTIONS:
+            ndim = len(node.reads[0].type.shape)
+            attrs["axes"] = tuple([axis % ndim for axis in attrs["axes"]])
+        if node.op == "concat":
+            attrs["axis"] = 1  # counted from the end it would be another of the data in blocks
         return self._one(node.op, *operands, attrs=attrs, like=out, name=name)
 
     def _operand(self, value: Value, ndim: int) -> Value:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from nn_support import check, floats, onnx_run, placeholders, run, run_group
+from nn_support import blocks, channels, check, floats, onnx_run, placeholders, run, run_group
 from support import raises
 
 from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
@@ -23,19 +23,6 @@ CASES = [  # data, weights, block, attributes
     ((1, 8, 33), (12, 8, 4), 4, {"strides": (2,)}),
     ((1, 8, 4, 5, 6), (8, 8, 2, 2, 2), 8, {"pads": (1, 0, 0, 0, 0, 1)}),
 ]
-
-
-def blocks(x: np.ndarray, v: int) -> np.ndarray:
-    """Data with channels in blocks; what fills up the last one is not a number, which nothing may read."""
-    found = blocked_vectors(x, v, 1)
-    if x.shape[1] % v:
-        found[:, -1, ..., x.shape[1] % v:] = np.nan
-    return found
-
-
-def channels(x: np.ndarray, count: int) -> np.ndarray:
-    """The channels of data in blocks one after another, as NumPy sees it."""
-    return np.moveaxis(x, -1, 2).reshape(x.shape[0], -1, *x.shape[2:-1])[:, :count]
 
 
 def onnx_conv(x: np.ndarray, w: np.ndarray, words: dict) -> np.ndarray:
