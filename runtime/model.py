@@ -31,7 +31,7 @@ from vtakit.hw.isa.file import read_bytes
 from vtakit.runtime import keeping
 from vtakit.runtime.cpu.function import for_here, misfit
 from vtakit.runtime.image import image_of, image_of_parts
-from vtakit.runtime.module import Module
+from vtakit.runtime.module import Module, check_threads
 from vtakit.runtime.package import parse
 from vtakit.runtime.parts import check_opening
 from vtakit.runtime.torch_program import named_program
@@ -53,7 +53,8 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
     name: str | None = None, integer: bool = True, winograd: bool = True, after: Seen | None = None,
     progress: Callable[[int, int], None] | None = None, cache: bool = True,
-    config: ConfigLike | None = None, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, **options: Any,
+    config: ConfigLike | None = None, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S,
+    threads: int | None = None, **options: Any,
 ) -> Module:
     """Compile a model, or find what an earlier call has made of the same.
 
@@ -75,12 +76,14 @@ def compile(
     progress : is called with how much is done, and of how much: kernels, or for the accelerator nodes
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.keeping`); not if `after` is given
     config   : of the accelerator: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file; "default" if None
+    threads  : of this processor that a run uses; as OpenMP has it if None: see `Module`
     device, timeout_s, options : what the accelerator's parts run on: see `Module`
 
     Raises UnsupportedError with all that is unsupported in the model, ModelError for a model that cannot be read or breaks a
     rule, GraphError for one whose run takes more memory than the machine has, CodegenError for a target, VtaError for a
-    configuration of other numbers than networks in integers have.
+    configuration of other numbers than networks in integers have, InputError for a number of threads that is none.
     """
+    check_threads(threads)
     if not isinstance(target, Target | VtaTarget) and target not in ("llvm", "vta"):
         raise CodegenError(f"{target!r} is no target of models: use 'llvm' or 'vta', or a Target of "
                            "vtakit.compiler.codegen.llvm.target")
@@ -98,7 +101,7 @@ def compile(
     place = keeping.place_of(model, chosen, accelerator, shapes, batch, fixed, name, integer, winograd) if kept else None
     known = None if place is None else keeping.found(place)
     if known is not None:
-        return Module(known, device, timeout_s, **options)
+        return Module(known, device, timeout_s, threads=threads, **options)
     begin = time.perf_counter()
     evaluate = partial(_evaluate, target=chosen)
     if exported is None:
@@ -115,7 +118,7 @@ def compile(
         image = image_of_parts(parts, chosen)
     if place is not None:
         keeping.keep(place, image, time.perf_counter() - begin)
-    return Module(image, device, timeout_s, **options)
+    return Module(image, device, timeout_s, threads=threads, **options)
 
 
 def _accelerator(target: str | Target | VtaTarget, config: ConfigLike | None) -> VtaTarget | None:
@@ -133,9 +136,13 @@ def _checked(launch: Launch) -> None:
         raise VtaError(f"the static checker finds a fault in its program: {faults[0]}")
 
 
-def load(path: str | Path, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, **options: Any) -> Module:
+def load(
+    path: str | Path, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, *, threads: int | None = None,
+    **options: Any,
+) -> Module:
     """Read a module that `Module.save` wrote.
 
+    threads : of this processor that a run uses; as OpenMP has it if None: see `Module`
     device, timeout_s, options : what the accelerator's parts run on: see `Module`
 
     Raises PackageError for a file that is damaged or of another version of vtakit, CodegenError for code that this machine cannot
@@ -145,7 +152,7 @@ def load(path: str | Path, device: str | Driver | None = None, timeout_s: float 
     image = parse(read_bytes(path, "module file"), where)
     if why := misfit(image.target):
         raise CodegenError(f"{where} is compiled for another machine: {why}: compile the model on this one")
-    return Module(image, device, timeout_s, **options)
+    return Module(image, device, timeout_s, threads=threads, **options)
 
 
 def memory_bytes() -> int:

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.compiler.nn.cpu.blocked import schedule_blocked, schedule_blocked_depthwise
-from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise
+from vtakit.compiler.nn.cpu.blocked import schedule_blocked
+from vtakit.compiler.nn.cpu.blocked_depthwise import schedule_blocked_depthwise, schedule_separable, separable
+from vtakit.compiler.nn.cpu.blocked_transposed import schedule_blocked_transposed
+from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise, schedule_depthwise_planes
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.panels import run_panels_within, schedule_panels
 from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
 from vtakit.compiler.nn.cpu.winograd import schedule_winograd
@@ -16,7 +19,9 @@ from vtakit.compiler.te.tensor import Tensor
 
 ANCHORS = {
     "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
+    "depthwise_planes": schedule_depthwise_planes,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
+    "conv_transpose_blocked": schedule_blocked_transposed, "dense_panels": schedule_panels,
     "winograd": schedule_winograd,
 }
 
@@ -41,10 +46,17 @@ def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedul
     for op in gone - followed:
         s[op].compute_inline()
     for op in stepped:
-        run_within(s[op], machine)
+        if op.tag == "step_panels":
+            run_panels_within(s[op], machine)
+        else:
+            run_within(s[op], machine)
     reads, done = Reads(gone), set(stepped)
+    pairs = separable(flow, anchors)
+    for op, first in pairs.items():
+        done |= schedule_separable(s, flow, first, op, machine)
     for op in anchors:
-        done |= ANCHORS[op.tag](s, flow, op, machine)
+        if op not in done:
+            done |= ANCHORS[op.tag](s, flow, op, machine)
     for op in flow.computes():
         if op in done or op in gone:
             continue
