@@ -3,6 +3,7 @@
 from vtakit.compiler.nn import (
     blocked,
     broadcasting,
+    packed_bytes,
     conv,
     einsum,
     elementwise,
@@ -27,7 +28,7 @@ from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 from vtakit.hw.isa.errors import one_of
 
 FAMILIES = (
-    blocked, broadcasting, conv, einsum, elementwise, indexing, integer, loss, matmul, normalise, packed, pool, quantise,
+    blocked, broadcasting, conv, einsum, elementwise, indexing, integer, loss, matmul, normalise, packed, packed_bytes, pool, quantise,
     recurrent, reduction, resize, running, sampling, shape, signal, transposed,
 )
 

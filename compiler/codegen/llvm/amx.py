@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROWS = 16  # of a tile register; and columns of 32 bits, and steps of four bytes
 _REGISTERS = 8
-_INSTRUCTIONS = {  # a kernel -> the feature, the instruction, and the bytes of an element of a and b
+INSTRUCTIONS = {  # a kernel -> the feature, the instruction, and the bytes of an element of a and b
     "gemm_u8s8s32": ("amx-int8", "tdpbusd", 1), "gemm_s8s8s32": ("amx-int8", "tdpbssd", 1),
     "gemm_bf16": ("amx-bf16", "tdpbf16ps", 2),
 }
@@ -31,7 +31,7 @@ def has(target: Target, kernel: str) -> bool:
 
     Where they are refused, vectors of AVX-512 do the same: every processor with one has the other.
     """
-    needed = "amx-tile", _INSTRUCTIONS.get(kernel, ("",))[0], "avx512f"
+    needed = "amx-tile", INSTRUCTIONS.get(kernel, ("",))[0], "avx512f"
     return all(map(target.has, needed)) and target.arch == "x86_64" and target.system == "linux"
 
 
@@ -93,7 +93,7 @@ def if_permitted(x: "Expressions", by_tiles: Callable[[], None], by_vectors: Cal
 def _run(x: "Expressions", kernel: str, t: "Tile", part: _Part) -> None:
     """Sums in tile registers over all of the part's steps."""
     b = x.b
-    _, instruction, size = _INSTRUCTIONS[kernel]
+    _, instruction, size = INSTRUCTIONS[kernel]
     sums, a, of_b = registers(len(_cut(t.m)), len(_cut(t.n)))
 
     def bytes_of(stride: Value, size: int) -> Value:

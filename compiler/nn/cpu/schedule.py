@@ -9,12 +9,14 @@ from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
+from vtakit.compiler.nn.cpu.windows import schedule_windows
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.tensor import Tensor
 
 ANCHORS = {
     "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
+    "conv_packed": schedule_windows, "conv_rows": schedule_windows,
 }
 
 
