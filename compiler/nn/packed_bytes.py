@@ -277,3 +277,15 @@ def requantise_bytes(acc: Tensor, least: Tensor, most: Tensor, multiplier: Tenso
 def _fits(what: str, a: Tensor, b: Tensor, *vectors: Tensor) -> None:
     if dims(a) != dims(b) or any(dims(vector) != (dims(a)[1], dims(a)[-1]) for vector in vectors):
         raise OperatorError(f"{what}: shapes {', '.join(str(dims(x)) for x in (a, b, *vectors))} do not fit together")
+
+
+@operator("unblock_sums", kind=Kind.INJECTIVE)
+def unblock_sums(x: Tensor, excess: Tensor, *, shape: tuple[int, ...]) -> Tensor:
+    """x int32 [N, C / u, H, W, u], less excess int32 [C / u, u]  ->  int32 of a shape [N, C, H, W], or [N, C]."""
+    _fits("unblock_sums", x, x, excess)
+    block = dims(x)[-1]
+
+    def value(n: Expr, c: Expr, *at: Expr) -> Expr:
+        found: Expr = x(n, c // block, *(at or (0, 0)), c % block) - excess(c // block, c % block)
+        return found
+    return made(shape, value, "unblock_sums")

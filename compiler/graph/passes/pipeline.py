@@ -8,6 +8,7 @@ from vtakit.compiler.graph.passes.cse import merge_common
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.passes.fold import Evaluate, fold_constants
 from vtakit.compiler.graph.passes.layout import block_layouts
+from vtakit.compiler.graph.passes.packed_bytes import pack_bytes
 from vtakit.compiler.graph.passes.quantised.form import integer_form
 
 
@@ -25,5 +26,6 @@ def passes_for_cpu(evaluate: Evaluate, *, integer: bool = True, lanes: int | Non
         GraphPass("fold_scales", fold_scales),
         GraphPass("fold_constants", partial(fold_constants, evaluate=evaluate)),
         GraphPass("merge_common", merge_common),
+        *([GraphPass("pack_bytes", pack_bytes)] if lanes and integer else []),
         *([GraphPass("block_layouts", partial(block_layouts, lanes=lanes))] if lanes else []),
     )
