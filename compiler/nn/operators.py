@@ -3,7 +3,6 @@
 from vtakit.compiler.nn import (
     blocked,
     broadcasting,
-    packed_bytes,
     conv,
     einsum,
     elementwise,
@@ -13,6 +12,7 @@ from vtakit.compiler.nn import (
     matmul,
     normalise,
     packed,
+    packed_bytes,
     pool,
     quantise,
     recurrent,
@@ -28,8 +28,8 @@ from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 from vtakit.hw.isa.errors import one_of
 
 FAMILIES = (
-    blocked, broadcasting, conv, einsum, elementwise, indexing, integer, loss, matmul, normalise, packed, packed_bytes, pool, quantise,
-    recurrent, reduction, resize, running, sampling, shape, signal, transposed,
+    blocked, broadcasting, conv, einsum, elementwise, indexing, integer, loss, matmul, normalise, packed, packed_bytes, pool,
+    quantise, recurrent, reduction, resize, running, sampling, shape, signal, transposed,
 )
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]

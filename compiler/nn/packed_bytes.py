@@ -1,23 +1,22 @@
 """Convolutions of bytes (and of bfloat16) whose channels lie in blocks, and what lies between those of a network in integers.
 
 Activations are uint8 with the zero point 128, x + 128 of an int8 x, since processors multiply unsigned by signed bytes. Channels
-lie in blocks of `u` elements, 16, 32 or 64: [N, ceil(C / u), H, W, u]. What a last block has beyond C is any number, and weights
-there are 0. 128 times the sum of a filter's weights is more in each of its sums than of int8 data: `Requantise` in
-`vtakit.compiler.graph.passes.bytes` takes it away again.
+lie in blocks of `u`, which is 16, 32 or 64: [N, ceil(C / u), H, W, u]. What a last block has beyond C is any number, and weights
+there are 0. A filter's sums are larger than those of int8 data, by 128 times the sum of its weights; what requantises them takes
+that off (`vtakit.compiler.graph.passes.packed_bytes`).
 """
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from vtakit.compiler.codegen.llvm.window_kernels import KINDS
+from vtakit.compiler.codegen.llvm.window_kernels import KINDS, byte_of
 from vtakit.compiler.ir.dtypes import INT32, DType, dtype
-from vtakit.compiler.ir.expr import Expr
-from vtakit.compiler.ir.ops import if_then_else, maximum, minimum
+from vtakit.compiler.ir.expr import BitXor, Expr
+from vtakit.compiler.ir.ops import all_of, binary, if_then_else, maximum, minimum
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import dims, made
 from vtakit.compiler.nn.conv import padded, spatial, window_sizes
 from vtakit.compiler.nn.matmul import in_type
+from vtakit.compiler.nn.packed_weights import FEW, ZERO
 from vtakit.compiler.nn.pool import Window
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import reduce
@@ -25,52 +24,15 @@ from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.reduce import sum as sum_of
 from vtakit.compiler.te.tensor import Tensor
 
-ZERO = 128  # the zero point of uint8 activations
-FEW = 4  # channels of an image that lie pixel by pixel
-COLUMNS = 32  # filters whose weights lie together: two tile registers, or two vectors
 UINT8, INT8 = dtype("uint8"), dtype("int8")
 Numbers = Sequence[int] | None
-
-
-def block_of(channels: int) -> int:
-    """How many channels a block has: as many as a register, unless that would fill up more than an eighth."""
-    return next((block for block in (64, 32) if 8 * (-channels % block) <= channels), 16)
-
-
-def packed_weight(weight: np.ndarray, u: int, v: int, together: int) -> np.ndarray:
-    """Weights [K, C, R, S] as `conv_packed` takes them: [K' / n, C' / u, R, S, u / g, n, g], filled up with zeros.
-
-    u, v     : of a block of the data's channels, and of the result's; n is at most 32 of v
-    together : g, the channels that an instruction adds up
-    """
-    filters, depth, *kernel = weight.shape
-    n = min(v, COLUMNS)
-    full = np.zeros((-(-filters // v) * v, -(-depth // u) * u, *kernel), weight.dtype)
-    full[:filters, :depth] = weight
-    parts = full.reshape(-1, n, full.shape[1] // u, u // together, together, *kernel)
-    return np.ascontiguousarray(parts.transpose(0, 2, 5, 6, 3, 1, 4))
-
-
-def packed_rows(weight: np.ndarray, v: int, together: int) -> np.ndarray:
-    """Weights [K, C, R, S] of at most four channels as `conv_rows` takes them: [K' / n, R, S * 4 / g, n, g]."""
-    filters, depth, height, width = weight.shape
-    n = min(v, COLUMNS)
-    full = np.zeros((-(-filters // v) * v, height, width, FEW), weight.dtype)
-    full[:filters, :, :, :depth] = weight.transpose(0, 2, 3, 1)
-    parts = full.reshape(-1, n, height, width * FEW // together, together)
-    return np.ascontiguousarray(parts.transpose(0, 2, 3, 1, 4))
-
-
-def packed_vector(vector: np.ndarray, v: int) -> np.ndarray:
-    """Numbers of channels [C] as [ceil(C / v), v], filled up with zeros."""
-    return np.ascontiguousarray(np.pad(vector, (0, -len(vector) % v)).reshape(-1, v))
 
 
 def _types(what: str, x: Tensor, weight: Tensor) -> tuple[DType, int]:
     """The type of sums, and how many channels an instruction adds up."""
     found = KINDS.get(str(x.dtype))
     if found is None or str(weight.dtype) != found[1]:
-        raise OperatorError(f"{what} of {x.dtype} by {weight.dtype}: give {' or '.join(f'{a} by {k[1]}' for a, k in KINDS.items())}")
+        raise OperatorError(f"{what} of {x.dtype} by {weight.dtype}: give uint8 by int8, or bfloat16 by bfloat16")
     return dtype(found[2]), found[3]
 
 
@@ -99,26 +61,26 @@ def unblock_bytes(x: Tensor, *, shape: tuple[int, ...]) -> Tensor:
     return made(shape, value, "unblock_bytes")
 
 
-@operator("pixel_rows", kind=Kind.INJECTIVE)
-def pixel_rows(x: Tensor, *, pads: Sequence[int]) -> Tensor:
-    """x int8 [N, C, H, W] of at most four channels  ->  uint8 [N, H', W' * 4], the channels of a pixel side by side.
+@operator("pixel_words", kind=Kind.INJECTIVE)
+def pixel_words(x: Tensor, *, pads: Sequence[int]) -> Tensor:
+    """x int8 [N, C, H, W] of at most four channels  ->  uint32 [N, H', W'], the channels' bytes from the lowest bits up.
 
     pads : in rows and columns, in front, then behind; they and the channels that are missing of four are 128
     """
     images, channels, height, width = dims(x)
-    top, left, bottom, right = spatial(pads, 0, 4, "pixel_rows: pads", least=0)
+    top, left, bottom, right = spatial(pads, 0, 4, "pixel_words: pads", least=0)
     if channels > FEW:
-        raise OperatorError(f"pixel_rows: {channels} channels in {dims(x)}: give at most {FEW}")
+        raise OperatorError(f"pixel_words: {channels} channels in {dims(x)}: give at most {FEW}")
 
-    def value(n: Expr, y: Expr, at: Expr) -> Expr:
-        column, channel = at // FEW, at % FEW
-        inside = [channel < channels] * (channels < FEW) + [y >= top] * bool(top) + [y < top + height] * bool(bottom)
-        inside += [column >= left] * bool(left) + [column < left + width] * bool(right)
-        found: Expr = _raised(x(n, channel, y - top, column - left))
-        for condition in inside:
-            found = if_then_else(condition, found, const(ZERO, UINT8))
-        return found
-    return made((images, height + top + bottom, (width + left + right) * FEW), value, "pixel_rows")
+    def value(n: Expr, y: Expr, z: Expr) -> Expr:
+        word: Expr = const(0x80808080, "uint32")  # x + 128 is x with its highest bit flipped
+        for channel in range(channels):
+            byte = x(n, channel, y - top, z - left).astype(UINT8).astype("uint32")
+            word = binary(BitXor, word, byte << const(8 * channel, "uint32"))
+        inside = [y >= top] * bool(top) + [y < top + height] * bool(bottom)
+        inside += [z >= left] * bool(left) + [z < left + width] * bool(right)
+        return if_then_else(all_of(*inside), word, const(0x80808080, "uint32")) if inside else word
+    return made((images, height + top + bottom, width + left + right), value, "pixel_words")
 
 
 def _raised(e: Expr) -> Expr:
@@ -134,7 +96,7 @@ def conv_packed(
     """Convolution of images whose channels are in blocks: the sums.
 
     x       uint8 or bfloat16  [N, C / u, H, W, u]
-    weight  int8 or bfloat16   [K / n, C / u, R, S, u / g, n, g]     made by `packed_weight`
+    weight  int8 or bfloat16   [K / n, C / u, R, S, u / g, n, g]     made by `packed_weights.packed_weight`
     result  int32 or float32   [N, K / block, OH, OW, block]
 
     fill : what pads are. Raises OperatorError for shapes, types or attributes that do not fit together.
@@ -162,35 +124,33 @@ def conv_packed(
         "strides": steps, "dilations": spread, "filters": n})
 
 
-@operator("conv_rows", kind=Kind.ANCHOR)
-def conv_rows(x: Tensor, weight: Tensor, *, block: int, columns: int, strides: Numbers = None) -> Tensor:
-    """Convolution of images of at most four channels, which lie pixel by pixel with pads around them: the sums.
+@operator("conv_words", kind=Kind.ANCHOR)
+def conv_words(x: Tensor, weight: Tensor, *, block: int, strides: Numbers = None) -> Tensor:
+    """Convolution of images of at most four channels, a uint32 for each pixel: the sums.
 
-    x       uint8 or bfloat16  [N, H, W * 4]
-    weight  int8 or bfloat16   [K / n, R, S * 4 / g, n, g]     made by `packed_rows`
-    result  int32 or float32   [N, K / block, OH, columns, block]
+    x       uint32  [N, H, W]                      made by `pixel_words`, with pads
+    weight  int8    [K / n, R, S, n, 4]            made by `packed_weights.packed_words`
+    result  int32   [N, K / block, OH, OW, block]
 
     Raises OperatorError for shapes, types or attributes that do not fit together.
     """
-    kind, together = _types("conv_rows", x, weight)
-    if x.ndim != 3 or weight.ndim != 5:
-        raise OperatorError(f"conv_rows: data {dims(x)} and weights {dims(weight)}: data has three dimensions, weights five")
-    images, height, width = dims(x)
-    parts, lines, groups, n, each = dims(weight)
-    steps = spatial(strides, 1, 2, "conv_rows: strides")
-    rows, across = (height - lines) // steps[0] + 1, groups * each
-    if rows < 1 or each != together or block % n or parts * n % block or (columns - 1) * steps[1] * FEW + across > width:
-        raise OperatorError(f"conv_rows: data {dims(x)} and weights {dims(weight)} do not make {columns} columns of blocks of {block}")
-    i, r = reduce_axis((0, lines), "i"), reduce_axis((0, across), "r")
+    if (str(x.dtype), str(weight.dtype), x.ndim, weight.ndim) != ("uint32", "int8", 3, 5):
+        raise OperatorError(f"conv_words of {x.dtype}{dims(x)} by {weight.dtype}{dims(weight)}: give uint32 data of three "
+                            "dimensions and int8 weights of five")
+    images, *sizes = dims(x)
+    parts, *kernel, n, each = dims(weight)
+    steps = spatial(strides, 1, 2, "conv_words: strides")
+    if each != FEW or block % n or parts * n % block:
+        raise OperatorError(f"conv_words: weights {dims(weight)} do not fit blocks of {block}")
+    out = window_sizes("conv_words", tuple(sizes), tuple(kernel), steps, (0,) * 4, (1, 1))
+    i, r = reduce_axis((0, kernel[0]), "i"), reduce_axis((0, FEW * kernel[1]), "r")
     wide = block // n
 
     def term(b: Expr, m: Expr, y: Expr, z: Expr, k: Expr) -> Expr:
-        read = x(b, y * steps[0] + i, z * (steps[1] * FEW) + r)
-        by = weight(m * wide + k // n, i, r // together, k % n, r % together)
-        total: Expr = sum_of(read.astype(kind) * by.astype(kind), axis=[i, r])
+        read = byte_of(x(b, y * steps[0] + i, z * steps[1] + r // FEW), r)
+        total: Expr = sum_of(read * weight(m * wide + k // n, i, r // FEW, k % n, r % FEW).astype(INT32), axis=[i, r])
         return total
-    return made((images, parts // wide, rows, columns, block), term, "sums", tag="conv_rows", attrs={
-        "strides": (steps[0], steps[1] * FEW), "filters": n})
+    return made((images, parts // wide, *out, block), term, "sums", tag="conv_words", attrs={"strides": steps, "filters": n})
 
 
 @operator("depthwise_packed", kind=Kind.ANCHOR)
@@ -254,10 +214,11 @@ def scaled_sum_bytes(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> 
 
 @operator("requantise_bytes", kind=Kind.INJECTIVE)
 def requantise_bytes(acc: Tensor, least: Tensor, most: Tensor, multiplier: Tensor, offset: Tensor, shift: Tensor) -> Tensor:
-    """``clip(acc, least, most) * multiplier + offset >> shift`` in uint8, computed in offset's type, int32 or int64, where it wraps.
+    """``clip(acc, least, most) * multiplier + offset >> shift`` in uint8, computed in offset's type, which wraps.
 
-    acc                                     int32 [N, C / u, H, W, u]
-    least, most, multiplier, offset, shift  [C / u, u]
+    acc                              int32 [N, C / u, H, W, u]
+    least, most, multiplier, shift   int32 [C / u, u]
+    offset                           int32 or int64 [C / u, u]
 
     What does not fit uint8 is not told: bounds are such that all does.
     """

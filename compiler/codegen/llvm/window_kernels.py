@@ -12,6 +12,8 @@ import numpy as np
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.intrin.tensor_intrin import TensorIntrin, decl_tensor_intrin, hardware_intrin
 from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Expr
+from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.stmt import Evaluate, Stmt
 from vtakit.compiler.te.compose import decl_buffer
 from vtakit.compiler.te.language import compute, placeholder, reduce_axis, var
@@ -55,32 +57,37 @@ def window(
     return _declared(call, c, binds, (rows, columns, filters, *outer, channels // together), steps)
 
 
-def row_window(
-    kind: str, pixels: tuple[int, int], filters: int, reduction: tuple[int, int], *, strides: tuple[int, int],
+def word_window(
+    pixels: tuple[int, int], filters: int, reduction: tuple[int, int], *, strides: tuple[int, int],
 ) -> TensorIntrin:
-    """A convolution of an image whose few channels lie pixel by pixel in a row: sums of ``a[y * sy + i1, x * sx + r] * b[…]``.
+    """A convolution of an image of at most four channels, the bytes of a word: the sum over i1, r of a byte of a by one of b.
 
-    a  uint8 or bfloat16  [height, width]                         width in elements of a row, of which a window reads neighbours
-    b  int8 or bfloat16   [k1, elements / g, filters, g]          read at [i1, r // g, j, r % g]; g is 4 or 2
-    c  int32 or float32   [rows, columns, filters]
+    a  uint32  [height, width]                  byte r % 4 of [y * sy + i1, x * sx + r // 4] is read, 0 being in the lowest bits
+    b  int8    [k1, bytes / 4, filters, 4]      at [i1, r // 4, j, r % 4]
+    c  int32   [rows, columns, filters]         at [y, x, j]
 
-    reduction : rows of a window, and elements that it reads of each
-    strides   : in rows, and in elements
-    Raises CodegenError as `window`.
+    reduction : rows of a window, and bytes that it reads of each
+    Raises CodegenError for bytes that are not whole words.
     """
-    call, b_kind, sums, together = _kind(kind, reduction[1])
+    _kind("uint8", reduction[1])
     rows, columns = pixels
-    lines, elements = reduction
-    a = placeholder(((rows - 1) * strides[0] + lines, (columns - 1) * strides[1] + elements), kind, name="a")
-    b = placeholder((lines, elements // together, filters, together), b_kind, name="b")
-    i1, r = reduce_axis((0, lines), "i1"), reduce_axis((0, elements), "r")
+    lines, bytes_ = reduction
+    a = placeholder(((rows - 1) * strides[0] + lines, (columns - 1) * strides[1] + bytes_ // 4), "uint32", name="a")
+    b = placeholder((lines, bytes_ // 4, filters, 4), "int8", name="b")
+    i1, r = reduce_axis((0, lines), "i1"), reduce_axis((0, bytes_), "r")
     c = compute((rows, columns, filters), lambda y, x, j: sum_of(
-        a[y * strides[0] + i1, x * strides[1] + r].astype(sums) * b[i1, r // together, j, r % together].astype(sums),
-        axis=[i1, r]), name="c")
+        byte_of(a[y * strides[0] + i1, x * strides[1] + r // 4], r) * b[i1, r // 4, j, r % 4].astype("int32"), axis=[i1, r]),
+        name="c")
     sy = var("sy")
-    binds = _binds({a: [sy, 1]}, b, c, together)
-    counts = (rows, columns, filters, 1, lines, 1, elements // together)
-    return _declared(call, c, binds, counts, [sy * strides[0], strides[1], 0, sy, 0])
+    counts = (rows, columns, filters, 1, lines, 1, bytes_ // 4)
+    steps = [sy * (4 * strides[0]), 4 * strides[1], 0, sy * 4, 0]
+    return _declared("window_words", c, _binds({a: [sy, 1]}, b, c, 4), counts, steps)
+
+
+def byte_of(word: Expr, at: IterVar) -> Expr:
+    """Byte ``at % 4`` of a uint32, counted from the lowest bits, in int32."""
+    found: Expr = (word >> (at.var % 4 * 8).astype("uint32") & 255).astype("int32")
+    return found
 
 
 def _kind(kind: str, channels: int) -> tuple[str, str, str, int]:
@@ -134,4 +141,20 @@ def _window_bf16(a: Any, b: Any, c: Any, *numbers: int) -> int:
     return _window(a, b, c, *numbers, together=2, zero=np.float32(0))
 
 
-MEANING: Mapping[str, Callable[..., Any]] = {"window_u8s8s32": _window_u8s8s32, "window_bf16": _window_bf16}
+class _Bytes:
+    """The bytes of words."""
+
+    def __init__(self, words: Any) -> None:
+        self.words = words
+
+    def __getitem__(self, at: int) -> int:
+        return int(self.words[at // 4]) >> at % 4 * 8 & 255
+
+
+def _window_words(a: Any, b: Any, c: Any, *numbers: int) -> int:
+    return _window(_Bytes(a), b, c, *numbers, together=4, zero=0)
+
+
+MEANING: Mapping[str, Callable[..., Any]] = {
+    "window_u8s8s32": _window_u8s8s32, "window_words": _window_words, "window_bf16": _window_bf16,
+}

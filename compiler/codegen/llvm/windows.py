@@ -6,13 +6,15 @@
 
 window_bf16 is the same of bfloat16 in pairs, q < 2, into float32. a, b, c are addresses; the counts are constants; the others say
 how many elements lie from one index to the next: of a along y, x, i0, i1, i2 (those of channels are neighbours), of b along i0,
-i1, i2, p (j and q are neighbours), of c along y, x. Sums stay in registers over the whole reduction, of some pixels of a row at
+i1, i2, p (j and q are neighbours), of c along y, x. window_words is window_u8s8s32 of bytes that lie four to a uint32, the first
+in the lowest bits; a's strides count bytes. Sums stay in registers over the whole reduction, of some pixels of a row at
 a time: in tile registers where the target has them (`amx`), else in vectors as those of `gemm`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from vtakit.compiler.codegen.llvm import amx, gemm
@@ -23,7 +25,9 @@ from vtakit.compiler.ir import expr as ir
 if TYPE_CHECKING:
     from vtakit.compiler.codegen.llvm.expressions import Expressions
 
-_GEMMS = {"window_u8s8s32": "gemm_u8s8s32", "window_bf16": "gemm_bf16"}  # the outer products that make the sums
+_GEMMS = {  # the outer products that make the sums
+    "window_u8s8s32": "gemm_u8s8s32", "window_words": "gemm_u8s8s32", "window_bf16": "gemm_bf16",
+}
 _TOGETHER = 2  # rows and columns of tile registers with sums
 _VECTORS = 2  # of a row of sums in vector registers
 
@@ -64,7 +68,7 @@ class _Window:
         """The pixels, at most so many together, in parts of about one length."""
         parts = -(-self.columns // most)
         cuts = [self.columns * part // parts for part in range(parts + 1)]
-        return [_Run(y, first, end - first) for y in range(self.rows) for first, end in zip(cuts, cuts[1:], strict=False)]
+        return [_Run(y, first, end - first) for y in range(self.rows) for first, end in pairwise(cuts)]
 
     def at(self, base: Value, size: int, indices: Sequence[Value | int], strides: Sequence[Value]) -> Value:
         """The address of an element of so many bytes."""

@@ -17,7 +17,7 @@ from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.nn.blocked import blocked_vectors
-from vtakit.compiler.nn.packed_bytes import FEW, ZERO, block_of, packed_rows, packed_vector, packed_weight
+from vtakit.compiler.nn.packed_weights import FEW, ZERO, block_of, packed_vector, packed_weight, packed_words
 
 INT8 = dtype("int8")
 Longs = npt.NDArray[np.int64]
@@ -51,7 +51,8 @@ def pack_bytes(graph: Graph) -> Graph:
 
         %x.1: uint8[1, 1, 56, 56, 64] = block_bytes(%x, block=64)
         %s.1: uint8[1, 1, 56, 56, 64] = block_bytes(%s, block=64)
-        %a: int32[1, 1, 56, 56, 64] = conv_packed(%x.1, %w, block=64, pads=(1, 1, 1, 1), fill=128)  # w: int8[2, 1, 3, 3, 16, 32, 4]
+        %a: int32[1, 1, 56, 56, 64] = conv_packed(%x.1, %w, block=64, pads=(1, 1, 1, 1), fill=128)
+                                                                                     # w: int8[2, 1, 3, 3, 16, 32, 4]
         %b: int32[1, 1, 56, 56, 64] = scaled_add_bytes(%a, %s.1, %factor)
         %y.1: uint8[1, 1, 56, 56, 64] = requantise_bytes(%b, %least, %most, %multiplier, %offset, %shift)
         %y: int8[1, 64, 56, 56] = unblock_bytes(%y.1, shape=(1, 64, 56, 56))
@@ -137,10 +138,10 @@ class _Rewriter(Builder):
             packed = self.constant(blocked_vectors(weight[:, 0], block, 0), name=node.reads[1].name)
             made = self._one("depthwise_packed", self._bytes(x), packed, attrs=attrs, like=out, name=node.name)
         elif depth <= FEW and x not in self.packed and max(attrs.get("dilations", (1,))) == 1:
-            rows = self._one("pixel_rows", x, attrs={"pads": attrs.get("pads", (0,) * 4)}, like=x)
-            packed = self.constant(packed_rows(weight, block, 4), name=node.reads[1].name)
-            own = {"block": block, "columns": out.type.shape[3], "strides": attrs.get("strides", (1, 1))}
-            made = self._one("conv_rows", rows, packed, attrs=own, like=out, name=node.name)
+            words = self._one("pixel_words", x, attrs={"pads": attrs.get("pads", (0,) * 4)}, like=x)
+            packed = self.constant(packed_words(weight, block), name=node.reads[1].name)
+            own = {"block": block, "strides": attrs.get("strides", (1, 1))}
+            made = self._one("conv_words", words, packed, attrs=own, like=out, name=node.name)
         else:
             data = self._bytes(x)
             packed = self.constant(packed_weight(weight, data.type.shape[-1], block, 4), name=node.reads[1].name)
@@ -150,7 +151,7 @@ class _Rewriter(Builder):
     def product(self, node: Node) -> _Packed | None:
         """`matmul_integer` of what an image of one pixel became, by constant weights [C, M]."""
         x, known = node.reads[0], self._known(node, 1)
-        if known is None or len(known) != 1 or known[0].dtype != np.int8 or known[0].ndim != 2 or not self._is_bytes(x):
+        if known is None or len(known) != 1 or known[0].dtype != np.int8 or len(x.type.shape) != 2 or not self._is_bytes(x):
             return None
         weight = np.ascontiguousarray(known[0].T)
         sums = _sums(weight)
@@ -181,14 +182,14 @@ class _Rewriter(Builder):
         values, known = node.reads[:2], self._known(node, 2)
         if known is None or not any(map(self._is_bytes, values)) or len(values[0].type.shape) != 4:
             return None
-        scales = [scale.astype(np.int64) for scale in known]
-        most = _MOST_BYTE * sum(np.abs(scale) for scale in scales)
-        if np.max(most) > _INT32.max:
+        scales = np.stack(known).astype(np.int64)
+        most = _MOST_BYTE * np.abs(scales).sum(0)
+        if most.max() > _INT32.max:
             return None
         data = [self._bytes(value) for value in values]
         vectors = [self._vector(scale, np.int32, data[0], "factor") for scale in scales]
         made = self._one("scaled_sum_bytes", *data, *vectors, attrs={}, like=node.outputs[0], name=node.name)
-        return _Packed(made, ZERO * sum(scales), most)
+        return _Packed(made, ZERO * scales.sum(0), most)
 
     def sum_pool(self, node: Node) -> _Packed | None:
         """Sums of windows of what is here."""
@@ -208,9 +209,9 @@ class _Rewriter(Builder):
         if not self._is_bytes(x) or len(x.type.shape) != 4:
             return None
         attrs = {**node.attrs, "kernel_shape": (*node.attrs["kernel_shape"], 1)}
-        for word, other in (("strides", 1), ("dilations", 1)):
+        for word in ("strides", "dilations"):
             if attrs.get(word) is not None:
-                attrs[word] = (*attrs[word], other)
+                attrs[word] = (*attrs[word], 1)
         if attrs.get("pads") is not None:
             attrs["pads"] = (*attrs["pads"][:2], 0, *attrs["pads"][2:], 0)
         return _Packed(self._one("max_pool", self._bytes(x), attrs=attrs, like=node.outputs[0], name=node.name))

@@ -16,7 +16,7 @@ from vtakit.compiler.te.tensor import Tensor
 ANCHORS = {
     "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
-    "conv_packed": schedule_windows, "conv_rows": schedule_windows,
+    "conv_packed": schedule_windows, "conv_words": schedule_windows,
 }
 
 

@@ -1,6 +1,6 @@
-"""Convolutions of bytes and of bfloat16: tiles of pixels by filters, each one call of a micro-kernel, and what follows on the tile."""
+"""Convolutions of bytes and of bfloat16: tiles of pixels by filters, each one call of a micro-kernel, then what follows."""
 
-from vtakit.compiler.codegen.llvm.window_kernels import row_window, window
+from vtakit.compiler.codegen.llvm.window_kernels import window, word_window
 from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
@@ -18,11 +18,12 @@ def pixels_of(height: int, width: int) -> tuple[int, int]:
         columns = width  # a prime number, or a small image
     if columns < width:
         return 1, columns
-    return max([rows for rows in range(1, height + 1) if not height % rows and (rows == 1 or rows * columns <= MOST_PIXELS)]), columns
+    fits = [rows for rows in range(1, height + 1) if not height % rows and rows * columns <= MOST_PIXELS]
+    return max(fits, default=1), columns
 
 
 def schedule_windows(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
-    """Schedule an anchor tagged "conv_packed" or "conv_rows" and what follows it; return the operations that are done with.
+    """Schedule an anchor tagged "conv_packed" or "conv_words" and what follows it; return the operations that are done with.
 
     The weights of a few filters, which lie together, meet all pixels before those of the next. A tile's sums go through the
     first-level cache to what follows, which takes vectors of as many channels.
@@ -57,12 +58,12 @@ def schedule_windows(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     first, second, y, x, k = made.axis
     inner.reorder(first, second, y, x, k, *made.reduce_axis)
     sizes = [extent(axis) for axis in made.reduce_axis]
-    kind = str(next(loads(anchor)).tensor.dtype)
     steps = anchor.attrs["strides"]
     if anchor.tag == "conv_packed":
+        kind = str(next(loads(anchor)).tensor.dtype)
         record = window(kind, (rows, columns), filters, (sizes[0], sizes[1], sizes[2], sizes[3]), strides=steps,
                         dilations=anchor.attrs["dilations"])
     else:
-        record = row_window(kind, (rows, columns), filters, (sizes[0], sizes[1]), strides=steps)
+        record = word_window((rows, columns), filters, (sizes[0], sizes[1]), strides=steps)
     inner.tensorize(y, record)
     return {anchor, *followers}
