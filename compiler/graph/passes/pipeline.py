@@ -8,8 +8,8 @@ from vtakit.compiler.graph.passes.cse import merge_common
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.passes.fold import Evaluate, fold_constants
 from vtakit.compiler.graph.passes.layout import block_layouts
-from vtakit.compiler.graph.passes.panels import pack_matrices
 from vtakit.compiler.graph.passes.packed_bytes import pack_bytes
+from vtakit.compiler.graph.passes.panels import pack_matrices
 from vtakit.compiler.graph.passes.quantised.form import integer_form
 from vtakit.compiler.graph.passes.scales import fold_input_scales
 from vtakit.compiler.graph.passes.winograd import winograd_forms
