@@ -18,6 +18,7 @@ from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.lower import LowerError
 from vtakit.compiler.passes import PassError
+from vtakit.compiler.passes.pragmas import KNOWN
 from vtakit.runtime.cpu import openmp
 from vtakit.runtime.cpu.function import build
 
