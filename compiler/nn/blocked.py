@@ -108,10 +108,7 @@ def conv_blocked(
         total: Expr = sum_of(read.astype(kind) * weight(m, c, *window, lane, k).astype(kind), axis=[c, *window, lane])
         return total
 
-    if prod(kernel) == 1 and not any(pad):  # pixels are one row
-        if prod(steps) > 1:
-            source = made((images, outer, *out, *dims(x)[count + 2:]), _every(x, steps), "taken")
-            steps = (1,) * count
+    if prod(kernel) == prod(steps) == 1 and not any(pad):  # pixels are one row
         sums = made((images, filter_blocks, prod(out), block), lambda n, m, p, k: term(n, m, unflattened(p, out), k),
                     "sums", tag="conv_blocked")
         return made((images, filter_blocks, *out, block), lambda n, m, *at: sums(
@@ -153,14 +150,6 @@ def depthwise_blocked(
         total: Expr = sum_of(products, axis=window)
         return total
     return in_type(made((images, blocks, *out, block), term, "sums", tag="depthwise_blocked"), x.dtype)
-
-
-def _every(x: Tensor, steps: Shape) -> Callable[..., Expr]:
-    """Reads the pixels that a kernel of one cell with strides does."""
-    def read(n: Expr, c: Expr, *at: Expr) -> Expr:
-        found: Expr = x(n, c, *[o * s for o, s in zip(at, steps, strict=False)], *at[len(steps):])
-        return found
-    return read
 
 
 def _padded(x: Tensor, pads: Shape, plain: bool) -> Tensor:

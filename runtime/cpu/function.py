@@ -107,6 +107,17 @@ class Function:
         del alive
         return found
 
+    def bound(self, *args: Any) -> Callable[[], None]:
+        """A call on arguments that are looked at now and not again, for those that are short and many: they must stay as they are.
+
+        Raises what a call does, an ArgumentError at once.
+        """
+        passed, alive = self._bind(args)
+
+        def run(_: object = alive) -> None:
+            self._run(passed)
+        return run
+
     def __repr__(self) -> str:
         return f"<function {self.name} for {self.compiled.target}>"
 

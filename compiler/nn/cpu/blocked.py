@@ -4,10 +4,15 @@ from math import prod
 
 from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
-FIRST_LEVEL = 1 << 15  # bytes of a first-level cache that every processor with vectors has
+FIRST_LEVEL = 48 << 10  # bytes of a first-level cache that every processor with vectors has
+import os
+UNROLLED = int(os.environ.get("U", "2"))
+SECOND_LEVEL = int(os.environ.get("L2", 1 << 21))
 TASKS = 4  # fewer parts than this and the work is shared out by pixels as well
 
 
@@ -36,10 +41,18 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
         rows, column = [], rows[0]
     m, block = out.split(m, width)
     tile, pixel = out.split(column, pixels)
-    out.reorder(n, m, *rows, tile, block, pixel, lane)
-    outer = [n, m] if together else [n, m, *rows]
-    if not rows and images * blocks // width < TASKS and not places[-1] % pixels:
-        outer.append(tile)
+    panel = 0 if together else _panel(anchor, pixels, width, machine)
+    if panel:
+        near, far = out.split(rows[0] if rows else tile, panel)
+        order = [far, *rows[1:], tile] if rows else [far]
+        out.reorder(n, near, m, *order, block, pixel, lane)
+        outer = [n, near]
+        tile = order[-1]
+    else:
+        out.reorder(n, m, *rows, tile, block, pixel, lane)
+        outer = [n, m] if together else [n, m, *rows]
+        if not rows and images * blocks // width < TASKS and not places[-1] % pixels:
+            outer.append(tile)
     place = outer[0]
     for axis in outer[1:]:
         place = out.fuse(place, axis)
@@ -55,17 +68,59 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     assert isinstance(made, ComputeOp)
     first, second, *lines, x, k = made.axis
     chunk, *window, step, part = made.reduce_axis
+    repeated = _unrolled(extent(step) * extent(part))
     step = inner.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
+    step, repeat = inner.split(step, repeated)
     if together:
         tile, x = inner.split(x, pixels)
         chunk, near = inner.split(chunk, _chunks(anchor, width))
-        inner.reorder(first, chunk, *lines, tile, near, *window, step, x, second, k)
+        inner.reorder(first, chunk, *lines, tile, near, *window, step, repeat, x, second, k)
     else:
-        inner.reorder(first, *lines, chunk, *window, step, x, second, k)
-    inner.unroll(x)
-    inner.unroll(second)
+        inner.reorder(first, *lines, chunk, *window, step, repeat, x, second, k)
+    for axis in (repeat, x, second):
+        inner.unroll(axis)
     inner.vectorize(k)
-    return {anchor, *followers}
+    return {anchor, *followers, *_pad(s, anchor, out, place if panel else None)}
+
+
+def _unrolled(count: int) -> int:
+    """Steps that follow each other without a jump: a divisor of all."""
+    return max([part for part in range(1, min(count, UNROLLED) + 1) if not count % part])
+
+
+def _panel(anchor: ComputeOp, pixels: int, width: int, machine: Machine) -> int:
+    """Rows, or tiles of pixels, a divisor of all, that meet all filters before the next ones do.
+
+    0 if the weights do not stay in the second-level cache.
+    """
+    images, blocks, *places, _ = extents(anchor)
+    steps = prod([extent(axis) for axis in anchor.reduce_axis])
+    if steps * _vectors(anchor, blocks) > SECOND_LEVEL // 2:
+        return 0
+    count = places[0] if len(places) > 1 else -(-places[0] // pixels)
+    most = count
+    if len(places) == 1:
+        size = anchor.body[0].dtype.bytes
+        most = (FIRST_LEVEL // 2 // steps - _vectors(anchor, width)) // (size * pixels)
+    most = min(most, images * count // TASKS)
+    return max([part for part in range(1, max(most, 1) + 1) if not count % part])
+
+
+def _pad(s: Schedule, anchor: ComputeOp, out: Stage, place: IterVar | None) -> set[Operation]:
+    """Copy data and its border row by row, at a loop of `out` or before; return the operations that are done with."""
+    found: set[Operation] = {load.tensor.op for load in loads(anchor) if load.tensor.op.name == "padded"}
+    for op in found:
+        stage = s[op]
+        *outer, pixel, lane = op.root_iter_vars
+        if place is not None:
+            stage.compute_at(out, place)
+        else:
+            line = outer[0]
+            for axis in outer[1:]:
+                line = stage.fuse(line, axis)
+            stage.parallel(line)
+        stage.vectorize(lane)
+    return found
 
 
 def _is_small(anchor: ComputeOp, pixels: int, width: int) -> bool:
