@@ -14,6 +14,7 @@ from vtakit.compiler.ir.iters import IterKind, Range
 
 NO_NOTES: Mapping[str, Any] = {}
 AUTO_STEPS = "auto_unroll_max_step"  # note on a loop: within it, serial loops of at most so many leaves are unrolled
+PREFETCH_AHEAD = "prefetch_ahead"  # note on a loop: what it reads row after row is asked for so many bytes ahead
 
 
 class LoopKind(Enum):

@@ -4,7 +4,7 @@ Data of C channels in blocks of `v` is [N, ceil(C / v), D..., v]; what a last bl
 reads it. Operators on elements, and pooling with a window of 1 along the last dimension, take such data as it is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import gcd, prod
 
 import numpy as np

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from vtakit.compiler.codegen.llvm.intrinsics import registers
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.dtypes import DType
+from vtakit.compiler.nn.cpu.caches import SMALLEST, Caches, caches
 
 MOST_BLOCKS = 6  # of channels in a tile
 LATENCY = 4  # cycles of a multiply-add, two of which begin in each cycle
@@ -15,19 +16,20 @@ LATENCY = 4  # cycles of a multiply-add, two of which begin in each cycle
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A processor's vectors.
+    """A processor's vectors, and the caches of a core.
 
     vector_bytes : of a register     registers : how many
     """
 
     vector_bytes: int
     registers: int
+    caches: Caches = SMALLEST
 
     @classmethod
     def of(cls, target: Target | None) -> "Machine":
         """Of a target, or of this machine."""
         chosen = target or Target.host()
-        return cls(chosen.vector_bytes, registers(chosen))
+        return cls(chosen.vector_bytes, registers(chosen), caches(chosen))
 
     def lanes(self, kind: DType) -> int:
         """Elements of a type in a register."""
@@ -55,6 +57,13 @@ class Machine:
         sum, one for each block's weights, and one for a pixel's number.
         """
         return _pixels(pixels, blocks, self.registers)
+
+    def repeated(self, pixels: int, blocks: int) -> int:
+        """Steps of such a tile that follow each other without a jump: two where there are registers for the weights of both.
+
+        With fewer, LLVM's scheduler loads the second step's weights early all the same, and puts sums on the stack.
+        """
+        return 2 if pixels * blocks + 2 * blocks + 1 <= self.registers else 1
 
 
 class _Choice(NamedTuple):
