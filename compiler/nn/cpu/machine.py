@@ -93,8 +93,11 @@ def _tile(rows: int, columns: int, lanes: int, registers: int, heights: tuple[in
 
 @cache
 def _pixels(pixels: int, blocks: int, registers: int) -> tuple[int, int]:
+    def step(height: int, width: int) -> float:  # with just enough sums, any that is late is waited for
+        return max(step_cycles(height, width), LATENCY + 1.5) if height else 0
+
     def cycles(height: int, width: int) -> float:
-        found = blocks // width * (pixels // height * step_cycles(height, width) + step_cycles(pixels % height, width))
+        found = blocks // width * (pixels // height * step(height, width) + step(pixels % height, width))
         return found * (1.03 if pixels % height else 1)  # what is left over is code of its own
     fits = [(height, width) for width in range(1, min(blocks, MOST_BLOCKS) + 1) if not blocks % width
             for height in range(1, pixels + 1) if height * width + width + 1 <= registers]
