@@ -108,7 +108,7 @@ def test_an_array_that_is_not_contiguous_is_taken_as_it_is(net):
     np.testing.assert_array_equal(net.run({"x": wide.transpose(0, 3, 1, 2)})["y"], net.run({"x": X})["y"])
 
 
-def test_threads_take_turns(net):
+def test_several_threads_get_each_its_own_results(net):
     wanted = [net.run({"x": X * k})["y"] for k in range(4)]
     got: dict[int, list[np.ndarray]] = {k: [] for k in range(4)}
 
