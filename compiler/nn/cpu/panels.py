@@ -1,12 +1,16 @@
 """Products with matrices in panels: tiles of rows by panels, whose sums are in registers."""
 
+from itertools import product
+
 from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
-from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
 TASKS = 4  # fewer parts than this and the work is shared out by rows as well
+NUMBER = 0.25  # cycles of a step for each row, whose number is loaded into a vector, beyond those of its multiply-adds
+PANEL = 1.4  # cycles of a step for each panel, of which a vector comes from the second-level cache
 AHEAD = 64  # steps of a sum that weights are asked for before: processors' own prefetching ends with each page
 
 
@@ -22,8 +26,7 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     for op in followers[:-1]:
         s[op].compute_inline()
     rows, panels, lanes = extents(anchor)
-    height, width = machine.tile(rows, panels * lanes, anchor.body[0].dtype)
-    count = max(1, width // lanes)
+    height, count = panel_tile(rows, panels, machine.registers)
 
     out = s[last]
     *lead, column = out.op.root_iter_vars
@@ -53,6 +56,23 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     inner.unroll(n)
     inner.vectorize(lane)
     return {anchor, *followers}
+
+
+def panel_tile(rows: int, panels: int, registers: int) -> tuple[int, int]:
+    """Rows and panels of the tile of sums, held in registers, with which a product takes the fewest cycles."""
+    def cycles(tile: tuple[int, int]) -> float:
+        height, width = tile
+        down, across = [(rows // height, height), (1, rows % height)], [(panels // width, width), (1, panels % width)]
+        left_over = (rows % height > 0) + (panels % width > 0)
+        return sum(n * m * _step(h, v) for (n, h), (m, v) in product(down, across)) * (1 + 0.03 * left_over)
+    fits = [(height, width) for height in range(1, min(rows, registers) + 1) for width in range(1, min(panels, MOST_BLOCKS) + 1)
+            if height * width + width + 1 <= registers]
+    return min(fits, key=cycles, default=(1, 1))
+
+
+def _step(height: int, width: int) -> float:
+    """Cycles of a step of a tile's sums."""
+    return step_cycles(height, width) + NUMBER * height + PANEL * width if height * width else 0
 
 
 def run_panels_within(stage: Stage, machine: Machine) -> None:

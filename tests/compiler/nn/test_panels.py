@@ -5,6 +5,7 @@ import pytest
 from nn_support import check, floats, onnx_run, placeholders, run, run_group
 from support import raises
 
+from vtakit.compiler.nn.cpu.panels import panel_tile
 from vtakit.compiler.nn.operators import OperatorError, find
 from vtakit.compiler.nn.panels import panels_of
 from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, recurrent_panels
@@ -86,3 +87,12 @@ def test_operands_that_do_not_fit_an_lstm():
         define(*placeholders((inputs, weight)), direction="bidirectional")
     with raises(OperatorError, "lstm_panels: a first state of (1, 2, 20): give (1, 1, 20)"):
         define(*placeholders((inputs, weight, floats(1, 2, 20))))
+
+
+def test_tiles_of_a_product():
+    """Taller ones read panels less often."""
+    assert panel_tile(1, 32, 32) == (1, 6)
+    assert panel_tile(512, 32, 32) == (14, 2)
+    assert panel_tile(512, 32, 16) == (6, 2)
+    assert panel_tile(35, 164, 32) == (12, 2)
+    assert panel_tile(13, 1, 32) == (13, 1)
