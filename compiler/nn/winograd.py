@@ -4,9 +4,9 @@ Each tile of the data, m + 2 pixels a side, is taken to as many values as it has
 sums over the channels are taken back. Channels lie in blocks, as `vtakit.compiler.nn.blocked` has them.
 
 The three transforms are evaluations at points and the way back (Toom, Cook; for tiles of two dimensions Lavin and Gray, "Fast
-algorithms for convolutional neural networks", CVPR 2016). Points are 0, pairs p and -p, and infinity: of a pair, what the even
-and the odd powers give is computed once. The pairs of F(4, 3), the roots of 1/2 and of 2, make a quarter of the error that 1 and 2
-make (docs/winograd.md). How points matter: Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution for
+algorithms for convolutional neural networks", CVPR 2016). Points are 0, pairs p and -p, and infinity: of a pair, what even and
+odd powers give is computed once. The pairs of F(4, 3), the roots of 1/2 and of 2, make a quarter of the error that 1 and 2 make
+(docs/winograd.md). How points matter: Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution for
 deep neural networks" (ACM TOMS 2020).
 """
 

@@ -1,8 +1,8 @@
 """Which form of a 3 x 3 convolution is the fastest on a processor: direct, or Winograd's with tiles of 2 or 4 pixels a side.
 
 Cycles of one core are estimated from three counts: steps of the reduction in registers, points that are transformed, and bytes
-that come from beyond the second-level cache. The constants were measured on one core of a Sapphire Rapids at 3.3 GHz with ResNet's
-layers (docs/winograd.md); the estimate decides between forms, so only their ratios matter.
+that come from beyond the second-level cache. The constants were measured on one core of a Sapphire Rapids at 3.3 GHz with
+ResNet's layers (docs/winograd.md); the estimate decides between forms, so only their ratios matter.
 """
 
 from dataclasses import dataclass
@@ -83,8 +83,8 @@ def winograd_cycles(conv: Conv3x3, tile: int, machine: Machine) -> float:
 def cut(down: int, across: int, points: int, channels: int, blocks: int, machine: Machine) -> Cut:
     """The cut with the fewest cycles for an image of `down` rows of tiles, `across` in each; of equal ones the smallest groups.
 
-    Weights are read once for each group, unless they stay in the second-level cache beside the group's transformed data; data that
-    does not stay there is read once for each slice of weights.
+    Weights are read once for each group, unless they stay in the second-level cache beside the group's transformed data; data
+    that does not stay there is read once for each slice of weights.
     """
     weights = points * channels * blocks * machine.vector_bytes
     found = []
