@@ -4,7 +4,7 @@ Data of C channels in blocks of `v` is [N, ceil(C / v), D..., v]; what a last bl
 reads it. Operators on elements, and pooling with a window of 1 along the last dimension, take such data as it is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import gcd, prod
 
 import numpy as np
@@ -107,10 +107,7 @@ def conv_blocked(
         total: Expr = sum_of(read.astype(kind) * weight(m, c, *window, lane, k).astype(kind), axis=[c, *window, lane])
         return total
 
-    if prod(kernel) == 1 and not any(pad):  # pixels are one row
-        if prod(steps) > 1:
-            source = made((images, outer, *out, *dims(x)[count + 2:]), _every(x, steps), "taken")
-            steps = (1,) * count
+    if prod(kernel) == prod(steps) == 1 and not any(pad):  # pixels are one row
         sums = made((images, filter_blocks, prod(out), block), lambda n, m, p, k: term(n, m, unflattened(p, out), k),
                     "sums", tag="conv_blocked")
         return made((images, filter_blocks, *out, block), lambda n, m, *at: sums(
@@ -153,14 +150,6 @@ def depthwise_blocked(
         total: Expr = sum_of(products, axis=window, where=all_of(*inside) if inside else None)
         return total
     return in_type(made((images, blocks, *out, block), term, "sums", tag="depthwise_blocked"), x.dtype)
-
-
-def _every(x: Tensor, steps: Shape) -> Callable[..., Expr]:
-    """Reads the pixels that a kernel of one cell with strides does."""
-    def read(n: Expr, c: Expr, *at: Expr) -> Expr:
-        found: Expr = x(n, c, *[o * s for o, s in zip(at, steps, strict=False)], *at[len(steps):])
-        return found
-    return read
 
 
 def _padded(x: Tensor, pads: Shape, plain: bool) -> Tensor:

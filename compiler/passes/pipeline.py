@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.passes.ahead import prefetch_ahead
 from vtakit.compiler.passes.all_reduce import lower_all_reduce
 from vtakit.compiler.passes.base import Pass, run_passes
 from vtakit.compiler.passes.blocks import inline_blocks
@@ -45,6 +46,7 @@ def late_passes(target_kind: str, capacity: Mapping[str, int] | None = None) -> 
         Pass("rewrite_storage", partial(rewrite_storage, capacity=capacity)),  # after what needs more: virtual threads, vectors
         Pass("thread_sync", thread_sync) if gpu else None,  # sees which buffers share memory
         Pass("simplify_again", simplify),
+        Pass("prefetch_ahead", prefetch_ahead) if not gpu else None,  # sees the loads that are left
     )
     return tuple(step for step in steps if step is not None)
 

@@ -8,7 +8,7 @@ from vtakit.hw.isa.errors import one_of
 LAUNCH = "parallel_launch_point"  # the threads start once, before a loop, and share out the parallel loops in it
 STRIDED = "parallel_stride_pattern"  # a thread takes every so many-th iteration of a parallel loop
 BARRIER = "parallel_barrier_when_finish"  # threads wait for each other behind a parallel loop, which they always do
-KNOWN = (st.AUTO_STEPS, BARRIER, LAUNCH, STRIDED)
+KNOWN = (st.AUTO_STEPS, BARRIER, LAUNCH, st.PARTITION, st.PREFETCH_AHEAD, STRIDED, st.WHOLE)
 
 
 def check_pragmas(function: st.Function) -> None:

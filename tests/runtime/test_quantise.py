@@ -290,6 +290,20 @@ def test_tiny_and_huge_networks_lose_no_more_than_others(inputs, weights):
     assert np.abs(got - want).max() < 0.05 * np.abs(want).max()
 
 
+def test_constants_may_be_numbers_of_nodes():
+    """As PyTorch's exporter writes bounds and shapes."""
+    weights = {"w": np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)}
+    nodes = [
+        N("Constant", [], ["low"], value_float=0.0), N("Constant", [], ["high"], value_float=6.0),
+        N("Constant", [], ["rows"], value_ints=[0, -1]), N("Conv", ["x", "w"], ["c"]), N("Clip", ["c", "low", "high"], ["r"]),
+        N("Reshape", ["r", "rows"], ["y"]),
+    ]
+    net = model(nodes, [("x", "f4", ("N", 3, 6, 6))], [("y", "f4", ("N", 64))], weights)
+    found = vtakit.quantize(net, X)
+    assert found.accuracy.left == []
+    assert {value.name for value in found.accuracy.values} == {"x", "r", "y"}
+
+
 def test_a_batch_norm_in_training_mode_is_not_taken_for_one_with_known_statistics():
     numbers = {name: np.ones(4, np.float32) for name in ("s", "b", "m", "v")} | {"w": np.ones((4, 3, 3, 3), np.float32)}
     nodes = [N("Conv", ["x", "w"], ["c"]), N("BatchNormalization", ["c", "s", "b", "m", "v"], ["y", "mm", "vv"], training_mode=1)]

@@ -18,7 +18,9 @@ from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.blocked_transposed import has_phases, phase_weights
 
-MACS_PER_MOVED = 300  # multiplications of a region for each element that changes its layout; with fewer it does not pay
+# Multiplications of a region for each element that changes its layout; with fewer it does not pay. An element takes about 0.4 ns
+# to move, a multiplication 0.018 ns as a product of matrices and 0.011 ns in blocks (AVX-512, benchmarks/cpu_convolutions.py).
+MACS_PER_MOVED = 60
 
 # Operators on elements: of shapes that broadcast, without attributes that name dimensions.
 ELEMENTS = frozenset((

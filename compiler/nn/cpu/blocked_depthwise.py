@@ -1,4 +1,4 @@
-"""Convolutions of one channel each, channels in blocks: some pixels of a row at a time, weights in registers."""
+"""Convolutions of one channel each and pooling, channels in blocks: some pixels of a row at a time."""
 
 from collections.abc import Sequence
 from math import prod
@@ -16,10 +16,10 @@ TASKS = 8  # parts that work is to have at least
 
 
 def schedule_blocked_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
-    """Schedule an anchor tagged "depthwise_blocked" and what follows it; return the operations that are done with.
+    """Schedule an anchor tagged "depthwise_blocked" or "pool_blocked" and what follows it; return the operations done with.
 
-    A tile is some pixels of a row, whose neighbours' loads are shared; weights stay in registers. Padding is not stored: the rows
-    that it reaches are loops of their own, and in others only the first and last pixel of a row ask for it.
+    A tile is some pixels of a row, whose neighbours' loads are shared. Padding is not stored: for each row of the window it is
+    asked once whether the row is there, and again for the first and the last pixel of a row.
     """
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
@@ -88,7 +88,7 @@ def _tiles(out: Stage, sums: Stage, machine: Machine) -> tuple[IterVar, IterVar]
     anchor = sums.op
     assert isinstance(anchor, ComputeOp)
     row = extents(anchor)[-2]
-    room = machine.registers - 1 - prod([extent(axis) for axis in anchor.reduce_axis])
+    room = machine.registers - 1 - prod([extent(axis) for axis in anchor.reduce_axis])  # beside weights
     pixels = max([count for count in range(1, max(1, min(row, room)) + 1) if not row % count])
     n, c, *rows, column, lane = out.op.root_iter_vars
     tile, pixel = out.split(column, pixels)
@@ -102,7 +102,7 @@ def _tiles(out: Stage, sums: Stage, machine: Machine) -> tuple[IterVar, IterVar]
     sums.reorder(*anchor.reduce_axis, *anchor.axis)
     for axis in anchor.reduce_axis:
         sums.pragma(axis, WHOLE)
-    for axis in (*anchor.reduce_axis[-1:], anchor.axis[-2]):
+    for axis in (*(anchor.reduce_axis[1:] or anchor.reduce_axis), anchor.axis[-2]):
         sums.unroll(axis)
     sums.vectorize(anchor.axis[-1])
     return n, c

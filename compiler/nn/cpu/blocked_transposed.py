@@ -1,14 +1,20 @@
 """Transposed convolutions by phases: tiles of pixels by blocks of channels, a register for each of their sums."""
 
 from itertools import product
+from math import prod
 
+from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.nn.blocked_transposed import AHEAD
-from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
+from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
-FAR_BYTES = 16  # a cycle, from the second-level cache, where weights wait for the next tile
+NEAR_BYTES = 16  # a cycle, from the second-level cache, where weights wait for the next tile
+MEMORY_BYTES = 8  # a cycle, from memory
+SECOND_LEVEL = 1 << 21  # bytes of that cache
+NUMBER = 0.3  # cycles of a step for each pixel, whose number is loaded into a vector, beyond those of its multiply-adds
+REPEATED = 4  # steps that follow each other without a jump
 
 
 def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -24,7 +30,10 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
         s[op].compute_inline()
     _, blocks, *apart, lanes = extents(anchor)
     cells, phases = apart[::2], apart[1::2]
-    *tall, wide, width = tile_of(tuple(cells[-2:]), blocks, lanes * anchor.body[0].dtype.bytes, machine.registers)
+    _, weight = loads(anchor)
+    vector_bytes = lanes * anchor.body[0].dtype.bytes
+    weight_bytes = prod([int_value(extent) or 0 for extent in weight.tensor.shape]) * anchor.body[0].dtype.bytes
+    *tall, wide, width = tile_of(tuple(cells[-2:]), blocks, vector_bytes, machine.registers, weight_bytes)
 
     out = s[last]
     n, m, *places, lane = out.op.root_iter_vars
@@ -52,26 +61,42 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
     assert isinstance(made, ComputeOp)
     first, second, *axes, k = made.axis
     chunk, *taps, step, part = made.reduce_axis
+    count = extent(step) * extent(part)
     step = inner.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
-    inner.reorder(first, *axes[1::2], chunk, *taps, step, *axes[::2], second, k)
-    _, weight = loads(anchor)
-    inner.prefetch(weight.tensor, step, AHEAD)  # a processor's own prefetching ends with each page
-    for axis in (*axes[::2], second):
+    step, repeat = inner.split(step, 1 if count % REPEATED else REPEATED)
+    inner.reorder(first, *axes[1::2], chunk, *taps, step, repeat, *axes[::2], second, k)
+    inner.prefetch(weight.tensor, step, AHEAD // REPEATED)  # a processor's own prefetching ends with each page
+    for axis in (repeat, *axes[::2], second):
         inner.unroll(axis)
     inner.vectorize(k)
     return {anchor, *followers}
 
 
-def tile_of(cells: tuple[int, ...], blocks: int, vector_bytes: int, registers: int) -> tuple[int, ...]:
-    """Pixels of the last two dimensions and blocks, divisors of theirs, whose sums in registers take the fewest cycles."""
+def tile_of(cells: tuple[int, ...], blocks: int, vector_bytes: int, registers: int, weight_bytes: int) -> tuple[int, ...]:
+    """Pixels of each of the last two dimensions and blocks, a divisor of theirs, whose sums in registers take the fewest cycles.
+
+    The first tile takes its weights from memory, unless all weights stay in the second-level cache; the others take them from
+    there, unless those of a tile are too many.
+    """
+
     def cycles(tile: tuple[int, ...]) -> float:
         *sides, width = tile
-        height = 1
-        for side in sides:
-            height *= side
-        if height * width + width + 1 > registers:
+        if prod(sides) * width + width + 1 > registers:
             return float("inf")
-        return max(step_cycles(height, width), width * vector_bytes / FAR_BYTES) / (height * width)
-    choices = [[count for count in range(1, min(extent, registers) + 1) if not extent % count] for extent in cells]
+        parts = [[(count // side, side), (1, count % side)] for count, side in zip(cells, sides, strict=True)]
+        stay = weight_bytes * width / blocks <= SECOND_LEVEL // 2
+        total, first = 0.0, weight_bytes > SECOND_LEVEL
+        for part in product(*parts):
+            count, height = prod([times for times, _ in part]), prod([side for _, side in part])
+            if not count * height:
+                continue
+            sums = step_cycles(height, width) + NUMBER * height
+            near, far = [max(sums, width * vector_bytes / rate) for rate in (NEAR_BYTES, MEMORY_BYTES)]
+            total += count * near if stay else count * far
+            if first and stay:
+                total, first = total + far - near, False
+        left_over = sum(count % side > 0 for count, side in zip(cells, sides, strict=True))
+        return total / width * (1 + 0.03 * left_over)  # what is left over is code of its own
+    choices = [range(1, min(count, registers) + 1) for count in cells]
     widths = [count for count in range(1, min(blocks, MOST_BLOCKS) + 1) if not blocks % count]
     return min(product(*choices, widths), key=cycles)

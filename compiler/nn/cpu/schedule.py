@@ -12,6 +12,7 @@ from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.panels import run_panels_within, schedule_panels
 from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
+from vtakit.compiler.nn.cpu.windows import schedule_windows
 from vtakit.compiler.nn.cpu.winograd import schedule_winograd
 from vtakit.compiler.nn.winograd import STEP
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
@@ -21,8 +22,10 @@ ANCHORS = {
     "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
     "depthwise_planes": schedule_depthwise_planes,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
+    "pool_blocked": schedule_blocked_depthwise,
     "conv_transpose_blocked": schedule_blocked_transposed, "dense_panels": schedule_panels,
     "winograd": schedule_winograd,
+    "conv_packed": schedule_windows, "conv_words": schedule_windows,
 }
 
 
@@ -39,7 +42,7 @@ def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedul
         return s  # nothing to make faster
     stepped = flow.within_scans()
     anchors = [op for op in flow.computes() if op.tag in ANCHORS and op not in stepped and not is_product_of_rows(op)]
-    kept = {tensor.op for op in [*anchors, *stepped] for tensor in op.input_tensors}
+    kept = {tensor.op for op in [*anchors, *stepped] if op.tag != "pool_blocked" for tensor in op.input_tensors}
     kept |= {op for op in flow.computes() if op.name == "padded" or op.tag == STEP}
     gone = inlined(flow, kept | stepped)
     followed = {op for anchor in anchors for op in flow.followers(anchor)}

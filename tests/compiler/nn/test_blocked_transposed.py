@@ -62,10 +62,10 @@ def test_what_has_no_phases(sizes, kernel, strides, pads, more):
 
 
 def test_tiles_fill_the_registers():
-    assert tile_of((8, 8), 16, 64, 32) == (1, 8, 2)
-    assert tile_of((4, 4), 32, 64, 32) == (2, 4, 2)
-    assert tile_of((1, 1), 64, 64, 32) == (1, 1, 2)
-    assert tile_of((30,), 3, 32, 16) == (10, 1)
+    assert tile_of((16, 16), 8, 64, 32, 1 << 21) == (1, 8, 2)
+    assert tile_of((4, 4), 32, 64, 32, 1 << 25) == (4, 4, 1)  # weights from memory are read once
+    assert tile_of((7, 7), 16, 64, 32, 1 << 18) == (1, 7, 2)
+    assert tile_of((30,), 3, 32, 16, 1 << 18) == (3, 3)
 
 
 def test_operands_that_do_not_fit():
