@@ -10,8 +10,7 @@ from math import gcd, prod
 import numpy as np
 
 from vtakit.compiler.ir.expr import Expr
-from vtakit.compiler.ir.iters import IterVar
-from vtakit.compiler.ir.ops import if_then_else
+from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import Shape, dims, flattened, made, same_dtype, unflattened
 from vtakit.compiler.nn.conv import padded, spatial, window_sizes
@@ -141,13 +140,14 @@ def depthwise_blocked(
     spread = spatial(dilations, 1, count, "depthwise_blocked: dilations")
     pad = spatial(pads, 0, 2 * count, "depthwise_blocked: pads", least=0)
     out = window_sizes("depthwise_blocked", tuple(sizes), kernel, steps, pad, spread)
-    source = _padded(x, pad, False)
     window = [reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(kernel)]
 
     def term(n: Expr, c: Expr, *at: Expr) -> Expr:
-        places: list[Expr | IterVar] = [o * s + w * d for o, s, w, d in zip(at[:-1], steps, window, spread, strict=True)]
-        products = source(n, c, *places, at[-1]).astype(kind) * weight(c, *window, at[-1]).astype(kind)
-        total: Expr = sum_of(products, axis=window)
+        places = [o * s + w * d - front for o, s, w, d, front in zip(at[:-1], steps, window, spread, pad, strict=False)]
+        inside = [test for place, extent, front, back in zip(places, sizes, pad, pad[count:], strict=False)
+                  for test in ([place >= 0] if front else []) + ([place < extent] if back else [])]
+        products = x(n, c, *places, at[-1]).astype(kind) * weight(c, *window, at[-1]).astype(kind)
+        total: Expr = sum_of(products, axis=window, where=all_of(*inside) if inside else None)
         return total
     return in_type(made((images, blocks, *out, block), term, "sums", tag="depthwise_blocked"), x.dtype)
 

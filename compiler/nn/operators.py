@@ -2,6 +2,7 @@
 
 from vtakit.compiler.nn import (
     blocked,
+    blocked_transposed,
     broadcasting,
     conv,
     einsum,
@@ -12,9 +13,11 @@ from vtakit.compiler.nn import (
     matmul,
     normalise,
     packed,
+    panels,
     pool,
     quantise,
     recurrent,
+    recurrent_panels,
     reduction,
     resize,
     running,
@@ -22,13 +25,14 @@ from vtakit.compiler.nn import (
     shape,
     signal,
     transposed,
+    winograd,
 )
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 from vtakit.hw.isa.errors import one_of
 
 FAMILIES = (
-    blocked, broadcasting, conv, einsum, elementwise, indexing, integer, loss, matmul, normalise, packed, pool, quantise,
-    recurrent, reduction, resize, running, sampling, shape, signal, transposed,
+    blocked, blocked_transposed, broadcasting, conv, einsum, elementwise, indexing, integer, loss, matmul, normalise, packed,
+    panels, pool, quantise, recurrent, recurrent_panels, reduction, resize, running, sampling, shape, signal, transposed, winograd,
 )
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]

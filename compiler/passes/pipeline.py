@@ -41,10 +41,10 @@ def late_passes(target_kind: str, capacity: Mapping[str, int] | None = None) -> 
         Pass("simplify", simplify),  # indices that are ramps of stride 1 must show
         Pass("vectorize", vectorize),
         Pass("lower_all_reduce", lower_all_reduce) if gpu else None,  # its buffers are planned and synchronised as others
+        Pass("hoist_ifs", hoist_ifs) if not gpu else None,  # before a loop's copies each have the condition
         Pass("unroll", unroll),
         Pass("rewrite_storage", partial(rewrite_storage, capacity=capacity)),  # after what needs more: virtual threads, vectors
         Pass("thread_sync", thread_sync) if gpu else None,  # sees which buffers share memory
-        Pass("hoist_ifs", hoist_ifs) if not gpu else None,
         Pass("simplify_again", simplify),
         Pass("prefetch_ahead", prefetch_ahead) if not gpu else None,  # sees the loads that are left
     )
