@@ -4,12 +4,12 @@
 
 The layers are C1 to C12 and D1 to D9 of Chen et al., "TVM" (OSDI 2018), table 2, each with bias and relu. Ours have channels in
 blocks, as inside a network; "moved" is one with the change of layout of its data and result. The peak is what a loop of
-independent multiply-adds by this compiler reaches. All take turns in one process, and the figures are medians of processor time,
-so that a change of the machine's speed meets all alike; the share of the peak, and the ratios, are medians of a turn's own.
-Operands are bound once, of ours as of the others', since inside a network nothing is between two layers; a turn begins with a run
-that is not counted, so that each finds its own operands in the caches.
+independent multiply-adds by this compiler reaches. All take turns in one process, and the figures are medians of processor
+time, so that a change of the machine's speed meets all alike; the share of the peak, and the ratios, are medians of a turn's own.
+Operands are bound once, of ours as of the others', since inside a network nothing is between two layers; a turn begins with a
+run that is not counted, so that each finds its own operands in the caches.
 
---cpu   makes code for another processor whose instructions this one has: x86-64-v3 is one with AVX2. The others use all.
+--cpu   makes code for another processor whose instructions this one has: x86-64-v3 is one with AVX2. Others use what there is.
 --peers onnxruntime and openvino by default; those that are not installed are left out, as all are by `--peers` alone.
 """
 
@@ -189,8 +189,8 @@ def peak_run(target: Target) -> tuple[Run, int]:
     lanes = Machine.of(target).lanes(FLOAT32)
     sums = 3 * target.vector_registers // 4  # more than two multiply-adds a cycle can be under way at once
     function = build(cpu_matmul.peak(lanes, sums), target)
-    operands = np.zeros(sums * lanes, np.float32), np.zeros(2 * lanes, np.float32)
-    return function.bound(*operands), 2 * sums * lanes * cpu_matmul.STEPS
+    run = function.bound(np.zeros(sums * lanes, np.float32), np.zeros(2 * lanes, np.float32))
+    return run, 2 * sums * lanes * cpu_matmul.STEPS
 
 
 def seconds(run: Run, times: int = 1) -> float:

@@ -13,6 +13,7 @@ from vtakit.compiler.nn import (
     matmul,
     normalise,
     packed,
+    packed_bytes,
     panels,
     pool,
     quantise,
@@ -32,7 +33,8 @@ from vtakit.hw.isa.errors import one_of
 
 FAMILIES = (
     blocked, blocked_transposed, broadcasting, conv, einsum, elementwise, indexing, integer, loss, matmul, normalise, packed,
-    panels, pool, quantise, recurrent, recurrent_panels, reduction, resize, running, sampling, shape, signal, transposed, winograd,
+    packed_bytes, panels, pool, quantise, recurrent, recurrent_panels, reduction, resize, running, sampling, shape, signal,
+    transposed, winograd,
 )
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]

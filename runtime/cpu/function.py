@@ -109,7 +109,7 @@ class Function:
         return found
 
     def bound(self, *args: Any) -> Callable[[], None]:
-        """A call on arguments that are looked at now and not again, for runs that are short and many: they must stay as they are.
+        """A call on arguments that are looked at now and not again, for functions that take a few microseconds.
 
         Raises what a call does, an ArgumentError at once.
         """

@@ -5,7 +5,7 @@ where it is refused runs what vectors do. Their shapes are set up for each threa
 end of the function. Intel's ISA extensions reference, chapter 3, has what the instructions do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from vtakit.compiler.codegen.llvm.operands import Value, int_constant
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROWS = 16  # of a tile register; and columns of 32 bits, and steps of four bytes
 _REGISTERS = 8
-_INSTRUCTIONS = {  # a kernel -> the feature, the instruction, and the bytes of an element of a and b
+INSTRUCTIONS = {  # a kernel -> the feature, the instruction, and the bytes of an element of a and b
     "gemm_u8s8s32": ("amx-int8", "tdpbusd", 1), "gemm_s8s8s32": ("amx-int8", "tdpbssd", 1),
     "gemm_bf16": ("amx-bf16", "tdpbf16ps", 2),
 }
@@ -31,7 +31,7 @@ def has(target: Target, kernel: str) -> bool:
 
     Where they are refused, vectors of AVX-512 do the same: every processor with one has the other.
     """
-    needed = "amx-tile", _INSTRUCTIONS.get(kernel, ("",))[0], "avx512f"
+    needed = "amx-tile", INSTRUCTIONS.get(kernel, ("",))[0], "avx512f"
     return all(map(target.has, needed)) and target.arch == "x86_64" and target.system == "linux"
 
 
@@ -64,17 +64,25 @@ def _parts(steps: int) -> list[_Part]:
 
 def otherwise(x: "Expressions", kernel: str, t: "Tile", by_vectors: Callable[[], None]) -> None:
     """The kernel by tile registers, or by vectors where the system refuses them."""
-    b, state = x.b, _state(x.module)
     assert t.steps, kernel
     parts = _parts(t.steps)
-    _set_up(x, t, parts[0])
+    set_up(x, _cut(t.m), _cut(t.n), parts[0].each)
+
+    def by_tiles() -> None:
+        for part in parts:
+            if part.first:
+                set_up(x, _cut(t.m), _cut(t.n), part.each)
+            _run(x, kernel, t, part)
+    if_permitted(x, by_tiles, by_vectors)
+
+
+def if_permitted(x: "Expressions", by_tiles: Callable[[], None], by_vectors: Callable[[], None]) -> None:
+    """One of two ways, by what the system said when the registers were first set up, which the caller has had done."""
+    b = x.b
     tiles, vectors, after = b.block("tiles"), b.block("vectors"), b.block("after")
-    b.branch(b.icmp("eq", b.flag(state), int_constant("i32", _PERMITTED)), tiles, vectors, likely=True)
+    b.branch(b.icmp("eq", b.flag(_state(x.module)), int_constant("i32", _PERMITTED)), tiles, vectors, likely=True)
     b.place(tiles)
-    for part in parts:
-        if part.first:
-            _set_up(x, t, part)
-        _run(x, kernel, t, part)
+    by_tiles()
     b.jump(after)
     b.place(vectors)
     by_vectors()
@@ -85,8 +93,8 @@ def otherwise(x: "Expressions", kernel: str, t: "Tile", by_vectors: Callable[[],
 def _run(x: "Expressions", kernel: str, t: "Tile", part: _Part) -> None:
     """Sums in tile registers over all of the part's steps."""
     b = x.b
-    _, instruction, size = _INSTRUCTIONS[kernel]
-    sums, a, of_b = _registers(t)
+    _, instruction, size = INSTRUCTIONS[kernel]
+    sums, a, of_b = registers(len(_cut(t.m)), len(_cut(t.n)))
 
     def bytes_of(stride: Value, size: int) -> Value:
         return b.op("mul", stride, int_constant("i64", size), "nsw")
@@ -121,20 +129,18 @@ def _run(x: "Expressions", kernel: str, t: "Tile", part: _Part) -> None:
         b.intrinsic("x86.tilestored64", "void", number(register), place, ldc)
 
 
-def _registers(t: "Tile") -> tuple[dict[tuple[int, int], int], list[int], list[int]]:
+def registers(down: int, across: int) -> tuple[dict[tuple[int, int], int], list[int], list[int]]:
     """The registers of the sums, by row and column of tiles, of the tiles of a and of b."""
-    down, across = len(_cut(t.m)), len(_cut(t.n))
     sums = {(i, j): i * across + j for i in range(down) for j in range(across)}
     return sums, [len(sums) + i for i in range(down)], [len(sums) + down + j for j in range(across)]
 
 
-def _set_up(x: "Expressions", t: "Tile", part: _Part) -> None:
-    """Have the registers' shapes be those of a part."""
-    sums, a, of_b = _registers(t)
-    heights, widths = _cut(t.m), _cut(t.n)
+def set_up(x: "Expressions", heights: Sequence[int], widths: Sequence[int], each: int) -> None:
+    """Have the registers' shapes be those of tiles of so many rows and columns of sums, and so many steps to a product."""
+    sums, a, of_b = registers(len(heights), len(widths))
     shapes = {register: (heights[i], 4 * widths[j]) for (i, j), register in sums.items()}
-    shapes |= {register: (height, 4 * part.each) for register, height in zip(a, heights, strict=True)}
-    shapes |= {register: (part.each, 4 * width) for register, width in zip(of_b, widths, strict=True)}
+    shapes |= {register: (height, 4 * each) for register, height in zip(a, heights, strict=True)}
+    shapes |= {register: (each, 4 * width) for register, width in zip(of_b, widths, strict=True)}
     # Palette 1: bytes to a row from byte 16 on, two for each register, and rows from byte 48 on.
     told = bytearray(64)
     told[0] = 1

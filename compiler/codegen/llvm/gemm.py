@@ -10,6 +10,7 @@ of vector registers. k counts the steps, each of which takes one element, two or
 ldc, says that the sums begin at 0, whatever c holds.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,47 +22,79 @@ from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_con
 from vtakit.compiler.ir import expr as ir
 
 if TYPE_CHECKING:
+    from vtakit.compiler.codegen.llvm.builder import Builder
     from vtakit.compiler.codegen.llvm.expressions import Expressions
 
 _SECOND = 0xFFFF0000  # of a word with two bfloat16: the bits of the second as a float32
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tile:
     """The arguments of a micro-kernel: addresses, the tile's constant shape, steps, and row lengths in elements.
 
     steps    : k where it is a constant, else None
     fresh    : whether sums begin at 0
     by_tiles : whether tile registers take it where the system permits them
+    lanes    : of a vector of sums     widths : of the vectors of a row, of which the last may be shorter
     blocks   : (first row, end) of the parts whose sums vector registers hold
     """
 
-    def __init__(self, x: "Expressions", e: ir.Call) -> None:
+    a: Value
+    b: Value
+    c: Value
+    m: int
+    n: int
+    steps: int | None
+    k: Value
+    lda: Value
+    ldb: Value
+    ldc: Value
+    fresh: bool
+    by_tiles: bool
+    lanes: int
+    widths: tuple[int, ...]
+    blocks: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, x: "Expressions", e: ir.Call) -> "Tile":
+        """Of a call. Raises CodegenError for a tile that the registers do not hold."""
         if len(e.args) not in (9, 10):
             raise CodegenError(f"{e} has {len(e.args)} arguments: {e.name} takes a, b, c, m, n, k, lda, ldb, ldc")
-        self.a, self.b, self.c = (x.value(arg) for arg in e.args[:3])
+        a, b, c = (x.value(arg) for arg in e.args[:3])
         shape = [arg.value if isinstance(arg, ir.IntImm) else 0 for arg in e.args[3:5]]
         if min(shape) < 1:
             raise CodegenError(f"{e.name} of a tile of {e.args[3]} x {e.args[4]}: both must be constants of at least 1")
-        self.m, self.n = shape
-        self.steps = e.args[5].value if isinstance(e.args[5], ir.IntImm) else None
-        self.k, self.lda, self.ldb, self.ldc = (x.index(arg) for arg in e.args[5:9])
-        self.fresh = len(e.args) == 10 and isinstance(e.args[9], ir.IntImm) and e.args[9].value == 1
-        self.by_tiles = amx.takes(x.target, e.name, self.m, self.n, self.steps)
-        self.lanes = lanes = x.target.vector_bytes // 4
-        # The last vector of a row may be shorter.
-        self.widths = [min(lanes, self.n - first) for first in range(0, self.n, lanes)]
-        vectors, there = len(self.widths), x.target.vector_registers
-        most = (there - vectors - 1) // vectors
-        if self.m > most and not self.by_tiles:
+        m, n = shape
+        steps = e.args[5].value if isinstance(e.args[5], ir.IntImm) else None
+        k, lda, ldb, ldc = (x.index(arg) for arg in e.args[5:9])
+        fresh = len(e.args) == 10 and isinstance(e.args[9], ir.IntImm) and e.args[9].value == 1
+        by_tiles = amx.takes(x.target, e.name, m, n, steps)
+        lanes, widths = vectors_of(x, n)
+        vectors, there = len(widths), x.target.vector_registers
+        most = rows_of_sums(x, vectors)
+        if m > most and not by_tiles:
             raise CodegenError(
-                f"{e.name} of a tile of {self.m} x {self.n} needs {self.m * vectors + vectors + 1} vector registers and "
+                f"{e.name} of a tile of {m} x {n} needs {m * vectors + vectors + 1} vector registers and "
                 f"{x.target} has {there}: use fewer rows or columns (a vector has {lanes} lanes of 32 bits)"
             )
-        parts = -(-self.m // most)
-        self.blocks = [(self.m * part // parts, self.m * (part + 1) // parts) for part in range(parts)]
+        parts = -(-m // most)
+        blocks = tuple([(m * part // parts, m * (part + 1) // parts) for part in range(parts)])
+        return cls(a=a, b=b, c=c, m=m, n=n, steps=steps, k=k, lda=lda, ldb=ldb, ldc=ldc, fresh=fresh, by_tiles=by_tiles,
+                   lanes=lanes, widths=widths, blocks=blocks)
 
 
-class _Vectors:
+def vectors_of(x: "Expressions", n: int) -> tuple[int, tuple[int, ...]]:
+    """The lanes of a vector of 32 bits, and the widths of those of a row of n, of which the last may be shorter."""
+    lanes = x.target.vector_bytes // 4
+    return lanes, tuple([min(lanes, n - first) for first in range(0, n, lanes)])
+
+
+def rows_of_sums(x: "Expressions", vectors: int) -> int:
+    """How many rows of so many vectors of sums the registers hold, beside a row of b and an element of a."""
+    return (x.target.vector_registers - vectors - 1) // vectors
+
+
+class Vectors:
     """How a kernel loads and multiplies vectors; the sums are of the type `kind`.
 
     phases : the parts of a step; all steps are gone through for each
@@ -109,7 +142,7 @@ class _Vectors:
         return self.b.op("fadd", self.b.op("fmul", a, b), sum_)
 
 
-class _Float32(_Vectors):
+class _Float32(Vectors):
     def row(self, p: Value, phase: int) -> list[Value]:
         return self._row(p, "float", 1)
 
@@ -120,7 +153,7 @@ class _Float32(_Vectors):
         return self._multiply_add(sum_, self.b.splat(element, ty.split(vector.type)[1]), vector)
 
 
-class _Bfloat16(_Vectors):
+class _Bfloat16(Vectors):
     """Products as float32: of the first element of each step, then, in a loop of their own, of the second ones.
 
     In one loop LLVM loads both at once, for which there are not enough registers beside the sums.
@@ -144,7 +177,7 @@ class _Bfloat16(_Vectors):
         return self.b.bitcast(self.b.op(name, word, int_constant(word.type, by)), ty.vector("float", lanes))
 
 
-class _PairsOfBfloat16(_Vectors):
+class _PairsOfBfloat16(Vectors):
     """By VDPBF16PS, but not on Intel's processors with AMX, which take twice as long for it as for two multiply-adds."""
 
     @staticmethod
@@ -166,7 +199,7 @@ class _PairsOfBfloat16(_Vectors):
         return self.b.intrinsic(f"x86.avx512bf16.dpbf16ps.{32 * width}", sum_.type, sum_, *operands)
 
 
-class _Bytes(_Vectors):
+class _Bytes(Vectors):
     """Of signed or unsigned a by signed b."""
 
     kind = "i32"
@@ -202,7 +235,7 @@ class _Bytes(_Vectors):
                  for sum_, flip in zip(line, self.flips, strict=True)] for line, more in zip(sums, extra, strict=True)]
 
 
-class _HalvesOfBytes(_Vectors):
+class _HalvesOfBytes(Vectors):
     """By products of int16: of the first and third byte of each step, then, in a loop of their own, of the second and fourth."""
 
     kind = "i32"
@@ -231,51 +264,75 @@ class _HalvesOfBytes(_Vectors):
         return dots.add_pairs(self.x, sum_, dots.half(self.x, four, phase, signed=self.signed), vector)
 
 
-def _by_vectors(t: Tile, v: _Vectors) -> None:
+def _by_vectors(t: Tile, v: Vectors) -> None:
     for first, end in t.blocks:
         _block(t, v, first, end)
 
 
-def _block(t: Tile, v: _Vectors, first: int, end: int) -> None:
-    """Sums of some rows are loaded, updated k times (a few in each iteration of the loop, where k is a constant), and stored."""
-    b = v.b
-    places = [
+def _block(t: Tile, v: Vectors, first: int, end: int) -> None:
+    """Sums of some rows are loaded, updated k times, and stored."""
+    places = places_of(v.b, t, first, end)
+    start = zeros_of(t, v.kind, end - first) if t.fresh else [
+        [v.b.load(ty.vector(v.kind, width), place, 4) for width, place in zip(t.widths, line, strict=True)] for line in places]
+    sums = accumulated(t, v, first, start)
+    store_sums(v.b, sums, places)
+
+
+def places_of(b: "Builder", t: Tile, first: int, end: int) -> list[list[Value]]:
+    """The addresses of the vectors of sums of some rows."""
+    return [
         [b.address(b.address(t.c, "i32", b.op("mul", t.ldc, int_constant("i64", i))), "i32", int_constant("i64", j * t.lanes))
          for j in range(len(t.widths))] for i in range(first, end)
     ]
-    types = [ty.vector(v.kind, width) for width in t.widths]
-    zeros = [float_constant(each, 0.0) if v.kind == "float" else int_constant(each, 0) for each in types]
-    start = [
-        list(zeros) if t.fresh else [b.load(each, place, 4) for each, place in zip(types, line, strict=True)] for line in places
-    ]
-    across = len(t.widths)
+
+
+def zeros_of(t: Tile, kind: str, rows: int) -> list[list[Value]]:
+    """Vectors of zeros for sums of so many rows."""
+    types = [ty.vector(kind, width) for width in t.widths]
+    zeros = [float_constant(each, 0.0) if kind == "float" else int_constant(each, 0) for each in types]
+    return [list(zeros) for _ in range(rows)]
+
+
+def store_sums(b: "Builder", sums: list[list[Value]], places: list[list[Value]]) -> None:
+    """Store vectors of sums at their addresses."""
+    for line, where in zip(sums, places, strict=True):
+        for sum_, place in zip(line, where, strict=True):
+            b.store(sum_, place, 4)
+
+
+def accumulated(t: Tile, v: Vectors, first: int, start: list[list[Value]]) -> list[list[Value]]:
+    """Sums of the rows from `first` on, updated k times, a few in each iteration of the loop where k is a constant."""
+    b, across, rows = v.b, len(t.widths), len(start)
 
     def steps(p: Value, sums: list[Value], phase: int) -> list[Value]:
         for ahead in range(v.unrolled):
             at = b.op("add", p, int_constant("i64", ahead), "nuw nsw") if ahead else p
             vectors = v.row(at, phase)
-            for i in range(first, end):
-                element, line = v.element(at, i, phase), slice((i - first) * across, (i - first + 1) * across)
+            for i in range(rows):
+                element, line = v.element(at, first + i, phase), slice(i * across, (i + 1) * across)
                 sums[line] = [v.add(sum_, element, vector, phase) for sum_, vector in zip(sums[line], vectors, strict=True)]
         return sums
     sums = [sum_ for line in v.begin(first, start) for sum_ in line]
     for phase in v.phases:
         sums = b.repeat("steps", int_constant("i64", 0), t.k, v.unrolled, sums, partial(steps, phase=phase))
-    for sum_, place in zip(sums, [place for line in places for place in line], strict=True):
-        b.store(sum_, place, 4)
+    return [sums[at:at + across] for at in range(0, len(sums), across)]
+
+
+def vectors(x: "Expressions", kernel: str, t: Tile) -> Vectors:
+    """How the target's vectors compute a kernel."""
+    match kernel:
+        case "gemm_f32":
+            return _Float32(x, t)
+        case "gemm_bf16":
+            return _PairsOfBfloat16(x, t) if _PairsOfBfloat16.suits(x, t) else _Bfloat16(x, t)
+        case _:
+            signed = kernel == "gemm_s8s8s32"
+            return (_HalvesOfBytes if _HalvesOfBytes.suits(x, t, signed=signed) else _Bytes)(x, t, signed=signed)
 
 
 def _gemm(x: "Expressions", e: ir.Call) -> Value:
-    t = Tile(x, e)
-    v: _Vectors
-    match e.name:
-        case "gemm_f32":
-            v = _Float32(x, t)
-        case "gemm_bf16":
-            v = _PairsOfBfloat16(x, t) if _PairsOfBfloat16.suits(x, t) else _Bfloat16(x, t)
-        case _:
-            signed = e.name == "gemm_s8s8s32"
-            v = (_HalvesOfBytes if _HalvesOfBytes.suits(x, t, signed=signed) else _Bytes)(x, t, signed=signed)
+    t = Tile.of(x, e)
+    v = vectors(x, e.name, t)
     if t.by_tiles:
         amx.otherwise(x, e.name, t, lambda: _by_vectors(t, v))
     else:

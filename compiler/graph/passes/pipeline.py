@@ -8,6 +8,7 @@ from vtakit.compiler.graph.passes.cse import merge_common
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.passes.fold import Evaluate, fold_constants
 from vtakit.compiler.graph.passes.layout import block_layouts
+from vtakit.compiler.graph.passes.packed_bytes import pack_bytes
 from vtakit.compiler.graph.passes.panels import pack_matrices
 from vtakit.compiler.graph.passes.quantised.form import integer_form
 from vtakit.compiler.graph.passes.scales import fold_input_scales
@@ -33,6 +34,7 @@ def passes_for_cpu(
         GraphPass("fold_input_scales", fold_input_scales),
         GraphPass("fold_constants", partial(fold_constants, evaluate=evaluate)),
         GraphPass("merge_common", merge_common),
+        *([GraphPass("pack_bytes", pack_bytes)] if lanes and integer else []),
         *([GraphPass("block_layouts", partial(block_layouts, lanes=lanes))] if lanes else []),
         *([GraphPass("pack_matrices", partial(pack_matrices, lanes=lanes))] if lanes else []),
         *([GraphPass("winograd_forms", partial(winograd_forms, machine=winograd))] if lanes and winograd else []),

@@ -12,6 +12,7 @@ from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.panels import run_panels_within, schedule_panels
 from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
+from vtakit.compiler.nn.cpu.windows import schedule_windows
 from vtakit.compiler.nn.cpu.winograd import schedule_winograd
 from vtakit.compiler.nn.winograd import STEP
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
@@ -24,6 +25,7 @@ ANCHORS = {
     "pool_blocked": schedule_blocked_depthwise,
     "conv_transpose_blocked": schedule_blocked_transposed, "dense_panels": schedule_panels,
     "winograd": schedule_winograd,
+    "conv_packed": schedule_windows, "conv_words": schedule_windows,
 }
 
 

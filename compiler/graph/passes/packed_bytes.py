@@ -1,0 +1,280 @@
+"""Networks in integers on a CPU: channels in blocks, and activations of int8 as uint8 with the zero point 128.
+
+A value [N, C, H, W] becomes [N, ceil(C / u), H, W, u], where `block_of` says what u is; one of [N, C] has H and W of 1. Sums of
+products of uint8 are more than those of int8 by a number for each channel, 128 times the sum of its weights, which is taken off
+in requantising. Everything is exact: the bytes are those of the network as it was.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.compiler.graph.builder import Builder
+from vtakit.compiler.graph.ir import Graph, Node, Value
+from vtakit.compiler.graph.passes.dead import remove_dead
+from vtakit.compiler.ir.dtypes import dtype
+from vtakit.compiler.nn.blocked import blocked_vectors
+from vtakit.compiler.nn.packed_weights import FEW, ZERO, block_of, packed_vector, packed_weight, packed_words
+
+INT8 = dtype("int8")
+Longs = npt.NDArray[np.int64]
+
+_MOST_BYTE = 255
+_INT32 = np.iinfo(np.int32)
+_SHORT_SHIFT = 22  # by which 256 is shifted within int32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Packed:
+    """What stands for a value: uint8, or int32 sums.
+
+    excess : by how much sums of each channel are too large; None for uint8
+    most   : what they are at most, of either sign
+    """
+
+    value: Value
+    excess: Longs | None = None
+    most: Longs | None = None
+
+
+def pack_bytes(graph: Graph) -> Graph:
+    """With int8 convolutions, and what lies between them, on uint8 in blocks.
+
+    ::
+
+        %a: int32[1, 64, 56, 56] = conv_integer(%x, %w, pads=(1, 1, 1, 1))         # x: int8[1, 64, 56, 56]
+        %b: int32[1, 64, 56, 56] = scaled_add(%a, %s, %factor)
+        %y: int8[1, 64, 56, 56] = requantise(%b, %bias, %multiplier, %shift, low=0, high=127)
+
+        %x.1: uint8[1, 1, 56, 56, 64] = block_bytes(%x, block=64)
+        %s.1: uint8[1, 1, 56, 56, 64] = block_bytes(%s, block=64)
+        %a: int32[1, 1, 56, 56, 64] = conv_packed(%x.1, %w, block=64, pads=(1, 1, 1, 1), fill=128)
+                                                                                     # w: int8[2, 1, 3, 3, 16, 32, 4]
+        %b: int32[1, 1, 56, 56, 64] = scaled_add_bytes(%a, %s.1, %factor)
+        %y.1: uint8[1, 1, 56, 56, 64] = requantise_bytes(%b, %least, %most, %multiplier, %offset, %shift)
+        %y: int8[1, 64, 56, 56] = unblock_bytes(%y.1, shape=(1, 64, 56, 56))
+    """
+    if not any(node.op == "conv_integer" for node in graph.nodes):
+        return graph
+    return _Rewriter(graph).run()
+
+
+class _Rewriter(Builder):
+    """The graph being made.
+
+    packed : what stands for a value of the old graph in blocks
+    plain  : what stands for one as it was, where that is another value
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph.name)
+        self.graph = graph
+        self.constants = dict(graph.constants)
+        self.packed: dict[Value, _Packed] = {}
+        self.plain: dict[Value, Value] = {}
+
+    def run(self) -> Graph:
+        for node in self.graph.nodes:
+            way = _WAYS.get(node.op)
+            found = way(self, node) if way is not None else None
+            if found is not None:
+                self.packed[node.outputs[0]] = found
+            else:
+                inputs = tuple([None if value is None else self._as_it_was(value) for value in node.inputs])
+                self.nodes.append(node if inputs == node.inputs else Node(node.op, inputs, node.outputs, node.attrs, node.name))
+        outputs = tuple([(name, self._as_it_was(value)) for name, value in self.graph.outputs])
+        return remove_dead(Graph(self.name, self.graph.inputs, outputs, tuple(self.nodes), self.constants))
+
+    def _as_it_was(self, value: Value) -> Value:
+        if value in self.packed and value not in self.plain:
+            found, attrs = self.packed[value], {"shape": value.type.shape}
+            if found.excess is None:
+                self.plain[value] = self._one("unblock_bytes", found.value, attrs=attrs, like=value)
+            else:
+                excess = self._vector(found.excess, np.int32, found.value, "excess")
+                self.plain[value] = self._one("unblock_sums", found.value, excess, attrs=attrs, like=value)
+        return self.plain.get(value, value)
+
+    def _bytes(self, value: Value) -> Value:
+        """Of int8 [N, C, H, W]: in blocks."""
+        if value not in self.packed:
+            attrs = {"block": block_of(value.type.shape[1])}
+            self.packed[value] = _Packed(self._one("block_bytes", value, attrs=attrs, like=value))
+        return self.packed[value].value
+
+    def _one(self, op: str, *operands: Value, attrs: dict[str, Any], like: Value, name: str = "") -> Value:
+        (made,) = self.add(op, *operands, attrs=attrs, name=name, names=(like.name,))
+        return made
+
+    def _vector(self, vector: npt.NDArray[Any], kind: Any, of: Value, name: str) -> Value:
+        """Numbers of channels, in the blocks of a value."""
+        return self.constant(packed_vector(vector.astype(kind), of.type.shape[-1]), name=name)
+
+    def _known(self, node: Node, first: int) -> list[npt.NDArray[Any]] | None:
+        """The constants that a node reads from an operand on; None if one is not known."""
+        values = node.inputs[first:]
+        found = [self.graph.constants[value] for value in values if value is not None and value in self.graph.constants]
+        return found if len(found) == len(values) else None
+
+    def conv(self, node: Node) -> _Packed | None:
+        """`conv_integer` without zero points, of constant weights."""
+        x, known = node.reads[0], self._known(node, 1)
+        if known is None or len(known) != 1 or known[0].dtype != np.int8 or x.type.dtype is not INT8 or len(x.type.shape) != 4:
+            return None
+        weight = known[0]
+        attrs = {word: tuple(node.attrs[word]) for word in ("strides", "pads", "dilations") if node.attrs.get(word) is not None}
+        groups = node.attrs.get("groups", 1)
+        out, (filters, depth) = node.outputs[0], weight.shape[:2]
+        sums = _sums(weight.reshape(filters, -1))
+        if sums is None:
+            return None
+        block = block_of(filters)
+        if groups > 1:
+            if depth != 1 or groups != filters:
+                return None
+            packed = self.constant(blocked_vectors(weight[:, 0], block, 0), name=node.reads[1].name)
+            made = self._one("depthwise_packed", self._bytes(x), packed, attrs=attrs, like=out, name=node.name)
+        elif depth <= FEW and x not in self.packed and max(attrs.get("dilations", (1,))) == 1:
+            words = self._one("pixel_words", x, attrs={"pads": attrs.get("pads", (0,) * 4)}, like=x)
+            packed = self.constant(packed_words(weight, block), name=node.reads[1].name)
+            own = {"block": block, "strides": attrs.get("strides", (1, 1))}
+            made = self._one("conv_words", words, packed, attrs=own, like=out, name=node.name)
+        else:
+            data = self._bytes(x)
+            packed = self.constant(packed_weight(weight, data.type.shape[-1], block, 4), name=node.reads[1].name)
+            made = self._one("conv_packed", data, packed, attrs={**attrs, "block": block, "fill": ZERO}, like=out, name=node.name)
+        return _Packed(made, *sums)
+
+    def product(self, node: Node) -> _Packed | None:
+        """`matmul_integer` of what an image of one pixel became, by constant weights [C, M]."""
+        x, known = node.reads[0], self._known(node, 1)
+        if known is None or len(known) != 1 or known[0].dtype != np.int8 or len(x.type.shape) != 2 or not self._is_bytes(x):
+            return None
+        weight = np.ascontiguousarray(known[0].T)
+        sums = _sums(weight)
+        if sums is None:
+            return None
+        data, block = self._bytes(x), block_of(len(weight))
+        packed = self.constant(packed_weight(weight[:, :, None, None], data.type.shape[-1], block, 4), name=node.reads[1].name)
+        made = self._one("conv_packed", data, packed, attrs={"block": block, "fill": ZERO}, like=node.outputs[0], name=node.name)
+        return _Packed(made, *sums)
+
+    def scaled_add(self, node: Node) -> _Packed | None:
+        """A residual added to sums that are here."""
+        (acc, skip), known = node.reads[:2], self._known(node, 2)
+        if known is None or acc not in self.packed or len(skip.type.shape) != 4:
+            return None
+        sums, scale = self.packed[acc], known[0].astype(np.int64)
+        assert sums.excess is not None, node
+        assert sums.most is not None, node
+        most = sums.most + _MOST_BYTE * np.abs(scale)
+        if most.max() > _INT32.max:
+            return None
+        made = self._one("scaled_add_bytes", sums.value, self._bytes(skip), self._vector(scale, np.int32, sums.value, "factor"),
+                         attrs={}, like=node.outputs[0], name=node.name)
+        return _Packed(made, sums.excess + ZERO * scale, most)
+
+    def scaled_sum(self, node: Node) -> _Packed | None:
+        """The sum of two activations of which one is here."""
+        values, known = node.reads[:2], self._known(node, 2)
+        if known is None or not any(map(self._is_bytes, values)) or len(values[0].type.shape) != 4:
+            return None
+        scales = np.stack(known).astype(np.int64)
+        most = _MOST_BYTE * np.abs(scales).sum(0)
+        if most.max() > _INT32.max:
+            return None
+        data = [self._bytes(value) for value in values]
+        vectors = [self._vector(scale, np.int32, data[0], "factor") for scale in scales]
+        made = self._one("scaled_sum_bytes", *data, *vectors, attrs={}, like=node.outputs[0], name=node.name)
+        return _Packed(made, ZERO * scales.sum(0), most)
+
+    def sum_pool(self, node: Node) -> _Packed | None:
+        """Sums of windows of what is here."""
+        x = node.reads[0]
+        if not self._is_bytes(x) or len(x.type.shape) != 4:
+            return None
+        count = int(np.prod(node.attrs["kernel_shape"]))
+        if _MOST_BYTE * count > _INT32.max:
+            return None
+        made = self._one("sum_pool_bytes", self._bytes(x), attrs=dict(node.attrs), like=node.outputs[0], name=node.name)
+        channels = x.type.shape[1]
+        return _Packed(made, np.full(channels, ZERO * count), np.full(channels, _MOST_BYTE * count))
+
+    def max_pool(self, node: Node) -> _Packed | None:
+        """The greatest of windows of what is here."""
+        x = node.reads[0]
+        if not self._is_bytes(x) or len(x.type.shape) != 4:
+            return None
+        attrs = {**node.attrs, "kernel_shape": (*node.attrs["kernel_shape"], 1)}
+        for word in ("strides", "dilations"):
+            if attrs.get(word) is not None:
+                attrs[word] = (*attrs[word], 1)
+        if attrs.get("pads") is not None:
+            attrs["pads"] = (*attrs["pads"][:2], 0, *attrs["pads"][2:], 0)
+        return _Packed(self._one("max_pool", self._bytes(x), attrs=attrs, like=node.outputs[0], name=node.name))
+
+    def reshape(self, node: Node) -> _Packed | None:
+        """An image of one pixel without its spatial dimensions."""
+        x, shape = node.reads[0], node.outputs[0].type.shape
+        if self._is_bytes(x) and x.type.shape == (*shape, 1, 1):
+            return self.packed[x]
+        return None
+
+    def requantise(self, node: Node) -> _Packed | None:
+        """Sums that are here as uint8."""
+        acc, known = node.reads[0], self._known(node, 1)
+        if known is None or acc not in self.packed:
+            return None
+        sums = self.packed[acc]
+        assert sums.excess is not None, node
+        numbers = requantised_bytes(known[0] - sums.excess, known[1], known[2], **node.attrs)
+        if numbers is None:
+            return None
+        *bounds, multiplier, offset, shift = numbers
+        vectors = [self._vector(vector, np.int32, sums.value, name) for vector, name in (
+            (bounds[0], "least"), (bounds[1], "most"), (multiplier, "multiplier"))]
+        wide = np.int64 if shift.max() > _SHORT_SHIFT else np.int32
+        vectors += [self._vector(offset, wide, sums.value, "offset"), self._vector(shift, np.int32, sums.value, "shift")]
+        return _Packed(self._one("requantise_bytes", sums.value, *vectors, attrs={}, like=node.outputs[0], name=node.name))
+
+    def _is_bytes(self, value: Value) -> bool:
+        return value in self.packed and self.packed[value].excess is None
+
+
+def _sums(weight: npt.NDArray[np.int8]) -> tuple[Longs, Longs] | None:
+    """Of filters [K, …] on uint8: the excess of their sums and what these are at most; None where int32 does not hold them."""
+    long = weight.astype(np.int64)
+    most: Longs = _MOST_BYTE * np.abs(long).sum(1)
+    return (ZERO * long.sum(1), most) if most.max(initial=0) <= _INT32.max else None
+
+
+def requantised_bytes(
+    bias: Longs, multiplier: npt.NDArray[np.int32], shift: npt.NDArray[np.int32], *, zero_point: int, low: int, high: int,
+) -> tuple[Longs, Longs, Longs, Longs, Longs] | None:
+    """least, most, multiplier, offset, shift of `requantise_bytes` with the result, plus 128, of `requantise` of the same sums.
+
+    A multiplier's factors of 2 go into the shift. The bounds are the first and the last sum that give low and high, which there
+    are where a sum's result is at most one more than that of the sum before; None where not.
+    """
+    factor, by = multiplier.astype(np.int64), shift.astype(np.int64)
+    twos = np.minimum(np.where(factor > 0, np.log2(np.maximum(factor & -factor, 1)).astype(np.int64), 0), by)
+    factor, by = factor >> twos, by - twos
+    if (factor < 1).any() or (factor > 1 << by).any():
+        return None
+    half = (np.int64(1) << by) >> 1
+    least = -((half - (np.int64(low - zero_point) << by)) // factor) - bias
+    most = ((np.int64(high - zero_point + 1) << by) - 1 - half) // factor - bias
+    if (least > _INT32.max).any() or (most < _INT32.min).any():
+        return None
+    offset = bias * factor + half + (np.int64(zero_point + ZERO) << by)
+    return np.maximum(least, _INT32.min), np.minimum(most, _INT32.max), factor, offset, by
+
+
+_WAYS: dict[str, Callable[[_Rewriter, Node], _Packed | None]] = {
+    "conv_integer": _Rewriter.conv, "matmul_integer": _Rewriter.product, "scaled_add": _Rewriter.scaled_add,
+    "scaled_sum": _Rewriter.scaled_sum, "sum_pool": _Rewriter.sum_pool, "max_pool": _Rewriter.max_pool,
+    "reshape": _Rewriter.reshape, "requantise": _Rewriter.requantise,
+}

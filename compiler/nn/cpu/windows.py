@@ -1,0 +1,69 @@
+"""Convolutions of bytes and of bfloat16: tiles of pixels by filters, each one call of a micro-kernel, then what follows."""
+
+from vtakit.compiler.codegen.llvm.window_kernels import window, word_window
+from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
+from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.operation import ComputeOp, Operation
+
+TASKS = 4  # fewer parts than this and the work is shared out by pixels as well
+MOST_PIXELS = 64  # of a tile: its sums stay in the first-level cache
+LEAST_COLUMNS, MOST_COLUMNS = 8, 32  # of a tile: two rows of tile registers
+
+
+def pixels_of(height: int, width: int) -> tuple[int, int]:
+    """Rows and columns of a tile, which divide those of the image: a part of a row, or several rows of a narrow image."""
+    columns = max([count for count in range(1, min(width, MOST_COLUMNS) + 1) if not width % count])
+    if columns < LEAST_COLUMNS:
+        columns = width  # a prime number, or a small image
+    if columns < width:
+        return 1, columns
+    fits = [rows for rows in range(1, height + 1) if not height % rows and rows * columns <= MOST_PIXELS]
+    return max(fits, default=1), columns
+
+
+def schedule_windows(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
+    """Schedule an anchor tagged "conv_packed" or "conv_words" and what follows it; return the operations that are done with.
+
+    The weights of a few filters, which lie together, meet all pixels before those of the next. A tile's sums go through the
+    first-level cache to what follows, which takes vectors of as many channels.
+    """
+    followers = flow.followers(anchor)
+    last = followers[-1] if followers else anchor
+    for op in followers[:-1]:
+        s[op].compute_inline()
+    sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
+    images, blocks, height, width, block = extents(anchor)
+    filters = anchor.attrs["filters"]
+    rows, columns = pixels_of(height, width)
+
+    out = s[last]
+    n, m, y, x, lane = out.op.root_iter_vars
+    part, lane = out.split(lane, filters)
+    down, y = out.split(y, rows)
+    across, x = out.split(x, columns)
+    out.reorder(n, m, part, down, across, y, x, lane)
+    outer = [n, m, part] if images * blocks * (block // filters) >= TASKS else [n, m, part, down, across]
+    place = outer[0]
+    for axis in outer[1:]:
+        place = out.fuse(place, axis)
+    out.parallel(place)
+    out.vectorize(lane)
+
+    inner = s[sums]
+    inner.compute_at(out, across if outer[-1] is part else place)
+    inner.set_scope("local")
+    made = inner.op
+    assert isinstance(made, ComputeOp)
+    first, second, y, x, k = made.axis
+    inner.reorder(first, second, y, x, k, *made.reduce_axis)
+    sizes = [extent(axis) for axis in made.reduce_axis]
+    steps = anchor.attrs["strides"]
+    if anchor.tag == "conv_packed":
+        kind = str(next(loads(anchor)).tensor.dtype)
+        record = window(kind, (rows, columns), filters, (sizes[0], sizes[1], sizes[2], sizes[3]), strides=steps,
+                        dilations=anchor.attrs["dilations"])
+    else:
+        record = word_window((rows, columns), filters, (sizes[0], sizes[1]), strides=steps)
+    inner.tensorize(y, record)
+    return {anchor, *followers}

@@ -1,0 +1,40 @@
+"""Weights and numbers of channels as the operators of `packed_bytes` take them, made by NumPy when a network is compiled."""
+
+import numpy as np
+
+ZERO = 128  # the zero point of uint8 activations
+FEW = 4  # channels of an image that lie in one word
+COLUMNS = 32  # filters whose weights lie together: two tile registers, or two vectors
+
+
+def block_of(channels: int) -> int:
+    """How many channels a block has: as many as a register, unless that would fill up more than an eighth."""
+    return next((block for block in (64, 32) if 8 * (-channels % block) <= channels), 16)
+
+
+def packed_weight(weight: np.ndarray, u: int, v: int, together: int) -> np.ndarray:
+    """Weights [K, C, R, S] as `conv_packed` takes them: [K' / n, C' / u, R, S, u / g, n, g], filled up with zeros.
+
+    u, v     : of a block of the data's channels, and of the result's; n is at most 32 of v
+    together : g, the channels that an instruction adds up
+    """
+    filters, depth, *kernel = weight.shape
+    n = min(v, COLUMNS)
+    full = np.zeros((-(-filters // v) * v, -(-depth // u) * u, *kernel), weight.dtype)
+    full[:filters, :depth] = weight
+    parts = full.reshape(-1, n, full.shape[1] // u, u // together, together, *kernel)
+    return np.ascontiguousarray(parts.transpose(0, 2, 5, 6, 3, 1, 4))
+
+
+def packed_words(weight: np.ndarray, v: int) -> np.ndarray:
+    """Weights [K, C, R, S] of at most four channels as `conv_words` takes them: [K' / n, R, S, n, 4]."""
+    filters, depth, height, width = weight.shape
+    n = min(v, COLUMNS)
+    full = np.zeros((-(-filters // v) * v, height, width, FEW), weight.dtype)
+    full[:filters, :, :, :depth] = weight.transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(full.reshape(-1, n, height, width, FEW).transpose(0, 2, 3, 1, 4))
+
+
+def packed_vector(vector: np.ndarray, v: int) -> np.ndarray:
+    """Numbers of channels [C] as [ceil(C / v), v], filled up with zeros."""
+    return np.ascontiguousarray(np.pad(vector, (0, -len(vector) % v)).reshape(-1, v))
