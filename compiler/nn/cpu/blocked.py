@@ -3,7 +3,7 @@
 from math import prod
 
 from vtakit.compiler.ir.iters import IterVar
-from vtakit.compiler.ir.stmt import PREFETCH_AHEAD
+from vtakit.compiler.ir.stmt import PARTITION, PREFETCH_AHEAD
 from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
@@ -131,11 +131,12 @@ def _pad(s: Schedule, anchor: ComputeOp, out: Stage, place: IterVar | None) -> s
     found: set[Operation] = {load.tensor.op for load in loads(anchor) if load.tensor.op.name == "padded"}
     for op in found:
         stage = s[op]
-        *outer, _, lane = op.root_iter_vars
+        *outer, pixel, lane = op.root_iter_vars
         if place is not None:
             stage.compute_at(out, place)
         else:
             stage.parallel(_fused(stage, outer))
+        stage.pragma(pixel, PARTITION)
         stage.vectorize(lane)
     return found
 
