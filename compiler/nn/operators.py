@@ -6,6 +6,7 @@ from vtakit.compiler.nn import (
     conv,
     einsum,
     elementwise,
+    half,
     indexing,
     integer,
     loss,
@@ -28,8 +29,8 @@ from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 from vtakit.hw.isa.errors import one_of
 
 FAMILIES = (
-    blocked, broadcasting, conv, einsum, elementwise, indexing, integer, loss, matmul, normalise, packed, packed_bytes, pool,
-    quantise, recurrent, reduction, resize, running, sampling, shape, signal, transposed,
+    blocked, broadcasting, conv, einsum, elementwise, half, indexing, integer, loss, matmul, normalise, packed, packed_bytes,
+    pool, quantise, recurrent, reduction, resize, running, sampling, shape, signal, transposed,
 )
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]

@@ -7,16 +7,20 @@ from vtakit.compiler.graph.passes.batch_norm import fold_scales, simplify_infere
 from vtakit.compiler.graph.passes.cse import merge_common
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.passes.fold import Evaluate, fold_constants
+from vtakit.compiler.graph.passes.half import half_precision
 from vtakit.compiler.graph.passes.layout import block_layouts
 from vtakit.compiler.graph.passes.packed_bytes import pack_bytes
 from vtakit.compiler.graph.passes.quantised.form import integer_form
 
 
-def passes_for_cpu(evaluate: Evaluate, *, integer: bool = True, lanes: int | None = None) -> tuple[GraphPass, ...]:
+def passes_for_cpu(
+    evaluate: Evaluate, *, integer: bool = True, lanes: int | None = None, precision: str = "float32",
+) -> tuple[GraphPass, ...]:
     """The passes before fusion, in order.
 
     evaluate : runs a graph of constants
     integer  : whether quantised models become networks in integers; before what would take their int8 weights apart
+    precision : "float32", or "bfloat16" for convolutions of floating-point numbers
     lanes    : float32 numbers of a vector, to lay channels out in blocks of so many; None leaves layouts as they are
     """
     return (
@@ -27,5 +31,6 @@ def passes_for_cpu(evaluate: Evaluate, *, integer: bool = True, lanes: int | Non
         GraphPass("fold_constants", partial(fold_constants, evaluate=evaluate)),
         GraphPass("merge_common", merge_common),
         *([GraphPass("pack_bytes", pack_bytes)] if lanes and integer else []),
+        *([GraphPass("half_precision", half_precision)] if precision == "bfloat16" else []),
         *([GraphPass("block_layouts", partial(block_layouts, lanes=lanes))] if lanes else []),
     )
