@@ -132,8 +132,8 @@ def _told(precision: str, target: Target) -> str:
     """What a module's graph says first of another precision than float32."""
     if precision == PRECISIONS[0]:
         return ""
-    way = ("tile registers (amx-bf16)" if amx.has(target, "gemm_bf16") else
-           "vdpbf16ps (avx512bf16)" if target.has("avx512bf16") else "float32's instructions: this processor has none for it")
+    tiles, pairs = amx.has(target, "gemm_bf16"), target.has("avx512bf16") and not target.has("amx-bf16")
+    way = "tile registers (amx-bf16)" if tiles else "vdpbf16ps (avx512bf16)" if pairs else "float32's multiply-adds, no faster"
     return f"# convolutions in {precision}, sums in float32, by {way}\n"
 
 

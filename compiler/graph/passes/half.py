@@ -66,7 +66,8 @@ class _Rewriter(Builder):
         self.plain: dict[Value, Value] = {}
         consumers = graph.consumers()
         given = [value for _, value in graph.outputs]
-        self.readers = {value: len(nodes) + given.count(value) for value, nodes in consumers.items()}
+        values = [*graph.inputs, *(value for node in graph.nodes for value in node.outputs)]
+        self.readers = {value: len(consumers.get(value, ())) + given.count(value) for value in values}
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
@@ -93,7 +94,7 @@ class _Rewriter(Builder):
     def _wide(self, value: Value) -> Value:
         """In float32: as computed for the only reader, else from what is kept."""
         packed = self.packed[value]
-        if packed.wide is not None and self.readers.get(value, 0) == 1:
+        if packed.wide is not None and self.readers[value] == 1:
             return packed.wide
         return self._one("cast", self._narrow(value), attrs={"to": "float32"}, like=value)
 
@@ -221,7 +222,7 @@ class _Rewriter(Builder):
         out = node.outputs[0]
         for first, second in (data, data[::-1]):
             fresh = self.packed.get(first)
-            if fresh is not None and fresh.wide is not None and self.readers.get(first, 0) == 1:
+            if fresh is not None and fresh.wide is not None and self.readers[first] == 1:
                 return _Packed(self._one("add_half", fresh.wide, self._narrow(second), attrs={}, like=out, name=node.name))
         return _Packed(self._one("add", *map(self._in_blocks, data), attrs={}, like=out, name=node.name))
 
