@@ -111,7 +111,7 @@ def compile(
     graph = run_passes(graph, passes_for_cpu(evaluate, integer=integer, lanes=lanes, precision=precision), after)
     if accelerator is None:
         network = compile_graph(graph, chosen, progress=progress, most_bytes=memory_bytes())
-        image = image_of(network, _told(precision, chosen) + graph_text(graph))
+        image = image_of(network, _told(precision, chosen, graph) + graph_text(graph))
     else:
         parts = compile_parts(graph, chosen, accelerator, check=_checked, progress=progress, most_bytes=memory_bytes())
         image = image_of_parts(parts, chosen)
@@ -128,13 +128,15 @@ def _check_precision(precision: str, on_accelerator: bool) -> None:
         raise CodegenError(f"precision {precision!r} is for a CPU; the accelerator computes in integers")
 
 
-def _told(precision: str, target: Target) -> str:
+def _told(precision: str, target: Target, graph: Graph) -> str:
     """What a module's graph says first of another precision than float32."""
     if precision == PRECISIONS[0]:
         return ""
+    done = sum(node.op in ("conv_packed", "depthwise_packed") and node.outputs[0].type.dtype is FLOAT32 for node in graph.nodes)
+    left = sum(node.op in ("conv", "conv_blocked", "depthwise_blocked") for node in graph.nodes)
     tiles, pairs = amx.has(target, "gemm_bf16"), target.has("avx512bf16") and not target.has("amx-bf16")
     way = "tile registers (amx-bf16)" if tiles else "vdpbf16ps (avx512bf16)" if pairs else "float32's multiply-adds, no faster"
-    return f"# convolutions in {precision}, sums in float32, by {way}\n"
+    return f"# {done} of {done + left} convolutions and products in {precision}, sums in float32, by {way}\n"
 
 
 def _accelerator(target: str | Target | VtaTarget, config: ConfigLike | None) -> VtaTarget | None:
