@@ -1,17 +1,21 @@
-"""The convolutions of ResNet-18 and MobileNet by their default schedules on one thread, beside the core's peak and onnxruntime.
+"""The convolutions of ResNet-18 and MobileNet by their default schedules on one thread, beside the peak and other runtimes.
 
-    python benchmarks/cpu_convolutions.py [--repeat N] [--only TEXT] [--json FILE] [--alone]
+    python benchmarks/cpu_convolutions.py [--repeat N] [--only TEXT] [--json FILE] [--cpu NAME] [--peers NAME ...]
 
 The layers are C1 to C12 and D1 to D9 of Chen et al., "TVM" (OSDI 2018), table 2, each with bias and relu. Ours have channels in
 blocks, as inside a network; "moved" is one with the change of layout of its data and result. The peak is what a loop of
-independent multiply-adds by this compiler reaches. All take turns in one process, and the figures are medians of processor time,
-so that a change of the machine's speed meets all alike; the share of the peak is the median of shares of a turn's own peak.
+independent multiply-adds by this compiler reaches. All take turns in one process, and the figures are medians of processor
+time, so that a change of the machine's speed meets all alike; the share of the peak, and the ratios, are medians of a turn's own.
+Operands are bound once, of ours as of the others', since inside a network nothing is between two layers; a turn begins with a
+run that is not counted, so that each finds its own operands in the caches.
 
---alone leaves onnxruntime out, which then need not be installed.
+--cpu   makes code for another processor whose instructions this one has: x86-64-v3 is one with AVX2. Others use what there is.
+--peers onnxruntime and openvino by default; those that are not installed are left out, as all are by `--peers` alone.
 """
 
 import argparse
 import importlib
+import importlib.util
 import json
 import os
 import statistics
@@ -34,9 +38,9 @@ from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find
+from vtakit.runtime.cpu.function import build
 
 Run = Callable[[], Any]
-SUMS = 24  # of the loop that measures the peak: more than two multiply-adds a cycle can be under way at once
 
 
 class Layer(NamedTuple):
@@ -98,9 +102,10 @@ def aligned(shape: Sequence[int]) -> np.ndarray:
     return raw[start:start + size].view(np.float32).reshape(shape)
 
 
-def prepared(layer: Layer, arrays: Sequence[np.ndarray], lanes: int, *, moved: bool) -> tuple[Run, np.ndarray]:
+def prepared(layer: Layer, arrays: Sequence[np.ndarray], target: Target, *, moved: bool) -> tuple[Run, np.ndarray]:
     """A run of ours, and where it writes; `moved` for data and result that are not in blocks."""
     x, w, b = arrays
+    lanes = Machine.of(target).lanes(FLOAT32)
     plain = layer.channels < lanes
     weight = blocked_vectors(w[:, 0], lanes, 0) if layer.depthwise else blocked_weight(w, lanes, 1 if plain else lanes)
     data = x if moved or plain else blocked_vectors(x, lanes, 1)
@@ -122,70 +127,109 @@ def prepared(layer: Layer, arrays: Sequence[np.ndarray], lanes: int, *, moved: b
     for a in given:
         held.append(aligned(a.shape))
         held[-1][...] = a
-    runs: list[tuple[Any, list[np.ndarray]]] = []
+    runs: list[Run] = []
     last = held[0]
     for inputs, made in steps:
         result = aligned([extent.value for extent in made.shape])
-        runs.append((vtakit.build(schedule([made]), [*inputs, made]), [last, *held[1:] * (len(inputs) > 1), result]))
+        function = vtakit.build(schedule([made], target), [*inputs, made], target)
+        runs.append(function.bound(last, *held[1:] * (len(inputs) > 1), result))
         last = result
 
     def run() -> None:
-        for function, operands in runs:
-            function(*operands)
+        for step in runs:
+            step()
     return run, last
 
 
-def onnxruntime_run(layer: Layer, arrays: Sequence[np.ndarray]) -> Run:
-    """A run of onnxruntime's, on one thread, with constant weights."""
-    onnx, runtime = importlib.import_module("onnx"), importlib.import_module("onnxruntime")
+def model_of(layer: Layer, arrays: Sequence[np.ndarray]) -> bytes:
+    """The layer as an ONNX model with constant weights."""
+    onnx = importlib.import_module("onnx")
     groups = layer.channels if layer.depthwise else 1
     nodes = [
         onnx.helper.make_node("Conv", ["x", "w", "b"], ["sum"], pads=layer.pads, strides=[layer.stride] * 2, group=groups),
         onnx.helper.make_node("Relu", ["sum"], ["y"]),
     ]
     inputs = [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, arrays[0].shape)]
+    outputs = [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, (1, layer.filters, layer.out, layer.out))]
     constants = [onnx.numpy_helper.from_array(a, name) for a, name in zip(arrays[1:], "wb", strict=True)]
-    graph = onnx.helper.make_graph(nodes, layer.name, inputs, [onnx.ValueInfoProto(name="y")], constants)
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    graph = onnx.helper.make_graph(nodes, layer.name, inputs, outputs, constants)
+    found: bytes = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+    return found
+
+
+def onnxruntime_run(model: bytes, x: np.ndarray, out: np.ndarray) -> Run:
+    """A run of onnxruntime's, on one thread."""
+    runtime = importlib.import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return lambda: session.run(None, {"x": arrays[0]})[0]
+    session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", x)
+    binding.bind_output("y", "cpu", 0, np.float32, out.shape, out.ctypes.data)
+    return lambda: session.run_with_iobinding(binding)
 
 
-def peak_run(lanes: int) -> tuple[Run, int]:
+def openvino_run(model: bytes, x: np.ndarray, out: np.ndarray) -> Run:
+    """A run of OpenVINO's, on one thread, with float32 products."""
+    openvino = importlib.import_module("openvino")
+    core = openvino.Core()
+    words = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
+    request = core.compile_model(core.read_model(model), "CPU", words).create_infer_request()
+    request.set_input_tensor(openvino.Tensor(x, shared_memory=True))
+    request.set_output_tensor(openvino.Tensor(out, shared_memory=True))
+    return lambda: request.infer()
+
+
+PEERS = {"onnxruntime": onnxruntime_run, "openvino": openvino_run}
+
+
+def peak_run(target: Target) -> tuple[Run, int]:
     """A run of the loop that measures the peak, and its operations."""
-    function = cpu_matmul.build(cpu_matmul.peak(lanes, SUMS))
-    sums, given = np.zeros(SUMS * lanes, np.float32), np.zeros(2 * lanes, np.float32)
-    return lambda: function(sums, given), 2 * SUMS * lanes * cpu_matmul.STEPS
+    lanes = Machine.of(target).lanes(FLOAT32)
+    sums = 3 * target.vector_registers // 4  # more than two multiply-adds a cycle can be under way at once
+    function = build(cpu_matmul.peak(lanes, sums), target)
+    run = function.bound(np.zeros(sums * lanes, np.float32), np.zeros(2 * lanes, np.float32))
+    return run, 2 * sums * lanes * cpu_matmul.STEPS
 
 
 def seconds(run: Run, times: int = 1) -> float:
-    """The processor's time for one run of several."""
+    """The processor's time for one run of several, after one that is not counted."""
+    run()
     begin = time.thread_time()
     for _ in range(times):
         run()
     return (time.thread_time() - begin) / times
 
 
-def measure(layer: Layer, lanes: int, repeat: int, *, alone: bool) -> dict[str, float]:
-    """Medians in milliseconds, the share of the peak, and the difference of the results."""
+def measure(layer: Layer, target: Target, repeat: int, peers: Sequence[str]) -> dict[str, float]:
+    """Medians in milliseconds, of ratios, the share of the peak, and the difference of the results."""
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(shape, np.float32) / 4 for shape in layer.shapes]
     begin = time.thread_time()
-    ours, _ = prepared(layer, arrays, lanes, moved=False)
+    ours, _ = prepared(layer, arrays, target, moved=False)
     compiled = time.thread_time() - begin
-    moved, result = prepared(layer, arrays, lanes, moved=True)
-    peak, operations = peak_run(lanes)
-    runs = {"peak": peak, "ours": ours, "moved": moved} | ({} if alone else {"onnxruntime": onnxruntime_run(layer, arrays)})
+    moved, result = prepared(layer, arrays, target, moved=True)
+    peak, operations = peak_run(target)
+    x, out = aligned(arrays[0].shape), aligned(result.shape)
+    x[...] = arrays[0]
+    model = model_of(layer, arrays) if peers else b""
+    runs = {"peak": peak, "ours": ours, "moved": moved} | {name: PEERS[name](model, x, out) for name in peers}
     moved()
-    difference = 0.0 if alone else float(np.abs(result - runs["onnxruntime"]()).max())
-    times = {name: 1 if name == "peak" else max(1, int(2e-3 / min(seconds(run), seconds(run)))) for name, run in runs.items()}
+    difference = 0.0
+    for name in peers:
+        runs[name]()
+        difference = max(difference, float(np.abs(result - out).max()))
+    times = {name: 1 if name == "peak" else max(1, int(4e-3 / min(seconds(run), seconds(run)))) for name, run in runs.items()}
     turns = [{name: seconds(run, times[name]) for name, run in runs.items()} for _ in range(repeat)]
     found = {f"{name}_ms": 1000 * statistics.median(turn[name] for turn in turns) for name in runs if name != "peak"}
     rates = [(layer.flops / turn["ours"], operations / turn["peak"]) for turn in turns]
     found["gflops"] = statistics.median(rate for rate, _ in rates) / 1e9
     found["share_of_peak"] = statistics.median(rate / most for rate, most in rates)
+    for name in peers:
+        found[f"{name}_by_ours"] = statistics.median(turn[name] / turn["ours"] for turn in turns)
+    if peers:
+        found["fastest_by_ours"] = statistics.median(min(turn[name] for name in peers) / turn["ours"] for turn in turns)
     return found | {"compile_ms": 1000 * compiled, "difference": difference}
 
 
@@ -193,25 +237,26 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=15, metavar="N", help="turns of each layer (default 15)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="layers whose names begin with this text")
+    parser.add_argument("--only", default=[""], nargs="+", metavar="TEXT", help="layers whose names begin with one of these")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the figures")
-    parser.add_argument("--alone", action="store_true", help="without onnxruntime")
+    parser.add_argument("--cpu", default="", metavar="NAME", help="of PROCESSORS in compiler/codegen/llvm/target.py; this one")
+    parser.add_argument("--peers", nargs="*", choices=[*PEERS], default=[*PEERS], help="other runtimes (default all)")
     given = parser.parse_args()
-    lanes = Machine.of(Target.host()).lanes(FLOAT32)
-    print(f"{'':5}{'ours ms':>10}{'GFLOP/s':>9}{'of peak':>9}{'moved ms':>10}{'theirs ms':>11}{'ratio':>7}{'moved':>7}"
-          f"{'compile ms':>12}{'difference':>12}")
+    target = Target.host(cpu=given.cpu, features=()) if given.cpu else Target.host()
+    peers = [name for name in given.peers if importlib.util.find_spec(name)]
+    print(f"{'':5}{'ours ms':>9}{'GFLOP/s':>9}{'of peak':>8}{'moved ms':>10}" + "".join(f"{name + ' ms':>15}" for name in peers)
+          + f"{'theirs by ours':>16}{'compile ms':>12}{'difference':>12}")
     found, ratios = {}, []
     for layer in LAYERS:
-        if not layer.name.startswith(given.only):
+        if not layer.name.startswith(tuple(given.only)):
             continue
-        row = found[layer.name] = measure(layer, lanes, given.repeat, alone=given.alone)
-        theirs = row.get("onnxruntime_ms", float("nan"))
-        ratios.append(theirs / row["ours_ms"])
-        print(f"{layer.name:5}{row['ours_ms']:10.3f}{row['gflops']:9.1f}{row['share_of_peak']:9.0%}{row['moved_ms']:10.3f}"
-              f"{theirs:11.3f}{theirs / row['ours_ms']:7.2f}{theirs / row['moved_ms']:7.2f}{row['compile_ms']:12.0f}"
-              f"{row['difference']:12.1e}", flush=True)
-    if ratios and not given.alone:
-        print(f"geometric mean of onnxruntime's time by ours: {statistics.geometric_mean(ratios):.2f}")
+        row = found[layer.name] = measure(layer, target, given.repeat, peers)
+        ratios.append(row.get("fastest_by_ours", float("nan")))
+        theirs = "".join(f"{row[f'{name}_ms']:15.3f}" for name in peers)
+        print(f"{layer.name:5}{row['ours_ms']:9.3f}{row['gflops']:9.1f}{row['share_of_peak']:8.0%}{row['moved_ms']:10.3f}{theirs}"
+              f"{ratios[-1]:16.2f}{row['compile_ms']:12.0f}{row['difference']:12.1e}", flush=True)
+    if ratios and peers:
+        print(f"geometric mean of the fastest other's time by ours: {statistics.geometric_mean(ratios):.2f}")
     if given.json:
         given.json.write_text(json.dumps(found, indent=1) + "\n")
 

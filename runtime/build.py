@@ -12,9 +12,12 @@ from vtakit.compiler.codegen.vta.target import vta
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Var
 from vtakit.compiler.lower import Limits, lower
+from vtakit.compiler.lower.errors import LowerError
 from vtakit.compiler.lower.function import shallow
 from vtakit.compiler.passes import lower_late
+from vtakit.compiler.passes.pragmas import check_pragmas
 from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.operation import ExternOp
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.runtime.accelerated import Accelerated
 from vtakit.runtime.cpu import function as cpu
@@ -59,8 +62,9 @@ def build(
     progress  : is called with how much of a program for the accelerator is made, and of how much: a large one takes seconds
     options   : of the device, as `latency=100`: see `vtakit.runtime.vta.connect`
 
-    Raises LowerError or VerifyError for a schedule that no correct program can be made of, CodegenError for a target, VtaError
-    for what the accelerator cannot run, CompilerDefectError if the code generator has made an illegal program.
+    Raises LowerError or VerifyError for a schedule that no correct program can be made of, LowerError for a result that is no
+    argument, PassError for a pragma that nothing knows, CodegenError for a target, VtaError for what the accelerator cannot run,
+    CompilerDefectError if the code generator has made an illegal program.
     """
     if not isinstance(target, Target | VtaTarget) and target not in ("llvm", "vta"):
         raise CodegenError(f"{target!r} is no target: use 'llvm' or 'vta', or a Target of vtakit.compiler.codegen.llvm.target")
@@ -71,8 +75,22 @@ def build(
         raise CodegenError(f"{given[0]} is no argument of a build for a CPU; it is one of those for the accelerator")
     with shallow(name):
         function = lower(schedule, args, name, binds=binds or {}, limits=limits)
+        _check_results(schedule, args, binds or {}, name)
+        check_pragmas(function)
         if on_device:
             own = target if isinstance(target, VtaTarget) else vta()
             return Accelerated(function, own, device, timeout_s, check, progress, **options)
         low = lower_late(function)
         return cpu.build(low, target if isinstance(target, Target) else None, packed=packed, libraries=libraries)
+
+
+def _check_results(schedule: Schedule, args: Args, binds: Mapping[Tensor, Buffer], name: str) -> None:
+    """Raise LowerError for a result that the function would compute and throw away: of several values one must be an argument."""
+    tensors = [arg for arg in args if isinstance(arg, Tensor)] + [tensor for tensor, buffer in binds.items() if buffer in args]
+    given = {schedule[tensor].label for tensor in tensors}
+    for op in schedule.outputs:
+        if not isinstance(op, ExternOp) and schedule[op].label not in given:  # what an extern does may be more than its results
+            raise LowerError(
+                "arguments", f"{op.name}, a result of the schedule, is no argument of {name!r}: nobody could see it",
+                f"give it: vtakit.build(s, [..., {op.name}])",
+            )

@@ -14,7 +14,7 @@ from vtakit.compiler.graph.vta.compile import Compiled
 from vtakit.compiler.graph.vta.region import Launch
 from vtakit.hw.isa.program import Program
 from vtakit.runtime.cpu import openmp
-from vtakit.runtime.cpu.function import empty
+from vtakit.runtime.cpu.pages import reserve
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -29,6 +29,7 @@ class CpuPart:
     layers        : what each step is
     params        : the bytes at which the code finds its parameters, aligned
     arena_bytes   : memory that a run needs
+    live_bytes    : of it the most that is needed at one time
     """
 
     reads: tuple[int, ...]
@@ -40,6 +41,7 @@ class CpuPart:
     layers: tuple[Layer, ...]
     params: npt.NDArray[np.uint8]
     arena_bytes: int
+    live_bytes: int
 
     @property
     def name(self) -> str:
@@ -122,6 +124,11 @@ class Image:
         """Of host memory that a run needs beside inputs, outputs and parameters."""
         return sum(part.arena_bytes for part in self.cpu_parts) + sum(port.bytes for port in self.between)
 
+    @property
+    def live_bytes(self) -> int:
+        """The most of that memory that is needed at one time: what no plan of it goes below."""
+        return max((part.live_bytes for part in self.cpu_parts), default=0) + sum(port.bytes for port in self.between)
+
     def header(self, part: CpuPart) -> str:
         """C text that declares the functions of a part."""
         inputs, outputs = (tuple([self.values[at] for at in numbers]) for numbers in (part.reads, part.writes))
@@ -131,13 +138,14 @@ class Image:
 def cpu_part(network: Network, reads: Sequence[int], writes: Sequence[int]) -> CpuPart:
     """A compiled network as a part of an image."""
     code = network.code
-    params = empty((network.params_bytes,), "uint8")
+    params = reserve(network.params_bytes)
     params[...] = 0
     for at, array in network.params:
         params[at:at + array.nbytes] = array.reshape(-1).view(np.uint8)
     return CpuPart(
         reads=tuple(reads), writes=tuple(writes), code=code.code, symbols=code.symbols, outside=code.outside,
         messages=code.messages, layers=network.layers, params=params, arena_bytes=network.arena_bytes,
+        live_bytes=network.live_bytes,
     )
 
 

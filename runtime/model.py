@@ -26,12 +26,13 @@ from vtakit.compiler.graph.printer import graph_text
 from vtakit.compiler.graph.vta.compile import compile_parts
 from vtakit.compiler.graph.vta.region import Launch
 from vtakit.compiler.ir.dtypes import FLOAT32
+from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.hw.isa.config import load_config
 from vtakit.hw.isa.file import read_bytes
 from vtakit.runtime import keeping
 from vtakit.runtime.cpu.function import for_here, misfit
 from vtakit.runtime.image import image_of, image_of_parts
-from vtakit.runtime.module import Module
+from vtakit.runtime.module import Module, check_threads
 from vtakit.runtime.package import parse
 from vtakit.runtime.parts import check_opening
 from vtakit.runtime.torch_program import named_program
@@ -52,9 +53,10 @@ def compile(
     model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
     target: Literal["llvm", "vta"] | Target | VtaTarget = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
-    name: str | None = None, integer: bool = True, precision: str = "float32", after: Seen | None = None,
+    name: str | None = None, integer: bool = True, winograd: bool = True, precision: str = "float32", after: Seen | None = None,
     progress: Callable[[int, int], None] | None = None, cache: bool = True,
-    config: ConfigLike | None = None, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, **options: Any,
+    config: ConfigLike | None = None, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S,
+    threads: int | None = None, **options: Any,
 ) -> Module:
     """Compile a model, or find what an earlier call has made of the same.
 
@@ -70,18 +72,22 @@ def compile(
     name     : of the functions in C; that of the file or of the model's graph by default
     integer  : whether quantised models are computed in integers where they allow it, the same bytes on every target; else in
                floating point, as they are written
+    winograd : whether 3 x 3 convolutions of float32 are computed by Winograd's way on a CPU where that is faster, with a relative
+               error below 2e-5 (docs/winograd.md); else each is a sum of products
     precision : of convolutions in floating point on a CPU: "float32", or "bfloat16" for weights and activations of 16 bits, whose
                products are summed in float32 (docs/half_precision.md says how far results are off)
     after    : sees each pass over the graph with the graph before and after it
     progress : is called with how much is done, and of how much: kernels, or for the accelerator nodes
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.keeping`); not if `after` is given
     config   : of the accelerator: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file; "default" if None
+    threads  : of this processor that a run uses; as OpenMP has it if None: see `Module`
     device, timeout_s, options : what the accelerator's parts run on: see `Module`
 
     Raises UnsupportedError with all that is unsupported in the model, ModelError for a model that cannot be read or breaks a
     rule, GraphError for one whose run takes more memory than the machine has, CodegenError for a target, VtaError for a
-    configuration of other numbers than networks in integers have.
+    configuration of other numbers than networks in integers have, InputError for a number of threads that is none.
     """
+    check_threads(threads)
     if not isinstance(target, Target | VtaTarget) and target not in ("llvm", "vta"):
         raise CodegenError(f"{target!r} is no target of models: use 'llvm' or 'vta', or a Target of "
                            "vtakit.compiler.codegen.llvm.target")
@@ -97,10 +103,11 @@ def compile(
     if exported is not None and (shapes or fixed or batch != 1):
         raise ModelError("a PyTorch program has the shapes of its export: shapes, batch and fixed go with ONNX models")
     kept = cache and after is None and exported is None
-    place = keeping.place_of(model, chosen, accelerator, shapes, batch, fixed, name, integer, precision) if kept else None
+    asked = shapes, batch, fixed, name, integer, winograd, precision
+    place = keeping.place_of(model, chosen, accelerator, *asked) if kept else None
     known = None if place is None else keeping.found(place)
     if known is not None:
-        return Module(known, device, timeout_s, **options)
+        return Module(known, device, timeout_s, threads=threads, **options)
     begin = time.perf_counter()
     evaluate = partial(_evaluate, target=chosen)
     if exported is None:
@@ -108,7 +115,9 @@ def compile(
     else:
         graph = import_program(exported[0], name=exported[1] if name is None else name)
     lanes = chosen.vector_bytes // FLOAT32.bytes if accelerator is None else None
-    graph = run_passes(graph, passes_for_cpu(evaluate, integer=integer, lanes=lanes, precision=precision), after)
+    machine = Machine.of(chosen) if winograd else None
+    passes = passes_for_cpu(evaluate, integer=integer, lanes=lanes, winograd=machine, precision=precision)
+    graph = run_passes(graph, passes, after)
     if accelerator is None:
         network = compile_graph(graph, chosen, progress=progress, most_bytes=memory_bytes())
         image = image_of(network, _told(precision, chosen, graph) + graph_text(graph))
@@ -117,7 +126,7 @@ def compile(
         image = image_of_parts(parts, chosen)
     if place is not None:
         keeping.keep(place, image, time.perf_counter() - begin)
-    return Module(image, device, timeout_s, **options)
+    return Module(image, device, timeout_s, threads=threads, **options)
 
 
 def _check_precision(precision: str, on_accelerator: bool) -> None:
@@ -154,9 +163,13 @@ def _checked(launch: Launch) -> None:
         raise VtaError(f"the static checker finds a fault in its program: {faults[0]}")
 
 
-def load(path: str | Path, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, **options: Any) -> Module:
+def load(
+    path: str | Path, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, *, threads: int | None = None,
+    **options: Any,
+) -> Module:
     """Read a module that `Module.save` wrote.
 
+    threads : of this processor that a run uses; as OpenMP has it if None: see `Module`
     device, timeout_s, options : what the accelerator's parts run on: see `Module`
 
     Raises PackageError for a file that is damaged or of another version of vtakit, CodegenError for code that this machine cannot
@@ -166,7 +179,7 @@ def load(path: str | Path, device: str | Driver | None = None, timeout_s: float 
     image = parse(read_bytes(path, "module file"), where)
     if why := misfit(image.target):
         raise CodegenError(f"{where} is compiled for another machine: {why}: compile the model on this one")
-    return Module(image, device, timeout_s, **options)
+    return Module(image, device, timeout_s, threads=threads, **options)
 
 
 def memory_bytes() -> int:

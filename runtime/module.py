@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
@@ -35,6 +36,35 @@ def whole(given: object, otherwise: str) -> int:
     raise InputError(f"{otherwise}, got {type(given).__name__}")
 
 
+def check_threads(given: object) -> int | None:
+    """A number of threads, or None. Raises InputError for anything else."""
+    if given is None:
+        return None
+    count = whole(given, f"threads={given!r}: give a whole number, or None for OpenMP's own")
+    if count < 1:
+        raise InputError(f"threads={count}: a run uses at least 1")
+    return count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Bytes of this machine's memory that a compiled model takes. Those of an accelerator are not among them.
+
+    weights_bytes : parameters and constants, packed as the code reads them; there is no other copy
+    code_bytes    : machine code
+    arena_bytes   : for what lies between layers and what they work in, for each run that is under way
+    live_bytes    : the most of the arena that is needed at one time
+    inputs_bytes, outputs_bytes : arrays that the caller gives and gets
+    """
+
+    weights_bytes: int
+    code_bytes: int
+    arena_bytes: int
+    live_bytes: int
+    inputs_bytes: int
+    outputs_bytes: int
+
+
 class Module:
     """A compiled model.
 
@@ -43,20 +73,31 @@ class Module:
         module = vtakit.compile("model.onnx")
         outputs = module.run({"x": array})
 
-    One run at a time: a second thread waits for the first. Parts for an accelerator run on a device that the first run opens,
-    and that stays open, the weights in its memory, until `close`, the end of a `with` block, or nothing refers to the module.
+    Several threads may run one module at once: they share its weights, and each run has its own memory for what lies between
+    layers, which is kept for later ones. `run` returns what its own run made, whatever others do; `get_output` is that of the
+    run that ended last. With parts for an accelerator, one run waits for the other.
+
+    Parts for an accelerator run on a device that the first run opens, and that stays open, the weights in its memory, until
+    `close`, the end of a `with` block, or nothing refers to the module.
 
     device    : "fsim" (what None is), or "rtl", the hardware in Verilator; or a `vtakit.runtime.vta.Driver`
     timeout_s : seconds that a run of a part on the device may take
+    threads   : of this processor that one run uses; if None as many as OpenMP has been told, by OMP_NUM_THREADS or
+                `vtakit.runtime.cpu.openmp.set_threads`, or else those that this process may use
     options   : of the device, as `latency=100`: see `vtakit.runtime.vta.connect`
+
+    Raises InputError for a number of threads that is none.
     """
 
     def __init__(
-        self, image: Image, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, **options: Any
+        self, image: Image, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, *, threads: int | None = None,
+        **options: Any,
     ) -> None:
         self.image = image
+        self.threads = check_threads(threads)
         self._device = Launched(image, device or "fsim", timeout_s, options) if image.vta_parts else None
-        self._native = {part: Native(part) for part in image.cpu_parts}
+        self._native = {part: Native(part, self.threads) for part in image.cpu_parts}
+        self._results = [(port.name, port.shape, numpy_dtype(port.dtype)) for port in image.outputs]
         self._between = [empty(port.shape, numpy_dtype(port.dtype)) for port in image.between]
         self._lock = threading.Lock()
         self._given: dict[str, Array] = {}
@@ -84,6 +125,17 @@ class Module:
         """The type of each output."""
         return {port.name: str(port) for port in self.image.outputs}
 
+    @property
+    def memory(self) -> Memory:
+        """What the model takes of this machine's memory."""
+        image = self.image
+        return Memory(
+            weights_bytes=sum(part.params.nbytes for part in image.cpu_parts),
+            code_bytes=sum(len(part.code) for part in image.cpu_parts),
+            arena_bytes=image.arena_bytes, live_bytes=image.live_bytes,
+            inputs_bytes=sum(port.bytes for port in image.inputs), outputs_bytes=sum(port.bytes for port in image.outputs),
+        )
+
     def run(self, inputs: Mapping[str, Any] | None = None) -> dict[str, Array]:
         """Run on an array for each input; returns one for each output.
 
@@ -92,11 +144,15 @@ class Module:
         Raises InputError if one is missing, unknown or of another shape or type, MemoryError if memory ran out.
         """
         given = self._checked(inputs)
-        made = [empty(port.shape, numpy_dtype(port.dtype)) for port in self.image.outputs]
-        with self._lock:
-            self._run([*given, *made, *self._between])
-        self._made = {port.name: array for port, array in zip(self.image.outputs, made, strict=True)}
-        return dict(self._made)
+        made = {name: empty(shape, kind) for name, shape, kind in self._results}
+        values = [*given, *made.values(), *self._between]
+        if self._device is None:
+            self._run(values)
+        else:
+            with self._lock:
+                self._run(values)
+        self._made = made
+        return dict(made)
 
     @property
     def counters(self) -> tuple[dict[str, int], ...]:
@@ -152,7 +208,7 @@ class Module:
         if whole(repeat, f"profile(repeat={repeat!r}): give a whole number") < 1:
             raise InputError(f"profile(repeat={repeat}): a layer runs at least once")
         given = self._checked(inputs)
-        made = [empty(port.shape, numpy_dtype(port.dtype)) for port in self.image.outputs]
+        made = [empty(shape, kind) for _, shape, kind in self._results]
         values, timed, launches = [*given, *made, *self._between], [], []
         with self._lock:
             for part in self.image.parts:
@@ -193,7 +249,7 @@ class Module:
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy or what is unpickled has no inputs and outputs yet, and opens a device of its own, of that name."""
         own = (None, TIMEOUT_S, {}) if self._device is None else self._device.opening
-        return _from_bytes, (package.dump(self.image), *own)
+        return _from_bytes, (package.dump(self.image), *own, self.threads)
 
     def _port(self, name: object) -> Port:
         for port in self.image.inputs:
@@ -229,7 +285,12 @@ class Module:
                 raise InputError(f"input {port.name!r} is {port}, got a {type(given).__name__} that NumPy cannot read: "
                                  f"{' '.join(str(error).split())}") from None
         if given.dtype != kind or given.shape != port.shape:
-            cure = f": convert it with .astype({kind.name!r})" if given.dtype != kind else ""
+            cure = ""
+            if given.dtype != kind:
+                cure = f": convert it with .astype({kind.name!r})"
+            elif given.size and given.shape[1:] == port.shape[1:]:
+                size = given.shape[0]
+                cure = f": compile the model with batch={size} (--batch {size}) if it leaves its first dimension open"
             raise InputError(f"input {port.name!r} is {port}, got {given.dtype}[{', '.join(map(str, given.shape))}]{cure}")
         found: Array = np.ascontiguousarray(given).reshape(port.shape)
         return found if found.flags.aligned else found.copy()
@@ -238,5 +299,5 @@ class Module:
         return f"<module {self.image.name}: {', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}>"
 
 
-def _from_bytes(data: bytes, device: str | None, timeout_s: float, options: dict[str, Any]) -> Module:
-    return Module(package.parse(data, "a pickled module"), device, timeout_s, **options)
+def _from_bytes(data: bytes, device: str | None, timeout_s: float, options: dict[str, Any], threads: int | None) -> Module:
+    return Module(package.parse(data, "a pickled module"), device, timeout_s, threads=threads, **options)

@@ -28,11 +28,11 @@ from vtakit.hw.isa import file as program_file
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import unwritable, write_bytes, written_whole
 from vtakit.hw.isa.program import BufferKind
-from vtakit.runtime.cpu.function import empty
+from vtakit.runtime.cpu.pages import reserve
 from vtakit.runtime.image import CpuPart, Image, Part, VtaPart
 
 MAGIC = b"\x89VTAK\r\n\x1a"
-FILE_VERSION = 2
+FILE_VERSION = 3
 _PREFIX = struct.Struct("<8sIIQ")
 _MOST_BYTES = 1 << 48  # of memory that any machine could give
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -57,7 +57,7 @@ def dump(image: Image) -> bytes:
         entry["layers"] = [[each.kernel, each.ops, each.names, each.bytes, each.macs] for each in part.layers]
         if isinstance(part, CpuPart):
             entry |= {"kind": "cpu", "symbols": part.symbols, "outside": part.outside, "messages": part.messages,
-                      "arena": part.arena_bytes}
+                      "arena": part.arena_bytes, "live": part.live_bytes}
             own = [part.code, part.params.tobytes()]
         else:
             entry |= {"kind": "vta", "inputs": part.inputs, "outputs": part.outputs}
@@ -154,12 +154,13 @@ class _Reader:
             self._wrong(f"a part of kind {entry['kind']!r:.40}")
         code_size, params_size = entry["sizes"]
         code, given = bytes(self._take(code_size)), self._take(params_size)
-        params = empty((len(given),), "uint8")
+        params = reserve(len(given))
         params[...] = np.frombuffer(given, np.uint8)
         entry_name, step_name = map(_text, entry["symbols"])
         return CpuPart(
             reads=reads, writes=writes, code=code, symbols=(entry_name, step_name), outside=tuple(map(_text, entry["outside"])),
             messages=tuple(map(_text, entry["messages"])), layers=layers, params=params, arena_bytes=_number(entry["arena"]),
+            live_bytes=_number(entry["live"]),
         )
 
     def _take(self, size: Any) -> memoryview:

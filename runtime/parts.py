@@ -4,7 +4,7 @@ import ctypes
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.runtime.cpu.function import CheckError, empty
+from vtakit.runtime.cpu import openmp
+from vtakit.runtime.cpu.function import CheckError
 from vtakit.runtime.cpu.loader import Loaded
+from vtakit.runtime.cpu.pages import reserve
 from vtakit.runtime.image import CpuPart, Image, VtaPart
 from vtakit.runtime.profile import Timed
 from vtakit.runtime.report.report import Report
@@ -29,35 +31,58 @@ Array = npt.NDArray[Any]
 
 
 class Native:
-    """A part that is machine code, in this process."""
+    """A part that is machine code, in this process. Several threads may run it at once, each run on an arena of its own.
 
-    def __init__(self, part: CpuPart) -> None:
+    threads : that parallel loops use; what OpenMP was told if None
+    """
+
+    def __init__(self, part: CpuPart, threads: int | None = None) -> None:
         self.part = part
+        self._operands = (*part.reads, *part.writes)
+        self._limits = nullcontext() if threads is None or not part.parallel else openmp.Limit(threads)
         self._loaded = Loaded(part, (), {})
         pointers = [ctypes.c_void_p] * (len(part.reads) + len(part.writes) + 2)
         self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers)(self._loaded.addresses[part.symbols[0]])
         self._step = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers, ctypes.c_int32)(self._loaded.addresses[part.symbols[1]])
-        self._arena = empty((part.arena_bytes,), "uint8")
+        self._params = part.params.ctypes.data
+        self._arenas = [reserve(part.arena_bytes)]  # those that no run uses; threads may take from a list and add to it at once
 
     def run(self, values: Sequence[Array]) -> None:
         """Run on arrays of the model's values. Raises MemoryError if memory ran out, CheckError for a condition of the model."""
-        self._finished(self._entry(*self._pointers(values)))
+        arena = self._taken()
+        try:
+            with self._limits:
+                status = self._entry(*self._pointers(values, arena))
+        finally:
+            self._arenas.append(arena)
+        self._finished(status)
 
     def timed(self, values: Sequence[Array], repeat: int) -> list[Timed]:
         """Run each layer by itself; of `repeat` runs the quickest counts."""
-        pointers = self._pointers(values)
         seconds = [math.inf] * len(self.part.layers)
-        for _ in range(repeat + 1):  # the first fills caches and starts threads
-            for number in range(len(seconds)):
-                begin = time.perf_counter()
-                status = self._step(*pointers, number)
-                seconds[number] = min(seconds[number], time.perf_counter() - begin)
-                self._finished(status)
+        arena = self._taken()
+        pointers = self._pointers(values, arena)
+        try:
+            with self._limits:
+                for _ in range(repeat + 1):  # the first fills caches and starts threads
+                    for number in range(len(seconds)):
+                        begin = time.perf_counter()
+                        status = self._step(*pointers, number)
+                        seconds[number] = min(seconds[number], time.perf_counter() - begin)
+                        self._finished(status)
+        finally:
+            self._arenas.append(arena)
         return [Timed(*each) for each in zip(self.part.layers, seconds, strict=True)]
 
-    def _pointers(self, values: Sequence[Array]) -> list[int]:
-        arrays = [*[values[at] for at in (*self.part.reads, *self.part.writes)], self.part.params, self._arena]
-        return [int(array.__array_interface__["data"][0]) for array in arrays]
+    def _taken(self) -> Array:
+        """An arena that no other run uses."""
+        try:
+            return self._arenas.pop()
+        except IndexError:
+            return reserve(self.part.arena_bytes)
+
+    def _pointers(self, values: Sequence[Array], arena: Array) -> list[int]:
+        return [*[values[at].ctypes.data for at in self._operands], self._params, arena.ctypes.data]
 
     def _finished(self, status: int) -> None:
         if status == OUT_OF_MEMORY:

@@ -43,8 +43,10 @@ class Layer:
 class Network:
     """A compiled network.
 
-    params : what the code finds at its parameters, by offset
-    layers : what each step is
+    params      : what the code finds at its parameters, by offset
+    layers      : what each step is
+    arena_bytes : of what lies between layers and what they work in
+    live_bytes  : of it the most that is needed at one time, which no plan goes below
     """
 
     code: CompiledNetwork
@@ -54,6 +56,7 @@ class Network:
     params: tuple[tuple[int, Array], ...]
     params_bytes: int
     arena_bytes: int
+    live_bytes: int
 
 
 def compile_graph(
@@ -70,18 +73,18 @@ def compile_graph(
     """
     check_sizes(graph)
     groups = fuse(graph)
-    plan = plan_memory(graph, groups)
     if most_bytes is not None:
-        _check_memory(graph, plan, most_bytes)
+        _check_memory(graph, plan_memory(graph, groups), most_bytes)
     make = schedule or partial(cpu_schedule, target=target)
     kernels, numbers = _kernels(graph.name, [group for group in groups if not group.view], make, progress)
+    plan = plan_memory(graph, groups, {group: kernels[number].scratch for group, number in numbers.items()})
     steps, layers = [], []
     for group in groups:
         if group.view:
             continue
         number = numbers[group]
         operands = (*[group.inputs[at] for at in kernels[number].reads], *group.outputs)
-        steps.append(Step(number, tuple([plan.places[value] for value in operands])))
+        steps.append(Step(number, (*[plan.places[value] for value in operands], *plan.scratch.get(group, ()))))
         names = tuple([node.name for node in group.nodes if node.name])
         size = sum(value.type.bytes for value in operands)
         layers.append(Layer(number, tuple([node.op for node in group.nodes]), names, size, kernels[number].macs))
@@ -93,7 +96,8 @@ def compile_graph(
     outputs = tuple([Port(name, value.type.shape, value.type.dtype) for name, value in graph.outputs])
     functions: list[Function] = [kernel.function for kernel in kernels]
     code = compile_network(graph.name, functions, steps, len(inputs), len(outputs), target)
-    return Network(code, inputs, outputs, tuple(layers), _params(graph, plan), plan.params_bytes, plan.arena_bytes)
+    return Network(code, inputs, outputs, tuple(layers), _params(graph, plan), plan.params_bytes, plan.arena_bytes,
+                   plan.live_bytes)
 
 
 def check_sizes(graph: Graph) -> None:

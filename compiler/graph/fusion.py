@@ -3,7 +3,7 @@
 The operators have four classes (TVM, OSDI'18, section 3): injective ones fuse with each other, before a reduction, and where
 they read what an anchor or reduction makes element by element, after it; opaque ones stay alone. A node joins the group of its
 immediate post-dominator, the first node through which all goes that is made of it, so that nothing outside a group reads what
-is inside.
+is inside. A convolution of each channel by itself joins the one of single pixels that alone reads it, if memory would be slower.
 """
 
 from collections.abc import Iterable
@@ -15,6 +15,7 @@ from vtakit.compiler.nn.operators import Kind
 
 VIEWS = frozenset(("reshape",))  # the same elements in the same order: what they make is the memory of what they read
 
+LARGE = 1 << 21  # bytes, data and result of a convolution: more do not wait in a second-level cache for what comes next
 _MOST_COST = 400  # expression nodes of a group's largest tree, each element's recomputation counted
 _CHEAP = 6  # a tree of so few is computed again rather than stored
 _FEW = 2  # times that any tree may be computed again
@@ -46,6 +47,7 @@ def fuse(graph: Graph) -> tuple[Group, ...]:
     fuser = _Fuser(graph)
     fuser.after_anchors()
     fuser.before()
+    fuser.separable()
     return fuser.groups()
 
 
@@ -150,6 +152,24 @@ class _Fuser:
             if self._affordable(together, last):
                 self._join(node, [*inner, *self.members[last]], last)
 
+    def separable(self) -> None:
+        """A depthwise convolution in blocks, with what follows it, joins that of single pixels which alone reads it.
+
+        Rows of the one are then made just before the other needs them. That pays where the values between them would go through
+        slow memory and back; where they stay in a cache it only makes worse tiles.
+        """
+        given = {value for _, value in self.graph.outputs}
+        for node in self.graph.nodes:
+            if node.op != "depthwise_blocked" or len(node.outputs[0].type.shape) != 5:
+                continue
+            made = self.sink[node].outputs[0]
+            readers = self.consumers.get(made, [])
+            moved = sum(value.type.size * value.type.dtype.bytes for value in (node.reads[0], made))
+            if moved < LARGE or made in given or len(readers) != 1 or not _is_of_pixels(readers[0], made):
+                continue
+            end = self.sink[readers[0]]
+            self._join(node, self.members[end], end)
+
     def _join(self, node: Node, path: Iterable[Node], end: Node) -> None:
         """Make one group, whose last node is `end`, of the groups of a node and of those on a path."""
         merged = {member for each in (node, *path, end) for member in self.members.get(self.sink[each], [each])}
@@ -191,3 +211,11 @@ class _Fuser:
             ]
             found.append(Group(tuple(nodes), tuple(inputs), tuple(outputs) or nodes[-1].outputs, nodes[-1].op in VIEWS))
         return tuple(found)  # a group reads only last nodes of others, so the order of the last nodes is one of the groups
+
+
+def _is_of_pixels(node: Node, data: Value) -> bool:
+    """Whether it is a convolution of single pixels of some data in blocks, one after the other."""
+    if node.op != "conv_blocked" or node.reads[0] is not data or node.attrs.get("groups", 1) > 1:
+        return False
+    alone = all(extent == 1 for extent in node.reads[1].type.shape[2:-2])
+    return alone and not any(node.attrs.get("pads") or ()) and all(step == 1 for step in node.attrs.get("strides") or ())

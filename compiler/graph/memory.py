@@ -1,11 +1,12 @@
 """Where each value of a network lies: in what the caller gives, among the parameters, or in the arena.
 
 Kernels run one after another. Values that are needed at the same time get places that do not overlap; a kernel's result never
-lies on what it reads, because its code is made as if it did not.
+lies on what it reads, because its code is made as if it did not. The memory that a kernel works in is in the arena too.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vtakit.compiler.codegen.places import Place, Region
 from vtakit.compiler.graph.fusion import Group
@@ -18,15 +19,27 @@ ALIGN = 64  # bytes, a line of the cache and the widest vector
 class MemoryPlan:
     """Places of all values that kernels read or write.
 
-    copies : outputs that no kernel writes to: the output's number, and the value that is copied there
+    copies  : outputs that no kernel writes to: the output's number, and the value that is copied there
+    scratch : of each group, the places of what it works in
     unshared_bytes : what the arena would take if no two values shared memory
+    live_bytes     : the most that is needed at one time
     """
 
     places: Mapping[Value, Place]
     copies: tuple[tuple[int, Value], ...]
+    scratch: Mapping[Group, tuple[Place, ...]]
     params_bytes: int
     arena_bytes: int
     unshared_bytes: int
+    live_bytes: int
+
+
+class _Span(NamedTuple):
+    """How many bytes are needed, from one kernel to another, both with it."""
+
+    size: int
+    first: int
+    last: int
 
 
 def aligned(size: int) -> int:
@@ -34,8 +47,11 @@ def aligned(size: int) -> int:
     return -(-size // ALIGN) * ALIGN
 
 
-def plan_memory(graph: Graph, groups: Sequence[Group]) -> MemoryPlan:
-    """Places for a graph that runs as these groups, in their order."""
+def plan_memory(graph: Graph, groups: Sequence[Group], scratch: Mapping[Group, Sequence[int]] | None = None) -> MemoryPlan:
+    """Places for a graph that runs as these groups, in their order.
+
+    scratch : bytes of each piece of memory that groups work in
+    """
     root = {value: value for value in (*graph.inputs, *graph.constants)}
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
@@ -57,27 +73,33 @@ def plan_memory(graph: Graph, groups: Sequence[Group]) -> MemoryPlan:
             copies.append((i, value))
         else:
             places[root[value]] = Place(Region.OUTPUT, i)
-    spans = {value: (first[value], last[value]) for value in first if value not in places}
+    made = [value for value in first if value not in places]
+    spans = [_Span(aligned(value.type.bytes), first[value], last[value]) for value in made]
+    for at, group in enumerate(groups):
+        spans += [_Span(aligned(size), at, at) for size in (scratch or {}).get(group, ())]
     offsets, arena_bytes = _packed(spans)
-    places |= {value: Place(Region.ARENA, offset) for value, offset in offsets.items()}
-    unshared = sum(aligned(value.type.bytes) for value in spans)
+    arena = [Place(Region.ARENA, offset) for offset in offsets]
+    places |= dict(zip(made, arena, strict=False))
+    rest = iter(arena[len(made):])
+    pieces = {group: tuple([next(rest) for _ in (scratch or {}).get(group, ())]) for group in groups}
+    unshared = sum(span.size for span in spans)
+    live = max((sum(span.size for span in spans if span.first <= at <= span.last) for at in range(len(groups))), default=0)
     everywhere = {value: places[root[value]] for value in root if root[value] in places}
-    return MemoryPlan(everywhere, tuple(copies), params_bytes, arena_bytes, unshared)
+    return MemoryPlan(everywhere, tuple(copies), pieces, params_bytes, arena_bytes, unshared, live)
 
 
-def _packed(spans: Mapping[Value, tuple[int, int]]) -> tuple[dict[Value, int], int]:
-    """Offsets of values that live from one kernel to another: the largest first, each into the tightest gap that it fits.
+def _packed(spans: Sequence[_Span]) -> tuple[list[int], int]:
+    """Offsets of what is needed from one kernel to another: the largest first, each into the tightest gap that it fits.
 
     Greedy by size, as in Pisarchyk and Lee, "Efficient memory management for deep neural net inference" (2020), section 5.2.
     """
-    offsets: dict[Value, int] = {}
+    offsets: dict[int, int] = {}
     end = 0
-    for value in sorted(spans, key=lambda v: -v.type.bytes):
-        size = aligned(value.type.bytes)
-        begins, ends = spans[value]
+    for number in sorted(range(len(spans)), key=lambda number: -spans[number].size):
+        size, begins, ends = spans[number]
         busy = sorted(
-            (offsets[other], offsets[other] + aligned(other.type.bytes)) for other in offsets
-            if spans[other][0] <= ends and begins <= spans[other][1]
+            (offsets[other], offsets[other] + spans[other].size) for other in offsets
+            if spans[other].first <= ends and begins <= spans[other].last
         )
         best: tuple[int, int] | None = None  # room, offset
         at = 0
@@ -85,6 +107,6 @@ def _packed(spans: Mapping[Value, tuple[int, int]]) -> tuple[dict[Value, int], i
             if start - at >= size and (best is None or start - at < best[0]):
                 best = start - at, at
             at = max(at, stop)
-        offsets[value] = at if best is None else best[1]
-        end = max(end, offsets[value] + size)
-    return offsets, end
+        offsets[number] = at if best is None else best[1]
+        end = max(end, offsets[number] + size)
+    return [offsets[number] for number in range(len(spans))], end

@@ -22,7 +22,7 @@ EFFECTS = {
     "sync": "all threads of the scope arg 0 ('shared': a block; 'warp') arrive before any goes on",
     "call_packed": "calls the Python function registered by the name arg 0 with the other arguments (buffers as access_ptr)",
     "assert_that": "raises arg 1, a message, unless the condition arg 0 holds",
-    "prefetch": "the line of the address arg 0 will be read",
+    "prefetch": "the line of the address arg 0, or so many bytes (arg 1) behind it, will be read",
     "allreduce": "combines values over a reduction's threads: (number, values…, condition, results' addresses…, threads…)",
 }
 

@@ -4,14 +4,13 @@ Data of C channels in blocks of `v` is [N, ceil(C / v), D..., v]; what a last bl
 reads it. Operators on elements, and pooling with a window of 1 along the last dimension, take such data as it is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import gcd, prod
 
 import numpy as np
 
 from vtakit.compiler.ir.expr import Expr
-from vtakit.compiler.ir.iters import IterVar
-from vtakit.compiler.ir.ops import if_then_else
+from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import Shape, dims, flattened, made, same_dtype, unflattened
 from vtakit.compiler.nn.conv import padded, spatial, window_sizes
@@ -108,10 +107,7 @@ def conv_blocked(
         total: Expr = sum_of(read.astype(kind) * weight(m, c, *window, lane, k).astype(kind), axis=[c, *window, lane])
         return total
 
-    if prod(kernel) == 1 and not any(pad):  # pixels are one row
-        if prod(steps) > 1:
-            source = made((images, outer, *out, *dims(x)[count + 2:]), _every(x, steps), "taken")
-            steps = (1,) * count
+    if prod(kernel) == prod(steps) == 1 and not any(pad):  # pixels are one row
         sums = made((images, filter_blocks, prod(out), block), lambda n, m, p, k: term(n, m, unflattened(p, out), k),
                     "sums", tag="conv_blocked")
         return made((images, filter_blocks, *out, block), lambda n, m, *at: sums(
@@ -144,23 +140,16 @@ def depthwise_blocked(
     spread = spatial(dilations, 1, count, "depthwise_blocked: dilations")
     pad = spatial(pads, 0, 2 * count, "depthwise_blocked: pads", least=0)
     out = window_sizes("depthwise_blocked", tuple(sizes), kernel, steps, pad, spread)
-    source = _padded(x, pad, False)
     window = [reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(kernel)]
 
     def term(n: Expr, c: Expr, *at: Expr) -> Expr:
-        places: list[Expr | IterVar] = [o * s + w * d for o, s, w, d in zip(at[:-1], steps, window, spread, strict=True)]
-        products = source(n, c, *places, at[-1]).astype(kind) * weight(c, *window, at[-1]).astype(kind)
-        total: Expr = sum_of(products, axis=window)
+        places = [o * s + w * d - front for o, s, w, d, front in zip(at[:-1], steps, window, spread, pad, strict=False)]
+        inside = [test for place, extent, front, back in zip(places, sizes, pad, pad[count:], strict=False)
+                  for test in ([place >= 0] if front else []) + ([place < extent] if back else [])]
+        products = x(n, c, *places, at[-1]).astype(kind) * weight(c, *window, at[-1]).astype(kind)
+        total: Expr = sum_of(products, axis=window, where=all_of(*inside) if inside else None)
         return total
     return in_type(made((images, blocks, *out, block), term, "sums", tag="depthwise_blocked"), x.dtype)
-
-
-def _every(x: Tensor, steps: Shape) -> Callable[..., Expr]:
-    """Reads the pixels that a kernel of one cell with strides does."""
-    def read(n: Expr, c: Expr, *at: Expr) -> Expr:
-        found: Expr = x(n, c, *[o * s for o, s in zip(at, steps, strict=False)], *at[len(steps):])
-        return found
-    return read
 
 
 def _padded(x: Tensor, pads: Shape, plain: bool) -> Tensor:

@@ -58,6 +58,9 @@ def padded(x: Tensor, pads: Shape, value: float = 0, name: str = "padded") -> Te
     return made((*lead, *shape), read, name)
 
 
+SHORT = 64  # pixels of a row: vectors along shorter ones would be mostly partial
+
+
 @operator("conv", kind=Kind.ANCHOR)
 def conv(
     x: Tensor, weight: Tensor, *, strides: Sequence[int] | None = None, pads: Sequence[int] | None = None,
@@ -95,6 +98,8 @@ def conv(
         found: Expr = source(n, channel, *places)
         return found
 
+    if depth == 1 and count == 2 and out[-1] <= SHORT:
+        return _of_planes(x, weight, (images, filters, *out), steps, pad, spread)
     if depth == 1:
         sums = made((images, filters, *out), lambda n, m, *at: sum_of(
             read(n, m // per_group, at, window).astype(kind) * weight(m, 0, *window).astype(kind), axis=window),
@@ -110,3 +115,30 @@ def conv(
         "sums", tag="conv", attrs={"groups": groups})
     return made((images, filters, *out), lambda n, m, *at: sums(n, m, flattened(at, out)).astype(x.dtype), "conv",
                 tag="unflatten")
+
+
+def _of_planes(x: Tensor, weight: Tensor, shape: Shape, steps: Shape, pads: Shape, spread: Shape) -> Tensor:
+    """A convolution [N, M, O0, O1] of one channel each, whose sums run through all rows.
+
+    The padded data is taken apart into planes, one for each remainder of a row and a column by their strides, with rows of one
+    length. A sum at a place then reads each plane at that place and a constant distance; the places between rows are for nothing.
+    """
+    images, filters, *out = shape
+    (channels, *sizes), kernel = dims(x)[1:], dims(weight)[2:]
+    kind, per_group = accumulator(x.dtype), filters // channels
+    need = [(o - 1) + (r - 1) * d // s + 1 for o, r, d, s in zip(out, kernel, spread, steps, strict=True)]
+    whole = [rows * s - extent - front for rows, s, extent, front in zip(need, steps, sizes, pads, strict=False)]
+    source = padded(x, (*pads[:2], *whole))
+    planes = made((images, channels, *steps, *need), lambda n, c, p, q, i, j: source(
+        n, c, i * steps[0] + p, j * steps[1] + q).astype(kind), "planes")
+    row = need[1]
+    window = [reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(kernel)]
+
+    def term(n: Expr, m: Expr, place: Expr) -> Expr:
+        far = [k * d for k, d in zip(window, spread, strict=True)]
+        at = place + far[0] // steps[0] * row + far[1] // steps[1]
+        read = planes(n, m // per_group, far[0] % steps[0], far[1] % steps[1], at // row, at % row)
+        total: Expr = sum_of(read * weight(m, 0, *window).astype(kind), axis=window)
+        return total
+    sums = made((images, filters, (out[0] - 1) * row + out[1]), term, "sums", tag="depthwise_planes")
+    return made(shape, lambda n, m, i, j: sums(n, m, i * row + j).astype(x.dtype), "conv", tag="unflatten")

@@ -2,6 +2,7 @@
 
 from vtakit.compiler.nn import (
     blocked,
+    blocked_transposed,
     broadcasting,
     conv,
     einsum,
@@ -14,9 +15,11 @@ from vtakit.compiler.nn import (
     normalise,
     packed,
     packed_bytes,
+    panels,
     pool,
     quantise,
     recurrent,
+    recurrent_panels,
     reduction,
     resize,
     running,
@@ -24,13 +27,15 @@ from vtakit.compiler.nn import (
     shape,
     signal,
     transposed,
+    winograd,
 )
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 from vtakit.hw.isa.errors import one_of
 
 FAMILIES = (
-    blocked, broadcasting, conv, einsum, elementwise, half, indexing, integer, loss, matmul, normalise, packed, packed_bytes,
-    pool, quantise, recurrent, reduction, resize, running, sampling, shape, signal, transposed,
+    blocked, blocked_transposed, broadcasting, conv, einsum, elementwise, half, indexing, integer, loss, matmul, normalise,
+    packed, packed_bytes, panels, pool, quantise, recurrent, recurrent_panels, reduction, resize, running, sampling, shape,
+    signal, transposed, winograd,
 )
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]

@@ -59,6 +59,28 @@ class Window:
         """Where in the padded dimensions the window at an index reads."""
         return [o * s + k * d for o, s, k, d in zip(at, self.strides, self.axes, self.dilations, strict=True)]
 
+    @property
+    def along_lanes(self) -> bool:
+        """Whether windows have a single cell in the last dimension, as in data with channels in blocks."""
+        last = len(self.sizes) - 1
+        return last > 0 and self.kernel[last] == self.strides[last] == 1 and not self.pads[last] and not self.pads[-1]
+
+    def within(self, at: Sequence[Expr]) -> Expr:
+        """Whether what the window at an index reads is in the input."""
+        cells = [place - front for place, front in zip(self.places(at), self.pads, strict=False)]
+        return all_of(*[test for cell, extent in zip(cells, self.sizes, strict=True) for test in (cell >= 0, cell < extent)])
+
+    def reduced(self, combine: Callable[..., Any], value: float, name: str) -> Tensor:
+        """Each window's cells, together; outside of the input they are `value`, which changes nothing."""
+        if not self.along_lanes:
+            source = self.padded(value)
+            return made(self.shape, lambda n, c, *at: combine(source(n, c, *self.places(at)), axis=self.axes), name, tag="pool")
+
+        def term(n: Expr, c: Expr, *at: Expr) -> Any:
+            cells = [place - front for place, front in zip(self.places(at), self.pads, strict=False)]
+            return combine(self.x(n, c, *cells), axis=self.axes, where=self.within(at))
+        return made(self.shape, term, name, tag="pool_blocked")
+
     def padded(self, value: float) -> Tensor:
         """The data with a value wherever a window reads outside."""
         count = len(self.sizes)
@@ -97,8 +119,7 @@ def max_pool(
 ) -> Tensor:
     """The greatest of each window. Source: ONNX MaxPool. Raises OperatorError for a window that does not fit."""
     w = Window("max_pool", x, kernel_shape, strides, pads, dilations, ceil_mode)
-    source = w.padded(_least(x))
-    return made(w.shape, lambda n, c, *at: reduce.max(source(n, c, *w.places(at)), axis=w.axes), "max_pool", tag="pool")
+    return w.reduced(reduce.max, _least(x), "max_pool")
 
 
 @operator("max_pool_with_indices", kind=Kind.OPAQUE)
@@ -123,10 +144,9 @@ def max_pool_with_indices(
     def read(n: Expr, c: Expr, *at: Expr) -> Any:
         places = w.places(at)
         cells = [place - front for place, front in zip(places, w.pads, strict=False)]
-        inside = [all_of(cell >= 0, cell < extent) for cell, extent in zip(cells, w.sizes, strict=True)]
         plane, within = (cells, w.sizes) if not storage_order else (cells[::-1], w.sizes[::-1])
         number = flattened([n, c, *plane], [*dims(x)[:2], *within]).astype("int64")
-        return best((select(all_of(*inside), number, end), source(n, c, *places)), axis=w.axes)
+        return best((select(w.within(at), number, end), source(n, c, *places)), axis=w.axes)
     index, value = compute(w.shape, read, name="max_pool")
     return value, index
 
@@ -138,8 +158,7 @@ def average_pool(
 ) -> Tensor:
     """The mean of the cells of each window that are in the input; with count_include_pad, of its zero pads too. Source: ONNX."""
     w = Window("average_pool", x, kernel_shape, strides, pads, dilations, ceil_mode)
-    source = w.padded(0)
-    sums = made(w.shape, lambda n, c, *at: reduce.sum(source(n, c, *w.places(at)), axis=w.axes), "sums", tag="pool")
+    sums = w.reduced(reduce.sum, 0, "sums")
 
     def mean(n: Expr, c: Expr, *at: Expr) -> Expr:
         count = w.count(at, count_include_pad) if not w.inside else const(prod(w.kernel), "int32")

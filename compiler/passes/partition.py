@@ -9,9 +9,9 @@ from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.expr import Expr, IntImm, Var
 from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.ops import all_of, maximum, minimum
-from vtakit.compiler.ir.stmt import Function, LoopKind, Stmt
+from vtakit.compiler.ir.stmt import PARTITION, WHOLE, Function, LoopKind, Stmt
 from vtakit.compiler.ir.values import TRUE, int_value
-from vtakit.compiler.ir.walk import free_vars, map_stmt, statements, subexpressions, substitute_stmt
+from vtakit.compiler.ir.walk import free_vars, map_expr, map_stmt, statements, subexpressions, substitute_stmt
 from vtakit.compiler.lower.verify.double_buffers import doubled
 from vtakit.compiler.passes.affine import linear
 from vtakit.compiler.passes.copying import renewed
@@ -27,7 +27,10 @@ def partition_loops(function: Function, *, constant_loops: bool = True) -> Funct
     ``for o in range(12): for i in range(8): S;  for i in range(4): S``
 
     The branches of parallel and block loops stay in one loop, behind one condition: ``if o < 12: … else: …``; so do those of
-    fused loops where a quotient decides. Thread loops stay whole, since threads that part could not meet at a barrier.
+    fused loops where a quotient decides. Thread loops stay whole, since threads that part could not meet at a barrier; and so
+    does a loop with the note `WHOLE`. One with the note `PARTITION` is also split by what if_then_else asks in values:
+
+    ``for i in range(10): A[i] = if_then_else(1 <= i, B[i - 1], 0)``  ->  ``A[0] = 0;  for i in range(9): A[i + 1] = B[i]``
 
     constant_loops : whether loops of constant extent are split too
     """
@@ -54,13 +57,20 @@ class _Partitioner:
         self.analyzer.bind(s.var, Range(IntImm(0, s.var.dtype), s.extent))
         if s.thread.startswith("threadIdx"):
             self.threads.add(s.var)
-        wanted = self.constant_loops or int_value(s.extent) is None
-        found = self._partition(s, depth) if wanted and depth < _DEEPEST and _may_split(s) else None
+        wanted = (self.constant_loops or int_value(s.extent) is None) and WHOLE not in s.notes
+        hinted = PARTITION in s.notes
+        if hinted:
+            s = s.replace(notes={key: value for key, value in s.notes.items() if key != PARTITION})
+        found = self._partition(s, depth, hinted) if wanted and depth < _DEEPEST and _may_split(s) else None
         return s.replace(body=self.stmt(s.body, depth)) if found is None else found
 
-    def _partition(self, s: st.For, depth: int) -> Stmt | None:
+    def _partition(self, s: st.For, depth: int, hinted: bool) -> Stmt | None:
         inside = [*statements(s.body)]
         guards = [guard for x in inside if isinstance(x, st.If) for guard in _conjuncts(x.condition)]
+        if hinted:
+            asked = [e.condition for x in inside if isinstance(x, st.Store) for e in subexpressions(x.value)
+                     if isinstance(e, ir.IfThenElse)]
+            guards += [guard for condition in asked for guard in _conjuncts(condition)]
         if not guards:
             return None
         within = (
@@ -212,7 +222,15 @@ def _without_guards(body: Stmt, guards: list[Expr]) -> Stmt:
             return TRUE
         return all_of(condition(e.a), condition(e.b)) if isinstance(e, ir.And) else e
 
+    def on_expr(e: Expr) -> Expr:
+        if not isinstance(e, ir.IfThenElse):
+            return e
+        new = condition(e.condition)
+        return e.true if int_value(new) == 1 else e.replace(condition=new)
+
     def on_stmt(s: Stmt) -> Stmt:
+        if isinstance(s, st.Store) and any(isinstance(e, ir.IfThenElse) for e in subexpressions(s.value)):
+            return s.replace(value=map_expr(s.value, on_expr))
         if not isinstance(s, st.If):
             return s
         new = condition(s.condition)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.passes.ahead import prefetch_ahead
 from vtakit.compiler.passes.all_reduce import lower_all_reduce
 from vtakit.compiler.passes.base import Pass, run_passes
 from vtakit.compiler.passes.blocks import inline_blocks
@@ -40,11 +41,12 @@ def late_passes(target_kind: str, capacity: Mapping[str, int] | None = None) -> 
         Pass("simplify", simplify),  # indices that are ramps of stride 1 must show
         Pass("vectorize", vectorize),
         Pass("lower_all_reduce", lower_all_reduce) if gpu else None,  # its buffers are planned and synchronised as others
+        Pass("hoist_ifs", hoist_ifs) if not gpu else None,  # before a loop's copies each have the condition
         Pass("unroll", unroll),
         Pass("rewrite_storage", partial(rewrite_storage, capacity=capacity)),  # after what needs more: virtual threads, vectors
         Pass("thread_sync", thread_sync) if gpu else None,  # sees which buffers share memory
-        Pass("hoist_ifs", hoist_ifs) if not gpu else None,
         Pass("simplify_again", simplify),
+        Pass("prefetch_ahead", prefetch_ahead) if not gpu else None,  # sees the loads that are left
     )
     return tuple(step for step in steps if step is not None)
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 OPSET = 13  # the first whose DequantizeLinear has a scale for each channel
+_VALUES = {  # what a Constant may have, and the type that it means; None for that of a tensor
+    "value": None, "value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64,
+}
 
 
 class Network:
@@ -48,9 +51,9 @@ class Network:
     def _take_constants(self) -> None:
         kept = []
         for node in self.graph.node:
-            values = [a for a in node.attribute if a.name == "value"]
+            values = [a for a in node.attribute if a.name in _VALUES]
             if node.op_type == "Constant" and not node.domain and values:
-                self.constants[node.output[0]] = np.asarray(attribute_value(values[0], "a constant"))
+                self.constants[node.output[0]] = np.asarray(attribute_value(values[0], "a constant"), _VALUES[values[0].name])
             elif node.op_type == "Identity" and not node.domain and node.input[0] in self.constants:
                 self.constants[node.output[0]] = self.constants[node.input[0]]
             else:

@@ -9,12 +9,12 @@ import numpy as np
 from vtakit.compiler.quantise.factors import held, proportion, quotient
 from vtakit.compiler.quantise.network import Network, attributes, channel_axis
 from vtakit.compiler.quantise.plan import Plan, Shapes
-from vtakit.compiler.quantise.weights import MOST, fits_residual, least_scale
+from vtakit.compiler.quantise.weights import MOST, NOTHING, fits_residual, least_scale
 
 if TYPE_CHECKING:
     import onnx
 
-LEAST = 1e-8  # of a scale: that of a value that is always 0
+OF_ZEROS = 1e-8  # the scale of a value that is always 0
 
 
 def scales_of(network: Network, plan: Plan, limits: Mapping[str, float], shapes: Shapes) -> dict[str, float]:
@@ -23,7 +23,8 @@ def scales_of(network: Network, plan: Plan, limits: Mapping[str, float], shapes:
     limits : the greatest magnitude of each of the plan's observed values that int8 should hold
     """
     def first(name: str) -> float:
-        return _single(max(LEAST, max(limits[each] for each in limits if plan.root(each) == plan.root(name)) / MOST))
+        most = max(limits[each] for each in limits if plan.root(each) == plan.root(name))
+        return _single(most / MOST if most > NOTHING else OF_ZEROS)
     nodes = list(network.nodes)
     for number, residual in list(plan.residuals.items()):
         node = nodes[residual.anchor]

@@ -12,6 +12,9 @@ from vtakit.compiler.quantise.factors import PARTS, fused, held, lift, reached, 
 Floats = npt.NDArray[np.float32]
 
 MOST = 127  # of a symmetric int8
+NOTHING = 1e-30  # a magnitude that is taken for zero: float32 would not hold products of scales for it
+OF_ZEROS = 1e-12  # the scale of weights that are all zero
+LEAST_UNIT = 2.0**-120  # of the sums: float32 holds its parts, too, with all bits
 MOST_BIAS = 1 << 23  # of a bias: float32 holds such an integer exactly
 LEAST_FACTOR, MOST_FACTOR = 4, 1 << 20  # of a residual: fewer would cost the weights too much of their precision
 TRIED = 256  # integers that stand for a residual
@@ -54,7 +57,8 @@ def least_scale(
     """
     others = tuple([at for at in range(weight.ndim) if at != axis])
     most = np.abs(weight).max(others) if axis is not None else np.abs(weight).max(keepdims=False).reshape(1)
-    scale: npt.NDArray[np.float64] = np.maximum(most.astype(np.float64) / MOST, 1e-12)
+    wanted = np.where(most > NOTHING, most.astype(np.float64) / MOST, OF_ZEROS)
+    scale: npt.NDArray[np.float64] = np.maximum(wanted, LEAST_UNIT / data_scale)
     if bias is not None:
         per = np.abs(bias.astype(np.float64)) * (PARTS if lifted else 1) / (data_scale * MOST_BIAS)
         scale = np.maximum(scale, per if axis is not None else per.max())
@@ -104,7 +108,8 @@ def _lifted(
     above = 1 + fits[1:].argmax(0)
     chosen = np.take_along_axis(factors, above[None], 0)[0]
     others = tuple([at for at in range(weight.ndim) if at != axis])
-    errors = [((weight - _rounded(weight, axis, each * unit).real) ** 2).sum(others, keepdims=axis is None).reshape(-1)
+    given = weight.astype(np.float64)
+    errors = [((given - _rounded(weight, axis, each * unit).real) ** 2).sum(others, keepdims=axis is None).reshape(-1)
               for each in (factors[0], chosen)]
     chosen = np.where(fits[0] & (errors[0] < errors[1]), factors[0], chosen)
     found = _rounded(weight, axis, chosen * unit)

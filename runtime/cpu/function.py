@@ -1,6 +1,7 @@
 """Functions made from low-form IR that take NumPy arrays."""
 
 import ctypes
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -107,6 +108,17 @@ class Function:
         del alive
         return found
 
+    def bound(self, *args: Any) -> Callable[[], None]:
+        """A call on arguments that are looked at now and not again, for functions that take a few microseconds.
+
+        Raises what a call does, an ArgumentError at once.
+        """
+        passed, alive = self._bind(args)
+
+        def run(_: object = alive) -> None:
+            self._run(passed)
+        return run
+
     def __repr__(self) -> str:
         return f"<function {self.name} for {self.compiled.target}>"
 
@@ -166,8 +178,5 @@ def _library(path: str | Path) -> ctypes.CDLL:
 def empty(shape: tuple[int, ...], dtype: Any = "float32", align: int = 64) -> np.ndarray[Any, Any]:
     """An array, not initialised, whose first element's address is a multiple of `align` bytes."""
     kind = np.dtype(dtype)
-    size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
-    raw = np.empty(size + align, np.uint8)
-    skip = -raw.ctypes.data % align
-    found: np.ndarray[Any, Any] = raw[skip:skip + size].view(kind).reshape(shape)
-    return found
+    raw = np.empty(math.prod(shape) * kind.itemsize + align, np.uint8)
+    return np.ndarray(shape, kind, raw, -raw.ctypes.data % align)

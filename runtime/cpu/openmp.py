@@ -9,9 +9,11 @@ import ctypes
 import ctypes.util
 import functools
 import os
+import threading
 from functools import partial
 
 ENTRIES = ("GOMP_barrier", "GOMP_parallel", "omp_get_max_threads", "omp_get_num_threads", "omp_get_thread_num")
+_forked: set[int] = set()  # threads that are a fork's copy of one that may have had others at work
 _NAMES = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libomp.dylib")
 
 
@@ -29,12 +31,18 @@ def library() -> ctypes.CDLL | None:
             except OSError:
                 continue
             if all(hasattr(loaded, entry) for entry in ENTRIES):
-                os.register_at_fork(after_in_child=partial(loaded.omp_set_num_threads, 1))
+                os.register_at_fork(after_in_child=partial(_stay_alone, loaded))
                 return loaded
     finally:
         if before is None:
             del os.environ["OMP_WAIT_POLICY"]
     return None
+
+
+def _stay_alone(loaded: ctypes.CDLL) -> None:
+    """In a child process: its one thread must not wait for those of its parent's runtime."""
+    loaded.omp_set_num_threads(1)
+    _forked.add(threading.get_ident())
 
 
 def address(name: str) -> int:
@@ -47,13 +55,28 @@ def address(name: str) -> int:
 def set_threads(count: int) -> None:
     """How many threads parallel loops started by this thread of Python use from now on.
 
-    Raises ValueError if `count` is under 1. Without an OpenMP runtime there is always one.
+    Raises ValueError if `count` is under 1. Without an OpenMP runtime, and after a fork, there is always one.
     """
     if count < 1:
         raise ValueError(f"{count} threads: a parallel loop needs at least 1")
     loaded = library()
-    if loaded is not None:
+    if loaded is not None and threading.get_ident() not in _forked:
         loaded.omp_set_num_threads(count)
+
+
+class Limit:
+    """Within a ``with`` of it, parallel loops started by that thread of Python use so many threads; several may be within."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._before = threading.local()
+
+    def __enter__(self) -> None:
+        self._before.threads = threads()
+        set_threads(self._count)
+
+    def __exit__(self, *_: object) -> None:
+        set_threads(self._before.threads)
 
 
 def threads() -> int:

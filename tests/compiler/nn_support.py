@@ -11,6 +11,7 @@ import vtakit
 from vtakit import te
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
+from vtakit.compiler.nn.blocked import blocked_vectors
 from vtakit.compiler.nn.cpu.flow import Flow
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find
@@ -95,3 +96,16 @@ def check(got: Any, want: Any, *, rtol: float = 1e-5, atol: float = 1e-5) -> Non
             np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
         else:
             np.testing.assert_array_equal(a, b)
+
+
+def blocks(x: np.ndarray, v: int) -> np.ndarray:
+    """Data with channels in blocks; what fills up the last one is not a number, which nothing may read."""
+    found = blocked_vectors(x, v, 1)
+    if x.shape[1] % v:
+        found[:, -1, ..., x.shape[1] % v:] = np.nan
+    return found
+
+
+def channels(x: np.ndarray, count: int) -> np.ndarray:
+    """The channels of data in blocks one after another, as NumPy sees it."""
+    return np.moveaxis(x, -1, 2).reshape(x.shape[0], -1, *x.shape[2:-1])[:, :count]

@@ -48,8 +48,11 @@ def test_a_network_is_the_published_one_and_compiles(name):
     given = models.inputs(name, 2, size=size)
     (wanted,) = onnxruntime_of(model).run(None, given)
     assert 0.05 < wanted.std() < 5
-    (got,) = vtakit.compile(model, batch=2).run(given).values()
+    module = vtakit.compile(model, batch=2)
+    (got,) = module.run(given).values()
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+    memory = module.memory
+    assert memory.live_bytes <= memory.arena_bytes <= 1.3 * memory.live_bytes
 
 
 @pytest.mark.parametrize("name", models.NETWORKS)

@@ -17,6 +17,8 @@ from vtakit.compiler.ir.expr import IntImm, Var
 from vtakit.compiler.ir.stmt import LoopKind
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.lower import LowerError
+from vtakit.compiler.passes import PassError
+from vtakit.compiler.passes.pragmas import KNOWN
 from vtakit.runtime.cpu import openmp
 from vtakit.runtime.cpu.function import build
 
@@ -212,3 +214,46 @@ def test_a_buffer_whose_size_is_that_of_a_loop_of_one_iteration():
         want = np.full(n + 3, -3, "int32")
         want[2:n + 2] = np.cumsum(2 * x)
         assert got.tolist() == (want + np.concatenate([[5], want[:-1]])).tolist()
+
+
+@pytest.mark.parametrize("target", ["llvm", "vta"])
+def test_a_result_that_is_no_argument_is_refused(target):
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + 1, name="B")
+    c = te.compute((8,), lambda i: b[i] * 2, name="C")
+    s = te.create_schedule(c.op)
+    with raises(LowerError, "arguments: C, a result of the schedule, is no argument of 'main': nobody could see it\n\n"
+                            "hint: give it: vtakit.build(s, [..., C])"):
+        vtakit.build(s, [a, b], target)
+
+
+def test_of_several_values_one_is_enough_and_a_copy_is_the_result_too():
+    a = te.placeholder((4, 8), name="A")
+    k = te.reduce_axis((0, 8), name="k")
+    most = te.comm_reducer(
+        lambda x, y: (te.if_then_else(x[1] >= y[1], x[0], y[0]), te.max(x[1], y[1])),
+        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)), name="argmax")
+    at, _ = te.compute((4,), lambda i: most((k.var, a[i, k]), axis=k), name="M")
+    x, found = RNG.standard_normal((4, 8), np.float32), np.zeros(4, np.int32)
+    vtakit.build(te.create_schedule(at.op), [a, at])(x, found)
+    assert np.array_equal(found, x.argmax(1))
+    c = te.compute((4, 8), lambda i, j: a[i, j] + 1, name="C")
+    s = te.create_schedule(c.op)
+    s.cache_write(c, "local")
+    y = np.zeros_like(x)
+    vtakit.build(s, [a, c])(x, y)
+    assert np.array_equal(y, x + 1)
+
+
+@pytest.mark.parametrize("target", ["llvm", "vta"])
+def test_a_pragma_that_nothing_knows_is_refused(target):
+    a = te.placeholder((8,), name="A")
+    c = te.compute((8,), lambda i: a[i] * 2, name="C")
+    s = te.create_schedule(c.op)
+    s[c].pragma(c.op.axis[0], "auto_unroll_maxstep", 4)
+    with pytest.raises(PassError) as raised:
+        vtakit.build(s, [a, c], target)
+    assert str(raised.value).partition("\n")[0] == (
+        "loop 'i' has the pragma 'auto_unroll_maxstep', which nothing here acts upon: did you mean 'auto_unroll_max_step'? "
+        "Known: " + ", ".join(sorted(KNOWN)))
+    assert "-->       for i in range(8):  # auto_unroll_maxstep=4" in str(raised.value)

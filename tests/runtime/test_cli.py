@@ -464,3 +464,19 @@ def test_the_command_runs_as_a_module():
         [sys.executable, "-m", "vtakit.runtime", "--version"], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout) == (0, "vtakit 0.1.0\n")
+
+
+def test_ctrl_c_while_the_command_is_still_loading_is_one_line():
+    """Python's own start, before any of ours runs, stays Python's."""
+    program = """
+import sys
+from vtakit.runtime.__main__ import main
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == "vtakit.runtime.cli":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "vtakit: interrupted; nothing was left half-written\n")

@@ -108,7 +108,7 @@ def test_an_array_that_is_not_contiguous_is_taken_as_it_is(net):
     np.testing.assert_array_equal(net.run({"x": wide.transpose(0, 3, 1, 2)})["y"], net.run({"x": X})["y"])
 
 
-def test_threads_take_turns(net):
+def test_several_threads_get_each_its_own_results(net):
     wanted = [net.run({"x": X * k})["y"] for k in range(4)]
     got: dict[int, list[np.ndarray]] = {k: [] for k in range(4)}
 
@@ -150,6 +150,9 @@ def test_inputs_that_do_not_fit_are_told():
         module.run({"X": X})
     with raises(InputError, "input 'x' is float32[1, 3, 16, 16], got float32[1, 3, 16, 8]"):
         module.run({"x": X[..., :8]})
+    with raises(InputError, "input 'x' is float32[1, 3, 16, 16], got float32[2, 3, 16, 16]: compile the model with batch=2 "
+                            "(--batch 2) if it leaves its first dimension open"):
+        module.run({"x": np.concatenate([X, X])})
     with raises(InputError, "input 'x' is float32[1, 3, 16, 16], got float64[1, 3, 16, 16]: convert it with .astype('float32')"):
         module.run({"x": X.astype("f8")})
     with raises(InputError, "input 'x' is float32[1, 3, 16, 16], got list: use numpy.array(…, 'float32')"):

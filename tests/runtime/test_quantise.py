@@ -274,6 +274,36 @@ def test_samples_next_to_nothing_are_zeros(method):
     assert np.array_equal(module.run({"x": np.full_like(X, 1e-42)})["y"], module.run({"x": X})["y"])
 
 
+@pytest.mark.parametrize(("inputs", "weights"), [(1e-12, 1), (1e-27, 1), (1, 1e-14), (1e-5, 1e-11), (1e20, 1), (1e-29, 1e25)])
+def test_tiny_and_huge_networks_lose_no_more_than_others(inputs, weights):
+    rng = np.random.default_rng(0)
+    numbers = {"w": rng.standard_normal((8, 3, 3, 3)) * weights / 5, "b": rng.standard_normal(8) * weights * inputs,
+               "v": rng.standard_normal((8, 8, 3, 3)) * weights / 9}
+    nodes = [N("Conv", ["x", "w", "b"], ["c"]), N("Relu", ["c"], ["r"]), N("Conv", ["r", "v"], ["y"])]
+    net = model(nodes, [("x", "f4", ("N", 3, 8, 8))], [("y", "f4", ("N", 8, 4, 4))],
+                {name: array.astype(np.float32) for name, array in numbers.items()})
+    x = (rng.standard_normal((4, 3, 8, 8)) * inputs).astype(np.float32)
+    found = vtakit.quantize(net, x)
+    assert all(value.decibels > 30 for value in found.accuracy.values)
+    got = vtakit.compile(found.model, batch=4).run({"x": x})["y"]
+    want = vtakit.compile(net, batch=4).run({"x": x})["y"]
+    assert np.abs(got - want).max() < 0.05 * np.abs(want).max()
+
+
+def test_constants_may_be_numbers_of_nodes():
+    """As PyTorch's exporter writes bounds and shapes."""
+    weights = {"w": np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)}
+    nodes = [
+        N("Constant", [], ["low"], value_float=0.0), N("Constant", [], ["high"], value_float=6.0),
+        N("Constant", [], ["rows"], value_ints=[0, -1]), N("Conv", ["x", "w"], ["c"]), N("Clip", ["c", "low", "high"], ["r"]),
+        N("Reshape", ["r", "rows"], ["y"]),
+    ]
+    net = model(nodes, [("x", "f4", ("N", 3, 6, 6))], [("y", "f4", ("N", 64))], weights)
+    found = vtakit.quantize(net, X)
+    assert found.accuracy.left == []
+    assert {value.name for value in found.accuracy.values} == {"x", "r", "y"}
+
+
 def test_a_batch_norm_in_training_mode_is_not_taken_for_one_with_known_statistics():
     numbers = {name: np.ones(4, np.float32) for name in ("s", "b", "m", "v")} | {"w": np.ones((4, 3, 3, 3), np.float32)}
     nodes = [N("Conv", ["x", "w"], ["c"]), N("BatchNormalization", ["c", "s", "b", "m", "v"], ["y", "mm", "vv"], training_mode=1)]

@@ -265,7 +265,8 @@ def test_wrong_inputs_are_told_before_the_device_is_opened(tiny):
         module.run({})
     with raises(InputError, "model 'small' has no input 'y'; known: x"):
         module.run({**GIVEN, "y": GIVEN["x"]})
-    with raises(InputError, "input 'x' is float32[2, 3, 7, 8], got float32[1, 3, 7, 8]"):
+    with raises(InputError, "input 'x' is float32[2, 3, 7, 8], got float32[1, 3, 7, 8]: compile the model with batch=1 "
+                            "(--batch 1) if it leaves its first dimension open"):
         module.run({"x": GIVEN["x"][:1]})
     with raises(InputError, "input 'x' is float32[2, 3, 7, 8], got float64[2, 3, 7, 8]: convert it with .astype('float32')"):
         module.run({"x": GIVEN["x"].astype(float)})

@@ -244,6 +244,11 @@ class Builder:
         assert fits, f"element {index} of {base}"
         return self._value(ty.like("ptr", index.type), f"getelementptr inbounds {type_}, {base}, {index}")
 
+    def behind(self, base: Value, count: Value) -> Value:
+        """The address of so many bytes further on, which may lie outside of the memory that `base` is in: not to be read."""
+        assert base.type == "ptr", base
+        return self._value("ptr", f"getelementptr i8, {base}, {count}")
+
     def field(self, base: Value, record: str, number: int) -> Value:
         """The address of a field of a structure."""
         assert base.type == "ptr", base

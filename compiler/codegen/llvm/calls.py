@@ -114,7 +114,10 @@ def address(x: "Expressions", e: ir.Expr) -> Value:
 
 def _prefetch(x: "Expressions", e: ir.Call) -> Value:
     read, locality, data = (int_constant("i32", n) for n in (0, 3, 1))
-    x.b.intrinsic("prefetch.p0", "void", x.value(e.args[0]), read, locality, data)
+    at = x.value(e.args[0])
+    if len(e.args) > 1:
+        at = x.b.behind(at, x.index(e.args[1]))
+    x.b.intrinsic("prefetch.p0", "void", at, read, locality, data)
     return int_constant("i32", 0)
 
 

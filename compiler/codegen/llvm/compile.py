@@ -25,6 +25,7 @@ from vtakit.compiler.ir.calls import effect
 from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.dtypes import INT64
 from vtakit.compiler.ir.stmt import Evaluate, Function
+from vtakit.hw.isa.file import unwritable
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,7 @@ class Compiled:
         """
         self._alone("an object file")
         (to,) = link.files(path, "object file")
-        with link.written(to, "object file") as file:
+        with link.written(to, "object file") as file, unwritable(to, "object file"):
             file.write_bytes(self.code)
 
     def save_library(self, path: str | Path, *, linker: tuple[str, ...] = ()) -> None:
@@ -102,7 +103,8 @@ class Compiled:
         to, header = link.files(path, "library", ".h")
         with link.written(header, "C header") as described, link.written(to, "library") as linked:
             link.library(self.code, self.target, linked, linker, threads=self.parallel, name=to)
-            described.write_text(self.header)
+            with unwritable(header, "C header"):
+                described.write_text(self.header)
 
     def _alone(self, what: str) -> None:
         if self.packed:

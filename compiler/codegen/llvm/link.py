@@ -60,13 +60,13 @@ def library(
         options = ["--no-entry", "--export-all", "--allow-undefined"]
     else:
         options = ["-shared", "-lm", *([_openmp(target, command, shown)] if threads else [])]
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "code.o"
-        source.write_bytes(code)
-        try:
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "code.o"
+            source.write_bytes(code)
             done = subprocess.run([*command, str(source), *options, "-o", str(path)], capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise CodegenError(f"{' '.join(command)} could not link {shown}: {error.strerror or error}") from None
+    except OSError as error:  # of the temporary folder, or of the linker
+        raise CodegenError(f"{' '.join(command)} could not link {shown}: {error.strerror or error}") from None
     if done.returncode:
         raise CodegenError(f"{' '.join(command)} could not link {shown}: {done.stderr.strip() or 'it says nothing'}")
 

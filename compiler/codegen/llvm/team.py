@@ -14,11 +14,10 @@ from vtakit.compiler.codegen.llvm.parallel import Captured, body_of, note_failur
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.walk import free_vars, subexpressions
+from vtakit.compiler.passes.pragmas import LAUNCH, STRIDED
 
 if TYPE_CHECKING:
     from vtakit.compiler.codegen.llvm.statements import Statements
-
-LAUNCH, STRIDED = "parallel_launch_point", "parallel_stride_pattern"
 
 
 class Team(NamedTuple):

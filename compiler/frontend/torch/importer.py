@@ -101,7 +101,9 @@ class _Importer:
         reads = node.all_input_nodes
         op = str(node.target)
         path = _path(node)
-        if op not in CONVERTERS and node.target is not operator.getitem:
+        if not self.missing.isdisjoint(reads) and _is_number(node):  # a size of what is missing
+            self.missing.add(node)
+        elif op not in CONVERTERS and node.target is not operator.getitem:
             self.unsupported.setdefault(op, []).append(path)
             self.missing.add(node)
         elif not self.missing.isdisjoint(reads):
@@ -126,7 +128,7 @@ class _Importer:
     def _converted(self, node: Any, op: str, path: str) -> Known:
         results = node.meta["val"]
         several = isinstance(results, tuple | list)
-        types = [_type(each, f"node {path!r} ({op})") for each in (results if several else [results])]
+        types = [_made(each, op, path) for each in (results if several else [results])]
         made = CONVERTERS[op](AtenNode(op, path, self._operands(node), types, self.build))
         found = (made,) if isinstance(made, Value) else tuple(made)
         for value, wanted in zip(found, types, strict=False):
@@ -158,12 +160,26 @@ def _path(node: Any) -> str:
     return path or str(node.name)
 
 
-def _type(value: Any, where: str) -> TensorType | None:
-    return TensorType(_fixed(value.shape, where), _kind(value.dtype, where)) if hasattr(value, "shape") else None
+def _is_number(node: Any) -> bool:
+    made = node.meta.get("val")
+    return not hasattr(made, "shape") and not isinstance(made, tuple | list)
+
+
+def _made(value: Any, op: str, path: str) -> TensorType | None:
+    """The type of a node's result; those of inputs are fixed, so that a size that is open here depends on numbers."""
+    if not hasattr(value, "shape"):
+        return None
+    if not _is_fixed(value.shape):
+        raise Unsupported(f"{op} where the numbers decide the result's shape [{', '.join(map(str, value.shape))}]")
+    return TensorType(tuple(value.shape), _kind(value.dtype, f"node {path!r} ({op})"))
+
+
+def _is_fixed(shape: Any) -> bool:
+    return all(isinstance(size, int) for size in shape)
 
 
 def _fixed(shape: Any, where: str) -> tuple[int, ...]:
-    if not all(isinstance(size, int) for size in shape):
+    if not _is_fixed(shape):
         raise ModelError(f"{where} has the open shape [{', '.join(map(str, shape))}]: export the module without dynamic_shapes")
     return tuple(shape)
 

@@ -43,6 +43,10 @@ class Rewriter(Builder):
         outputs = tuple([(name, self.now.get(value, value)) for name, value in self.graph.outputs])
         return remove_dead(Graph(self.name, self.graph.inputs, outputs, tuple(self.nodes), self.constants))
 
+    def is_known(self, value: Value) -> bool:
+        """Whether a value is made of constants alone."""
+        return not self.needed(value) & set(self.inputs)
+
     def read_once(self, value: Value) -> bool:
         """Whether one node reads the value and it is no output."""
         return self.readers.get(value, 0) == 1
@@ -89,7 +93,7 @@ def _into_weight(r: Rewriter, node: Node) -> Value | None:
     if node.op != "mul":
         return None
     for data, factor in (node.reads, node.reads[::-1]):
-        if not _by_channel(r, factor, data) or not r.read_once(data):
+        if not is_by_channel(r, factor, data) or not r.read_once(data):
             continue
         maker = r.producers.get(data)
         if maker is None:
@@ -99,7 +103,7 @@ def _into_weight(r: Rewriter, node: Node) -> Value | None:
         if maker.op == "add":
             for inner, term in (maker.reads, maker.reads[::-1]):
                 conv = r.producers.get(inner)
-                if conv is not None and conv.op in _CHANNEL_OF and _by_channel(r, term, inner) and r.read_once(inner):
+                if conv is not None and conv.op in _CHANNEL_OF and is_by_channel(r, term, inner) and r.read_once(inner):
                     scaled = _scaled(r, conv, factor)
                     if scaled is not None:
                         return r.one("add", scaled, r.one("mul", term, factor), name=node.name)
@@ -115,24 +119,25 @@ def _one_term(r: Rewriter, node: Node) -> Value | None:
             conv = r.producers.get(inner)
             if conv is None or conv.op not in _CHANNEL_OF:
                 continue
-            if inner.type == data.type == node.outputs[0].type and _by_channel(r, term, data) and _by_channel(r, first, inner):
+            same = inner.type == data.type == node.outputs[0].type
+            if same and is_by_channel(r, term, data) and is_by_channel(r, first, inner):
                 return r.one("add", inner, r.one("add", first, term), name=node.name)
     return None
 
 
-def _by_channel(r: Rewriter, factor: Value, data: Value) -> bool:
+def is_by_channel(r: Rewriter, factor: Value, data: Value) -> bool:
     """Whether a value is made of constants and has one number, or one for each channel of other data."""
     shape, to = factor.type.shape, data.type.shape
     if len(to) < 2 or len(shape) > len(to):
         return False
     lead = (1,) * (len(to) - len(shape)) + shape
-    return lead[1] in (1, to[1]) and prod(lead) == lead[1] and not (r.needed(factor) & set(r.inputs))
+    return lead[1] in (1, to[1]) and prod(lead) == lead[1] and r.is_known(factor)
 
 
 def _scaled(r: Rewriter, conv: Node, factor: Value) -> Value | None:
     """The convolution with its weight times a factor; None unless the weight is made of constants."""
     x, weight = conv.reads[:2]
-    if r.needed(weight) & set(r.inputs) or factor.type.dtype is not weight.type.dtype:
+    if not r.is_known(weight) or factor.type.dtype is not weight.type.dtype:
         return None
     shape = (factor.type.size, *[1] * (len(weight.type.shape) - 1))
     by = r.one("reshape", factor, attrs={"shape": shape})

@@ -1,8 +1,9 @@
 """Layouts for a CPU: where channels lie in blocks, a vector of the processor each.
 
-A convolution with constant weights takes and makes such data; operators on elements, pooling, means of images and concatenations
-between convolutions take what they are given. Data changes its layout once, where it enters such a region and where it leaves it;
-weights and vectors of constants are laid out here. The first convolution of a network reads its few channels as they are.
+A convolution with constant weights takes and makes such data; operators on elements, pooling, reductions of images and
+concatenations between convolutions take what they are given. Data changes its layout once, where it enters such a region and
+where it leaves it; weights and vectors of constants are laid out here. The first convolution of a network reads its few channels
+as they are.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,8 +16,11 @@ from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
+from vtakit.compiler.nn.blocked_transposed import has_phases, phase_weights
 
-MACS_PER_MOVED = 300  # multiplications of a region for each element that changes its layout; with fewer it does not pay
+# Multiplications of a region for each element that changes its layout; with fewer it does not pay. An element takes about 0.4 ns
+# to move, a multiplication 0.018 ns as a product of matrices and 0.011 ns in blocks (AVX-512, benchmarks/cpu_convolutions.py).
+MACS_PER_MOVED = 60
 
 # Operators on elements: of shapes that broadcast, without attributes that name dimensions.
 ELEMENTS = frozenset((
@@ -25,6 +29,7 @@ ELEMENTS = frozenset((
     "tanh",
 ))
 POOLS = frozenset(("max_pool", "average_pool"))
+REDUCTIONS = frozenset(("reduce_max", "reduce_mean", "reduce_min", "reduce_sum"))
 MEANS = {"global_average_pool": "reduce_mean", "global_max_pool": "reduce_max"}
 
 
@@ -65,7 +70,7 @@ class _Regions:
         for node in self.graph.nodes:
             if not self._takes(node):
                 continue
-            region = _Region([node], _macs(node) if node.op == "conv" else 0)
+            region = _Region([node], _macs(node))
             for found in dict.fromkeys([self.of[value] for value in node.reads if value in self.of]):
                 region = self._joined(found, region)
             self.of[node.outputs[0]] = region
@@ -110,9 +115,13 @@ class _Regions:
             return False
         if node.op == "conv":
             return self._takes_conv(node)
+        if node.op == "conv_transpose":
+            return self._takes_transposed(node)
         blocked = [value for value in node.reads if value in self.of]
         if node.op in POOLS or node.op in MEANS:
             return bool(blocked)
+        if node.op in REDUCTIONS:
+            return bool(blocked) and _are_spatial(node)
         if node.op == "concat":
             return node.attrs["axis"] % len(node.outputs[0].type.shape) == 1 and all(
                 value in self.of and not value.type.shape[1] % self.lanes for value in node.reads)
@@ -133,6 +142,31 @@ class _Regions:
             return not depth % self.lanes and not filters // groups % self.lanes
         return x in self.of or self._plain(x) or 3 * (-channels % self.lanes) <= channels
 
+    def _takes_transposed(self, node: Node) -> bool:
+        x, weight = node.reads
+        channels, filters = weight.type.shape[:2]
+        count = len(x.type.shape) - 2
+        if not self._known(weight) or node.attrs.get("groups", 1) > 1 or set(node.attrs.get("dilations") or (1,)) != {1}:
+            return False
+        if 3 * (-filters % self.lanes) > filters or not (x in self.of or 3 * (-channels % self.lanes) <= channels):
+            return False
+        words = [_numbers(node, name, value, size) for name, value, size in (
+            ("strides", 1, count), ("pads", 0, 2 * count), ("output_padding", 0, count))]
+        return has_phases(x.type.shape[2:], weight.type.shape[2:], *words)
+
+
+def _numbers(node: Node, name: str, default: int, count: int) -> tuple[int, ...]:
+    """An attribute with a number for each dimension or side."""
+    found = node.attrs.get(name)
+    return (default,) * count if found is None else tuple(found)
+
+
+def _are_spatial(node: Node) -> bool:
+    """Whether a reduction is along spatial dimensions alone."""
+    ndim = len(node.reads[0].type.shape)
+    axes: tuple[int, ...] = tuple(node.attrs.get("axes") or ())
+    return bool(axes) and all(axis % ndim >= 2 for axis in axes)
+
 
 def _is_by_channel(value: Value, shape: tuple[int, ...]) -> bool:
     """Whether a constant is one number, or one for each channel of data of a shape."""
@@ -148,7 +182,9 @@ def _is_depthwise(node: Node) -> bool:
 
 
 def _macs(node: Node) -> int:
-    return 0 if _is_depthwise(node) else node.outputs[0].type.size * prod(node.reads[1].type.shape[1:])
+    if node.op == "conv_transpose":
+        return node.reads[0].type.size * prod(node.reads[1].type.shape[1:])
+    return 0 if node.op != "conv" or _is_depthwise(node) else node.outputs[0].type.size * prod(node.reads[1].type.shape[1:])
 
 
 class _Rewriter(Builder):
@@ -195,12 +231,19 @@ class _Rewriter(Builder):
         out, name = node.outputs[0], node.name
         if node.op == "conv":
             return self._conv(node, attrs)
+        if node.op == "conv_transpose":
+            return self._transposed(node)
         operands = [None if value is None else self._operand(value, len(out.type.shape)) for value in node.inputs]
         if node.op in POOLS:
             return self._one(node.op, *operands, attrs=_with_blocks(attrs), like=out, name=name)
         if node.op in MEANS:
             axes = tuple(range(2, len(out.type.shape)))
             return self._one(MEANS[node.op], *operands, attrs={"axes": axes}, like=out, name=name)
+        if node.op in REDUCTIONS:
+            ndim = len(node.reads[0].type.shape)
+            attrs["axes"] = tuple([axis % ndim for axis in attrs["axes"]])
+        if node.op == "concat":
+            attrs["axis"] = 1  # counted from the end it would be another of the data in blocks
         return self._one(node.op, *operands, attrs=attrs, like=out, name=name)
 
     def _operand(self, value: Value, ndim: int) -> Value:
@@ -225,6 +268,15 @@ class _Rewriter(Builder):
         groups = attrs.get("groups", 1)
         packed = self._laid_out(weight, lambda: blocked_weight(array, self.lanes, 1 if as_it_is else self.lanes, groups))
         return self._one("conv_blocked", x if as_it_is else self._block(x), packed, attrs=attrs, like=out, name=name)
+
+    def _transposed(self, node: Node) -> Value:
+        x, weight = node.reads
+        count, array = len(x.type.shape) - 2, self.graph.constants[weight]
+        strides, pads = _numbers(node, "strides", 1, count), _numbers(node, "pads", 0, 2 * count)
+        packed = self._laid_out(weight, lambda: phase_weights(array, self.lanes, self.lanes, strides, pads))
+        attrs = {"kernel": array.shape[2:], "strides": strides, "pads": pads}
+        attrs["output_padding"] = _numbers(node, "output_padding", 0, count)
+        return self._one("conv_transpose_blocked", self._block(x), packed, attrs=attrs, like=node.outputs[0], name=node.name)
 
     def _laid_out(self, value: Value, make: Callable[[], Any]) -> Value:
         return self.constant(make(), name=value.name)

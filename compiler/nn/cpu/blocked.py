@@ -2,22 +2,30 @@
 
 from math import prod
 
+from vtakit.compiler.ir.iters import IterVar
+from vtakit.compiler.ir.stmt import PREFETCH_AHEAD
 from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
-FIRST_LEVEL = 1 << 15  # bytes of a first-level cache that every processor with vectors has
 TASKS = 4  # fewer parts than this and the work is shared out by pixels as well
+AHEAD = 1024  # bytes of weights that are asked for before they are read: 16 steps of 14 cycles, longer than a second level takes
 
 
 def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
     """Schedule an anchor tagged "conv_blocked" and what follows it; return the operations that are done with.
 
-    The weights of a few blocks of filters meet all pixels before those of the next, since they stay in the second-level cache. A
-    tile's sums are in registers: each step loads a vector of weights for each block and multiplies it by a number of each pixel.
-    The whole reduction runs for one tile after another; but for a small image the weights of some channels meet all tiles, whose
-    sums wait in the first-level cache, before those of the next channels.
+    A tile's sums are in registers: each step loads a vector of weights for each block and multiplies it by a number of each
+    pixel.
+    Which loops are around the tiles depends on what stays in the caches:
+
+    - All weights stay in the second level: some rows of pixels (or tiles of a row of all pixels) meet all filters before the next
+      rows do. Their data is read from far away once, and copied with its border where it is needed.
+    - The sums of a whole image, for so many blocks, stay in the first level, but not their weights: the weights of some channels
+      meet all tiles before those of the next, which are asked for meanwhile.
+    - Otherwise the weights of a few blocks of filters meet all pixels before those of the next.
     """
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
@@ -26,7 +34,8 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
     images, blocks, *places, _ = extents(anchor)
     pixels, width = machine.pixels(places[-1], blocks)
-    together = _is_small(anchor, pixels, width)
+    panel = _panel(anchor, pixels, width, machine)
+    together = not panel and _is_small(anchor, pixels, width, machine)
 
     out = s[last]
     n, m, *rows, column, lane = out.op.root_iter_vars
@@ -36,13 +45,17 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
         rows, column = [], rows[0]
     m, block = out.split(m, width)
     tile, pixel = out.split(column, pixels)
-    out.reorder(n, m, *rows, tile, block, pixel, lane)
-    outer = [n, m] if together else [n, m, *rows]
-    if not rows and images * blocks // width < TASKS and not places[-1] % pixels:
-        outer.append(tile)
-    place = outer[0]
-    for axis in outer[1:]:
-        place = out.fuse(place, axis)
+    if panel:
+        near, far = out.split(rows[0] if rows else tile, panel)
+        inside = [far, *rows[1:], tile] if rows else [far]
+        out.reorder(n, near, m, *inside, block, pixel, lane)
+        outer, tile = [n, near], inside[-1]
+    else:
+        out.reorder(n, m, *rows, tile, block, pixel, lane)
+        outer = [n, m] if together else [n, m, *rows]
+        if not rows and images * blocks // width < TASKS and not places[-1] % pixels:
+            outer.append(tile)
+    place = _fused(out, outer)
     out.parallel(place)
     out.unroll(block)
     out.unroll(pixel)
@@ -51,78 +64,100 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     inner = s[sums]
     inner.compute_at(out, place if together or outer[-1] is tile else tile)
     inner.set_scope("local")
-    made = inner.op
-    assert isinstance(made, ComputeOp)
-    first, second, *lines, x, k = made.axis
-    chunk, *window, step, part = made.reduce_axis
-    step = inner.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
-    if together:
-        tile, x = inner.split(x, pixels)
-        chunk, near = inner.split(chunk, _chunks(anchor, width))
-        inner.reorder(first, chunk, *lines, tile, near, *window, step, x, second, k)
+    chunks = _chunks(anchor, width, machine) if together else 0
+    _sum(inner, pixels, chunks, machine.repeated(pixels, width))
+    return {anchor, *followers, *_pad(s, anchor, out, place if panel else None)}
+
+
+def _sum(stage: Stage, pixels: int, chunks: int, repeated: int) -> None:
+    """The loops of a tile's sums; of all tiles, for so many parts of the channels after so many, if that is not 0.
+
+    repeated : steps that follow each other without a jump, if they divide all
+    """
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    first, second, *lines, x, k = op.axis
+    chunk, *window, step, part = op.reduce_axis
+    steps = prod([extent(axis) for axis in op.reduce_axis[1:]])
+    repeated = _divisor(extent(step) * extent(part), repeated)
+    row = stage.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
+    row, repeat = stage.split(row, repeated)
+    ahead = AHEAD
+    if chunks:
+        tile, x = stage.split(x, pixels)
+        chunk, near = stage.split(chunk, chunks)
+        stage.reorder(first, chunk, *lines, tile, near, *window, row, repeat, x, second, k)
+        ahead = max(ahead, chunks * steps * extent(k) * op.body[0].dtype.bytes)
     else:
-        inner.reorder(first, *lines, chunk, *window, step, x, second, k)
-    inner.unroll(x)
-    inner.unroll(second)
-    inner.vectorize(k)
-    return {anchor, *followers}
+        stage.reorder(first, *lines, chunk, *window, row, repeat, x, second, k)
+    stage.pragma(row, PREFETCH_AHEAD, ahead)
+    for axis in (repeat, x, second):
+        stage.unroll(axis)
+    stage.vectorize(k)
 
 
-def _is_small(anchor: ComputeOp, pixels: int, width: int) -> bool:
-    """Whether an image's sums of so many blocks fit into the first-level cache, and their weights do not."""
+def _fused(stage: Stage, axes: list[IterVar]) -> IterVar:
+    """All axes as one."""
+    found = axes[0]
+    for axis in axes[1:]:
+        found = stage.fuse(found, axis)
+    return found
+
+
+def _divisor(count: int, most: int) -> int:
+    """The largest divisor that is no larger than `most`; at least 1."""
+    return max([part for part in range(1, max(min(count, most), 1) + 1) if not count % part])
+
+
+def _panel(anchor: ComputeOp, pixels: int, width: int, machine: Machine) -> int:
+    """Rows, or tiles of pixels, a divisor of all, that meet all filters before the next ones do; 0 if weights are too large.
+
+    Rows make as few parts as threads need. Tiles of pixels stay in the first-level cache with the weights that they meet.
+    """
+    images, blocks, *places, _ = extents(anchor)
+    steps = _steps(anchor)
+    if steps * _vectors(anchor, blocks) > machine.caches.second // 2:
+        return 0
+    count, most = places[0], images * places[0] // TASKS
+    if len(places) == 1:
+        count = -(-places[0] // pixels)
+        room = machine.caches.first // 2 // steps - _vectors(anchor, width)
+        most = min(images * count // TASKS, room // (pixels * anchor.body[0].dtype.bytes))
+    return _divisor(count, most)
+
+
+def _pad(s: Schedule, anchor: ComputeOp, out: Stage, place: IterVar | None) -> set[Operation]:
+    """Copy data and its border row by row, at a loop of `out` or before; return the operations that are done with."""
+    found: set[Operation] = {load.tensor.op for load in loads(anchor) if load.tensor.op.name == "padded"}
+    for op in found:
+        stage = s[op]
+        *outer, _, lane = op.root_iter_vars
+        if place is not None:
+            stage.compute_at(out, place)
+        else:
+            stage.parallel(_fused(stage, outer))
+        stage.vectorize(lane)
+    return found
+
+
+def _is_small(anchor: ComputeOp, pixels: int, width: int, machine: Machine) -> bool:
+    """Whether an image's sums of so many blocks leave room in the first-level cache, and their weights do not fit into it."""
     _, _, *places, _ = extents(anchor)
     vectors = _vectors(anchor, width)
-    steps = prod([extent(axis) for axis in anchor.reduce_axis])
-    return not places[-1] % pixels and prod(places) * vectors <= FIRST_LEVEL < steps * vectors
+    return not places[-1] % pixels and 3 * prod(places) * vectors <= 2 * machine.caches.first < 2 * _steps(anchor) * vectors
 
 
-def _chunks(anchor: ComputeOp, width: int) -> int:
-    """How many parts of the channels, a divisor of all, have weights that half of the first-level cache holds; at least 1."""
+def _chunks(anchor: ComputeOp, width: int, machine: Machine) -> int:
+    """How many parts of the channels, a divisor of all, have weights that a third of the first-level cache holds; at least 1."""
     chunks, *others = [extent(axis) for axis in anchor.reduce_axis]
-    most = max(1, FIRST_LEVEL // 2 // (prod(others) * _vectors(anchor, width)))
-    return max([count for count in range(1, min(chunks, most) + 1) if not chunks % count])
+    return _divisor(chunks, machine.caches.first // 3 // (prod(others) * _vectors(anchor, width)))
+
+
+def _steps(anchor: ComputeOp) -> int:
+    """Of its reduction."""
+    return prod([extent(axis) for axis in anchor.reduce_axis])
 
 
 def _vectors(anchor: ComputeOp, width: int) -> int:
     """Bytes of a vector for each of so many blocks."""
     return width * extents(anchor)[-1] * anchor.body[0].dtype.bytes
-
-
-def schedule_blocked_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
-    """Schedule an anchor tagged "depthwise_blocked" and what follows it; return the operations that are done with.
-
-    A tile is some pixels of a row, whose neighbours' loads are shared; weights stay in registers.
-    """
-    followers = flow.followers(anchor)
-    last = followers[-1] if followers else anchor
-    for op in followers[:-1]:
-        s[op].compute_inline()
-    sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
-    row = extents(anchor)[-2]
-    room = machine.registers - 1 - prod([extent(axis) for axis in anchor.reduce_axis])
-    pixels = max([count for count in range(1, max(1, min(row, room)) + 1) if not row % count])
-
-    out = s[last]
-    n, c, *rows, column, lane = out.op.root_iter_vars
-    image = out.fuse(n, c)
-    tile, pixel = out.split(column, pixels)
-    out.reorder(image, *rows, tile, pixel, lane)
-    out.parallel(image)
-    out.unroll(pixel)
-    out.vectorize(lane)
-    inner = s[sums]
-    inner.compute_at(out, tile)
-    inner.set_scope("local")
-    made = inner.op
-    assert isinstance(made, ComputeOp)
-    inner.reorder(*made.reduce_axis, *made.axis)
-    for axis in (*made.reduce_axis, made.axis[-2]):
-        inner.unroll(axis)
-    inner.vectorize(made.axis[-1])
-    done: set[Operation] = {anchor, *followers}
-    for load in loads(anchor):
-        if load.tensor.op.name == "padded":
-            s[load.tensor].compute_at(out, image)
-            s[load.tensor].vectorize(s[load.tensor].op.root_iter_vars[-1])
-            done.add(load.tensor.op)
-    return done

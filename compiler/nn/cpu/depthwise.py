@@ -1,11 +1,13 @@
 """Convolutions of one channel each: rows of an image by vectors."""
 
+from vtakit.compiler.ir.stmt import PARTITION
 from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
 ROWS = 4  # computed together, since neighbours read the same pixels
+VECTORS = 4  # registers of a tile of sums through the rows of a plane
 
 
 def schedule_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -42,6 +44,56 @@ def schedule_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Mach
     tile.vectorize(made.axis[-1])
     for load in loads(anchor):
         if load.tensor.op.name == "padded":
-            s[load.tensor].compute_at(out, image)
+            copy = s[load.tensor]
+            copy.compute_at(out, image)
+            for axis in copy.op.root_iter_vars[2:]:
+                copy.pragma(axis, PARTITION)
+            copy.vectorize(copy.op.root_iter_vars[-1])
             done.add(load.tensor.op)
+    return done
+
+
+def schedule_depthwise_planes(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
+    """Schedule an anchor tagged "depthwise_planes" and what follows it; return the operations that are done with.
+
+    A channel at a time: its planes, then its sums by long vectors, then what follows, row by row; all in the first-level cache.
+    """
+    followers = flow.followers(anchor)
+    last = followers[-1] if followers else anchor
+    done: set[Operation] = {anchor, *followers}
+    for op in followers[:-1]:
+        s[op].compute_inline()
+    lanes = machine.lanes(anchor.body[0].dtype)
+    out = s[last]
+    image = out.fuse(*out.op.root_iter_vars[:2])
+    out.parallel(image)
+    sums = s[anchor]
+    if followers:
+        out.vectorize(out.split(out.op.root_iter_vars[-1], min(extents(followers[-1])[-1], 2 * lanes))[1])
+        sums.compute_at(out, image)
+    tile = s[s.cache_write(anchor.output(0), "local")]
+    chunk, lane = sums.split(sums.op.root_iter_vars[-1], VECTORS * lanes)
+    sums.vectorize(lane)
+    tile.compute_at(sums, chunk)
+    tile.set_scope("local")
+    made = tile.op
+    assert isinstance(made, ComputeOp)
+    tile.reorder(*made.reduce_axis, *made.axis)
+    for axis in made.reduce_axis:
+        tile.unroll(axis)
+    tile.vectorize(made.axis[-1])
+    for load in loads(anchor):
+        source = load.tensor.op
+        if source.name == "planes" and source not in done:
+            assert isinstance(source, ComputeOp)
+            planes = s[source]
+            planes.compute_at(out, image)
+            for axis in source.axis[2:]:
+                planes.pragma(axis, PARTITION)
+            planes.vectorize(source.axis[-1])
+            done.add(source)
+            for inner in loads(source):
+                if inner.tensor.op.name == "padded":
+                    s[inner.tensor].compute_inline()
+                    done.add(inner.tensor.op)
     return done

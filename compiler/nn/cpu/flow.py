@@ -70,10 +70,15 @@ class Flow:
         return found[:best]
 
     def _follows(self, op: Operation, taken: list[Operation]) -> bool:
-        """Whether it reads what is taken element by element, in one shape; of the anchor also its flat form unflattened."""
+        """Whether it reads what is taken element by element, in one shape; of the anchor also its flat form unflattened.
+
+        What is tagged "unpanel" takes an anchor's elements in the order that this anchor's schedule gives them.
+        """
         assert isinstance(op, ComputeOp)
         for load in loads(op):
             if load.tensor.op not in taken:
+                continue
+            if load.tensor.op is taken[0] and len(taken) == 1 and op.tag == "unpanel":
                 continue
             if load.tensor.op is taken[0] and len(taken) == 1 and len(load.indices) != len(op.axis):
                 if not _is_flat(op, load):

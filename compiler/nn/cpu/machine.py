@@ -8,6 +8,7 @@ from typing import NamedTuple
 from vtakit.compiler.codegen.llvm.intrinsics import registers
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.dtypes import DType
+from vtakit.compiler.nn.cpu.caches import SMALLEST, Caches, caches
 
 MOST_BLOCKS = 6  # of channels in a tile
 LATENCY = 4  # cycles of a multiply-add, two of which begin in each cycle
@@ -15,19 +16,20 @@ LATENCY = 4  # cycles of a multiply-add, two of which begin in each cycle
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A processor's vectors.
+    """A processor's vectors, and the caches of a core.
 
     vector_bytes : of a register     registers : how many
     """
 
     vector_bytes: int
     registers: int
+    caches: Caches = SMALLEST
 
     @classmethod
     def of(cls, target: Target | None) -> "Machine":
         """Of a target, or of this machine."""
         chosen = target or Target.host()
-        return cls(chosen.vector_bytes, registers(chosen))
+        return cls(chosen.vector_bytes, registers(chosen), caches(chosen))
 
     def lanes(self, kind: DType) -> int:
         """Elements of a type in a register."""
@@ -55,6 +57,13 @@ class Machine:
         sum, one for each block's weights, and one for a pixel's number.
         """
         return _pixels(pixels, blocks, self.registers)
+
+    def repeated(self, pixels: int, blocks: int) -> int:
+        """Steps of such a tile that follow each other without a jump: two where there are registers for the weights of both.
+
+        With fewer, LLVM's scheduler loads the second step's weights early all the same, and puts sums on the stack.
+        """
+        return 2 if pixels * blocks + 2 * blocks + 1 <= self.registers else 1
 
 
 class _Choice(NamedTuple):
@@ -84,8 +93,11 @@ def _tile(rows: int, columns: int, lanes: int, registers: int, heights: tuple[in
 
 @cache
 def _pixels(pixels: int, blocks: int, registers: int) -> tuple[int, int]:
+    def step(height: int, width: int) -> float:  # with just enough sums, any that is late is waited for
+        return max(step_cycles(height, width), LATENCY + 1.5) if height else 0
+
     def cycles(height: int, width: int) -> float:
-        found = blocks // width * (pixels // height * step_cycles(height, width) + step_cycles(pixels % height, width))
+        found = blocks // width * (pixels // height * step(height, width) + step(pixels % height, width))
         return found * (1.03 if pixels % height else 1)  # what is left over is code of its own
     fits = [(height, width) for width in range(1, min(blocks, MOST_BLOCKS) + 1) if not blocks % width
             for height in range(1, pixels + 1) if height * width + width + 1 <= registers]

@@ -3,19 +3,28 @@
 from collections.abc import Sequence
 
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.compiler.nn.cpu.blocked import schedule_blocked, schedule_blocked_depthwise
-from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise
+from vtakit.compiler.nn.cpu.blocked import schedule_blocked
+from vtakit.compiler.nn.cpu.blocked_depthwise import schedule_blocked_depthwise, schedule_separable, separable
+from vtakit.compiler.nn.cpu.blocked_transposed import schedule_blocked_transposed
+from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise, schedule_depthwise_planes
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.panels import run_panels_within, schedule_panels
 from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
 from vtakit.compiler.nn.cpu.windows import schedule_windows
+from vtakit.compiler.nn.cpu.winograd import schedule_winograd
+from vtakit.compiler.nn.winograd import STEP
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.tensor import Tensor
 
 ANCHORS = {
     "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
+    "depthwise_planes": schedule_depthwise_planes,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
+    "pool_blocked": schedule_blocked_depthwise,
+    "conv_transpose_blocked": schedule_blocked_transposed, "dense_panels": schedule_panels,
+    "winograd": schedule_winograd,
     "conv_packed": schedule_windows, "conv_words": schedule_windows,
 }
 
@@ -33,17 +42,24 @@ def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedul
         return s  # nothing to make faster
     stepped = flow.within_scans()
     anchors = [op for op in flow.computes() if op.tag in ANCHORS and op not in stepped and not is_product_of_rows(op)]
-    kept = {tensor.op for op in [*anchors, *stepped] for tensor in op.input_tensors}
-    kept |= {op for op in flow.computes() if op.name == "padded"}
+    kept = {tensor.op for op in [*anchors, *stepped] if op.tag != "pool_blocked" for tensor in op.input_tensors}
+    kept |= {op for op in flow.computes() if op.name == "padded" or op.tag == STEP}
     gone = inlined(flow, kept | stepped)
     followed = {op for anchor in anchors for op in flow.followers(anchor)}
     for op in gone - followed:
         s[op].compute_inline()
     for op in stepped:
-        run_within(s[op], machine)
+        if op.tag == "step_panels":
+            run_panels_within(s[op], machine)
+        else:
+            run_within(s[op], machine)
     reads, done = Reads(gone), set(stepped)
+    pairs = separable(flow, anchors)
+    for op, first in pairs.items():
+        done |= schedule_separable(s, flow, first, op, machine)
     for op in anchors:
-        done |= ANCHORS[op.tag](s, flow, op, machine)
+        if op not in done:
+            done |= ANCHORS[op.tag](s, flow, op, machine)
     for op in flow.computes():
         if op in done or op in gone:
             continue

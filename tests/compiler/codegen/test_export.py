@@ -3,6 +3,7 @@
 import ctypes
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -203,6 +204,8 @@ def test_files_that_cannot_be_written_leave_what_was_there(tmp_path, monkeypatch
         made.save_object("")
     with raises(CodegenError, "cannot write object file 'missing/f.o': No such file or directory"):
         made.save_object("missing/f.o")
+    with raises(CodegenError, "cannot write object file '/dev/full': No space left on device"):
+        compile_for(scale()).save_object("/dev/full")
     with raises(CodegenError, "cannot write object file to None: give the path of a file"):
         made.save_object(None)
     assert sorted(tmp_path.iterdir()) == before
@@ -255,3 +258,17 @@ def test_a_c_function_that_nobody_has_is_named():
 def test_what_llvm_does_not_know_is_an_error_and_not_the_end_of_the_process(target, says):
     with raises(CodegenError, says):
         compile_for(scale(), target)
+
+
+def test_a_library_whose_header_meets_a_full_disk_is_not_written(tmp_path):
+    header = tmp_path / "scale.h"
+    header.symlink_to("/dev/full")
+    with raises(CodegenError, f"cannot write C header {str(header)!r}: No space left on device"):
+        compile_for(scale()).save_library(tmp_path / "scale.so")
+    assert [*tmp_path.iterdir()] == [header]
+
+
+def test_a_full_disk_under_the_linker_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(CodegenError, match=r"^false could not link .*scale\.so: No such file or directory$"):
+        compile_for(scale()).save_library(tmp_path / "scale.so", linker=("false",))

@@ -284,6 +284,12 @@ def test_what_a_converter_cannot_express_is_told_with_the_reason():
         vtakit.compile(exported(nn.Sequential(nn.AdaptiveAvgPool2d(2)), rand(1, 2, 5, 5)))
     with raises(UnsupportedError, f"{needs} aten.max_pool2d_with_indices.default for its result 1 (1 node: 'getitem_1')"):
         vtakit.compile(exported(nn.MaxPool2d(2, return_indices=True), rand(1, 2, 4, 4)))
+    with raises(UnsupportedError, f"{needs} aten.index.Tensor where the numbers decide the result's shape [u0] (1 node: 'index')"
+                                  f"; aten.nonzero.default (1 node: 'nonzero')"):  # and none of what counts their sizes
+        vtakit.compile(exported(Of(lambda x: (x[x > 0] + 1, torch.nonzero(x))), rand(4, 3)))
+    rows, columns = torch.tensor([0, 1]), torch.tensor([1, 2])
+    with raises(UnsupportedError, f"{needs} aten.index.Tensor with indices along 2 dimensions (1 node: 'index')"):
+        vtakit.compile(exported(Of(lambda x: x[rows, columns]), rand(4, 3)))
 
 
 def test_programs_that_have_no_fixed_meaning_are_told():

@@ -107,3 +107,35 @@ def test_a_long_ladder_of_branches_is_cut():
     found = groups(b, x)
     assert 4 < len(found) < 73
     assert sum(name.count("add") for name in found) == 24
+
+
+def depthwise(b: Builder, size: int) -> Value:
+    x = b.input("x", (1, 4, size, size, 16), "float32")
+    return b.one("relu", b.one("depthwise_blocked", x, b.constant(np.ones((4, 3, 3, 16), np.float32)), attrs={"pads": (1,) * 4}))
+
+
+def pixels(b: Builder, x: Value, kernel: int = 1, **attrs) -> Value:
+    weight = b.constant(np.ones((2, 4, kernel, kernel, 16, 16), np.float32))
+    return b.one("relu", b.one("conv_blocked", x, weight, attrs={"pads": (kernel // 2,) * 4, **attrs}))
+
+
+def test_a_large_depthwise_convolution_joins_that_of_single_pixels():
+    b = Builder("g")
+    assert groups(b, pixels(b, depthwise(b, 80))) == ["depthwise_blocked_relu_conv_blocked_relu"]
+
+
+def test_a_small_depthwise_convolution_stays_alone():
+    b = Builder("g")
+    assert groups(b, pixels(b, depthwise(b, 28))) == ["depthwise_blocked_relu", "conv_blocked_relu"]
+
+
+def test_a_depthwise_convolution_that_others_read_or_larger_windows_do_stays_alone():
+    b = Builder("g")
+    y = depthwise(b, 80)
+    assert groups(b, pixels(b, y), y) == ["depthwise_blocked_relu", "conv_blocked_relu"]
+    b = Builder("g")
+    y = depthwise(b, 80)
+    assert groups(b, pixels(b, y), pixels(b, y)) == ["depthwise_blocked_relu", "conv_blocked_relu", "conv_blocked_relu"]
+    for words in ({"kernel": 3}, {"strides": (2, 2)}):
+        b = Builder("g")
+        assert groups(b, pixels(b, depthwise(b, 80), **words)) == ["depthwise_blocked_relu", "conv_blocked_relu"]

@@ -80,7 +80,8 @@ WAYS = {
 def two_convolutions() -> onnx.ModelProto:
     """One that blocks hold and one that they do not."""
     nodes = [helper.make_node("Conv", ["x", "v"], ["a"], pads=[1] * 4), helper.make_node("Conv", ["a", "w"], ["y"])]
-    return model(nodes, [("x", "f4", [1, 16, 8, 8])], [("y", "f4", [1, 5, 8, 8])], {"v": some(32, 16, 3, 3), "w": some(5, 32, 1, 1)})
+    return model(nodes, [("x", "f4", [1, 16, 8, 8])], [("y", "f4", [1, 5, 8, 8])], {
+        "v": some(32, 16, 3, 3), "w": some(5, 32, 1, 1)})
 
 
 @pytest.mark.parametrize("level", [level for level in WAYS if level in HERE])

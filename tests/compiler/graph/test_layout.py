@@ -69,6 +69,27 @@ def test_data_enters_once_and_leaves_once():
         "block_channels", "conv_blocked", "conv_blocked", "add", "relu", "conv_blocked", "unblock_channels", "transpose"]
 
 
+def test_reductions_of_images_stay_in_blocks_and_leave_them_behind():
+    """A mean without the dimensions that it is along, as PyTorch's: one number for each channel leaves the blocks."""
+    b = Builder("net")
+    y = conv(b, b.input("x", (2, 3, 9, 9), "float32"), 10)
+    means = [b.one(f"reduce_{kind}", y, attrs={"axes": (-1, -2), "keepdims": False}) for kind in ("mean", "max")]
+    y = b.one("concat", b.one("add", *means), b.one("mul", means[0], b.constant(some(10))), attrs={"axis": -1})
+    changed = checked(b, {"y": y})
+    assert ops(changed) == [
+        "conv_blocked", "reduce_mean", "reduce_max", "add", "mul", "unblock_channels", "unblock_channels", "concat"]
+    assert changed.nodes[1].outputs[0].type.shape == (2, 3, LANES)
+
+
+def test_reductions_of_channels_leave_the_blocks():
+    b = Builder("net")
+    y = conv(b, b.input("x", (2, 3, 9, 9), "float32"), 8)
+    y = b.one("reduce_sum", y, attrs={"axes": (2,), "keepdims": False})
+    y = b.one("concat", y, y, attrs={"axis": -2})
+    changed = checked(b, {"y": b.one("reduce_mean", y, attrs={"axes": (1, 2), "keepdims": True})})
+    assert ops(changed) == ["conv_blocked", "reduce_sum", "concat", "unblock_channels", "reduce_mean"]
+
+
 def test_channels_that_do_not_fill_their_blocks():
     b = Builder("net")
     x = b.input("x", (1, 7, 5, 5), "float32")
@@ -127,3 +148,29 @@ graph net(%x: float32[1, 3, 8, 8]):
   %conv.1: float32[1, 2, 8, 8, 4] = conv_blocked(%relu, %weight.1, pads=(1, 1, 1, 1), groups=1)
   %conv.2: float32[1, 8, 8, 8] = unblock_channels(%conv.1, channels=8)
   return y=%conv.2"""
+
+
+def test_a_concatenation_along_channels_counted_from_the_end():
+    b = Builder("net")
+    x = b.input("x", (2, 3, 5, 7), "float32")
+    parts = conv(b, x, 8), conv(b, x, 4)
+    changed = checked(b, {"y": conv(b, b.one("concat", *parts, attrs={"axis": -3}), 4)})
+    assert ops(changed) == ["conv_blocked", "conv_blocked", "concat", "conv_blocked", "unblock_channels"]
+
+
+def test_transposed_convolutions():
+    """One between others takes part; groups, dilation, and rows without whole phases do not."""
+    b = Builder("net")
+    x = b.input("x", (1, 8, 3, 5), "float32")
+
+    def up(y: Value, filters: int, kernel: int = 4, groups: int = 1, **attrs) -> Value:
+        weight = b.constant(some(y.type.shape[1], filters // groups, kernel, kernel))
+        words = {"strides": (2, 2), "pads": (1, 1, 1, 1), "groups": groups, **attrs}
+        return b.one("conv_transpose", y, weight, attrs=words, name="up")
+    y = b.one("relu", b.one("add", up(x, 12), b.constant(some(12, 1, 1))))
+    y = up(conv(b, y, 8), 4, kernel=3, output_padding=(1, 1))
+    assert ops(checked(b, {"y": up(y, 4, strides=None, pads=None)})) == [
+        "block_channels", "conv_transpose_blocked", "add", "relu", "conv_blocked", "conv_transpose_blocked",
+        "conv_transpose_blocked", "unblock_channels"]
+    others = [up(x, 8, groups=2), up(x, 8, dilations=(2, 2)), up(x, 8, kernel=3), up(x, 2)]
+    assert ops(checked(b, {f"y{i}": y for i, y in enumerate(others)})) == ["conv_transpose"] * 4

@@ -62,6 +62,7 @@ def test_values_that_live_at_the_same_time_lie_apart(seed):
         assert not together or a_end <= b or b_end <= a
     assert all(place.at % ALIGN == 0 for place in plan.places.values() if place.region in (Region.ARENA, Region.PARAMS))
     assert max((end for _, end, _, _ in spans), default=0) <= plan.arena_bytes <= plan.unshared_bytes
+    assert plan.live_bytes <= plan.arena_bytes <= 1.3 * plan.live_bytes
 
 
 @pytest.mark.parametrize("seed", range(0, 20, 5))
@@ -81,6 +82,41 @@ def test_memory_is_used_again():
     plan = plan_memory(graph, fuse(graph))
     assert plan.arena_bytes == 2 * 64 * 64 * 4
     assert plan.unshared_bytes == 5 * 64 * 64 * 4
+    assert plan.live_bytes == plan.arena_bytes
+
+
+def test_what_a_kernel_works_in_is_in_the_arena_while_it_runs():
+    b = Builder("g")
+    x = b.input("x", (1, 64, 64), "float32")
+    for _ in range(3):
+        x = b.one("softmax", x, attrs={"axis": -1})
+    graph = b.finish([("y", x)])
+    first, second, third = groups = fuse(graph)
+    value = 64 * 64 * 4
+    plan = plan_memory(graph, groups, {first: (100, 1000), second: (), third: (2 * value,)})
+    assert [len(plan.scratch[group]) for group in groups] == [2, 0, 1]
+    taken = [(place.at, place.at + size) for place, size in zip(plan.scratch[first], (100, 1000), strict=True)]
+    made = plan.places[first.outputs[0]].at
+    for (a, a_end), (c, c_end) in combinations([*taken, (made, made + value)], 2):
+        assert a_end <= c or c_end <= a
+    assert plan.arena_bytes == plan.live_bytes == 3 * value  # the third's, beside the value that it reads
+    assert plan.unshared_bytes == 2 * value + 128 + 1024 + 2 * value
+
+
+@pytest.mark.parametrize("threads", [True, False])
+def test_a_network_allocates_nothing_large_around_a_kernel(threads):
+    """A convolution's padded image, of more than a stack takes, lies in the arena."""
+    b = Builder("g")
+    rng = np.random.default_rng(0)
+    x = b.input("x", (1, 16, 64, 64), "float32")
+    w = b.constant(rng.standard_normal((16, 16, 3, 3)).astype(np.float32))
+    graph = b.finish([("y", b.one("conv", x, w, attrs={"pads": (1, 1, 1, 1)}))])
+    network = compile_graph(graph, Target.host(threads=threads))
+    assert network.live_bytes == network.arena_bytes == 16 * 66 * 66 * 4
+    assert "malloc" not in network.code.outside
+    data = rng.standard_normal((1, 16, 64, 64)).astype(np.float32)
+    (got,), (wanted,) = run_graph(graph, data), evaluate_graph(graph, data)
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_a_network_that_takes_too_much_memory_is_refused_before_it_is_compiled():

@@ -144,6 +144,6 @@ def test_every_pass_is_seen_with_the_graph_before_and_after_it():
     seen = []
     run_passes(graph, passes_for_cpu(evaluate_graph), lambda step, *graphs: seen.append((step.name, *map(str, graphs))))
     assert [name for name, _, _ in seen] == [
-        "remove_dead", "integer_form", "simplify_inference", "fold_scales", "fold_constants", "merge_common",
+        "remove_dead", "integer_form", "simplify_inference", "fold_scales", "fold_input_scales", "fold_constants", "merge_common",
     ]
     assert {text for _, *texts in seen for text in texts} == {str(graph)}

@@ -138,6 +138,31 @@ def test_invariant_conditions_are_hoisted():
     np.testing.assert_array_equal(run(after, numbers(4, 8)), run(f, numbers(4, 8)))
 
 
+def test_parts_of_a_condition_are_hoisted_one_by_one():
+    A, B = buffer("A", 4, 8), buffer("B", 4, 8)
+    f = function([A, B], loop(i, 4, loop(j, 8, st.If(all_of(i < 3, j > 2), store(B, (i, j), A[i, j])))))
+    after = hoist_ifs(f)
+    assert str(after.body) == (
+        "for i in range(4):\n    if i < 3:\n        for j in range(8):\n            if 2 < j:\n"
+        "                B[i, j] = A[i, j]")
+    np.testing.assert_array_equal(run(after, numbers(4, 8)), run(f, numbers(4, 8)))
+
+
+def test_what_a_part_of_a_condition_may_guard_stays_behind_it():
+    """A division, which may be by 0 where the part before it is false."""
+    A, B = buffer("A", 4, 8), buffer("B", 4, 8)
+    f = function([A, B], loop(i, 4, loop(j, 8, st.If(all_of(j > 0, (i + 4) // (i + 1) > 2), store(B, (i, j), A[i, j])))))
+    assert str(hoist_ifs(f)) == str(f)
+
+
+def test_a_loop_that_is_to_stay_whole_is_not_split():
+    A, B = buffer("A", 100), buffer("B", 100)
+    body = loop(i, 8, st.If(o * 8 + i < 100, store(B, o * 8 + i, A[o * 8 + i])))
+    f = function([A, B], loop(o, 13, body).replace(notes={st.WHOLE: 1}))
+    assert len(of_kind(partition_loops(f), st.For)) == 3  # the inner loop, before and after its guard fails
+    np.testing.assert_array_equal(run(partition_loops(f), numbers(100)), run(f, numbers(100)))
+
+
 def test_conditions_on_memory_and_thread_loops_stay():
     A, B = buffer("A", 8), buffer("B", 8)
     for f in (
@@ -235,8 +260,8 @@ def test_each_step_can_be_seen():
     seen = []
     after = lower_late(f, "cpu", after=lambda step, result: seen.append((step.name, str(result))))
     assert [name for name, _ in seen] == [
-        "inline_blocks", "partition_loops", "virtual_threads", "double_buffer", "flatten", "simplify", "vectorize", "unroll",
-        "rewrite_storage", "hoist_ifs", "simplify_again",
+        "inline_blocks", "partition_loops", "virtual_threads", "double_buffer", "flatten", "simplify", "vectorize", "hoist_ifs",
+        "unroll", "rewrite_storage", "simplify_again",
     ]
     assert seen[-1][1] == str(after) == """\
 def main(A: float32[100], B: float32[100]):

@@ -49,6 +49,15 @@ def test_ranges_of_what_has_outliers():
     assert limits["entropy"] < 30
 
 
+@pytest.mark.parametrize("count", [1000, 30_000, 1_000_000])
+@pytest.mark.parametrize("share", [0.0, 0.7], ids=["all", "after a Relu"])
+def test_the_entropy_of_few_samples_and_many_zeros_clips_little(share, count):
+    values = RNG.laplace(size=count).astype(np.float32)
+    values[RNG.random(count) < share] = 0
+    errors = {name: np.mean((rounded(values, choose(histogram(values))) - values) ** 2) for name, choose in METHODS.items()}
+    assert errors["entropy"] < 2 * errors["mse"]  # 3 dB
+
+
 def test_the_least_error_is_that_of_all_ranges_tried_by_hand():
     values = RNG.laplace(size=100_000).astype(np.float32)
     limit = METHODS["mse"](histogram(values))

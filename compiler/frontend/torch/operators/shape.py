@@ -117,8 +117,10 @@ def gather(n: AtenNode) -> Value:
 @converts("index.Tensor")
 def index(n: AtenNode) -> Value:
     given = [(axis, each) for axis, each in enumerate(n["indices"]) if each is not None]
-    if len(given) != 1 or not given[0][1].type.dtype.is_int:
-        n.unsupported("with several indices, or a mask")
+    if any(not each.type.dtype.is_int for _, each in given):
+        n.unsupported("with an index by a mask")
+    if len(given) != 1:
+        n.unsupported(f"with indices along {len(given)} dimensions")
     ((axis, at),) = given
     x = n.value("self")
     below = n.apply("less", at, n.like(0, at))

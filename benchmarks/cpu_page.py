@@ -1,0 +1,148 @@
+"""The figures of `cpu_suite.py` as text for the terminal, as tables of docs/cpu.md and README.md, and as a picture."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PAGE, README, PICTURE = ROOT / "docs" / "cpu.md", ROOT / "README.md", ROOT / "docs" / "cpu.svg"
+BEGIN, END = "<!-- begin: python benchmarks/cpu_suite.py --write -->\n", "<!-- end -->\n"
+OURS = "vtakit"
+COLOURS = {OURS: "#1f5fa8", "onnxruntime": "#d98e04", "OpenVINO": "#2a7f62"}
+Results = Mapping[str, Any]
+Row = Sequence[str]
+
+
+def table(head: Row, rows: Iterable[Row]) -> str:
+    """A table in Markdown; all columns but the first are numbers."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def label(row: Results, key: str) -> str:
+    """A network's name for people."""
+    kind = key.partition(" ")[2]
+    return str(row["title"]) if kind == "float32" else f"{row['title']}, {kind}"
+
+
+def networks(results: Results, threads: str, *, short: bool = False) -> str:
+    """The networks on so many threads."""
+    peers = [*results["peers"]]
+    head = ["network", *[f"{name}, ms" for name in (OURS, *peers)], "faster by"]
+    rows = []
+    for key, row in results["networks"].items():
+        found = row["threads"].get(threads)
+        if found is None:
+            continue
+        best = f"{found['best']:.2f}" if "best" in found else ""
+        cells = [label(row, key), *[f"{found['ms'][name]:.2f}" for name in (OURS, *peers)], best]
+        if not short:
+            share = f"{found['share_of_peak']:.0%}" if "share_of_peak" in found else ""
+            cells += [f"{row['macs'] / 1e6:,.0f}", share, f"{row['difference']:.0e}"]
+        rows.append(cells)
+    return table(head if short else [*head, "MMAC", "of peak", "difference"], rows)
+
+
+def processes(results: Results) -> str:
+    """Memory and compile time."""
+    peers = [*results["peers"]]
+    head = ["network", "compiled in, s", "weights, MB", "arena, MB", "by largest live set",
+            *[f"{name} held, MB" for name in (OURS, *peers)], *[f"{name} most, MB" for name in (OURS, *peers)]]
+    rows = []
+    for key, row in results["networks"].items():
+        own, found = row["memory"], row["processes"]
+        held = [f"{found[name][kind] / 1e6:.0f}" for kind in ("held_bytes", "most_bytes") for name in (OURS, *peers)]
+        share = f"{own['arena'] / own['live']:.2f}" if own["live"] else ""
+        rows.append([label(row, key), f"{found[OURS]['compile_s']:.1f}", f"{own['weights'] / 1e6:.1f}",
+                     f"{own['arena'] / 1e6:.1f}", share, *held])
+    return table(head, rows)
+
+
+def layers(results: Results) -> str:
+    """The layers, and the geometric means that the targets are of."""
+    packages = [package for package in ("onnxruntime", "openvino") if _has(results, package)]
+    head = ["layer", "pixels, channels, kernel", "vtakit, ms", "GFLOP/s", "of peak", "with layouts, ms",
+            *[f"{package}, ms" for package in packages], "faster by"]
+    rows = []
+    for name, row in results["layers"].items():
+        best = f"{row['fastest_by_ours']:.2f}" if packages else ""
+        rows.append([name, row["shape"], f"{row['ours_ms']:.3f}", f"{row['gflops']:.0f}", f"{row['share_of_peak']:.0%}",
+                     f"{row['moved_ms']:.3f}", *[f"{row[f'{package}_ms']:.3f}" for package in packages], best])
+    text = table(head, rows)
+    for what, chosen in (("C2 to C12", lambda name: name[0] == "C" and name != "C1"), ("D1 to D9", lambda name: name[0] == "D")):
+        ratios = [row["fastest_by_ours"] for name, row in results["layers"].items() if packages and chosen(name)]
+        if ratios:
+            text += f"\nGeometric mean of the faster peer's time by ours, {what}: {statistics.geometric_mean(ratios):.2f}.\n"
+    return text
+
+
+def _has(results: Results, package: str) -> bool:
+    return any(f"{package}_ms" in row for row in results["layers"].values())
+
+
+def machine(results: Results) -> str:
+    """What was measured where, in a sentence."""
+    m = results["machine"]
+    peers = "".join(f", {name} {version.split('-')[0]}" for name, version in results["peers"].items())
+    return (f"{m['date']}, commit {m['commit']}: {m['processor']}, {m['processors']} processors, {', '.join(m['features'])}; "
+            f"{m['system']}, Python {m['python']}, NumPy {m['numpy']}{peers}. Medians of {results['repeat']} turns.\n")
+
+
+def text(results: Results) -> str:
+    """All tables."""
+    parts = [machine(results)]
+    if results["networks"]:
+        counts = list(dict.fromkeys(count for row in results["networks"].values() for count in row["threads"]))
+        parts += [f"### Networks, {_threads(count)}\n\n{networks(results, count)}" for count in counts]
+        parts.append(f"### Memory and compile time\n\n{processes(results)}")
+    if results["layers"]:
+        parts.append(f"### Layers, one thread\n\n{layers(results)}")
+    return "\n".join(parts)
+
+
+def _threads(count: str) -> str:
+    return "one thread" if count == "1" else f"{count} threads"
+
+
+def put(path: Path, made: str) -> None:
+    """Put generated text where a document has its place."""
+    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    assert begin, f"{path} has no place for the figures"
+    path.write_text(f"{before}{BEGIN}{made}{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+def write(results: Results) -> None:
+    """Write the page, the picture and the README's table."""
+    put(PAGE, text(results))
+    put(README, networks(results, "1", short=True))
+    PICTURE.write_bytes(picture(results))
+
+
+def picture(results: Results) -> bytes:
+    """Times of the networks and the layers by those of the faster peer, as SVG: shorter is faster."""
+    from matplotlib.figure import Figure
+
+    from vtakit.runtime.report.charts import draw
+
+    times = {
+        label(row, key): {name: row["threads"]["1"]["ratios"].get(name, 1.0) for name in (OURS, *results["peers"])}
+        for key, row in results["networks"].items()
+    }
+    of_layers = {
+        name: {OURS: 1.0, **{peer: row[f"{peer.lower()}_by_ours"] for peer in results["peers"]}}
+        for name, row in results["layers"].items()
+    }
+
+    def paint(figure: Figure) -> None:
+        for axes, (title, rows) in zip(figure.subplots(1, 2), (("networks", times), ("layers", of_layers)), strict=True):
+            height = 0.8 / (1 + len(results["peers"]))
+            for at, name in enumerate((OURS, *results["peers"])):
+                places = [number + at * height for number in range(len(rows))]
+                axes.barh(places, [each[name] for each in rows.values()], height, color=COLOURS[name], label=name)
+            axes.set_yticks([number + 0.4 - height / 2 for number in range(len(rows))], list(rows))
+            axes.invert_yaxis()
+            axes.axvline(1, color="black", linewidth=0.6)
+            axes.set(title=f"{title}, one thread", xlabel="time by that of vtakit: shorter is faster")
+        figure.axes[0].legend(loc="lower right", fontsize=8)
+    return draw((12, 7), "svg", paint)

@@ -1,0 +1,84 @@
+"""What compiled models are compared with: onnxruntime and OpenVINO, on one machine's processor and as many threads as ours.
+
+Threads that wait sleep, and float32 is computed in float32: OpenVINO would take bfloat16 where the processor has it.
+"""
+
+import copy
+import importlib
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+
+Given = Mapping[str, np.ndarray]
+Run = Callable[[], Any]
+
+
+class Peer(NamedTuple):
+    """Another runtime.
+
+    prepare : makes of a model, inputs and a number of threads a run that returns the outputs in their order
+    """
+
+    name: str
+    package: str
+    prepare: Callable[[onnx.ModelProto, Given, int], Run]
+
+    @property
+    def is_there(self) -> bool:
+        return importlib.util.find_spec(self.package) is not None
+
+    @property
+    def version(self) -> str:
+        return version(self.package)
+
+
+def _onnxruntime(model: onnx.ModelProto, given: Given, threads: int) -> Run:
+    runtime = importlib.import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return lambda: session.run(None, dict(given))
+
+
+def _openvino(model: onnx.ModelProto, given: Given, threads: int) -> Run:
+    core = importlib.import_module("openvino").Core()
+    compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", {
+        "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY",
+    })
+    request, outputs = compiled.create_infer_request(), compiled.outputs
+
+    def run() -> list[np.ndarray]:
+        made = request.infer(dict(given), share_inputs=True)
+        return [made[output] for output in outputs]
+    return run
+
+
+PEERS = (Peer("onnxruntime", "onnxruntime", _onnxruntime), Peer("OpenVINO", "openvino", _openvino))
+
+
+def found(*, install: bool) -> tuple[Peer, ...]:
+    """The peers that are there; `install` fetches the others from PyPI, else it is said how to."""
+    missing = [peer.package for peer in PEERS if not peer.is_there]
+    if missing and install:
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *missing], check=True)
+        importlib.invalidate_caches()
+    elif missing:
+        print(f"left out: {' and '.join(missing)}; for a comparison with them: pip install {' '.join(missing)}, or --install")
+    return tuple([peer for peer in PEERS if peer.is_there])
+
+
+def of_batch(model: onnx.ModelProto, batch: int) -> onnx.ModelProto:
+    """The model with a constant first dimension, of which all runtimes can make the most."""
+    fixed = copy.deepcopy(model)
+    for port in (*fixed.graph.input, *fixed.graph.output):
+        for dim in port.type.tensor_type.shape.dim[:1]:
+            if dim.dim_param:
+                dim.dim_value = batch
+    return fixed

@@ -1,0 +1,102 @@
+"""Transposed convolutions by phases: tiles of pixels by blocks of channels, a register for each of their sums."""
+
+from itertools import product
+from math import prod
+
+from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.nn.blocked_transposed import AHEAD
+from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
+from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.operation import ComputeOp, Operation
+
+NEAR_BYTES = 16  # a cycle, from the second-level cache, where weights wait for the next tile
+MEMORY_BYTES = 8  # a cycle, from memory
+SECOND_LEVEL = 1 << 21  # bytes of that cache
+NUMBER = 0.3  # cycles of a step for each pixel, whose number is loaded into a vector, beyond those of its multiply-adds
+REPEATED = 4  # steps that follow each other without a jump
+
+
+def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
+    """Schedule an anchor tagged "conv_transpose_blocked" and what follows it; return the operations that are done with.
+
+    A tile has the pixels of all phases along those dimensions in which it is wider than one, since these are neighbours in the
+    result; the weights of some blocks meet all tiles before those of the next.
+    """
+    followers = flow.followers(anchor)
+    assert followers, "the operator puts the phases together itself"
+    last = followers[-1]
+    for op in followers[:-1]:
+        s[op].compute_inline()
+    _, blocks, *apart, lanes = extents(anchor)
+    cells, phases = apart[::2], apart[1::2]
+    _, weight = loads(anchor)
+    vector_bytes = lanes * anchor.body[0].dtype.bytes
+    weight_bytes = prod([int_value(extent) or 0 for extent in weight.tensor.shape]) * anchor.body[0].dtype.bytes
+    *tall, wide, width = tile_of(tuple(cells[-2:]), blocks, vector_bytes, machine.registers, weight_bytes)
+
+    out = s[last]
+    n, m, *places, lane = out.op.root_iter_vars
+    m, block = out.split(m, width)
+    pairs = [out.split(place, step) for place, step in zip(places, phases, strict=True)]
+    outer, parts = [cell for cell, _ in pairs], [phase for _, phase in pairs]
+    outer[-1], column = out.split(outer[-1], wide)
+    pixels = [column, parts.pop()]
+    if tall and tall[0] > 1:
+        outer[-2], row = out.split(outer[-2], tall[0])
+        pixels = [row, parts.pop(), *pixels]
+    out.reorder(n, m, *parts, *outer, block, *pixels, lane)
+    place = n
+    for axis in (m, *parts):
+        place = out.fuse(place, axis)
+    out.parallel(place)
+    for axis in (block, *pixels):
+        out.unroll(axis)
+    out.vectorize(lane)
+
+    inner = s[anchor.output(0)]
+    inner.compute_at(out, outer[-1])
+    inner.set_scope("local")
+    made = inner.op
+    assert isinstance(made, ComputeOp)
+    first, second, *axes, k = made.axis
+    chunk, *taps, step, part = made.reduce_axis
+    count = extent(step) * extent(part)
+    step = inner.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
+    step, repeat = inner.split(step, 1 if count % REPEATED else REPEATED)
+    inner.reorder(first, *axes[1::2], chunk, *taps, step, repeat, *axes[::2], second, k)
+    inner.prefetch(weight.tensor, step, AHEAD // REPEATED)  # a processor's own prefetching ends with each page
+    for axis in (repeat, *axes[::2], second):
+        inner.unroll(axis)
+    inner.vectorize(k)
+    return {anchor, *followers}
+
+
+def tile_of(cells: tuple[int, ...], blocks: int, vector_bytes: int, registers: int, weight_bytes: int) -> tuple[int, ...]:
+    """Pixels of each of the last two dimensions and blocks, a divisor of theirs, whose sums in registers take the fewest cycles.
+
+    The first tile takes its weights from memory, unless all weights stay in the second-level cache; the others take them from
+    there, unless those of a tile are too many.
+    """
+
+    def cycles(tile: tuple[int, ...]) -> float:
+        *sides, width = tile
+        if prod(sides) * width + width + 1 > registers:
+            return float("inf")
+        parts = [[(count // side, side), (1, count % side)] for count, side in zip(cells, sides, strict=True)]
+        stay = weight_bytes * width / blocks <= SECOND_LEVEL // 2
+        total, first = 0.0, weight_bytes > SECOND_LEVEL
+        for part in product(*parts):
+            count, height = prod([times for times, _ in part]), prod([side for _, side in part])
+            if not count * height:
+                continue
+            sums = step_cycles(height, width) + NUMBER * height
+            near, far = [max(sums, width * vector_bytes / rate) for rate in (NEAR_BYTES, MEMORY_BYTES)]
+            total += count * near if stay else count * far
+            if first and stay:
+                total, first = total + far - near, False
+        left_over = sum(count % side > 0 for count, side in zip(cells, sides, strict=True))
+        return total / width * (1 + 0.03 * left_over)  # what is left over is code of its own
+    choices = [range(1, min(count, registers) + 1) for count in cells]
+    widths = [count for count in range(1, min(blocks, MOST_BLOCKS) + 1) if not blocks % count]
+    return min(product(*choices, widths), key=cycles)

@@ -1,0 +1,99 @@
+"""The sizes of caches, and which loops a convolution in blocks has because of them."""
+
+import numpy as np
+import pytest
+from nn_support import check, floats, onnx_run
+
+from vtakit import te
+from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.walk import statements
+from vtakit.compiler.lower import lower
+from vtakit.compiler.lower.interpreter import interpret
+from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
+from vtakit.compiler.nn.cpu import blocked, caches
+from vtakit.compiler.nn.cpu.flow import Flow
+from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.operators import find
+from vtakit.compiler.schedule.schedule import create_schedule
+
+LARGE = caches.Caches(48 << 10, 2 << 20)
+NONE = caches.Caches(1 << 10, 2 << 10)  # nothing stays
+FIRST = caches.Caches(4 << 10, 8 << 10)  # sums of an image stay, weights do not
+
+
+def files(folder, *rows):
+    for at, row in enumerate(rows):
+        (folder / f"index{at}").mkdir()
+        for name, value in zip(("type", "level", "size"), row, strict=True):
+            (folder / f"index{at}" / name).write_text(value + "\n")
+    return folder
+
+
+def test_what_the_system_tells(tmp_path):
+    folder = files(tmp_path, ("Data", "1", "48K"), ("Instruction", "1", "64K"), ("Unified", "2", "2048K"), ("Unified", "3", "9K"))
+    assert caches._of_system(folder) == (48 << 10, 2 << 20)
+
+
+@pytest.mark.parametrize("rows", [[], [("Data", "1", "48K")], [("Data", "1", "48K"), ("Unified", "2", "2 MiB")],
+                                  [("Data", "1", "0K"), ("Unified", "2", "512K")]])
+def test_a_system_that_does_not_tell(tmp_path, rows):
+    assert caches._of_system(files(tmp_path, *rows)) is None
+
+
+def test_named_processors_have_the_same_sizes_everywhere():
+    assert caches.caches(Target("x86_64-unknown-linux-gnu", "sapphirerapids")) == (48 << 10, 2 << 20)
+    assert caches.caches(Target("x86_64-unknown-linux-gnu", "znver3")) == (32 << 10, 512 << 10)
+    assert caches.caches(Target("x86_64-unknown-linux-gnu", "x86-64-v3")) == caches.SMALLEST
+    assert caches.caches(Target("aarch64-linux-gnu", "neoverse-n1")) == (64 << 10, 1 << 20)
+
+
+def lowered(machine: Machine, x, w, words):
+    """The function of a convolution that follows a machine's sizes, and its tensors' arrays."""
+    given = [te.placeholder(a.shape, name=name) for a, name in zip((x, w), "xw", strict=True)]
+    out = find("conv_blocked").define(*given, **words)
+    s = create_schedule([out.op])
+    flow = Flow.of(s.outputs)
+    (anchor,) = [op for op in flow.computes() if op.tag == "conv_blocked"]
+    for op in flow.computes():
+        if op.tag == "unflatten" and op not in flow.followers(anchor):
+            s[op].compute_inline()
+    blocked.schedule_blocked(s, flow, anchor, machine)
+    return lower(s, [*given, out]), [extent.value for extent in out.shape]
+
+
+def nest(function) -> list[int]:
+    """The extents of the loops around each other, from the outermost of the last nest."""
+    last = [s for s in statements(function.body) if isinstance(s, st.For) and s.kind is st.LoopKind.PARALLEL][-1]
+    return [s.extent.value for s in statements(last) if isinstance(s, st.For)]
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("sizes", [LARGE, NONE, FIRST])
+def test_every_order_of_loops_gives_the_same(kernel, sizes):
+    x, w = floats(1, 32, 8, 8), floats(64, 32, kernel, kernel, seed=1)
+    words = {"pads": (kernel // 2,) * 4}
+    function, shape = lowered(Machine(64, 32, sizes), blocked_vectors(x, 16, 1), blocked_weight(w, 16, 16), words)
+    got = np.zeros(shape, np.float32)
+    interpret(function, [blocked_vectors(x, 16, 1), blocked_weight(w, 16, 16), got])
+    check(np.moveaxis(got, -1, 2).reshape(1, 64, 8, 8), onnx_run("Conv", x, w, **words), atol=1e-4)
+
+
+def test_rows_meet_all_filters_where_weights_stay():
+    x, w, words = floats(1, 2, 8, 8, 16), floats(4, 2, 3, 3, 16, 16), {"pads": (1,) * 4}
+    large, _ = lowered(Machine(64, 32, LARGE), x, w, words)
+    none, _ = lowered(Machine(64, 32, NONE), x, w, words)
+    assert nest(large)[0] == 4  # so many parts of the rows; each copies what it reads with its border
+    assert nest(none)[0] != 4
+    whole = [s.buffer.shape for s in statements(none.body) if isinstance(s, st.Allocate) and s.buffer.name == "padded"]
+    part = [s.buffer.shape for s in statements(large.body) if isinstance(s, st.Allocate) and s.buffer.name == "padded"]
+    assert [extent.value for extent in whole[0]] == [1, 2, 10, 10, 16]
+    assert [extent.value for extent in part[0]] == [1, 2, 4, 10, 16]
+
+
+def test_steps_are_repeated_where_registers_are_left():
+    wide, narrow = Machine(64, 32), Machine(32, 16)
+    assert wide.repeated(14, 2) == 1
+    assert wide.repeated(7, 2) == 2
+    assert narrow.repeated(6, 2) == 1
+    assert narrow.repeated(3, 2) == 2

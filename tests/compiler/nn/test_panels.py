@@ -1,0 +1,88 @@
+"""Products and recurrent layers with matrices in panels, against NumPy and onnxruntime on the matrices as they were."""
+
+import numpy as np
+import pytest
+from nn_support import check, floats, onnx_run, placeholders, run, run_group
+from support import raises
+
+from vtakit.compiler.nn.operators import OperatorError, find
+from vtakit.compiler.nn.panels import panels_of
+from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, recurrent_panels
+
+PRODUCTS = [  # rows, K, N, panel
+    ((1,), 1, 1, 4), ((1,), 300, 64, 16), ((2,), 65, 17, 16), ((13,), 37, 53, 16), ((64,), 64, 64, 16), ((35,), 130, 100, 16),
+    ((3, 1, 5), 20, 40, 8), ((77,), 9, 250, 16), ((100, 2), 5, 16, 16), ((2, 1000), 3, 7, 4),
+]
+
+
+@pytest.mark.parametrize(("rows", "depth", "columns", "panel"), PRODUCTS)
+def test_a_product_with_panels(rows, depth, columns, panel):
+    x, w = floats(*rows, depth), floats(depth, columns, seed=1)
+    check(run("dense_panels", x, panels_of(w, panel), columns=columns), x @ w, atol=1e-4)
+
+
+def test_what_follows_a_product_with_panels():
+    x, w, b = floats(2, 9, 100), floats(100, 40, seed=1), floats(40, seed=2)
+    inputs = [x, panels_of(w, 16), b]
+    tensors = placeholders(tuple(inputs))
+    product = find("dense_panels").define(*tensors[:2], columns=40)
+    out = find("relu").define(find("add").define(product, tensors[2]))
+    for how in ("default", "plain", "interpreter"):
+        check(run_group(inputs, tensors, [out], how)[0], np.maximum(x @ w + b, 0), atol=1e-4)
+
+
+def test_panels_hold_the_columns_in_order():
+    found = panels_of(np.arange(15, dtype=np.float32).reshape(3, 5), 4)
+    np.testing.assert_array_equal(found, [[[0, 1, 2, 3], [5, 6, 7, 8], [10, 11, 12, 13]],
+                                          [[4, 0, 0, 0], [9, 0, 0, 0], [14, 0, 0, 0]]])
+
+
+def test_operands_that_do_not_fit_a_product():
+    define = find("dense_panels").define
+    message = ("dense_panels: data (2, 8) and weights (3, 9, 16) do not make 40 columns: data has rows of K, and weights are "
+               "panels [ceil(N / v), K, v]")
+    with raises(OperatorError, message):
+        define(*placeholders((floats(2, 8), floats(3, 9, 16))), columns=40)
+    with raises(OperatorError, message.replace("(3, 9, 16)", "(3, 8, 16)").replace("40", "32")):
+        define(*placeholders((floats(2, 8), floats(3, 8, 16))), columns=32)
+    with raises(OperatorError, message.replace("(2, 8)", "(9,)")):
+        define(*placeholders((floats(9), floats(3, 9, 16))), columns=40)
+
+
+LAYERS = [  # steps, batch, inputs, units, lanes, attributes, first states
+    (5, 1, 7, 20, 16, {}, False),
+    (3, 2, 20, 32, 16, {"direction": "reverse"}, True),
+    (4, 9, 6, 5, 4, {"direction": "bidirectional"}, True),
+    (1, 1, 8, 16, 16, {"clip": 0.5}, False),
+    (6, 7, 3, 33, 8, {"activations": ["Sigmoid", "Relu", "Softsign"]}, True),
+    (2, 3, 4, 4, 4, {"input_forget": True}, True),
+]
+
+
+@pytest.mark.parametrize(("steps", "batch", "size", "units", "lanes", "words", "first"), LAYERS)
+def test_an_lstm_with_panels(steps, batch, size, units, lanes, words, first):
+    count = 2 if words.get("direction") == "bidirectional" else 1
+    x, w = floats(steps, batch, size), floats(count, 4 * units, size, seed=1) / 4
+    r, b = floats(count, 4 * units, units, seed=2) / 4, floats(count, 8 * units, seed=3)
+    states = [floats(count, batch, units, seed=4), floats(count, batch, units, seed=5)] if first else []
+    given = [None, *states] if first else []
+    onnx_words = {"input_forget": 1} if words.get("input_forget") else words
+    want = onnx_run("LSTM", x, w, r, b, *given, outputs=3, hidden_size=units, **onnx_words)
+    flat = gates_in_blocks(w, lanes).reshape(-1, size)
+    inputs = x @ flat.T + gates_in_blocks(b[:, :4 * units] + b[:, 4 * units:], lanes).reshape(-1)
+    got = run("lstm_panels", inputs.astype(np.float32), recurrent_panels(r, lanes), *states, **words)
+    for one, other in zip(got, want, strict=True):
+        check(one, other, atol=1e-5)
+
+
+def test_operands_that_do_not_fit_an_lstm():
+    define = find("lstm_panels").define
+    inputs, weight = floats(3, 1, 128), floats(1, 2, 20, 64)
+    with raises(OperatorError, "lstm_panels (reverse): inputs (3, 1, 64) and weights (1, 2, 20, 64) do not fit: give [T, B, D * "
+                "ceil(H / v) * 4 * v] and [D, ceil(H / v), H, 4 * v]"):
+        define(*placeholders((floats(3, 1, 64), weight)), direction="reverse")
+    with raises(OperatorError, "lstm_panels (bidirectional): inputs (3, 1, 128) and weights (1, 2, 20, 64) do not fit: give [T, "
+                "B, D * ceil(H / v) * 4 * v] and [D, ceil(H / v), H, 4 * v]"):
+        define(*placeholders((inputs, weight)), direction="bidirectional")
+    with raises(OperatorError, "lstm_panels: a first state of (1, 2, 20): give (1, 1, 20)"):
+        define(*placeholders((inputs, weight, floats(1, 2, 20))))
