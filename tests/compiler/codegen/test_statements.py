@@ -287,3 +287,18 @@ def test_llvm_moves_nothing_out_of_loops_of_thousands_of_values(copies, fixed):
     x, y = np.arange(copies + 64, dtype=np.float32), np.zeros(64, np.float32)
     f(x, y)
     assert np.array_equal(y, [x[first:first + copies].sum() * 0.5 for first in range(64)])
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_what_is_moved_keeps_its_bits(kind):
+    """A border of a constant around elements, by vectors: no conversion to float32, which would make signalling NaNs quiet."""
+    a, c = buffer("A", 32, kind=kind), buffer("C", 48, kind=kind)
+    inside = ir.And(i >= 8, i < 40)
+    value = ir.IfThenElse(inside, a[i - 8], const(float("-inf"), kind))
+    f = compiled("border", (a, c), loop(i, 48, st.Store(c, (i,), value)))
+    x = RNG.integers(0, 1 << 16, 32).astype(np.uint16)
+    x[:4] = 0x7F81, 0xFF81, 0x7C01, 0xFC01
+    y = np.zeros(48, np.uint16)
+    f(x.view(numpy_dtype(dtype(kind))), y.view(numpy_dtype(dtype(kind))))
+    assert np.array_equal(y[8:40], x)
+    assert np.array_equal(y[40:], np.full(8, -np.inf, numpy_dtype(dtype(kind))).view(np.uint16))
