@@ -1,14 +1,19 @@
 """The convolutions of ResNet-18 and MobileNet by their default schedules on one thread, beside the peak and other runtimes.
 
-    python benchmarks/cpu_convolutions.py [--repeat N] [--only TEXT] [--json FILE] [--cpu NAME] [--peers NAME ...]
+    python benchmarks/cpu_convolutions.py [--repeat N] [--only TEXT] [--json FILE] [--cpu NAME] [--direct] [--peers NAME ...]
 
 The layers are C1 to C12 and D1 to D9 of Chen et al., "TVM" (OSDI 2018), table 2, each with bias and relu. Ours have channels in
-blocks, as inside a network; "moved" is one with the change of layout of its data and result. The peak is what a loop of
-independent multiply-adds by this compiler reaches. All take turns in one process, and the figures are medians of processor
-time, so that a change of the machine's speed meets all alike; the share of the peak, and the ratios, are medians of a turn's own.
-Operands are bound once, of ours as of the others', since inside a network nothing is between two layers; a turn begins with a
-run that is not counted, so that each finds its own operands in the caches.
+blocks, as inside a network; "moved" is one whose data and result are not: a depthwise layer is then computed as they are, others
+change their layout and the result's, as vtakit.compile does with a network of one layer. The peak is what a loop of independent
+multiply-adds by this compiler reaches. All take turns in one process, and the figures are medians of processor time, so that a
+change of the machine's speed meets all alike; the share of the peak, and the ratios, are medians of a turn's own.
+Operands are bound once, of ours as of the others', since inside a network nothing is between two layers; a turn begins with a run
+that is not counted, so that each finds its own operands in the caches.
 
+The form is the one that a network takes: direct, or Winograd's with tiles of 2 or 4 pixels a side. Its share of the peak counts
+the operations of the direct form, so it may be above 1. The error is the greatest difference from float64 by the greatest result.
+
+--direct leaves Winograd's form out.
 --cpu   makes code for another processor whose instructions this one has: x86-64-v3 is one with AVX2. Others use what there is.
 --peers onnxruntime and openvino by default; those that are not installed are left out, as all are by `--peers` alone.
 """
@@ -35,12 +40,15 @@ from vtakit import te
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
+from vtakit.compiler.nn.cpu.forms import Conv3x3, best_tile
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find
+from vtakit.compiler.nn.winograd import winograd_weight
 from vtakit.runtime.cpu.function import build
 
 Run = Callable[[], Any]
+FORMS = {0: "direct", 2: "F(2, 3)", 4: "F(4, 3)"}
 
 
 class Layer(NamedTuple):
@@ -70,6 +78,12 @@ class Layer(NamedTuple):
         depth = 1 if self.depthwise else self.channels
         data, weights = (1, self.channels, self.size, self.size), (self.filters, depth, self.kernel, self.kernel)
         return data, weights, (self.filters,)
+
+    def tile(self, target: Target) -> int:
+        """Of Winograd's form, if that is the fastest; 0 for the direct form."""
+        if self.depthwise or self.kernel != 3 or self.stride != 1:
+            return 0
+        return best_tile(Conv3x3(1, self.channels, self.filters, self.out, self.out), Machine.of(target))
 
     @property
     def flops(self) -> int:
@@ -102,25 +116,32 @@ def aligned(shape: Sequence[int]) -> np.ndarray:
     return raw[start:start + size].view(np.float32).reshape(shape)
 
 
-def prepared(layer: Layer, arrays: Sequence[np.ndarray], target: Target, *, moved: bool) -> tuple[Run, np.ndarray]:
-    """A run of ours, and where it writes; `moved` for data and result that are not in blocks."""
+def prepared(
+    layer: Layer, arrays: Sequence[np.ndarray], target: Target, *, tile: int = 0, moved: bool,
+) -> tuple[Run, np.ndarray]:
+    """A run of ours, by Winograd's form if it has a tile, and where it writes; `moved` for data and result not in blocks."""
     x, w, b = arrays
     lanes = Machine.of(target).lanes(FLOAT32)
     plain = layer.channels < lanes
+    straight = moved and layer.depthwise
     weight = blocked_vectors(w[:, 0], lanes, 0) if layer.depthwise else blocked_weight(w, lanes, 1 if plain else lanes)
+    weight = winograd_weight(weight, tile) if tile else weight
     data = x if moved or plain else blocked_vectors(x, lanes, 1)
     given = [data, weight, blocked_vectors(b.reshape(1, -1, 1, 1), lanes, 1)]
+    if straight:
+        given = [x, w, b.reshape(1, -1, 1, 1)]
     tensors = [te.placeholder(a.shape, name=f"in{at}") for at, a in enumerate(given)]
     steps: list[tuple[list[te.Tensor], te.Tensor]] = []
     source = tensors[0]
-    if moved and not plain:
+    if moved and not plain and not straight:
         steps.append(([source], apply("block_channels", source, block=lanes)))
         source = te.placeholder(steps[-1][1].shape, name="blocked")
-    out = apply("depthwise_blocked" if layer.depthwise else "conv_blocked", source, tensors[1], pads=layer.pads,
-                strides=(layer.stride,) * 2)
+    name = "conv_winograd" if tile else "conv" if straight else "depthwise_blocked" if layer.depthwise else "conv_blocked"
+    words = ({} if tile else {"strides": (layer.stride,) * 2}) | ({"groups": layer.channels} if straight else {})
+    out = apply(name, source, tensors[1], pads=layer.pads, **words)
     out = apply("relu", apply("add", out, tensors[2]))
     steps.append(([source, *tensors[1:]], out))
-    if moved:
+    if moved and not straight:
         source = te.placeholder(out.shape, name="result")
         steps.append(([source], apply("unblock_channels", source, channels=layer.filters)))
     held: list[np.ndarray] = []
@@ -139,6 +160,16 @@ def prepared(layer: Layer, arrays: Sequence[np.ndarray], target: Target, *, move
         for step in runs:
             step()
     return run, last
+
+
+def exact(layer: Layer, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """The result in float64."""
+    x, w, b = [a.astype(np.float64) for a in arrays]
+    wide = np.pad(x[0], ((0, 0), *((layer.kernel // 2,) * 2,) * 2))
+    windows = np.lib.stride_tricks.sliding_window_view(wide, w.shape[2:], (1, 2))[:, ::layer.stride, ::layer.stride]
+    term = "kyxab,kab->kyx" if layer.depthwise else "cyxab,kcab->kyx"
+    total: np.ndarray = np.einsum(term, windows, w[:, 0] if layer.depthwise else w, optimize=True)
+    return np.maximum(total + b.reshape(-1, 1, 1), 0)[np.newaxis]
 
 
 def model_of(layer: Layer, arrays: Sequence[np.ndarray]) -> bytes:
@@ -202,20 +233,23 @@ def seconds(run: Run, times: int = 1) -> float:
     return (time.thread_time() - begin) / times
 
 
-def measure(layer: Layer, target: Target, repeat: int, peers: Sequence[str]) -> dict[str, float]:
-    """Medians in milliseconds, of ratios, the share of the peak, and the difference of the results."""
+def measure(layer: Layer, target: Target, repeat: int, peers: Sequence[str], *, direct: bool = False) -> dict[str, float]:
+    """Medians in milliseconds, of ratios, the share of the peak, the difference from others' results, and the error."""
+    tile = 0 if direct else layer.tile(target)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(shape, np.float32) / 4 for shape in layer.shapes]
     begin = time.thread_time()
-    ours, _ = prepared(layer, arrays, target, moved=False)
+    ours, _ = prepared(layer, arrays, target, tile=tile, moved=False)
     compiled = time.thread_time() - begin
-    moved, result = prepared(layer, arrays, target, moved=True)
+    moved, result = prepared(layer, arrays, target, tile=tile, moved=True)
     peak, operations = peak_run(target)
     x, out = aligned(arrays[0].shape), aligned(result.shape)
     x[...] = arrays[0]
     model = model_of(layer, arrays) if peers else b""
     runs = {"peak": peak, "ours": ours, "moved": moved} | {name: PEERS[name](model, x, out) for name in peers}
     moved()
+    want = exact(layer, arrays)
+    error = float(np.abs(result - want).max() / np.abs(want).max())
     difference = 0.0
     for name in peers:
         runs[name]()
@@ -230,7 +264,7 @@ def measure(layer: Layer, target: Target, repeat: int, peers: Sequence[str]) -> 
         found[f"{name}_by_ours"] = statistics.median(turn[name] / turn["ours"] for turn in turns)
     if peers:
         found["fastest_by_ours"] = statistics.median(min(turn[name] for name in peers) / turn["ours"] for turn in turns)
-    return found | {"compile_ms": 1000 * compiled, "difference": difference}
+    return found | {"compile_ms": 1000 * compiled, "difference": difference, "error": error, "tile": tile}
 
 
 def main() -> None:
@@ -240,21 +274,23 @@ def main() -> None:
     parser.add_argument("--only", default=[""], nargs="+", metavar="TEXT", help="layers whose names begin with one of these")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the figures")
     parser.add_argument("--cpu", default="", metavar="NAME", help="of PROCESSORS in compiler/codegen/llvm/target.py; this one")
+    parser.add_argument("--direct", action="store_true", help="without Winograd's form")
     parser.add_argument("--peers", nargs="*", choices=[*PEERS], default=[*PEERS], help="other runtimes (default all)")
     given = parser.parse_args()
     target = Target.host(cpu=given.cpu, features=()) if given.cpu else Target.host()
     peers = [name for name in given.peers if importlib.util.find_spec(name)]
     print(f"{'':5}{'ours ms':>9}{'GFLOP/s':>9}{'of peak':>8}{'moved ms':>10}" + "".join(f"{name + ' ms':>15}" for name in peers)
-          + f"{'theirs by ours':>16}{'compile ms':>12}{'difference':>12}")
+          + f"{'theirs by ours':>16}{'compile ms':>12}{'difference':>12}{'error':>9}  form")
     found, ratios = {}, []
     for layer in LAYERS:
         if not layer.name.startswith(tuple(given.only)):
             continue
-        row = found[layer.name] = measure(layer, target, given.repeat, peers)
+        row = found[layer.name] = measure(layer, target, given.repeat, peers, direct=given.direct)
         ratios.append(row.get("fastest_by_ours", float("nan")))
         theirs = "".join(f"{row[f'{name}_ms']:15.3f}" for name in peers)
         print(f"{layer.name:5}{row['ours_ms']:9.3f}{row['gflops']:9.1f}{row['share_of_peak']:8.0%}{row['moved_ms']:10.3f}{theirs}"
-              f"{ratios[-1]:16.2f}{row['compile_ms']:12.0f}{row['difference']:12.1e}", flush=True)
+              f"{ratios[-1]:16.2f}{row['compile_ms']:12.0f}{row['difference']:12.1e}{row['error']:9.1e}  "
+              + FORMS[int(row["tile"])], flush=True)
     if ratios and peers:
         print(f"geometric mean of the fastest other's time by ours: {statistics.geometric_mean(ratios):.2f}")
     if given.json:

@@ -13,8 +13,6 @@ from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
 from vtakit.compiler.nn.winograd import PAIRS
 
-FIRST_LEVEL = 1 << 15  # bytes of operands that stay in the first-level cache
-SECOND_LEVEL = 1 << 21  # bytes of the second-level cache
 NEAR_BYTES = 128  # a cycle, from the second-level cache, beside the multiply-adds
 FAR_BYTES = 8.5  # a cycle, from beyond it
 POINT_CYCLES = 9.5  # to take a vector of a tile to a point, and as many to take it back
@@ -43,14 +41,12 @@ class Cut(NamedTuple):
     cycles : of one image's products, and of the wait for weights
     rows   : of tiles that are a group: all of their points are there before products begin
     tiles  : of a step of the reduction in registers, by so many `blocks` of filters
-    far    : whether weights come from beyond the second-level cache
     """
 
     cycles: float
     rows: int
     tiles: int
     blocks: int
-    far: bool
 
 
 def best_tile(conv: Conv3x3, machine: Machine) -> int:
@@ -92,13 +88,13 @@ def cut(down: int, across: int, points: int, channels: int, blocks: int, machine
         if down % rows:
             continue
         count, times = rows * across, down // rows
-        far = weights > SECOND_LEVEL
+        far = weights > machine.caches.second
         cycles, tiles, width = _columns(count, channels, blocks, far, machine)
         data, sums = 4 * points * count * channels, points * count * width * machine.vector_bytes
-        stays = weights + data + sums <= SECOND_LEVEL
-        again = 0 if data + sums <= 3 * SECOND_LEVEL // 4 else times * data * blocks // width
+        stays = weights + data + sums <= machine.caches.second
+        again = 0 if data + sums <= 3 * machine.caches.second // 4 else times * data * blocks // width
         waits = (weights * (1 if stays else times) + again) / FAR_BYTES
-        found.append(Cut(_beside(times * points * cycles / BUSY, waits), rows, tiles, width, far))
+        found.append(Cut(_beside(times * points * cycles / BUSY, waits), rows, tiles, width))
     return min(found)
 
 
@@ -121,7 +117,7 @@ def _columns(tiles: int, channels: int, blocks: int, far: bool, machine: Machine
         most = min(tiles, (machine.registers - 1 - width) // width)
         for height in range(most if far else 1, most + 1):
             steps = channels * (tiles // height * step_cycles(height, width) + step_cycles(tiles % height, width))
-            again = (-(-tiles // height) - 1) * slice_bytes * (slice_bytes > FIRST_LEVEL)
+            again = (-(-tiles // height) - 1) * slice_bytes * (slice_bytes > 2 * machine.caches.first // 3)
             near = (again + 4 * tiles * channels) / NEAR_BYTES
             ends = UNEVEN if tiles % height else 1
             found.append((blocks // width * (steps * ends + near), height, width))

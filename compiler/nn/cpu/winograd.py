@@ -3,6 +3,7 @@
 from math import prod
 
 from vtakit.compiler.ir.iters import IterVar
+from vtakit.compiler.ir.stmt import PREFETCH_AHEAD
 from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
 from vtakit.compiler.nn.cpu.forms import cut
 from vtakit.compiler.nn.cpu.machine import Machine
@@ -11,7 +12,7 @@ from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
-AHEAD = 48  # channels, whose weights are asked for so much before they are needed
+AHEAD = 2048  # bytes of weights that are asked for before they are read: 32 steps of 14 cycles, longer than a third level takes
 
 
 def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -37,7 +38,7 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     tile, points = extents(back.op)[3:5]
     down, across = -(-height // tile), -(-row // tile)
     channels = prod([extent(axis) for axis in sums.reduce_axis])
-    _, rows, pixels, width, far = cut(down, across, points**2, channels, blocks, machine)
+    _, rows, pixels, width = cut(down, across, points**2, channels, blocks, machine)
 
     out = s[last]
     n, m, y, x, lane = out.op.root_iter_vars
@@ -59,9 +60,7 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     c, part = sums.reduce_axis
     t, pixel = total.split(t, pixels)
     total.reorder(first, i, j, t, c, part, pixel, second, k)
-    if far:
-        step = total.fuse(c, part)
-        total.prefetch(sums.input_tensors[1], step, AHEAD)
+    total.pragma(part, PREFETCH_AHEAD, AHEAD)
     total.unroll(pixel)
     total.unroll(second)
     total.vectorize(k)

@@ -9,6 +9,7 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
 from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
+from vtakit.compiler.nn.cpu.caches import Caches
 from vtakit.compiler.nn.cpu.forms import Conv3x3, best_tile, cut
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.schedule import schedule
@@ -16,7 +17,7 @@ from vtakit.compiler.nn.operators import OperatorError, find
 from vtakit.compiler.nn.winograd import Transforms, winograd_weight
 
 BOUND = 2e-5  # of the greatest difference by the greatest result, that the documents promise
-WIDE, NARROW = Machine(64, 32), Machine(32, 16)
+WIDE, NARROW = Machine(64, 32, Caches(48 << 10, 2 << 20)), Machine(32, 16)
 
 CASES = [  # data, filters, block, pads
     ((1, 32, 8, 8), 32, 16, (1, 1, 1, 1)),
@@ -108,9 +109,9 @@ def test_large_images_come_in_groups():
 
 
 def test_weights_from_afar():
-    """They are asked for ahead, beyond the last too."""
+    """More than a second-level cache holds: two blocks of them at a time."""
     x, w = floats(1, 272, 8, 8), floats(256, 272, 3, 3, seed=1)
-    assert cut(2, 2, 36, 272, 16, WIDE).far
+    assert cut(2, 2, 36, 272, 16, WIDE).blocks == 2
     got = run("conv_winograd", blocks(x, 16), winograd_weight(blocked_weight(w, 16, 16), 4), pads=(1,) * 4)
     close(channels(got, 256), onnx_run("Conv", x, w, pads=(1,) * 4))
 
