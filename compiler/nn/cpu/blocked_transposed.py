@@ -50,8 +50,6 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
     for axis in (m, *parts):
         place = out.fuse(place, axis)
     out.parallel(place)
-    for axis in (block, *pixels):
-        out.unroll(axis)
     out.vectorize(lane)
 
     inner = s[anchor.output(0)]
