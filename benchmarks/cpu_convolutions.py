@@ -287,8 +287,8 @@ def main() -> None:
         ratios.append(row.get("fastest_by_ours", float("nan")))
         theirs = "".join(f"{row[f'{name}_ms']:15.3f}" for name in peers)
         print(f"{layer.name:5}{row['ours_ms']:9.3f}{row['gflops']:9.1f}{row['share_of_peak']:8.0%}{row['moved_ms']:10.3f}{theirs}"
-              f"{ratios[-1]:16.2f}{row['compile_ms']:12.0f}{row['difference']:12.1e}{row['error']:9.1e}  {FORMS[int(row['tile'])]}",
-              flush=True)
+              f"{ratios[-1]:16.2f}{row['compile_ms']:12.0f}{row['difference']:12.1e}{row['error']:9.1e}"
+              f"  {FORMS[int(row['tile'])]}", flush=True)
     if ratios and peers:
         print(f"geometric mean of the fastest other's time by ours: {statistics.geometric_mean(ratios):.2f}")
     if given.json:
