@@ -3,11 +3,12 @@
     python benchmarks/cpu_convolutions.py [--repeat N] [--only TEXT] [--json FILE] [--cpu NAME] [--direct] [--peers NAME ...]
 
 The layers are C1 to C12 and D1 to D9 of Chen et al., "TVM" (OSDI 2018), table 2, each with bias and relu. Ours have channels in
-blocks, as inside a network; "moved" is one with the change of layout of its data and result. The peak is what a loop of
-independent multiply-adds by this compiler reaches. All take turns in one process, and the figures are medians of processor
-time, so that a change of the machine's speed meets all alike; the share of the peak, and the ratios, are medians of a turn's own.
-Operands are bound once, of ours as of the others', since inside a network nothing is between two layers; a turn begins with a
-run that is not counted, so that each finds its own operands in the caches.
+blocks, as inside a network; "moved" is one whose data and result are not: a depthwise layer is then computed as they are, others
+change their layout and the result's, as vtakit.compile does with a network of one layer. The peak is what a loop of independent
+multiply-adds by this compiler reaches. All take turns in one process, and the figures are medians of processor time, so that a
+change of the machine's speed meets all alike; the share of the peak, and the ratios, are medians of a turn's own.
+Operands are bound once, of ours as of the others', since inside a network nothing is between two layers; a turn begins with a run
+that is not counted, so that each finds its own operands in the caches.
 
 The form is the one that a network takes: direct, or Winograd's with tiles of 2 or 4 pixels a side. Its share of the peak counts
 the operations of the direct form, so it may be above 1. The error is the greatest difference from float64 by the greatest result.
@@ -122,24 +123,25 @@ def prepared(
     x, w, b = arrays
     lanes = Machine.of(target).lanes(FLOAT32)
     plain = layer.channels < lanes
+    straight = moved and layer.depthwise
     weight = blocked_vectors(w[:, 0], lanes, 0) if layer.depthwise else blocked_weight(w, lanes, 1 if plain else lanes)
     weight = winograd_weight(weight, tile) if tile else weight
     data = x if moved or plain else blocked_vectors(x, lanes, 1)
     given = [data, weight, blocked_vectors(b.reshape(1, -1, 1, 1), lanes, 1)]
+    if straight:
+        given = [x, w, b.reshape(1, -1, 1, 1)]
     tensors = [te.placeholder(a.shape, name=f"in{at}") for at, a in enumerate(given)]
     steps: list[tuple[list[te.Tensor], te.Tensor]] = []
     source = tensors[0]
-    if moved and not plain:
+    if moved and not plain and not straight:
         steps.append(([source], apply("block_channels", source, block=lanes)))
         source = te.placeholder(steps[-1][1].shape, name="blocked")
-    if tile:
-        out = apply("conv_winograd", source, tensors[1], pads=layer.pads)
-    else:
-        out = apply("depthwise_blocked" if layer.depthwise else "conv_blocked", source, tensors[1], pads=layer.pads,
-                    strides=(layer.stride,) * 2)
+    name = "conv_winograd" if tile else "conv" if straight else "depthwise_blocked" if layer.depthwise else "conv_blocked"
+    words = ({} if tile else {"strides": (layer.stride,) * 2}) | ({"groups": layer.channels} if straight else {})
+    out = apply(name, source, tensors[1], pads=layer.pads, **words)
     out = apply("relu", apply("add", out, tensors[2]))
     steps.append(([source, *tensors[1:]], out))
-    if moved:
+    if moved and not straight:
         source = te.placeholder(out.shape, name="result")
         steps.append(([source], apply("unblock_channels", source, channels=layer.filters)))
     held: list[np.ndarray] = []
@@ -287,8 +289,8 @@ def main() -> None:
         ratios.append(row.get("fastest_by_ours", float("nan")))
         theirs = "".join(f"{row[f'{name}_ms']:15.3f}" for name in peers)
         print(f"{layer.name:5}{row['ours_ms']:9.3f}{row['gflops']:9.1f}{row['share_of_peak']:8.0%}{row['moved_ms']:10.3f}{theirs}"
-              f"{ratios[-1]:16.2f}{row['compile_ms']:12.0f}{row['difference']:12.1e}{row['error']:9.1e}"
-              f"  {FORMS[int(row['tile'])]}", flush=True)
+              f"{ratios[-1]:16.2f}{row['compile_ms']:12.0f}{row['difference']:12.1e}{row['error']:9.1e}  "
+              + FORMS[int(row["tile"])], flush=True)
     if ratios and peers:
         print(f"geometric mean of the fastest other's time by ours: {statistics.geometric_mean(ratios):.2f}")
     if given.json:

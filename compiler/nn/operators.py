@@ -7,6 +7,7 @@ from vtakit.compiler.nn import (
     conv,
     einsum,
     elementwise,
+    half,
     indexing,
     integer,
     loss,
@@ -32,9 +33,9 @@ from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 from vtakit.hw.isa.errors import one_of
 
 FAMILIES = (
-    blocked, blocked_transposed, broadcasting, conv, einsum, elementwise, indexing, integer, loss, matmul, normalise, packed,
-    packed_bytes, panels, pool, quantise, recurrent, recurrent_panels, reduction, resize, running, sampling, shape, signal,
-    transposed, winograd,
+    blocked, blocked_transposed, broadcasting, conv, einsum, elementwise, half, indexing, integer, loss, matmul, normalise,
+    packed, packed_bytes, panels, pool, quantise, recurrent, recurrent_panels, reduction, resize, running, sampling, shape,
+    signal, transposed, winograd,
 )
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]

@@ -155,17 +155,17 @@ def conv_words(x: Tensor, weight: Tensor, *, block: int, strides: Numbers = None
 
 @operator("depthwise_packed", kind=Kind.ANCHOR)
 def depthwise_packed(
-    x: Tensor, weight: Tensor, *, strides: Numbers = None, pads: Numbers = None, dilations: Numbers = None,
+    x: Tensor, weight: Tensor, *, strides: Numbers = None, pads: Numbers = None, dilations: Numbers = None, fill: int = 0,
 ) -> Tensor:
     """Convolution of each channel by itself: the sums.
 
-    x       uint8  [N, C / u, H, W, u]         pads are 128
-    weight  int8   [C / u, R, S, u]
-    result  int32  [N, C / u, OH, OW, u]
+    x       uint8 or bfloat16  [N, C / u, H, W, u]
+    weight  int8 or bfloat16   [C / u, R, S, u]
+    result  int32 or float32   [N, C / u, OH, OW, u]
 
-    Raises OperatorError for shapes, types or attributes that do not fit together.
+    fill : what pads are. Raises OperatorError for shapes, types or attributes that do not fit together.
     """
-    _types("depthwise_packed", x, weight)
+    sums, _ = _types("depthwise_packed", x, weight)
     if x.ndim != 5 or weight.ndim != 4 or (dims(weight)[0], dims(weight)[-1]) != (dims(x)[1], dims(x)[-1]):
         raise OperatorError(f"depthwise_packed: data {dims(x)} and weights {dims(weight)} have not the same channels in blocks")
     images, blocks, *sizes, u = dims(x)
@@ -173,12 +173,12 @@ def depthwise_packed(
     steps, spread = spatial(strides, 1, 2, "depthwise_packed: strides"), spatial(dilations, 1, 2, "depthwise_packed: dilations")
     pad = spatial(pads, 0, 4, "depthwise_packed: pads", least=0)
     out = window_sizes("depthwise_packed", tuple(sizes), kernel, steps, pad, spread)
-    source = padded(x, (*pad[:2], 0, *pad[2:], 0), ZERO)
+    source = padded(x, (*pad[:2], 0, *pad[2:], 0), fill)
     i, j = (reduce_axis((0, extent), name) for extent, name in zip(kernel, "ij", strict=True))
 
     def term(b: Expr, c: Expr, y: Expr, z: Expr, k: Expr) -> Expr:
         read = source(b, c, y * steps[0] + i * spread[0], z * steps[1] + j * spread[1], k)
-        total: Expr = sum_of(read.astype(INT32) * weight(c, i, j, k).astype(INT32), axis=[i, j])
+        total: Expr = sum_of(read.astype(sums) * weight(c, i, j, k).astype(sums), axis=[i, j])
         return total
     return made((images, blocks, *out, u), term, "sums", tag="depthwise_blocked")
 

@@ -25,6 +25,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")
     add_config(parser)
     parser.add_argument("--dump-images", type=Path, metavar="DIR", help="folder for the DRAM before each launch")
+    parser.add_argument("--precision", default="float32",
+                        help="of a CPU's convolutions: float32 (default), or bfloat16, which is less exact")
     parser.add_argument("--no-cache", action="store_true", help="compile anew what was compiled before")
 
 
@@ -55,8 +57,9 @@ def compiled(args: argparse.Namespace, after: "Seen | None" = None, device: str 
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"compiling {args.model.name}", total=None)
         return compile(
-            args.model, args.target, shapes=shapes, batch=args.batch, after=after, cache=not args.no_cache, config=args.config,
-            device=device, progress=lambda done, count: bar.update(task, completed=done, total=count),
+            args.model, args.target, shapes=shapes, batch=args.batch, precision=args.precision, after=after,
+            cache=not args.no_cache, config=args.config, device=device,
+            progress=lambda done, count: bar.update(task, completed=done, total=count),
         )
 
 
@@ -74,8 +77,9 @@ def module_of(args: argparse.Namespace) -> "Module":
         return compiled(args, device=device)
     from vtakit.runtime.model import load
 
-    if args.shape or args.batch != 1 or args.config is not None:
-        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch and --config go with an ONNX model")
+    if args.shape or args.batch != 1 or args.config is not None or args.precision != "float32":
+        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config and --precision go with an ONNX "
+                          "model")
     module = load(args.model, device)
     _check_device(device, accelerator=bool(module.image.vta_parts))
     return module

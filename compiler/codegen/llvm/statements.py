@@ -9,6 +9,7 @@ from vtakit.compiler.codegen.llvm.builder import Builder
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.expressions import Expressions
 from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY, Module
+from vtakit.compiler.codegen.llvm.moves import as_bits
 from vtakit.compiler.codegen.llvm.operands import Value, int_constant
 from vtakit.compiler.codegen.llvm.pieces import pieces
 from vtakit.compiler.ir import stmt as st
@@ -48,7 +49,8 @@ class Statements(Expressions):
 
     def store(self, s: st.Store) -> None:
         for piece in pieces(s, self.target) if self.mask is None else (s,):
-            memory.store(self, piece.buffer, piece.indices, piece.value)
+            buffer, value = as_bits(piece.buffer, piece.value)
+            memory.store(self, buffer, piece.indices, value)
 
     def evaluate(self, s: st.Evaluate) -> None:
         self.value(s.value)

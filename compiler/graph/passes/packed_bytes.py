@@ -136,7 +136,7 @@ class _Rewriter(Builder):
             if depth != 1 or groups != filters:
                 return None
             packed = self.constant(blocked_vectors(weight[:, 0], block, 0), name=node.reads[1].name)
-            made = self._one("depthwise_packed", self._bytes(x), packed, attrs=attrs, like=out, name=node.name)
+            made = self._one("depthwise_packed", self._bytes(x), packed, attrs={**attrs, "fill": ZERO}, like=out, name=node.name)
         elif depth <= FEW and x not in self.packed and max(attrs.get("dilations", (1,))) == 1:
             words = self._one("pixel_words", x, attrs={"pads": attrs.get("pads", (0,) * 4)}, like=x)
             packed = self.constant(packed_words(weight, block), name=node.reads[1].name)
@@ -252,7 +252,8 @@ def _sums(weight: npt.NDArray[np.int8]) -> tuple[Longs, Longs] | None:
 
 
 def requantised_bytes(
-    bias: Longs, multiplier: npt.NDArray[np.int32], shift: npt.NDArray[np.int32], *, zero_point: int, low: int, high: int,
+    bias: Longs, multiplier: npt.NDArray[np.int32], shift: npt.NDArray[np.int32], *, zero_point: int = 0, low: int = -128,
+    high: int = 127,
 ) -> tuple[Longs, Longs, Longs, Longs, Longs] | None:
     """least, most, multiplier, offset, shift of `requantise_bytes` with the result, plus 128, of `requantise` of the same sums.
 

@@ -3,7 +3,7 @@
 from math import prod
 
 from vtakit.compiler.ir.iters import IterVar
-from vtakit.compiler.ir.stmt import PREFETCH_AHEAD
+from vtakit.compiler.ir.stmt import PARTITION, PREFETCH_AHEAD
 from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
@@ -18,13 +18,12 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     """Schedule an anchor tagged "conv_blocked" and what follows it; return the operations that are done with.
 
     A tile's sums are in registers: each step loads a vector of weights for each block and multiplies it by a number of each
-    pixel.
-    Which loops are around the tiles depends on what stays in the caches:
+    pixel. Which loops are around the tiles depends on what stays in the caches:
 
     - All weights stay in the second level: some rows of pixels (or tiles of a row of all pixels) meet all filters before the next
       rows do. Their data is read from far away once, and copied with its border where it is needed.
     - The sums of a whole image, for so many blocks, stay in the first level, but not their weights: the weights of some channels
-      meet all tiles before those of the next, which are asked for meanwhile.
+      meet all tiles before those of the next, which are asked for meanwhile if there is room for them.
     - Otherwise the weights of a few blocks of filters meet all pixels before those of the next.
     """
     followers = flow.followers(anchor)
@@ -65,29 +64,27 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     inner.compute_at(out, place if together or outer[-1] is tile else tile)
     inner.set_scope("local")
     chunks = _chunks(anchor, width, machine) if together else 0
-    _sum(inner, pixels, chunks, machine.repeated(pixels, width))
+    _sum(inner, pixels, chunks, machine.repeated(pixels, width), _ahead(anchor, width, chunks, machine))
     return {anchor, *followers, *_pad(s, anchor, out, place if panel else None)}
 
 
-def _sum(stage: Stage, pixels: int, chunks: int, repeated: int) -> None:
+def _sum(stage: Stage, pixels: int, chunks: int, repeated: int, ahead: int) -> None:
     """The loops of a tile's sums; of all tiles, for so many parts of the channels after so many, if that is not 0.
 
     repeated : steps that follow each other without a jump, if they divide all
+    ahead    : bytes of weights that are asked for before they are read
     """
     op = stage.op
     assert isinstance(op, ComputeOp)
     first, second, *lines, x, k = op.axis
     chunk, *window, step, part = op.reduce_axis
-    steps = prod([extent(axis) for axis in op.reduce_axis[1:]])
     repeated = _divisor(extent(step) * extent(part), repeated)
     row = stage.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
     row, repeat = stage.split(row, repeated)
-    ahead = AHEAD
     if chunks:
         tile, x = stage.split(x, pixels)
         chunk, near = stage.split(chunk, chunks)
         stage.reorder(first, chunk, *lines, tile, near, *window, row, repeat, x, second, k)
-        ahead = max(ahead, chunks * steps * extent(k) * op.body[0].dtype.bytes)
     else:
         stage.reorder(first, *lines, chunk, *window, row, repeat, x, second, k)
     stage.pragma(row, PREFETCH_AHEAD, ahead)
@@ -131,11 +128,12 @@ def _pad(s: Schedule, anchor: ComputeOp, out: Stage, place: IterVar | None) -> s
     found: set[Operation] = {load.tensor.op for load in loads(anchor) if load.tensor.op.name == "padded"}
     for op in found:
         stage = s[op]
-        *outer, _, lane = op.root_iter_vars
+        *outer, pixel, lane = op.root_iter_vars
         if place is not None:
             stage.compute_at(out, place)
         else:
             stage.parallel(_fused(stage, outer))
+        stage.pragma(pixel, PARTITION)
         stage.vectorize(lane)
     return found
 
@@ -151,6 +149,14 @@ def _chunks(anchor: ComputeOp, width: int, machine: Machine) -> int:
     """How many parts of the channels, a divisor of all, have weights that a third of the first-level cache holds; at least 1."""
     chunks, *others = [extent(axis) for axis in anchor.reduce_axis]
     return _divisor(chunks, machine.caches.first // 3 // (prod(others) * _vectors(anchor, width)))
+
+
+def _ahead(anchor: ComputeOp, width: int, chunks: int, machine: Machine) -> int:
+    """Bytes of weights that are asked for before they are read: of the next channels, if there is room for these and the sums."""
+    _, *others = [extent(axis) for axis in anchor.reduce_axis]
+    weights = chunks * prod(others) * _vectors(anchor, 1)
+    sums = prod(extents(anchor)[2:-1]) * _vectors(anchor, width)
+    return max(AHEAD, weights) if sums + 2 * width * weights <= machine.caches.first else AHEAD
 
 
 def _steps(anchor: ComputeOp) -> int:

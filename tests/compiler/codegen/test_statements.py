@@ -101,6 +101,28 @@ def test_a_masked_load_at_the_end_of_memory_does_not_fault():
     assert np.array_equal(out, np.arange(21))
 
 
+@pytest.mark.parametrize("kind", ["float32", "int8", "float64"])
+@pytest.mark.parametrize("count", [2, 3, 7, 8, 9, 14, 16, 28, 33])
+def test_every_second_element_is_read_in_runs(kind, count):
+    """From the first to the last: the pages around may not be read."""
+    import mmap
+
+    pages = mmap.mmap(-1, 3 * mmap.PAGESIZE)
+    of = numpy_dtype(dtype(kind))
+    whole = np.frombuffer(pages, of)
+    middle = whole[len(whole) // 3:2 * len(whole) // 3]
+    middle[:] = RNG.integers(-100, 100, len(middle))
+    for address in (whole.ctypes.data, whole.ctypes.data + 2 * mmap.PAGESIZE):
+        protect(address, mmap.PAGESIZE)
+    a, b = buffer("A", 2 * count - 1, kind=kind), buffer("B", count, kind=kind)
+    f = compiled("second", (a, b), st.Store(b, (ramp(0, count),), ir.Load(a, (ramp(0, count, 2),))))
+    for x in (middle[:2 * count - 1], middle[1 - 2 * count:]):
+        y = np.empty(count, of)
+        f(x, y)
+        assert np.array_equal(y, x[::2])
+    assert "gather" not in f.compiled.optimized
+
+
 def protect(address, size):
     import ctypes
 
@@ -265,3 +287,18 @@ def test_llvm_moves_nothing_out_of_loops_of_thousands_of_values(copies, fixed):
     x, y = np.arange(copies + 64, dtype=np.float32), np.zeros(64, np.float32)
     f(x, y)
     assert np.array_equal(y, [x[first:first + copies].sum() * 0.5 for first in range(64)])
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_what_is_moved_keeps_its_bits(kind):
+    """A border of a constant around elements, by vectors: no conversion to float32, which would make signalling NaNs quiet."""
+    a, c = buffer("A", 32, kind=kind), buffer("C", 48, kind=kind)
+    inside = ir.And(i >= 8, i < 40)
+    value = ir.IfThenElse(inside, a[i - 8], const(float("-inf"), kind))
+    f = compiled("border", (a, c), loop(i, 48, st.Store(c, (i,), value)))
+    x = RNG.integers(0, 1 << 16, 32).astype(np.uint16)
+    x[:4] = 0x7F81, 0xFF81, 0x7C01, 0xFC01
+    y = np.zeros(48, np.uint16)
+    f(x.view(numpy_dtype(dtype(kind))), y.view(numpy_dtype(dtype(kind))))
+    assert np.array_equal(y[8:40], x)
+    assert np.array_equal(y[40:], np.full(8, -np.inf, numpy_dtype(dtype(kind))).view(np.uint16))

@@ -97,3 +97,15 @@ def test_steps_are_repeated_where_registers_are_left():
     assert wide.repeated(7, 2) == 2
     assert narrow.repeated(6, 2) == 1
     assert narrow.repeated(3, 2) == 2
+
+
+@pytest.mark.parametrize(("channels", "size", "first", "ahead"), [
+    (16, 7, 48 << 10, 9 * 16 * 64),  # the next channels' weights have room beside these and the sums
+    (16, 7, 24 << 10, 1024),
+    (16, 14, 48 << 10, 1024),  # the sums leave none
+])
+def test_the_weights_of_the_next_channels_are_asked_for_where_they_have_room(channels, size, first, ahead):
+    x, w = floats(1, 4, size, size, channels), floats(4, 4, 3, 3, channels, 16)
+    function, _ = lowered(Machine(64, 32, caches.Caches(first, 64 << 10)), x, w, {"pads": (1,) * 4})
+    notes = [s.notes for s in statements(function.body) if isinstance(s, st.For)]
+    assert [note["prefetch_ahead"] for note in notes if "prefetch_ahead" in note] == [ahead]
