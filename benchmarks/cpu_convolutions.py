@@ -3,11 +3,12 @@
     python benchmarks/cpu_convolutions.py [--repeat N] [--only TEXT] [--json FILE] [--cpu NAME] [--peers NAME ...]
 
 The layers are C1 to C12 and D1 to D9 of Chen et al., "TVM" (OSDI 2018), table 2, each with bias and relu. Ours have channels in
-blocks, as inside a network; "moved" is one with the change of layout of its data and result. The peak is what a loop of
-independent multiply-adds by this compiler reaches. All take turns in one process, and the figures are medians of processor
-time, so that a change of the machine's speed meets all alike; the share of the peak, and the ratios, are medians of a turn's own.
-Operands are bound once, of ours as of the others', since inside a network nothing is between two layers; a turn begins with a
-run that is not counted, so that each finds its own operands in the caches.
+blocks, as inside a network; "moved" is one whose data and result are not: a depthwise layer is then computed as they are, others
+change their layout and the result's, as vtakit.compile does with a network of one layer. The peak is what a loop of independent
+multiply-adds by this compiler reaches. All take turns in one process, and the figures are medians of processor time, so that a
+change of the machine's speed meets all alike; the share of the peak, and the ratios, are medians of a turn's own.
+Operands are bound once, of ours as of the others', since inside a network nothing is between two layers; a turn begins with a run
+that is not counted, so that each finds its own operands in the caches.
 
 --cpu   makes code for another processor whose instructions this one has: x86-64-v3 is one with AVX2. Others use what there is.
 --peers onnxruntime and openvino by default; those that are not installed are left out, as all are by `--peers` alone.
@@ -107,20 +108,24 @@ def prepared(layer: Layer, arrays: Sequence[np.ndarray], target: Target, *, move
     x, w, b = arrays
     lanes = Machine.of(target).lanes(FLOAT32)
     plain = layer.channels < lanes
+    straight = moved and layer.depthwise
     weight = blocked_vectors(w[:, 0], lanes, 0) if layer.depthwise else blocked_weight(w, lanes, 1 if plain else lanes)
     data = x if moved or plain else blocked_vectors(x, lanes, 1)
     given = [data, weight, blocked_vectors(b.reshape(1, -1, 1, 1), lanes, 1)]
+    if straight:
+        given = [x, w, b.reshape(1, -1, 1, 1)]
     tensors = [te.placeholder(a.shape, name=f"in{at}") for at, a in enumerate(given)]
     steps: list[tuple[list[te.Tensor], te.Tensor]] = []
     source = tensors[0]
-    if moved and not plain:
+    if moved and not plain and not straight:
         steps.append(([source], apply("block_channels", source, block=lanes)))
         source = te.placeholder(steps[-1][1].shape, name="blocked")
-    out = apply("depthwise_blocked" if layer.depthwise else "conv_blocked", source, tensors[1], pads=layer.pads,
-                strides=(layer.stride,) * 2)
+    name = "conv" if straight else "depthwise_blocked" if layer.depthwise else "conv_blocked"
+    words = {"groups": layer.channels} if straight else {}
+    out = apply(name, source, tensors[1], pads=layer.pads, strides=(layer.stride,) * 2, **words)
     out = apply("relu", apply("add", out, tensors[2]))
     steps.append(([source, *tensors[1:]], out))
-    if moved:
+    if moved and not straight:
         source = te.placeholder(out.shape, name="result")
         steps.append(([source], apply("unblock_channels", source, channels=layer.filters)))
     held: list[np.ndarray] = []

@@ -53,7 +53,7 @@ def _channels(vector: Array, ndim: int) -> Array:
 
 
 def _windows(x: Array, kernel: Sequence[int], strides: Sequence[int] | None, pads: Sequence[int] | None,
-             dilations: Sequence[int] | None = None, fill: int = 0) -> Array:
+             dilations: Sequence[int] | None = None, fill: float = 0) -> Array:
     """[N, C, O..., K...]: what a window reads at each of its places."""
     count = len(kernel)
     steps, spread, around = strides or (1,) * count, dilations or (1,) * count, pads or (0,) * 2 * count
@@ -129,7 +129,7 @@ def _sum_pool(x: Array, *, kernel_shape: Sequence[int], strides: Sequence[int] |
 
 def _max_pool(x: Array, *, kernel_shape: Sequence[int], strides: Sequence[int] | None = None, pads: Sequence[int] | None = None,
               dilations: Sequence[int] | None = None, ceil_mode: bool = False) -> Array:
-    count, least = len(kernel_shape), np.iinfo(x.dtype).min
+    count, least = len(kernel_shape), np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
     around = list(pads or (0,) * 2 * count)
     if ceil_mode:  # further places behind; a window that begins there is no window
         steps, spread = strides or (1,) * count, dilations or (1,) * count

@@ -208,9 +208,10 @@ def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     at_axis, wide = axis_of(axis, x.ndim, "softmax"), accumulator(x.dtype)
     top = reduced(x, [at_axis], reduce.max, "top")
     below = made(dims(x), lambda *at: x(*at) - along(top, at), "below")
-    sums = reduced(below, [at_axis], reduce.sum, "sums", value=lambda e: math.exp(e).astype(wide))
+    powers = each(below, math.exp, "powers")
+    sums = reduced(powers, [at_axis], reduce.sum, "sums", value=lambda e: e.astype(wide))
     whole = in_type(sums, x.dtype if str(x.dtype) != "float16" or dims(x)[at_axis] < _FLOAT16_MAX else wide)
-    return made(dims(x), lambda *at: (math.exp(below(*at)) / along(whole, at)).astype(x.dtype), "softmax")
+    return made(dims(x), lambda *at: (powers(*at) / along(whole, at)).astype(x.dtype), "softmax")
 
 
 @operator("log_softmax", kind=Kind.OPAQUE)

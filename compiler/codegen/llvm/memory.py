@@ -91,6 +91,8 @@ def load(x: "Expressions", e: ir.Load) -> Value:
         first = lanes.base - (lanes.lanes - 1)
         mask = None if x.mask is None else _reverse(x, x.mask)
         raw = _reverse(x, _load_run(x, to, element(x, e.buffer, first), align, mask))
+    elif lanes and step == 2 and x.mask is None:
+        raw = _load_every_second(x, kind, e.buffer, lanes, align)
     else:
         where = _scattered(x, e.buffer, index, lanes)
         raw = b.intrinsic(
@@ -149,6 +151,19 @@ def _load_run(x: "Expressions", to: str, address: Value, align: int, mask: Value
     if mask is None:
         return x.b.load(to, address, align)
     return x.b.intrinsic(f"masked.load.{suffix(to)}.p0", to, address, int_constant("i32", align), mask, _nothing(to))
+
+
+def _load_every_second(x: "Expressions", kind: str, buffer: Buffer, lanes: _Lanes, align: int) -> Value:
+    """Two runs, from the first element on and up to the last, put together; a gather takes a load for each element.
+
+    What lies between the elements is in the same memory.
+    """
+    span = 2 * lanes.lanes - 1
+    width = 1 << (span // 2).bit_length()  # at most the span, and both cover it
+    to, start = ty.vector(kind, width), span - width
+    first = x.b.load(to, element(x, buffer, lanes.base), align)
+    second = x.b.load(to, element(x, buffer, lanes.base + start), align)
+    return x.b.shuffle(first, second, [at if at < width else width + at - start for at in range(0, span, 2)])
 
 
 def _store_run(x: "Expressions", value: Value, address: Value, align: int, mask: Value | None) -> None:

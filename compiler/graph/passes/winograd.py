@@ -39,7 +39,8 @@ def _tile(graph: Graph, node: Node, machine: Machine) -> int:
         return 0
     x, weight = (value.type.shape for value in node.reads)
     steps, spread = ([*(node.attrs.get(word) or (1,))] for word in ("strides", "dilations"))
-    if len(x) != 5 or weight[2:4] != (KERNEL,) * 2 or {*steps, *spread} != {1} or node.attrs.get("groups", 1) != 1:
+    plane = len(x) == 5 and len(weight) == 6  # a volume has five dimensions too, before its channels are in blocks
+    if not plane or weight[2:4] != (KERNEL,) * 2 or {*steps, *spread} != {1} or node.attrs.get("groups", 1) != 1:
         return 0
     images, blocks, height, width, block = node.outputs[0].type.shape
     return best_tile(Conv3x3(images, weight[1] * weight[4], blocks * block, height, width), machine)

@@ -61,9 +61,8 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
     assert isinstance(made, ComputeOp)
     first, second, *axes, k = made.axis
     chunk, *taps, step, part = made.reduce_axis
-    count = extent(step) * extent(part)
+    part, repeat = inner.split(part, 1 if extent(part) % REPEATED else REPEATED)
     step = inner.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
-    step, repeat = inner.split(step, 1 if count % REPEATED else REPEATED)
     inner.reorder(first, *axes[1::2], chunk, *taps, step, repeat, *axes[::2], second, k)
     inner.prefetch(weight.tensor, step, AHEAD // REPEATED)  # a processor's own prefetching ends with each page
     for axis in (repeat, *axes[::2], second):

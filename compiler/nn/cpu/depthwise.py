@@ -1,5 +1,7 @@
 """Convolutions of one channel each: rows of an image by vectors."""
 
+from math import prod
+
 from vtakit.compiler.ir.stmt import PARTITION
 from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
@@ -7,6 +9,8 @@ from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
 ROWS = 4  # computed together, since neighbours read the same pixels
+CHANNELS = 8  # with planes of their own at once
+PLANES = 1 << 13  # bytes of these planes
 VECTORS = 4  # registers of a tile of sums through the rows of a plane
 
 
@@ -56,16 +60,21 @@ def schedule_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Mach
 def schedule_depthwise_planes(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
     """Schedule an anchor tagged "depthwise_planes" and what follows it; return the operations that are done with.
 
-    A channel at a time: its planes, then its sums by long vectors, then what follows, row by row; all in the first-level cache.
+    A few channels at a time: their planes, then their sums by long vectors, then what follows, row by row; all in the first-level
+    cache, but with enough between a store and the loads that span it and its neighbours.
     """
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
-    done: set[Operation] = {anchor, *followers}
+    (source,) = {load.tensor.op for load in loads(anchor) if load.tensor.op.name == "planes"}
+    assert isinstance(source, ComputeOp)
+    done: set[Operation] = {anchor, source, *followers}
     for op in followers[:-1]:
         s[op].compute_inline()
     lanes = machine.lanes(anchor.body[0].dtype)
     out = s[last]
-    image = out.fuse(*out.op.root_iter_vars[:2])
+    n, m = out.op.root_iter_vars[:2]
+    channels, _ = out.split(m, _together(anchor, source))
+    image = out.fuse(n, channels)
     out.parallel(image)
     sums = s[anchor]
     if followers:
@@ -82,18 +91,20 @@ def schedule_depthwise_planes(s: Schedule, flow: Flow, anchor: ComputeOp, machin
     for axis in made.reduce_axis:
         tile.unroll(axis)
     tile.vectorize(made.axis[-1])
-    for load in loads(anchor):
-        source = load.tensor.op
-        if source.name == "planes" and source not in done:
-            assert isinstance(source, ComputeOp)
-            planes = s[source]
-            planes.compute_at(out, image)
-            for axis in source.axis[2:]:
-                planes.pragma(axis, PARTITION)
-            planes.vectorize(source.axis[-1])
-            done.add(source)
-            for inner in loads(source):
-                if inner.tensor.op.name == "padded":
-                    s[inner.tensor].compute_inline()
-                    done.add(inner.tensor.op)
+    planes = s[source]
+    planes.compute_at(out, image)
+    for axis in source.axis[2:]:
+        planes.pragma(axis, PARTITION)
+    planes.vectorize(source.axis[-1])
+    for load in loads(source):
+        if load.tensor.op.name == "padded":
+            s[load.tensor].compute_inline()
+            done.add(load.tensor.op)
     return done
+
+
+def _together(anchor: ComputeOp, planes: ComputeOp) -> int:
+    """How many channels, a divisor of all, whose planes are a quarter of a first-level cache; at least 1, at most `CHANNELS`."""
+    channels = extents(anchor)[1]
+    most = min(CHANNELS, PLANES // (prod(extents(planes)[2:]) * planes.body[0].dtype.bytes))
+    return max([count for count in range(1, max(1, most) + 1) if not channels % count])

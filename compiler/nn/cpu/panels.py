@@ -1,12 +1,18 @@
 """Products with matrices in panels: tiles of rows by panels, whose sums are in registers."""
 
-from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
-from vtakit.compiler.nn.cpu.machine import Machine
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
+from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
 TASKS = 4  # fewer parts than this and the work is shared out by rows as well
+NUMBER = 0.25  # cycles of a step for each row, whose number is loaded into a vector, beyond those of its multiply-adds
+PANEL = 1.4  # cycles of a step for each panel, of which a vector comes from the second-level cache
 AHEAD = 64  # steps of a sum that weights are asked for before: processors' own prefetching ends with each page
 
 
@@ -21,21 +27,22 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     last = followers[-1]
     for op in followers[:-1]:
         s[op].compute_inline()
-    rows, panels, lanes = extents(anchor)
-    height, width = machine.tile(rows, panels * lanes, anchor.body[0].dtype)
-    count = max(1, width // lanes)
+    _, panels, lanes = extents(anchor)
 
     out = s[last]
     *lead, column = out.op.root_iter_vars
-    row = lead[0]
-    for axis in lead[1:]:
-        row = out.fuse(row, axis)
+    together, (_, height, count) = row_tiles([extent(axis) for axis in lead], panels, machine.registers)
+    *outer, row = lead
+    for axis in reversed(outer[len(lead) - together:]):
+        row = out.fuse(axis, row)
+    outer = outer[:len(lead) - together]
     row_tile, row = out.split(row, height)
     column_tile, column = out.split(column, count * lanes)
-    out.reorder(column_tile, row_tile, row, column)
+    out.reorder(column_tile, *outer, row_tile, row, column)
     place = column_tile
     if -(-panels // count) < TASKS:
-        place = out.fuse(column_tile, row_tile)
+        for axis in (*outer, row_tile):
+            place = out.fuse(place, axis)
     out.parallel(place)
     out.unroll(row)
     out.vectorize(column)
@@ -53,6 +60,45 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     inner.unroll(n)
     inner.vectorize(lane)
     return {anchor, *followers}
+
+
+class Tile(NamedTuple):
+    """Rows and panels of a tile of sums, held in registers, and the cycles that a step of a product of such tiles takes."""
+
+    cycles: float
+    height: int
+    width: int
+
+
+def row_tiles(lead: list[int], panels: int, registers: int) -> tuple[int, Tile]:
+    """How many of the last axes of the rows are counted through as one, and the tile for these.
+
+    What is left over by tiles has loops of its own only along an axis of the result; along several as one, tiles leave nothing.
+    """
+    found = []
+    for together in range(1, len(lead) + 1):
+        whole = sum(size > 1 for size in lead[len(lead) - together:]) > 1 or (together > 1 and lead[-1] == 1)
+        tile = panel_tile(prod(lead[len(lead) - together:]), panels, registers, whole=whole)
+        found.append((prod(lead[:len(lead) - together]) * tile.cycles, together, tile))
+    _, together, tile = min(found)
+    return together, tile
+
+
+def panel_tile(rows: int, panels: int, registers: int, *, whole: bool = False) -> Tile:
+    """The tile with which a product takes the fewest cycles; one whose height divides the rows if only `whole` ones fit."""
+    def cycles(height: int, width: int) -> float:
+        down, across = [(rows // height, height), (1, rows % height)], [(panels // width, width), (1, panels % width)]
+        left_over = (rows % height > 0) + (panels % width > 0)
+        return sum(n * m * _step(h, v) for (n, h), (m, v) in product(down, across)) * (1 + 0.03 * left_over)
+    heights = [height for height in range(1, min(rows, registers) + 1) if not whole or not rows % height]
+    fits = [Tile(cycles(height, width), height, width) for height in heights for width in range(1, min(panels, MOST_BLOCKS) + 1)
+            if height * width + width + 1 <= registers]
+    return min(fits, default=Tile(cycles(1, 1), 1, 1))
+
+
+def _step(height: int, width: int) -> float:
+    """Cycles of a step of a tile's sums."""
+    return step_cycles(height, width) + NUMBER * height + PANEL * width if height * width else 0
 
 
 def run_panels_within(stage: Stage, machine: Machine) -> None:

@@ -101,6 +101,28 @@ def test_a_masked_load_at_the_end_of_memory_does_not_fault():
     assert np.array_equal(out, np.arange(21))
 
 
+@pytest.mark.parametrize("kind", ["float32", "int8", "float64"])
+@pytest.mark.parametrize("count", [2, 3, 7, 8, 9, 14, 16, 28, 33])
+def test_every_second_element_is_read_in_runs(kind, count):
+    """From the first to the last: the pages around may not be read."""
+    import mmap
+
+    pages = mmap.mmap(-1, 3 * mmap.PAGESIZE)
+    of = numpy_dtype(dtype(kind))
+    whole = np.frombuffer(pages, of)
+    middle = whole[len(whole) // 3:2 * len(whole) // 3]
+    middle[:] = RNG.integers(-100, 100, len(middle))
+    for address in (whole.ctypes.data, whole.ctypes.data + 2 * mmap.PAGESIZE):
+        protect(address, mmap.PAGESIZE)
+    a, b = buffer("A", 2 * count - 1, kind=kind), buffer("B", count, kind=kind)
+    f = compiled("second", (a, b), st.Store(b, (ramp(0, count),), ir.Load(a, (ramp(0, count, 2),))))
+    for x in (middle[:2 * count - 1], middle[1 - 2 * count:]):
+        y = np.empty(count, of)
+        f(x, y)
+        assert np.array_equal(y, x[::2])
+    assert "gather" not in f.compiled.optimized
+
+
 def protect(address, size):
     import ctypes
 

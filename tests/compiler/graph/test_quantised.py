@@ -257,3 +257,11 @@ def test_the_reference_names_an_operator_that_it_lacks():
     graph = graph_of(LEFT["sigmoid"])
     with pytest.raises(GraphError, match=r"^conv 'b?c?' -> .*: the reference has the operators of networks in integers: "):
         reference(graph, np.zeros((1, 4, 6, 6), np.float32))
+
+
+def test_the_reference_takes_the_greatest_of_floats_too():
+    """Before the first layer in integers, or behind the last."""
+    proto = model([helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], pads=[1, 1, 0, 0], strides=[2, 2])],
+                  [("x", "f4", (1, 3, 5, 7))], [("y", "f4", (1, 3, 3, 4))], {})
+    x = -1 - np.random.default_rng(0).random((1, 3, 5, 7), np.float32)
+    assert np.array_equal(reference(graph_of(proto), x)[0], onnxruntime_of(proto).run(None, {"x": x})[0])

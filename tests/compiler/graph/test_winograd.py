@@ -74,3 +74,13 @@ def test_a_network_with_and_without_it():
     assert "conv_winograd" not in {op for layer in without.image.layers for op in layer.ops}
     (got,), (want,) = with_it.run(given).values(), without.run(given).values()
     assert np.abs(got - want).max() < 1e-4 * np.abs(want).max()
+
+
+def test_a_first_convolution_of_a_volume_stays():
+    """Its data has as many dimensions as a plane with channels in blocks."""
+    b = Builder("net")
+    x = b.input("x", (1, 3, 6, 12, 12), "float32")
+    y = b.one("conv", x, b.constant(some(16, 3, 3, 3, 3)), attrs={"pads": (1,) * 6})
+    graph = block_layouts(b.finish([("y", y)]), LANES, macs_per_moved=0)
+    assert "conv_blocked" in ops(graph)
+    assert winograd_forms(graph, MACHINE) is graph

@@ -5,6 +5,7 @@ import pytest
 from nn_support import check, floats, onnx_run, placeholders, run, run_group
 from support import raises
 
+from vtakit.compiler.nn.cpu.panels import panel_tile, row_tiles
 from vtakit.compiler.nn.operators import OperatorError, find
 from vtakit.compiler.nn.panels import panels_of
 from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, recurrent_panels
@@ -86,3 +87,19 @@ def test_operands_that_do_not_fit_an_lstm():
         define(*placeholders((inputs, weight)), direction="bidirectional")
     with raises(OperatorError, "lstm_panels: a first state of (1, 2, 20): give (1, 1, 20)"):
         define(*placeholders((inputs, weight, floats(1, 2, 20))))
+
+
+def test_tiles_of_a_product():
+    """Taller ones read panels less often."""
+    assert panel_tile(1, 32, 32)[1:] == (1, 6)
+    assert panel_tile(512, 32, 32)[1:] == (14, 2)
+    assert panel_tile(512, 32, 16)[1:] == (6, 2)
+    assert panel_tile(35, 164, 32)[1:] == (12, 2)
+    assert panel_tile(13, 1, 32)[1:] == (13, 1)
+    assert panel_tile(35, 164, 32, whole=True)[1:] == (7, 3)
+
+
+def test_rows_of_several_axes():
+    """Tiles leave nothing over along axes that are counted through as one, since that would have no loops of its own."""
+    assert [row_tiles(lead, 625, 32)[0] for lead in ([35], [1, 35], [8, 128], [64, 2], [100, 1])] == [1, 1, 1, 2, 2]
+    assert row_tiles([1, 35], 625, 32)[1] == panel_tile(35, 625, 32)
