@@ -29,14 +29,9 @@ def assert_same_bytes(graph: Graph, level: str | None = None) -> Graph:
     return packed
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_networks(seed):
-    """Beside the same without the pass, since some have operators on floating point, of which the reference knows nothing."""
-    graph = random_network(seed)
-    both = [Module(image_of(compile_graph(each, LEVELS[HERE[-1]]), "")) for each in (pack_bytes(graph), graph)]
-    got, want = (module.run(inputs_of(graph)) for module in both)
-    for name, _ in graph.outputs:
-        np.testing.assert_array_equal(got[name], want[name])
+    assert_same_bytes(random_network(seed))
 
 
 @pytest.mark.parametrize("level", HERE)
