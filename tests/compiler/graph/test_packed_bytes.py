@@ -34,12 +34,12 @@ def test_random_networks(seed):
     assert_same_bytes(random_network(seed))
 
 
-@pytest.mark.parametrize("level", HERE)
-def test_a_residual_network_on_each_level(level):
-    packed = assert_same_bytes(resnet18(32, 16, 10), level)
-    assert set(ops(packed)) == {
+@pytest.mark.parametrize("level", [level for level in ("avx2", "avx512-vnni", "amx") if level in HERE])
+def test_a_residual_network(level):
+    packed = assert_same_bytes(resnet18(64, 16, 10), level)
+    assert set(ops(packed)) - {"quantize_linear", "dequantize_linear"} == {
         "pixel_words", "conv_words", "requantise_bytes", "max_pool", "conv_packed", "scaled_add_bytes", "sum_pool_bytes",
-        "unblock_bytes"} | ({"quantize_linear", "dequantize_linear"} & set(ops(packed)))
+        "unblock_bytes"}
 
 
 def test_what_is_not_here_leaves_the_blocks():
