@@ -285,12 +285,9 @@ class Module:
                 raise InputError(f"input {port.name!r} is {port}, got a {type(given).__name__} that NumPy cannot read: "
                                  f"{' '.join(str(error).split())}") from None
         if given.dtype != kind or given.shape != port.shape:
-            cure = ""
-            if given.dtype != kind:
-                cure = f": convert it with .astype({kind.name!r})"
-            elif given.size and given.shape[1:] == port.shape[1:]:
-                size = given.shape[0]
-                cure = f": compile the model with batch={size} (--batch {size}) if it leaves its first dimension open"
+            cure = f": convert it with .astype({kind.name!r})" if given.dtype != kind else ""
+            if not cure and given.size and given.shape[1:] == port.shape[1:]:
+                cure = f": compile the model with batch={(n := len(given))} (--batch {n}) if it leaves its first dimension open"
             raise InputError(f"input {port.name!r} is {port}, got {given.dtype}[{', '.join(map(str, given.shape))}]{cure}")
         found: Array = np.ascontiguousarray(given).reshape(port.shape)
         return found if found.flags.aligned else found.copy()
