@@ -13,7 +13,7 @@ from vtakit.compiler.codegen.llvm.target import Target
 
 if TYPE_CHECKING:
     from vtakit.compiler.codegen.llvm.expressions import Expressions
-    from vtakit.compiler.codegen.llvm.gemm import Tile
+    from vtakit.compiler.codegen.llvm.gemm_tile import Tile
     from vtakit.compiler.codegen.llvm.module import Module
 
 ROWS = 16  # of a tile register; and columns of 32 bits, and steps of four bytes

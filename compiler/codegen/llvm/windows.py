@@ -17,7 +17,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from vtakit.compiler.codegen.llvm import amx, gemm
+from vtakit.compiler.codegen.llvm import amx, gemm, gemm_tile
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.operands import Value, int_constant
 from vtakit.compiler.ir import expr as ir
@@ -170,32 +170,34 @@ def _one_group(w: _Window, runs: list[_Run], columns: list[tuple[int, int]]) -> 
 
 
 def _by_vectors(w: _Window) -> None:
-    lanes, _ = gemm.vectors_of(w.x, w.n)
+    lanes, _ = gemm_tile.vectors_of(w.x, w.n)
     width = min(w.n, _VECTORS * lanes)
     for first in range(0, w.n, width):
         n = min(width, w.n - first)
-        _, widths = gemm.vectors_of(w.x, n)
-        for run in w.runs(gemm.rows_of_sums(w.x, len(widths))):
+        _, widths = gemm_tile.vectors_of(w.x, n)
+        for run in w.runs(gemm_tile.rows_of_sums(w.x, len(widths))):
             _one_run(w, run, first, n)
 
 
 def _one_run(w: _Window, run: _Run, first: int, n: int) -> None:
     """Sums in vector registers over the whole reduction."""
     x, b = w.x, w.x.b
-    lanes, widths = gemm.vectors_of(x, n)
+    lanes, widths = gemm_tile.vectors_of(x, n)
     column = b.address(w.b, "i8", int_constant("i64", 4 * first)) if first else w.b
-    tile = gemm.Tile(
+    tile = gemm_tile.Tile(
         a=w.start(run), b=column, c=w.sums(run, first), m=run.count, n=n, steps=w.steps, k=int_constant("i64", w.steps),
         lda=w.along_pixels[1], ldb=w.ldb, ldc=w.of_c[1], fresh=True, by_tiles=w.by_tiles, lanes=lanes, widths=widths,
         blocks=((0, run.count),))
     kind = gemm.vectors(x, w.kernel, tile).kind
 
+    def at_place(i0: Value, i1: Value, i2: Value, carried: list[Value]) -> list[Value]:
+        part = replace(tile, a=w.at(tile.a, w.size, (i0, i1, i2), w.of_a), b=w.at(tile.b, w.size, (i0, i1, i2), w.of_b))
+        lines = [carried[at:at + len(widths)] for at in range(0, len(carried), len(widths))]
+        return [sum_ for line in gemm.accumulated(part, gemm.vectors(x, w.kernel, part), 0, lines) for sum_ in line]
+
     def step(i0: Value, i1: Value, carried: list[Value]) -> list[Value]:
-        for i2 in range(w.outer[2]):
-            part = replace(tile, a=w.at(tile.a, w.size, (i0, i1, i2), w.of_a), b=w.at(tile.b, w.size, (i0, i1, i2), w.of_b))
-            lines = [carried[at:at + len(widths)] for at in range(0, len(carried), len(widths))]
-            carried = [sum_ for line in gemm.accumulated(part, gemm.vectors(x, w.kernel, part), 0, lines) for sum_ in line]
-        return carried
+        end = int_constant("i64", w.outer[2])
+        return b.repeat("columns", int_constant("i64", 0), end, 1, carried, lambda i2, sums: at_place(i0, i1, i2, sums))
     start = [sum_ for line in gemm.zeros_of(tile, kind, run.count) for sum_ in line]
     found = _nest(w, start, step)
     lines = [found[at:at + len(widths)] for at in range(0, len(found), len(widths))]

@@ -29,22 +29,17 @@ def assert_same_bytes(graph: Graph, level: str | None = None) -> Graph:
     return packed
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_networks(seed):
-    """Beside the same without the pass, since some have operators on floating point, of which the reference knows nothing."""
-    graph = random_network(seed)
-    both = [Module(image_of(compile_graph(each, LEVELS[HERE[-1]]), "")) for each in (pack_bytes(graph), graph)]
-    got, want = (module.run(inputs_of(graph)) for module in both)
-    for name, _ in graph.outputs:
-        np.testing.assert_array_equal(got[name], want[name])
+    assert_same_bytes(random_network(seed))
 
 
-@pytest.mark.parametrize("level", HERE)
-def test_a_residual_network_on_each_level(level):
-    packed = assert_same_bytes(resnet18(32, 16, 10), level)
-    assert set(ops(packed)) == {
+@pytest.mark.parametrize("level", [level for level in ("avx2", "avx512-vnni", "amx") if level in HERE])
+def test_a_residual_network(level):
+    packed = assert_same_bytes(resnet18(64, 16, 10), level)
+    assert set(ops(packed)) - {"quantize_linear", "dequantize_linear"} == {
         "pixel_words", "conv_words", "requantise_bytes", "max_pool", "conv_packed", "scaled_add_bytes", "sum_pool_bytes",
-        "unblock_bytes"} | ({"quantize_linear", "dequantize_linear"} & set(ops(packed)))
+        "unblock_bytes"}
 
 
 def test_what_is_not_here_leaves_the_blocks():

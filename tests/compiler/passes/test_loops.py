@@ -261,7 +261,7 @@ def test_each_step_can_be_seen():
     after = lower_late(f, "cpu", after=lambda step, result: seen.append((step.name, str(result))))
     assert [name for name, _ in seen] == [
         "inline_blocks", "partition_loops", "virtual_threads", "double_buffer", "flatten", "simplify", "vectorize", "hoist_ifs",
-        "unroll", "rewrite_storage", "simplify_again",
+        "unroll", "rewrite_storage", "simplify_again", "prefetch_ahead",
     ]
     assert seen[-1][1] == str(after) == """\
 def main(A: float32[100], B: float32[100]):
