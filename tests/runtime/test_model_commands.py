@@ -42,7 +42,7 @@ def test_a_model_is_compiled_once_and_run(files, capsys):
     assert dumps[0] == "00_imported.txt"
     assert dumps[-1] == "11_winograd_forms.txt"
     assert "batch_norm" in Path("passes/00_imported.txt").read_text()
-    assert "batch_norm" not in Path("passes/06_merge_common.txt").read_text()
+    assert "batch_norm" not in Path("passes/07_merge_common.txt").read_text()
     wanted = vtakit.compile("net.onnx").run({"x": X})["y"]
     for name in ("net.vtak", "net.onnx"):
         assert cli.main(["run", name, "--input", "in.npz", "--output", "out.npz", "--json", "report.json", "--profile"]) == 0
