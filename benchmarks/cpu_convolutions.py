@@ -19,8 +19,6 @@ the operations of the direct form, so it may be above 1. The error is the greate
 """
 
 import argparse
-import importlib
-import importlib.util
 import json
 import os
 import statistics
@@ -33,7 +31,9 @@ from typing import Any, NamedTuple
 os.environ["OMP_NUM_THREADS"] = "1"  # read when the first parallel loop runs
 
 import cpu_matmul
+import cpu_peers
 import numpy as np
+import onnx
 
 import vtakit
 from vtakit import te
@@ -172,9 +172,8 @@ def exact(layer: Layer, arrays: Sequence[np.ndarray]) -> np.ndarray:
     return np.maximum(total + b.reshape(-1, 1, 1), 0)[np.newaxis]
 
 
-def model_of(layer: Layer, arrays: Sequence[np.ndarray]) -> bytes:
+def model_of(layer: Layer, arrays: Sequence[np.ndarray]) -> onnx.ModelProto:
     """The layer as an ONNX model with constant weights."""
-    onnx = importlib.import_module("onnx")
     groups = layer.channels if layer.depthwise else 1
     nodes = [
         onnx.helper.make_node("Conv", ["x", "w", "b"], ["sum"], pads=layer.pads, strides=[layer.stride] * 2, group=groups),
@@ -184,35 +183,7 @@ def model_of(layer: Layer, arrays: Sequence[np.ndarray]) -> bytes:
     outputs = [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, (1, layer.filters, layer.out, layer.out))]
     constants = [onnx.numpy_helper.from_array(a, name) for a, name in zip(arrays[1:], "wb", strict=True)]
     graph = onnx.helper.make_graph(nodes, layer.name, inputs, outputs, constants)
-    found: bytes = onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
-    return found
-
-
-def onnxruntime_run(model: bytes, x: np.ndarray, out: np.ndarray) -> Run:
-    """A run of onnxruntime's, on one thread."""
-    runtime = importlib.import_module("onnxruntime")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
-    binding.bind_cpu_input("x", x)
-    binding.bind_output("y", "cpu", 0, np.float32, out.shape, out.ctypes.data)
-    return lambda: session.run_with_iobinding(binding)
-
-
-def openvino_run(model: bytes, x: np.ndarray, out: np.ndarray) -> Run:
-    """A run of OpenVINO's, on one thread, with float32 products."""
-    openvino = importlib.import_module("openvino")
-    core = openvino.Core()
-    words = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
-    request = core.compile_model(core.read_model(model), "CPU", words).create_infer_request()
-    request.set_input_tensor(openvino.Tensor(x, shared_memory=True))
-    request.set_output_tensor(openvino.Tensor(out, shared_memory=True))
-    return lambda: request.infer()
-
-
-PEERS = {"onnxruntime": onnxruntime_run, "openvino": openvino_run}
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
 
 
 def peak_run(target: Target) -> tuple[Run, int]:
@@ -233,7 +204,7 @@ def seconds(run: Run, times: int = 1) -> float:
     return (time.thread_time() - begin) / times
 
 
-def measure(layer: Layer, target: Target, repeat: int, peers: Sequence[str], *, direct: bool = False) -> dict[str, float]:
+def measure(layer: Layer, target: Target, repeat: int, peers: Sequence[cpu_peers.Peer], *, direct: bool = False) -> dict[str, float]:
     """Medians in milliseconds, of ratios, the share of the peak, the difference from others' results, and the error."""
     tile = 0 if direct else layer.tile(target)
     rng = np.random.default_rng(0)
@@ -245,13 +216,13 @@ def measure(layer: Layer, target: Target, repeat: int, peers: Sequence[str], *, 
     peak, operations = peak_run(target)
     x, out = aligned(arrays[0].shape), aligned(result.shape)
     x[...] = arrays[0]
-    model = model_of(layer, arrays) if peers else b""
-    runs = {"peak": peak, "ours": ours, "moved": moved} | {name: PEERS[name](model, x, out) for name in peers}
+    model, names = model_of(layer, arrays), [peer.package for peer in peers]
+    runs = {"peak": peak, "ours": ours, "moved": moved} | {peer.package: peer.bound(model, x, out) for peer in peers}
     moved()
     want = exact(layer, arrays)
     error = float(np.abs(result - want).max() / np.abs(want).max())
     difference = 0.0
-    for name in peers:
+    for name in names:
         runs[name]()
         difference = max(difference, float(np.abs(result - out).max()))
     times = {name: 1 if name == "peak" else max(1, int(4e-3 / min(seconds(run), seconds(run)))) for name, run in runs.items()}
@@ -260,10 +231,10 @@ def measure(layer: Layer, target: Target, repeat: int, peers: Sequence[str], *, 
     rates = [(layer.flops / turn["ours"], operations / turn["peak"]) for turn in turns]
     found["gflops"] = statistics.median(rate for rate, _ in rates) / 1e9
     found["share_of_peak"] = statistics.median(rate / most for rate, most in rates)
-    for name in peers:
+    for name in names:
         found[f"{name}_by_ours"] = statistics.median(turn[name] / turn["ours"] for turn in turns)
     if peers:
-        found["fastest_by_ours"] = statistics.median(min(turn[name] for name in peers) / turn["ours"] for turn in turns)
+        found["fastest_by_ours"] = statistics.median(min(turn[name] for name in names) / turn["ours"] for turn in turns)
     return found | {"compile_ms": 1000 * compiled, "difference": difference, "error": error, "tile": tile}
 
 
@@ -275,11 +246,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the figures")
     parser.add_argument("--cpu", default="", metavar="NAME", help="of PROCESSORS in compiler/codegen/llvm/target.py; this one")
     parser.add_argument("--direct", action="store_true", help="without Winograd's form")
-    parser.add_argument("--peers", nargs="*", choices=[*PEERS], default=[*PEERS], help="other runtimes (default all)")
+    known = [peer.package for peer in cpu_peers.PEERS]
+    parser.add_argument("--peers", nargs="*", choices=known, default=known, help="other runtimes (default all)")
     given = parser.parse_args()
     target = Target.host(cpu=given.cpu, features=()) if given.cpu else Target.host()
-    peers = [name for name in given.peers if importlib.util.find_spec(name)]
-    print(f"{'':5}{'ours ms':>9}{'GFLOP/s':>9}{'of peak':>8}{'moved ms':>10}" + "".join(f"{name + ' ms':>15}" for name in peers)
+    peers = [peer for peer in cpu_peers.PEERS if peer.package in given.peers and peer.is_there]
+    print(f"{'':5}{'ours ms':>9}{'GFLOP/s':>9}{'of peak':>8}{'moved ms':>10}" + "".join(f"{peer.name + ' ms':>15}" for peer in peers)
           + f"{'theirs by ours':>16}{'compile ms':>12}{'difference':>12}{'error':>9}  form")
     found, ratios = {}, []
     for layer in LAYERS:
@@ -287,7 +259,7 @@ def main() -> None:
             continue
         row = found[layer.name] = measure(layer, target, given.repeat, peers, direct=given.direct)
         ratios.append(row.get("fastest_by_ours", float("nan")))
-        theirs = "".join(f"{row[f'{name}_ms']:15.3f}" for name in peers)
+        theirs = "".join(f"{row[f'{peer.package}_ms']:15.3f}" for peer in peers)
         print(f"{layer.name:5}{row['ours_ms']:9.3f}{row['gflops']:9.1f}{row['share_of_peak']:8.0%}{row['moved_ms']:10.3f}{theirs}"
               f"{ratios[-1]:16.2f}{row['compile_ms']:12.0f}{row['difference']:12.1e}{row['error']:9.1e}  "
               + FORMS[int(row["tile"])], flush=True)

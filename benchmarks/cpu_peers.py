@@ -23,11 +23,13 @@ class Peer(NamedTuple):
     """Another runtime.
 
     prepare : makes of a model, inputs and a number of threads a run that returns the outputs in their order
+    bound   : makes of a model, its input and an array for its output a run on one thread that looks at neither again
     """
 
     name: str
     package: str
     prepare: Callable[[onnx.ModelProto, Given, int], Run]
+    bound: Callable[[onnx.ModelProto, np.ndarray, np.ndarray], Run]
 
     @property
     def is_there(self) -> bool:
@@ -38,20 +40,38 @@ class Peer(NamedTuple):
         return version(self.package)
 
 
-def _onnxruntime(model: onnx.ModelProto, given: Given, threads: int) -> Run:
+def _session(model: onnx.ModelProto, threads: int) -> Any:
+    """Of onnxruntime."""
     runtime = importlib.import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _onnxruntime(model: onnx.ModelProto, given: Given, threads: int) -> Run:
+    session = _session(model, threads)
     return lambda: session.run(None, dict(given))
 
 
-def _openvino(model: onnx.ModelProto, given: Given, threads: int) -> Run:
+def _onnxruntime_bound(model: onnx.ModelProto, x: np.ndarray, out: np.ndarray) -> Run:
+    session = _session(model, 1)
+    binding = session.io_binding()
+    binding.bind_cpu_input(model.graph.input[0].name, x)
+    binding.bind_output(model.graph.output[0].name, "cpu", 0, out.dtype, out.shape, out.ctypes.data)
+    return lambda: session.run_with_iobinding(binding)
+
+
+def _compiled(model: onnx.ModelProto, threads: int) -> Any:
+    """By OpenVINO."""
     core = importlib.import_module("openvino").Core()
-    compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", {
+    return core.compile_model(core.read_model(model.SerializeToString()), "CPU", {
         "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY",
     })
+
+
+def _openvino(model: onnx.ModelProto, given: Given, threads: int) -> Run:
+    compiled = _compiled(model, threads)
     request, outputs = compiled.create_infer_request(), compiled.outputs
 
     def run() -> list[np.ndarray]:
@@ -60,7 +80,18 @@ def _openvino(model: onnx.ModelProto, given: Given, threads: int) -> Run:
     return run
 
 
-PEERS = (Peer("onnxruntime", "onnxruntime", _onnxruntime), Peer("OpenVINO", "openvino", _openvino))
+def _openvino_bound(model: onnx.ModelProto, x: np.ndarray, out: np.ndarray) -> Run:
+    tensor = importlib.import_module("openvino").Tensor
+    request = _compiled(model, 1).create_infer_request()
+    request.set_input_tensor(tensor(x, shared_memory=True))
+    request.set_output_tensor(tensor(out, shared_memory=True))
+    return lambda: request.infer()
+
+
+PEERS = (
+    Peer("onnxruntime", "onnxruntime", _onnxruntime, _onnxruntime_bound),
+    Peer("OpenVINO", "openvino", _openvino, _openvino_bound),
+)
 
 
 def found(*, install: bool) -> tuple[Peer, ...]:

@@ -187,7 +187,7 @@ def measure(only: str, peers: Sequence[cpu_peers.Peer], threads: Sequence[int], 
             bar.advance(task)
         for layer in layers:
             bar.update(task, description=layer.name)
-            row = cpu_convolutions.measure(layer, target, repeat, [peer.package for peer in peers])
+            row = cpu_convolutions.measure(layer, target, repeat, peers)
             found["layers"][layer.name] = {"shape": shape_of(layer)} | row
             bar.advance(task)
     return found
