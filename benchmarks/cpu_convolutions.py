@@ -204,7 +204,9 @@ def seconds(run: Run, times: int = 1) -> float:
     return (time.thread_time() - begin) / times
 
 
-def measure(layer: Layer, target: Target, repeat: int, peers: Sequence[cpu_peers.Peer], *, direct: bool = False) -> dict[str, float]:
+def measure(
+    layer: Layer, target: Target, repeat: int, peers: Sequence[cpu_peers.Peer], *, direct: bool = False,
+) -> dict[str, float]:
     """Medians in milliseconds, of ratios, the share of the peak, the difference from others' results, and the error."""
     tile = 0 if direct else layer.tile(target)
     rng = np.random.default_rng(0)
@@ -251,7 +253,8 @@ def main() -> None:
     given = parser.parse_args()
     target = Target.host(cpu=given.cpu, features=()) if given.cpu else Target.host()
     peers = [peer for peer in cpu_peers.PEERS if peer.package in given.peers and peer.is_there]
-    print(f"{'':5}{'ours ms':>9}{'GFLOP/s':>9}{'of peak':>8}{'moved ms':>10}" + "".join(f"{peer.name + ' ms':>15}" for peer in peers)
+    theirs = "".join(f"{peer.name + ' ms':>15}" for peer in peers)
+    print(f"{'':5}{'ours ms':>9}{'GFLOP/s':>9}{'of peak':>8}{'moved ms':>10}" + theirs
           + f"{'theirs by ours':>16}{'compile ms':>12}{'difference':>12}{'error':>9}  form")
     found, ratios = {}, []
     for layer in LAYERS:
