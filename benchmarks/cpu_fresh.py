@@ -1,8 +1,10 @@
 """One measurement in a process of its own, for `cpu_suite.py`: what a cold compilation takes, or the memory of a runtime.
 
-    python benchmarks/cpu_fresh.py compile MODEL.onnx MODULE.vtak
-    python benchmarks/cpu_fresh.py vtakit MODULE.vtak INPUTS.npz
-    python benchmarks/cpu_fresh.py onnxruntime|OpenVINO MODEL.onnx INPUTS.npz
+    python benchmarks/cpu_fresh.py compile MODEL.onnx MODULE.vtak KIND
+    python benchmarks/cpu_fresh.py vtakit MODULE.vtak INPUTS.npz KIND
+    python benchmarks/cpu_fresh.py onnxruntime|OpenVINO MODEL.onnx INPUTS.npz KIND
+
+KIND is bfloat16 to compute in it; float32 and int8 are what the model is in.
 
 Memory is what the process holds more than before the model is loaded, with the runtime's own libraries in place: at the end of
 three runs, and the most on the way. The last line that is printed is JSON.
@@ -47,11 +49,11 @@ def memory(load: Callable[[], Callable[[], Any]]) -> dict[str, int]:
     return {"held_bytes": held("VmRSS") - before, "most_bytes": held("VmHWM") - before}
 
 
-def main(what: str, path: str, other: str) -> None:
+def main(what: str, path: str, other: str, kind: str) -> None:
     """Measure and print."""
     if what == "compile":
         begin = time.process_time()  # it works on one thread: on an idle machine this is the clock's
-        module = vtakit.compile(path, cache=False)
+        module = vtakit.compile(path, cache=False, precision="bfloat16" if kind == "bfloat16" else "float32")
         taken = time.process_time() - begin
         module.save(other)
         print(json.dumps({"compile_s": taken}))
@@ -68,9 +70,9 @@ def main(what: str, path: str, other: str) -> None:
         importlib.import_module(peer.package)
 
         def load() -> Callable[[], Any]:
-            return peer.prepare(onnx.load(path), given, 1)
+            return peer.prepare(onnx.load(path), given, 1, kind)
     print(json.dumps(memory(load)))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:5])

@@ -36,7 +36,7 @@ def networks(results: Results, threads: str, *, short: bool = False) -> str:
         if found is None:
             continue
         best = f"{found['best']:.2f}" if "best" in found else ""
-        cells = [label(row, key), *[f"{found['ms'][name]:.2f}" for name in (OURS, *peers)], best]
+        cells = [label(row, key), *[f"{found['ms'][name]:.2f}" if name in found["ms"] else "" for name in (OURS, *peers)], best]
         if not short:
             share = f"{found['share_of_peak']:.0%}" if "share_of_peak" in found else ""
             cells += [f"{row['macs'] / 1e6:,.0f}", share, f"{row['difference']:.0e}"]
@@ -52,7 +52,8 @@ def processes(results: Results) -> str:
     rows = []
     for key, row in results["networks"].items():
         own, found = row["memory"], row["processes"]
-        held = [f"{found[name][kind] / 1e6:.0f}" for kind in ("held_bytes", "most_bytes") for name in (OURS, *peers)]
+        held = [f"{found[name][kind] / 1e6:.0f}" if name in found else ""
+                for kind in ("held_bytes", "most_bytes") for name in (OURS, *peers)]
         share = f"{own['arena'] / own['live']:.2f}" if own["live"] else ""
         rows.append([label(row, key), f"{found[OURS]['compile_s']:.1f}", f"{own['weights'] / 1e6:.1f}",
                      f"{own['arena'] / 1e6:.1f}", share, *held])
@@ -126,7 +127,7 @@ def picture(results: Results) -> bytes:
     from vtakit.runtime.report.charts import draw
 
     times = {
-        label(row, key): {name: row["threads"]["1"]["ratios"].get(name, 1.0) for name in (OURS, *results["peers"])}
+        label(row, key): {OURS: 1.0, **{name: row["threads"]["1"]["ratios"].get(name, 0.0) for name in results["peers"]}}
         for key, row in results["networks"].items()
     }
     of_layers = {

@@ -1,6 +1,7 @@
 """What compiled models are compared with: onnxruntime and OpenVINO, on one machine's processor and as many threads as ours.
 
-Threads that wait sleep, and float32 is computed in float32: OpenVINO would take bfloat16 where the processor has it.
+Threads that wait sleep, and float32 is computed in float32: OpenVINO would take bfloat16 where the processor has it, which it is
+only told to do where ours is told so too.
 """
 
 import copy
@@ -22,14 +23,15 @@ Run = Callable[[], Any]
 class Peer(NamedTuple):
     """Another runtime.
 
-    prepare : makes of a model, inputs and a number of threads a run that returns the outputs in their order
+    prepare : makes of a model, inputs, a number of threads and a type to compute in a run that returns the outputs in their order
     bound   : makes of a model, its input and an array for its output a run on one thread that looks at neither again
     """
 
     name: str
     package: str
-    prepare: Callable[[onnx.ModelProto, Given, int], Run]
+    prepare: Callable[[onnx.ModelProto, Given, int, str], Run]
     bound: Callable[[onnx.ModelProto, np.ndarray, np.ndarray], Run]
+    kinds: tuple[str, ...] = ("float32", "int8")
 
     @property
     def is_there(self) -> bool:
@@ -49,7 +51,8 @@ def _session(model: onnx.ModelProto, threads: int) -> Any:
     return runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def _onnxruntime(model: onnx.ModelProto, given: Given, threads: int) -> Run:
+def _onnxruntime(model: onnx.ModelProto, given: Given, threads: int, kind: str) -> Run:
+    assert kind in ("float32", "int8"), f"the type is the model's, not {kind}"
     session = _session(model, threads)
     return lambda: session.run(None, dict(given))
 
@@ -62,16 +65,17 @@ def _onnxruntime_bound(model: onnx.ModelProto, x: np.ndarray, out: np.ndarray) -
     return lambda: session.run_with_iobinding(binding)
 
 
-def _compiled(model: onnx.ModelProto, threads: int) -> Any:
+def _compiled(model: onnx.ModelProto, threads: int, kind: str = "float32") -> Any:
     """By OpenVINO."""
+    hint = "bf16" if kind == "bfloat16" else "f32"
     core = importlib.import_module("openvino").Core()
     return core.compile_model(core.read_model(model.SerializeToString()), "CPU", {
-        "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": hint, "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY",
     })
 
 
-def _openvino(model: onnx.ModelProto, given: Given, threads: int) -> Run:
-    compiled = _compiled(model, threads)
+def _openvino(model: onnx.ModelProto, given: Given, threads: int, kind: str) -> Run:
+    compiled = _compiled(model, threads, kind)
     request, outputs = compiled.create_infer_request(), compiled.outputs
 
     def run() -> list[np.ndarray]:
@@ -90,7 +94,7 @@ def _openvino_bound(model: onnx.ModelProto, x: np.ndarray, out: np.ndarray) -> R
 
 PEERS = (
     Peer("onnxruntime", "onnxruntime", _onnxruntime, _onnxruntime_bound),
-    Peer("OpenVINO", "openvino", _openvino, _openvino_bound),
+    Peer("OpenVINO", "openvino", _openvino, _openvino_bound, ("float32", "int8", "bfloat16")),
 )
 
 

@@ -36,15 +36,19 @@ import onnx
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 import vtakit
-from vtakit import models
+from vtakit import models, te
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.frontend.onnx.importer import import_model
+from vtakit.compiler.graph.apply import apply
+from vtakit.compiler.graph.lower import macs_of
 from vtakit.runtime.module import Module
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "cpu_suite.json"
-OURS, INT8 = "vtakit", ("resnet18", "mobilenet_v1")  # networks that are also quantised
+OURS = "vtakit"
+OTHERS = {"int8": ("resnet18", "mobilenet_v1"), "bfloat16": ("resnet18",)}  # networks that are also computed otherwise
 TURN_S = 4e-3  # a contender runs as often in a turn as takes this long
-DIFFERENCE = {"float32": 1e-3, "int8": 0.1}  # of the largest output, that is no error of a runtime
+DIFFERENCE = {"float32": 1e-3, "int8": 0.1, "bfloat16": 0.1}  # of the largest output, that is no error of a runtime
 Run = Callable[[], Any]
 
 
@@ -97,19 +101,29 @@ def measure_model(
     repeat: int,
 ) -> dict[str, Any]:
     """Figures of a model by number of threads, and what ours is made of."""
-    module = vtakit.compile(model, cache=False, name="network")
-    macs = sum(layer.macs for layer in module.image.layers)
+    module = vtakit.compile(model, cache=False, name="network", precision="bfloat16" if kind == "bfloat16" else "float32")
+    macs = macs_of_model(model)
     row: dict[str, Any] = {"macs": macs, "memory": _own_memory(module), "threads": {}}
     for count in threads:
         ours = Module(module.image, threads=count)
         runs: dict[str, Run] = {OURS: lambda ours=ours: ours.run(given)}  # type: ignore[misc]
-        runs |= {peer.name: peer.prepare(model, given, count) for peer in peers}
+        runs |= {peer.name: peer.prepare(model, given, count, kind) for peer in peers if kind in peer.kinds}
         row["difference"] = compared(runs, kind, model.graph.name)
         operations = 0
         if count == 1 and kind == "float32":
             runs["peak"], operations = cpu_convolutions.peak_run(Target.host())
         row["threads"][str(count)] = figures(in_turns(runs, repeat, clock_of(count)), 2 * macs, operations)
     return row
+
+
+def macs_of_model(model: onnx.ModelProto) -> int:
+    """Products that the model sums, as it is written: Winograd's way needs fewer."""
+    total = 0
+    for node in import_model(model).nodes:
+        types = [None if value is None else value.type for value in node.inputs]
+        operands = [None if kind is None else te.placeholder(kind.shape, str(kind.dtype)) for kind in types]
+        total += macs_of(apply(node.op, operands, node.attrs))
+    return total
 
 
 def _own_memory(module: Module) -> dict[str, int]:
@@ -134,16 +148,16 @@ def fresh(what: str, *args: str) -> dict[str, float]:
 
 
 def measure_processes(
-    model: onnx.ModelProto, given: cpu_peers.Given, peers: Sequence[cpu_peers.Peer]
+    model: onnx.ModelProto, given: cpu_peers.Given, kind: str, peers: Sequence[cpu_peers.Peer]
 ) -> dict[str, dict[str, float]]:
     """Of fresh processes: seconds of a compilation, and what memory loading a model and running it takes."""
     with tempfile.TemporaryDirectory() as folder:
         path, inputs, compiled = (str(Path(folder) / name) for name in ("network.onnx", "in.npz", "network.vtak"))
         onnx.save(model, path)
         np.savez(inputs, **given)
-        found = {OURS: fresh("compile", path, compiled)}
-        found[OURS] |= fresh(OURS, compiled, inputs)
-        return found | {peer.name: fresh(peer.name, path, inputs) for peer in peers}
+        found = {OURS: fresh("compile", path, compiled, kind)}
+        found[OURS] |= fresh(OURS, compiled, inputs, kind)
+        return found | {peer.name: fresh(peer.name, path, inputs, kind) for peer in peers if kind in peer.kinds}
 
 
 def machine() -> dict[str, Any]:
@@ -165,7 +179,7 @@ def machine() -> dict[str, Any]:
 
 def measure(only: str, peers: Sequence[cpu_peers.Peer], threads: Sequence[int], repeat: int) -> dict[str, Any]:
     """All figures of the networks and layers whose names contain `only`."""
-    named = [(name, "float32") for name in models.NETWORKS] + [(name, "int8") for name in INT8]
+    named = [(name, "float32") for name in models.NETWORKS] + [(name, kind) for kind, names in OTHERS.items() for name in names]
     networks = [each for each in named if only in " ".join(each)]
     layers, target = [layer for layer in cpu_convolutions.LAYERS if only in layer.name], Target.host()
     found: dict[str, Any] = {
@@ -183,7 +197,7 @@ def measure(only: str, peers: Sequence[cpu_peers.Peer], threads: Sequence[int], 
             model = cpu_peers.of_batch(model, 1)
             row = {"title": models.find(name).title, "parameters": models.parameter_count(model)}
             row |= measure_model(model, given, kind, peers, threads, repeat)
-            found["networks"][f"{name} {kind}"] = row | {"processes": measure_processes(model, given, peers)}
+            found["networks"][f"{name} {kind}"] = row | {"processes": measure_processes(model, given, kind, peers)}
             bar.advance(task)
         for layer in layers:
             bar.update(task, description=layer.name)

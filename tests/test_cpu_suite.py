@@ -45,7 +45,8 @@ def test_the_documents_have_what_was_measured():
 
 
 def test_every_network_and_layer_was_measured(suite):
-    names = [*(f"{name} float32" for name in suite.models.NETWORKS), *(f"{name} int8" for name in suite.INT8)]
+    names = [*(f"{name} float32" for name in suite.models.NETWORKS)]
+    names += [f"{name} {kind}" for kind, chosen in suite.OTHERS.items() for name in chosen]
     assert list(KEPT["networks"]) == names
     assert list(KEPT["layers"]) == [layer.name for layer in suite.cpu_convolutions.LAYERS]
     assert list(KEPT["peers"]) == [peer.name for peer in suite.cpu_peers.PEERS]
@@ -69,6 +70,10 @@ def test_figures_are_medians_of_what_happened_in_a_turn(suite):
         "share_of_peak": pytest.approx(0.15),
     }
     assert suite.figures([{"vtakit": 3.0}], 1, 0) == {"ms": {"vtakit": 3000}, "ratios": {}}
+
+
+def test_products_are_those_of_the_model(suite):
+    assert suite.macs_of_model(suite.models.build("dqn")) == KEPT["networks"]["dqn float32"]["macs"] == 9_352_192
 
 
 def test_contenders_take_turns(suite):
