@@ -5,15 +5,13 @@ bias, a residual and an activation follow before the result is rounded to bfloat
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.ir import Graph, Node, Value
-from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.passes.layout import ELEMENTS, MEANS
+from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors
 from vtakit.compiler.nn.packed_weights import block_of, packed_weight
@@ -51,62 +49,49 @@ def _block(channels: int) -> int:
     return min(_MOST_BLOCK, block_of(channels))
 
 
-class _Rewriter(Builder):
+class _Rewriter(Replacing):
     """The graph being made.
 
     packed : what stands for a value of the old graph in blocks
-    plain  : what stands for one as it was, where that is another value
     """
 
     def __init__(self, graph: Graph) -> None:
-        super().__init__(graph.name)
-        self.graph = graph
-        self.constants = dict(graph.constants)
+        super().__init__(graph)
         self.packed: dict[Value, _Packed] = {}
-        self.plain: dict[Value, Value] = {}
         consumers = graph.consumers()
         given = [value for _, value in graph.outputs]
         values = [*graph.inputs, *(value for node in graph.nodes for value in node.outputs)]
         self.readers = {value: len(consumers.get(value, ())) + given.count(value) for value in values}
 
-    def run(self) -> Graph:
-        for node in self.graph.nodes:
-            found = self._taken(node) if all(value.type.dtype is FLOAT32 for value in (*node.reads, *node.outputs)) else None
-            if found is not None:
-                self.packed[node.outputs[0]] = found
-            else:
-                inputs = tuple([None if value is None else self._as_it_was(value) for value in node.inputs])
-                self.nodes.append(node if inputs == node.inputs else Node(node.op, inputs, node.outputs, node.attrs, node.name))
-        outputs = tuple([(name, self._as_it_was(value)) for name, value in self.graph.outputs])
-        return remove_dead(Graph(self.name, self.graph.inputs, outputs, tuple(self.nodes), self.constants))
+    def replaces(self, node: Node) -> bool:
+        found = self._taken(node) if all(value.type.dtype is FLOAT32 for value in (*node.reads, *node.outputs)) else None
+        if found is not None:
+            self.packed[node.outputs[0]] = found
+        return found is not None
 
-    def _as_it_was(self, value: Value) -> Value:
+    def as_it_was(self, value: Value) -> Value:
         if value in self.packed and value not in self.plain:
             shape = value.type.shape
-            found = self._one("unblock_channels", self._wide(value), attrs={"channels": shape[1]}, like=value)
-            self.plain[value] = found if len(shape) == 4 else self._one("reshape", found, attrs={"shape": shape}, like=value)
-        return self.plain.get(value, value)
-
-    def _one(self, op: str, *operands: Value, attrs: dict[str, Any], like: Value, name: str = "") -> Value:
-        (made,) = self.add(op, *operands, attrs=attrs, name=name, names=(like.name,))
-        return made
+            found = self.made("unblock_channels", self._wide(value), attrs={"channels": shape[1]}, like=value)
+            self.plain[value] = found if len(shape) == 4 else self.made("reshape", found, attrs={"shape": shape}, like=value)
+        return super().as_it_was(value)
 
     def _wide(self, value: Value) -> Value:
         """In float32: as computed for the only reader, else from what is kept."""
         packed = self.packed[value]
         if packed.wide is not None and self.readers[value] == 1:
             return packed.wide
-        return self._one("cast", self._narrow(value), attrs={"to": "float32"}, like=value)
+        return self.made("cast", self._narrow(value), attrs={"to": "float32"}, like=value)
 
     def _narrow(self, value: Value) -> Value:
         """In bfloat16."""
         if value not in self.packed:
             attrs = {"block": _block(value.type.shape[1])}
-            self.packed[value] = _Packed(self._one("block_channels", value, attrs=attrs, like=value))
+            self.packed[value] = _Packed(self.made("block_channels", value, attrs=attrs, like=value))
         packed = self.packed[value]
         if packed.narrow is None:
             assert packed.wide is not None, value
-            packed.narrow = self._one("cast", packed.wide, attrs={"to": "bfloat16"}, like=value)
+            packed.narrow = self.made("cast", packed.wide, attrs={"to": "bfloat16"}, like=value)
         return packed.narrow
 
     def _taken(self, node: Node) -> _Packed | None:
@@ -129,9 +114,9 @@ class _Rewriter(Builder):
                     attrs[word] = (*attrs[word], 1)
             if attrs.get("pads") is not None:
                 attrs["pads"] = (*attrs["pads"][:2], 0, *attrs["pads"][2:], 0)
-            return _Packed(narrow=self._one("max_pool_half", self._narrow(x), attrs=attrs, like=node.outputs[0], name=node.name))
+            return _Packed(narrow=self.made("max_pool_half", self._narrow(x), attrs=attrs, like=node.outputs[0], name=node.name))
         if node.op in MEANS:
-            return _Packed(self._one(MEANS[node.op], self._wide(x), attrs={"axes": (2, 3)}, like=node.outputs[0], name=node.name))
+            return _Packed(self.made(MEANS[node.op], self._wide(x), attrs={"axes": (2, 3)}, like=node.outputs[0], name=node.name))
         return None
 
     def _weights(self, node: Node, at: int = 1) -> np.ndarray | None:
@@ -151,12 +136,12 @@ class _Rewriter(Builder):
         if groups == 1:
             data = self._narrow(x)
             packed = self._constant(packed_weight(half, data.type.shape[-1], block, _TOGETHER), node)
-            return _Packed(self._one("conv_packed", data, packed, attrs={**attrs, "block": block}, like=node.outputs[0],
+            return _Packed(self.made("conv_packed", data, packed, attrs={**attrs, "block": block}, like=node.outputs[0],
                                      name=node.name))
         if depth != 1 or groups != filters:
             return None
         packed = self._constant(blocked_vectors(half[:, 0], block, 0), node)
-        return _Packed(self._one("depthwise_packed", self._narrow(x), packed, attrs=attrs, like=node.outputs[0], name=node.name))
+        return _Packed(self.made("depthwise_packed", self._narrow(x), packed, attrs=attrs, like=node.outputs[0], name=node.name))
 
     def _product(self, node: Node) -> _Packed | None:
         """A product of what an image of one pixel became, by constant weights, with a bias."""
@@ -172,12 +157,12 @@ class _Rewriter(Builder):
         block, data = _block(len(filters)), self._narrow(x)
         half = np.ascontiguousarray(filters).astype(ml_dtypes.bfloat16)[:, :, None, None]
         packed = self._constant(packed_weight(half, data.type.shape[-1], block, _TOGETHER), node)
-        sums = self._one("conv_packed", data, packed, attrs={"block": block}, like=node.outputs[0], name=node.name)
+        sums = self.made("conv_packed", data, packed, attrs={"block": block}, like=node.outputs[0], name=node.name)
         if bias is None:
             return _Packed(sums)
         by_filter = np.broadcast_to(bias.reshape(1, -1), (1, len(filters)))[:, :, None, None]
         vector = self.constant(blocked_vectors(by_filter, block, 1))
-        return _Packed(self._one("add", sums, vector, attrs={}, like=node.outputs[0], name=node.name))
+        return _Packed(self.made("add", sums, vector, attrs={}, like=node.outputs[0], name=node.name))
 
     def _elements(self, node: Node) -> _Packed | None:
         """An operator on elements, of values in blocks and constants that are one number or one for each channel."""
@@ -223,8 +208,8 @@ class _Rewriter(Builder):
         for first, second in (data, data[::-1]):
             fresh = self.packed.get(first)
             if fresh is not None and fresh.wide is not None and self.readers[first] == 1:
-                return _Packed(self._one("add_half", fresh.wide, self._narrow(second), attrs={}, like=out, name=node.name))
-        return _Packed(self._one("add", *map(self._in_blocks, data), attrs={}, like=out, name=node.name))
+                return _Packed(self.made("add_half", fresh.wide, self._narrow(second), attrs={}, like=out, name=node.name))
+        return _Packed(self.made("add", *map(self._in_blocks, data), attrs={}, like=out, name=node.name))
 
     def _constant(self, array: np.ndarray, node: Node) -> Value:
         return self.constant(array, name=node.reads[1].name)

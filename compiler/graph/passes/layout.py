@@ -6,14 +6,13 @@ where it leaves it; weights and vectors of constants are laid out here. The firs
 as they are.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.ir import Graph, Node, Value
-from vtakit.compiler.graph.passes.dead import remove_dead
+from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.blocked_transposed import has_phases, phase_weights
@@ -187,44 +186,32 @@ def _macs(node: Node) -> int:
     return 0 if node.op != "conv" or _is_depthwise(node) else node.outputs[0].type.size * prod(node.reads[1].type.shape[1:])
 
 
-class _Rewriter(Builder):
+class _Rewriter(Replacing):
     """The graph being made.
 
     blocked : what stands for a value of the old graph with channels in blocks
-    plain   : what stands for one as it was, where that is another value
     """
 
     def __init__(self, graph: Graph, lanes: int, chosen: frozenset[Node]) -> None:
-        super().__init__(graph.name)
-        self.graph, self.lanes, self.chosen = graph, lanes, chosen
-        self.constants = dict(graph.constants)
+        super().__init__(graph)
+        self.lanes, self.chosen = lanes, chosen
         self.blocked: dict[Value, Value] = {}
-        self.plain: dict[Value, Value] = {}
 
-    def run(self) -> Graph:
-        for node in self.graph.nodes:
-            if node in self.chosen:
-                self.blocked[node.outputs[0]] = self._in_blocks(node)
-            else:
-                inputs = tuple([None if value is None else self._as_it_was(value) for value in node.inputs])
-                self.nodes.append(node if inputs == node.inputs else Node(node.op, inputs, node.outputs, node.attrs, node.name))
-        outputs = tuple([(name, self._as_it_was(value)) for name, value in self.graph.outputs])
-        return remove_dead(Graph(self.name, self.graph.inputs, outputs, tuple(self.nodes), self.constants))
+    def replaces(self, node: Node) -> bool:
+        if node in self.chosen:
+            self.blocked[node.outputs[0]] = self._in_blocks(node)
+        return node in self.chosen
 
-    def _as_it_was(self, value: Value) -> Value:
+    def as_it_was(self, value: Value) -> Value:
         if value in self.blocked and value not in self.plain:
             channels = value.type.shape[1]
-            self.plain[value] = self._one("unblock_channels", self.blocked[value], attrs={"channels": channels}, like=value)
-        return self.plain.get(value, value)
+            self.plain[value] = self.made("unblock_channels", self.blocked[value], attrs={"channels": channels}, like=value)
+        return super().as_it_was(value)
 
     def _block(self, value: Value) -> Value:
         if value not in self.blocked:
-            self.blocked[value] = self._one("block_channels", value, attrs={"block": self.lanes}, like=value)
+            self.blocked[value] = self.made("block_channels", value, attrs={"block": self.lanes}, like=value)
         return self.blocked[value]
-
-    def _one(self, op: str, *operands: Value | None, attrs: Mapping[str, Any], like: Value, name: str = "") -> Value:
-        (made,) = self.add(op, *operands, attrs=attrs, name=name, names=(like.name,))
-        return made
 
     def _in_blocks(self, node: Node) -> Value:
         attrs = dict(node.attrs)
@@ -235,16 +222,16 @@ class _Rewriter(Builder):
             return self._transposed(node)
         operands = [None if value is None else self._operand(value, len(out.type.shape)) for value in node.inputs]
         if node.op in POOLS:
-            return self._one(node.op, *operands, attrs=_with_blocks(attrs), like=out, name=name)
+            return self.made(node.op, *operands, attrs=_with_blocks(attrs), like=out, name=name)
         if node.op in MEANS:
             axes = tuple(range(2, len(out.type.shape)))
-            return self._one(MEANS[node.op], *operands, attrs={"axes": axes}, like=out, name=name)
+            return self.made(MEANS[node.op], *operands, attrs={"axes": axes}, like=out, name=name)
         if node.op in REDUCTIONS:
             ndim = len(node.reads[0].type.shape)
             attrs["axes"] = tuple([axis % ndim for axis in attrs["axes"]])
         if node.op == "concat":
             attrs["axis"] = 1  # counted from the end it would be another of the data in blocks
-        return self._one(node.op, *operands, attrs=attrs, like=out, name=name)
+        return self.made(node.op, *operands, attrs=attrs, like=out, name=name)
 
     def _operand(self, value: Value, ndim: int) -> Value:
         """Of an operator on elements: data in blocks, one number, or one for each channel in blocks."""
@@ -263,11 +250,11 @@ class _Rewriter(Builder):
         if _is_depthwise(node):
             del attrs["groups"]
             packed = self._laid_out(weight, lambda: blocked_vectors(array[:, 0], self.lanes, 0))
-            return self._one("depthwise_blocked", self._block(x), packed, attrs=attrs, like=out, name=name)
+            return self.made("depthwise_blocked", self._block(x), packed, attrs=attrs, like=out, name=name)
         as_it_is = x not in self.blocked and x.type.shape[1] < self.lanes
         groups = attrs.get("groups", 1)
         packed = self._laid_out(weight, lambda: blocked_weight(array, self.lanes, 1 if as_it_is else self.lanes, groups))
-        return self._one("conv_blocked", x if as_it_is else self._block(x), packed, attrs=attrs, like=out, name=name)
+        return self.made("conv_blocked", x if as_it_is else self._block(x), packed, attrs=attrs, like=out, name=name)
 
     def _transposed(self, node: Node) -> Value:
         x, weight = node.reads
@@ -276,7 +263,7 @@ class _Rewriter(Builder):
         packed = self._laid_out(weight, lambda: phase_weights(array, self.lanes, self.lanes, strides, pads))
         attrs = {"kernel": array.shape[2:], "strides": strides, "pads": pads}
         attrs["output_padding"] = _numbers(node, "output_padding", 0, count)
-        return self._one("conv_transpose_blocked", self._block(x), packed, attrs=attrs, like=node.outputs[0], name=node.name)
+        return self.made("conv_transpose_blocked", self._block(x), packed, attrs=attrs, like=node.outputs[0], name=node.name)
 
     def _laid_out(self, value: Value, make: Callable[[], Any]) -> Value:
         return self.constant(make(), name=value.name)

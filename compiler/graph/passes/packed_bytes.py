@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.ir import Graph, Node, Value
-from vtakit.compiler.graph.passes.dead import remove_dead
+from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.nn.blocked import blocked_vectors
 from vtakit.compiler.nn.packed_weights import FEW, ZERO, block_of, packed_vector, packed_weight, packed_words
@@ -62,52 +61,39 @@ def pack_bytes(graph: Graph) -> Graph:
     return _Rewriter(graph).run()
 
 
-class _Rewriter(Builder):
+class _Rewriter(Replacing):
     """The graph being made.
 
     packed : what stands for a value of the old graph in blocks
-    plain  : what stands for one as it was, where that is another value
     """
 
     def __init__(self, graph: Graph) -> None:
-        super().__init__(graph.name)
-        self.graph = graph
-        self.constants = dict(graph.constants)
+        super().__init__(graph)
         self.packed: dict[Value, _Packed] = {}
-        self.plain: dict[Value, Value] = {}
 
-    def run(self) -> Graph:
-        for node in self.graph.nodes:
-            way = _WAYS.get(node.op)
-            found = way(self, node) if way is not None else None
-            if found is not None:
-                self.packed[node.outputs[0]] = found
-            else:
-                inputs = tuple([None if value is None else self._as_it_was(value) for value in node.inputs])
-                self.nodes.append(node if inputs == node.inputs else Node(node.op, inputs, node.outputs, node.attrs, node.name))
-        outputs = tuple([(name, self._as_it_was(value)) for name, value in self.graph.outputs])
-        return remove_dead(Graph(self.name, self.graph.inputs, outputs, tuple(self.nodes), self.constants))
+    def replaces(self, node: Node) -> bool:
+        way = _WAYS.get(node.op)
+        found = way(self, node) if way is not None else None
+        if found is not None:
+            self.packed[node.outputs[0]] = found
+        return found is not None
 
-    def _as_it_was(self, value: Value) -> Value:
+    def as_it_was(self, value: Value) -> Value:
         if value in self.packed and value not in self.plain:
             found, attrs = self.packed[value], {"shape": value.type.shape}
             if found.excess is None:
-                self.plain[value] = self._one("unblock_bytes", found.value, attrs=attrs, like=value)
+                self.plain[value] = self.made("unblock_bytes", found.value, attrs=attrs, like=value)
             else:
                 excess = self._vector(found.excess, np.int32, found.value, "excess")
-                self.plain[value] = self._one("unblock_sums", found.value, excess, attrs=attrs, like=value)
-        return self.plain.get(value, value)
+                self.plain[value] = self.made("unblock_sums", found.value, excess, attrs=attrs, like=value)
+        return super().as_it_was(value)
 
     def _bytes(self, value: Value) -> Value:
         """Of int8 [N, C, H, W]: in blocks."""
         if value not in self.packed:
             attrs = {"block": block_of(value.type.shape[1])}
-            self.packed[value] = _Packed(self._one("block_bytes", value, attrs=attrs, like=value))
+            self.packed[value] = _Packed(self.made("block_bytes", value, attrs=attrs, like=value))
         return self.packed[value].value
-
-    def _one(self, op: str, *operands: Value, attrs: dict[str, Any], like: Value, name: str = "") -> Value:
-        (made,) = self.add(op, *operands, attrs=attrs, name=name, names=(like.name,))
-        return made
 
     def _vector(self, vector: npt.NDArray[Any], kind: Any, of: Value, name: str) -> Value:
         """Numbers of channels, in the blocks of a value."""
@@ -136,16 +122,16 @@ class _Rewriter(Builder):
             if depth != 1 or groups != filters:
                 return None
             packed = self.constant(blocked_vectors(weight[:, 0], block, 0), name=node.reads[1].name)
-            made = self._one("depthwise_packed", self._bytes(x), packed, attrs={**attrs, "fill": ZERO}, like=out, name=node.name)
+            made = self.made("depthwise_packed", self._bytes(x), packed, attrs={**attrs, "fill": ZERO}, like=out, name=node.name)
         elif depth <= FEW and x not in self.packed and max(attrs.get("dilations", (1,))) == 1:
-            words = self._one("pixel_words", x, attrs={"pads": attrs.get("pads", (0,) * 4)}, like=x)
+            words = self.made("pixel_words", x, attrs={"pads": attrs.get("pads", (0,) * 4)}, like=x)
             packed = self.constant(packed_words(weight, block), name=node.reads[1].name)
             own = {"block": block, "strides": attrs.get("strides", (1, 1))}
-            made = self._one("conv_words", words, packed, attrs=own, like=out, name=node.name)
+            made = self.made("conv_words", words, packed, attrs=own, like=out, name=node.name)
         else:
             data = self._bytes(x)
             packed = self.constant(packed_weight(weight, data.type.shape[-1], block, 4), name=node.reads[1].name)
-            made = self._one("conv_packed", data, packed, attrs={**attrs, "block": block, "fill": ZERO}, like=out, name=node.name)
+            made = self.made("conv_packed", data, packed, attrs={**attrs, "block": block, "fill": ZERO}, like=out, name=node.name)
         return _Packed(made, *sums)
 
     def product(self, node: Node) -> _Packed | None:
@@ -159,7 +145,7 @@ class _Rewriter(Builder):
             return None
         data, block = self._bytes(x), block_of(len(weight))
         packed = self.constant(packed_weight(weight[:, :, None, None], data.type.shape[-1], block, 4), name=node.reads[1].name)
-        made = self._one("conv_packed", data, packed, attrs={"block": block, "fill": ZERO}, like=node.outputs[0], name=node.name)
+        made = self.made("conv_packed", data, packed, attrs={"block": block, "fill": ZERO}, like=node.outputs[0], name=node.name)
         return _Packed(made, *sums)
 
     def scaled_add(self, node: Node) -> _Packed | None:
@@ -173,7 +159,7 @@ class _Rewriter(Builder):
         most = sums.most + _MOST_BYTE * np.abs(scale)
         if most.max() > _INT32.max:
             return None
-        made = self._one("scaled_add_bytes", sums.value, self._bytes(skip), self._vector(scale, np.int32, sums.value, "factor"),
+        made = self.made("scaled_add_bytes", sums.value, self._bytes(skip), self._vector(scale, np.int32, sums.value, "factor"),
                          attrs={}, like=node.outputs[0], name=node.name)
         return _Packed(made, sums.excess + ZERO * scale, most)
 
@@ -188,7 +174,7 @@ class _Rewriter(Builder):
             return None
         data = [self._bytes(value) for value in values]
         vectors = [self._vector(scale, np.int32, data[0], "factor") for scale in scales]
-        made = self._one("scaled_sum_bytes", *data, *vectors, attrs={}, like=node.outputs[0], name=node.name)
+        made = self.made("scaled_sum_bytes", *data, *vectors, attrs={}, like=node.outputs[0], name=node.name)
         return _Packed(made, ZERO * scales.sum(0), most)
 
     def sum_pool(self, node: Node) -> _Packed | None:
@@ -199,7 +185,7 @@ class _Rewriter(Builder):
         count = int(np.prod(node.attrs["kernel_shape"]))
         if _MOST_BYTE * count > _INT32.max:
             return None
-        made = self._one("sum_pool_bytes", self._bytes(x), attrs=dict(node.attrs), like=node.outputs[0], name=node.name)
+        made = self.made("sum_pool_bytes", self._bytes(x), attrs=dict(node.attrs), like=node.outputs[0], name=node.name)
         channels = x.type.shape[1]
         return _Packed(made, np.full(channels, ZERO * count), np.full(channels, _MOST_BYTE * count))
 
@@ -214,7 +200,7 @@ class _Rewriter(Builder):
                 attrs[word] = (*attrs[word], 1)
         if attrs.get("pads") is not None:
             attrs["pads"] = (*attrs["pads"][:2], 0, *attrs["pads"][2:], 0)
-        return _Packed(self._one("max_pool", self._bytes(x), attrs=attrs, like=node.outputs[0], name=node.name))
+        return _Packed(self.made("max_pool", self._bytes(x), attrs=attrs, like=node.outputs[0], name=node.name))
 
     def reshape(self, node: Node) -> _Packed | None:
         """An image of one pixel without its spatial dimensions."""
@@ -238,7 +224,7 @@ class _Rewriter(Builder):
             (bounds[0], "least"), (bounds[1], "most"), (multiplier, "multiplier"))]
         wide = np.int64 if shift.max() > _SHORT_SHIFT else np.int32
         vectors += [self._vector(offset, wide, sums.value, "offset"), self._vector(shift, np.int32, sums.value, "shift")]
-        return _Packed(self._one("requantise_bytes", sums.value, *vectors, attrs={}, like=node.outputs[0], name=node.name))
+        return _Packed(self.made("requantise_bytes", sums.value, *vectors, attrs={}, like=node.outputs[0], name=node.name))
 
     def _is_bytes(self, value: Value) -> bool:
         return value in self.packed and self.packed[value].excess is None

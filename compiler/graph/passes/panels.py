@@ -1,13 +1,10 @@
 """Products with constant matrices: their columns are laid out in panels of a vector each when the model is compiled."""
 
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.ir import Array, Graph, Node, Value
-from vtakit.compiler.graph.passes.dead import remove_dead
+from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.panels import panels_of
 from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, recurrent_panels
@@ -32,30 +29,23 @@ def pack_matrices(graph: Graph, lanes: int) -> Graph:
     return packer.run() if packer.chosen else graph
 
 
-class _Packer(Builder):
+class _Packer(Replacing):
     """The graph being made. `chosen` are the nodes that become others."""
 
     def __init__(self, graph: Graph, lanes: int) -> None:
-        super().__init__(graph.name)
-        self.graph, self.lanes = graph, lanes
-        self.constants = dict(graph.constants)
+        super().__init__(graph)
+        self.lanes = lanes
         self.packed: dict[tuple[Value, bool, float], Value] = {}
         able = {node for node in graph.nodes if self._takes(node)}
         readers = graph.consumers()
         self.chosen = frozenset([node for node in able if all(
             able.issuperset(readers[value]) for value in self._matrices(node))])
-        self.now: dict[Value, Value] = {}
 
-    def run(self) -> Graph:
-        for node in self.graph.nodes:
-            if node in self.chosen:
-                made = self._lstm(node) if node.op == "lstm" else self._product(node)
-                self.now |= dict(zip(node.outputs, made, strict=True))
-            else:
-                inputs = tuple([None if value is None else self.now.get(value, value) for value in node.inputs])
-                self.nodes.append(node if inputs == node.inputs else Node(node.op, inputs, node.outputs, node.attrs, node.name))
-        outputs = tuple([(name, self.now.get(value, value)) for name, value in self.graph.outputs])
-        return remove_dead(Graph(self.name, self.graph.inputs, outputs, tuple(self.nodes), self.constants))
+    def replaces(self, node: Node) -> bool:
+        if node in self.chosen:
+            made = self._lstm(node) if node.op == "lstm" else self._product(node)
+            self.plain |= dict(zip(node.outputs, made, strict=True))
+        return node in self.chosen
 
     def _matrices(self, node: Node) -> tuple[Value, ...]:
         values = node.inputs[1:3] if node.op == "lstm" else node.inputs[1:2]
@@ -77,10 +67,6 @@ class _Packer(Builder):
             return False
         return not node.attrs.get("trans_a", False) and (node.attrs.get("beta", 1.0) == 1 or len(node.reads) < 3)
 
-    def _one(self, op: str, *operands: Value | None, attrs: Mapping[str, Any], node: Node) -> Value:
-        (made,) = self.add(op, *operands, attrs=attrs, name=node.name, names=(node.outputs[0].name,))
-        return made
-
     def _matrix(self, weight: Value, turned: bool, factor: float) -> Value:
         """A matrix in panels; those of several nodes once."""
         key = weight, turned, factor
@@ -94,27 +80,28 @@ class _Packer(Builder):
     def _product(self, node: Node) -> tuple[Value]:
         x, weight, *more = node.reads
         turned, factor = node.attrs.get("trans_b", False), node.attrs.get("alpha", 1.0)
-        columns = node.outputs[0].type.shape[-1]
+        out = node.outputs[0]
+        columns = out.type.shape[-1]
         matrix = self._matrix(weight, turned, factor)
-        made = self._one("dense_panels", self.now.get(x, x), matrix, attrs={"columns": columns}, node=node)
+        made = self.made("dense_panels", self.as_it_was(x), matrix, attrs={"columns": columns}, like=out, name=node.name)
         for value in more:
-            made = self._one("add", made, self.now.get(value, value), attrs={}, node=node)
+            made = self.made("add", made, self.as_it_was(value), attrs={}, like=out, name=node.name)
         return (made,)
 
     def _lstm(self, node: Node) -> tuple[Value, ...]:
-        x, w, r, b, h, c = [None if value is None else self.now.get(value, value) for value in (*node.inputs, *[None] * 5)][:6]
+        x, w, r, b, h, c = [None if value is None else self.as_it_was(value) for value in (*node.inputs, *[None] * 5)][:6]
         assert x is not None
         assert w is not None
         assert r is not None
         of_inputs = gates_in_blocks(self.constants[w], self.lanes)
         flat = of_inputs.reshape(-1, of_inputs.shape[-1])
         panels = self.constant(panels_of(flat.T, self.lanes), name=w.name)
-        inputs = self._one("dense_panels", x, panels, attrs={"columns": flat.shape[0]}, node=node)
+        inputs = self.made("dense_panels", x, panels, attrs={"columns": flat.shape[0]}, like=node.outputs[0], name=node.name)
         if b is not None:
             array = self.constants[b]
             half = array.shape[1] // 2
             bias = gates_in_blocks(array[:, :half] + array[:, half:], self.lanes).reshape(-1)
-            inputs = self._one("add", inputs, self.constant(bias, name=b.name), attrs={}, node=node)
+            inputs = self.made("add", inputs, self.constant(bias, name=b.name), attrs={}, like=node.outputs[0], name=node.name)
         weight = self.constant(recurrent_panels(self.constants[r], self.lanes), name=r.name)
         names = tuple([value.name for value in node.outputs])
         return self.add("lstm_panels", inputs, weight, h, c, attrs=node.attrs, name=node.name, names=names)
