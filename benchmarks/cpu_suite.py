@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,7 @@ def measure_model(
     macs = macs_of_model(model)
     row: dict[str, Any] = {"macs": macs, "memory": _own_memory(module), "threads": {}}
     for count in threads:
-        ours = Module(module.image, threads=count)
-        runs: dict[str, Run] = {OURS: lambda ours=ours: ours.run(given)}  # type: ignore[misc]
+        runs: dict[str, Run] = {OURS: partial(Module(module.image, threads=count).run, given)}
         runs |= {peer.name: peer.prepare(model, given, count, kind) for peer in peers if kind in peer.kinds}
         row["difference"] = compared(runs, kind, model.graph.name)
         operations = 0
