@@ -175,7 +175,7 @@ def test_a_vision_transformer():
 
 def test_a_language_model_keeps_its_cells_whole():
     module = agree(Words(), indices(50, 2, 7))
-    assert sum("lstm" in layer.ops for layer in module.image.layers) == 2
+    assert sum("lstm_panels" in layer.ops for layer in module.image.layers) == 2
 
 
 @pytest.mark.parametrize("module", [
