@@ -144,14 +144,14 @@ class Module:
         Raises InputError if one is missing, unknown or of another shape or type, MemoryError if memory ran out.
         """
         given = self._checked(inputs)
-        made = {name: empty(shape, kind) for name, shape, kind in self._results}
-        values = [*given, *made.values(), *self._between]
+        arrays = [empty(shape, kind) for _, shape, kind in self._results]  # a name may be there twice
+        values = [*given, *arrays, *self._between]
         if self._device is None:
             self._run(values)
         else:
             with self._lock:
                 self._run(values)
-        self._made = made
+        self._made = made = {name: array for (name, *_), array in zip(self._results, arrays, strict=True)}
         return dict(made)
 
     @property
@@ -230,7 +230,7 @@ class Module:
         values: list[Array] | None = None
         if inputs is not None:
             made = self.run(inputs)
-            values = [*self._checked(inputs), *made.values(), *self._between]
+            values = [*self._checked(inputs), *[made[port.name] for port in self.image.outputs], *self._between]
         return write_images(self.image, folder, values)
 
     def save(self, path: str | Path) -> None:

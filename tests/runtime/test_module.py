@@ -142,6 +142,14 @@ def test_arrays_of_other_libraries_that_cannot_be_read_are_told(net, error):
         net.run({"x": Kept(error("use\n detach()"))})
 
 
+def test_an_output_that_is_named_twice():
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], [("x", "f4", [3])], [("y", "f4", [3])])
+    proto.graph.output.append(proto.graph.output[0])
+    module = vtakit.compile(proto)
+    assert module.run({"x": np.array([-1, 0, 2], "f4")})["y"].tolist() == [0, 0, 2]
+    assert module.profile(repeat=1, inputs={"x": np.zeros(3, "f4")}).layers
+
+
 def test_inputs_that_do_not_fit_are_told():
     module = vtakit.compile(network())
     with raises(InputError, "model 'net' lacks its input 'x' (float32[1, 3, 16, 16])"):
