@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from vtakit.compiler.graph.ir import Graph, Node, Value
-from vtakit.compiler.graph.passes.layout import ELEMENTS, MEANS
+from vtakit.compiler.graph.passes.layout import ELEMENTS, MEANS, with_blocks
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors
@@ -108,12 +108,7 @@ class _Rewriter(Replacing):
         if x not in self.packed or len(x.type.shape) != 4:
             return None
         if node.op == "max_pool":
-            attrs = {**node.attrs, "kernel_shape": (*node.attrs["kernel_shape"], 1)}
-            for word in ("strides", "dilations"):
-                if attrs.get(word) is not None:
-                    attrs[word] = (*attrs[word], 1)
-            if attrs.get("pads") is not None:
-                attrs["pads"] = (*attrs["pads"][:2], 0, *attrs["pads"][2:], 0)
+            attrs = with_blocks(node.attrs)
             return _Packed(narrow=self.made("max_pool_half", self._narrow(x), attrs=attrs, like=node.outputs[0], name=node.name))
         if node.op in MEANS:
             return _Packed(self.made(MEANS[node.op], self._wide(x), attrs={"axes": (2, 3)}, like=node.outputs[0], name=node.name))

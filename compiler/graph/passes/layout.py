@@ -6,7 +6,7 @@ where it leaves it; weights and vectors of constants are laid out here. The firs
 as they are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -222,7 +222,7 @@ class _Rewriter(Replacing):
             return self._transposed(node)
         operands = [None if value is None else self._operand(value, len(out.type.shape)) for value in node.inputs]
         if node.op in POOLS:
-            return self.made(node.op, *operands, attrs=_with_blocks(attrs), like=out, name=name)
+            return self.made(node.op, *operands, attrs=with_blocks(attrs), like=out, name=name)
         if node.op in MEANS:
             axes = tuple(range(2, len(out.type.shape)))
             return self.made(MEANS[node.op], *operands, attrs={"axes": axes}, like=out, name=name)
@@ -269,7 +269,7 @@ class _Rewriter(Replacing):
         return self.constant(make(), name=value.name)
 
 
-def _with_blocks(attrs: dict[str, Any]) -> dict[str, Any]:
+def with_blocks(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of a window with a further spatial dimension, that of the blocks, of which it takes one cell."""
     found = {**attrs, "kernel_shape": (*attrs["kernel_shape"], 1)}
     for word in ("strides", "dilations"):

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vtakit.compiler.graph.ir import Graph, Node, Value
+from vtakit.compiler.graph.passes.layout import with_blocks
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.nn.blocked import blocked_vectors
@@ -194,12 +195,7 @@ class _Rewriter(Replacing):
         x = node.reads[0]
         if not self._is_bytes(x) or len(x.type.shape) != 4:
             return None
-        attrs = {**node.attrs, "kernel_shape": (*node.attrs["kernel_shape"], 1)}
-        for word in ("strides", "dilations"):
-            if attrs.get(word) is not None:
-                attrs[word] = (*attrs[word], 1)
-        if attrs.get("pads") is not None:
-            attrs["pads"] = (*attrs["pads"][:2], 0, *attrs["pads"][2:], 0)
+        attrs = with_blocks(node.attrs)
         return _Packed(self.made("max_pool", self._bytes(x), attrs=attrs, like=node.outputs[0], name=node.name))
 
     def reshape(self, node: Node) -> _Packed | None:
