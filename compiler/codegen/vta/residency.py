@@ -46,7 +46,7 @@ def load_kernels(steps: Sequence[Step], depth: int) -> tuple[list[Step], tuple[i
             if words not in planner.resident:
                 group = [words]
                 for more in order[number[words] + 1:]:
-                    if turn[more] or sum(map(len, group)) + len(more) > min(TOGETHER, depth):
+                    if more in planner.resident or turn[more] or sum(map(len, group)) + len(more) > min(TOGETHER, depth):
                         break
                     group.append(more)
                 base = planner.make_room(sum(map(len, group)))
