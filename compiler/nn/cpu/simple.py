@@ -8,12 +8,12 @@ from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import free_vars
 from vtakit.compiler.nn.cpu.flow import Reads, extent, extents
-from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.machine import SMALL, Machine
+from vtakit.compiler.nn.cpu.transposes import run_transposed
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp
 
-SMALL = 1 << 14  # elements that are not worth waking threads for
 WIDEST = 4  # registers of a vector of elements
 SQUARE = 16  # a side, in elements: each line of the operand is then used whole while it is in the cache
 
@@ -22,7 +22,7 @@ def run_along(stage: Stage, machine: Machine, reads: Reads) -> None:
     """Compute every element: the axes in which all operands run together as one, by vectors, the others outside of it."""
     op = stage.op
     assert isinstance(op, ComputeOp)
-    if not op.axis:
+    if not op.axis or run_transposed(stage, reads):
         return
     sizes = extents(op)
     first = flat_from(op, reads)
