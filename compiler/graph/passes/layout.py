@@ -17,8 +17,8 @@ from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.blocked_transposed import has_phases, phase_weights
 
-# What a region must save for each element that changes its layout, in multiplications: one saves 3 to 16 ps in blocks, and an element
-# takes 90 ps to move (Zen 4, benchmarks/cpu_convolutions.py).
+# What a region must save for each element that changes its layout, in multiplications: one saves 3 to 16 ps in blocks, and an
+# element takes 90 ps to move (Zen 4, benchmarks/cpu_convolutions.py).
 SAVED_PER_MOVED = 16
 PIXELS = 512  # of an image, from which on single pixels are as fast as the rows of a matrix
 CELL = 4  # multiplications that are as good as an element of a depthwise convolution's data, for each cell of its window
@@ -35,7 +35,7 @@ MEANS = {"global_average_pool": "reduce_mean", "global_max_pool": "reduce_max"}
 
 
 def block_layouts(graph: Graph, lanes: int, *, saved_per_moved: int = SAVED_PER_MOVED) -> Graph:
-    """With channels in blocks of `lanes` wherever that pays: multiplications that it saves for each element that changes its layout.
+    """With channels in blocks of `lanes` wherever that saves enough multiplications for each element that changes its layout.
 
     ::
 

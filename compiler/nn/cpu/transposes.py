@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from vtakit.compiler.codegen.llvm.transpose_kernels import KINDS, transpose_32
-from vtakit.compiler.ir.expr import ProducerLoad
+from vtakit.compiler.ir.expr import Expr, ProducerLoad
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.nn.cpu.flow import Reads, divisor, extent, extents
@@ -81,7 +81,7 @@ def _out_of_blocks(stage: Stage, op: ComputeOp, load: ProducerLoad) -> _Transpos
 
 def _permuted(op: ComputeOp, load: ProducerLoad) -> _Transposition | None:
     """Of all axes in another order."""
-    number = {axis.var: at for at, axis in enumerate(op.axis)}
+    number: dict[Expr, int] = {axis.var: at for at, axis in enumerate(op.axis)}
     order = [number.get(index, -1) for index in load.indices]
     last = len(op.axis) - 1
     shape = [int_value(size) for size in load.tensor.shape]
