@@ -113,7 +113,7 @@ def _extreme(b: Builder, test: str, x: Value, y: Value, known: Operand) -> Value
     found = b.select(b.fcmp(test, y, x), y, x)  # x if it is NaN
     if known.a_number or known.b_number:
         return found
-    return b.select(b.fcmp("uno", y, y), y, b.freeze(found))  # frozen: LLVM would make one select of both, three instructions more
+    return b.select(b.fcmp("uno", y, y), y, b.freeze(found))  # else LLVM makes one select of both
 
 
 def rounded_to(b: Builder, target: Target, dtype: DType, value: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Operators that reduce rows and relate each element to what that gives, as softmax and norms do: row after row, in the caches."""
+"""Operators that reduce rows and relate each element to what that gives, as softmax and norms do: row after row in the caches."""
 
 from math import prod
 
