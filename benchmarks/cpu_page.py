@@ -105,8 +105,8 @@ def processor(results: Results) -> str:
 
 
 def file_of(results: Results) -> Path:
-    """Where the results of a processor are kept: one file for each name."""
-    words = re.findall(r"[a-z0-9]+", results["machine"]["processor"].lower())
+    """Where the results of a processor are kept: one file for a name and what it has at best, since many are called alike."""
+    words = re.findall(r"[a-z0-9]+", " ".join([results["machine"]["processor"], *results["machine"]["features"][-1:]]).lower())
     return RESULTS / f"{'-'.join(words) or 'processor'}.json"
 
 

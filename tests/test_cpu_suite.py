@@ -84,7 +84,7 @@ def test_each_processor_has_its_results_and_the_last_comes_first(tmp_path, monke
     monkeypatch.setattr(PAGE, "RESULTS", tmp_path)
     for processor, date in (("Old (R) CPU", "2026-01-01"), ("A New one", "2026-03-01"), ("Old (R) CPU", "2026-02-01")):
         PAGE.keep(result(processor, date))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a-new-one.json", "old-r-cpu.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a-new-one-avx2.json", "old-r-cpu-avx2.json"]
     every = PAGE.kept()
     assert [each["machine"]["date"] for each in every] == ["2026-03-01", "2026-02-01"]
     titles = [line for line in PAGE.page(every).splitlines() if line.startswith("## ")]
