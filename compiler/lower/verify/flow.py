@@ -87,9 +87,6 @@ class _Read:
             depth = meet(write.site, self.read.site)
             if _covers(self.program, write, depth, self.box, self.holding, self.some):
                 return self.unfinished(before)
-        everything: Box = [(const(0, e.dtype), e - 1) for e in self.read.buffer.shape]
-        if any(_covers(self.program, write, meet(write.site, self.read.site), everything, [], self.some) for write in before):
-            return self.unfinished(before)  # that what is read lies in the buffer is another rule
         if self.carried() or self.whole(before):
             return None
         if _covers_by_rows(self.program, [(w, meet(w.site, self.read.site)) for w in before], self.box, self.holding, self.some):
