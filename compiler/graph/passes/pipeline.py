@@ -4,7 +4,7 @@ from functools import partial
 
 from vtakit.compiler.graph.passes.base import GraphPass
 from vtakit.compiler.graph.passes.batch_norm import fold_scales, simplify_inference
-from vtakit.compiler.graph.passes.cse import merge_common
+from vtakit.compiler.graph.passes.cse import merge_common, merge_constants
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.passes.fold import Evaluate, fold_constants
 from vtakit.compiler.graph.passes.half import half_precision
@@ -42,4 +42,5 @@ def passes_for_cpu(
         *([GraphPass("block_layouts", partial(block_layouts, lanes=lanes))] if lanes else []),
         *([GraphPass("pack_matrices", partial(pack_matrices, lanes=lanes))] if lanes else []),
         *([GraphPass("winograd_forms", partial(winograd_forms, machine=winograd))] if lanes and winograd else []),
+        *([GraphPass("merge_constants", merge_constants)] if lanes else []),
     )
