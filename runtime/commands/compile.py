@@ -8,7 +8,8 @@
 With --target vta a quantised model runs on the accelerator as far as it can; DIR gets the DRAM before each launch, inputs being
 zero, as NNN.bin and NNN.json for `vtakit sim --image`.
 
---precision bfloat16 computes convolutions of floating-point numbers in bfloat16, with sums in float32 (docs/half_precision.md).
+--precision float16 or bfloat16 keeps matrices of floating-point numbers in 16 bits, with sums in float32; what it did is said
+(docs/half_precision.md).
 
 --dump writes the graph after each pass as text, numbered in order.
 """
