@@ -34,7 +34,7 @@ from vtakit.runtime.image import image_of, image_of_parts
 from vtakit.runtime.module import Module, check_threads
 from vtakit.runtime.package import parse
 from vtakit.runtime.parts import check_opening
-from vtakit.runtime.precision import check_precision, narrows_convolutions, told
+from vtakit.runtime.precision import check_precision, narrowed, told
 from vtakit.runtime.torch_program import named_program
 from vtakit.runtime.vta.driver import Driver
 from vtakit.runtime.vta.loaded import TIMEOUT_S
@@ -73,8 +73,8 @@ def compile(
                floating point, as they are written
     winograd : whether 3 x 3 convolutions of float32 are computed by Winograd's way on a CPU where that is faster, with a relative
                error below 2e-5 (docs/winograd.md); else each is a sum of products
-    precision : "float32"; or, on a CPU, "float16" or "bfloat16" for constant matrices that are kept in 16 bits, and, where bfloat16
-               has tile registers, for convolutions too; sums are in float32 (docs/half_precision.md says how far results are off)
+    precision : "float32"; or, on a CPU, "float16" or "bfloat16" for constant matrices, which are kept in 16 bits, and in bfloat16
+               for convolutions that are faster so; sums are in float32 (docs/half_precision.md says how far results are off)
     after    : sees each pass over the graph with the graph before and after it
     progress : is called with how much is done, and of how much: kernels, or for the accelerator nodes
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.keeping`); not if `after` is given
@@ -116,7 +116,7 @@ def compile(
     lanes = chosen.vector_bytes // FLOAT32.bytes if accelerator is None else None
     machine = Machine.of(chosen) if winograd else None
     passes = passes_for_cpu(evaluate, integer=integer, lanes=lanes, winograd=machine, precision=precision,
-                            narrow_convolutions=narrows_convolutions(precision, chosen))
+                            narrowed=narrowed(precision, chosen, winograd=winograd))
     graph = run_passes(graph, passes, after)
     if accelerator is None:
         network = compile_graph(graph, chosen, progress=progress, most_bytes=memory_bytes())

@@ -1,14 +1,19 @@
 """Precisions other than float32 for a CPU: which there are, what each means for a target, and what a module says of it."""
 
+from functools import partial
+
 from vtakit.compiler.codegen.llvm import amx
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.ir import Graph
+from vtakit.compiler.graph.passes.half import Pays, pairs_pay
 from vtakit.compiler.ir.dtypes import FLOAT32
+from vtakit.compiler.nn.cpu.machine import Machine
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 _PANELS = ("dense_panels", "lstm_panels")
 _PRODUCTS = (*_PANELS, "gemm", "matmul", "lstm", "gru", "rnn")
+_NARROW = ("conv_packed", "depthwise_packed")
 _CONVOLUTIONS = ("conv", "conv_blocked", "depthwise_blocked", "conv_winograd", "conv_transpose", "conv_transpose_blocked")
 
 
@@ -20,22 +25,31 @@ def check_precision(precision: str, *, on_accelerator: bool) -> None:
         raise CodegenError(f"precision {precision!r} is for a CPU; the accelerator computes in integers")
 
 
-def narrows_convolutions(precision: str, target: Target) -> bool:
-    """Whether a target computes convolutions in the precision: bfloat16 by tile registers; elsewhere float32 is as fast or faster."""
-    return precision == "bfloat16" and amx.has(target, "gemm_bf16")
+def narrowed(precision: str, target: Target, *, winograd: bool = True) -> Pays | None:
+    """Which convolutions a target computes in the precision; None if none.
+
+    By tile registers all of bfloat16, by instructions that sum products of pairs those that are faster so, elsewhere none.
+    """
+    if precision != "bfloat16":
+        return None
+    if amx.has(target, "gemm_bf16"):
+        return lambda _: True
+    return partial(pairs_pay, machine=Machine.of(target), winograd=winograd) if target.has("avx512bf16") else None
 
 
 def told(precision: str, target: Target, graph: Graph) -> str:
     """What a module's graph says first: a line that begins with "#" of another precision than float32, else ""."""
     if precision == PRECISIONS[0]:
         return ""
+    done = sum(node.op in _NARROW and node.outputs[0].type.dtype is FLOAT32 for node in graph.nodes)
+    left = sum(node.op in _CONVOLUTIONS for node in graph.nodes)
     products = [node for node in graph.nodes if node.op in _PRODUCTS]
     stored = sum(node.op in _PANELS and node.reads[1].type.dtype is not FLOAT32 for node in products)
-    left = sum(node.op in _CONVOLUTIONS for node in graph.nodes)
-    weights = f"weights of {stored} of {len(products)} products in {precision}, sums in float32"
-    if not narrows_convolutions(precision, target):
-        return f"# {weights}; {left} convolutions in float32, which 16 bits would not make faster on this target\n"
-    done = sum(node.op in ("conv_packed", "depthwise_packed") and node.outputs[0].type.dtype is FLOAT32 for node in graph.nodes)
-    more = f"; {weights}" if products else ""
-    return (f"# {done} of {done + left} convolutions and products in {precision}, sums in float32, by tile registers "
-            f"(amx-bf16){more}\n")
+    said = [f"weights of {stored} of {len(products)} products in {precision}"] if products else []
+    tiles = amx.has(target, "gemm_bf16")
+    if done or (tiles and precision == "bfloat16"):
+        way = "tile registers (amx-bf16)" if tiles else "vdpbf16ps (avx512bf16)"
+        said.insert(0, f"{done} of {done + left} convolutions and products in {precision}, sums in float32, by {way}")
+    elif left or not products:
+        said.append(f"{left} convolutions in float32, which is no slower here")
+    return f"# {'; '.join(said)}\n"

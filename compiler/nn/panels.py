@@ -32,9 +32,9 @@ def panels_of(weight: np.ndarray, panel: int) -> np.ndarray:
 
 
 def check_stored(name: str, weight: DType, x: Tensor) -> None:
-    """Raise OperatorError for weights that are of neither the data's type nor one of 16 bits, which become float32 as they are read."""
+    """Raise OperatorError for weights of neither the data's type nor, where that is float32, one of `STORED`."""
     if weight != x.dtype and not (x.dtype is FLOAT32 and weight in STORED):
-        raise OperatorError(f"{name}: data of {x.dtype} and weights of {weight}: weights are of the data's type, or, for float32, "
+        raise OperatorError(f"{name}: data of {x.dtype} and weights of {weight}: weights are of the data's type or, for float32, "
                             "float16 or bfloat16")
 
 

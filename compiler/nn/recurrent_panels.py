@@ -77,8 +77,9 @@ def lstm_panels(
         shape = (steps + 1, batch, blocks, lanes)
         hs, cs = [placeholder(shape, str(inputs.dtype), name) for name in ("h", "c")]
         k = reduce_axis((0, size), "k")
+        kind = inputs.dtype
         sums = made((steps + 1, batch, blocks, width), lambda t, b, n, lane: sum_of(
-            hs(t - 1, b, k // lanes, k % lanes) * weight(at, n, k, lane).astype(inputs.dtype), axis=k), "gates", tag="step_panels")
+            hs(t - 1, b, k // lanes, k % lanes) * weight(at, n, k, lane).astype(kind), axis=k), "gates", tag="step_panels")
 
         def gate(number: int, t: Expr, b: Expr, n: Expr, lane: Expr) -> Expr:
             step = steps - t if flips[at] else t - 1

@@ -4,6 +4,7 @@ A convolution with constant weights reads bfloat16 whose channels lie in blocks 
 bias, a residual and an activation follow before the result is rounded to bfloat16. Everything else stays in float32.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -14,10 +15,15 @@ from vtakit.compiler.graph.passes.layout import ELEMENTS, MEANS, with_blocks
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors
+from vtakit.compiler.nn.cpu.forms import Conv3x3, pairs_are_faster
+from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.packed_weights import block_of, packed_weight
+from vtakit.compiler.nn.winograd import KERNEL
 
 _MOST_BLOCK = 32  # channels whose bfloat16 fill a register
 _TOGETHER = 2  # that an instruction adds up
+FEWEST_CHANNELS = 16  # of data that instructions on pairs are fed with: fewer fill no loop over channels
+Pays = Callable[[Node], bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -28,8 +34,10 @@ class _Packed:
     narrow: Value | None = None
 
 
-def half_precision(graph: Graph) -> Graph:
+def half_precision(graph: Graph, pays: Pays | None = None) -> Graph:
     """With convolutions, and products of what they make, in bfloat16.
+
+    pays : which convolutions are to be so, and those of single channels that read what these make; all that can be if None
 
     ::
 
@@ -42,7 +50,22 @@ def half_precision(graph: Graph) -> Graph:
         %z.1: float32[1, 2, 56, 56, 32] = relu(%y)
         %z.2: bfloat16[1, 2, 56, 56, 32] = cast(%z.1, to='bfloat16')
     """
-    return _Rewriter(graph).run()
+    return _Rewriter(graph, pays).run()
+
+
+def pairs_pay(node: Node, machine: Machine, *, winograd: bool) -> bool:
+    """Whether a convolution is faster by instructions that sum products of pairs of bfloat16 than in float32.
+
+    winograd : whether that may be Winograd's form
+    """
+    filters, depth, *kernel = node.reads[1].type.shape
+    images, _, height, width = node.outputs[0].type.shape
+    if depth < FEWEST_CHANNELS:
+        return False
+    steps, spread = ([*(node.attrs.get(word) or (1,))] for word in ("strides", "dilations"))
+    if not winograd or kernel != [KERNEL] * 2 or {*steps, *spread} != {1}:
+        return True
+    return pairs_are_faster(Conv3x3(images, depth, filters, height, width), machine)
 
 
 def _block(channels: int) -> int:
@@ -55,8 +78,9 @@ class _Rewriter(Replacing):
     packed : what stands for a value of the old graph in blocks
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, pays: Pays | None) -> None:
         super().__init__(graph)
+        self.pays = pays
         self.packed: dict[Value, _Packed] = {}
         consumers = graph.consumers()
         given = [value for _, value in graph.outputs]
@@ -124,6 +148,8 @@ class _Rewriter(Replacing):
             return None
         filters, depth = weight.shape[:2]
         block, groups = _block(filters), node.attrs.get("groups", 1)
+        if self.pays is not None and not (groups > 1 and x in self.packed) and not self.pays(node):
+            return None
         if filters % block:  # what fills up a block might become no number
             return None
         attrs = {word: tuple(node.attrs[word]) for word in ("strides", "pads", "dilations") if node.attrs.get(word) is not None}

@@ -7,7 +7,7 @@ from vtakit.compiler.graph.passes.batch_norm import fold_scales, simplify_infere
 from vtakit.compiler.graph.passes.cse import merge_common
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.passes.fold import Evaluate, fold_constants
-from vtakit.compiler.graph.passes.half import half_precision
+from vtakit.compiler.graph.passes.half import Pays, half_precision
 from vtakit.compiler.graph.passes.layout import block_layouts
 from vtakit.compiler.graph.passes.packed_bytes import pack_bytes
 from vtakit.compiler.graph.passes.panels import pack_matrices
@@ -19,7 +19,7 @@ from vtakit.compiler.nn.cpu.machine import Machine
 
 def passes_for_cpu(
     evaluate: Evaluate, *, integer: bool = True, lanes: int | None = None, winograd: Machine | None = None,
-    precision: str = "float32", narrow_convolutions: bool = False,
+    precision: str = "float32", narrowed: Pays | None = None,
 ) -> tuple[GraphPass, ...]:
     """The passes before fusion, in order.
 
@@ -28,7 +28,7 @@ def passes_for_cpu(
     lanes    : float32 numbers of a vector, to lay channels and columns out in blocks of so many; None leaves layouts as they are
     winograd : the processor for which convolutions in blocks take Winograd's form where it is faster; None leaves them direct
     precision : in which constant matrices in panels are kept: "float32", "float16" or "bfloat16"
-    narrow_convolutions : whether convolutions of floating-point numbers are in bfloat16 too
+    narrowed  : which convolutions of floating-point numbers are to be in bfloat16; none if None
     """
     return (
         GraphPass("remove_dead", remove_dead),
@@ -39,7 +39,7 @@ def passes_for_cpu(
         GraphPass("fold_constants", partial(fold_constants, evaluate=evaluate)),
         GraphPass("merge_common", merge_common),
         *([GraphPass("pack_bytes", pack_bytes)] if lanes and integer else []),
-        *([GraphPass("half_precision", half_precision)] if narrow_convolutions else []),
+        *([GraphPass("half_precision", partial(half_precision, pays=narrowed))] if narrowed else []),
         *([GraphPass("block_layouts", partial(block_layouts, lanes=lanes))] if lanes else []),
         *([GraphPass("pack_matrices", partial(pack_matrices, lanes=lanes, kept=precision))] if lanes else []),
         *([GraphPass("winograd_forms", partial(winograd_forms, machine=winograd))] if lanes and winograd else []),
