@@ -77,7 +77,8 @@ def test_what_stays_in_float32():
 
 def two_convolutions_and_a_product() -> onnx.ModelProto:
     """One that blocks hold, one that they do not, and a product of few rows."""
-    nodes = [helper.make_node("Conv", ["x", "v"], ["a"], strides=[2] * 2, pads=[1] * 4), helper.make_node("Conv", ["a", "w"], ["b"]),
+    nodes = [helper.make_node("Conv", ["x", "v"], ["a"], strides=[2] * 2, pads=[1] * 4),
+             helper.make_node("Conv", ["a", "w"], ["b"]),
              helper.make_node("MatMul", ["b", "m"], ["y"])]
     return model(nodes, [("x", "f4", [1, 16, 8, 8])], [("y", "f4", [1, 5, 4, 16])], {
         "v": some(32, 16, 3, 3), "w": some(5, 32, 1, 1), "m": some(4, 16)})
@@ -86,7 +87,8 @@ def two_convolutions_and_a_product() -> onnx.ModelProto:
 SOME = "# 1 of 2 convolutions and products in bfloat16, sums in float32, by {}; weights of 1 of 1 products in bfloat16\n"
 NONE = "# weights of 1 of 1 products in {}; 2 convolutions in float32, which is no slower here\n"
 SAID = [
-    ("amx", "bfloat16", SOME.format("tile registers (amx-bf16)")), ("avx512-bf16", "bfloat16", SOME.format("vdpbf16ps (avx512bf16)")),
+    ("amx", "bfloat16", SOME.format("tile registers (amx-bf16)")),
+    ("avx512-bf16", "bfloat16", SOME.format("vdpbf16ps (avx512bf16)")),
     ("avx2", "bfloat16", NONE.format("bfloat16")), ("avx512-bf16", "float16", NONE.format("float16")),
 ]
 
