@@ -1,0 +1,44 @@
+"""Weights of 16 bits on request: what is computed is float32 of the rounded weights, on every processor and any threads."""
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from codegen_cases import HERE, LEVELS
+from model_support import model
+from onnx import helper
+
+import vtakit
+from vtakit import models
+
+NARROW = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+RNG = np.random.default_rng(4)
+FIRST, LAST = (RNG.standard_normal(shape).astype(np.float32) / 8 for shape in ((64, 100), (100, 40)))
+FIRST[0, :3] = 2.0**-15, 3 * 2.0**-25, 2.0**-27  # float16 has the first exactly, the second rounded, and for the third 0
+
+
+def perceptron() -> onnx.ModelProto:
+    nodes = [helper.make_node("MatMul", ["x", "v"], ["a"]), helper.make_node("Relu", ["a"], ["b"]),
+             helper.make_node("MatMul", ["b", "w"], ["y"])]
+    return model(nodes, [("x", "f4", [3, 64])], [("y", "f4", [3, 40])], {"v": FIRST, "w": LAST})
+
+
+@pytest.mark.parametrize("precision", NARROW)
+@pytest.mark.parametrize("level", [level for level in ("plain", "avx2", "avx512") if level in HERE])
+def test_products_are_those_of_the_rounded_weights(level, precision):
+    module = vtakit.compile(perceptron(), LEVELS[level], precision=precision, cache=False)
+    x = RNG.standard_normal((3, 64)).astype(np.float32)
+    first, last = (w.astype(NARROW[precision]).astype(np.float32) for w in (FIRST, LAST))
+    np.testing.assert_allclose(module.run({"x": x})["y"], np.maximum(x @ first, 0) @ last, rtol=1e-5, atol=1e-5)
+    assert module.image.graph.startswith(f"# weights of 2 of 2 products in {precision}\n")
+
+
+@pytest.mark.parametrize(("precision", "most"), [("float16", 1e-3), ("bfloat16", 8e-3)])
+def test_the_errors_that_are_stated(precision, most):
+    """docs/half_precision.md: DQN is off by less than a rounding of its weights, and no thread changes that."""
+    network, given = models.build("dqn"), models.inputs("dqn")
+    exact = vtakit.compile(network).run(given)
+    found = [vtakit.compile(network, precision=precision, threads=threads).run(given) for threads in (1, 2)]
+    for name, want in exact.items():
+        assert 0 < np.abs(found[0][name] - want).max() < most * np.abs(want).max()
+        np.testing.assert_array_equal(found[0][name], found[1][name])
