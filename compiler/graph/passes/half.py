@@ -11,7 +11,8 @@ import ml_dtypes
 import numpy as np
 
 from vtakit.compiler.graph.ir import Graph, Node, Value
-from vtakit.compiler.graph.passes.layout import ELEMENTS, MEANS, with_blocks
+from vtakit.compiler.graph.passes.layout import ELEMENTS, MEANS, SAVED_PER_MOVED, with_blocks
+from vtakit.compiler.graph.passes.panels import MOST_ROWS
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors
@@ -72,6 +73,12 @@ def _block(channels: int) -> int:
     return min(_MOST_BLOCK, block_of(channels))
 
 
+def _is_plain(node: Node) -> bool:
+    """Whether a product has no factors, and rows of data that are those of the result."""
+    attrs = node.attrs
+    return attrs.get("alpha", 1.0) == attrs.get("beta", 1.0) == 1.0 and not attrs.get("trans_a")
+
+
 class _Rewriter(Replacing):
     """The graph being made.
 
@@ -88,10 +95,12 @@ class _Rewriter(Replacing):
         self.readers = {value: len(consumers.get(value, ())) + given.count(value) for value in values}
 
     def replaces(self, node: Node) -> bool:
-        found = self._taken(node) if all(value.type.dtype is FLOAT32 for value in (*node.reads, *node.outputs)) else None
+        if any(value.type.dtype is not FLOAT32 for value in (*node.reads, *node.outputs)):
+            return False
+        found = self._taken(node)
         if found is not None:
             self.packed[node.outputs[0]] = found
-        return found is not None
+        return found is not None or self._is_product_of_many_rows(node)
 
     def as_it_was(self, value: Value) -> Value:
         if value in self.packed and value not in self.plain:
@@ -168,13 +177,11 @@ class _Rewriter(Replacing):
         """A product of what an image of one pixel became, by constant weights, with a bias."""
         x, weight = node.reads[0], self._weights(node)
         bias = self._weights(node, 2) if len(node.inputs) > 2 else None
-        attrs = node.attrs
-        plain = attrs.get("alpha", 1.0) == attrs.get("beta", 1.0) == 1.0 and not attrs.get("trans_a")
-        if x not in self.packed or len(x.type.shape) != 2 or weight is None or not plain:
+        if x not in self.packed or len(x.type.shape) != 2 or weight is None or not _is_plain(node):
             return None
         if bias is None and len(node.reads) > 2:
             return None
-        filters = weight if attrs.get("trans_b") else weight.T
+        filters = weight if node.attrs.get("trans_b") else weight.T
         block, data = _block(len(filters)), self._narrow(x)
         half = np.ascontiguousarray(filters).astype(ml_dtypes.bfloat16)[:, :, None, None]
         packed = self._constant(packed_weight(half, data.type.shape[-1], block, _TOGETHER), node)
@@ -184,6 +191,35 @@ class _Rewriter(Replacing):
         by_filter = np.broadcast_to(bias.reshape(1, -1), (1, len(filters)))[:, :, None, None]
         vector = self.constant(blocked_vectors(by_filter, block, 1))
         return _Packed(self.made("add", sums, vector, attrs={}, like=node.outputs[0], name=node.name))
+
+    def _is_product_of_many_rows(self, node: Node) -> bool:
+        """Make a product by constant weights of more rows than these are kept in 16 bits for: each row is a pixel.
+
+        It takes half of float32's time, and what it reads and makes changes its layout.
+        """
+        weight = self._weights(node) if node.op in ("gemm", "matmul") else None
+        if weight is None or weight.ndim != 2 or not weight.size or not _is_plain(node):
+            return False
+        x, out = node.reads[0], node.outputs[0]
+        filters = weight if node.attrs.get("trans_b") else weight.T
+        count, depth = filters.shape
+        rows, block = out.type.size // count, _block(count)
+        if rows <= MOST_ROWS or count % block or depth * count <= SAVED_PER_MOVED * 2 * (depth + count):
+            return False
+        image = self.made("reshape", self.as_it_was(x), attrs={"shape": (1, 1, rows, depth)}, like=x)
+        turned = self.made("transpose", image, attrs={"perm": (0, 3, 1, 2)}, like=x)
+        blocks = self.made("block_channels", turned, attrs={"block": _block(depth)}, like=x)
+        data = self.made("cast", blocks, attrs={"to": "bfloat16"}, like=x)
+        half = np.ascontiguousarray(filters).astype(ml_dtypes.bfloat16)[:, :, None, None]
+        packed = self._constant(packed_weight(half, data.type.shape[-1], block, _TOGETHER), node)
+        sums = self.made("conv_packed", data, packed, attrs={"block": block}, like=out, name=node.name)
+        pixels = self.made("unblock_channels", sums, attrs={"channels": count}, like=out)
+        made = self.made("transpose", pixels, attrs={"perm": (0, 2, 3, 1)}, like=out)
+        made = self.made("reshape", made, attrs={"shape": out.type.shape}, like=out)
+        for bias in node.reads[2:]:
+            made = self.made("add", made, self.as_it_was(bias), attrs={}, like=out)
+        self.plain[out] = made
+        return True
 
     def _elements(self, node: Node) -> _Packed | None:
         """An operator on elements, of values in blocks and constants that are one number or one for each channel."""
