@@ -45,7 +45,7 @@ def told(precision: str, target: Target, graph: Graph) -> str:
     left = sum(node.op in _CONVOLUTIONS for node in graph.nodes)
     products = [node for node in graph.nodes if node.op in _PRODUCTS]
     stored = sum(node.op in _PANELS and node.reads[1].type.dtype is not FLOAT32 for node in products)
-    said = [f"weights of {stored} of {len(products)} products in {precision}"] if products else []
+    said = [f"weights of {stored} of {len(products)} products in {precision}, sums in float32"] if products else []
     tiles = amx.has(target, "gemm_bf16")
     if done or (tiles and precision == "bfloat16"):
         way = "tile registers (amx-bf16)" if tiles else "vdpbf16ps (avx512bf16)"

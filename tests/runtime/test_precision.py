@@ -30,15 +30,15 @@ def test_products_are_those_of_the_rounded_weights(level, precision):
     x = RNG.standard_normal((3, 64)).astype(np.float32)
     first, last = (w.astype(NARROW[precision]).astype(np.float32) for w in (FIRST, LAST))
     np.testing.assert_allclose(module.run({"x": x})["y"], np.maximum(x @ first, 0) @ last, rtol=1e-5, atol=1e-5)
-    assert module.image.graph.startswith(f"# weights of 2 of 2 products in {precision}\n")
+    assert module.image.graph.startswith(f"# weights of 2 of 2 products in {precision}, sums in float32\n")
 
 
 @pytest.mark.parametrize("level", [level for level in ("avx512-bf16", "amx") if level in HERE])
 def test_a_product_of_many_rows_rounds_its_data_too(level):
     """Each row is a pixel for instructions on bfloat16; a small product stays in float32."""
-    weight, bias, small = (RNG.standard_normal(shape).astype(np.float32) for shape in ((96, 128), (96,), (96, 32)))
+    weight, bias, small = (RNG.standard_normal(shape).astype(np.float32) for shape in ((100, 128), (100,), (100, 20)))
     nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["y"], transB=1), helper.make_node("MatMul", ["y", "m"], ["z"])]
-    given = model(nodes, [("x", "f4", [70, 128])], [("y", "f4", [70, 96]), ("z", "f4", [70, 32])],
+    given = model(nodes, [("x", "f4", [70, 128])], [("y", "f4", [70, 100]), ("z", "f4", [70, 20])],
                   {"w": weight, "b": bias, "m": small})
     module = vtakit.compile(given, LEVELS[level], precision="bfloat16", cache=False)
     x = RNG.standard_normal((70, 128)).astype(np.float32)
@@ -47,7 +47,7 @@ def test_a_product_of_many_rows_rounds_its_data_too(level):
     np.testing.assert_allclose(found["y"], data @ rounded.T + bias, rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(found["z"], found["y"].astype(np.float64) @ small, rtol=1e-5, atol=1e-3)
     assert module.image.graph.startswith("# 1 of 1 convolutions and products in bfloat16, sums in float32, by ")
-    assert "; weights of 0 of 1 products in bfloat16\n" in module.image.graph
+    assert "; weights of 0 of 1 products in bfloat16, sums in float32\n" in module.image.graph
 
 
 @pytest.mark.parametrize(("precision", "most"), [("float16", 1e-3), ("bfloat16", 8e-3)])

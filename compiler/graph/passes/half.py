@@ -12,7 +12,6 @@ import numpy as np
 
 from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.passes.layout import ELEMENTS, MEANS, SAVED_PER_MOVED, with_blocks
-from vtakit.compiler.graph.passes.panels import MOST_ROWS
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors
@@ -24,6 +23,7 @@ from vtakit.compiler.nn.winograd import KERNEL
 _MOST_BLOCK = 32  # channels whose bfloat16 fill a register
 _TOGETHER = 2  # that an instruction adds up
 FEWEST_CHANNELS = 16  # of data that instructions on pairs are fed with: fewer fill no loop over channels
+FEWEST_ROWS = 16  # of a product that are worth laying out as pixels: fewer wait for weights
 Pays = Callable[[Node], bool]
 
 
@@ -193,9 +193,9 @@ class _Rewriter(Replacing):
         return _Packed(self.made("add", sums, vector, attrs={}, like=node.outputs[0], name=node.name))
 
     def _is_product_of_many_rows(self, node: Node) -> bool:
-        """Make a product by constant weights of more rows than these are kept in 16 bits for: each row is a pixel.
+        """Make a product of many rows by constant weights, each row being a pixel.
 
-        It takes half of float32's time, and what it reads and makes changes its layout.
+        It takes half of float32's time at most, and what it reads and makes changes its layout.
         """
         weight = self._weights(node) if node.op in ("gemm", "matmul") else None
         if weight is None or weight.ndim != 2 or not weight.size or not _is_plain(node):
@@ -204,7 +204,7 @@ class _Rewriter(Replacing):
         filters = weight if node.attrs.get("trans_b") else weight.T
         count, depth = filters.shape
         rows, block = out.type.size // count, _block(count)
-        if rows <= MOST_ROWS or count % block or depth * count <= SAVED_PER_MOVED * 2 * (depth + count):
+        if rows < FEWEST_ROWS or depth * count <= SAVED_PER_MOVED * 2 * (depth + count):
             return False
         image = self.made("reshape", self.as_it_was(x), attrs={"shape": (1, 1, rows, depth)}, like=x)
         turned = self.made("transpose", image, attrs={"perm": (0, 3, 1, 2)}, like=x)

@@ -84,8 +84,9 @@ def two_convolutions_and_a_product() -> onnx.ModelProto:
         "v": some(32, 16, 3, 3), "w": some(5, 32, 1, 1), "m": some(4, 16)})
 
 
-SOME = "# 1 of 2 convolutions and products in bfloat16, sums in float32, by {}; weights of 1 of 1 products in bfloat16\n"
-NONE = "# weights of 1 of 1 products in {}; 2 convolutions in float32, which is no slower here\n"
+WEIGHTS = "weights of 1 of 1 products in {}, sums in float32"
+SOME = "# 1 of 2 convolutions and products in bfloat16, sums in float32, by {}; " + WEIGHTS.format("bfloat16") + "\n"
+NONE = f"# {WEIGHTS}; 2 convolutions in float32, which is no slower here\n"
 SAID = [
     ("amx", "bfloat16", SOME.format("tile registers (amx-bf16)")),
     ("avx512-bf16", "bfloat16", SOME.format("vdpbf16ps (avx512bf16)")),
