@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"{image.name}: {len(image.layers)} layers, {sizes}")
     if args.target == "vta":
         _print_placement(image)
-    elif image.graph.startswith("# "):
-        print(image.graph.partition("\n")[0][2:])
+    elif image.said:
+        print(image.said)
     for kind, ports in (("input", image.inputs), ("output", image.outputs)):
         for port in ports:
             print(f"{kind:6}  {port.name}: {port}")

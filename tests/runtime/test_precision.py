@@ -10,6 +10,7 @@ from onnx import helper
 
 import vtakit
 from vtakit import models
+from vtakit.runtime import cli
 
 NARROW = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 RNG = np.random.default_rng(4)
@@ -30,7 +31,18 @@ def test_products_are_those_of_the_rounded_weights(level, precision):
     x = RNG.standard_normal((3, 64)).astype(np.float32)
     first, last = (w.astype(NARROW[precision]).astype(np.float32) for w in (FIRST, LAST))
     np.testing.assert_allclose(module.run({"x": x})["y"], np.maximum(x @ first, 0) @ last, rtol=1e-5, atol=1e-5)
-    assert module.image.graph.startswith(f"# weights of 2 of 2 products in {precision}, sums in float32\n")
+    said = f"weights of 2 of 2 products in {precision}, sums in float32"
+    assert module.image.graph.startswith(f"# {said}\n")
+    assert str(module.profile({"x": x}, repeat=1)).startswith(f"{said}\n")
+
+
+def test_the_command_says_what_it_did(tmp_path, capsys):
+    onnx.save(perceptron(), tmp_path / "net.onnx")
+    call = ["compile", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "net.vtak"), "--precision"]
+    assert cli.main([*call, "float16"]) == 0
+    assert "\nweights of 2 of 2 products in float16, sums in float32\n" in capsys.readouterr().out
+    assert cli.main([*call, "float32"]) == 0
+    assert "products in" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("level", [level for level in ("avx512-bf16", "amx") if level in HERE])
