@@ -222,7 +222,7 @@ class Module:
                 else:
                     assert self._device is not None
                     launches.append(self._device.profile(part, values))
-        return Profile(self.image.name, tuple(timed), tuple(launches))
+        return Profile(self.image.name, tuple(timed), tuple(launches), self.image.said)
 
     def dump_images(self, folder: str | Path, inputs: Mapping[str, Any] | None = None) -> int:
         """Write the device's memory before each launch of the accelerator, as ``000.bin``, and ``000.json`` with its config,
