@@ -198,7 +198,7 @@ def test_threads_look_shortly_before_they_sleep_unless_it_is_set_otherwise(given
     library = openmp.library()
     if library is None or not library._name.startswith("libgomp"):
         pytest.skip("a setting of libgomp")
-    code = "import os; before = dict(os.environ); from vtakit.runtime.cpu import openmp; openmp.library(); print(os.environ == before)"
+    code = "import os; from vtakit.runtime.cpu import openmp; old = {**os.environ}; openmp.library(); print(os.environ == old)"
     kept = {name: value for name, value in os.environ.items() if name not in openmp._WAITING}
     done = subprocess.run([sys.executable, "-c", code], env={**kept, **given, "OMP_DISPLAY_ENV": "verbose"}, capture_output=True,
                           text=True, check=True, timeout=60)
