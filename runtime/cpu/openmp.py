@@ -2,9 +2,9 @@
 
 It is the one of the machine's compiler (libgomp, or LLVM's libomp). Threads that wait soon sleep, if this process has not loaded
 the runtime before: those that spin on bring a shared machine to a halt. With libgomp they look first for about as long as waking
-one takes, so that short waits cost no wake-up, and long ones at most twice as much as to sleep at once. After a fork, the child has
-one thread and its parallel loops are serial there, because the runtime's other threads do not exist in it and waiting for them would
-never end.
+one takes, so that short waits cost no wake-up, and long ones at most twice as much as to sleep at once. After a fork, the child
+has one thread and its parallel loops are serial there, because the runtime's other threads do not exist in it and waiting for
+them would never end.
 """
 
 import ctypes
