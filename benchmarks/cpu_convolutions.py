@@ -3,8 +3,8 @@
     python benchmarks/cpu_convolutions.py [--repeat N] [--only TEXT] [--json FILE] [--cpu NAME] [--direct] [--peers NAME ...]
 
 The layers are C1 to C12 and D1 to D9 of Chen et al., "TVM" (OSDI 2018), table 2, each with bias and relu. Ours have channels in
-blocks, as inside a network; "moved" is one whose data and result are not: a depthwise layer is then computed as they are, others
-change their layout and the result's, as vtakit.compile does with a network of one layer. The peak is what a loop of independent
+blocks, as inside a network; "alone" is the model of that one layer, data and result as images, as vtakit.compile makes it: what
+others run too. The peak is what a loop of independent
 multiply-adds by this compiler reaches. All take turns in one process, and the figures are medians of processor time, so that a
 change of the machine's speed meets all alike; the share of the peak, and the ratios, are medians of a turn's own.
 Operands are bound once, of ours as of the others', since inside a network nothing is between two layers; a turn begins with a run
@@ -24,6 +24,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +47,7 @@ from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find
 from vtakit.compiler.nn.winograd import winograd_weight
 from vtakit.runtime.cpu.function import build
+from vtakit.runtime.parts import Native
 
 Run = Callable[[], Any]
 FORMS = {0: "direct", 2: "F(2, 3)", 4: "F(4, 3)"}
@@ -116,50 +118,29 @@ def aligned(shape: Sequence[int]) -> np.ndarray:
     return raw[start:start + size].view(np.float32).reshape(shape)
 
 
-def prepared(
-    layer: Layer, arrays: Sequence[np.ndarray], target: Target, *, tile: int = 0, moved: bool,
-) -> tuple[Run, np.ndarray]:
-    """A run of ours, by Winograd's form if it has a tile, and where it writes; `moved` for data and result not in blocks."""
+def in_blocks(layer: Layer, arrays: Sequence[np.ndarray], target: Target, *, tile: int = 0) -> Run:
+    """A run of ours on data in blocks, by Winograd's form if it has a tile."""
     x, w, b = arrays
     lanes = Machine.of(target).lanes(FLOAT32)
     plain = layer.channels < lanes
-    straight = moved and layer.depthwise
     weight = blocked_vectors(w[:, 0], lanes, 0) if layer.depthwise else blocked_weight(w, lanes, 1 if plain else lanes)
     weight = winograd_weight(weight, tile) if tile else weight
-    data = x if moved or plain else blocked_vectors(x, lanes, 1)
-    given = [data, weight, blocked_vectors(b.reshape(1, -1, 1, 1), lanes, 1)]
-    if straight:
-        given = [x, w, b.reshape(1, -1, 1, 1)]
+    given = [x if plain else blocked_vectors(x, lanes, 1), weight, blocked_vectors(b.reshape(1, -1, 1, 1), lanes, 1)]
     tensors = [te.placeholder(a.shape, name=f"in{at}") for at, a in enumerate(given)]
-    steps: list[tuple[list[te.Tensor], te.Tensor]] = []
-    source = tensors[0]
-    if moved and not plain and not straight:
-        steps.append(([source], apply("block_channels", source, block=lanes)))
-        source = te.placeholder(steps[-1][1].shape, name="blocked")
-    name = "conv_winograd" if tile else "conv" if straight else "depthwise_blocked" if layer.depthwise else "conv_blocked"
-    words = ({} if tile else {"strides": (layer.stride,) * 2}) | ({"groups": layer.channels} if straight else {})
-    out = apply(name, source, tensors[1], pads=layer.pads, **words)
-    out = apply("relu", apply("add", out, tensors[2]))
-    steps.append(([source, *tensors[1:]], out))
-    if moved and not straight:
-        source = te.placeholder(out.shape, name="result")
-        steps.append(([source], apply("unblock_channels", source, channels=layer.filters)))
-    held: list[np.ndarray] = []
-    for a in given:
-        held.append(aligned(a.shape))
-        held[-1][...] = a
-    runs: list[Run] = []
-    last = held[0]
-    for inputs, made in steps:
-        result = aligned([extent.value for extent in made.shape])
-        function = vtakit.build(schedule([made], target), [*inputs, made], target)
-        runs.append(function.bound(last, *held[1:] * (len(inputs) > 1), result))
-        last = result
+    name = "conv_winograd" if tile else "depthwise_blocked" if layer.depthwise else "conv_blocked"
+    words = {} if tile else {"strides": (layer.stride,) * 2}
+    out = apply("relu", apply("add", apply(name, *tensors[:2], pads=layer.pads, **words), tensors[2]))
+    held = [aligned(a.shape) for a in given]
+    for place, a in zip(held, given, strict=True):
+        place[...] = a
+    function = vtakit.build(schedule([out], target), [*tensors, out], target)
+    return function.bound(*held, aligned([extent.value for extent in out.shape]))
 
-    def run() -> None:
-        for step in runs:
-            step()
-    return run, last
+
+def alone(model: onnx.ModelProto, x: np.ndarray, out: np.ndarray, target: Target) -> Run:
+    """A run of ours on one thread, of the model as vtakit.compile makes it, from an array to another."""
+    (part,) = vtakit.compile(model, target=target, cache=False).image.cpu_parts
+    return partial(Native(part, 1).run, [x, out])
 
 
 def exact(layer: Layer, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -212,16 +193,16 @@ def measure(
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(shape, np.float32) / 4 for shape in layer.shapes]
     begin = time.thread_time()
-    ours, _ = prepared(layer, arrays, target, tile=tile, moved=False)
+    ours = in_blocks(layer, arrays, target, tile=tile)
     compiled = time.thread_time() - begin
-    moved, result = prepared(layer, arrays, target, tile=tile, moved=True)
     peak, operations = peak_run(target)
-    x, out = aligned(arrays[0].shape), aligned(result.shape)
+    want = exact(layer, arrays)
+    x, result, out = aligned(arrays[0].shape), aligned(want.shape), aligned(want.shape)
     x[...] = arrays[0]
     model, names = model_of(layer, arrays), [peer.package for peer in peers]
-    runs = {"peak": peak, "ours": ours, "moved": moved} | {peer.package: peer.bound(model, x, out) for peer in peers}
-    moved()
-    want = exact(layer, arrays)
+    runs = {"peak": peak, "ours": ours, "alone": alone(model, x, result, target)}
+    runs |= {peer.package: peer.bound(model, x, out) for peer in peers}
+    runs["alone"]()
     error = float(np.abs(result - want).max() / np.abs(want).max())
     difference = 0.0
     for name in names:
@@ -236,7 +217,8 @@ def measure(
     for name in names:
         found[f"{name}_by_ours"] = statistics.median(turn[name] / turn["ours"] for turn in turns)
     if peers:
-        found["fastest_by_ours"] = statistics.median(min(turn[name] for name in names) / turn["ours"] for turn in turns)
+        for what in ("ours", "alone"):
+            found[f"fastest_by_{what}"] = statistics.median(min(turn[name] for name in names) / turn[what] for turn in turns)
     return found | {"compile_ms": 1000 * compiled, "difference": difference, "error": error, "tile": tile}
 
 
@@ -254,8 +236,8 @@ def main() -> None:
     target = Target.host(cpu=given.cpu, features=()) if given.cpu else Target.host()
     peers = [peer for peer in cpu_peers.PEERS if peer.package in given.peers and peer.is_there]
     theirs = "".join(f"{peer.name + ' ms':>15}" for peer in peers)
-    print(f"{'':5}{'ours ms':>9}{'GFLOP/s':>9}{'of peak':>8}{'moved ms':>10}" + theirs
-          + f"{'theirs by ours':>16}{'compile ms':>12}{'difference':>12}{'error':>9}  form")
+    print(f"{'':5}{'ours ms':>9}{'GFLOP/s':>9}{'of peak':>8}{'alone ms':>10}" + theirs
+          + f"{'theirs by ours':>16}{'by alone':>10}{'compile ms':>12}{'difference':>12}{'error':>9}  form")
     found, ratios = {}, []
     for layer in LAYERS:
         if not layer.name.startswith(tuple(given.only)):
@@ -263,8 +245,9 @@ def main() -> None:
         row = found[layer.name] = measure(layer, target, given.repeat, peers, direct=given.direct)
         ratios.append(row.get("fastest_by_ours", float("nan")))
         theirs = "".join(f"{row[f'{peer.package}_ms']:15.3f}" for peer in peers)
-        print(f"{layer.name:5}{row['ours_ms']:9.3f}{row['gflops']:9.1f}{row['share_of_peak']:8.0%}{row['moved_ms']:10.3f}{theirs}"
-              f"{ratios[-1]:16.2f}{row['compile_ms']:12.0f}{row['difference']:12.1e}{row['error']:9.1e}  "
+        shares = f"{ratios[-1]:16.2f}{row.get('fastest_by_alone', float('nan')):10.2f}"
+        print(f"{layer.name:5}{row['ours_ms']:9.3f}{row['gflops']:9.1f}{row['share_of_peak']:8.0%}{row['alone_ms']:10.3f}{theirs}{shares}"
+              f"{row['compile_ms']:12.0f}{row['difference']:12.1e}{row['error']:9.1e}  "
               + FORMS[int(row["tile"])], flush=True)
     if ratios and peers:
         print(f"geometric mean of the fastest other's time by ours: {statistics.geometric_mean(ratios):.2f}")

@@ -1,11 +1,17 @@
-"""The figures of `cpu_suite.py` as text for the terminal, as tables of docs/cpu.md and README.md, and as a picture."""
+"""The figures of `cpu_suite.py` as text for the terminal, as tables of docs/cpu.md and README.md, and as a picture.
 
+    python benchmarks/cpu_page.py    writes the documents anew from the kept results, without measuring
+"""
+
+import json
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "cpu_results"
 PAGE, README, PICTURE = ROOT / "docs" / "cpu.md", ROOT / "README.md", ROOT / "docs" / "cpu.svg"
 BEGIN, END = "<!-- begin: python benchmarks/cpu_suite.py --write -->\n", "<!-- end -->\n"
 OURS = "vtakit"
@@ -63,13 +69,14 @@ def processes(results: Results) -> str:
 def layers(results: Results) -> str:
     """The layers, and the geometric means that the targets are of."""
     packages = [package for package in ("onnxruntime", "openvino") if _has(results, package)]
-    head = ["layer", "pixels, channels, kernel", "vtakit, ms", "GFLOP/s", "of peak", "with layouts, ms",
-            *[f"{package}, ms" for package in packages], "faster by"]
+    head = ["layer", "pixels, channels, kernel", "in blocks, ms", "GFLOP/s", "of peak", "alone, ms",
+            *[f"{package}, ms" for package in packages], "in blocks faster by", "alone faster by"]
     rows = []
     for name, row in results["layers"].items():
-        best = f"{row['fastest_by_ours']:.2f}" if packages else ""
-        rows.append([name, row["shape"], f"{row['ours_ms']:.3f}", f"{row['gflops']:.0f}", f"{row['share_of_peak']:.0%}",
-                     f"{row['moved_ms']:.3f}", *[f"{row[f'{package}_ms']:.3f}" for package in packages], best])
+        best = [f"{row[key]:.2f}" if key in row else "" for key in ("fastest_by_ours", "fastest_by_alone")]
+        alone = f"{row['alone_ms']:.3f}" if "alone_ms" in row else ""
+        rows.append([name, row["shape"], f"{row['ours_ms']:.3f}", f"{row['gflops']:.0f}", f"{row['share_of_peak']:.0%}", alone,
+                     *[f"{row[f'{package}_ms']:.3f}" for package in packages], *best])
     text = table(head, rows)
     for what, chosen in (("C2 to C12", lambda name: name[0] == "C" and name != "C1"), ("D1 to D9", lambda name: name[0] == "D")):
         ratios = [row["fastest_by_ours"] for name, row in results["layers"].items() if packages and chosen(name)]
@@ -86,12 +93,39 @@ def machine(results: Results) -> str:
     """What was measured where, in a sentence."""
     m = results["machine"]
     peers = "".join(f", {name} {version.split('-')[0]}" for name, version in results["peers"].items())
-    return (f"{m['date']}, commit {m['commit']}: {m['processor']}, {m['processors']} processors, {', '.join(m['features'])}; "
-            f"{m['system']}, Python {m['python']}, NumPy {m['numpy']}{peers}. Medians of {results['repeat']} turns.\n")
+    return (f"{m['date']}, commit {m['commit']}: {processor(results)}; {m['processors']} processors, {m['system']}, "
+            f"Python {m['python']}, NumPy {m['numpy']}{peers}. Medians of {results['repeat']} turns.\n")
+
+
+def processor(results: Results) -> str:
+    """Its name, and the features that matter."""
+    return f"{results['machine']['processor']} ({', '.join(results['machine']['features'])})"
+
+
+def file_of(results: Results) -> Path:
+    """Where the results of a processor are kept: one file for each name."""
+    words = re.findall(r"[a-z0-9]+", results["machine"]["processor"].lower())
+    return RESULTS / f"{'-'.join(words) or 'processor'}.json"
+
+
+def kept() -> list[Results]:
+    """The results of all processors, the last ones first."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
+    return sorted(found, key=lambda results: str(results["machine"]["date"]), reverse=True)
+
+
+def page(every: Sequence[Results]) -> str:
+    """A section for each processor."""
+    return "\n".join(f"## On {each['machine']['processor']}\n\n{text(each)}" for each in every)
+
+
+def short(every: Sequence[Results]) -> str:
+    """The networks on one thread of each processor."""
+    return "\n".join(f"{processor(each)}, {each['machine']['date']}:\n\n{networks(each, '1', short=True)}" for each in every)
 
 
 def text(results: Results) -> str:
-    """All tables."""
+    """All tables of a processor."""
     parts = [machine(results)]
     if results["networks"]:
         counts = list(dict.fromkeys(count for row in results["networks"].values() for count in row["threads"]))
@@ -113,11 +147,17 @@ def put(path: Path, made: str) -> None:
     path.write_text(f"{before}{BEGIN}{made}{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
-def write(results: Results) -> None:
-    """Write the page, the picture and the README's table."""
-    put(PAGE, text(results))
-    put(README, networks(results, "1", short=True))
-    PICTURE.write_bytes(picture(results))
+def keep(results: Results) -> None:
+    """In the place of former ones of the same processor."""
+    file_of(results).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def write() -> None:
+    """Write the page, the picture of the last results and the README's tables."""
+    every = kept()
+    put(PAGE, page(every))
+    put(README, short(every))
+    PICTURE.write_bytes(picture(every[0]))
 
 
 def picture(results: Results) -> bytes:
@@ -147,3 +187,7 @@ def picture(results: Results) -> bytes:
             axes.set(title=f"{title}, one thread", xlabel="time by that of vtakit: shorter is faster")
         figure.axes[0].legend(loc="lower right", fontsize=8)
     return draw((12, 7), "svg", paint)
+
+
+if __name__ == "__main__":
+    write()

@@ -8,8 +8,8 @@ medians over turns, ratios medians of the ratios of a turn. On one thread the cl
 programs on the machine do not count in; on several it is the clock on the wall. Results are compared with onnxruntime's. Memory
 and compile time are those of fresh processes.
 
---install fetches the peers that are missing from PyPI. --write puts the figures into benchmarks/cpu_suite.json, docs/cpu.md, its
-picture docs/cpu.svg, and the table of README.md.
+--install fetches the peers that are missing from PyPI. --write keeps the figures in benchmarks/cpu_results, in the place of
+former ones of the same processor, and puts them into docs/cpu.md, its picture docs/cpu.svg, and the tables of README.md.
 """
 
 import argparse
@@ -45,7 +45,6 @@ from vtakit.compiler.graph.lower import macs_of
 from vtakit.runtime.module import Module
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "cpu_suite.json"
 OURS = "vtakit"
 OTHERS = {"int8": ("resnet18", "mobilenet_v1"), "bfloat16": ("resnet18",)}  # networks that are also computed otherwise
 TURN_S = 4e-3  # a contender runs as often in a turn as takes this long
@@ -225,10 +224,11 @@ def main() -> int:
         parser.error("--write needs both peers: --install fetches them")
     results = measure(given.only, peers, given.threads, given.repeat)
     print(cpu_page.text(results))
-    for path in [given.json] * bool(given.json) + [RESULTS] * given.write:
-        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if given.json:
+        given.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     if given.write:
-        cpu_page.write(results)
+        cpu_page.keep(results)
+        cpu_page.write()
     return 0
 
 

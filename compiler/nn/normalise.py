@@ -211,6 +211,9 @@ def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     powers = each(below, math.exp, "powers")
     sums = reduced(powers, [at_axis], reduce.sum, "sums", value=lambda e: e.astype(wide))
     whole = in_type(sums, x.dtype if str(x.dtype) != "float16" or dims(x)[at_axis] < _FLOAT16_MAX else wide)
+    if x.dtype is wide:  # a division for a row rather than for each element
+        share = each(sums, lambda e: const(1, e.dtype) / e, "share")
+        return made(dims(x), lambda *at: powers(*at) * along(share, at), "softmax")
     return made(dims(x), lambda *at: (powers(*at) / along(whole, at)).astype(x.dtype), "softmax")
 
 

@@ -18,7 +18,7 @@ from vtakit.models.net import Net, Tensor
 # As published and as torchvision counts them; ONNX's LSTM has 5,200 zeros more, a bias for each of two products.
 PARAMETERS = {
     "resnet18": 11_689_512, "resnet50": 25_557_032, "mobilenet_v1": 4_231_976, "mobilenet_v2": 3_504_872,
-    "dqn": 1_693_362, "dcgan": 12_674_819, "lstm": 19_775_200 + 5_200,
+    "dqn": 1_693_362, "dcgan": 12_674_819, "lstm": 19_775_200 + 5_200, "bert_mini": 11_170_560,
 }
 SIZES = {"resnet18": 64, "resnet50": 64, "mobilenet_v1": 64, "mobilenet_v2": 64}
 
@@ -114,7 +114,7 @@ def test_weights_follow_the_seed_and_not_the_size(resnet18):
 
 def test_what_cannot_be_is_told():
     with raises(VtakitError, "'resnet19' is no network of vtakit.models; did you mean 'resnet18'? Known: "
-                             "dcgan, dqn, lstm, mobilenet_v1, mobilenet_v2, resnet18, resnet50"):
+                             "bert_mini, dcgan, dqn, lstm, mobilenet_v1, mobilenet_v2, resnet18, resnet50"):
         models.build("resnet19")
     with raises(VtakitError, "network 'dqn' has inputs of one size only: leave size out"):
         models.build("dqn", size=64)
@@ -135,4 +135,4 @@ def test_the_command_writes_a_file_or_says_what_is_wrong(tmp_path, capsys):
     assert "cannot write the model" in capsys.readouterr().err
     listed = subprocess.run([sys.executable, "-m", "vtakit.models", "x"], capture_output=True, text=True, check=False)
     assert listed.returncode == 2
-    assert listed.stderr.startswith("python -m vtakit.models: 'x' is no network of vtakit.models; known: dcgan, dqn")
+    assert listed.stderr.startswith("python -m vtakit.models: 'x' is no network of vtakit.models; known: bert_mini, dcgan")

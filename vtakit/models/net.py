@@ -135,6 +135,55 @@ class Net:
         table = self._weight(f"{name}.weight", self.rng.uniform(-0.1, 0.1, (words, features)).astype(np.float32))
         return self._add("Gather", [table, x.name], name, self.weights[table][x.data])
 
+    def first_rows(self, rows: int, features: int, count: int, *, name: str) -> Tensor:
+        """The first rows of a table, as one element of a batch."""
+        table = self._weight(f"{name}.weight", self.rng.uniform(-0.1, 0.1, (1, rows, features)).astype(np.float32))
+        bounds = [self._weight(f"{name}.{word}", np.array([value], np.int64)) for word, value in (
+            ("start", 0), ("end", count), ("axis", 1))]
+        return self._add("Slice", [table, *bounds], name, self.weights[table][:, :count])
+
+    def first(self, x: Tensor, *, name: str) -> Tensor:
+        """The first of what each element of the batch has, kept with an extent of 1."""
+        bounds = [self._weight(f"{name}.{word}", np.array([value], np.int64)) for word, value in (
+            ("start", 0), ("end", 1), ("axis", 1))]
+        return self._add("Slice", [x.name, *bounds], name, x.data[:, :1])
+
+    def layer_norm(self, x: Tensor, *, name: str) -> Tensor:
+        """Over the last dimension, with a scale and a shift near one and zero (Ba et al., 2016)."""
+        size = x.data.shape[-1]
+        drawn = {"scale": self.rng.uniform(0.5, 1.5, size), "shift": self.rng.normal(0, 0.2, size)}
+        names = [self._weight(f"{name}.{word}", array.astype(np.float32)) for word, array in drawn.items()]
+        off = x.data - x.data.mean(-1, keepdims=True)
+        normal = off / np.sqrt((off**2).mean(-1, keepdims=True) + np.float32(EPSILON))
+        made = normal * self.weights[names[0]] + self.weights[names[1]]
+        return self._add("LayerNormalization", [x.name, *names], name, made, axis=-1, epsilon=EPSILON)
+
+    def gelu(self, x: Tensor, *, name: str) -> Tensor:
+        """``x * (1 + erf(x / sqrt(2))) / 2``, of the nodes that PyTorch exports."""
+        root, one, half = (self._weight(f"gelu.{word}", np.float32(value)) for word, value in (
+            ("root", 2**0.5), ("one", 1), ("half", 0.5)))
+        scaled = x.data / self.weights[root]
+        parts = [("Div", [x.name, root], scaled)]
+        parts.append(("Erf", [f"{name}.div"], numeric.erf(scaled)))
+        parts.append(("Add", [f"{name}.erf", one], parts[-1][2] + 1))
+        parts.append(("Mul", [x.name, f"{name}.add"], x.data * parts[-1][2]))
+        for op, inputs, made in parts:
+            self._add(op, inputs, f"{name}.{op.lower()}", made)
+        return self._add("Mul", [f"{name}.mul", half], name, parts[-1][2] * self.weights[half])
+
+    def softmax(self, x: Tensor, *, name: str) -> Tensor:
+        """Along the last dimension."""
+        powers = np.exp(x.data - x.data.max(-1, keepdims=True))
+        return self._add("Softmax", [x.name], name, powers / powers.sum(-1, keepdims=True), axis=-1)
+
+    def matmul(self, a: Tensor, b: Tensor, *, name: str) -> Tensor:
+        return self._add("MatMul", [a.name, b.name], name, a.data @ b.data)
+
+    def scale(self, x: Tensor, factor: float, *, name: str) -> Tensor:
+        """Each number times one."""
+        number = self._weight(f"{name}.factor", np.float32(factor))
+        return self._add("Mul", [x.name, number], name, x.data * self.weights[number])
+
     def lstm(self, x: Tensor, hidden: int, *, name: str, scale: float) -> Tensor:
         """A layer of LSTM cells over [T, N, I], from zeros; its weights are uniform between -scale and scale."""
         sizes = {"weight": (4 * hidden, x.data.shape[2]), "recurrent": (4 * hidden, hidden), "bias": (4 * hidden,)}

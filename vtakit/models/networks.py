@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vtakit.hw.isa.errors import VtakitError, one_of
+from vtakit.models.language import LENGTH, STEPS, TOKENS, WORDS, bert_mini, language_model
 from vtakit.models.net import Net, Tensor
 from vtakit.models.numeric import Array
 from vtakit.models.vision import dcgan, dqn, mobilenet_v1, mobilenet_v2, resnet18, resnet50
@@ -14,9 +15,9 @@ from vtakit.models.vision import dcgan, dqn, mobilenet_v1, mobilenet_v2, resnet1
 if TYPE_CHECKING:
     import onnx
 
-WORDS, STEPS = 10_000, 35  # of the Penn Treebank's vocabulary; of a sequence
 _SMALLEST = 32  # of an image's sides: all strides of a network for images together
-_STATISTICS = ("running_mean", "running_var", "shape", "direction", "low", "high")  # arrays of a model that nobody trains
+_STATISTICS = (  # arrays of a model that nobody trains
+    "running_mean", "running_var", "shape", "direction", "low", "high", "start", "end", "axis", "root", "one", "half", "factor")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +63,8 @@ def _words(rng: np.random.Generator, batch: int, _: int) -> Array:
     return rng.integers(0, WORDS, (batch, STEPS), np.int64)
 
 
-def _language_model(net: Net, x: Tensor) -> Tensor:
-    """Zaremba et al., 2014, the medium network: two layers of 650 cells, and for each word a logit for what comes next."""
-    x = net.transpose(net.embedding(x, WORDS, 650, name="embedding"), (1, 0, 2), name="time_first")
-    for number in (1, 2):
-        x = net.lstm(x, 650, scale=0.05, name=f"lstm{number}")
-    return net.dense(net.transpose(x, (1, 0, 2), name="batch_first"), WORDS, name="fc")
+def _tokens(rng: np.random.Generator, batch: int, _: int) -> Array:
+    return rng.integers(0, TOKENS, (batch, LENGTH), np.int64)
 
 
 NETWORKS = {
@@ -80,7 +77,10 @@ NETWORKS = {
         title="generator of DCGAN", input="noise", sample=_noise, layers=dcgan, images=8, size=0, resizable=False,
     ),
     "lstm": Network(
-        title="LSTM language model", input="words", sample=_words, layers=_language_model, images=1, size=0, resizable=False,
+        title="LSTM language model", input="words", sample=_words, layers=language_model, images=1, size=0, resizable=False,
+    ),
+    "bert_mini": Network(
+        title="BERT-Mini", input="tokens", sample=_tokens, layers=bert_mini, images=1, size=0, resizable=False,
     ),
 }
 

@@ -111,7 +111,9 @@ def _extreme(b: Builder, test: str, x: Value, y: Value, known: Operand) -> Value
     if known.a_number and not known.b_number:
         x, y = y, x
     found = b.select(b.fcmp(test, y, x), y, x)  # x if it is NaN
-    return found if known.a_number or known.b_number else b.select(b.fcmp("uno", y, y), y, found)
+    if known.a_number or known.b_number:
+        return found
+    return b.select(b.fcmp("uno", y, y), y, b.freeze(found))  # else LLVM makes one select of both
 
 
 def rounded_to(b: Builder, target: Target, dtype: DType, value: Value) -> Value:

@@ -218,6 +218,13 @@ class Builder:
         assert fits, f"shuffle of {a}, {b} by {lanes}"
         return self._value(ty.vector(scalar, len(lanes)), f"shufflevector {a}, {b}, {lane_constants('i32', lanes)}")
 
+    def joined(self, parts: Sequence[Value]) -> Value:
+        """Vectors of one type as one, the first in front; their number is a power of two."""
+        found = [*parts]
+        while len(found) > 1:
+            found = [self.shuffle(a, b, range(2 * ty.split(a.type)[1])) for a, b in zip(found[::2], found[1::2], strict=True)]
+        return found[0]
+
     def per_lane(self, make: Callable[..., Value], *args: Value) -> Value:
         """A scalar operation applied to each lane, one after another."""
         lanes = ty.split(args[0].type)[1]

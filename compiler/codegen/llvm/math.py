@@ -37,6 +37,7 @@ _ERFC = (  # -log(erfc(t)) = t + t * p(t)
 )
 # ln 2 in two parts: the product of the first with an exponent is exact.
 _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.428606765330187e-06
+SCALED = 16  # lanes of the instruction that scales by powers of two
 _SHIFT = 12582912.0  # 1.5 * 2**23: adding it leaves the nearest integer in the low bits
 
 
@@ -46,6 +47,7 @@ class Float32:
     def __init__(self, b: Builder, target: Target, type_: str) -> None:
         self.b, self.type, self.word = b, type_, ty.like("i32", type_)
         self.fused = target.has_fma
+        self.scales = target.has("avx512f")
 
     def const(self, value: float) -> Value:
         return float_constant(self.type, value)
@@ -99,14 +101,25 @@ class Float32:
         as_int = self.b.op("sub", self.b.bitcast(shifted, self.word), self.b.bitcast(self.const(_SHIFT), self.word))
         return self.sub(shifted, _SHIFT), as_int
 
-    def scale(self, x: Value, n: Value) -> Value:
-        """``x * 2**n`` for -252 <= n <= 254, in two steps so that neither factor is out of range."""
+    def scale(self, x: Value, power: Value, n: Value) -> Value:
+        """``x * 2**n`` for -252 <= n <= 254, rounded once: in two steps so that neither factor is out of range, or by AVX-512.
+
+        power : n as a float
+        """
         b = self.b
+        lanes = ty.split(self.type)[1]
+        if self.scales and lanes >= SCALED and lanes.bit_count() == 1:
+            parts = [range(at, at + SCALED) for at in range(0, lanes, SCALED)]
+            return b.joined([self._scaled(*(b.shuffle(a, a, part) for a in (x, power))) for part in parts])
         half = b.op("ashr", n, self.bits(1))
         for part in (half, b.op("sub", n, half)):
             power = b.op("shl", b.op("add", part, self.bits(127)), self.bits(23))
             x = self.mul(x, b.bitcast(power, self.type))
         return x
+
+    def _scaled(self, x: Value, power: Value) -> Value:
+        every, rounded = int_constant("i16", -1), int_constant("i32", 4)  # as the processor is told to
+        return self.b.intrinsic("x86.avx512.mask.scalef.ps.512", x.type, x, power, x, every, rounded)
 
 
 def _exp(f: Float32, x: Value) -> Value:
@@ -116,7 +129,7 @@ def _exp(f: Float32, x: Value) -> Value:
     r = f.fma(n, -_LN2_HIGH, x)
     r = f.fma(n, -_LN2_LOW, r)
     p = f.fma(f.mul(r, r), f.polynomial(r, _EXP), r)
-    return f.scale(f.add(p, 1.0), n_int)
+    return f.scale(f.add(p, 1.0), n, n_int)
 
 
 def _exp2(f: Float32, x: Value) -> Value:
@@ -124,7 +137,7 @@ def _exp2(f: Float32, x: Value) -> Value:
     x = f.clamp(x, -151.0, 129.0)
     n, n_int = f.nearest(x)
     r = f.sub(x, n)
-    return f.scale(f.fma(f.polynomial(r, _EXP2), r, 1.0), n_int)
+    return f.scale(f.fma(f.polynomial(r, _EXP2), r, 1.0), n, n_int)
 
 
 def _log_parts(f: Float32, x: Value) -> tuple[Value, Value, Value, Value]:

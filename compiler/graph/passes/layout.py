@@ -17,9 +17,11 @@ from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.blocked_transposed import has_phases, phase_weights
 
-# Multiplications of a region for each element that changes its layout; with fewer it does not pay. An element takes about 0.4 ns
-# to move, a multiplication 0.018 ns as a product of matrices and 0.011 ns in blocks (AVX-512, benchmarks/cpu_convolutions.py).
-MACS_PER_MOVED = 60
+# What a region must save for each element that changes its layout, in multiplications: one saves 3 to 16 ps in blocks, and an
+# element takes 90 ps to move (Zen 4, benchmarks/cpu_convolutions.py).
+SAVED_PER_MOVED = 16
+PIXELS = 512  # of an image, from which on single pixels are as fast as the rows of a matrix
+CELL = 4  # multiplications that are as good as an element of a depthwise convolution's data, for each cell of its window
 
 # Operators on elements: of shapes that broadcast, without attributes that name dimensions.
 ELEMENTS = frozenset((
@@ -32,8 +34,8 @@ REDUCTIONS = frozenset(("reduce_max", "reduce_mean", "reduce_min", "reduce_sum")
 MEANS = {"global_average_pool": "reduce_mean", "global_max_pool": "reduce_max"}
 
 
-def block_layouts(graph: Graph, lanes: int, *, macs_per_moved: int = MACS_PER_MOVED) -> Graph:
-    """With channels in blocks of `lanes` wherever that pays: multiplications for each element that changes its layout.
+def block_layouts(graph: Graph, lanes: int, *, saved_per_moved: int = SAVED_PER_MOVED) -> Graph:
+    """With channels in blocks of `lanes` wherever that saves enough multiplications for each element that changes its layout.
 
     ::
 
@@ -46,16 +48,16 @@ def block_layouts(graph: Graph, lanes: int, *, macs_per_moved: int = MACS_PER_MO
         %z.1: float32[1, 64, 56, 56] = unblock_channels(%z, channels=64)
     """
     regions = _Regions(graph, lanes)
-    chosen = regions.chosen(macs_per_moved)
+    chosen = regions.chosen(saved_per_moved)
     return _Rewriter(graph, lanes, chosen).run() if chosen else graph
 
 
 @dataclass(eq=False)
 class _Region:
-    """Nodes that hand data in blocks to each other: its multiplications, and the elements that change their layout."""
+    """Nodes that hand data in blocks to each other: what that saves, and the elements that change their layout."""
 
     nodes: list[Node]
-    macs: int = 0
+    saved: int = 0
     moved: int = 0
 
 
@@ -64,22 +66,22 @@ class _Regions:
         self.graph, self.lanes = graph, lanes
         self.of: dict[Value, _Region] = {}  # which region makes a value
 
-    def chosen(self, macs_per_moved: int) -> frozenset[Node]:
+    def chosen(self, saved_per_moved: int) -> frozenset[Node]:
         """The nodes of regions that pay."""
         for node in self.graph.nodes:
             if not self._takes(node):
                 continue
-            region = _Region([node], _macs(node))
+            region = _Region([node], _saved(node))
             for found in dict.fromkeys([self.of[value] for value in node.reads if value in self.of]):
                 region = self._joined(found, region)
             self.of[node.outputs[0]] = region
         self._count_moved()
         regions = dict.fromkeys(self.of.values())
-        return frozenset([node for region in regions if region.macs > macs_per_moved * region.moved for node in region.nodes])
+        return frozenset([node for region in regions if region.saved > saved_per_moved * region.moved for node in region.nodes])
 
     def _joined(self, into: _Region, region: _Region) -> _Region:
         into.nodes += region.nodes
-        into.macs += region.macs
+        into.saved += region.saved
         for value in [value for value, found in self.of.items() if found is region]:
             self.of[value] = into
         return into
@@ -136,7 +138,7 @@ class _Regions:
         if not self._known(weight) or 3 * (-filters % self.lanes) > filters:
             return False  # too much of the last block would be filled up
         if _is_depthwise(node):
-            return x in self.of
+            return True
         if groups > 1:
             return not depth % self.lanes and not filters // groups % self.lanes
         return x in self.of or self._plain(x) or 3 * (-channels % self.lanes) <= channels
@@ -180,10 +182,20 @@ def _is_depthwise(node: Node) -> bool:
     return groups > 1 and groups == x.type.shape[1] == weight.type.shape[0]
 
 
-def _macs(node: Node) -> int:
+def _saved(node: Node) -> int:
+    """By a node that computes with data in blocks, in multiplications."""
     if node.op == "conv_transpose":
         return node.reads[0].type.size * prod(node.reads[1].type.shape[1:])
-    return 0 if node.op != "conv" or _is_depthwise(node) else node.outputs[0].type.size * prod(node.reads[1].type.shape[1:])
+    if node.op != "conv":
+        return 0
+    x, weight = node.reads
+    _, depth, *window = weight.type.shape
+    if _is_depthwise(node):
+        return CELL * prod(window) * x.type.size
+    sizes = node.outputs[0].type.shape[2:]
+    if prod(window) == 1 and sizes == x.type.shape[2:] and prod(sizes) >= PIXELS:
+        return 0
+    return node.outputs[0].type.size * depth * prod(window)
 
 
 class _Rewriter(Replacing):

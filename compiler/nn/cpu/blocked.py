@@ -4,13 +4,12 @@ from math import prod
 
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.stmt import PARTITION, PREFETCH_AHEAD
-from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
-from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.flow import Flow, divisor, extent, extents, loads
+from vtakit.compiler.nn.cpu.machine import TASKS, Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
-TASKS = 4  # fewer parts than this and the work is shared out by pixels as well
 AHEAD = 1024  # bytes of weights that are asked for before they are read: 16 steps of 14 cycles, longer than a second level takes
 
 
@@ -78,7 +77,7 @@ def _sum(stage: Stage, pixels: int, chunks: int, repeated: int, ahead: int) -> N
     assert isinstance(op, ComputeOp)
     first, second, *lines, x, k = op.axis
     chunk, *window, step, part = op.reduce_axis
-    repeated = _divisor(extent(step) * extent(part), repeated)
+    repeated = divisor(extent(step) * extent(part), repeated)
     row = stage.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
     row, repeat = stage.split(row, repeated)
     if chunks:
@@ -101,11 +100,6 @@ def _fused(stage: Stage, axes: list[IterVar]) -> IterVar:
     return found
 
 
-def _divisor(count: int, most: int) -> int:
-    """The largest divisor that is no larger than `most`; at least 1."""
-    return max([part for part in range(1, max(min(count, most), 1) + 1) if not count % part])
-
-
 def _panel(anchor: ComputeOp, pixels: int, width: int, machine: Machine) -> int:
     """Rows, or tiles of pixels, a divisor of all, that meet all filters before the next ones do; 0 if weights are too large.
 
@@ -120,7 +114,7 @@ def _panel(anchor: ComputeOp, pixels: int, width: int, machine: Machine) -> int:
         count = -(-places[0] // pixels)
         room = machine.caches.first // 2 // steps - _vectors(anchor, width)
         most = min(images * count // TASKS, room // (pixels * anchor.body[0].dtype.bytes))
-    return _divisor(count, most)
+    return divisor(count, most)
 
 
 def _pad(s: Schedule, anchor: ComputeOp, out: Stage, place: IterVar | None) -> set[Operation]:
@@ -148,7 +142,7 @@ def _is_small(anchor: ComputeOp, pixels: int, width: int, machine: Machine) -> b
 def _chunks(anchor: ComputeOp, width: int, machine: Machine) -> int:
     """How many parts of the channels, a divisor of all, have weights that a third of the first-level cache holds; at least 1."""
     chunks, *others = [extent(axis) for axis in anchor.reduce_axis]
-    return _divisor(chunks, machine.caches.first // 3 // (prod(others) * _vectors(anchor, width)))
+    return divisor(chunks, machine.caches.first // 3 // (prod(others) * _vectors(anchor, width)))
 
 
 def _ahead(anchor: ComputeOp, width: int, chunks: int, machine: Machine) -> int:

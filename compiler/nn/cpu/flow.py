@@ -136,6 +136,11 @@ def extents(op: ComputeOp) -> tuple[int, ...]:
     return tuple(map(extent, op.axis))
 
 
+def divisor(count: int, most: int) -> int:
+    """The largest divisor that is no larger than `most`; at least 1."""
+    return max([part for part in range(1, max(min(count, most), 1) + 1) if not count % part])
+
+
 def _is_same_element(op: ComputeOp, load: ProducerLoad) -> bool:
     if len(load.indices) != len(op.axis):
         return False

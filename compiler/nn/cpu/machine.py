@@ -11,6 +11,8 @@ from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.nn.cpu.caches import SMALLEST, Caches, caches
 
 MOST_BLOCKS = 6  # of channels in a tile
+SMALL = 1 << 14  # elements that are not worth waking threads for
+TASKS = 4  # parts that threads share: work that has fewer is cut further
 LATENCY = 4  # cycles of a multiply-add, two of which begin in each cycle
 
 

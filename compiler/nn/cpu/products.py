@@ -5,14 +5,13 @@ from math import prod
 from vtakit.compiler.ir.expr import ProducerLoad
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, loads
-from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.machine import TASKS, Machine
 from vtakit.compiler.nn.cpu.simple import WIDEST, run_along
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
 from vtakit.compiler.te.tensor import Tensor
 
-TASKS = 4  # fewer parts than this and the work is shared out by rows of tiles as well
 FEW = 4  # rows that are not worth turning the other matrix for
 WORTH = 16  # rows of the result that read the columns of a tile: fewer, and copying these side by side first does not pay
 

@@ -11,6 +11,7 @@ from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.panels import run_panels_within, schedule_panels
 from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
+from vtakit.compiler.nn.cpu.rows import schedule_rows
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
 from vtakit.compiler.nn.cpu.windows import schedule_windows
 from vtakit.compiler.nn.cpu.winograd import schedule_winograd
@@ -60,6 +61,7 @@ def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedul
     for op in anchors:
         if op not in done:
             done |= ANCHORS[op.tag](s, flow, op, machine)
+    done |= schedule_rows(s, flow, done, machine, reads)
     for op in flow.computes():
         if op in done or op in gone:
             continue

@@ -8,13 +8,14 @@ from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import free_vars
 from vtakit.compiler.nn.cpu.flow import Reads, extent, extents
-from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.machine import SMALL, Machine
+from vtakit.compiler.nn.cpu.transposes import run_transposed
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp
 
-SMALL = 1 << 14  # elements that are not worth waking threads for
 WIDEST = 4  # registers of a vector of elements
+FEW = 4  # partial sums that are put together one after another
 SQUARE = 16  # a side, in elements: each line of the operand is then used whole while it is in the cache
 
 
@@ -22,7 +23,7 @@ def run_along(stage: Stage, machine: Machine, reads: Reads) -> None:
     """Compute every element: the axes in which all operands run together as one, by vectors, the others outside of it."""
     op = stage.op
     assert isinstance(op, ComputeOp)
-    if not op.axis:
+    if not op.axis or run_transposed(stage, reads):
         return
     sizes = extents(op)
     first = flat_from(op, reads)
@@ -100,18 +101,21 @@ def _is_flat(op: ComputeOp, load: ProducerLoad, first: int) -> bool:
     return same and whole and not any(axis.var in free_vars(index) for axis in axes for index in lead)
 
 
-def reduce_along(s: Schedule, op: ComputeOp, machine: Machine, reads: Reads) -> None:
-    """A reduction: vectors along the result's last axis, or along the reduction if that is what lies in a row."""
+def reduce_along(s: Schedule, op: ComputeOp, machine: Machine, reads: Reads, *, within: bool = False) -> None:
+    """A reduction: vectors along the result's last axis, or along the reduction if that is what lies in a row.
+
+    within : it is a part of what threads already share
+    """
     body = op.body[0]
     assert isinstance(body, Reduce)
     lanes = machine.lanes(op.body[0].dtype)
     sizes = extents(op)
     flat, part = _part_along(op, lanes, reads)
+    work = 0 if within else prod(sizes) * prod([extent(axis) for axis in op.reduce_axis])
     if part and op.num_outputs == 1 and not body.init and body.combiner.name in ("sum", "max", "min", "prod"):
-        _split_sum(s, op, flat, part)
+        _split_sum(s, op, flat, part, lanes, shared=work >= SMALL)
         return
     stage = s[op]
-    work = prod(sizes) * prod([extent(axis) for axis in op.reduce_axis])
     *outer, last = op.axis or (None,)
     if last is None:
         return
@@ -139,7 +143,7 @@ def _part_along(op: ComputeOp, lanes: int, reads: Reads) -> tuple[int, int]:
     while moving and count < len(axes) and all(_lies_in_row(load, axes[len(axes) - count - 1:]) for load in moving):
         count += 1
     terms, part = prod([extent(axis) for axis in axes[len(axes) - count:]]), WIDEST * lanes
-    while part > lanes and (terms % part or terms < 2 * part):
+    while part > lanes and terms < 2 * part:
         part //= 2
     return count, part if count and terms >= 2 * part else 0
 
@@ -157,26 +161,35 @@ def _lies_in_row(load: ProducerLoad, axes: Sequence[IterVar]) -> bool:
     )
 
 
-def _split_sum(s: Schedule, op: ComputeOp, flat: int, part: int) -> None:
-    """Sum by vectors along the last `flat` axes as one: so many partial sums side by side, which then are put together."""
+def _split_sum(s: Schedule, op: ComputeOp, flat: int, part: int, lanes: int, *, shared: bool) -> None:
+    """Sum by vectors along the last `flat` axes as one: so many partial sums side by side, which then are put together.
+
+    Those are added as vectors until four numbers are left, so that few additions wait for one another.
+    """
     total = op.output(0)
     axes_of_run = op.reduce_axis[len(op.reduce_axis) - flat:]
     run = s[op].fuse(*axes_of_run) if flat > 1 else axes_of_run[0]
-    _, inner = s[op].split(run, part)
-    partial = s.rfactor(total, inner, len(op.axis))
+    partials = []
+    for width in dict.fromkeys((part, min(part, lanes), min(part, lanes, FEW))):
+        _, inner = s[op].split(run, width)
+        partials.append(s.rfactor(total, inner, len(op.axis)))
+        made = s[op].op
+        assert isinstance(made, ComputeOp)
+        (run,) = made.reduce_axis
     stage = s[op]
-    sizes = extents(op)
-    work = prod(sizes) * prod([extent(axis) for axis in op.reduce_axis])
     axes = [*op.axis]
-    parts = s[partial]
+    place: IterVar | None = None
     if axes:
         place = stage.fuse(*axes) if len(axes) > 1 else axes[0]
-        if work >= SMALL:
+        if shared:
             stage.parallel(place)
-        parts.compute_at(stage, place)
-        parts.set_scope("local")
-    made = parts.op
-    assert isinstance(made, ComputeOp)
-    lane = made.axis[-1]
-    parts.reorder(*made.axis[:-1], *[axis for axis in parts.leaf_iter_vars if axis not in made.axis], lane)
-    parts.vectorize(lane)
+    for partial in partials:
+        parts = s[partial]
+        if place is not None:
+            parts.compute_at(stage, place)
+            parts.set_scope("local")
+        made = parts.op
+        assert isinstance(made, ComputeOp)
+        lane = made.axis[-1]
+        parts.reorder(*made.axis[:-1], *[axis for axis in parts.leaf_iter_vars if axis not in made.axis], lane)
+        parts.vectorize(lane)

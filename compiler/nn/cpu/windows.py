@@ -2,11 +2,10 @@
 
 from vtakit.compiler.codegen.llvm.window_kernels import window, word_window
 from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
-from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.machine import TASKS, Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
-TASKS = 4  # fewer parts than this and the work is shared out by pixels as well
 MOST_PIXELS = 64  # of a tile: its sums stay in the first-level cache
 LEAST_COLUMNS, MOST_COLUMNS = 8, 32  # of a tile: two rows of tile registers
 

@@ -5,7 +5,7 @@ import numpy as np
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Graph, Value, check
-from vtakit.compiler.graph.passes.layout import MACS_PER_MOVED, block_layouts
+from vtakit.compiler.graph.passes.layout import SAVED_PER_MOVED, block_layouts
 
 RNG = np.random.default_rng(1)
 LANES = 4
@@ -27,7 +27,7 @@ def conv(b: Builder, x: Value, filters: int, kernel: int = 3, groups: int = 1, *
 def checked(b: Builder, outputs: dict[str, Value]) -> Graph:
     """The graph with layouts chosen, which computes the same."""
     graph = b.finish([*outputs.items()])
-    changed = block_layouts(graph, LANES, macs_per_moved=0)
+    changed = block_layouts(graph, LANES, saved_per_moved=0)
     check(changed)
     assert [value.type for _, value in changed.outputs] == [value.type for _, value in graph.outputs]
     given = [some(*value.type.shape) for value in graph.inputs]
@@ -110,10 +110,10 @@ def test_groups_of_whole_blocks():
 
 def test_what_moves_more_than_it_computes_stays():
     """For 3 x 3 of C channels each way, 9 * C multiplications for two elements."""
-    for channels in (LANES, 2 * MACS_PER_MOVED // 9 // LANES * LANES, 2 * MACS_PER_MOVED // 9 // LANES * LANES + LANES):
+    for channels in (LANES, 2 * SAVED_PER_MOVED // 9 // LANES * LANES, 2 * SAVED_PER_MOVED // 9 // LANES * LANES + LANES):
         b = Builder("net")
         graph = b.finish([("y", conv(b, b.input("x", (1, channels, 8, 8), "float32"), channels))])
-        assert ("conv" in ops(block_layouts(graph, LANES))) == (9 * channels <= 2 * MACS_PER_MOVED)
+        assert ("conv" in ops(block_layouts(graph, LANES))) == (9 * channels <= 2 * SAVED_PER_MOVED)
 
 
 def test_weights_that_are_not_known_other_types_and_few_filters_stay():
@@ -122,7 +122,7 @@ def test_weights_that_are_not_known_other_types_and_few_filters_stay():
     h = b.input("h", (1, 16, 4, 4), "float16")
     half = b.one("conv", h, b.constant(some(16, 16, 3, 3).astype(np.float16)))
     graph = b.finish([("a", b.one("conv", x, w)), ("b", conv(b, x, 2)), ("c", half)])
-    assert block_layouts(graph, LANES, macs_per_moved=0) is graph
+    assert block_layouts(graph, LANES, saved_per_moved=0) is graph
 
 
 def test_operators_that_name_dimensions_or_mix_channels_end_a_region():
@@ -139,7 +139,7 @@ def test_text_before_and_after():
     b = Builder("net")
     y = b.one("relu", conv(b, b.input("x", (1, 3, 8, 8), "float32"), 64))
     graph = b.finish([("y", conv(b, y, 8))])
-    assert str(block_layouts(graph, LANES, macs_per_moved=0)) == """\
+    assert str(block_layouts(graph, LANES, saved_per_moved=0)) == """\
 graph net(%x: float32[1, 3, 8, 8]):
   const %weight: float32[16, 3, 3, 3, 1, 4]
   const %weight.1: float32[2, 16, 3, 3, 4, 4]

@@ -27,7 +27,7 @@ def network(kernel: int = 3, filters: int = 16, **attrs: object) -> Graph:
     y = b.one("relu", b.one("conv", x, b.constant(some(16, 3, 3, 3), name="first"), attrs={"pads": (1,) * 4}, name="first"))
     weight = b.constant(some(filters, 16 // attrs.get("groups", 1), kernel, kernel), name="weight")
     y = b.one("conv", y, weight, attrs={"pads": (kernel // 2,) * 4, **attrs}, name="second")
-    return block_layouts(b.finish([("y", y)]), LANES, macs_per_moved=0)
+    return block_layouts(b.finish([("y", y)]), LANES, saved_per_moved=0)
 
 
 def ops(graph: Graph) -> list[str]:
@@ -62,7 +62,7 @@ def test_weights_that_two_convolutions_read_are_kept_for_the_one_that_stays():
     weight = b.constant(some(16, 16, 3, 3), name="weight")
     y = b.one("conv", x, weight, attrs={"pads": (1,) * 4})
     z = b.one("conv", y, weight, attrs={"strides": (2, 2)})
-    changed = winograd_forms(block_layouts(b.finish([("z", z)]), LANES, macs_per_moved=0), MACHINE)
+    changed = winograd_forms(block_layouts(b.finish([("z", z)]), LANES, saved_per_moved=0), MACHINE)
     check(changed)
     assert ops(changed) == ["block_channels", "conv_winograd", "conv_blocked", "unblock_channels"]
 
@@ -81,6 +81,6 @@ def test_a_first_convolution_of_a_volume_stays():
     b = Builder("net")
     x = b.input("x", (1, 3, 6, 12, 12), "float32")
     y = b.one("conv", x, b.constant(some(16, 3, 3, 3, 3)), attrs={"pads": (1,) * 6})
-    graph = block_layouts(b.finish([("y", y)]), LANES, macs_per_moved=0)
+    graph = block_layouts(b.finish([("y", y)]), LANES, saved_per_moved=0)
     assert "conv_blocked" in ops(graph)
     assert winograd_forms(graph, MACHINE) is graph

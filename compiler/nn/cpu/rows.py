@@ -1,0 +1,65 @@
+"""Operators that reduce rows and relate each element to what that gives, as softmax and norms do: row after row in the caches."""
+
+from math import prod
+
+from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.nn.cpu.flow import Flow, Reads, extent, extents, is_injective
+from vtakit.compiler.nn.cpu.machine import SMALL, TASKS, Machine
+from vtakit.compiler.nn.cpu.simple import WIDEST, reduce_along
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.operation import ComputeOp, Operation
+
+
+def schedule_rows(s: Schedule, flow: Flow, done: set[Operation], machine: Machine, reads: Reads) -> set[Operation]:
+    """Schedule the output row by row if it is made of reductions of rows; return what is done with.
+
+    A row is what lies along the last dimensions. All that an element depends on is made right before its row, so that nothing but
+    the operands is read from afar, and threads share the rows.
+    """
+    ops = [op for op in flow.computes() if op not in done and op not in reads.inlined]
+    if len(ops) < 2 or [op for op in ops if flow.is_output(op)] != ops[-1:] or not is_injective(ops[-1]):
+        return set()
+    *before, last = ops
+    lead = _lead(ops, reads)
+    if not lead or not any(op.reduce_axis for op in before):
+        return set()
+    rows, row = prod(extents(last)[:lead]), prod(extents(last)[lead:])
+    if rows < TASKS or row * last.body[0].dtype.bytes > machine.caches.second // 2:
+        return set()
+    out = s[last]
+    place = out.fuse(*out.op.root_iter_vars[:lead]) if lead > 1 else out.op.root_iter_vars[0]
+    if rows * row >= SMALL:
+        out.parallel(place)
+    for op in reversed(before):
+        s[op].compute_at(out, place)
+        s[op].set_scope("local")
+    for op in ops:
+        if op.reduce_axis:
+            reduce_along(s, op, machine, reads, within=True)
+        elif extent(op.axis[-1]) > 1:
+            run = s[op].fuse(*op.axis[lead:]) if len(op.axis) - lead > 1 else op.axis[-1]
+            _, vector = s[op].split(run, min(prod(extents(op)[lead:]), WIDEST * machine.lanes(op.body[0].dtype)))
+            s[op].vectorize(vector)
+    return {*ops}
+
+
+def _lead(ops: list[ComputeOp], reads: Reads) -> int:
+    """How many of the first dimensions count rows, of all operations alike; 0 if they do not."""
+    sizes, made = extents(ops[-1]), {*ops}
+    lead = len(sizes) - 1
+    for op in ops:
+        own = extents(op)
+        if len(own) != len(sizes) or op.num_outputs > 1:
+            return 0
+        lead = min(lead, _alike(own, sizes))
+        for load in reads.of(op):
+            if load.tensor.op in made:
+                same = [index is axis.var or int_value(index) == 0 == extent(axis) - 1
+                        for index, axis in zip(load.indices, op.axis, strict=True)]
+                lead = min(lead, _alike(same, [True] * len(same)))
+    return lead
+
+
+def _alike(one: tuple[int, ...] | list[bool], other: tuple[int, ...] | list[bool]) -> int:
+    """How many of the first are the same."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))

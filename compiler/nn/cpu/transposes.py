@@ -1,0 +1,102 @@
+"""Transpositions and changes of layout whose elements are 32 bits: squares in registers, by a tensor intrinsic."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from vtakit.compiler.codegen.llvm.transpose_kernels import KINDS, transpose_32
+from vtakit.compiler.ir.expr import Expr, ProducerLoad
+from vtakit.compiler.ir.iters import IterVar
+from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.nn.cpu.flow import Reads, divisor, extent, extents
+from vtakit.compiler.nn.cpu.machine import SMALL, TASKS
+from vtakit.compiler.schedule.stage import Stage
+from vtakit.compiler.te.operation import ComputeOp
+
+Axes = dict[IterVar, int]  # and how long they are
+
+
+@dataclass(frozen=True, slots=True)
+class _Transposition:
+    """Loops around, then columns of the operand, which are neighbours in it, then rows, which are neighbours in the result.
+
+    lda : elements from a row of the operand to the next     ldb : from a column of the result to the next
+    """
+
+    outer: Axes
+    columns: Axes
+    rows: Axes
+    lda: int
+    ldb: int
+
+
+def run_transposed(stage: Stage, reads: Reads) -> bool:
+    """Schedule a stage that puts elements of 32 bits into an order in which others are neighbours; say whether it is one."""
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    load = op.body[0]
+    if not isinstance(load, ProducerLoad) or load.tensor.op in reads.inlined or str(load.dtype) not in KINDS:
+        return False
+    if op.name == "block_channels":
+        found = _into_blocks(op)
+    elif op.name == "unblock_channels":
+        found = _out_of_blocks(stage, op, load)
+    else:
+        found = _permuted(op, load)
+    if found is None:
+        return False
+    outer, (column, *columns), sizes = [*found.outer], found.columns, [*found.columns.values()]
+    parts, large = prod(found.outer.values()), prod(extents(op)) >= SMALL
+    if large and parts < TASKS:
+        sizes[0] = divisor(sizes[0], sizes[0] * parts // TASKS)
+        near, column = stage.split(column, sizes[0])
+        outer.append(near)
+    stage.reorder(*outer, column, *columns, *found.rows)
+    if outer and large:
+        stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
+    stage.tensorize(column, transpose_32(str(load.dtype), [*found.rows.values()], sizes, lda=found.lda, ldb=found.ldb))
+    return True
+
+
+def _of(axes: Sequence[IterVar]) -> Axes:
+    return {axis: extent(axis) for axis in axes}
+
+
+def _into_blocks(op: ComputeOp) -> _Transposition | None:
+    """Of whole blocks, since it only loads."""
+    image, block, *places, lane = op.axis
+    pixels = prod(map(extent, places))
+    return _Transposition(_of([image, block]), _of(places), _of([lane]), pixels, extent(lane)) if pixels > 1 else None
+
+
+def _out_of_blocks(stage: Stage, op: ComputeOp, load: ProducerLoad) -> _Transposition | None:
+    """Of whole blocks."""
+    image, channel, *places = op.axis
+    block, count, pixels = int_value(load.tensor.shape[-1]), extent(channel), prod(map(extent, places))
+    if pixels < 2 or not block or count % block:
+        return None
+    channels, lane = stage.split(channel, block)
+    return _Transposition(_of([image]) | {channels: count // block}, {lane: block}, _of(places), block, pixels)
+
+
+def _permuted(op: ComputeOp, load: ProducerLoad) -> _Transposition | None:
+    """Of all axes in another order."""
+    number: dict[Expr, int] = {axis.var: at for at, axis in enumerate(op.axis)}
+    order = [number.get(index, -1) for index in load.indices]
+    last = len(op.axis) - 1
+    shape = [int_value(size) for size in load.tensor.shape]
+    if sorted(order) != [*range(last + 1)] or order[-1] == last or shape != [extent(op.axis[at]) for at in order]:
+        return None
+    first = last  # of the operand's dimensions that are columns
+    while order[first - 1] == order[first] - 1:
+        first -= 1
+    begin, end = order[first], order[last] + 1
+    place = order.index(last)  # of the operand's dimensions that are rows, the last one
+    count = 1
+    while count <= place and order[place - count] == last - count:
+        count += 1
+    columns, rows = _of(op.axis[begin:end]), _of(op.axis[last + 1 - count:])
+    if prod(columns.values()) < 2 or prod(rows.values()) < 2:
+        return None
+    outer = _of([axis for axis in op.axis if axis not in columns and axis not in rows])
+    return _Transposition(outer, columns, rows, prod(extents(op)[at] for at in order[place + 1:]), prod(extents(op)[end:]))
