@@ -1,8 +1,8 @@
 """What compiled models are compared with: onnxruntime and OpenVINO, on one machine's processor and as many threads as ours.
 
 All threads look for work for a while before they sleep, which is the fastest for each; onnxruntime's not beyond the end of a
-run, into another's turn. float32 is computed in float32: OpenVINO would take bfloat16 where the processor has it, which it is only
-told to do where ours is told so too.
+run, into another's turn. float32 is computed in float32: OpenVINO would take bfloat16 where the processor has it, which it is
+only told to do where ours is told so too.
 """
 
 import copy
