@@ -13,7 +13,7 @@ from vtakit.compiler.te.operation import ComputeOp, Operation
 TASKS = 4  # fewer parts than this and the work is shared out by rows as well
 NUMBER = 0.25  # cycles of a step for each row, whose number is loaded into a vector, beyond those of its multiply-adds
 PANEL = 1.4  # cycles of a step for each panel, of which a vector comes from the second-level cache
-STEP = 1 << 18  # products of a scan's step that are worth waiting for other threads
+LONG = 1 << 18  # products of a scan's step that are worth waiting for other threads
 AHEAD = 64  # steps of a sum that weights are asked for before: processors' own prefetching ends with each page
 
 
@@ -116,7 +116,7 @@ def run_panels_within(stage: Stage, machine: Machine) -> None:
     stage.reorder(step, panel, tile, *op.reduce_axis, row, lane)
     _, weight = loads(op)
     stage.prefetch(weight.tensor, op.reduce_axis[0], AHEAD)
-    if prod(extents(op)[1:]) * prod([extent(axis) for axis in op.reduce_axis]) >= STEP:
+    if prod(extents(op)[1:]) * prod([extent(axis) for axis in op.reduce_axis]) >= LONG:
         stage.parallel(panel)
     stage.unroll(row)
     stage.vectorize(lane)
