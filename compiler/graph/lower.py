@@ -24,9 +24,10 @@ from vtakit.compiler.te.tensor import Tensor
 
 Scheduler = Callable[[Sequence[Tensor]], Schedule]
 _NAME_LENGTH = 60
-# To wake a thread that sleeps and to wait for it takes 15 us, so that two threads gain where one takes 30 or more. In that time
-# one with vectors of 512 bits sums 3 million products of operands in its caches, or computes some 20,000 exponentials.
-_FEW_MACS, _FEW_BYTES = 3_000_000, 1_000_000
+# To begin and end a parallel loop takes 2 to 4 us while the other threads still look for it, so that two gain where one takes 8
+# or more. In that time one with vectors of 512 bits sums 800,000 products of operands in its caches. A small layer on one thread
+# between large ones on two is slower than alone: it fetches the half of its data that is in the other's cache.
+_FEW_MACS, _FEW_BYTES = 800_000, 250_000
 _FEW_BYTES_WITHOUT_MACS = 100_000
 
 

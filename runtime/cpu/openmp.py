@@ -1,8 +1,10 @@
 """The OpenMP runtime that parallel loops run on.
 
-It is the one of the machine's compiler (libgomp, or LLVM's libomp). Waiting threads sleep rather than spin, if this process has
-not loaded the runtime before: spinning threads bring a shared machine to a halt. After a fork, the child has one thread and its
-parallel loops are serial there, because the runtime's other threads do not exist in it and waiting for them would never end.
+It is the one of the machine's compiler (libgomp, or LLVM's libomp). Threads that wait soon sleep, if this process has not loaded
+the runtime before: those that spin on bring a shared machine to a halt. With libgomp they look first for about as long as waking
+one takes, so that short waits cost no wake-up, and long ones at most twice as much as to sleep at once. After a fork, the child
+has one thread and its parallel loops are serial there, because the runtime's other threads do not exist in it and waiting for
+them would never end.
 """
 
 import ctypes
@@ -15,6 +17,7 @@ from functools import partial
 ENTRIES = ("GOMP_barrier", "GOMP_parallel", "omp_get_max_threads", "omp_get_num_threads", "omp_get_thread_num")
 _forked: set[int] = set()  # threads that are a fork's copy of one that may have had others at work
 _MOST_THREADS = (1 << 31) - 1  # of an int in C; a loop starts no more than it has parts
+_WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "1000"}  # pauses of 25 to 45 ns; libomp does not know the second
 _NAMES = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libomp.dylib")
 
 
@@ -22,9 +25,8 @@ _NAMES = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libomp.dylib")
 def library() -> ctypes.CDLL | None:
     """The runtime; None if the machine has none."""
     found = ctypes.util.find_library("gomp")
-    before = os.environ.get("OMP_WAIT_POLICY")
-    if before is None:
-        os.environ["OMP_WAIT_POLICY"] = "passive"  # read when the runtime is loaded
+    ours = {} if any(name in os.environ for name in _WAITING) else _WAITING
+    os.environ.update(ours)  # read when the runtime is loaded
     try:
         for name in (*_NAMES, *([found] if found else [])):
             try:
@@ -35,8 +37,8 @@ def library() -> ctypes.CDLL | None:
                 os.register_at_fork(after_in_child=partial(_stay_alone, loaded))
                 return loaded
     finally:
-        if before is None:
-            del os.environ["OMP_WAIT_POLICY"]
+        for name in ours:
+            del os.environ[name]
     return None
 
 

@@ -1,7 +1,9 @@
 """Modules run by several threads of Python, and runs that use several threads."""
 
 import multiprocessing
+import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -185,3 +187,20 @@ def test_a_library_runs_inside_a_parallel_region_of_another_program(tmp_path):
     found = np.frombuffer(done.stdout, np.float32).reshape(3, 64, 2048)
     wanted = module.run({"x": x})["y"]
     assert all(np.array_equal(each, wanted) for each in found)
+
+
+@pytest.mark.parametrize(("given", "wanted"), [
+    ({}, "OMP_WAIT_POLICY = 'PASSIVE' GOMP_SPINCOUNT = '1000'"),
+    ({"GOMP_SPINCOUNT": "7"}, "OMP_WAIT_POLICY = 'PASSIVE' GOMP_SPINCOUNT = '7'"),
+    ({"OMP_WAIT_POLICY": "active"}, "OMP_WAIT_POLICY = 'ACTIVE' GOMP_SPINCOUNT = '30000000000'"),
+])
+def test_threads_look_shortly_before_they_sleep_unless_it_is_set_otherwise(given, wanted):
+    library = openmp.library()
+    if library is None or not library._name.startswith("libgomp"):
+        pytest.skip("a setting of libgomp")
+    code = "import os; from vtakit.runtime.cpu import openmp; old = {**os.environ}; openmp.library(); print(os.environ == old)"
+    kept = {name: value for name, value in os.environ.items() if name not in openmp._WAITING}
+    done = subprocess.run([sys.executable, "-c", code], env={**kept, **given, "OMP_DISPLAY_ENV": "verbose"}, capture_output=True,
+                          text=True, check=True, timeout=60)
+    assert done.stdout == "True\n"
+    assert " ".join(line.strip() for line in done.stderr.splitlines() if "WAIT" in line or "SPIN" in line) == wanted

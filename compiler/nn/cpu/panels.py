@@ -13,6 +13,7 @@ from vtakit.compiler.te.operation import ComputeOp, Operation
 TASKS = 4  # fewer parts than this and the work is shared out by rows as well
 NUMBER = 0.25  # cycles of a step for each row, whose number is loaded into a vector, beyond those of its multiply-adds
 PANEL = 1.4  # cycles of a step for each panel, of which a vector comes from the second-level cache
+LONG = 1 << 18  # products of a scan's step that are worth waiting for other threads
 AHEAD = 64  # steps of a sum that weights are asked for before: processors' own prefetching ends with each page
 
 
@@ -102,7 +103,10 @@ def _step(height: int, width: int) -> float:
 
 
 def run_panels_within(stage: Stage, machine: Machine) -> None:
-    """What a scan's step adds to gates: each panel of weights is read once for some rows, whose sums are in registers."""
+    """What a scan's step adds to gates: each panel of weights is read once for some rows, whose sums are in registers.
+
+    Threads take panels of each step, if that is long enough: all of them read the step's state when it is there.
+    """
     op = stage.op
     assert isinstance(op, ComputeOp)
     step, row, panel, lane = op.axis
@@ -112,5 +116,7 @@ def run_panels_within(stage: Stage, machine: Machine) -> None:
     stage.reorder(step, panel, tile, *op.reduce_axis, row, lane)
     _, weight = loads(op)
     stage.prefetch(weight.tensor, op.reduce_axis[0], AHEAD)
+    if prod(extents(op)[1:]) * prod([extent(axis) for axis in op.reduce_axis]) >= LONG:
+        stage.parallel(panel)
     stage.unroll(row)
     stage.vectorize(lane)

@@ -12,6 +12,7 @@ from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
+TASKS = 8  # groups of which each thread takes some, rather than a part of each
 AHEAD = 2048  # bytes of weights that are asked for before they are read: 32 steps of 14 cycles, longer than a third level takes
 
 
@@ -20,7 +21,7 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
 
     An image's rows of tiles come in groups. The data of a group is transformed for all channels. Then some blocks of filters at a
     time are summed for all points, the tile of registers being that of a direct convolution, and taken back; so weights are read
-    once for each group, one after another.
+    once for each group, one after another. Many groups are shared out among threads; of a few, all threads work on one.
     """
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
@@ -48,7 +49,8 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     x, dx = out.split(x, tile)
     out.reorder(n, group, m, block, y, x, dy, dx, lane)
     place = out.fuse(n, group)
-    out.parallel(m)
+    many = extents(anchor)[0] * (down // rows) >= TASKS
+    out.parallel(place if many else m)
     out.unroll(dx)
     out.vectorize(lane)
 
@@ -71,7 +73,8 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     t, x = found.split(t, across)
     found.reorder(n, c, t, x, i, j, lane)
     line = found.fuse(n, c, t)
-    found.parallel(line)
+    if not many:
+        found.parallel(line)
     found.unroll(j)
     found.vectorize(lane)
     _tile_at(s, half, found, x)

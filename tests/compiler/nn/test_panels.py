@@ -6,10 +6,15 @@ import pytest
 from nn_support import check, floats, onnx_run, placeholders, run, run_group
 from support import raises
 
+from vtakit.compiler.ir.stmt import For, LoopKind
+from vtakit.compiler.ir.walk import statements
+from vtakit.compiler.lower import lower
 from vtakit.compiler.nn.cpu.panels import panel_tile, row_tiles
+from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import OperatorError, find
 from vtakit.compiler.nn.panels import panels_of
 from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, recurrent_panels
+from vtakit.runtime.cpu import openmp
 
 PRODUCTS = [  # rows, K, N, panel
     ((1,), 1, 1, 4), ((1,), 300, 64, 16), ((2,), 65, 17, 16), ((13,), 37, 53, 16), ((64,), 64, 64, 16), ((35,), 130, 100, 16),
@@ -104,6 +109,21 @@ def test_an_lstm_with_panels(steps, batch, size, units, lanes, words, first):
     got = run("lstm_panels", inputs.astype(np.float32), recurrent_panels(r, lanes), *states, **words)
     for one, other in zip(got, want, strict=True):
         check(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize(("units", "wanted"), [(256, 1), (240, 0)])
+def test_threads_share_out_the_panels_of_a_long_step(units, wanted):
+    inputs, weight = floats(3, 1, 4 * units), floats(1, units // 16, units, 64, seed=1) / 16
+    given = placeholders((inputs, weight))
+    outputs = find("lstm_panels").define(*given)
+    made = lower(schedule(outputs), [*given, *outputs])
+    assert sum(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(made.body)) == wanted
+    found = []
+    for threads in (1, 2, 3):
+        with openmp.Limit(threads):
+            found.append(run("lstm_panels", inputs, weight))
+    assert all(np.array_equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+    check(found[0], run("lstm_panels", inputs, weight, how="plain"))
 
 
 def test_operands_that_do_not_fit_an_lstm():

@@ -6,6 +6,8 @@ from nn_support import blocks, channels, empty, floats, onnx_run, placeholders, 
 from support import raises
 
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.ir.stmt import For, LoopKind
+from vtakit.compiler.ir.walk import statements
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
 from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
@@ -15,6 +17,7 @@ from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import OperatorError, find
 from vtakit.compiler.nn.winograd import Transforms, winograd_weight
+from vtakit.runtime.cpu import openmp
 
 BOUND = 2e-5  # of the greatest difference by the greatest result, that the documents promise
 WIDE, NARROW = Machine(64, 32, Caches(48 << 10, 2 << 20)), Machine(32, 16)
@@ -106,6 +109,23 @@ def test_large_images_come_in_groups():
     assert cut(15, 15, 36, 64, 3, WIDE).rows < 15
     got = run("conv_winograd", blocks(x, 16), winograd_weight(blocked_weight(w, 16, 16), 4), pads=(1,) * 4)
     close(channels(got, 48), onnx_run("Conv", x, w, pads=(1,) * 4))
+
+
+@pytest.mark.parametrize(("images", "wanted"), [(9, 1), (2, 2)])
+def test_many_groups_are_shared_out_among_threads(images, wanted):
+    """Then one loop is parallel; of few groups the points of the data are, and the products."""
+    x, w = floats(images, 16, 8, 8), floats(128, 16, 3, 3, seed=1)
+    arrays = blocks(x, 16), winograd_weight(blocked_weight(w, 16, 16), 4)
+    given = placeholders(arrays)
+    out = find("conv_winograd").define(*given, pads=(1,) * 4)
+    made = lower(schedule([out]), [*given, out])
+    assert sum(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(made.body)) == wanted
+    found = []
+    for threads in (1, 2, 3):
+        with openmp.Limit(threads):
+            found.append(run("conv_winograd", *arrays, pads=(1,) * 4))
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+    close(channels(found[0], 128), onnx_run("Conv", x, w, pads=(1,) * 4))
 
 
 def test_weights_from_afar():
