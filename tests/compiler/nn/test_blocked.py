@@ -110,8 +110,9 @@ def test_a_tile_fills_the_registers_and_divides_the_blocks():
     assert wide.pixels(56, 4) == wide.pixels(28, 8) == wide.pixels(14, 32) == (14, 2)
     assert wide.pixels(112, 1) == (28, 1)
     assert wide.pixels(3136, 9) == (8, 3)
-    assert narrow.pixels(56, 8) == (14, 1)  # eight sums are just enough, and any that is late is waited for
-    assert narrow.pixels(112, 8) == (6, 2)
+    assert narrow.pixels(7, 64) == (7, 1)  # eight sums are just enough, and any that is late is waited for
+    assert narrow.pixels(14, 32) == (5, 2)  # fifteen loads for fourteen multiply-adds would be waited for
+    assert narrow.pixels(28, 16) == narrow.pixels(56, 8) == narrow.pixels(112, 8) == (6, 2)
     for machine in (wide, narrow):
         for pixels in (1, 7, 31, 49, 56):
             for count in (1, 2, 5, 9, 64):
