@@ -14,6 +14,7 @@ MOST_BLOCKS = 6  # of channels in a tile
 SMALL = 1 << 14  # elements that are not worth waking threads for
 TASKS = 4  # parts that threads share: work that has fewer is cut further
 LATENCY = 4  # cycles of a multiply-add, two of which begin in each cycle
+LOADS = 1.8  # in a cycle, of the two that there are: some wait for a line or a bank that another takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +96,8 @@ def _tile(rows: int, columns: int, lanes: int, registers: int, heights: tuple[in
 
 @cache
 def _pixels(pixels: int, blocks: int, registers: int) -> tuple[int, int]:
-    def step(height: int, width: int) -> float:  # with just enough sums, any that is late is waited for
-        return max(step_cycles(height, width), LATENCY + 1.5) if height else 0
+    def step(height: int, width: int) -> float:  # with just enough sums or loads, any that is late is waited for
+        return max(step_cycles(height, width), (height + width) / LOADS + 0.5, LATENCY + 1.5) if height else 0
 
     def cycles(height: int, width: int) -> float:
         found = blocks // width * (pixels // height * step(height, width) + step(pixels % height, width))
