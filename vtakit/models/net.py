@@ -152,7 +152,7 @@ class Net:
         """Over the last dimension, with a scale and a shift near one and zero (Ba et al., 2016)."""
         size = x.data.shape[-1]
         drawn = {"scale": self.rng.uniform(0.5, 1.5, size), "shift": self.rng.normal(0, 0.2, size)}
-        names = [self._weight(f"{name}.{word}", array.astype(np.float32)) for word, array in drawn.items()]
+        names = [self._weight(f"{name}.{word}", np.asarray(array, np.float32)) for word, array in drawn.items()]
         off = x.data - x.data.mean(-1, keepdims=True)
         normal = off / np.sqrt((off**2).mean(-1, keepdims=True) + np.float32(EPSILON))
         made = normal * self.weights[names[0]] + self.weights[names[1]]

@@ -67,7 +67,7 @@ def sigmoid(x: Array) -> Array:
 
 def erf(x: Array) -> Array:
     """The error function of each number."""
-    made: Array = np.frompyfunc(math.erf, 1, 1)(x).astype(x.dtype)
+    made: Array = np.asarray(np.frompyfunc(math.erf, 1, 1)(x), x.dtype)
     return made
 
 

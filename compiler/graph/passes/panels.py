@@ -23,6 +23,7 @@ def pack_matrices(graph: Graph, lanes: int) -> Graph:
         %y: float32[8, 100] = dense_panels(%x, %w.1, columns=100)             # w.1: float32[7, 64, 16]
         %y.1: float32[8, 100] = add(%y, %b)
 
+    Of more than two dimensions, a constant has a matrix for each matrix of the data.
     A matrix that something else reads as well stays as it is, rather than being there twice.
     """
     packer = _Packer(graph, lanes)
@@ -63,7 +64,10 @@ class _Packer(Replacing):
             return peepholes is None and (bias is None or bias in self.constants)
         x, weight = node.reads[:2]
         columns = node.outputs[0].type.shape[-1]
-        if len(x.type.shape) < 2 or len(weight.type.shape) != 2 or WASTE * (-columns % self.lanes) > columns:
+        batch = weight.type.shape[:-2]
+        if len(x.type.shape) < 2 or len(weight.type.shape) < 2 or (batch and batch != x.type.shape[:-2]):
+            return False
+        if WASTE * (-columns % self.lanes) > columns:
             return False
         return not node.attrs.get("trans_a", False) and (node.attrs.get("beta", 1.0) == 1 or len(node.reads) < 3)
 

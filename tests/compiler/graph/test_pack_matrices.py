@@ -38,6 +38,12 @@ def test_products_of_a_network():
     assert checked(b, {"y": y}) == ["dense_panels", "relu", "reshape", "dense_panels", "add", "dense_panels"]
 
 
+def test_a_matrix_for_each_matrix_of_the_data():
+    b = Builder("net")
+    y = b.one("matmul", b.input("x", (2, 3, 5, 6), "float32"), b.constant(some(2, 3, 6, 7)))
+    assert checked(b, {"y": b.one("relu", y)}) == ["dense_panels", "relu"]
+
+
 def test_a_matrix_of_several_products_is_packed_once():
     b = Builder("net")
     x, weight = b.input("x", (3, 8), "float32"), b.constant(some(8, 8), name="w")

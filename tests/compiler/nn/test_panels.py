@@ -22,6 +22,14 @@ def test_a_product_with_panels(rows, depth, columns, panel):
     check(run("dense_panels", x, panels_of(w, panel), columns=columns), x @ w, atol=1e-4)
 
 
+@pytest.mark.parametrize(("batch", "rows", "depth", "columns", "panel"), [
+    ((3,), 1, 7, 17, 16), ((12,), 13, 65, 128, 16), ((2, 3), 5, 64, 250, 16), ((1,), 7, 9, 16, 8), ((2, 1), 35, 1, 3, 4),
+])
+def test_a_matrix_in_panels_for_each_matrix_of_rows(batch, rows, depth, columns, panel):
+    x, w = floats(*batch, rows, depth), floats(*batch, depth, columns, seed=1)
+    check(run("dense_panels", x, panels_of(w, panel), columns=columns), x @ w, atol=1e-4)
+
+
 def test_what_follows_a_product_with_panels():
     x, w, b = floats(2, 9, 100), floats(100, 40, seed=1), floats(40, seed=2)
     inputs = [x, panels_of(w, 16), b]
@@ -41,13 +49,15 @@ def test_panels_hold_the_columns_in_order():
 def test_operands_that_do_not_fit_a_product():
     define = find("dense_panels").define
     message = ("dense_panels: data (2, 8) and weights (3, 9, 16) do not make 40 columns: data has rows of K, and weights are "
-               "panels [ceil(N / v), K, v]")
+               "panels [ceil(N / v), K, v], or such for each matrix of the data")
     with raises(OperatorError, message):
         define(*placeholders((floats(2, 8), floats(3, 9, 16))), columns=40)
     with raises(OperatorError, message.replace("(3, 9, 16)", "(3, 8, 16)").replace("40", "32")):
         define(*placeholders((floats(2, 8), floats(3, 8, 16))), columns=32)
     with raises(OperatorError, message.replace("(2, 8)", "(9,)")):
         define(*placeholders((floats(9), floats(3, 9, 16))), columns=40)
+    with raises(OperatorError, message.replace("(2, 8)", "(3, 2, 9)").replace("(3, 9, 16)", "(2, 3, 9, 16)")):
+        define(*placeholders((floats(3, 2, 9), floats(2, 3, 9, 16))), columns=40)
 
 
 LAYERS = [  # steps, batch, inputs, units, lanes, attributes, first states
