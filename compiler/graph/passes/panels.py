@@ -7,7 +7,7 @@ from vtakit.compiler.graph.ir import Array, Graph, Node, Value
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.panels import panels_of
-from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, recurrent_panels
+from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, peepholes_in_blocks, recurrent_panels
 
 PEEPHOLES = 6  # the operand of an LSTM that looks at its cells
 WASTE = 3  # of a product's columns, at most one in so many may be one that fills up a panel
@@ -61,7 +61,7 @@ class _Packer(Replacing):
         if node.op == "lstm":
             bias = node.inputs[3] if len(node.inputs) > 3 else None
             peepholes = node.inputs[PEEPHOLES] if len(node.inputs) > PEEPHOLES else None
-            return peepholes is None and (bias is None or bias in self.constants)
+            return all(value is None or value in self.constants for value in (bias, peepholes))
         x, weight = node.reads[:2]
         columns = node.outputs[0].type.shape[-1]
         batch = weight.type.shape[:-2]
@@ -93,7 +93,7 @@ class _Packer(Replacing):
         return (made,)
 
     def _lstm(self, node: Node) -> tuple[Value, ...]:
-        x, w, r, b, h, c = [None if value is None else self.as_it_was(value) for value in (*node.inputs, *[None] * 5)][:6]
+        x, w, r, b, h, c, p = [None if value is None else self.as_it_was(value) for value in (*node.inputs, *[None] * 5)][:7]
         assert x is not None
         assert w is not None
         assert r is not None
@@ -108,4 +108,6 @@ class _Packer(Replacing):
             inputs = self.made("add", inputs, self.constant(bias, name=b.name), attrs={}, like=node.outputs[0], name=node.name)
         weight = self.constant(recurrent_panels(self.constants[r], self.lanes), name=r.name)
         names = tuple([value.name for value in node.outputs])
-        return self.add("lstm_panels", inputs, weight, h, c, attrs=node.attrs, name=node.name, names=names)
+        if p is not None:
+            p = self.constant(peepholes_in_blocks(self.constants[p], self.lanes), name=p.name)
+        return self.add("lstm_panels", inputs, weight, h, c, p, attrs=node.attrs, name=node.name, names=names)

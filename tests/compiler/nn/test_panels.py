@@ -8,7 +8,7 @@ from support import raises
 from vtakit.compiler.nn.cpu.panels import panel_tile, row_tiles
 from vtakit.compiler.nn.operators import OperatorError, find
 from vtakit.compiler.nn.panels import panels_of
-from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, recurrent_panels
+from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, peepholes_in_blocks, recurrent_panels
 
 PRODUCTS = [  # rows, K, N, panel
     ((1,), 1, 1, 4), ((1,), 300, 64, 16), ((2,), 65, 17, 16), ((13,), 37, 53, 16), ((64,), 64, 64, 16), ((35,), 130, 100, 16),
@@ -86,6 +86,21 @@ def test_an_lstm_with_panels(steps, batch, size, units, lanes, words, first):
         check(one, other, atol=1e-5)
 
 
+@pytest.mark.parametrize(("direction", "units", "words"), [
+    ("forward", 17, {}), ("bidirectional", 16, {"clip": 0.5}), ("reverse", 3, {"input_forget": 1}),
+])
+def test_an_lstm_with_peepholes_in_panels(direction, units, words):
+    count, lanes = 2 if direction == "bidirectional" else 1, 8
+    x, w, r = floats(4, 3, 5), floats(count, 4 * units, 5, seed=1) / 4, floats(count, 4 * units, units, seed=2) / 4
+    p, states = floats(count, 3 * units, seed=3), [floats(count, 3, units, seed=seed) for seed in (4, 5)]
+    want = onnx_run("LSTM", x, w, r, None, None, *states, p, outputs=3, hidden_size=units, direction=direction, **words)
+    inputs = x @ gates_in_blocks(w, lanes).reshape(-1, 5).T
+    weights = recurrent_panels(r, lanes), *states, peepholes_in_blocks(p, lanes)
+    got = run("lstm_panels", inputs, *weights, direction=direction, **words)
+    for one, other in zip(got, want, strict=True):
+        check(one, other, atol=1e-5)
+
+
 def test_operands_that_do_not_fit_an_lstm():
     define = find("lstm_panels").define
     inputs, weight = floats(3, 1, 128), floats(1, 2, 20, 64)
@@ -97,6 +112,8 @@ def test_operands_that_do_not_fit_an_lstm():
         define(*placeholders((inputs, weight)), direction="bidirectional")
     with raises(OperatorError, "lstm_panels: a first state of (1, 2, 20): give (1, 1, 20)"):
         define(*placeholders((inputs, weight, floats(1, 2, 20))))
+    with raises(OperatorError, "lstm_panels: peepholes of (1, 60): give (1, 3, 2, 16)"):
+        define(*placeholders((inputs, weight)), p=placeholders((floats(1, 60),))[0])
 
 
 def test_tiles_of_a_product():
