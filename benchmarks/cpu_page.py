@@ -76,12 +76,14 @@ def layers(results: Results) -> str:
         best = [f"{row[key]:.2f}" if key in row else "" for key in ("fastest_by_ours", "fastest_by_alone")]
         alone = f"{row['alone_ms']:.3f}" if "alone_ms" in row else ""
         rows.append([name, row["shape"], f"{row['ours_ms']:.3f}", f"{row['gflops']:.0f}", f"{row['share_of_peak']:.0%}", alone,
-                     *[f"{row[f'{package}_ms']:.3f}" for package in packages], *best])
+                     *[f"{row[key]:.3f}" if key in row else "" for key in [f"{package}_ms" for package in packages]], *best])
     text = table(head, rows)
-    for what, chosen in (("C2 to C12", lambda name: name[0] == "C" and name != "C1"), ("D1 to D9", lambda name: name[0] == "D")):
-        ratios = [row["fastest_by_ours"] for name, row in results["layers"].items() if packages and chosen(name)]
-        if ratios:
-            text += f"\nGeometric mean of the faster peer's time by ours, {what}: {statistics.geometric_mean(ratios):.2f}.\n"
+    for key, form in (("fastest_by_ours", "in blocks"), ("fastest_by_alone", "alone")):
+        for what, kind in (("C2 to C12", "C"), ("D1 to D9", "D")):
+            ratios = [row[key] for name, row in results["layers"].items() if name[0] == kind and name != "C1" and key in row]
+            if ratios:
+                mean = statistics.geometric_mean(ratios)
+                text += f"\nGeometric mean of the faster peer's time by ours, {form}, {what}: {mean:.2f}.\n"
     return text
 
 
@@ -103,8 +105,8 @@ def processor(results: Results) -> str:
 
 
 def file_of(results: Results) -> Path:
-    """Where the results of a processor are kept: one file for each name."""
-    words = re.findall(r"[a-z0-9]+", results["machine"]["processor"].lower())
+    """Where the results of a processor are kept: one file for a name and what it has at best, since many are called alike."""
+    words = re.findall(r"[a-z0-9]+", " ".join([results["machine"]["processor"], *results["machine"]["features"][-1:]]).lower())
     return RESULTS / f"{'-'.join(words) or 'processor'}.json"
 
 

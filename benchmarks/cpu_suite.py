@@ -46,7 +46,9 @@ from vtakit.runtime.module import Module
 
 ROOT = Path(__file__).parents[1]
 OURS = "vtakit"
-OTHERS = {"int8": ("resnet18", "mobilenet_v1"), "bfloat16": ("resnet18",)}  # networks that are also computed otherwise
+OTHERS = {  # networks that are also computed otherwise
+    "int8": ("resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2"), "bfloat16": ("resnet18",),
+}
 TURN_S = 4e-3  # a contender runs as often in a turn as takes this long
 DIFFERENCE = {"float32": 1e-3, "int8": 0.1, "bfloat16": 0.1}  # of the largest output, that is no error of a runtime
 Run = Callable[[], Any]

@@ -114,6 +114,12 @@ class Image:
         return tuple([layer for part in self.parts for layer in part.layers])
 
     @property
+    def said(self) -> str:
+        """What a model for a CPU computes in another precision than it says, one line; "" if it computes as it says."""
+        first = self.graph.partition("\n")[0]
+        return first[2:] if first.startswith("# ") and not self.vta_parts else ""
+
+    @property
     def params_bytes(self) -> int:
         """Of parameters and constants, those in the device's memory too."""
         own = sum(part.params.nbytes for part in self.cpu_parts)

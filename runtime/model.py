@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from vtakit.compiler.codegen.llvm import amx
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.codegen.vta.errors import VtaError
@@ -35,6 +34,7 @@ from vtakit.runtime.image import image_of, image_of_parts
 from vtakit.runtime.module import Module, check_threads
 from vtakit.runtime.package import parse
 from vtakit.runtime.parts import check_opening
+from vtakit.runtime.precision import check_precision, narrowed, told
 from vtakit.runtime.torch_program import named_program
 from vtakit.runtime.vta.driver import Driver
 from vtakit.runtime.vta.loaded import TIMEOUT_S
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     import onnx
     import torch
 
-PRECISIONS = ("float32", "bfloat16")
 _INTERPRETED_ELEMENTS = 4096  # of all nodes' results: a graph of constants up to this is not worth machine code
 
 
@@ -74,8 +73,8 @@ def compile(
                floating point, as they are written
     winograd : whether 3 x 3 convolutions of float32 are computed by Winograd's way on a CPU where that is faster, with a relative
                error below 2e-5 (docs/winograd.md); else each is a sum of products
-    precision : of convolutions in floating point on a CPU: "float32", or "bfloat16" for weights and activations of 16 bits, whose
-               products are summed in float32 (docs/half_precision.md says how far results are off)
+    precision : "float32"; or, on a CPU, "float16" or "bfloat16" for constant matrices, which are kept in 16 bits, and in bfloat16
+               for convolutions that are faster so; sums are in float32 (docs/half_precision.md says how far results are off)
     after    : sees each pass over the graph with the graph before and after it
     progress : is called with how much is done, and of how much: kernels, or for the accelerator nodes
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.keeping`); not if `after` is given
@@ -97,7 +96,7 @@ def compile(
         raise CodegenError(f"{word} is no argument of a compilation for a CPU; it is one of those for target 'vta'")
     if accelerator is not None:
         check_opening(device or "fsim", timeout_s, options)
-    _check_precision(precision, accelerator is not None)
+    check_precision(precision, on_accelerator=accelerator is not None)
     chosen = for_here(target if isinstance(target, Target) else None, "compile", parallel=True)
     exported = named_program(model)
     if exported is not None and (shapes or fixed or batch != 1):
@@ -116,36 +115,18 @@ def compile(
         graph = import_program(exported[0], name=exported[1] if name is None else name)
     lanes = chosen.vector_bytes // FLOAT32.bytes if accelerator is None else None
     machine = Machine.of(chosen) if winograd else None
-    passes = passes_for_cpu(evaluate, integer=integer, lanes=lanes, winograd=machine, precision=precision)
+    passes = passes_for_cpu(evaluate, integer=integer, lanes=lanes, winograd=machine, precision=precision,
+                            narrowed=narrowed(precision, chosen, winograd=winograd))
     graph = run_passes(graph, passes, after)
     if accelerator is None:
         network = compile_graph(graph, chosen, progress=progress, most_bytes=memory_bytes())
-        image = image_of(network, _told(precision, chosen, graph) + graph_text(graph))
+        image = image_of(network, told(precision, chosen, graph) + graph_text(graph))
     else:
         parts = compile_parts(graph, chosen, accelerator, check=_checked, progress=progress, most_bytes=memory_bytes())
         image = image_of_parts(parts, chosen)
     if place is not None:
         keeping.keep(place, image, time.perf_counter() - begin)
     return Module(image, device, timeout_s, threads=threads, **options)
-
-
-def _check_precision(precision: str, on_accelerator: bool) -> None:
-    """Raise CodegenError for a precision that there is not."""
-    if precision not in PRECISIONS:
-        raise CodegenError(f"precision {precision!r}: give one of {', '.join(map(repr, PRECISIONS))}")
-    if on_accelerator and precision != PRECISIONS[0]:
-        raise CodegenError(f"precision {precision!r} is for a CPU; the accelerator computes in integers")
-
-
-def _told(precision: str, target: Target, graph: Graph) -> str:
-    """What a module's graph says first of another precision than float32."""
-    if precision == PRECISIONS[0]:
-        return ""
-    done = sum(node.op in ("conv_packed", "depthwise_packed") and node.outputs[0].type.dtype is FLOAT32 for node in graph.nodes)
-    left = sum(node.op in ("conv", "conv_blocked", "depthwise_blocked") for node in graph.nodes)
-    tiles, pairs = amx.has(target, "gemm_bf16"), target.has("avx512bf16") and not target.has("amx-bf16")
-    way = "tile registers (amx-bf16)" if tiles else "vdpbf16ps (avx512bf16)" if pairs else "float32's multiply-adds, no faster"
-    return f"# {done} of {done + left} convolutions and products in {precision}, sums in float32, by {way}\n"
 
 
 def _accelerator(target: str | Target | VtaTarget, config: ConfigLike | None) -> VtaTarget | None:

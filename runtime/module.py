@@ -14,7 +14,7 @@ from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.runtime import package
-from vtakit.runtime.cpu.function import empty
+from vtakit.runtime.cpu.function import placed
 from vtakit.runtime.image import CpuPart, Image
 from vtakit.runtime.images import write_images
 from vtakit.runtime.parts import Launched, Native
@@ -97,8 +97,10 @@ class Module:
         self.threads = check_threads(threads)
         self._device = Launched(image, device or "fsim", timeout_s, options) if image.vta_parts else None
         self._native = {part: Native(part, self.threads) for part in image.cpu_parts}
-        self._results = [(port.name, port.shape, numpy_dtype(port.dtype)) for port in image.outputs]
-        self._between = [empty(port.shape, numpy_dtype(port.dtype)) for port in image.between]
+        self._kinds = {port.name: numpy_dtype(port.dtype) for port in image.inputs}
+        self._results = [(port.shape, numpy_dtype(port.dtype)) for port in image.outputs]
+        self._names = [port.name for port in image.outputs]
+        self._between = [placed(port.shape, numpy_dtype(port.dtype)) for port in image.between]
         self._lock = threading.Lock()
         self._given: dict[str, Array] = {}
         self._made: dict[str, Array] = {}
@@ -144,15 +146,15 @@ class Module:
         Raises InputError if one is missing, unknown or of another shape or type, MemoryError if memory ran out.
         """
         given = self._checked(inputs)
-        arrays = [empty(shape, kind) for _, shape, kind in self._results]  # a name may be there twice
-        values = [*given, *arrays, *self._between]
+        results = [placed(shape, kind) for shape, kind in self._results]  # a name may be there twice
+        placed_values = [*[(array, array.ctypes.data) for array in given], *results, *self._between]
         if self._device is None:
-            self._run(values)
+            self._run(placed_values)
         else:
             with self._lock:
-                self._run(values)
-        self._made = made = {name: array for (name, *_), array in zip(self._results, arrays, strict=True)}
-        return dict(made)
+                self._run(placed_values)
+        self._made = made = {name: array for name, (array, _) in zip(self._names, results, strict=True)}
+        return made.copy()
 
     @property
     def counters(self) -> tuple[dict[str, int], ...]:
@@ -192,13 +194,15 @@ class Module:
         out[...] = found
         return out
 
-    def _run(self, values: list[Array]) -> None:
+    def _run(self, values: list[tuple[Array, int]]) -> None:
+        """Run on arrays and their addresses."""
+        addresses = [address for _, address in values]
         for part in self.image.parts:
             if isinstance(part, CpuPart):
-                self._native[part].run(values)
+                self._native[part].run(addresses)
             else:
                 assert self._device is not None
-                self._device.run(part, values)
+                self._device.run(part, [array for array, _ in values])
 
     def profile(self, inputs: Mapping[str, Any] | None = None, *, repeat: int = 5) -> Profile:
         """Run each layer by itself and time it; of `repeat` runs the quickest counts. Programs of an accelerator run once.
@@ -208,16 +212,17 @@ class Module:
         if whole(repeat, f"profile(repeat={repeat!r}): give a whole number") < 1:
             raise InputError(f"profile(repeat={repeat}): a layer runs at least once")
         given = self._checked(inputs)
-        made = [empty(shape, kind) for _, shape, kind in self._results]
-        values, timed, launches = [*given, *made, *self._between], [], []
+        made = [placed(shape, kind)[0] for shape, kind in self._results]
+        values = [*given, *made, *[array for array, _ in self._between]]
+        addresses, timed, launches = [array.ctypes.data for array in values], [], []
         with self._lock:
             for part in self.image.parts:
                 if isinstance(part, CpuPart):
-                    timed += self._native[part].timed(values, repeat)
+                    timed += self._native[part].timed(addresses, repeat)
                 else:
                     assert self._device is not None
                     launches.append(self._device.profile(part, values))
-        return Profile(self.image.name, tuple(timed), tuple(launches))
+        return Profile(self.image.name, tuple(timed), tuple(launches), self.image.said)
 
     def dump_images(self, folder: str | Path, inputs: Mapping[str, Any] | None = None) -> int:
         """Write the device's memory before each launch of the accelerator, as ``000.bin``, and ``000.json`` with its config,
@@ -230,7 +235,7 @@ class Module:
         values: list[Array] | None = None
         if inputs is not None:
             made = self.run(inputs)
-            values = [*self._checked(inputs), *[made[port.name] for port in self.image.outputs], *self._between]
+            values = [*self._checked(inputs), *[made[name] for name in self._names], *[array for array, _ in self._between]]
         return write_images(self.image, folder, values)
 
     def save(self, path: str | Path) -> None:
@@ -261,21 +266,20 @@ class Module:
 
     def _checked(self, given: Mapping[str, Any] | None) -> list[Array]:
         """The inputs' arrays in order, contiguous; what is given goes before what was set."""
-        if not isinstance(given, Mapping | None):
+        if given is not None and not isinstance(given, Mapping):
             first = self.image.inputs[0].name if self.image.inputs else "x"
             raise InputError(f"model {self.image.name!r} takes a dict of arrays by name, such as {{{first!r}: array}}, got "
                              f"{type(given).__name__}")
         inputs = {**self._given, **(given or {})}
-        for name in inputs:
+        for name in inputs.keys() - self._kinds.keys():
             self._port(name)
-        missing = [port.name for port in self.image.inputs if port.name not in inputs]
-        if missing:
+        if missing := [name for name in self._kinds if name not in inputs]:
             kinds = ", ".join(f"{port.name!r} ({port})" for port in self.image.inputs if port.name in missing)
             raise InputError(f"model {self.image.name!r} lacks {'its input' if len(missing) == 1 else 'its inputs'} {kinds}")
         return [self._array(port, inputs[port.name]) for port in self.image.inputs]
 
     def _array(self, port: Port, given: Any) -> Array:
-        kind = numpy_dtype(port.dtype)
+        kind = self._kinds[port.name]
         if not isinstance(given, np.ndarray):
             if not hasattr(given, "__dlpack__"):
                 raise InputError(f"input {port.name!r} is {port}, got {type(given).__name__}: use numpy.array(…, {kind.name!r})")
@@ -289,7 +293,7 @@ class Module:
             if not cure and given.size and given.shape[1:] == port.shape[1:]:
                 cure = f": compile the model with batch={(n := len(given))} (--batch {n}) if it leaves its first dimension open"
             raise InputError(f"input {port.name!r} is {port}, got {given.dtype}[{', '.join(map(str, given.shape))}]{cure}")
-        found: Array = np.ascontiguousarray(given).reshape(port.shape)
+        found: Array = given if given.flags.c_contiguous else np.ascontiguousarray(given)
         return found if found.flags.aligned else found.copy()
 
     def __repr__(self) -> str:

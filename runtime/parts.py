@@ -45,23 +45,27 @@ class Native:
         self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers)(self._loaded.addresses[part.symbols[0]])
         self._step = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers, ctypes.c_int32)(self._loaded.addresses[part.symbols[1]])
         self._params = part.params.ctypes.data
-        self._arenas = [reserve(part.arena_bytes)]  # those that no run uses; threads may take from a list and add to it at once
+        self._arenas = [self._reserved()]  # those that no run uses; threads may take from a list and add to it at once
 
-    def run(self, values: Sequence[Array]) -> None:
-        """Run on arrays of the model's values. Raises MemoryError if memory ran out, CheckError for a condition of the model."""
+    def run(self, addresses: Sequence[int]) -> None:
+        """Run on the arrays of the model's values, which are at these addresses.
+
+        Raises MemoryError if memory ran out, CheckError for a condition of the model.
+        """
         arena = self._taken()
         try:
             with self._limits:
-                status = self._entry(*self._pointers(values, arena))
+                status = self._entry(*self._pointers(addresses, arena))
         finally:
             self._arenas.append(arena)
-        self._finished(status)
+        if status:
+            self._failed(status)
 
-    def timed(self, values: Sequence[Array], repeat: int) -> list[Timed]:
+    def timed(self, addresses: Sequence[int], repeat: int) -> list[Timed]:
         """Run each layer by itself; of `repeat` runs the quickest counts."""
         seconds = [math.inf] * len(self.part.layers)
         arena = self._taken()
-        pointers = self._pointers(values, arena)
+        pointers = self._pointers(addresses, arena)
         try:
             with self._limits:
                 for _ in range(repeat + 1):  # the first fills caches and starts threads
@@ -69,26 +73,30 @@ class Native:
                         begin = time.perf_counter()
                         status = self._step(*pointers, number)
                         seconds[number] = min(seconds[number], time.perf_counter() - begin)
-                        self._finished(status)
+                        if status:
+                            self._failed(status)
         finally:
             self._arenas.append(arena)
         return [Timed(*each) for each in zip(self.part.layers, seconds, strict=True)]
 
-    def _taken(self) -> Array:
-        """An arena that no other run uses."""
+    def _taken(self) -> tuple[Array, int]:
+        """An arena that no other run uses, and its address."""
         try:
             return self._arenas.pop()
         except IndexError:
-            return reserve(self.part.arena_bytes)
+            return self._reserved()
 
-    def _pointers(self, values: Sequence[Array], arena: Array) -> list[int]:
-        return [*[values[at].ctypes.data for at in self._operands], self._params, arena.ctypes.data]
+    def _reserved(self) -> tuple[Array, int]:
+        arena = reserve(self.part.arena_bytes)
+        return arena, arena.ctypes.data
 
-    def _finished(self, status: int) -> None:
+    def _pointers(self, addresses: Sequence[int], arena: tuple[Array, int]) -> list[int]:
+        return [*[addresses[at] for at in self._operands], self._params, arena[1]]
+
+    def _failed(self, status: int) -> None:
         if status == OUT_OF_MEMORY:
             raise MemoryError(f"{self.part.name} could not allocate a buffer")
-        if status:
-            raise CheckError(f"{self.part.name}: {self.part.messages[status - 1]}")
+        raise CheckError(f"{self.part.name}: {self.part.messages[status - 1]}")
 
 
 def check_opening(device: str | Driver, timeout_s: float, options: Mapping[str, Any]) -> None:

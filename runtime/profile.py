@@ -37,11 +37,13 @@ class Profile:
 
     layers   : those on the CPU
     launches : of each program of an accelerator, in order, what its layers cost there
+    said     : what is computed otherwise than as the model says; "" if nothing is
     """
 
     name: str
     layers: tuple[Timed, ...]
     launches: tuple[Report, ...] = ()
+    said: str = ""
 
     @property
     def seconds(self) -> float:
@@ -64,8 +66,10 @@ class Profile:
     def tables(self) -> "Group":
         """The table of the CPU's layers, then those of each launch, for the terminal."""
         from rich.console import Group
+        from rich.text import Text
 
-        return Group(self.grid, *[report.tables() for report in self.launches])
+        first = [Text(self.said)] if self.said else []
+        return Group(*first, self.grid, *[report.tables() for report in self.launches])
 
     @property
     def grid(self) -> Grid:

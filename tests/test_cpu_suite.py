@@ -1,9 +1,11 @@
 """The benchmark of the CPU back end: documents have what its file of results says, and its figures are what they are called."""
 
+import copy
 import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -53,6 +55,78 @@ def test_every_network_and_layer_was_measured(suite):
     assert list(KEPT["networks"]) == names
     assert list(KEPT["layers"]) == [layer.name for layer in suite.cpu_convolutions.LAYERS]
     assert list(KEPT["peers"]) == [peer.name for peer in suite.cpu_peers.PEERS]
+
+
+def rows_of(text: str, first: str) -> list[list[str]]:
+    """The cells of the lines of tables that begin with a word."""
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith(f"| {first} |")]
+
+
+def result(processor: str, date: str) -> dict[str, Any]:
+    """Results of a processor, with a network on one thread and a layer, beside one peer."""
+    network = {
+        "title": "Net", "macs": 2_000_000, "difference": 1e-6,
+        "memory": {"weights": 4_000_000, "arena": 1_000_000, "live": 1_000_000},
+        "threads": {"1": {"ms": {"vtakit": 2.0, "onnxruntime": 3.0}, "ratios": {"onnxruntime": 1.5}, "best": 1.5}},
+        "processes": {name: {"compile_s": 1.0, "held_bytes": 7e6, "most_bytes": 9e6} for name in ("vtakit", "onnxruntime")},
+    }
+    layer = {
+        "shape": "a shape", "ours_ms": 0.25, "gflops": 100.0, "share_of_peak": 0.9, "alone_ms": 0.375, "onnxruntime_ms": 0.5,
+        "onnxruntime_by_ours": 2.0, "fastest_by_ours": 2.0, "fastest_by_alone": 1.375,
+    }
+    names = {"processor": processor, "processors": 2, "features": ["avx2"], "system": "Linux", "python": "3.11", "numpy": "2.0"}
+    return {"machine": names | {"date": date, "commit": "abc"}, "peers": {"onnxruntime": "1.0"}, "repeat": 3,
+            "networks": {"net float32": network}, "layers": {"C2": layer, "D1": layer | {"fastest_by_ours": 4.0}}}
+
+
+def test_each_processor_has_its_results_and_the_last_comes_first(tmp_path, monkeypatch):
+    """A later run replaces those of its own processor alone."""
+    monkeypatch.setattr(PAGE, "RESULTS", tmp_path)
+    for processor, date in (("Old (R) CPU", "2026-01-01"), ("A New one", "2026-03-01"), ("Old (R) CPU", "2026-02-01")):
+        PAGE.keep(result(processor, date))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a-new-one-avx2.json", "old-r-cpu-avx2.json"]
+    every = PAGE.kept()
+    assert [each["machine"]["date"] for each in every] == ["2026-03-01", "2026-02-01"]
+    titles = [line for line in PAGE.page(every).splitlines() if line.startswith("## ")]
+    assert titles == ["## On A New one", "## On Old (R) CPU"]
+    assert PAGE.short(every).count("| Net | 2.00 | 3.00 | 1.50 |") == 2
+    assert [line for line in PAGE.short(every).splitlines() if line.endswith(":")] == [
+        "A New one (avx2), 2026-03-01:", "Old (R) CPU (avx2), 2026-02-01:"]
+
+
+def test_the_table_of_layers_has_them_in_blocks_and_alone():
+    text = PAGE.layers(result("CPU", "2026-01-01"))
+    assert rows_of(text, "layer") == [[
+        "layer", "pixels, channels, kernel", "in blocks, ms", "GFLOP/s", "of peak", "alone, ms", "onnxruntime, ms",
+        "in blocks faster by", "alone faster by"]]
+    assert rows_of(text, "C2") == [["C2", "a shape", "0.250", "100", "90%", "0.375", "0.500", "2.00", "1.38"]]
+    assert "in blocks, C2 to C12: 2.00." in text
+    assert "alone, D1 to D9: 1.38." in text
+
+
+def test_what_former_results_lack_is_left_blank():
+    """A layer that was not measured alone, a peer that one network or layer has not, a network that one processor has not."""
+    former = result("CPU", "2026-01-01")
+    former["peers"]["OpenVINO"] = "2.0"
+    former["networks"]["net int8"] = copy.deepcopy(former["networks"]["net float32"])
+    del former["networks"]["net int8"]["threads"]["1"]["best"], former["networks"]["net int8"]["processes"]["onnxruntime"]
+    former["layers"]["C3"] = {**former["layers"]["C2"], "openvino_ms": 0.75}
+    for key in ("alone_ms", "onnxruntime_ms", "fastest_by_ours", "fastest_by_alone"):
+        del former["layers"]["C3"][key]
+    text = PAGE.page([result("Other", "2026-02-01"), former])
+    assert rows_of(text, "C3") == [["C3", "a shape", "0.250", "100", "90%", "", "", "0.750", "", ""]]
+    assert rows_of(text, "C2")[1] == ["C2", "a shape", "0.250", "100", "90%", "0.375", "0.500", "", "2.00", "1.38"]
+    assert rows_of(text, "Net, int8") == [
+        ["Net, int8", "2.00", "3.00", "", "", "2", "", "1e-06"],
+        ["Net, int8", "1.0", "4.0", "1.0", "1.00", "7", "", "", "9", "", ""],
+    ]
+
+
+def test_former_results_without_layers_alone_have_no_mean_of_them():
+    former = result("CPU", "2026-01-01")
+    for row in former["layers"].values():
+        del row["fastest_by_alone"]
+    assert "alone, " not in PAGE.layers(former).partition("Geometric")[2]
 
 
 @pytest.mark.parametrize(("at", "key"), [(at, key) for at, each in enumerate(EVERY) for key in each["networks"]])
@@ -111,3 +185,14 @@ def test_a_small_network_is_measured_from_beginning_to_end(suite, name):
     assert ours["held_bytes"] > row["memory"]["weights"]
     assert theirs["most_bytes"] > 0
     assert "| DQN | " in PAGE.text(results)
+
+
+def test_a_layer_is_measured_in_blocks_and_alone(suite):
+    """A light one, with the peer that tests have anyway: the columns of the table, and results that are right."""
+    (peer,) = [peer for peer in suite.cpu_peers.PEERS if peer.name == "onnxruntime"]
+    results = suite.measure("D8", [peer], [1], 1)
+    (row,) = results["layers"].values()
+    assert {"ours_ms", "alone_ms", "onnxruntime_ms", "fastest_by_ours", "fastest_by_alone"} <= set(row)
+    assert row["error"] < 1e-6
+    assert row["difference"] < 1e-5
+    assert row["fastest_by_alone"] == pytest.approx(row["onnxruntime_ms"] / row["alone_ms"])

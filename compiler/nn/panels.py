@@ -8,13 +8,16 @@ from math import prod
 
 import numpy as np
 
+from vtakit.compiler.ir.dtypes import FLOAT32, DType, dtype
 from vtakit.compiler.ir.expr import Expr
-from vtakit.compiler.nn.common import dims, flattened, made, same_dtype, unflattened
+from vtakit.compiler.nn.common import dims, flattened, made, unflattened
 from vtakit.compiler.nn.matmul import accumulator
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.reduce import sum as sum_of
 from vtakit.compiler.te.tensor import Tensor
+
+STORED = (dtype("float16"), dtype("bfloat16"))  # weights of float32 data may be kept so
 
 
 def panels_of(weight: np.ndarray, panel: int) -> np.ndarray:
@@ -31,17 +34,25 @@ def panels_of(weight: np.ndarray, panel: int) -> np.ndarray:
     return full
 
 
+def check_stored(name: str, weight: DType, x: Tensor) -> None:
+    """Raise OperatorError for weights of neither the data's type nor, where that is float32, one of `STORED`."""
+    if weight != x.dtype and not (x.dtype is FLOAT32 and weight in STORED):
+        raise OperatorError(f"{name}: data of {x.dtype} and weights of {weight}: weights are of the data's type or, for float32, "
+                            "float16 or bfloat16")
+
+
 @operator("dense_panels", kind=Kind.ANCHOR)
 def dense_panels(x: Tensor, weight: Tensor, *, columns: int) -> Tensor:
     """Rows multiplied by a matrix in panels, or the rows of each of several matrices by one of their own.
 
     x       [..., K]
-    weight  [ceil(N / v), K, v]      made by `panels_of`; with dimensions before these, they are those of x before its last two
+    weight  [ceil(N / v), K, v]      made by `panels_of`; for float32 also of 16 bits, `STORED`. Dimensions before these are those
+                                     of x before its last two
     result  [..., N]                 N = columns
 
     Raises OperatorError for shapes or types that do not fit together.
     """
-    same_dtype("dense_panels", x, weight)
+    check_stored("dense_panels", weight.dtype, x)
     kind = accumulator(x.dtype)
     batch, (panels, depth, panel) = dims(weight)[:-3], dims(weight)[-3:] if weight.ndim >= 3 else (0,) * 3
     if x.ndim < 2 or not panel or dims(x)[-1] != depth or -(-columns // panel) != panels or (

@@ -14,6 +14,7 @@ from vtakit.compiler.ir.ops import if_then_else, maximum, minimum, select
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import dims, made, same_dtype
 from vtakit.compiler.nn.elementwise import check_float
+from vtakit.compiler.nn.panels import check_stored
 from vtakit.compiler.nn.recurrent import ACTIVATIONS
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te.compose import scan
@@ -62,14 +63,15 @@ def lstm_panels(
     """The steps of `lstm`, given what inputs and biases add to the gates.
 
     inputs  [T, B, D * ceil(H / v) * 4 * v]      in the order of `gates_in_blocks`
-    weight  [D, ceil(H / v), H, 4 * v]           made by `recurrent_panels`
+    weight  [D, ceil(H / v), H, 4 * v]           made by `recurrent_panels`; for float32 also of 16 bits, `STORED`
     h, c    [D, B, H]
     p       [D, 3, ceil(H / v), v]               made by `peepholes_in_blocks`
     Gives all states [T, D, B, H], then the last state and cell [D, B, H].
     Raises OperatorError for shapes, types or words that do not fit.
     """
     check_float(inputs, "lstm_panels")
-    same_dtype("lstm_panels", inputs, weight, *[state for state in (h, c, p) if state is not None])
+    same_dtype("lstm_panels", inputs, *[state for state in (h, c, p) if state is not None])
+    check_stored("lstm_panels", weight.dtype, inputs)
     flips = DIRECTIONS.get(direction, ())
     count, blocks, size, width = dims(weight) if weight.ndim == 4 else (0,) * 4
     lanes = width // GATES
@@ -90,8 +92,9 @@ def lstm_panels(
         shape = (steps + 1, batch, blocks, lanes)
         hs, cs = [placeholder(shape, str(inputs.dtype), name) for name in ("h", "c")]
         k = reduce_axis((0, size), "k")
+        kind = inputs.dtype
         sums = made((steps + 1, batch, blocks, width), lambda t, b, n, lane: sum_of(
-            hs(t - 1, b, k // lanes, k % lanes) * weight(at, n, k, lane), axis=k), "gates", tag="step_panels")
+            hs(t - 1, b, k // lanes, k % lanes) * weight(at, n, k, lane).astype(kind), axis=k), "gates", tag="step_panels")
 
         def gate(number: int, t: Expr, unit: tuple[Expr, ...], seen: Expr | None = None) -> Expr:
             b, n, lane = unit

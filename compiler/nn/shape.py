@@ -6,7 +6,7 @@ from math import prod
 
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Load, Var
-from vtakit.compiler.ir.ops import if_then_else
+from vtakit.compiler.ir.ops import if_then_else, maximum, minimum
 from vtakit.compiler.ir.stmt import For, LoopKind, Stmt, Store, seq
 from vtakit.compiler.ir.values import const, wrap
 from vtakit.compiler.nn.common import (
@@ -223,11 +223,11 @@ def _folded(place: Expr, extent: int, mode: str) -> Expr:
     if mode == "wrap":
         return place % extent
     if mode == "edge":
-        return if_then_else(place < 0, 0, if_then_else(place > last, last, place))
+        return maximum(minimum(place, last), 0)
     if not last:
         return place * 0
     turn = place % (2 * last)  # there and back again
-    return if_then_else(turn > last, 2 * last - turn, turn)
+    return minimum(minimum(turn, 2 * last - turn), last)  # `last` makes no difference, but a bound that is proven
 
 
 @operator("depth_to_space", kind=Kind.INJECTIVE)

@@ -26,7 +26,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     parser.add_argument("--dump-images", type=Path, metavar="DIR", help="folder for the DRAM before each launch")
     parser.add_argument("--precision", default="float32",
-                        help="of a CPU's convolutions: float32 (default), or bfloat16, which is less exact")
+                        help="of what a CPU computes: float32 (default), or float16 or bfloat16, which are less exact")
     parser.add_argument("--no-cache", action="store_true", help="compile anew what was compiled before")
 
 

@@ -8,7 +8,8 @@
 With --target vta a quantised model runs on the accelerator as far as it can; DIR gets the DRAM before each launch, inputs being
 zero, as NNN.bin and NNN.json for `vtakit sim --image`.
 
---precision bfloat16 computes convolutions of floating-point numbers in bfloat16, with sums in float32 (docs/half_precision.md).
+--precision float16 or bfloat16 keeps matrices of floating-point numbers in 16 bits, with sums in float32; what it did is said
+(docs/half_precision.md).
 
 --dump writes the graph after each pass as text, numbered in order.
 """
@@ -56,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"{image.name}: {len(image.layers)} layers, {sizes}")
     if args.target == "vta":
         _print_placement(image)
-    elif image.graph.startswith("# "):
-        print(image.graph.partition("\n")[0][2:])
+    elif image.said:
+        print(image.said)
     for kind, ports in (("input", image.inputs), ("output", image.outputs)):
         for port in ports:
             print(f"{kind:6}  {port.name}: {port}")

@@ -177,6 +177,12 @@ def _library(path: str | Path) -> ctypes.CDLL:
 
 def empty(shape: tuple[int, ...], dtype: Any = "float32", align: int = 64) -> np.ndarray[Any, Any]:
     """An array, not initialised, whose first element's address is a multiple of `align` bytes."""
-    kind = np.dtype(dtype)
+    return placed(shape, np.dtype(dtype), align)[0]
+
+
+def placed(shape: tuple[int, ...], kind: np.dtype[Any], align: int = 64) -> tuple[np.ndarray[Any, Any], int]:
+    """The same, and that address, which NumPy takes longer to tell than to make the array."""
     raw = np.empty(math.prod(shape) * kind.itemsize + align, np.uint8)
-    return np.ndarray(shape, kind, raw, -raw.ctypes.data % align)
+    address = raw.ctypes.data
+    offset = -address % align
+    return np.ndarray(shape, kind, raw, offset), address + offset

@@ -14,6 +14,7 @@ from functools import partial
 
 ENTRIES = ("GOMP_barrier", "GOMP_parallel", "omp_get_max_threads", "omp_get_num_threads", "omp_get_thread_num")
 _forked: set[int] = set()  # threads that are a fork's copy of one that may have had others at work
+_MOST_THREADS = (1 << 31) - 1  # of an int in C; a loop starts no more than it has parts
 _NAMES = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libomp.dylib")
 
 
@@ -61,7 +62,7 @@ def set_threads(count: int) -> None:
         raise ValueError(f"{count} threads: a parallel loop needs at least 1")
     loaded = library()
     if loaded is not None and threading.get_ident() not in _forked:
-        loaded.omp_set_num_threads(count)
+        loaded.omp_set_num_threads(min(count, _MOST_THREADS))
 
 
 class Limit:

@@ -4,6 +4,7 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from codegen_machines import need
@@ -12,8 +13,10 @@ import vtakit
 from vtakit import models
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.frontend.onnx.importer import import_model
+from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.compile import compile_graph
 from vtakit.compiler.graph.evaluate import evaluate_graph
+from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.base import run_passes
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
 from vtakit.runtime import package
@@ -42,25 +45,42 @@ int main(void) {
 """
 
 
-def export(target: Target, folder: Path) -> None:
-    """MobileNet v1 as net.so, net.h and net.params."""
-    graph = import_model(models.build("mobilenet_v1", size=SIZE), name="net", evaluate=evaluate_graph)
-    passes = passes_for_cpu(evaluate_graph, integer=True, lanes=target.vector_bytes // 4)
+def export(graph: Graph, target: Target, folder: Path, precision: str = "float32") -> None:
+    """A network as net.so, net.h and net.params."""
+    passes = passes_for_cpu(evaluate_graph, integer=True, lanes=target.vector_bytes // 4, precision=precision)
     graph = run_passes(graph, passes, None)
     package.export(image_of(compile_graph(graph, target), ""), folder / "net.so", (COMPILER,))
+
+
+def run_there(folder: Path, given: np.ndarray, threads: int) -> np.ndarray:
+    """The 1000 scores that the network in a folder gives under qemu."""
+    (folder / "main.c").write_text(C)
+    run = partial(subprocess.run, cwd=folder, check=True, capture_output=True, timeout=120)
+    run([COMPILER, "-std=c11", f"-DIMAGE={given.size}", "-Wall", "-Werror", "main.c", "./net.so", "-o", "main"])
+    call = ["qemu-aarch64", "-L", SYSROOT, "-E", f"OMP_NUM_THREADS={threads}", "./main"]
+    return np.frombuffer(run(call, input=given.tobytes()).stdout, np.float32)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_mobilenet_on_aarch64_gives_this_machines_results(threads, tmp_path):
     need(COMPILER, "qemu-aarch64")
     target = Target("aarch64-linux-gnu", threads=threads > 1)
-    export(target, tmp_path)
-    (tmp_path / "main.c").write_text(C)
-    run = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True, timeout=120)
-    run([COMPILER, "-std=c11", f"-DIMAGE={3 * SIZE * SIZE}", "-Wall", "-Werror", "main.c", "./net.so", "-o", "main"])
+    export(import_model(models.build("mobilenet_v1", size=SIZE), name="net", evaluate=evaluate_graph), target, tmp_path)
     given = models.inputs("mobilenet_v1", 1, size=SIZE)
-    call = ["qemu-aarch64", "-L", SYSROOT, "-E", f"OMP_NUM_THREADS={threads}", "./main"]
-    found = np.frombuffer(run(call, input=given["image"].tobytes()).stdout, np.float32)
+    found = run_there(tmp_path, given["image"], threads)
     module = vtakit.compile(models.build("mobilenet_v1", size=SIZE), batch=1)
     (wanted,) = module.run(given).values()
     assert np.abs(found - wanted[0]).max() <= MOST * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(("precision", "narrow"), [("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16)])
+def test_a_product_with_weights_of_16_bits_on_aarch64(precision, narrow, tmp_path):
+    """Against NumPy on the rounded weights."""
+    need(COMPILER, "qemu-aarch64")
+    rng = np.random.default_rng(0)
+    x, weight = (rng.standard_normal(shape).astype(np.float32) for shape in ((1, 48), (48, 1000)))
+    b = Builder("net")
+    product = b.one("matmul", b.input("x", x.shape, "float32"), b.constant(weight))
+    export(b.finish([("y", product)]), Target("aarch64-linux-gnu", threads=False), tmp_path, precision)
+    want = x @ weight.astype(narrow).astype(np.float32)
+    assert np.abs(run_there(tmp_path, x, 1) - want[0]).max() <= MOST * np.abs(want).max()

@@ -153,7 +153,7 @@ def test_images_before_each_launch_run_on_any_simulator(tiny, tmp_path):
     for name, number in zip(part.outputs, part.writes, strict=True):
         at = about["buffers"][name]
         found = result.dram[at["address"]:at["address"] + at["size_bytes"]]
-        assert found == tiny._between[number - 3].tobytes()  # behind one input and two outputs
+        assert found == tiny._between[number - 3][0].tobytes()  # behind one input and two outputs
     assert tiny.dump_images(tmp_path / "zero") == 2
 
 

@@ -4,20 +4,27 @@ A convolution with constant weights reads bfloat16 whose channels lie in blocks 
 bias, a residual and an activation follow before the result is rounded to bfloat16. Everything else stays in float32.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
 from vtakit.compiler.graph.ir import Graph, Node, Value
-from vtakit.compiler.graph.passes.layout import ELEMENTS, MEANS, with_blocks
+from vtakit.compiler.graph.passes.layout import ELEMENTS, MEANS, SAVED_PER_MOVED, with_blocks
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors
+from vtakit.compiler.nn.cpu.forms import Conv3x3, pairs_are_faster
+from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.packed_weights import block_of, packed_weight
+from vtakit.compiler.nn.winograd import KERNEL
 
 _MOST_BLOCK = 32  # channels whose bfloat16 fill a register
 _TOGETHER = 2  # that an instruction adds up
+FEWEST_CHANNELS = 16  # of data that instructions on pairs are fed with: fewer fill no loop over channels
+FEWEST_ROWS = 16  # of a product that are worth laying out as pixels: fewer wait for weights
+Pays = Callable[[Node], bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -28,8 +35,10 @@ class _Packed:
     narrow: Value | None = None
 
 
-def half_precision(graph: Graph) -> Graph:
+def half_precision(graph: Graph, pays: Pays | None = None) -> Graph:
     """With convolutions, and products of what they make, in bfloat16.
+
+    pays : which convolutions are to be so, and those of single channels that read what these make; all that can be if None
 
     ::
 
@@ -42,11 +51,32 @@ def half_precision(graph: Graph) -> Graph:
         %z.1: float32[1, 2, 56, 56, 32] = relu(%y)
         %z.2: bfloat16[1, 2, 56, 56, 32] = cast(%z.1, to='bfloat16')
     """
-    return _Rewriter(graph).run()
+    return _Rewriter(graph, pays).run()
+
+
+def pairs_pay(node: Node, machine: Machine, *, winograd: bool) -> bool:
+    """Whether a convolution is faster by instructions that sum products of pairs of bfloat16 than in float32.
+
+    winograd : whether that may be Winograd's form
+    """
+    filters, depth, *kernel = node.reads[1].type.shape
+    images, _, height, width = node.outputs[0].type.shape
+    if depth < FEWEST_CHANNELS:
+        return False
+    steps, spread = ([*(node.attrs.get(word) or (1,))] for word in ("strides", "dilations"))
+    if not winograd or kernel != [KERNEL] * 2 or {*steps, *spread} != {1}:
+        return True
+    return pairs_are_faster(Conv3x3(images, depth, filters, height, width), machine)
 
 
 def _block(channels: int) -> int:
     return min(_MOST_BLOCK, block_of(channels))
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether a product has no factors, and rows of data that are those of the result."""
+    attrs = node.attrs
+    return attrs.get("alpha", 1.0) == attrs.get("beta", 1.0) == 1.0 and not attrs.get("trans_a")
 
 
 class _Rewriter(Replacing):
@@ -55,8 +85,9 @@ class _Rewriter(Replacing):
     packed : what stands for a value of the old graph in blocks
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, pays: Pays | None) -> None:
         super().__init__(graph)
+        self.pays = pays
         self.packed: dict[Value, _Packed] = {}
         consumers = graph.consumers()
         given = [value for _, value in graph.outputs]
@@ -64,10 +95,12 @@ class _Rewriter(Replacing):
         self.readers = {value: len(consumers.get(value, ())) + given.count(value) for value in values}
 
     def replaces(self, node: Node) -> bool:
-        found = self._taken(node) if all(value.type.dtype is FLOAT32 for value in (*node.reads, *node.outputs)) else None
+        if any(value.type.dtype is not FLOAT32 for value in (*node.reads, *node.outputs)):
+            return False
+        found = self._taken(node)
         if found is not None:
             self.packed[node.outputs[0]] = found
-        return found is not None
+        return found is not None or self._is_product_of_many_rows(node)
 
     def as_it_was(self, value: Value) -> Value:
         if value in self.packed and value not in self.plain:
@@ -124,6 +157,8 @@ class _Rewriter(Replacing):
             return None
         filters, depth = weight.shape[:2]
         block, groups = _block(filters), node.attrs.get("groups", 1)
+        if self.pays is not None and not (groups > 1 and x in self.packed) and not self.pays(node):
+            return None
         if filters % block:  # what fills up a block might become no number
             return None
         attrs = {word: tuple(node.attrs[word]) for word in ("strides", "pads", "dilations") if node.attrs.get(word) is not None}
@@ -142,13 +177,11 @@ class _Rewriter(Replacing):
         """A product of what an image of one pixel became, by constant weights, with a bias."""
         x, weight = node.reads[0], self._weights(node)
         bias = self._weights(node, 2) if len(node.inputs) > 2 else None
-        attrs = node.attrs
-        plain = attrs.get("alpha", 1.0) == attrs.get("beta", 1.0) == 1.0 and not attrs.get("trans_a")
-        if x not in self.packed or len(x.type.shape) != 2 or weight is None or not plain:
+        if x not in self.packed or len(x.type.shape) != 2 or weight is None or not _is_plain(node):
             return None
         if bias is None and len(node.reads) > 2:
             return None
-        filters = weight if attrs.get("trans_b") else weight.T
+        filters = weight if node.attrs.get("trans_b") else weight.T
         block, data = _block(len(filters)), self._narrow(x)
         half = np.ascontiguousarray(filters).astype(ml_dtypes.bfloat16)[:, :, None, None]
         packed = self._constant(packed_weight(half, data.type.shape[-1], block, _TOGETHER), node)
@@ -158,6 +191,35 @@ class _Rewriter(Replacing):
         by_filter = np.broadcast_to(bias.reshape(1, -1), (1, len(filters)))[:, :, None, None]
         vector = self.constant(blocked_vectors(by_filter, block, 1))
         return _Packed(self.made("add", sums, vector, attrs={}, like=node.outputs[0], name=node.name))
+
+    def _is_product_of_many_rows(self, node: Node) -> bool:
+        """Make a product of many rows by constant weights, each row being a pixel.
+
+        It takes half of float32's time at most, and what it reads and makes changes its layout.
+        """
+        weight = self._weights(node) if node.op in ("gemm", "matmul") else None
+        if weight is None or weight.ndim != 2 or not weight.size or not _is_plain(node):
+            return False
+        x, out = node.reads[0], node.outputs[0]
+        filters = weight if node.attrs.get("trans_b") else weight.T
+        count, depth = filters.shape
+        rows, block = out.type.size // count, _block(count)
+        if rows < FEWEST_ROWS or depth * count <= SAVED_PER_MOVED * 2 * (depth + count):
+            return False
+        image = self.made("reshape", self.as_it_was(x), attrs={"shape": (1, 1, rows, depth)}, like=x)
+        turned = self.made("transpose", image, attrs={"perm": (0, 3, 1, 2)}, like=x)
+        blocks = self.made("block_channels", turned, attrs={"block": _block(depth)}, like=x)
+        data = self.made("cast", blocks, attrs={"to": "bfloat16"}, like=x)
+        half = np.ascontiguousarray(filters).astype(ml_dtypes.bfloat16)[:, :, None, None]
+        packed = self._constant(packed_weight(half, data.type.shape[-1], block, _TOGETHER), node)
+        sums = self.made("conv_packed", data, packed, attrs={"block": block}, like=out, name=node.name)
+        pixels = self.made("unblock_channels", sums, attrs={"channels": count}, like=out)
+        made = self.made("transpose", pixels, attrs={"perm": (0, 2, 3, 1)}, like=out)
+        made = self.made("reshape", made, attrs={"shape": out.type.shape}, like=out)
+        for bias in node.reads[2:]:
+            made = self.made("add", made, self.as_it_was(bias), attrs={}, like=out)
+        self.plain[out] = made
+        return True
 
     def _elements(self, node: Node) -> _Packed | None:
         """An operator on elements, of values in blocks and constants that are one number or one for each channel."""

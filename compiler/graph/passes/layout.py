@@ -71,7 +71,7 @@ class _Regions:
         for node in self.graph.nodes:
             if not self._takes(node):
                 continue
-            region = _Region([node], _saved(node))
+            region = _Region([node], _saved(node, self.lanes))
             for found in dict.fromkeys([self.of[value] for value in node.reads if value in self.of]):
                 region = self._joined(found, region)
             self.of[node.outputs[0]] = region
@@ -182,7 +182,7 @@ def _is_depthwise(node: Node) -> bool:
     return groups > 1 and groups == x.type.shape[1] == weight.type.shape[0]
 
 
-def _saved(node: Node) -> int:
+def _saved(node: Node, lanes: int) -> int:
     """By a node that computes with data in blocks, in multiplications."""
     if node.op == "conv_transpose":
         return node.reads[0].type.size * prod(node.reads[1].type.shape[1:])
@@ -190,9 +190,9 @@ def _saved(node: Node) -> int:
         return 0
     x, weight = node.reads
     _, depth, *window = weight.type.shape
-    if _is_depthwise(node):
-        return CELL * prod(window) * x.type.size
     sizes = node.outputs[0].type.shape[2:]
+    if _is_depthwise(node):
+        return CELL * prod(window) * x.type.size if sizes[-1] % lanes else 0  # rows of whole vectors leave no lane idle
     if prod(window) == 1 and sizes == x.type.shape[2:] and prod(sizes) >= PIXELS:
         return 0
     return node.outputs[0].type.size * depth * prod(window)

@@ -1,19 +1,25 @@
-"""Products with constant matrices: their columns are laid out in panels of a vector each when the model is compiled."""
+"""Products with constant matrices: their columns are laid out in panels of a vector each when the model is compiled.
 
+On request their numbers are kept in 16 bits, and become float32 as they are read.
+"""
+
+from math import prod
 
 import numpy as np
 
+from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.compiler.graph.ir import Array, Graph, Node, Value
 from vtakit.compiler.graph.passes.replacing import Replacing
-from vtakit.compiler.ir.dtypes import FLOAT32
+from vtakit.compiler.ir.dtypes import FLOAT32, dtype
 from vtakit.compiler.nn.panels import panels_of
 from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, peepholes_in_blocks, recurrent_panels
 
 PEEPHOLES = 6  # the operand of an LSTM that looks at its cells
+MOST_ROWS = 64  # of data that a matrix is kept in 16 bits for: with more its numbers become float32 again and again
 WASTE = 3  # of a product's columns, at most one in so many may be one that fills up a panel
 
 
-def pack_matrices(graph: Graph, lanes: int) -> Graph:
+def pack_matrices(graph: Graph, lanes: int, kept: str = "float32") -> Graph:
     """With panels of `lanes` columns for the constant matrices of products, and of recurrent layers.
 
     ::
@@ -25,17 +31,21 @@ def pack_matrices(graph: Graph, lanes: int) -> Graph:
 
     Of more than two dimensions, a constant has a matrix for each matrix of the data.
     A matrix that something else reads as well stays as it is, rather than being there twice.
+
+    kept : the type in which matrices are kept that up to `MOST_ROWS` rows of data meet: "float32", or "float16" or "bfloat16",
+           rounded to nearest even; a matrix with a number beyond the greatest of that type stays in float32
     """
-    packer = _Packer(graph, lanes)
+    packer = _Packer(graph, lanes, kept)
     return packer.run() if packer.chosen else graph
 
 
 class _Packer(Replacing):
     """The graph being made. `chosen` are the nodes that become others."""
 
-    def __init__(self, graph: Graph, lanes: int) -> None:
+    def __init__(self, graph: Graph, lanes: int, kept: str) -> None:
         super().__init__(graph)
         self.lanes = lanes
+        self.kept = numpy_dtype(dtype(kept))
         self.packed: dict[tuple[Value, bool, float], Value] = {}
         able = {node for node in graph.nodes if self._takes(node)}
         readers = graph.consumers()
@@ -71,22 +81,30 @@ class _Packer(Replacing):
             return False
         return not node.attrs.get("trans_a", False) and (node.attrs.get("beta", 1.0) == 1 or len(node.reads) < 3)
 
-    def _matrix(self, weight: Value, turned: bool, factor: float) -> Value:
-        """A matrix in panels; those of several nodes once."""
+    def _matrix(self, weight: Value, turned: bool, factor: float, rows: int) -> Value:
+        """A matrix in panels; those of several nodes once, as the first takes it."""
         key = weight, turned, factor
         if key not in self.packed:
             array: Array = self.graph.constants[weight]
             array = array.T if turned else array
             array = array if factor == 1 else array * np.float32(factor)
-            self.packed[key] = self.constant(panels_of(array, self.lanes), name=weight.name)
+            self.packed[key] = self.constant(panels_of(self._kept(array, rows), self.lanes), name=weight.name)
         return self.packed[key]
+
+    def _kept(self, array: Array, rows: int) -> Array:
+        """A matrix in the type that was asked for, if that pays and holds all of its numbers."""
+        if rows > MOST_ROWS:
+            return array
+        with np.errstate(over="ignore"):
+            found: Array = array.astype(self.kept)
+        return found if np.array_equal(np.isinf(found), np.isinf(array)) else array
 
     def _product(self, node: Node) -> tuple[Value]:
         x, weight, *more = node.reads
         turned, factor = node.attrs.get("trans_b", False), node.attrs.get("alpha", 1.0)
         out = node.outputs[0]
         columns = out.type.shape[-1]
-        matrix = self._matrix(weight, turned, factor)
+        matrix = self._matrix(weight, turned, factor, prod(x.type.shape[:-1]))
         made = self.made("dense_panels", self.as_it_was(x), matrix, attrs={"columns": columns}, like=out, name=node.name)
         for value in more:
             made = self.made("add", made, self.as_it_was(value), attrs={}, like=out, name=node.name)
@@ -97,16 +115,17 @@ class _Packer(Replacing):
         assert x is not None
         assert w is not None
         assert r is not None
+        steps, rows, _ = x.type.shape
         of_inputs = gates_in_blocks(self.constants[w], self.lanes)
         flat = of_inputs.reshape(-1, of_inputs.shape[-1])
-        panels = self.constant(panels_of(flat.T, self.lanes), name=w.name)
+        panels = self.constant(panels_of(self._kept(flat.T, steps * rows), self.lanes), name=w.name)
         inputs = self.made("dense_panels", x, panels, attrs={"columns": flat.shape[0]}, like=node.outputs[0], name=node.name)
         if b is not None:
             array = self.constants[b]
             half = array.shape[1] // 2
             bias = gates_in_blocks(array[:, :half] + array[:, half:], self.lanes).reshape(-1)
             inputs = self.made("add", inputs, self.constant(bias, name=b.name), attrs={}, like=node.outputs[0], name=node.name)
-        weight = self.constant(recurrent_panels(self.constants[r], self.lanes), name=r.name)
+        weight = self.constant(recurrent_panels(self._kept(self.constants[r], rows), self.lanes), name=r.name)
         names = tuple([value.name for value in node.outputs])
         if p is not None:
             p = self.constant(peepholes_in_blocks(self.constants[p], self.lanes), name=p.name)

@@ -4,10 +4,10 @@ from functools import partial
 
 from vtakit.compiler.graph.passes.base import GraphPass
 from vtakit.compiler.graph.passes.batch_norm import fold_scales, simplify_inference
-from vtakit.compiler.graph.passes.cse import merge_common
+from vtakit.compiler.graph.passes.cse import merge_common, merge_constants
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.passes.fold import Evaluate, fold_constants
-from vtakit.compiler.graph.passes.half import half_precision
+from vtakit.compiler.graph.passes.half import Pays, half_precision
 from vtakit.compiler.graph.passes.layout import block_layouts
 from vtakit.compiler.graph.passes.packed_bytes import pack_bytes
 from vtakit.compiler.graph.passes.panels import pack_matrices
@@ -19,7 +19,7 @@ from vtakit.compiler.nn.cpu.machine import Machine
 
 def passes_for_cpu(
     evaluate: Evaluate, *, integer: bool = True, lanes: int | None = None, winograd: Machine | None = None,
-    precision: str = "float32",
+    precision: str = "float32", narrowed: Pays | None = None,
 ) -> tuple[GraphPass, ...]:
     """The passes before fusion, in order.
 
@@ -27,7 +27,8 @@ def passes_for_cpu(
     integer  : whether quantised models become networks in integers; before what would take their int8 weights apart
     lanes    : float32 numbers of a vector, to lay channels and columns out in blocks of so many; None leaves layouts as they are
     winograd : the processor for which convolutions in blocks take Winograd's form where it is faster; None leaves them direct
-    precision : "float32", or "bfloat16" for convolutions of floating-point numbers
+    precision : in which constant matrices in panels are kept: "float32", "float16" or "bfloat16"
+    narrowed  : which convolutions of floating-point numbers are to be in bfloat16; none if None
     """
     return (
         GraphPass("remove_dead", remove_dead),
@@ -38,8 +39,9 @@ def passes_for_cpu(
         GraphPass("fold_constants", partial(fold_constants, evaluate=evaluate)),
         GraphPass("merge_common", merge_common),
         *([GraphPass("pack_bytes", pack_bytes)] if lanes and integer else []),
-        *([GraphPass("half_precision", half_precision)] if precision == "bfloat16" else []),
+        *([GraphPass("half_precision", partial(half_precision, pays=narrowed))] if narrowed else []),
         *([GraphPass("block_layouts", partial(block_layouts, lanes=lanes))] if lanes else []),
-        *([GraphPass("pack_matrices", partial(pack_matrices, lanes=lanes))] if lanes else []),
+        *([GraphPass("pack_matrices", partial(pack_matrices, lanes=lanes, kept=precision))] if lanes else []),
         *([GraphPass("winograd_forms", partial(winograd_forms, machine=winograd))] if lanes and winograd else []),
+        *([GraphPass("merge_constants", merge_constants)] if lanes else []),
     )

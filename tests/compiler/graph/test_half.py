@@ -13,7 +13,10 @@ from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Graph, Value, check
-from vtakit.compiler.graph.passes.half import half_precision
+from vtakit.compiler.graph.passes.half import half_precision, pairs_pay
+from vtakit.compiler.nn.cpu.caches import Caches
+from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.runtime.precision import narrowed
 
 RNG = np.random.default_rng(2)
 ROUNDING = 2.0**-8  # of a number to bfloat16
@@ -72,23 +75,30 @@ def test_what_stays_in_float32():
     assert ops(half) == ["block_channels", "cast", "conv_packed", "unblock_channels", "softmax", "conv", "conv"]
 
 
-WAYS = {
-    "amx": "tile registers (amx-bf16)", "avx512-bf16": "vdpbf16ps (avx512bf16)", "avx2": "float32's multiply-adds, no faster",
-}
+def two_convolutions_and_a_product() -> onnx.ModelProto:
+    """One that blocks hold, one that they do not, and a product of few rows."""
+    nodes = [helper.make_node("Conv", ["x", "v"], ["a"], strides=[2] * 2, pads=[1] * 4),
+             helper.make_node("Conv", ["a", "w"], ["b"]),
+             helper.make_node("MatMul", ["b", "m"], ["y"])]
+    return model(nodes, [("x", "f4", [1, 16, 8, 8])], [("y", "f4", [1, 5, 4, 16])], {
+        "v": some(32, 16, 3, 3), "w": some(5, 32, 1, 1), "m": some(4, 16)})
 
 
-def two_convolutions() -> onnx.ModelProto:
-    """One that blocks hold and one that they do not."""
-    nodes = [helper.make_node("Conv", ["x", "v"], ["a"], pads=[1] * 4), helper.make_node("Conv", ["a", "w"], ["y"])]
-    return model(nodes, [("x", "f4", [1, 16, 8, 8])], [("y", "f4", [1, 5, 8, 8])], {
-        "v": some(32, 16, 3, 3), "w": some(5, 32, 1, 1)})
+WEIGHTS = "weights of 1 of 1 products in {}, sums in float32"
+SOME = "# 1 of 2 convolutions and products in bfloat16, sums in float32, by {}; " + WEIGHTS.format("bfloat16") + "\n"
+NONE = f"# {WEIGHTS}; 2 convolutions in float32, which is no slower here\n"
+SAID = [
+    ("amx", "bfloat16", SOME.format("tile registers (amx-bf16)")),
+    ("avx512-bf16", "bfloat16", SOME.format("vdpbf16ps (avx512bf16)")),
+    ("avx2", "bfloat16", NONE.format("bfloat16")), ("avx512-bf16", "float16", NONE.format("float16")),
+]
 
 
-@pytest.mark.parametrize("level", [level for level in WAYS if level in HERE])
-def test_a_module_says_how_it_computes(level):
-    given = two_convolutions()
-    half, exact = (vtakit.compile(given, LEVELS[level], precision=kind, cache=False) for kind in ("bfloat16", "float32"))
-    said = f"# 1 of 2 convolutions and products in bfloat16, sums in float32, by {WAYS[level]}\n"
+@pytest.mark.parametrize(("level", "precision", "said"), [
+    pytest.param(*case, id="-".join(case[:2])) for case in SAID if case[0] in HERE])
+def test_a_module_says_how_it_computes(level, precision, said):
+    given = two_convolutions_and_a_product()
+    half, exact = (vtakit.compile(given, LEVELS[level], precision=kind, cache=False) for kind in (precision, "float32"))
     assert half.image.graph.startswith(said)
     assert not exact.image.graph.startswith("#")
     x = {"x": some(1, 16, 8, 8)}
@@ -96,9 +106,39 @@ def test_a_module_says_how_it_computes(level):
     assert 0 < np.abs(got - want).max() < 0.02 * np.abs(want).max()
 
 
+@pytest.mark.parametrize(("level", "precision", "some_are"), [
+    ("amx", "bfloat16", True), ("avx512-bf16", "bfloat16", True), ("avx512", "bfloat16", False), ("amx", "float16", False),
+    ("amx", "float32", False)])
+def test_the_target_decides_not_this_machine(level, precision, some_are):
+    assert (narrowed(precision, LEVELS[level]) is not None) is some_are
+
+
+@pytest.mark.parametrize(("depth", "filters", "side", "kernel", "attrs", "pays"), [
+    (3, 64, 56, 3, {}, False),  # too few channels
+    (128, 128, 28, 3, {}, False), (128, 128, 28, 3, {"strides": (2, 2)}, True), (128, 128, 28, 3, {"dilations": (2, 2)}, True),
+    (512, 512, 7, 3, {}, True), (256, 64, 28, 1, {}, True)])
+def test_which_convolutions_pairs_make_faster(depth, filters, side, kernel, attrs, pays):
+    """Those that are sums of products in float32 too; Winograd's form has fewer than half as many."""
+    b = Builder("net")
+    conv(b, b.input("x", (1, depth, side, side), "float32"), filters, kernel, **attrs)
+    machine = Machine(64, 32, Caches(1 << 15, 1 << 20))
+    assert pairs_pay(b.nodes[0], machine, winograd=True) is pays
+    assert pairs_pay(b.nodes[0], machine, winograd=False) is (depth > 3)
+
+
+def test_what_pays_is_in_bfloat16_and_what_is_depthwise_behind_it():
+    b = Builder("net")
+    x = b.input("x", (1, 32, 6, 6), "float32")
+    first = b.one("relu", conv(b, x, 32, groups=32))
+    last = b.one("relu", conv(b, b.one("relu", conv(b, first, 64, 1)), 64, groups=64))
+    half = half_precision(b.finish([("y", last)]), lambda node: node.attrs["groups"] == 1)
+    assert ops(half) == ["conv", "relu", "block_channels", "cast", "conv_packed", "relu", "cast", "depthwise_packed", "relu",
+                         "unblock_channels"]
+
+
 def test_other_precisions_are_refused():
     given: onnx.ModelProto = network()
-    with raises(CodegenError, "precision 'float8': give one of 'float32', 'bfloat16'"):
+    with raises(CodegenError, "precision 'float8': give one of 'float32', 'bfloat16', 'float16'"):
         vtakit.compile(given, precision="float8")
     with raises(CodegenError, "precision 'bfloat16' is for a CPU; the accelerator computes in integers"):
         vtakit.compile(given, "vta", precision="bfloat16")

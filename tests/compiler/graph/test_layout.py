@@ -116,6 +116,14 @@ def test_what_moves_more_than_it_computes_stays():
         assert ("conv" in ops(block_layouts(graph, LANES))) == (9 * channels <= 2 * SAVED_PER_MOVED)
 
 
+def test_a_depthwise_layer_alone_stays_where_its_rows_are_whole_vectors():
+    for width, stride, stays in ((8, 1, True), (8, 2, True), (10, 1, False), (12, 2, False)):
+        b = Builder("net")
+        y = conv(b, b.input("x", (1, 8, 6, width), "float32"), 8, groups=8, strides=(stride, stride))
+        found = ops(block_layouts(b.finish([("y", y)]), LANES))
+        assert found == (["conv"] if stays else ["block_channels", "depthwise_blocked", "unblock_channels"]), (width, stride)
+
+
 def test_weights_that_are_not_known_other_types_and_few_filters_stay():
     b = Builder("net")
     x, w = b.input("x", (1, 16, 4, 4), "float32"), b.input("w", (16, 16, 3, 3), "float32")

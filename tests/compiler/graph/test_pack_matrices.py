@@ -1,12 +1,13 @@
 """Constant matrices in panels: which nodes take them, and that the values stay those of the interpreter."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Graph, Value, check
-from vtakit.compiler.graph.passes.panels import pack_matrices
+from vtakit.compiler.graph.passes.panels import MOST_ROWS, pack_matrices
 
 RNG = np.random.default_rng(2)
 LANES = 4
@@ -50,6 +51,26 @@ def test_a_matrix_of_several_products_is_packed_once():
     y = b.one("matmul", b.one("matmul", x, weight), weight)
     graph = pack_matrices(b.finish([("y", y)]), LANES)
     assert [array.shape for array in graph.constants.values()] == [(2, 8, 4)]
+
+
+@pytest.mark.parametrize("kept", ["float16", "bfloat16"])
+def test_matrices_in_16_bits(kept):
+    """Those that few rows meet; the rounding is that of the constants, nothing else."""
+    b = Builder("net")
+    x, tall = b.input("x", (2, 10), "float32"), b.input("tall", (MOST_ROWS + 1, 10), "float32")
+    weights = some(12, 10), some(10, 8), np.float32(1e5) * some(12, 12)
+    y = b.one("gemm", x, b.constant(weights[0]), attrs={"trans_b": True})
+    outputs = {"y": b.one("matmul", y, b.constant(weights[2])), "z": b.one("matmul", tall, b.constant(weights[1]))}
+    graph = pack_matrices(b.finish([*outputs.items()]), LANES, kept)
+    check(graph)
+    assert [str(node.reads[1].type.dtype) for node in graph.nodes] == [
+        kept, "float32" if kept == "float16" else kept, "float32"]  # float16 ends at 65504
+    given = [some(*value.type.shape) for value in graph.inputs]
+    narrow, second_kind = (np.float16, np.float32) if kept == "float16" else (ml_dtypes.bfloat16,) * 2
+    first, second = (w.astype(kind).astype(np.float32) for w, kind in zip(weights[::2], (narrow, second_kind), strict=True))
+    want = given[0] @ first.T @ second, given[1] @ weights[1]
+    for got, right in zip(evaluate_graph(graph, *given), want, strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-5 * np.abs(right).max())
 
 
 def left(make) -> None:

@@ -1,5 +1,6 @@
 """Products and recurrent layers with matrices in panels, against NumPy and onnxruntime on the matrices as they were."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from nn_support import check, floats, onnx_run, placeholders, run, run_group
@@ -30,6 +31,32 @@ def test_a_matrix_in_panels_for_each_matrix_of_rows(batch, rows, depth, columns,
     check(run("dense_panels", x, panels_of(w, panel), columns=columns), x @ w, atol=1e-4)
 
 
+def rounded(w: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """To 16 bits, as they are kept and in float32; bfloat16 by integers: half of the lower 16 bits, ties to even."""
+    if kind == "float16":
+        return w.astype(np.float16), w.astype(np.float16).astype(np.float32)
+    word = w.view(np.uint32)
+    upper = (word + 0x7FFF + (word >> 16 & 1)) >> 16
+    return upper.astype(np.uint16).view(ml_dtypes.bfloat16), (upper << 16).view(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("rows", "depth", "columns", "panel"), [((1,), 70, 33, 16), ((3, 5), 19, 40, 8)])
+def test_panels_of_16_bits(rows, depth, columns, panel, kind):
+    x = floats(*rows, depth)
+    kept, exact = rounded(floats(depth, columns, seed=1), kind)
+    check(run("dense_panels", x, panels_of(kept, panel), columns=columns), x @ exact, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_an_lstm_with_weights_of_16_bits(kind):
+    """Its steps are those of float32 with the rounded weights."""
+    inputs = floats(3, 2, 2 * 64)
+    kept, exact = (recurrent_panels(w, 16) for w in rounded(floats(1, 80, 20, seed=1), kind))
+    for one, other in zip(run("lstm_panels", inputs, kept), run("lstm_panels", inputs, exact), strict=True):
+        check(one, other, atol=1e-6)
+
+
 def test_what_follows_a_product_with_panels():
     x, w, b = floats(2, 9, 100), floats(100, 40, seed=1), floats(40, seed=2)
     inputs = [x, panels_of(w, 16), b]
@@ -54,6 +81,9 @@ def test_operands_that_do_not_fit_a_product():
         define(*placeholders((floats(2, 8), floats(3, 9, 16))), columns=40)
     with raises(OperatorError, message.replace("(3, 9, 16)", "(3, 8, 16)").replace("40", "32")):
         define(*placeholders((floats(2, 8), floats(3, 8, 16))), columns=32)
+    with raises(OperatorError, "dense_panels: data of float16 and weights of bfloat16: weights are of the data's type or, for "
+                "float32, float16 or bfloat16"):
+        define(*placeholders((floats(2, 8).astype(np.float16), floats(3, 8, 16).astype(ml_dtypes.bfloat16))), columns=48)
     with raises(OperatorError, message.replace("(2, 8)", "(9,)")):
         define(*placeholders((floats(9), floats(3, 9, 16))), columns=40)
     with raises(OperatorError, message.replace("(2, 8)", "(3, 2, 9)").replace("(3, 9, 16)", "(2, 3, 9, 16)")):

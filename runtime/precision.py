@@ -1,0 +1,55 @@
+"""Precisions other than float32 for a CPU: which there are, what each means for a target, and what a module says of it."""
+
+from functools import partial
+
+from vtakit.compiler.codegen.llvm import amx
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.graph.ir import Graph
+from vtakit.compiler.graph.passes.half import Pays, pairs_pay
+from vtakit.compiler.ir.dtypes import FLOAT32
+from vtakit.compiler.nn.cpu.machine import Machine
+
+PRECISIONS = ("float32", "bfloat16", "float16")
+_PANELS = ("dense_panels", "lstm_panels")
+_PRODUCTS = (*_PANELS, "gemm", "matmul", "lstm", "gru", "rnn")
+_NARROW = ("conv_packed", "depthwise_packed")
+_CONVOLUTIONS = ("conv", "conv_blocked", "depthwise_blocked", "conv_winograd", "conv_transpose", "conv_transpose_blocked")
+
+
+def check_precision(precision: str, *, on_accelerator: bool) -> None:
+    """Raise CodegenError for a precision that there is not."""
+    if precision not in PRECISIONS:
+        raise CodegenError(f"precision {precision!r}: give one of {', '.join(map(repr, PRECISIONS))}")
+    if on_accelerator and precision != PRECISIONS[0]:
+        raise CodegenError(f"precision {precision!r} is for a CPU; the accelerator computes in integers")
+
+
+def narrowed(precision: str, target: Target, *, winograd: bool = True) -> Pays | None:
+    """Which convolutions a target computes in the precision; None if none.
+
+    By tile registers all of bfloat16, by instructions that sum products of pairs those that are faster so, elsewhere none.
+    """
+    if precision != "bfloat16":
+        return None
+    if amx.has(target, "gemm_bf16"):
+        return lambda _: True
+    return partial(pairs_pay, machine=Machine.of(target), winograd=winograd) if target.has("avx512bf16") else None
+
+
+def told(precision: str, target: Target, graph: Graph) -> str:
+    """What a module's graph says first: a line that begins with "#" of another precision than float32, else ""."""
+    if precision == PRECISIONS[0]:
+        return ""
+    done = sum(node.op in _NARROW and node.outputs[0].type.dtype is FLOAT32 for node in graph.nodes)
+    left = sum(node.op in _CONVOLUTIONS for node in graph.nodes)
+    products = [node for node in graph.nodes if node.op in _PRODUCTS]
+    stored = sum(node.op in _PANELS and node.reads[1].type.dtype is not FLOAT32 for node in products)
+    said = [f"weights of {stored} of {len(products)} products in {precision}, sums in float32"] if products else []
+    tiles = amx.has(target, "gemm_bf16")
+    if done or (tiles and precision == "bfloat16"):
+        way = "tile registers (amx-bf16)" if tiles else "vdpbf16ps (avx512bf16)"
+        said.insert(0, f"{done} of {done + left} convolutions and products in {precision}, sums in float32, by {way}")
+    elif left or not products:
+        said.append(f"{left} convolutions in float32, which is no slower here")
+    return f"# {'; '.join(said)}\n"
