@@ -21,17 +21,18 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     """Schedule an anchor tagged "dense_panels" and what follows it; return the operations that are done with.
 
     All rows meet the panels of a tile before those of the next, since these stay in the second-level cache; each step of the sum
-    loads a vector of each panel and multiplies it by a number of each row.
+    loads a vector of each panel and multiplies it by a number of each row. Rows that have matrices of their own go one matrix
+    after another.
     """
     followers = flow.followers(anchor)
     assert followers, "the operator makes its rows of these sums itself"
     last = followers[-1]
     for op in followers[:-1]:
         s[op].compute_inline()
-    _, panels, lanes = extents(anchor)
+    *batch, _, panels, lanes = extents(anchor)
 
     out = s[last]
-    *lead, column = out.op.root_iter_vars
+    matrices, (*lead, column) = out.op.root_iter_vars[:len(batch)], out.op.root_iter_vars[len(batch):]
     together, (_, height, count) = row_tiles([extent(axis) for axis in lead], panels, machine.registers)
     *outer, row = lead
     for axis in reversed(outer[len(lead) - together:]):
@@ -39,9 +40,11 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     outer = outer[:len(lead) - together]
     row_tile, row = out.split(row, height)
     column_tile, column = out.split(column, count * lanes)
-    out.reorder(column_tile, *outer, row_tile, row, column)
+    out.reorder(*matrices, column_tile, *outer, row_tile, row, column)
+    for axis in reversed(matrices):
+        column_tile = out.fuse(axis, column_tile)
     place = column_tile
-    if -(-panels // count) < TASKS:
+    if prod(batch) * -(-panels // count) < TASKS:
         for axis in (*outer, row_tile):
             place = out.fuse(place, axis)
     out.parallel(place)
@@ -53,7 +56,7 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     inner.set_scope("local")
     made = inner.op
     assert isinstance(made, ComputeOp)
-    p, n, lane = made.axis
+    p, n, lane = made.axis[len(batch):]
     inner.reorder(*made.reduce_axis, p, n, lane)
     _, weight = loads(anchor)
     inner.prefetch(weight.tensor, made.reduce_axis[0], AHEAD)
