@@ -14,7 +14,7 @@ TASKS = 4  # fewer parts than this and the work is shared out by rows as well
 NUMBER = 0.25  # cycles of a step for each row, whose number is loaded into a vector, beyond those of its multiply-adds
 PANEL = 1.4  # cycles of a step for each panel, of which a vector comes from the second-level cache
 LONG = 1 << 18  # products of a scan's step that are worth waiting for other threads
-AHEAD = 64  # steps of a sum that weights are asked for before: processors' own prefetching ends with each page
+AHEAD = 64  # steps of a sum, at most, that weights are asked for before: processors' own prefetching ends with each page
 
 
 def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -59,7 +59,7 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     p, n, lane = made.axis[len(batch):]
     inner.reorder(*made.reduce_axis, p, n, lane)
     _, weight = loads(anchor)
-    inner.prefetch(weight.tensor, made.reduce_axis[0], AHEAD)
+    inner.prefetch(weight.tensor, made.reduce_axis[0], _ahead(count * lanes * weight.tensor.dtype.bytes, machine))
     inner.unroll(p)
     inner.unroll(n)
     inner.vectorize(lane)
@@ -105,6 +105,11 @@ def _step(height: int, width: int) -> float:
     return step_cycles(height, width) + NUMBER * height + PANEL * width if height * width else 0
 
 
+def _ahead(step_bytes: int, machine: Machine) -> int:
+    """Steps of so many bytes of weights that these are asked for before: at most half of the first-level cache waits for use."""
+    return max(1, min(AHEAD, machine.caches.first // 2 // step_bytes))
+
+
 def run_panels_within(stage: Stage, machine: Machine) -> None:
     """What a scan's step adds to gates: each panel of weights is read once for some rows, whose sums are in registers.
 
@@ -118,7 +123,7 @@ def run_panels_within(stage: Stage, machine: Machine) -> None:
     tile, row = stage.split(row, height)
     stage.reorder(step, panel, tile, *op.reduce_axis, row, lane)
     _, weight = loads(op)
-    stage.prefetch(weight.tensor, op.reduce_axis[0], AHEAD)
+    stage.prefetch(weight.tensor, op.reduce_axis[0], _ahead(extents(op)[-1] * weight.tensor.dtype.bytes, machine))
     if prod(extents(op)[1:]) * prod([extent(axis) for axis in op.reduce_axis]) >= LONG:
         stage.parallel(panel)
     stage.unroll(row)
