@@ -4,7 +4,7 @@ Kernels run one after another. Values that are needed at the same time get place
 lies on what it reads, because its code is made as if it did not. The memory that a kernel works in is in the arena too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -77,25 +77,52 @@ def plan_memory(graph: Graph, groups: Sequence[Group], scratch: Mapping[Group, S
     spans = [_Span(aligned(value.type.bytes), first[value], last[value]) for value in made]
     for at, group in enumerate(groups):
         spans += [_Span(aligned(size), at, at) for size in (scratch or {}).get(group, ())]
-    offsets, arena_bytes = _packed(spans)
+    needs = [sum(span.size for span in spans if span.first <= at <= span.last) for at in range(len(groups))]
+    offsets, arena_bytes = _packed(spans, needs)
     arena = [Place(Region.ARENA, offset) for offset in offsets]
     places |= dict(zip(made, arena, strict=False))
     rest = iter(arena[len(made):])
     pieces = {group: tuple([next(rest) for _ in (scratch or {}).get(group, ())]) for group in groups}
     unshared = sum(span.size for span in spans)
-    live = max((sum(span.size for span in spans if span.first <= at <= span.last) for at in range(len(groups))), default=0)
     everywhere = {value: places[root[value]] for value in root if root[value] in places}
-    return MemoryPlan(everywhere, tuple(copies), pieces, params_bytes, arena_bytes, unshared, live)
+    return MemoryPlan(everywhere, tuple(copies), pieces, params_bytes, arena_bytes, unshared, max(needs, default=0))
 
 
-def _packed(spans: Sequence[_Span]) -> tuple[list[int], int]:
-    """Offsets of what is needed from one kernel to another: the largest first, each into the tightest gap that it fits.
+# What comes first in a plan: the largest, what is needed by kernels whose need is the largest, what is needed longest, the first.
+_Key = Callable[[_Span, Sequence[int]], tuple[int, ...]]
+_ORDERS: tuple[_Key, ...] = (
+    lambda span, _: (-span.size,),
+    lambda span, needs: (-max(needs[span.first:span.last + 1]), -span.size),
+    lambda span, _: (span.first - span.last, -span.size),
+    lambda span, _: (-span.size * (span.last - span.first + 1),),
+    lambda span, _: (span.first, -span.size),
+)
 
-    Greedy by size, as in Pisarchyk and Lee, "Efficient memory management for deep neural net inference" (2020), section 5.2.
+
+def _packed(spans: Sequence[_Span], needs: Sequence[int]) -> tuple[list[int], int]:
+    """Offsets of what is needed from one kernel to another, and their end: the best of some orders.
+
+    needs : bytes that each kernel needs at least
+
+    Greedy by size and by breadth are of Pisarchyk and Lee, "Efficient memory management for deep neural net inference" (2020),
+    sections 5.2 and 5.3.
     """
+    least, best = max(needs, default=0), None
+    for order in _ORDERS:
+        found = _placed(spans, sorted(range(len(spans)), key=lambda number: order(spans[number], needs)))
+        if best is None or found[1] < best[1]:
+            best = found
+        if best[1] == least:
+            break
+    assert best is not None
+    return best
+
+
+def _placed(spans: Sequence[_Span], order: Sequence[int]) -> tuple[list[int], int]:
+    """Each, in an order, into the tightest gap that it fits."""
     offsets: dict[int, int] = {}
     end = 0
-    for number in sorted(range(len(spans)), key=lambda number: -spans[number].size):
+    for number in order:
         size, begins, ends = spans[number]
         busy = sorted(
             (offsets[other], offsets[other] + spans[other].size) for other in offsets
