@@ -119,7 +119,9 @@ class _Regions:
         if node.op == "conv_transpose":
             return self._takes_transposed(node)
         blocked = [value for value in node.reads if value in self.of]
-        if node.op in POOLS or node.op in MEANS:
+        if node.op in POOLS:
+            return bool(blocked) or not node.reads[0].type.shape[1] % self.lanes
+        if node.op in MEANS:
             return bool(blocked)
         if node.op in REDUCTIONS:
             return bool(blocked) and _are_spatial(node)
@@ -186,6 +188,8 @@ def _saved(node: Node, lanes: int) -> int:
     """By a node that computes with data in blocks, in multiplications."""
     if node.op == "conv_transpose":
         return node.reads[0].type.size * prod(node.reads[1].type.shape[1:])
+    if node.op in POOLS:
+        return CELL * prod(node.attrs["kernel_shape"]) * node.reads[0].type.size
     if node.op != "conv":
         return 0
     x, weight = node.reads
