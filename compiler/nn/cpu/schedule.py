@@ -7,6 +7,7 @@ from vtakit.compiler.nn.cpu.blocked import schedule_blocked
 from vtakit.compiler.nn.cpu.blocked_depthwise import schedule_blocked_depthwise, schedule_separable, separable
 from vtakit.compiler.nn.cpu.blocked_transposed import schedule_blocked_transposed
 from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise, schedule_depthwise_planes
+from vtakit.compiler.nn.cpu.few_filters import schedule_few_filters
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.panels import run_panels_within, schedule_panels
@@ -21,7 +22,7 @@ from vtakit.compiler.te.tensor import Tensor
 
 ANCHORS = {
     "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
-    "depthwise_planes": schedule_depthwise_planes,
+    "depthwise_planes": schedule_depthwise_planes, "conv_rows": schedule_few_filters,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
     "pool_blocked": schedule_blocked_depthwise,
     "conv_transpose_blocked": schedule_blocked_transposed, "dense_panels": schedule_panels,
