@@ -45,7 +45,7 @@ def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedul
     stepped = flow.within_scans()
     anchors = [op for op in flow.computes() if op.tag in ANCHORS and op not in stepped and not is_product_of_rows(op)]
     kept = {tensor.op for op in [*anchors, *stepped] if op.tag != "pool_blocked" for tensor in op.input_tensors}
-    kept |= {op for op in flow.computes() if op.name in ("padded", "block_channels") or op.tag == STEP}
+    kept |= {op for op in flow.computes() if op.name in ("padded", "block_channels", "cells") or op.tag == STEP}
     gone = inlined(flow, kept | stepped)
     followed = {op for anchor in anchors for op in flow.followers(anchor)}
     for op in gone - followed:
