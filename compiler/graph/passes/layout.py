@@ -101,11 +101,11 @@ class _Regions:
                     entered.add((value, own))
         left |= {value for _, value in self.graph.outputs if value in self.of}
         for value in left:
-            partial = gcd(value.type.shape[1], self.lanes) < LEAST
-            self.of[value].moved += value.type.size * (BY_ELEMENT if partial else 1)
+            single = gcd(value.type.shape[1], self.lanes) < LEAST
+            self.of[value].moved += value.type.size * (BY_ELEMENT if single else 1)
         for value, region in entered:
-            partial = value.type.shape[1] % self.lanes
-            region.moved += value.type.size * (BY_ELEMENT if partial else 1)
+            single = value.type.shape[1] % self.lanes > 0
+            region.moved += value.type.size * (BY_ELEMENT if single else 1)
 
     def _known(self, value: Value) -> bool:
         return value in self.graph.constants
@@ -193,7 +193,8 @@ def _saved(node: Node, lanes: int) -> int:
     if node.op == "conv_transpose":
         return node.reads[0].type.size * prod(node.reads[1].type.shape[1:])
     if node.op in POOLS:
-        return CELL * prod(node.attrs["kernel_shape"]) * node.reads[0].type.size
+        cells: int = prod(node.attrs["kernel_shape"])
+        return CELL * cells * node.reads[0].type.size
     if node.op != "conv":
         return 0
     x, weight = node.reads
