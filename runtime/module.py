@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +16,7 @@ from vtakit.runtime import package
 from vtakit.runtime.cpu.function import placed
 from vtakit.runtime.image import CpuPart, Image
 from vtakit.runtime.images import write_images
+from vtakit.runtime.memory import Memory, memory_of
 from vtakit.runtime.parts import Launched, Native
 from vtakit.runtime.profile import Profile
 from vtakit.runtime.vta.driver import Driver
@@ -44,25 +44,6 @@ def check_threads(given: object) -> int | None:
     if count < 1:
         raise InputError(f"threads={count}: a run uses at least 1")
     return count
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """Bytes of this machine's memory that a compiled model takes. Those of an accelerator are not among them.
-
-    weights_bytes : parameters and constants, packed as the code reads them; there is no other copy
-    code_bytes    : machine code
-    arena_bytes   : for what lies between layers and what they work in, for each run that is under way
-    live_bytes    : the most of the arena that is needed at one time
-    inputs_bytes, outputs_bytes : arrays that the caller gives and gets
-    """
-
-    weights_bytes: int
-    code_bytes: int
-    arena_bytes: int
-    live_bytes: int
-    inputs_bytes: int
-    outputs_bytes: int
 
 
 class Module:
@@ -130,13 +111,7 @@ class Module:
     @property
     def memory(self) -> Memory:
         """What the model takes of this machine's memory."""
-        image = self.image
-        return Memory(
-            weights_bytes=sum(part.params.nbytes for part in image.cpu_parts),
-            code_bytes=sum(len(part.code) for part in image.cpu_parts),
-            arena_bytes=image.arena_bytes, live_bytes=image.live_bytes,
-            inputs_bytes=sum(port.bytes for port in image.inputs), outputs_bytes=sum(port.bytes for port in image.outputs),
-        )
+        return memory_of(self.image)
 
     def run(self, inputs: Mapping[str, Any] | None = None) -> dict[str, Array]:
         """Run on an array for each input; returns one for each output.

@@ -21,8 +21,11 @@ STORED = (dtype("float16"), dtype("bfloat16"))  # weights of float32 data may be
 
 
 def panels_of(weight: np.ndarray, panel: int) -> np.ndarray:
-    """A matrix [K, N] as `dense_panels` takes it; columns that fill up the last panel are 0."""
-    depth, columns = weight.shape
+    """A matrix [K, N], or matrices [..., K, N], as `dense_panels` takes them; columns that fill up the last panel are 0."""
+    *lead, depth, columns = weight.shape
+    if lead:
+        return np.stack([panels_of(each, panel) for each in weight.reshape(-1, depth, columns)]).reshape(
+            *lead, -1, depth, panel)
     full = np.zeros((-(-columns // panel), depth, panel), weight.dtype)
     whole = columns // panel
     full[:whole] = weight[:, :whole * panel].reshape(depth, whole, panel).transpose(1, 0, 2)
@@ -40,26 +43,34 @@ def check_stored(name: str, weight: DType, x: Tensor) -> None:
 
 @operator("dense_panels", kind=Kind.ANCHOR)
 def dense_panels(x: Tensor, weight: Tensor, *, columns: int) -> Tensor:
-    """Rows multiplied by a matrix in panels.
+    """Rows multiplied by a matrix in panels, or the rows of each of several matrices by one of their own.
 
     x       [..., K]
-    weight  [ceil(N / v), K, v]      made by `panels_of`; for float32 also of 16 bits, `STORED`
+    weight  [ceil(N / v), K, v]      made by `panels_of`; for float32 also of 16 bits, `STORED`. Dimensions before these are those
+                                     of x before its last two
     result  [..., N]                 N = columns
 
     Raises OperatorError for shapes or types that do not fit together.
     """
     check_stored("dense_panels", weight.dtype, x)
     kind = accumulator(x.dtype)
-    panels, depth, panel = dims(weight) if weight.ndim == 3 else (0,) * 3
-    if x.ndim < 2 or not panel or dims(x)[-1] != depth or -(-columns // panel) != panels:
+    batch, (panels, depth, panel) = dims(weight)[:-3], dims(weight)[-3:] if weight.ndim >= 3 else (0,) * 3
+    if x.ndim < 2 or not panel or dims(x)[-1] != depth or -(-columns // panel) != panels or (
+            batch and batch != dims(x)[:-2]):
         raise OperatorError(f"dense_panels: data {dims(x)} and weights {dims(weight)} do not make {columns} columns: data has "
-                            "rows of K, and weights are panels [ceil(N / v), K, v]")
-    lead, rows = dims(x)[:-1], prod(dims(x)[:-1])
+                            "rows of K, and weights are panels [ceil(N / v), K, v], or such for each matrix of the data")
+    lead = dims(x)[len(batch):-1]
     k = reduce_axis((0, depth), "k")
 
-    def term(p: Expr, n: Expr, lane: Expr) -> Expr:
-        total: Expr = sum_of(x(*unflattened(p, lead), k).astype(kind) * weight(n, k, lane).astype(kind), axis=k)
+    def term(*at: Expr) -> Expr:
+        *matrix, p, n, lane = at
+        total: Expr = sum_of(
+            x(*matrix, *unflattened(p, lead), k).astype(kind) * weight(*matrix, n, k, lane).astype(kind), axis=k)
         return total
-    sums = made((rows, panels, panel), term, "sums", tag="dense_panels")
-    return made((*lead, columns), lambda *at: sums(flattened(at[:-1], lead), at[-1] // panel, at[-1] % panel).astype(x.dtype),
-                "dense_panels", tag="unpanel")
+    sums = made((*batch, prod(lead), panels, panel), term, "sums", tag="dense_panels")
+
+    def value(*at: Expr) -> Expr:
+        matrix, row, column = at[:len(batch)], at[len(batch):-1], at[-1]
+        found: Expr = sums(*matrix, flattened(row, lead), column // panel, column % panel).astype(x.dtype)
+        return found
+    return made((*dims(x)[:-1], columns), value, "dense_panels", tag="unpanel")

@@ -22,18 +22,30 @@ from vtakit.compiler.te.language import placeholder, reduce_axis
 from vtakit.compiler.te.reduce import sum as sum_of
 from vtakit.compiler.te.tensor import Tensor
 
-GATES = 4
+GATES, PEEPHOLES = 4, 3
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
 def gates_in_blocks(array: np.ndarray, block: int) -> np.ndarray:
     """[D, 4 * H, ...] -> [D, ceil(H / v) * 4 * v, ...], zeros for the units that fill up the last block."""
-    directions, rows, *rest = array.shape
-    hidden = rows // GATES
-    full = np.zeros((directions, GATES, -(-hidden // block) * block, *rest), array.dtype)
-    full[:, :, :hidden] = array.reshape(directions, GATES, hidden, *rest)
+    full = _filled(array, GATES, block)
+    directions, _, _, *rest = full.shape
     parts = full.reshape(directions, GATES, -1, block, *rest)
     return np.ascontiguousarray(np.moveaxis(parts, 1, 2)).reshape(directions, -1, *rest)
+
+
+def peepholes_in_blocks(array: np.ndarray, block: int) -> np.ndarray:
+    """An LSTM's peepholes [D, 3 * H] as `lstm_panels` takes them, [D, 3, ceil(H / v), v]."""
+    return _filled(array, PEEPHOLES, block).reshape(len(array), PEEPHOLES, -1, block)
+
+
+def _filled(array: np.ndarray, parts: int, block: int) -> np.ndarray:
+    """[D, parts * H, ...] -> [D, parts, ceil(H / v) * v, ...]."""
+    directions, rows, *rest = array.shape
+    hidden = rows // parts
+    full = np.zeros((directions, parts, -(-hidden // block) * block, *rest), array.dtype)
+    full[:, :, :hidden] = array.reshape(directions, parts, hidden, *rest)
+    return full
 
 
 def recurrent_panels(weight: np.ndarray, block: int) -> np.ndarray:
@@ -45,19 +57,20 @@ def recurrent_panels(weight: np.ndarray, block: int) -> np.ndarray:
 
 @operator("lstm_panels", kind=Kind.OPAQUE)
 def lstm_panels(
-    inputs: Tensor, weight: Tensor, h: Tensor | None = None, c: Tensor | None = None, *, direction: str = "forward",
-    activations: Sequence[str] | None = None, clip: float | None = None, input_forget: bool = False,
+    inputs: Tensor, weight: Tensor, h: Tensor | None = None, c: Tensor | None = None, p: Tensor | None = None, *,
+    direction: str = "forward", activations: Sequence[str] | None = None, clip: float | None = None, input_forget: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The steps of `lstm`, given what inputs and biases add to the gates.
 
     inputs  [T, B, D * ceil(H / v) * 4 * v]      in the order of `gates_in_blocks`
     weight  [D, ceil(H / v), H, 4 * v]           made by `recurrent_panels`; for float32 also of 16 bits, `STORED`
     h, c    [D, B, H]
+    p       [D, 3, ceil(H / v), v]               made by `peepholes_in_blocks`
     Gives all states [T, D, B, H], then the last state and cell [D, B, H].
     Raises OperatorError for shapes, types or words that do not fit.
     """
     check_float(inputs, "lstm_panels")
-    same_dtype("lstm_panels", inputs, *[state for state in (h, c) if state is not None])
+    same_dtype("lstm_panels", inputs, *[state for state in (h, c, p) if state is not None])
     check_stored("lstm_panels", weight.dtype, inputs)
     flips = DIRECTIONS.get(direction, ())
     count, blocks, size, width = dims(weight) if weight.ndim == 4 else (0,) * 4
@@ -70,6 +83,8 @@ def lstm_panels(
     for state in (h, c):
         if state is not None and dims(state) != (count, batch, size):
             raise OperatorError(f"lstm_panels: a first state of {dims(state)}: give {(count, batch, size)}")
+    if p is not None and dims(p) != (count, PEEPHOLES, blocks, lanes):
+        raise OperatorError(f"lstm_panels: peepholes of {dims(p)}: give {(count, PEEPHOLES, blocks, lanes)}")
     words = [word.lower() for word in (activations or ["sigmoid", "tanh", "tanh"] * count)]
 
     def one(at: int) -> tuple[Tensor, Tensor]:
@@ -81,17 +96,21 @@ def lstm_panels(
         sums = made((steps + 1, batch, blocks, width), lambda t, b, n, lane: sum_of(
             hs(t - 1, b, k // lanes, k % lanes) * weight(at, n, k, lane).astype(kind), axis=k), "gates", tag="step_panels")
 
-        def gate(number: int, t: Expr, b: Expr, n: Expr, lane: Expr) -> Expr:
+        def gate(number: int, t: Expr, unit: tuple[Expr, ...], seen: Expr | None = None) -> Expr:
+            b, n, lane = unit
             step = steps - t if flips[at] else t - 1
             total = inputs(step, b, ((at * blocks + n) * GATES + number) * lanes + lane) + sums(t, b, n, number * lanes + lane)
+            if p is not None and seen is not None:
+                total = total + p(at, number, n, lane) * seen
             return maximum(minimum(total, clip), -clip) if clip else total
 
         def cell(t: Expr, *unit: Expr) -> Expr:
-            take = f(gate(0, t, *unit))
-            keep = 1 - take if input_forget else f(gate(2, t, *unit))
-            return keep * cs(t - 1, *unit) + take * g(gate(3, t, *unit))
+            before = cs(t - 1, *unit)
+            take = f(gate(0, t, unit, before))
+            keep = 1 - take if input_forget else f(gate(2, t, unit, before))
+            return keep * before + take * g(gate(3, t, unit))
         cells = made(shape, cell, "cells")
-        hidden = made(shape, lambda t, *unit: f(gate(1, t, *unit)) * out(cells(t, *unit)), "hidden")
+        hidden = made(shape, lambda t, *unit: f(gate(1, t, unit, cells(t, *unit))) * out(cells(t, *unit)), "hidden")
         first = [_first(state, at, shape, size, inputs.dtype) for state in (h, c)]
         found: tuple[Tensor, Tensor] = tuple(scan(first, [hidden, cells], [hs, cs], name="lstm"))
         return found

@@ -12,7 +12,7 @@ from vtakit.compiler.graph.ir import Array, Graph, Node, Value
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import FLOAT32, dtype
 from vtakit.compiler.nn.panels import panels_of
-from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, recurrent_panels
+from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, peepholes_in_blocks, recurrent_panels
 
 PEEPHOLES = 6  # the operand of an LSTM that looks at its cells
 MOST_ROWS = 64  # of data that a matrix is kept in 16 bits for: with more its numbers become float32 again and again
@@ -29,6 +29,7 @@ def pack_matrices(graph: Graph, lanes: int, kept: str = "float32") -> Graph:
         %y: float32[8, 100] = dense_panels(%x, %w.1, columns=100)             # w.1: float32[7, 64, 16]
         %y.1: float32[8, 100] = add(%y, %b)
 
+    Of more than two dimensions, a constant has a matrix for each matrix of the data.
     A matrix that something else reads as well stays as it is, rather than being there twice.
 
     kept : the type in which matrices are kept that up to `MOST_ROWS` rows of data meet: "float32", or "float16" or "bfloat16",
@@ -70,10 +71,13 @@ class _Packer(Replacing):
         if node.op == "lstm":
             bias = node.inputs[3] if len(node.inputs) > 3 else None
             peepholes = node.inputs[PEEPHOLES] if len(node.inputs) > PEEPHOLES else None
-            return peepholes is None and (bias is None or bias in self.constants)
+            return all(value is None or value in self.constants for value in (bias, peepholes))
         x, weight = node.reads[:2]
         columns = node.outputs[0].type.shape[-1]
-        if len(x.type.shape) < 2 or len(weight.type.shape) != 2 or WASTE * (-columns % self.lanes) > columns:
+        batch = weight.type.shape[:-2]
+        if len(x.type.shape) < 2 or len(weight.type.shape) < 2 or (batch and batch != x.type.shape[:-2]):
+            return False
+        if WASTE * (-columns % self.lanes) > columns:
             return False
         return not node.attrs.get("trans_a", False) and (node.attrs.get("beta", 1.0) == 1 or len(node.reads) < 3)
 
@@ -107,7 +111,7 @@ class _Packer(Replacing):
         return (made,)
 
     def _lstm(self, node: Node) -> tuple[Value, ...]:
-        x, w, r, b, h, c = [None if value is None else self.as_it_was(value) for value in (*node.inputs, *[None] * 5)][:6]
+        x, w, r, b, h, c, p = [None if value is None else self.as_it_was(value) for value in (*node.inputs, *[None] * 5)][:7]
         assert x is not None
         assert w is not None
         assert r is not None
@@ -123,4 +127,6 @@ class _Packer(Replacing):
             inputs = self.made("add", inputs, self.constant(bias, name=b.name), attrs={}, like=node.outputs[0], name=node.name)
         weight = self.constant(recurrent_panels(self._kept(self.constants[r], rows), self.lanes), name=r.name)
         names = tuple([value.name for value in node.outputs])
-        return self.add("lstm_panels", inputs, weight, h, c, attrs=node.attrs, name=node.name, names=names)
+        if p is not None:
+            p = self.constant(peepholes_in_blocks(self.constants[p], self.lanes), name=p.name)
+        return self.add("lstm_panels", inputs, weight, h, c, p, attrs=node.attrs, name=node.name, names=names)

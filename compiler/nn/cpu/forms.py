@@ -2,7 +2,8 @@
 
 Cycles of one core are estimated from three counts: steps of the reduction in registers, points that are transformed, and bytes
 that come from beyond the second-level cache. The constants were measured on one core of a Sapphire Rapids at 3.3 GHz with
-ResNet's layers (docs/winograd.md); the estimate decides between forms, so only their ratios matter.
+ResNet's layers (docs/winograd.md), and what differs by `Pace` on one of Zen 4; the estimate decides between forms, so only their
+ratios matter.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
 from vtakit.compiler.nn.winograd import PAIRS
 
 NEAR_BYTES = 128  # a cycle, from the second-level cache, beside the multiply-adds
-FAR_BYTES = 8.5  # a cycle, from beyond it
+LARGEST = 24 << 20  # bytes of a layer's weights that stay in a third level
+MEMORY_BYTES = 4  # a cycle, from beyond that
 POINT_CYCLES = 9.5  # to take a vector of a tile to a point, and as many to take it back
 BUSY = 0.85  # the part of the steps' time in which multiply-adds run
 UNEVEN = 1.03  # of the steps' time, where a last column is narrower and code of its own
@@ -67,7 +69,12 @@ def direct_cycles(conv: Conv3x3, machine: Machine) -> float:
     pixels, width = machine.pixels(conv.width, blocks)
     row = conv.width // pixels * step_cycles(pixels, width) + step_cycles(conv.width % pixels, width)
     steps = conv.images * conv.height * blocks // width * row * 9 * conv.channels
-    return _beside(steps / BUSY, 9 * 4 * conv.channels * conv.filters / FAR_BYTES)
+    return _beside(_cycles(steps, machine), 9 * 4 * conv.channels * conv.filters / machine.pace.far_bytes)
+
+
+def _cycles(steps: float, machine: Machine) -> float:
+    """Of steps whose cycles are counted with two multiply-adds in each."""
+    return 2 * steps / machine.pace.multiply_adds / BUSY
 
 
 def winograd_cycles(conv: Conv3x3, tile: int, machine: Machine) -> float:
@@ -88,6 +95,7 @@ def cut(down: int, across: int, points: int, channels: int, blocks: int, machine
     that does not stay there is read once for each slice of weights.
     """
     weights = points * channels * blocks * machine.vector_bytes
+    pace = machine.pace.far_bytes if weights <= LARGEST else MEMORY_BYTES
     found = []
     for rows in range(1, down + 1):
         if down % rows:
@@ -98,8 +106,8 @@ def cut(down: int, across: int, points: int, channels: int, blocks: int, machine
         data, sums = 4 * points * count * channels, points * count * width * machine.vector_bytes
         stays = weights + data + sums <= machine.caches.second
         again = 0 if data + sums <= 3 * machine.caches.second // 4 else times * data * blocks // width
-        waits = (weights * (1 if stays else times) + again) / FAR_BYTES
-        found.append(Cut(_beside(times * points * cycles / BUSY, waits), rows, tiles, width))
+        waits = (weights * (1 if stays else times) + again) / pace
+        found.append(Cut(_beside(_cycles(times * points * cycles, machine), waits), rows, tiles, width))
     return min(found)
 
 

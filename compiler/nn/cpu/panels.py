@@ -14,24 +14,25 @@ TASKS = 4  # fewer parts than this and the work is shared out by rows as well
 NUMBER = 0.25  # cycles of a step for each row, whose number is loaded into a vector, beyond those of its multiply-adds
 PANEL = 1.4  # cycles of a step for each panel, of which a vector comes from the second-level cache
 LONG = 1 << 18  # products of a scan's step that are worth waiting for other threads
-AHEAD = 64  # steps of a sum that weights are asked for before: processors' own prefetching ends with each page
+AHEAD = 64  # steps of a sum, at most, that weights are asked for before: processors' own prefetching ends with each page
 
 
 def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
     """Schedule an anchor tagged "dense_panels" and what follows it; return the operations that are done with.
 
     All rows meet the panels of a tile before those of the next, since these stay in the second-level cache; each step of the sum
-    loads a vector of each panel and multiplies it by a number of each row.
+    loads a vector of each panel and multiplies it by a number of each row. Rows that have matrices of their own go one matrix
+    after another.
     """
     followers = flow.followers(anchor)
     assert followers, "the operator makes its rows of these sums itself"
     last = followers[-1]
     for op in followers[:-1]:
         s[op].compute_inline()
-    _, panels, lanes = extents(anchor)
+    *batch, _, panels, lanes = extents(anchor)
 
     out = s[last]
-    *lead, column = out.op.root_iter_vars
+    matrices, (*lead, column) = out.op.root_iter_vars[:len(batch)], out.op.root_iter_vars[len(batch):]
     together, (_, height, count) = row_tiles([extent(axis) for axis in lead], panels, machine.registers)
     *outer, row = lead
     for axis in reversed(outer[len(lead) - together:]):
@@ -39,9 +40,11 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     outer = outer[:len(lead) - together]
     row_tile, row = out.split(row, height)
     column_tile, column = out.split(column, count * lanes)
-    out.reorder(column_tile, *outer, row_tile, row, column)
+    out.reorder(*matrices, column_tile, *outer, row_tile, row, column)
+    for axis in reversed(matrices):
+        column_tile = out.fuse(axis, column_tile)
     place = column_tile
-    if -(-panels // count) < TASKS:
+    if prod(batch) * -(-panels // count) < TASKS:
         for axis in (*outer, row_tile):
             place = out.fuse(place, axis)
     out.parallel(place)
@@ -53,10 +56,10 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     inner.set_scope("local")
     made = inner.op
     assert isinstance(made, ComputeOp)
-    p, n, lane = made.axis
+    p, n, lane = made.axis[len(batch):]
     inner.reorder(*made.reduce_axis, p, n, lane)
     _, weight = loads(anchor)
-    inner.prefetch(weight.tensor, made.reduce_axis[0], AHEAD)
+    inner.prefetch(weight.tensor, made.reduce_axis[0], _ahead(count * lanes * weight.tensor.dtype.bytes, machine))
     inner.unroll(p)
     inner.unroll(n)
     inner.vectorize(lane)
@@ -102,6 +105,11 @@ def _step(height: int, width: int) -> float:
     return step_cycles(height, width) + NUMBER * height + PANEL * width if height * width else 0
 
 
+def _ahead(step_bytes: int, machine: Machine) -> int:
+    """Steps of so many bytes of weights that these are asked for before: at most half of the first-level cache waits for use."""
+    return max(1, min(AHEAD, machine.caches.first // 2 // step_bytes))
+
+
 def run_panels_within(stage: Stage, machine: Machine) -> None:
     """What a scan's step adds to gates: each panel of weights is read once for some rows, whose sums are in registers.
 
@@ -115,7 +123,7 @@ def run_panels_within(stage: Stage, machine: Machine) -> None:
     tile, row = stage.split(row, height)
     stage.reorder(step, panel, tile, *op.reduce_axis, row, lane)
     _, weight = loads(op)
-    stage.prefetch(weight.tensor, op.reduce_axis[0], AHEAD)
+    stage.prefetch(weight.tensor, op.reduce_axis[0], _ahead(extents(op)[-1] * weight.tensor.dtype.bytes, machine))
     if prod(extents(op)[1:]) * prod([extent(axis) for axis in op.reduce_axis]) >= LONG:
         stage.parallel(panel)
     stage.unroll(row)

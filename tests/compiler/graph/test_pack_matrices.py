@@ -39,6 +39,12 @@ def test_products_of_a_network():
     assert checked(b, {"y": y}) == ["dense_panels", "relu", "reshape", "dense_panels", "add", "dense_panels"]
 
 
+def test_a_matrix_for_each_matrix_of_the_data():
+    b = Builder("net")
+    y = b.one("matmul", b.input("x", (2, 3, 5, 6), "float32"), b.constant(some(2, 3, 6, 7)))
+    assert checked(b, {"y": b.one("relu", y)}) == ["dense_panels", "relu"]
+
+
 def test_a_matrix_of_several_products_is_packed_once():
     b = Builder("net")
     x, weight = b.input("x", (3, 8), "float32"), b.constant(some(8, 8), name="w")
@@ -109,4 +115,4 @@ def test_an_lstm_without_biases_and_one_with_peepholes():
     x, w, r = b.input("x", (4, 2, 5), "float32"), b.constant(some(1, 24, 5)), b.constant(some(1, 24, 6))
     y, *_ = b.add("lstm", x, w, r)
     z, *_ = b.add("lstm", x, b.constant(some(1, 24, 5)), b.constant(some(1, 24, 6)), None, None, None, b.constant(some(1, 18)))
-    assert checked(b, {"y": y, "z": z}) == ["dense_panels", "lstm_panels", "lstm"]
+    assert checked(b, {"y": y, "z": z}) == ["dense_panels", "lstm_panels", "dense_panels", "lstm_panels"]

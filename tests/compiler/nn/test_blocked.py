@@ -24,6 +24,9 @@ CASES = [  # data, weights, block, attributes
     ((2, 32, 9, 8), (32, 32, 1, 1), 16, {"strides": (2, 2)}),
     ((1, 8, 33), (12, 8, 4), 4, {"strides": (2,)}),
     ((1, 8, 4, 5, 6), (8, 8, 2, 2, 2), 8, {"pads": (1, 0, 0, 0, 0, 1)}),
+    ((1, 16, 1, 1), (32, 16, 3, 3), 16, {"pads": (1, 1, 1, 1)}),
+    ((1, 16, 2, 3), (16, 16, 2, 2), 8, {"pads": (3, 4, 0, 5)}),
+    ((1, 16, 9, 14), (16, 16, 3, 3), 8, {"pads": (2, 0, 3, 4), "strides": (3, 2), "dilations": (2, 3)}),
 ]
 
 
@@ -110,8 +113,9 @@ def test_a_tile_fills_the_registers_and_divides_the_blocks():
     assert wide.pixels(56, 4) == wide.pixels(28, 8) == wide.pixels(14, 32) == (14, 2)
     assert wide.pixels(112, 1) == (28, 1)
     assert wide.pixels(3136, 9) == (8, 3)
-    assert narrow.pixels(56, 8) == (14, 1)  # eight sums are just enough, and any that is late is waited for
-    assert narrow.pixels(112, 8) == (6, 2)
+    assert narrow.pixels(7, 64) == (7, 1)  # eight sums are just enough, and any that is late is waited for
+    assert narrow.pixels(14, 32) == (5, 2)  # fifteen loads for fourteen multiply-adds would be waited for
+    assert narrow.pixels(28, 16) == narrow.pixels(56, 8) == narrow.pixels(112, 8) == (6, 2)
     for machine in (wide, narrow):
         for pixels in (1, 7, 31, 49, 56):
             for count in (1, 2, 5, 9, 64):

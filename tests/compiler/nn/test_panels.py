@@ -13,7 +13,7 @@ from vtakit.compiler.nn.cpu.panels import panel_tile, row_tiles
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import OperatorError, find
 from vtakit.compiler.nn.panels import panels_of
-from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, recurrent_panels
+from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, peepholes_in_blocks, recurrent_panels
 from vtakit.runtime.cpu import openmp
 
 PRODUCTS = [  # rows, K, N, panel
@@ -25,6 +25,14 @@ PRODUCTS = [  # rows, K, N, panel
 @pytest.mark.parametrize(("rows", "depth", "columns", "panel"), PRODUCTS)
 def test_a_product_with_panels(rows, depth, columns, panel):
     x, w = floats(*rows, depth), floats(depth, columns, seed=1)
+    check(run("dense_panels", x, panels_of(w, panel), columns=columns), x @ w, atol=1e-4)
+
+
+@pytest.mark.parametrize(("batch", "rows", "depth", "columns", "panel"), [
+    ((3,), 1, 7, 17, 16), ((12,), 13, 65, 128, 16), ((2, 3), 5, 64, 250, 16), ((1,), 7, 9, 16, 8), ((2, 1), 35, 1, 3, 4),
+])
+def test_a_matrix_in_panels_for_each_matrix_of_rows(batch, rows, depth, columns, panel):
+    x, w = floats(*batch, rows, depth), floats(*batch, depth, columns, seed=1)
     check(run("dense_panels", x, panels_of(w, panel), columns=columns), x @ w, atol=1e-4)
 
 
@@ -73,7 +81,7 @@ def test_panels_hold_the_columns_in_order():
 def test_operands_that_do_not_fit_a_product():
     define = find("dense_panels").define
     message = ("dense_panels: data (2, 8) and weights (3, 9, 16) do not make 40 columns: data has rows of K, and weights are "
-               "panels [ceil(N / v), K, v]")
+               "panels [ceil(N / v), K, v], or such for each matrix of the data")
     with raises(OperatorError, message):
         define(*placeholders((floats(2, 8), floats(3, 9, 16))), columns=40)
     with raises(OperatorError, message.replace("(3, 9, 16)", "(3, 8, 16)").replace("40", "32")):
@@ -83,6 +91,8 @@ def test_operands_that_do_not_fit_a_product():
         define(*placeholders((floats(2, 8).astype(np.float16), floats(3, 8, 16).astype(ml_dtypes.bfloat16))), columns=48)
     with raises(OperatorError, message.replace("(2, 8)", "(9,)")):
         define(*placeholders((floats(9), floats(3, 9, 16))), columns=40)
+    with raises(OperatorError, message.replace("(2, 8)", "(3, 2, 9)").replace("(3, 9, 16)", "(2, 3, 9, 16)")):
+        define(*placeholders((floats(3, 2, 9), floats(2, 3, 9, 16))), columns=40)
 
 
 LAYERS = [  # steps, batch, inputs, units, lanes, attributes, first states
@@ -126,6 +136,21 @@ def test_threads_share_out_the_panels_of_a_long_step(units, wanted):
     check(found[0], run("lstm_panels", inputs, weight, how="plain"))
 
 
+@pytest.mark.parametrize(("direction", "units", "words"), [
+    ("forward", 17, {}), ("bidirectional", 16, {"clip": 0.5}), ("reverse", 3, {"input_forget": 1}),
+])
+def test_an_lstm_with_peepholes_in_panels(direction, units, words):
+    count, lanes = 2 if direction == "bidirectional" else 1, 8
+    x, w, r = floats(4, 3, 5), floats(count, 4 * units, 5, seed=1) / 4, floats(count, 4 * units, units, seed=2) / 4
+    p, states = floats(count, 3 * units, seed=3), [floats(count, 3, units, seed=seed) for seed in (4, 5)]
+    want = onnx_run("LSTM", x, w, r, None, None, *states, p, outputs=3, hidden_size=units, direction=direction, **words)
+    inputs = x @ gates_in_blocks(w, lanes).reshape(-1, 5).T
+    weights = recurrent_panels(r, lanes), *states, peepholes_in_blocks(p, lanes)
+    got = run("lstm_panels", inputs, *weights, direction=direction, **words)
+    for one, other in zip(got, want, strict=True):
+        check(one, other, atol=1e-5)
+
+
 def test_operands_that_do_not_fit_an_lstm():
     define = find("lstm_panels").define
     inputs, weight = floats(3, 1, 128), floats(1, 2, 20, 64)
@@ -137,6 +162,8 @@ def test_operands_that_do_not_fit_an_lstm():
         define(*placeholders((inputs, weight)), direction="bidirectional")
     with raises(OperatorError, "lstm_panels: a first state of (1, 2, 20): give (1, 1, 20)"):
         define(*placeholders((inputs, weight, floats(1, 2, 20))))
+    with raises(OperatorError, "lstm_panels: peepholes of (1, 60): give (1, 3, 2, 16)"):
+        define(*placeholders((inputs, weight)), p=placeholders((floats(1, 60),))[0])
 
 
 def test_tiles_of_a_product():

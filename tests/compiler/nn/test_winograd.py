@@ -13,7 +13,7 @@ from vtakit.compiler.lower.interpreter import interpret
 from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.cpu.caches import Caches
 from vtakit.compiler.nn.cpu.forms import Conv3x3, best_tile, cut
-from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.machine import PACES, Machine
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import OperatorError, find
 from vtakit.compiler.nn.winograd import Transforms, winograd_weight
@@ -142,6 +142,16 @@ def test_the_form_of_each_layer():
     assert [best_tile(Conv3x3(1, depth, depth, size, size), WIDE) for depth, size in layers.items()] == [4, 4, 4, 2]
     assert best_tile(Conv3x3(1, 16, 64, 7, 7), WIDE) == 0
     assert best_tile(Conv3x3(1, 64, 64, 224, 224), WIDE) == best_tile(Conv3x3(1, 512, 512, 28, 28), WIDE) == 4
+
+
+def test_the_form_on_a_processor_with_one_multiply_add_in_a_cycle():
+    """What multiplies less gains more there, and weights come faster; those that do not stay in its third level do not."""
+    half = Machine(64, 32, Caches(32 << 10, 1 << 20), PACES["znver4"])
+    layers = {64: 56, 128: 28, 256: 14, 512: 7}
+    assert [best_tile(Conv3x3(1, depth, depth, size, size), half) for depth, size in layers.items()] == [4, 4, 4, 2]
+    assert [best_tile(Conv3x3(1, depth, depth, 7, 7), half) for depth in (64, 128)] == [4, 4]
+    assert Machine.of(Target("x86_64-linux-gnu", "znver4")).pace == half.pace
+    assert Machine.of(Target("x86_64-linux-gnu", "znver3")).pace == WIDE.pace == Machine(32, 16).pace
 
 
 @pytest.mark.parametrize("machine", [WIDE, NARROW], ids=["wide", "narrow"])

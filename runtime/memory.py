@@ -1,0 +1,34 @@
+"""What a compiled model takes of a machine's memory."""
+
+from dataclasses import dataclass
+
+from vtakit.runtime.image import Image
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Bytes of this machine's memory that a compiled model takes. Those of an accelerator are not among them.
+
+    weights_bytes : parameters and constants, packed as the code reads them; there is no other copy
+    code_bytes    : machine code
+    arena_bytes   : for what lies between layers and what they work in, for each run that is under way
+    live_bytes    : the most of the arena that is needed at one time
+    inputs_bytes, outputs_bytes : arrays that the caller gives and gets
+    """
+
+    weights_bytes: int
+    code_bytes: int
+    arena_bytes: int
+    live_bytes: int
+    inputs_bytes: int
+    outputs_bytes: int
+
+
+def memory_of(image: Image) -> Memory:
+    """Of a compiled model."""
+    return Memory(
+        weights_bytes=sum(part.params.nbytes for part in image.cpu_parts),
+        code_bytes=sum(len(part.code) for part in image.cpu_parts),
+        arena_bytes=image.arena_bytes, live_bytes=image.live_bytes,
+        inputs_bytes=sum(port.bytes for port in image.inputs), outputs_bytes=sum(port.bytes for port in image.outputs),
+    )
