@@ -98,20 +98,23 @@ def _by_phases(
 
     def value(n: Expr, m: Expr, *at: Expr) -> Any:
         inside, cells, places = [], [], []
-        for phase, q, tap, step, front, extent, size in zip(
-                at[:count], at[count:], taps, steps, pad, sizes, kernel, strict=True):
-            cell = tap * step + (phase + front) % step
-            place = q + (phase + front) // step - tap
+        for phase, q, tap, step, extent, size in zip(at[:count], at[count:], taps, steps, sizes, kernel, strict=True):
+            cell = tap * step + phase
             inside += [cell < size] if size % step else []
-            inside += [place >= 0, place < extent]
+            inside += [q - tap >= 0, q - tap < extent]
             cells.append(minimum(cell, size - 1) if size % step else cell)
-            places.append(place)
+            places.append(q - tap)
         row = flattened([m, *cells], [lead[1], *kernel])
         return sum_of(products(n, row, *places), axis=taps, where=all_of(*inside))
-    phases = made((*lead, *steps, *[-(-size // step) for size, step in zip(out, steps, strict=True)]), value, "phases")
-    return made((*lead, *out), lambda n, m, *at: phases(
-        n, m, *[o % step for o, step in zip(at, steps, strict=True)], *[o // step for o, step in zip(at, steps, strict=True)]),
-        "conv_transpose")
+    quotients = [(size - 1 + front) // step + 1 for size, step, front in zip(out, steps, pad, strict=True)]
+    phases = made((*lead, *steps, *quotients), value, "phases")
+
+    def read(n: Expr, m: Expr, *at: Expr) -> Expr:
+        places = [o + front for o, front in zip(at, pad, strict=True)]
+        found: Expr = phases(n, m, *[place % step for place, step in zip(places, steps, strict=True)],
+                             *[place // step for place, step in zip(places, steps, strict=True)])
+        return found
+    return made((*lead, *out), read, "conv_transpose")
 
 
 @operator("col2im", kind=Kind.OPAQUE)
