@@ -31,7 +31,7 @@ from vtakit.hw.isa.file import read_bytes
 from vtakit.runtime import keeping
 from vtakit.runtime.cpu.function import for_here, misfit
 from vtakit.runtime.image import image_of, image_of_parts
-from vtakit.runtime.module import Module, check_threads
+from vtakit.runtime.module import InputError, Module, check_threads
 from vtakit.runtime.package import parse
 from vtakit.runtime.parts import check_opening
 from vtakit.runtime.precision import check_precision, narrowed, told
@@ -63,8 +63,9 @@ def compile(
 
     model    : an ONNX model, or the path of one; or what torch.export.export makes of a PyTorch module, or the path of a .pt2
                file with such
-    target   : "llvm" for this machine, or a `vtakit.compiler.codegen.llvm.target.Target` whose code this machine can run;
-               "vta" for the accelerator, or what `vtakit.compiler.codegen.vta.target.vta` makes
+    target   : "llvm" for this machine, or a `vtakit.compiler.codegen.llvm.target.Target`: where this machine cannot run its code,
+               the module is there to be saved and exported; "vta" for the accelerator, or what
+               `vtakit.compiler.codegen.vta.target.vta` makes
     shapes   : of inputs whose shape the model leaves open: name -> shape
     batch    : the size of a symbolic first dimension
     fixed    : inputs that become constants, as those must that decide shapes: name -> array
@@ -84,9 +85,11 @@ def compile(
 
     Raises UnsupportedError with all that is unsupported in the model, ModelError for a model that cannot be read or breaks a
     rule, GraphError for one whose run takes more memory than the machine has, CodegenError for a target, VtaError for a
-    configuration of other numbers than networks in integers have, InputError for a number of threads that is none.
+    configuration of other numbers than networks in integers have, InputError for a number of threads, a
+    name or a flag that is none.
     """
     check_threads(threads)
+    _check_words(name, integer=integer, winograd=winograd, cache=cache)
     if not isinstance(target, Target | VtaTarget) and target not in ("llvm", "vta"):
         raise CodegenError(f"{target!r} is no target of models: use 'llvm' or 'vta', or a Target of "
                            "vtakit.compiler.codegen.llvm.target")
@@ -97,7 +100,10 @@ def compile(
     if accelerator is not None:
         check_opening(device or "fsim", timeout_s, options)
     check_precision(precision, on_accelerator=accelerator is not None)
-    chosen = for_here(target if isinstance(target, Target) else None, "compile", parallel=True)
+    wanted = target if isinstance(target, Target) else None
+    elsewhere = wanted is not None and bool(misfit(wanted))
+    here = for_here(None if elsewhere else wanted, "compile", parallel=True)
+    chosen = wanted if wanted is not None and elsewhere else here
     exported = named_program(model)
     if exported is not None and (shapes or fixed or batch != 1):
         raise ModelError("a PyTorch program has the shapes of its export: shapes, batch and fixed go with ONNX models")
@@ -108,7 +114,7 @@ def compile(
     if known is not None:
         return Module(known, device, timeout_s, threads=threads, **options)
     begin = time.perf_counter()
-    evaluate = partial(_evaluate, target=chosen)
+    evaluate = partial(_evaluate, target=here)
     if exported is None:
         graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
     else:
@@ -119,7 +125,7 @@ def compile(
                             narrowed=narrowed(precision, chosen, winograd=winograd))
     graph = run_passes(graph, passes, after)
     if accelerator is None:
-        network = compile_graph(graph, chosen, progress=progress, most_bytes=memory_bytes())
+        network = compile_graph(graph, chosen, progress=progress, most_bytes=None if elsewhere else memory_bytes())
         image = image_of(network, told(precision, chosen, graph) + graph_text(graph))
     else:
         parts = compile_parts(graph, chosen, accelerator, check=_checked, progress=progress, most_bytes=memory_bytes())
@@ -127,6 +133,15 @@ def compile(
     if place is not None:
         keeping.keep(place, image, time.perf_counter() - begin)
     return Module(image, device, timeout_s, threads=threads, **options)
+
+
+def _check_words(name: object, **flags: object) -> None:
+    """Raise InputError for a name that is no string, and for what is neither true nor false."""
+    if not isinstance(name, str | None):
+        raise InputError(f"name={name!r}: give a string, or None for that of the file")
+    for word, given in flags.items():
+        if not isinstance(given, bool):
+            raise InputError(f"{word}={given!r}: give True or False")
 
 
 def _accelerator(target: str | Target | VtaTarget, config: ConfigLike | None) -> VtaTarget | None:
@@ -159,7 +174,7 @@ def load(
     where = f"module file {str(path)!r}"
     image = parse(read_bytes(path, "module file"), where)
     if why := misfit(image.target):
-        raise CodegenError(f"{where} is compiled for another machine: {why}: compile the model on this one")
+        raise CodegenError(f"{where} is compiled for another machine: {why}: compile the model on this one, or for it")
     return Module(image, device, timeout_s, threads=threads, **options)
 
 

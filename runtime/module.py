@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.runtime import package
-from vtakit.runtime.cpu.function import placed
+from vtakit.runtime.cpu.function import misfit, placed
 from vtakit.runtime.image import CpuPart, Image
 from vtakit.runtime.images import write_images
 from vtakit.runtime.memory import Memory, memory_of
@@ -67,6 +68,8 @@ class Module:
                 `vtakit.runtime.cpu.openmp.set_threads`, or else those that this process may use
     options   : of the device, as `latency=100`: see `vtakit.runtime.vta.connect`
 
+    What is compiled for a machine whose code this one cannot run is here to be saved and exported: `run` raises CodegenError.
+
     Raises InputError for a number of threads that is none.
     """
 
@@ -77,7 +80,8 @@ class Module:
         self.image = image
         self.threads = check_threads(threads)
         self._device = Launched(image, device or "fsim", timeout_s, options) if image.vta_parts else None
-        self._native = {part: Native(part, self.threads) for part in image.cpu_parts}
+        self._misfit = misfit(image.target)
+        self._native = {} if self._misfit else {part: Native(part, self.threads) for part in image.cpu_parts}
         self._kinds = {port.name: numpy_dtype(port.dtype) for port in image.inputs}
         self._results = [(port.shape, numpy_dtype(port.dtype)) for port in image.outputs]
         self._names = [port.name for port in image.outputs]
@@ -241,6 +245,9 @@ class Module:
 
     def _checked(self, given: Mapping[str, Any] | None) -> list[Array]:
         """The inputs' arrays in order, contiguous; what is given goes before what was set."""
+        if self._misfit:
+            raise CodegenError(f"model {self.image.name!r} is compiled for another machine, {self.image.target}: {self._misfit}; "
+                               "write it with save or export, and run it there")
         if given is not None and not isinstance(given, Mapping):
             first = self.image.inputs[0].name if self.image.inputs else "x"
             raise InputError(f"model {self.image.name!r} takes a dict of arrays by name, such as {{{first!r}: array}}, got "

@@ -3,12 +3,13 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.runtime.commands._arguments import add_config, number
 
 if TYPE_CHECKING:
+    from vtakit.compiler.codegen.llvm.target import Target
     from vtakit.compiler.graph.passes.base import Seen
     from vtakit.runtime.module import Module
 
@@ -20,7 +21,9 @@ _DEVICES = ("cpu", "fsim", "rtl")
 def add_model(parser: argparse.ArgumentParser) -> None:
     """A model, and what is to be known of it before it is compiled."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="ONNX model, or a .pt2 file of torch.export")
-    parser.add_argument("--target", default="llvm", help="what to compile for: llvm, this machine (default), or vta")
+    parser.add_argument("--target", default="llvm",
+                        help="what to compile for: llvm, this machine (default), vta, or a machine such as aarch64-linux-gnu")
+    parser.add_argument("--cpu", default="", metavar="NAME", help="LLVM's name of a processor, such as x86-64-v3 or neoverse-n1")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=N,N,…", help="shape of an input with open sizes")
     parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")
     add_config(parser)
@@ -47,9 +50,8 @@ def compiled(args: argparse.Namespace, after: "Seen | None" = None, device: str 
 
     from vtakit.runtime.model import compile
 
-    if args.target not in _TARGETS:
-        raise VtakitError(f"--target {args.target!r} is no target of models; {one_of(_TARGETS, args.target)}")
-    if args.target == "llvm" and (args.config is not None or args.dump_images is not None):
+    target = _target(args.target, args.cpu)
+    if target != "vta" and (args.config is not None or args.dump_images is not None):
         raise VtakitError(f"--{'config' if args.config is not None else 'dump-images'} goes with --target vta")
     shapes = _shapes(args.shape)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -57,10 +59,25 @@ def compiled(args: argparse.Namespace, after: "Seen | None" = None, device: str 
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"compiling {args.model.name}", total=None)
         return compile(
-            args.model, args.target, shapes=shapes, batch=args.batch, precision=args.precision, after=after,
+            args.model, target, shapes=shapes, batch=args.batch, precision=args.precision, after=after,
             cache=not args.no_cache, config=args.config, device=device,
             progress=lambda done, count: bar.update(task, completed=done, total=count),
         )
+
+
+def _target(word: str, cpu: str) -> "Literal['llvm', 'vta'] | Target":
+    """What --target and --cpu mean together."""
+    from vtakit.compiler.codegen.llvm.target import Target
+
+    if word == "vta" and cpu:
+        raise VtakitError("--cpu goes with a target that is a processor: llvm, or LLVM's name of a machine")
+    if word == "vta":
+        return "vta"
+    if word == "llvm" and not cpu:
+        return "llvm"
+    if word != "llvm" and "-" not in word:
+        raise VtakitError(f"--target {word!r} is no target of models; {one_of((*_TARGETS, 'aarch64-linux-gnu'), word)}")
+    return Target(Target.host().triple if word == "llvm" else word, cpu)
 
 
 def module_of(args: argparse.Namespace) -> "Module":

@@ -81,7 +81,7 @@ def test_open_sizes_are_options(files, capsys):
     (["compile", "net.onnx", "-o", "a.vtak", "--dump", "net.onnx/passes"],
      "vtakit compile: cannot make the folder 'net.onnx/passes': Not a directory"),
     (["compile", "net.onnx", "-o", "a.vtak", "--target", "vta2"],
-     "vtakit compile: --target 'vta2' is no target of models; did you mean 'vta'? Known: llvm, vta"),
+     "vtakit compile: --target 'vta2' is no target of models; did you mean 'vta'? Known: aarch64-linux-gnu, llvm, vta"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x"], "vtakit compile: --shape takes NAME=N,N,…, got 'x'"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=1", "--shape", "x=2"], "vtakit compile: --shape names 'x' twice"),
     (["compile", "none.onnx", "-o", "a.vtak"], "vtakit compile: cannot read the model 'none.onnx': No such file or directory"),

@@ -18,7 +18,6 @@ from support import raises
 
 import vtakit
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.hw.isa.errors import ProgramError, VtakitError
 from vtakit.runtime import package
 from vtakit.runtime.module import InputError, Module
@@ -188,9 +187,15 @@ def test_targets_that_cannot_be_are_told():
         vtakit.compile(network(), config="tiny")
     with raises(VtakitError, "unknown device 'board'; known: fsim, rtl"):
         vtakit.compile(network(), "vta", device="board")
-    why = f"code for sparc64-unknown-linux-gnu cannot run in this process on {Target.host()}"
-    with raises(CodegenError, f"{why}: compile for this machine, or on one of that kind"):
-        vtakit.compile(network(), Target("sparc64-unknown-linux-gnu"))
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    ({"name": 3}, "name=3: give a string, or None for that of the file"),
+    *(({word: "no"}, f"{word}='no': give True or False") for word in ("integer", "winograd", "cache")),
+])
+def test_arguments_of_other_types_are_told(words, says):
+    with raises(InputError, says):
+        vtakit.compile(network(), **words)
 
 
 def test_a_profile_has_every_layer(net):
@@ -259,7 +264,7 @@ def test_a_module_file_of_another_version_or_machine_is_refused(net, tmp_path, m
         vtakit.load(path)
     other = replace(net.image, target=replace(net.image.target, features=(*net.image.target.features, "+quantum")))
     package.save(other, path)
-    why = "this machine lacks quantum: compile the model on this one"
+    why = "this machine lacks quantum: compile the model on this one, or for it"
     with raises(CodegenError, f"module file {str(path)!r} is compiled for another machine: {why}"):
         vtakit.load(path)
 
