@@ -101,11 +101,9 @@ class _Regions:
                     entered.add((value, own))
         left |= {value for _, value in self.graph.outputs if value in self.of}
         for value in left:
-            single = gcd(value.type.shape[1], self.lanes) < LEAST
-            self.of[value].moved += value.type.size * (BY_ELEMENT if single else 1)
+            self.of[value].moved += value.type.size * (BY_ELEMENT if gcd(value.type.shape[1], self.lanes) < LEAST else 1)
         for value, region in entered:
-            single = value.type.shape[1] % self.lanes > 0
-            region.moved += value.type.size * (BY_ELEMENT if single else 1)
+            region.moved += value.type.size * (BY_ELEMENT if value.type.shape[1] % self.lanes else 1)
 
     def _known(self, value: Value) -> bool:
         return value in self.graph.constants
