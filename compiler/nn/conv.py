@@ -59,6 +59,7 @@ def padded(x: Tensor, pads: Shape, value: float = 0, name: str = "padded") -> Te
 
 
 SHORT = 64  # pixels of a row: vectors along shorter ones would be mostly partial
+FEW = 16  # filters of a group, and pixels of a row: so few do not pay for columns, and so many fill a vector
 
 
 @operator("conv", kind=Kind.ANCHOR)
@@ -104,6 +105,11 @@ def conv(
         sums = made((images, filters, *out), lambda n, m, *at: sum_of(
             read(n, m // per_group, at, window).astype(kind) * weight(m, 0, *window).astype(kind), axis=window),
             "sums", tag="depthwise")
+        return in_type(sums, x.dtype)
+    if per_group < FEW and prod(kernel) > 1 and steps[-1] == 1 and out[-1] >= FEW:
+        sums = made((images, filters, *out), lambda n, m, *at: sum_of(
+            read(n, m // per_group * depth + c, at, window).astype(kind) * weight(m, c, *window).astype(kind), axis=[c, *window]),
+            "sums", tag="conv_rows", attrs={"groups": groups})
         return in_type(sums, x.dtype)
     plain = prod(kernel) == 1 and prod(steps) == 1
     columns = made((images, channels, *kernel, prod(out)), lambda n, m, *at: read(

@@ -160,10 +160,14 @@ def average_pool(
     w = Window("average_pool", x, kernel_shape, strides, pads, dilations, ceil_mode)
     sums = w.reduced(reduce.sum, 0, "sums")
 
+    def count(*at: Expr) -> Expr:
+        found = const(prod(w.kernel), "int32") if w.inside else w.count(at, count_include_pad)
+        return found.astype(x.dtype)
+    value = count if w.inside or w.along_lanes else made(w.out, count, "cells")  # once for all channels
+
     def mean(n: Expr, c: Expr, *at: Expr) -> Expr:
-        count = w.count(at, count_include_pad) if not w.inside else const(prod(w.kernel), "int32")
         total: Expr = sums(n, c, *at)
-        return total / count.astype(x.dtype) if x.dtype.is_float else truncdiv(total, count.astype(x.dtype))
+        return total / value(*at) if x.dtype.is_float else truncdiv(total, value(*at))
     return made(w.shape, mean, "average_pool")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr
-from vtakit.compiler.ir.ops import all_of, binary
+from vtakit.compiler.ir.ops import all_of, binary, minimum
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import dims, flattened, made, same_dtype, unflattened
 from vtakit.compiler.nn.conv import spatial
@@ -71,6 +71,8 @@ def _placed(
     spread: Sequence[int], pad: Sequence[int],
 ) -> Tensor:
     """Sums of what overlaps: row (m, k...) of the products at p belongs to the pixel p * step + k * spread - pad."""
+    if max(steps) > 1 == max(spread) and min(pad) >= 0:
+        return _by_phases(products, lead, kernel, sizes, out, steps, pad)
     window = [reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(kernel)]
 
     def value(n: Expr, m: Expr, *at: Expr) -> Any:
@@ -84,6 +86,35 @@ def _placed(
         row = flattened([m, *window], [lead[1], *kernel])
         return sum_of(products(n, row, *places), axis=window, where=all_of(*inside))
     return made((*lead, *out), value, "conv_transpose")
+
+
+def _by_phases(
+    products: Tensor, lead: Sequence[int], kernel: Sequence[int], sizes: Sequence[int], out: Sequence[int], steps: Sequence[int],
+    pad: Sequence[int],
+) -> Tensor:
+    """The same, pixels that are equal modulo the steps together: neighbours among them read neighbours."""
+    taps = [reduce_axis((0, -(-cells // step)), f"k{at}") for at, (cells, step) in enumerate(zip(kernel, steps, strict=True))]
+    count = len(steps)
+
+    def value(n: Expr, m: Expr, *at: Expr) -> Any:
+        inside, cells, places = [], [], []
+        for phase, q, tap, step, extent, size in zip(at[:count], at[count:], taps, steps, sizes, kernel, strict=True):
+            cell = tap * step + phase
+            inside += [cell < size] if size % step else []
+            inside += [q - tap >= 0, q - tap < extent]
+            cells.append(minimum(cell, size - 1) if size % step else cell)
+            places.append(q - tap)
+        row = flattened([m, *cells], [lead[1], *kernel])
+        return sum_of(products(n, row, *places), axis=taps, where=all_of(*inside))
+    quotients = [(size - 1 + front) // step + 1 for size, step, front in zip(out, steps, pad, strict=True)]
+    phases = made((*lead, *steps, *quotients), value, "phases")
+
+    def read(n: Expr, m: Expr, *at: Expr) -> Expr:
+        places = [o + front for o, front in zip(at, pad, strict=True)]
+        found: Expr = phases(n, m, *[place % step for place, step in zip(places, steps, strict=True)],
+                             *[place // step for place, step in zip(places, steps, strict=True)])
+        return found
+    return made((*lead, *out), read, "conv_transpose")
 
 
 @operator("col2im", kind=Kind.OPAQUE)

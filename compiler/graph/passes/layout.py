@@ -8,7 +8,7 @@ as they are.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 from vtakit.compiler.graph.ir import Graph, Node, Value
@@ -16,10 +16,12 @@ from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.blocked_transposed import has_phases, phase_weights
+from vtakit.compiler.nn.cpu.transposes import LEAST
 
 # What a region must save for each element that changes its layout, in multiplications: one saves 3 to 16 ps in blocks, and an
 # element takes 90 ps to move (Zen 4, benchmarks/cpu_convolutions.py).
 SAVED_PER_MOVED = 16
+BY_ELEMENT = 3  # times as long for an element of channels that lie in no whole blocks, which moves by itself
 PIXELS = 512  # of an image, from which on single pixels are as fast as the rows of a matrix
 CELL = 4  # multiplications that are as good as an element of a depthwise convolution's data, for each cell of its window
 
@@ -99,9 +101,9 @@ class _Regions:
                     entered.add((value, own))
         left |= {value for _, value in self.graph.outputs if value in self.of}
         for value in left:
-            self.of[value].moved += value.type.size
+            self.of[value].moved += value.type.size * (BY_ELEMENT if gcd(value.type.shape[1], self.lanes) < LEAST else 1)
         for value, region in entered:
-            region.moved += value.type.size
+            region.moved += value.type.size * (BY_ELEMENT if value.type.shape[1] % self.lanes else 1)
 
     def _known(self, value: Value) -> bool:
         return value in self.graph.constants
@@ -119,7 +121,9 @@ class _Regions:
         if node.op == "conv_transpose":
             return self._takes_transposed(node)
         blocked = [value for value in node.reads if value in self.of]
-        if node.op in POOLS or node.op in MEANS:
+        if node.op in POOLS:
+            return bool(blocked) or not node.reads[0].type.shape[1] % self.lanes
+        if node.op in MEANS:
             return bool(blocked)
         if node.op in REDUCTIONS:
             return bool(blocked) and _are_spatial(node)
@@ -186,6 +190,9 @@ def _saved(node: Node, lanes: int) -> int:
     """By a node that computes with data in blocks, in multiplications."""
     if node.op == "conv_transpose":
         return node.reads[0].type.size * prod(node.reads[1].type.shape[1:])
+    if node.op in POOLS:
+        cells: int = prod(node.attrs["kernel_shape"])
+        return CELL * cells * node.reads[0].type.size
     if node.op != "conv":
         return 0
     x, weight = node.reads

@@ -3,7 +3,7 @@
 from math import prod
 
 from vtakit.compiler.ir.stmt import PARTITION
-from vtakit.compiler.nn.cpu.flow import Flow, extents, loads
+from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp, Operation
@@ -11,6 +11,7 @@ from vtakit.compiler.te.operation import ComputeOp, Operation
 ROWS = 4  # computed together, since neighbours read the same pixels
 CHANNELS = 8  # with planes of their own at once
 PLANES = 1 << 13  # bytes of these planes
+LONGEST = 512  # elements that are copied by one vector
 VECTORS = 4  # registers of a tile of sums through the rows of a plane
 
 
@@ -50,9 +51,13 @@ def schedule_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Mach
         if load.tensor.op.name == "padded":
             copy = s[load.tensor]
             copy.compute_at(out, image)
-            for axis in copy.op.root_iter_vars[2:]:
+            *lines, pixel = copy.op.root_iter_vars[2:]
+            if extent(pixel) > LONGEST:
+                line, pixel = copy.split(pixel, LONGEST)
+                lines.append(line)
+            for axis in (*lines, pixel):
                 copy.pragma(axis, PARTITION)
-            copy.vectorize(copy.op.root_iter_vars[-1])
+            copy.vectorize(pixel)
             done.add(load.tensor.op)
     return done
 

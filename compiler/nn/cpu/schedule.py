@@ -7,6 +7,7 @@ from vtakit.compiler.nn.cpu.blocked import schedule_blocked
 from vtakit.compiler.nn.cpu.blocked_depthwise import schedule_blocked_depthwise, schedule_separable, separable
 from vtakit.compiler.nn.cpu.blocked_transposed import schedule_blocked_transposed
 from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise, schedule_depthwise_planes
+from vtakit.compiler.nn.cpu.few_filters import schedule_few_filters
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.panels import run_panels_within, schedule_panels
@@ -21,7 +22,7 @@ from vtakit.compiler.te.tensor import Tensor
 
 ANCHORS = {
     "conv": schedule_product, "matmul": schedule_product, "depthwise": schedule_depthwise,
-    "depthwise_planes": schedule_depthwise_planes,
+    "depthwise_planes": schedule_depthwise_planes, "conv_rows": schedule_few_filters,
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
     "pool_blocked": schedule_blocked_depthwise,
     "conv_transpose_blocked": schedule_blocked_transposed, "dense_panels": schedule_panels,
@@ -44,7 +45,7 @@ def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedul
     stepped = flow.within_scans()
     anchors = [op for op in flow.computes() if op.tag in ANCHORS and op not in stepped and not is_product_of_rows(op)]
     kept = {tensor.op for op in [*anchors, *stepped] if op.tag != "pool_blocked" for tensor in op.input_tensors}
-    kept |= {op for op in flow.computes() if op.name == "padded" or op.tag == STEP}
+    kept |= {op for op in flow.computes() if op.name in ("padded", "block_channels", "cells") or op.tag == STEP}
     gone = inlined(flow, kept | stepped)
     followed = {op for anchor in anchors for op in flow.followers(anchor)}
     for op in gone - followed:

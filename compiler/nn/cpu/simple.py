@@ -8,7 +8,7 @@ from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import free_vars
 from vtakit.compiler.nn.cpu.flow import Reads, extent, extents
-from vtakit.compiler.nn.cpu.machine import SMALL, Machine
+from vtakit.compiler.nn.cpu.machine import SMALL, TASKS, Machine
 from vtakit.compiler.nn.cpu.transposes import run_transposed
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
@@ -126,7 +126,9 @@ def reduce_along(s: Schedule, op: ComputeOp, machine: Machine, reads: Reads, *, 
     width = min(sizes[-1], WIDEST * lanes)
     chunk, vector = stage.split(last, width)
     stage.reorder(*outer, chunk, *op.reduce_axis, vector)
-    place = stage.fuse(*outer, chunk) if outer else chunk
+    if not sizes[-1] % width or prod(sizes[:-1]) < TASKS:  # a narrower vector at the end needs a loop that is not fused
+        outer.append(chunk)
+    place = stage.fuse(*outer) if len(outer) > 1 else outer[0]
     if work >= SMALL:
         stage.parallel(place)
     stage.vectorize(vector)

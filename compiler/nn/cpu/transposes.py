@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from vtakit.compiler.codegen.llvm.transpose_kernels import KINDS, transpose_32
 from vtakit.compiler.ir.expr import Expr, ProducerLoad
@@ -13,6 +13,7 @@ from vtakit.compiler.nn.cpu.machine import SMALL, TASKS
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp
 
+LEAST = 4  # lines of a square, fewer of which take as long as element by element
 Axes = dict[IterVar, int]  # and how long they are
 
 
@@ -70,13 +71,14 @@ def _into_blocks(op: ComputeOp) -> _Transposition | None:
 
 
 def _out_of_blocks(stage: Stage, op: ComputeOp, load: ProducerLoad) -> _Transposition | None:
-    """Of whole blocks."""
+    """Of whole blocks, or of as many neighbours in a block as divide the channels."""
     image, channel, *places = op.axis
     block, count, pixels = int_value(load.tensor.shape[-1]), extent(channel), prod(map(extent, places))
-    if pixels < 2 or not block or count % block:
+    together = gcd(block or 1, count)
+    if pixels < 2 or not block or together < LEAST:
         return None
-    channels, lane = stage.split(channel, block)
-    return _Transposition(_of([image]) | {channels: count // block}, {lane: block}, _of(places), block, pixels)
+    channels, lane = stage.split(channel, together)
+    return _Transposition(_of([image]) | {channels: count // together}, {lane: together}, _of(places), block, pixels)
 
 
 def _permuted(op: ComputeOp, load: ProducerLoad) -> _Transposition | None:
