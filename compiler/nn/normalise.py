@@ -199,14 +199,14 @@ def lp_normalization(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
 
 @operator("softmax", kind=Kind.OPAQUE)
 def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
-    """``exp(x) / sum(exp(x))`` along an axis, without overflow.
+    """``exp(x) / sum(exp(x))`` along an axis, without overflow; NaN for all if one is NaN, which then the sum is too.
 
     Of float16 and bfloat16 each step is rounded, as in the function that ONNX's standard gives Softmax; a sum that float16 may
     not hold stays in float32.
     """
     check_float(x, "softmax")
     at_axis, wide = axis_of(axis, x.ndim, "softmax"), accumulator(x.dtype)
-    top = reduced(x, [at_axis], reduce.max, "top")
+    top = reduced(x, [at_axis], reduce.greatest, "top")
     below = made(dims(x), lambda *at: x(*at) - along(top, at), "below")
     powers = each(below, math.exp, "powers")
     sums = reduced(powers, [at_axis], reduce.sum, "sums", value=lambda e: e.astype(wide))
@@ -222,7 +222,7 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """``log(softmax(x))`` along an axis, rounded once."""
     check_float(x, "log_softmax")
     at_axis, wide = axis_of(axis, x.ndim, "log_softmax"), accumulator(x.dtype)
-    top = reduced(in_type(x, wide), [at_axis], reduce.max, "top")
+    top = reduced(in_type(x, wide), [at_axis], reduce.greatest, "top")
     below = made(dims(x), lambda *at: x(*at).astype(wide) - along(top, at), "below")
     sums = reduced(below, [at_axis], reduce.sum, "sums", value=math.exp)
     logs = each(sums, math.log, "logs")

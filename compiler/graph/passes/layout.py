@@ -23,6 +23,7 @@ from vtakit.compiler.nn.cpu.transposes import LEAST
 SAVED_PER_MOVED = 16
 BY_ELEMENT = 3  # times as long for an element of channels that lie in no whole blocks, which moves by itself
 PIXELS = 512  # of an image, from which on single pixels are as fast as the rows of a matrix
+SHORT = 32  # multiplications that are as good as an element of an image of few pixels, whose sum waits for itself
 CELL = 4  # multiplications that are as good as an element of a depthwise convolution's data, for each cell of its window
 
 # Operators on elements: of shapes that broadcast, without attributes that name dimensions.
@@ -124,7 +125,7 @@ class _Regions:
         if node.op in POOLS:
             return bool(blocked) or not node.reads[0].type.shape[1] % self.lanes
         if node.op in MEANS:
-            return bool(blocked)
+            return bool(blocked) or not node.reads[0].type.shape[1] % self.lanes
         if node.op in REDUCTIONS:
             return bool(blocked) and _are_spatial(node)
         if node.op == "concat":
@@ -193,6 +194,9 @@ def _saved(node: Node, lanes: int) -> int:
     if node.op in POOLS:
         cells: int = prod(node.attrs["kernel_shape"])
         return CELL * cells * node.reads[0].type.size
+    if node.op in MEANS:
+        x = node.reads[0]
+        return SHORT * x.type.size if prod(x.type.shape[2:]) < 8 * lanes else 0
     if node.op != "conv":
         return 0
     x, weight = node.reads

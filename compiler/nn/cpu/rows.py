@@ -21,8 +21,8 @@ def schedule_rows(s: Schedule, flow: Flow, done: set[Operation], machine: Machin
         return set()
     *before, last = ops
     lead = _lead(ops, reads)
-    if not lead or not any(op.reduce_axis for op in before):
-        return set()
+    if not lead or not any(op.reduce_axis for op in before) or any(op.name == "block_channels" for op in before):
+        return set()  # a change of layout has a schedule of its own
     rows, row = prod(extents(last)[:lead]), prod(extents(last)[lead:])
     if rows < TASKS or row * last.body[0].dtype.bytes > machine.caches.second // 2:
         return set()

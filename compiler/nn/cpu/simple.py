@@ -15,6 +15,7 @@ from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp
 
 WIDEST = 4  # registers of a vector of elements
+SUMS = ("sum", "max", "min", "prod", "greatest")  # combinations that may begin in several places
 FEW = 4  # partial sums that are put together one after another
 SQUARE = 16  # a side, in elements: each line of the operand is then used whole while it is in the cache
 
@@ -112,7 +113,7 @@ def reduce_along(s: Schedule, op: ComputeOp, machine: Machine, reads: Reads, *, 
     sizes = extents(op)
     flat, part = _part_along(op, lanes, reads)
     work = 0 if within else prod(sizes) * prod([extent(axis) for axis in op.reduce_axis])
-    if part and op.num_outputs == 1 and not body.init and body.combiner.name in ("sum", "max", "min", "prod"):
+    if part and op.num_outputs == 1 and not body.init and body.combiner.name in SUMS:
         _split_sum(s, op, flat, part, lanes, shared=work >= SMALL)
         return
     stage = s[op]

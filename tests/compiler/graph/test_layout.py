@@ -1,6 +1,7 @@
 """Layouts for a CPU: which nodes take data in blocks, where it changes, and that the values stay those of the interpreter."""
 
 import numpy as np
+import pytest
 
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.evaluate import evaluate_graph
@@ -122,6 +123,18 @@ def test_a_depthwise_layer_alone_stays_where_its_rows_are_whole_vectors():
         y = conv(b, b.input("x", (1, 8, 6, width), "float32"), 8, groups=8, strides=(stride, stride))
         found = ops(block_layouts(b.finish([("y", y)]), LANES))
         assert found == (["conv"] if stays else ["block_channels", "depthwise_blocked", "unblock_channels"]), (width, stride)
+
+
+@pytest.mark.parametrize(("size", "blocked"), [(1, False), (3, True), (5, True), (6, False)])
+def test_a_mean_of_few_pixels_alone_takes_blocks(size, blocked):
+    """Fewer than eight vectors: the rest of a row costs more than a change of layout. Of one pixel there is nothing to sum."""
+    b = Builder("net")
+    graph = b.finish([("y", b.one("global_average_pool", b.input("x", (2, 4 * LANES, size, size), "float32")))])
+    changed = block_layouts(graph, LANES)
+    assert ("block_channels" in ops(changed)) is blocked
+    given = some(2, 4 * LANES, size, size)
+    (got,), (want,) = (list(evaluate_graph(each, given)) for each in (changed, graph))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
 def test_a_pool_alone_takes_blocks_where_windows_overlap_and_channels_fill_them():
