@@ -11,8 +11,9 @@ import ml_dtypes
 import numpy as np
 
 from vtakit.compiler.graph.ir import Graph, Node, Value
-from vtakit.compiler.graph.passes.layout import ELEMENTS, MEANS, SAVED_PER_MOVED, with_blocks
+from vtakit.compiler.graph.passes.layout import ELEMENTS, SAVED_PER_MOVED, with_blocks
 from vtakit.compiler.graph.passes.replacing import Replacing
+from vtakit.compiler.graph.passes.savings import MEANS
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors
 from vtakit.compiler.nn.cpu.forms import Conv3x3, pairs_are_faster

@@ -13,6 +13,7 @@ from typing import Any
 
 from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.passes.replacing import Replacing
+from vtakit.compiler.graph.passes.savings import MEANS, POOLS, is_depthwise, saved
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.blocked_transposed import has_phases, phase_weights
@@ -22,9 +23,6 @@ from vtakit.compiler.nn.cpu.transposes import LEAST
 # element takes 90 ps to move (Zen 4, benchmarks/cpu_convolutions.py).
 SAVED_PER_MOVED = 16
 BY_ELEMENT = 3  # times as long for an element of channels that lie in no whole blocks, which moves by itself
-PIXELS = 512  # of an image, from which on single pixels are as fast as the rows of a matrix
-SHORT = 32  # multiplications that are as good as an element of an image of few pixels, whose sum waits for itself
-CELL = 4  # multiplications that are as good as an element of a depthwise convolution's data, for each cell of its window
 
 # Operators on elements: of shapes that broadcast, without attributes that name dimensions.
 ELEMENTS = frozenset((
@@ -32,9 +30,7 @@ ELEMENTS = frozenset((
     "max", "min", "mish", "mul", "neg", "prelu", "relu", "selu", "sigmoid", "softplus", "softsign", "sqrt", "sub", "sum", "swish",
     "tanh",
 ))
-POOLS = frozenset(("max_pool", "average_pool"))
 REDUCTIONS = frozenset(("reduce_max", "reduce_mean", "reduce_min", "reduce_sum"))
-MEANS = {"global_average_pool": "reduce_mean", "global_max_pool": "reduce_max"}
 
 
 def block_layouts(graph: Graph, lanes: int, *, saved_per_moved: int = SAVED_PER_MOVED) -> Graph:
@@ -74,7 +70,7 @@ class _Regions:
         for node in self.graph.nodes:
             if not self._takes(node):
                 continue
-            region = _Region([node], _saved(node, self.lanes))
+            region = _Region([node], saved(node, self.lanes))
             for found in dict.fromkeys([self.of[value] for value in node.reads if value in self.of]):
                 region = self._joined(found, region)
             self.of[node.outputs[0]] = region
@@ -142,7 +138,7 @@ class _Regions:
         filters, depth, *_ = weight.type.shape
         if not self._known(weight) or 3 * (-filters % self.lanes) > filters:
             return False  # too much of the last block would be filled up
-        if _is_depthwise(node):
+        if is_depthwise(node):
             return True
         if groups > 1:
             return not depth % self.lanes and not filters // groups % self.lanes
@@ -179,34 +175,6 @@ def _is_by_channel(value: Value, shape: tuple[int, ...]) -> bool:
     own = value.type.shape
     lead = (1,) * (len(shape) - len(own)) + own
     return prod(own) == 1 or (len(lead) == len(shape) and lead[1] == shape[1] == prod(own))
-
-
-def _is_depthwise(node: Node) -> bool:
-    x, weight = node.reads
-    groups: int = node.attrs.get("groups", 1)
-    return groups > 1 and groups == x.type.shape[1] == weight.type.shape[0]
-
-
-def _saved(node: Node, lanes: int) -> int:
-    """By a node that computes with data in blocks, in multiplications."""
-    if node.op == "conv_transpose":
-        return node.reads[0].type.size * prod(node.reads[1].type.shape[1:])
-    if node.op in POOLS:
-        cells: int = prod(node.attrs["kernel_shape"])
-        return CELL * cells * node.reads[0].type.size
-    if node.op in MEANS:
-        x = node.reads[0]
-        return SHORT * x.type.size if prod(x.type.shape[2:]) < 8 * lanes else 0
-    if node.op != "conv":
-        return 0
-    x, weight = node.reads
-    _, depth, *window = weight.type.shape
-    sizes = node.outputs[0].type.shape[2:]
-    if _is_depthwise(node):
-        return CELL * prod(window) * x.type.size if sizes[-1] % lanes else 0  # rows of whole vectors leave no lane idle
-    if prod(window) == 1 and sizes == x.type.shape[2:] and prod(sizes) >= PIXELS:
-        return 0
-    return node.outputs[0].type.size * depth * prod(window)
 
 
 class _Rewriter(Replacing):
@@ -270,7 +238,7 @@ class _Rewriter(Replacing):
         x, weight = node.reads
         array = self.graph.constants[weight]
         out, name = node.outputs[0], node.name
-        if _is_depthwise(node):
+        if is_depthwise(node):
             del attrs["groups"]
             packed = self._laid_out(weight, lambda: blocked_vectors(array[:, 0], self.lanes, 0))
             return self.made("depthwise_blocked", self._block(x), packed, attrs=attrs, like=out, name=name)
