@@ -139,8 +139,8 @@ def in_blocks(layer: Layer, arrays: Sequence[np.ndarray], target: Target, *, til
 
 def alone(model: onnx.ModelProto, x: np.ndarray, out: np.ndarray, target: Target) -> Run:
     """A run of ours on one thread, of the model as vtakit.compile makes it, from an array to another."""
-    (part,) = vtakit.compile(model, target=target, cache=False).image.cpu_parts
-    return partial(Native(part, 1).run, [x.ctypes.data, out.ctypes.data])
+    image = vtakit.compile(model, target=target, cache=False).image
+    return partial(Native(*image.cpu_parts, image, 1).run, [x.ctypes.data, out.ctypes.data])
 
 
 def exact(layer: Layer, arrays: Sequence[np.ndarray]) -> np.ndarray:

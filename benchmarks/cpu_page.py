@@ -1,4 +1,4 @@
-"""The figures of `cpu_suite.py` as text for the terminal, as tables of docs/cpu.md and README.md, and as a picture.
+"""The figures of `cpu_suite.py` as text for the terminal, as tables of docs/cpu.md, and as a picture.
 
     python benchmarks/cpu_page.py    writes the documents anew from the kept results, without measuring
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "cpu_results"
-PAGE, README, PICTURE = ROOT / "docs" / "cpu.md", ROOT / "README.md", ROOT / "docs" / "cpu.svg"
+PAGE, PICTURE = ROOT / "docs" / "cpu.md", ROOT / "docs" / "cpu.svg"
 BEGIN, END = "<!-- begin: python benchmarks/cpu_suite.py --write -->\n", "<!-- end -->\n"
 OURS = "vtakit"
 COLOURS = {OURS: "#1f5fa8", "onnxruntime": "#d98e04", "OpenVINO": "#2a7f62"}
@@ -32,7 +32,7 @@ def label(row: Results, key: str) -> str:
     return str(row["title"]) if kind == "float32" else f"{row['title']}, {kind}"
 
 
-def networks(results: Results, threads: str, *, short: bool = False) -> str:
+def networks(results: Results, threads: str) -> str:
     """The networks on so many threads."""
     peers = [*results["peers"]]
     head = ["network", *[f"{name}, ms" for name in (OURS, *peers)], "faster by"]
@@ -43,11 +43,9 @@ def networks(results: Results, threads: str, *, short: bool = False) -> str:
             continue
         best = f"{found['best']:.2f}" if "best" in found else ""
         cells = [label(row, key), *[f"{found['ms'][name]:.2f}" if name in found["ms"] else "" for name in (OURS, *peers)], best]
-        if not short:
-            share = f"{found['share_of_peak']:.0%}" if "share_of_peak" in found else ""
-            cells += [f"{row['macs'] / 1e6:,.0f}", share, f"{row['difference']:.0e}"]
-        rows.append(cells)
-    return table(head if short else [*head, "MMAC", "of peak", "difference"], rows)
+        share = f"{found['share_of_peak']:.0%}" if "share_of_peak" in found else ""
+        rows.append([*cells, f"{row['macs'] / 1e6:,.0f}", share, f"{row['difference']:.0e}"])
+    return table([*head, "MMAC", "of peak", "difference"], rows)
 
 
 def processes(results: Results) -> str:
@@ -121,11 +119,6 @@ def page(every: Sequence[Results]) -> str:
     return "\n".join(f"## On {each['machine']['processor']}\n\n{text(each)}" for each in every)
 
 
-def short(every: Sequence[Results]) -> str:
-    """The networks on one thread of each processor."""
-    return "\n".join(f"{processor(each)}, {each['machine']['date']}:\n\n{networks(each, '1', short=True)}" for each in every)
-
-
 def text(results: Results) -> str:
     """All tables of a processor."""
     parts = [machine(results)]
@@ -155,10 +148,9 @@ def keep(results: Results) -> None:
 
 
 def write() -> None:
-    """Write the page, the picture of the last results and the README's tables."""
+    """Write the tables of the page and the picture of the last results."""
     every = kept()
     put(PAGE, page(every))
-    put(README, short(every))
     PICTURE.write_bytes(picture(every[0]))
 
 

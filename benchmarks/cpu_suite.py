@@ -9,7 +9,7 @@ programs on the machine do not count in; on several it is the clock on the wall.
 and compile time are those of fresh processes.
 
 --install fetches the peers that are missing from PyPI. --write keeps the figures in benchmarks/cpu_results, in the place of
-former ones of the same processor, and puts them into docs/cpu.md, its picture docs/cpu.svg, and the tables of README.md.
+former ones of the same processor, and puts them into docs/cpu.md and its picture docs/cpu.svg.
 """
 
 import argparse

@@ -74,7 +74,7 @@ class Fetch(wiring.Component):
             m.d.sync += [
                 has_decoded.eq(between.o.valid), decoded.command.word.eq(now.word), decoded.command.index.eq(now.index),
                 decoded.command.works.eq(decoder.works), decoded.stage.eq(decoder.stage),
-                decoded.fault.eq(Mux(now.error, Fault.BUS_READ, decoder.fault)),
+                decoded.fault.eq(Mux(now.error, Fault.BUS_FETCH, decoder.fault)),
                 decoded.legal.eq(~now.error & (decoder.fault == 0)),
             ]
         with m.If(taken):

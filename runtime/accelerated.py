@@ -16,6 +16,7 @@ from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.ir.values import int_value
 from vtakit.hw.isa.program import Buffer as ProgramBuffer
 from vtakit.hw.isa.program import BufferKind, Program
+from vtakit.hw.isa.text import counted
 from vtakit.runtime.proven import prove
 from vtakit.runtime.report.report import Report
 from vtakit.runtime.report.sections import layers_of
@@ -132,7 +133,7 @@ class Accelerated:
                 session.driver.close()
 
     def __repr__(self) -> str:
-        return f"<program {self.name}, {len(self.program.insns)} instructions, on {self.device}>"
+        return f"<program {self.name}, {counted(len(self.program.insns), 'instruction')}, on {self.device}>"
 
     def _driver(self, **more: Any) -> Driver:
         if self._given is not None:
@@ -147,7 +148,7 @@ class Accelerated:
         """The bytes of each input; all arrays fit their parameters."""
         if len(arrays) != len(self._params):
             names = ", ".join(param.name for param in self._params)
-            raise VtaError(f"{self.name} takes {len(self._params)} arrays ({names}), got {len(arrays)}")
+            raise VtaError(f"{self.name} takes {counted(len(self._params), 'array')} ({names}), got {len(arrays)}")
         given: dict[str, bytes] = {}
         for param, shape, buffer, array in zip(self._params, self._shapes, self._buffers, arrays, strict=True):
             bits = param.dtype.bits

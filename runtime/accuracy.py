@@ -78,7 +78,7 @@ class Accuracy:
         return {name: count / self.samples for name, count in self.agree.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data, for JSON."""
         return {
             "name": self.name, "samples": self.samples, "agreement": self.agreement, "float_nodes": self.left,
             "worst": [value.name for value in self.worst()],
@@ -86,10 +86,16 @@ class Accuracy:
         }
 
     def table(self, count: int = 10) -> "Table":
-        """The outputs and the worst values, for the terminal."""
+        """Return a table of the outputs and the values with the largest error, for a terminal."""
+        from rich.markup import escape
         from rich.table import Table
 
-        title = f"{self.name}: float against int8, {self.samples} samples"
+        from vtakit.hw.isa.text import counted, one_line
+
+        def plain(name: str) -> str:
+            return escape(one_line(name))
+
+        title = f"{plain(self.name)}: float against int8, {counted(self.samples, 'sample')}"
         found = Table("value", "operator", box=None, pad_edge=False, title=title)
         for head in ("scale", "signal to noise, dB", "same class, %"):
             found.add_column(head, justify="right")
@@ -97,7 +103,7 @@ class Accuracy:
         for value in [*given, *[each for each in self.worst(count) if each not in given]]:
             same = f"{100 * self.agreement[value.name]:.1f}" if value.name in self.agree else ""
             scale = f"{value.scale:.3g}" if value.scale else "float"
-            found.add_row(value.name, value.op, scale, f"{value.decibels:.1f}", same)
+            found.add_row(plain(value.name), plain(value.op), scale, f"{value.decibels:.1f}", same)
         return found
 
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from vtakit.compiler.graph.ir import Graph
 from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.text import counted
 from vtakit.runtime.image import Image
 from vtakit.runtime.model import load
 from vtakit.runtime.module import InputError, Module
@@ -66,7 +67,7 @@ class GraphModule:
         if isinstance(key, str):
             return key
         if not 0 <= key < len(names):
-            raise InputError(f"the graph has {len(names)} inputs, numbered from 0; there is no input {key}")
+            raise InputError(f"the graph has {counted(len(names), 'input')}, numbered from 0; there is no input {key}")
         return names[key]
 
 

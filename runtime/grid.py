@@ -1,8 +1,10 @@
-"""A table's text, which the terminal and the HTML page show each in its way."""
+"""The text of a table, for a terminal and for an HTML page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from vtakit.hw.isa.text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -14,16 +16,23 @@ _BETWEEN = 3  # from one column of a table to the next
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table of text; where it is wider than the console it is cut into several, each with the labels: no number is broken.
+    """A table of text. A table wider than the console is split by columns; each part repeats the labels, and no number breaks.
+
+    Cells are one line each, of printable characters: names from files come here.
 
     rows   : each with a cell for each column
     labels : how many columns, from the left, are words; the others are numbers
+    notes  : sentences below the table
     """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     labels: int = 1
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", tuple([tuple(map(one_line, row)) for row in self.rows]))
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         from rich import box
@@ -32,7 +41,7 @@ class Grid:
 
         numbers = [max(len(row[at]) for row in self.rows) for at in range(len(self.columns))]
         least = [max(number, *map(len, column.split())) for number, column in zip(numbers, self.columns, strict=True)]
-        least[0] = min(least[0], LABEL_WIDTH)
+        least[:self.labels] = [min(width, LABEL_WIDTH) for width in least[:self.labels]]
         wanted = [max(number, len(column)) for number, column in zip(numbers, self.columns, strict=True)]
         labels, most = [*range(self.labels)], options.max_width + 1
         pages = [labels.copy()]
@@ -52,6 +61,8 @@ class Grid:
             for row in self.rows:
                 table.add_row(*[Text(row[at]) for at in page])
             yield table
+        for note in self.notes:
+            yield Text(f"{note}\n")
 
 
 def count(value: int | None) -> str:

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.compiler.codegen.llvm.manifest import digest
 from vtakit.compiler.codegen.llvm.network import Port, c_header
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.compile import Layer, Network
@@ -15,6 +16,7 @@ from vtakit.compiler.graph.vta.region import Launch
 from vtakit.hw.isa.program import Program
 from vtakit.runtime.cpu import openmp
 from vtakit.runtime.cpu.pages import reserve
+from vtakit.runtime.source import Source
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -23,7 +25,7 @@ class CpuPart:
 
     reads, writes : numbers of the model's values, in the order of the function's inputs and outputs
     code          : the bytes of an object file
-    symbols       : what the code offers, the entry first
+    symbols       : what the code offers: the entry, the function of one step, and the manifest
     outside       : the C functions that it calls
     messages      : what status 1, 2, … says does not hold
     layers        : what each step is
@@ -83,6 +85,7 @@ class Image:
     target  : of all machine code
     between : values that a part makes for a later one, and no output; they are numbered after the inputs and outputs
     graph   : the graph's text after all passes, for people
+    source  : what it was compiled from; None if that is not known
     """
 
     name: str
@@ -92,6 +95,7 @@ class Image:
     between: tuple[Port, ...]
     parts: tuple[Part, ...]
     graph: str
+    source: Source | None = None
 
     @cached_property
     def values(self) -> tuple[Port, ...]:
@@ -134,6 +138,14 @@ class Image:
     def live_bytes(self) -> int:
         """The most of that memory that is needed at one time: what no plan of it goes below."""
         return max((part.live_bytes for part in self.cpu_parts), default=0) + sum(port.bytes for port in self.between)
+
+    def manifest(self, part: CpuPart) -> bytes:
+        """Return the digest of what the image says about a part; its machine code has the same."""
+        reads, writes = ([self.values[at] for at in numbers] for numbers in (part.reads, part.writes))
+        return digest(
+            self.target, part.name, reads, writes, params_bytes=part.params.nbytes, arena_bytes=part.arena_bytes,
+            steps=len(part.layers), messages=part.messages, outside=part.outside,
+        )
 
     def header(self, part: CpuPart) -> str:
         """C text that declares the functions of a part."""

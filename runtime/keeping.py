@@ -1,8 +1,8 @@
 """Compiled models kept on disk, so that the same model is compiled once.
 
 A module is kept under the hash of all that it is made of: the model with its external data, the options, the target with its
-features, and the sources and libraries that compile. It stands in the folder of `vtakit.sim.kept`, whose bound holds for it too.
-What cannot be read or written there is compiled as if there were no folder.
+features, and the sources and libraries that compile. It is an entry of the cache (`vtakit.cache`): one that is damaged, or may be
+somebody else's, is compiled anew. A folder that cannot be written keeps nothing.
 """
 
 import hashlib
@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import vtakit
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.cache import bounds
+from vtakit.cache.entry import read
+from vtakit.cache.place import cache_folder, is_off, trouble, warn
+from vtakit.hw.isa.limits import MAX_ONNX_BYTES
+from vtakit.hw.isa.reading import read_bytes
 from vtakit.runtime.image import Image
-from vtakit.runtime.package import PackageError, parse, save
-from vtakit.sim.kept import cache_folder, is_off, prune
+from vtakit.runtime.package import PackageError, dump, parse
 
 if TYPE_CHECKING:
     import onnx
@@ -28,11 +31,11 @@ if TYPE_CHECKING:
 WORTH_SECONDS = 1.0  # of compilation, from which on a module is kept
 _FILE = "module.vtak"
 _LIBRARIES = ("llvmlite", "numpy", "onnx")
-_SOURCES = ("compiler", "hw", "runtime", "sim")
+_SOURCES = ("cache", "compiler", "hw", "runtime", "sim")
 
 
 def place_of(model: "str | Path | onnx.ModelProto", *options: object) -> Path | None:
-    """The folder of the module that a model and options make; None if nothing is to be kept or found.
+    """Return the entry of the module that a model and options make; None if nothing is to be kept or found.
 
     options : what decides the module beside the model; of mappings of arrays their elements count, of everything else its text
     """
@@ -48,40 +51,40 @@ def place_of(model: "str | Path | onnx.ModelProto", *options: object) -> Path | 
             digest.update(b"%d:%b" % (len(text), text))
     except (OSError, ValueError):  # what is wrong with the model is told when it is read
         return None
-    return cache_folder("models") / digest.hexdigest()[:32]
+    folder = cache_folder("models")
+    try:
+        why = trouble(folder)
+    except OSError:  # it cannot be made
+        return None
+    if why:
+        warn(f"compiled models are not kept: {why}")
+    return None if why else folder / digest.hexdigest()[:32]
 
 
 def found(place: Path) -> Image | None:
-    """The module of a folder; None if there is none, or a damaged one, which then is deleted."""
-    file = place / _FILE
-    try:
-        data = file.read_bytes()
-        with suppress(OSError):
-            os.utime(place)  # that it is used
-        return parse(data, str(file))
-    except OSError:
+    """Return the module of an entry; None if there is none, or it is not as it was written."""
+    data = read(place, _FILE)
+    if data is None:
         return None
+    with suppress(OSError):
+        os.utime(place)  # it is used
+    try:
+        return parse(data, str(place / _FILE))
     except PackageError:
-        with suppress(OSError):
-            file.unlink()
         return None
 
 
 def keep(place: Path, image: Image, seconds: float) -> None:
-    """Write a module to its folder if it took long to compile; others that nobody has used for long make room."""
-    if seconds < WORTH_SECONDS:
-        return
-    with suppress(OSError, VtakitError):
-        place.mkdir(parents=True, exist_ok=True)
-        save(image, place / _FILE)
-        prune(place.parent)
+    """Write a module to its entry if it took long to compile; entries that nobody has used for long make room."""
+    if seconds >= WORTH_SECONDS:
+        bounds.keep(place, _FILE, dump(image))
 
 
 def _contents(model: "str | Path | onnx.ModelProto") -> list[bytes]:
     """The bytes of a model and of the files that it refers to."""
     if isinstance(model, str | Path):
         path = Path(model)
-        data = path.read_bytes()
+        data = read_bytes(path, "the model", MAX_ONNX_BYTES)
         parts = [path.stem.encode(), data]
     else:
         if not hasattr(model, "SerializeToString"):
@@ -92,7 +95,7 @@ def _contents(model: "str | Path | onnx.ModelProto") -> list[bytes]:
         from vtakit.compiler.frontend.onnx.reader import external_files
 
         for file in external_files(model):
-            parts += [str(file).encode(), file.read_bytes()]
+            parts += [str(file).encode(), read_bytes(file, "the model's data", follow=False)]
     return parts
 
 

@@ -4,6 +4,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,12 +15,13 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target as VtaTarget
 from vtakit.compiler.codegen.vta.target import vta
 from vtakit.compiler.frontend.errors import ModelError
-from vtakit.compiler.frontend.onnx.importer import import_model
+from vtakit.compiler.frontend.onnx.importer import import_model, word
 from vtakit.compiler.frontend.torch.importer import import_program
 from vtakit.compiler.graph.compile import compile_graph
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Array, Graph
 from vtakit.compiler.graph.passes.base import Seen, run_passes
+from vtakit.compiler.graph.passes.fold import Evaluate
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
 from vtakit.compiler.graph.printer import graph_text
 from vtakit.compiler.graph.vta.compile import compile_parts
@@ -27,14 +29,18 @@ from vtakit.compiler.graph.vta.region import Launch
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.hw.isa.config import load_config
-from vtakit.hw.isa.file import read_bytes
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.reading import opened
 from vtakit.runtime import keeping
 from vtakit.runtime.cpu.function import for_here, misfit
-from vtakit.runtime.image import image_of, image_of_parts
+from vtakit.runtime.image import Image, image_of, image_of_parts
 from vtakit.runtime.module import InputError, Module, check_threads
-from vtakit.runtime.package import parse
+from vtakit.runtime.package import PackageError, parse, parse_source
 from vtakit.runtime.parts import check_opening
+from vtakit.runtime.placement import check_placed
 from vtakit.runtime.precision import check_precision, narrowed, told
+from vtakit.runtime.signing import Trusted, verify
+from vtakit.runtime.source import Source, source_of
 from vtakit.runtime.torch_program import named_program
 from vtakit.runtime.vta.driver import Driver
 from vtakit.runtime.vta.loaded import TIMEOUT_S
@@ -54,8 +60,8 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
     name: str | None = None, integer: bool = True, winograd: bool = True, precision: str = "float32", after: Seen | None = None,
     progress: Callable[[int, int], None] | None = None, cache: bool = True,
-    config: ConfigLike | None = None, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S,
-    threads: int | None = None, **options: Any,
+    config: ConfigLike | None = None, host: Target | None = None, device: str | Driver | None = None,
+    timeout_s: float = TIMEOUT_S, threads: int | None = None, **options: Any,
 ) -> Module:
     """Compile a model, or find what an earlier call has made of the same.
 
@@ -80,8 +86,12 @@ def compile(
     progress : is called with how much is done, and of how much: kernels, or for the accelerator nodes
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.keeping`); not if `after` is given
     config   : of the accelerator: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file; "default" if None
+    host     : with target "vta", the processor beside the accelerator, for the parts that it runs; this machine if None
     threads  : of this processor that a run uses; as OpenMP has it if None: see `Module`
     device, timeout_s, options : what the accelerator's parts run on: see `Module`
+
+    A model of which nothing runs on the accelerator gives a PlacementWarning and runs on the CPU; with a `device`, a VtaError.
+    `Module.placement` says what runs where, and why.
 
     Raises UnsupportedError with all that is unsupported in the model, ModelError for a model that cannot be read or breaks a
     rule, GraphError for one whose run takes more memory than the machine has, CodegenError for a target, VtaError for a
@@ -95,12 +105,15 @@ def compile(
                            "vtakit.compiler.codegen.llvm.target")
     accelerator = _accelerator(target, config)
     if accelerator is None and (options or device not in (None, "cpu")):
-        word = min(options, default="device")
-        raise CodegenError(f"{word} is no argument of a compilation for a CPU; it is one of those for target 'vta'")
+        option = min(options, default="device")
+        raise CodegenError(f"{option} is no argument of a compilation for a CPU; it is one of those for target 'vta'")
     if accelerator is not None:
         check_opening(device or "fsim", timeout_s, options)
     check_precision(precision, on_accelerator=accelerator is not None)
-    wanted = target if isinstance(target, Target) else None
+    if host is not None and accelerator is None:
+        raise CodegenError("host is the processor beside the accelerator, and is given with target 'vta' only; otherwise target "
+                           "is the processor")
+    wanted = target if isinstance(target, Target) else host
     elsewhere = wanted is not None and bool(misfit(wanted))
     here = for_here(None if elsewhere else wanted, "compile", parallel=True)
     chosen = wanted if wanted is not None and elsewhere else here
@@ -112,6 +125,8 @@ def compile(
     place = keeping.place_of(model, chosen, accelerator, *asked) if kept else None
     known = None if place is None else keeping.found(place)
     if known is not None:
+        if accelerator is not None:
+            check_placed(known, device)
         return Module(known, device, timeout_s, threads=threads, **options)
     begin = time.perf_counter()
     evaluate = partial(_evaluate, target=here)
@@ -119,29 +134,41 @@ def compile(
         graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
     else:
         graph = import_program(exported[0], name=exported[1] if name is None else name)
+    source = source_of(graph, integer=integer, winograd=winograd, precision=precision, accelerator=accelerator)
+    image = _built(graph, chosen, accelerator, evaluate, integer=integer, winograd=winograd, precision=precision, after=after,
+                   progress=progress, most_bytes=None if elsewhere and accelerator is None else memory_bytes())
+    image = replace(image, source=source)
+    if place is not None:
+        keeping.keep(place, image, time.perf_counter() - begin)
+    if accelerator is not None:
+        check_placed(image, device)
+    return Module(image, device, timeout_s, threads=threads, **options)
+
+
+def _built(
+    graph: Graph, chosen: Target, accelerator: VtaTarget | None, evaluate: Evaluate, *, integer: bool, winograd: bool,
+    precision: str, after: Seen | None = None, progress: Callable[[int, int], None] | None = None, most_bytes: int | None = None,
+) -> Image:
+    """Return the code of an imported graph; see `compile`."""
     lanes = chosen.vector_bytes // FLOAT32.bytes if accelerator is None else None
     machine = Machine.of(chosen) if winograd else None
     passes = passes_for_cpu(evaluate, integer=integer, lanes=lanes, winograd=machine, precision=precision,
                             narrowed=narrowed(precision, chosen, winograd=winograd))
     graph = run_passes(graph, passes, after)
     if accelerator is None:
-        network = compile_graph(graph, chosen, progress=progress, most_bytes=None if elsewhere else memory_bytes())
-        image = image_of(network, told(precision, chosen, graph) + graph_text(graph))
-    else:
-        parts = compile_parts(graph, chosen, accelerator, check=_checked, progress=progress, most_bytes=memory_bytes())
-        image = image_of_parts(parts, chosen)
-    if place is not None:
-        keeping.keep(place, image, time.perf_counter() - begin)
-    return Module(image, device, timeout_s, threads=threads, **options)
+        network = compile_graph(graph, chosen, progress=progress, most_bytes=most_bytes)
+        return image_of(network, told(precision, chosen, graph) + graph_text(graph))
+    parts = compile_parts(graph, chosen, accelerator, check=_checked, progress=progress, most_bytes=most_bytes)
+    return image_of_parts(parts, chosen)
 
 
 def _check_words(name: object, **flags: object) -> None:
     """Raise InputError for a name that is no string, and for what is neither true nor false."""
     if not isinstance(name, str | None):
         raise InputError(f"name={name!r}: give a string, or None for that of the file")
-    for word, given in flags.items():
+    for flag, given in flags.items():
         if not isinstance(given, bool):
-            raise InputError(f"{word}={given!r}: give True or False")
+            raise InputError(f"{flag}={given!r}: give True or False")
 
 
 def _accelerator(target: str | Target | VtaTarget, config: ConfigLike | None) -> VtaTarget | None:
@@ -161,21 +188,50 @@ def _checked(launch: Launch) -> None:
 
 def load(
     path: str | Path, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, *, threads: int | None = None,
+    trusted: "Trusted | None" = None, recompile: bool = False, progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Module:
     """Read a module that `Module.save` wrote.
 
-    threads : of this processor that a run uses; as OpenMP has it if None: see `Module`
+    A module file holds machine code, which runs with the rights of this process. Load a file of somebody else's with `trusted`
+    or `recompile` (docs/files.md).
+
+    threads   : of this processor that a run uses; as OpenMP has it if None: see `Module`
+    trusted   : public keys (paths of PEM files, or their text), one of which must have signed the file
+    recompile : whether to build the code anew, for this machine, from the graph in the file; nothing executable is taken from it
+    progress  : is called with how much is done, and of how much, while that is built
     device, timeout_s, options : what the accelerator's parts run on: see `Module`
 
-    Raises PackageError for a file that is damaged or of another version of vtakit, CodegenError for code that this machine cannot
-    run.
+    Raises PackageError for a file that is damaged, of another version of vtakit, or without a graph to build from, SignatureError
+    for one that no trusted key has signed, CodegenError for code that this machine cannot run.
     """
     where = f"module file {str(path)!r}"
-    image = parse(read_bytes(path, "module file"), where)
+    _check_words(None, recompile=recompile)
+    with opened(path, "module file") as (stream, size):
+        data = stream.read(size)
+        if trusted is not None:
+            verify(data, where, trusted)
+        if recompile:
+            image = _again(parse_source(data, where, stream.fileno()), where, progress)
+        else:
+            image = parse(data, where, stream.fileno())
     if why := misfit(image.target):
-        raise CodegenError(f"{where} is compiled for another machine: {why}: compile the model on this one, or for it")
+        raise CodegenError(f"{where} is compiled for another machine: {why}: compile the model on this one, or for it, or "
+                           "load it with recompile=True (--recompile)")
     return Module(image, device, timeout_s, threads=threads, **options)
+
+
+def _again(found: tuple[str, Source], where: str, progress: Callable[[int, int], None] | None) -> Image:
+    """Return the code of a module file's graph, built for this machine."""
+    name, source = found
+    here = for_here(None, "load", parallel=True)
+    try:
+        graph = replace(source.graph, name=word(name))
+    except VtakitError as error:
+        raise PackageError(f"{where} is inconsistent: {error}") from None
+    image = _built(graph, here, source.accelerator, partial(_evaluate, target=here), integer=source.integer,
+                   winograd=source.winograd, precision=source.precision, progress=progress, most_bytes=memory_bytes())
+    return replace(image, source=source)
 
 
 def memory_bytes() -> int:

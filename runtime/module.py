@@ -13,12 +13,15 @@ from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.hw.isa.errors import VtakitError, one_of
-from vtakit.runtime import package
+from vtakit.hw.isa.text import counted
+from vtakit.runtime import library, package
 from vtakit.runtime.cpu.function import misfit, placed
+from vtakit.runtime.crt.export import export_c
 from vtakit.runtime.image import CpuPart, Image
 from vtakit.runtime.images import write_images
 from vtakit.runtime.memory import Memory, memory_of
 from vtakit.runtime.parts import Launched, Native
+from vtakit.runtime.placement import Placement, placement_of
 from vtakit.runtime.profile import Profile
 from vtakit.runtime.vta.driver import Driver
 from vtakit.runtime.vta.loaded import TIMEOUT_S
@@ -81,7 +84,7 @@ class Module:
         self.threads = check_threads(threads)
         self._device = Launched(image, device or "fsim", timeout_s, options) if image.vta_parts else None
         self._misfit = misfit(image.target)
-        self._native = {} if self._misfit else {part: Native(part, self.threads) for part in image.cpu_parts}
+        self._native = {} if self._misfit else {part: Native(part, image, self.threads) for part in image.cpu_parts}
         self._kinds = {port.name: numpy_dtype(port.dtype) for port in image.inputs}
         self._results = [(port.shape, numpy_dtype(port.dtype)) for port in image.outputs]
         self._names = [port.name for port in image.outputs]
@@ -111,6 +114,11 @@ class Module:
     def outputs(self) -> dict[str, str]:
         """The type of each output."""
         return {port.name: str(port) for port in self.image.outputs}
+
+    @property
+    def placement(self) -> Placement:
+        """Where the layers run, the accelerator's share of multiply-accumulates, and why others are left to the CPU."""
+        return placement_of(self.image)
 
     @property
     def memory(self) -> Memory:
@@ -157,7 +165,8 @@ class Module:
         if not isinstance(at, str):
             at = whole(at, f"get_output({at!r}): an output is a number or a name")
             if not 0 <= at < len(names):
-                raise InputError(f"model {self.image.name!r} has {len(names)} outputs, numbered from 0; there is no output {at}")
+                raise InputError(f"model {self.image.name!r} has {counted(len(names), 'output')}, numbered from 0; there is "
+                                 f"no output {at}")
             at = names[at]
         if at not in names:
             raise InputError(f"model {self.image.name!r} has no output {at!r}; {one_of(names, at)}")
@@ -201,7 +210,8 @@ class Module:
                 else:
                     assert self._device is not None
                     launches.append(self._device.profile(part, values))
-        return Profile(self.image.name, tuple(timed), tuple(launches), self.image.said)
+        placement = self.placement if launches else None
+        return Profile(self.image.name, tuple(timed), tuple(launches), self.image.said, placement)
 
     def dump_images(self, folder: str | Path, inputs: Mapping[str, Any] | None = None) -> int:
         """Write the device's memory before each launch of the accelerator, as ``000.bin``, and ``000.json`` with its config,
@@ -217,9 +227,9 @@ class Module:
             values = [*self._checked(inputs), *[made[name] for name in self._names], *[array for array, _ in self._between]]
         return write_images(self.image, folder, values)
 
-    def save(self, path: str | Path) -> None:
-        """Write the module to one file that `vtakit.load` reads, whole or not at all."""
-        package.save(self.image, path)
+    def save(self, path: str | Path, *, graph: bool = True) -> None:
+        """Write the module to one file that `vtakit.load` reads, whole or not at all; `graph`: with what recompile=True needs."""
+        package.save(self.image, path, graph=graph)
 
     def export(self, path: str | Path, *, linker: tuple[str, ...] = ()) -> None:
         """Write a shared library, and beside it a C header (suffix ``.h``) and the parameters (suffix ``.params``).
@@ -228,7 +238,11 @@ class Module:
 
         Raises CodegenError if no linker is found or it fails, or a part of the model runs on an accelerator.
         """
-        package.export(self.image, path, linker)
+        library.export(self.image, path, linker)
+
+    def export_c(self, folder: str | Path, *, embed: str = "incbin", rtl: bool = False) -> tuple[str, ...]:
+        """Write C source, with weights and programs, into a folder: see `vtakit.runtime.crt.export.export_c`."""
+        return export_c(self.image, folder, embed=embed, rtl=rtl)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy or what is unpickled has no inputs and outputs yet, and opens a device of its own, of that name."""

@@ -1,41 +1,48 @@
-"""The module file (.vtak), and a model that is all machine code as files for C.
+"""The module file (.vtak).
 
     8 bytes  magic, made so that a text-mode transfer breaks it
     u32      file version · u32 header bytes · u64 payload bytes      (little-endian)
-    header   JSON: vtakit's version, target, inputs, outputs, values between, parts, sizes
-    payload  graph text; then for each part its object code and parameters, or its program file
+    header   JSON: vtakit's version, target, inputs, outputs, values between, parts, sizes, source
+    payload  graph text; for each part its object code and parameters, or its program file; then the graph that it was compiled
+             from, if it is there (`compiler.graph.stored`)
     32 bytes SHA-256 of everything before
+    signature, if there is one (`signing`)
 """
 
 import hashlib
 import json
 import struct
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
 import vtakit
-from vtakit.compiler.codegen.llvm import link
-from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.compile import Layer
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.hw.isa import file as program_file
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.file import unwritable, write_bytes, written_whole
+from vtakit.hw.isa.file import write_bytes
+from vtakit.hw.isa.jsons import read_json
+from vtakit.hw.isa.limits import MAX_JSON_BYTES, check_name, check_shape
 from vtakit.hw.isa.program import BufferKind
 from vtakit.runtime.cpu.pages import reserve
 from vtakit.runtime.image import CpuPart, Image, Part, VtaPart
+from vtakit.runtime.signing import unsigned
+from vtakit.runtime.source import Held, Source, read_source
 
 MAGIC = b"\x89VTAK\r\n\x1a"
-FILE_VERSION = 3
+FILE_VERSION = 4
 _PREFIX = struct.Struct("<8sIIQ")
 _MOST_BYTES = 1 << 48  # of memory that any machine could give
 _DIGEST_BYTES = hashlib.sha256().digest_size
+_ELEMENTS = (
+    "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
+)
 _PORTS = ("inputs", "outputs", "between")
 
 
@@ -43,13 +50,13 @@ class PackageError(VtakitError, ValueError):
     """A module file that is damaged, or made by or for something else."""
 
 
-def save(image: Image, path: str | Path) -> None:
-    """Write a module file, whole or not at all."""
-    write_bytes(path, dump(image), "module file")
+def save(image: Image, path: str | Path, *, graph: bool = True) -> None:
+    """Write a module file, whole or not at all; without the graph that it was compiled from if `graph` is false."""
+    write_bytes(path, dump(image, graph=graph), "module file")
 
 
-def dump(image: Image) -> bytes:
-    """The bytes of a module file."""
+def dump(image: Image, *, graph: bool = True) -> bytes:
+    """Return the bytes of a module file; see `save`."""
     t = image.target
     parts, blobs = [], [image.graph.encode()]
     for part in image.parts:
@@ -64,6 +71,11 @@ def dump(image: Image) -> bytes:
             own = [program_file.dump(part.program)]
         parts.append(entry | {"sizes": [len(blob) for blob in own]})
         blobs += own
+    source: dict[str, Any] | None = None
+    if graph and image.source is not None:
+        held = image.source.held
+        source = image.source.options() | {"size": held.size, "sha256": held.digest.hex()}
+        blobs.append(held.read())
     header = {
         "vtakit": vtakit.__version__,
         "name": image.name,
@@ -71,7 +83,7 @@ def dump(image: Image) -> bytes:
             "triple": t.triple, "cpu": t.cpu, "features": list(t.features), "contract": t.contract, "threads": t.threads,
         },
         **{kind: [_port(port) for port in getattr(image, kind)] for kind in _PORTS},
-        "graph": len(blobs[0]), "parts": parts,
+        "graph": len(blobs[0]), "parts": parts, "source": source,
     }
     head = json.dumps(header, separators=(",", ":")).encode()
     payload = b"".join(blobs)
@@ -83,8 +95,42 @@ def _port(port: Port) -> list[Any]:
     return [port.name, list(port.shape), str(port.dtype)]
 
 
-def parse(data: bytes, where: str) -> Image:
-    """Read a module file's bytes. Raises PackageError, which calls the file `where`, for anything that `dump` does not write."""
+def parse(data: bytes, where: str, file: int = -1) -> Image:
+    """Read a module file's bytes.
+
+    where : the file in messages
+    file  : the open file, from which the graph is read when it is needed; else it is kept in memory
+
+    Raises PackageError for anything that `dump` does not write.
+    """
+    header, payload = _checked(data, where)
+    with _consistent(where):
+        if header["vtakit"] != vtakit.__version__:
+            raise PackageError(f"{where} was made by vtakit {header['vtakit']!s:.20}; this is vtakit {vtakit.__version__}: "
+                               "compile the model again, or load it with recompile=True (--recompile)")
+        return _Reader(header, payload, where, file).image()
+
+
+def check_file(data: bytes, where: str) -> None:
+    """Raise PackageError for what is no module file, or a damaged one."""
+    _checked(data, where)
+
+
+def parse_source(data: bytes, where: str, file: int = -1) -> tuple[str, Source]:
+    """Read the name of a module, and what it was compiled from; machine code is not looked at. Raises PackageError."""
+    header, payload = _checked(data, where)
+    with _consistent(where):
+        if header["source"] is None:
+            raise PackageError(f"{where} has no graph to build the code from: it was saved with graph=False (--no-graph)")
+        reader = _Reader(header, payload, where, file)
+        reader.at = len(payload) - _number(header["source"]["size"], len(payload) + 1)
+        found = reader.source()
+        assert found is not None
+        return _text(header["name"]), found
+
+
+def _checked(data: bytes, where: str) -> tuple[Mapping[str, Any], memoryview]:
+    """Return header and payload of a file whose checksum is right."""
     if not data.startswith(MAGIC):
         raise PackageError(f"{where} is not a vtakit module file (its first bytes are {data[:8].hex() or 'missing'})")
     if len(data) < _PREFIX.size:
@@ -92,20 +138,26 @@ def parse(data: bytes, where: str) -> Image:
     _, version, head_bytes, payload_bytes = _PREFIX.unpack_from(data)
     if version != FILE_VERSION:
         raise PackageError(f"{where} has module file version {version}; this vtakit reads version {FILE_VERSION}")
+    view = unsigned(data)
     size = _PREFIX.size + head_bytes + payload_bytes + _DIGEST_BYTES
-    if len(data) != size:
-        state = "truncated" if len(data) < size else "too long"
-        raise PackageError(f"{where} is {state}: it has {len(data)} bytes and says that it has {size}")
-    view = memoryview(data)
+    if len(view) != size:
+        state = "truncated" if len(view) < size else "too long"
+        raise PackageError(f"{where} is {state}: it has {len(view)} bytes and says that it has {size}")
     if hashlib.sha256(view[:-_DIGEST_BYTES]).digest() != view[-_DIGEST_BYTES:]:
         raise PackageError(f"{where} is damaged: its SHA-256 does not match its contents")
+    begin = _PREFIX.size + head_bytes
+    with _consistent(where):
+        header = read_json(bytes(view[_PREFIX.size:begin]), most_bytes=MAX_JSON_BYTES, what="its header")
+        if not isinstance(header, dict):
+            raise PackageError(f"{where} is inconsistent: its header is no JSON object")
+    return header, view[begin:-_DIGEST_BYTES]
+
+
+@contextmanager
+def _consistent(where: str) -> Iterator[None]:
+    """What a header raises that makes no sense, as a PackageError."""
     try:
-        header = json.loads(data[_PREFIX.size:_PREFIX.size + head_bytes])
-        if header["vtakit"] != vtakit.__version__:
-            raise PackageError(
-                f"{where} was made by vtakit {header['vtakit']}; this is vtakit {vtakit.__version__}: compile the model again"
-            )
-        return _Reader(header, view[_PREFIX.size + head_bytes:-_DIGEST_BYTES], where).image()
+        yield
     except PackageError:
         raise
     except VtakitError as error:
@@ -117,8 +169,9 @@ def parse(data: bytes, where: str) -> Image:
 class _Reader:
     """Makes an image of a header and payload, and refuses what does not fit together."""
 
-    def __init__(self, header: Mapping[str, Any], payload: memoryview, where: str) -> None:
-        self.header, self.payload, self.where = header, payload, where
+    def __init__(self, header: Mapping[str, Any], payload: memoryview, where: str, file: int) -> None:
+        self.header, self.payload, self.where, self.file = header, payload, where, file
+        self.begin = _PREFIX.size + _PREFIX.unpack_from(payload.obj)[2]  # of the payload in the file
         self.at = 0
 
     def image(self) -> Image:
@@ -130,10 +183,21 @@ class _Reader:
         values = (*inputs, *outputs, *between)
         graph = bytes(self._take(self.header["graph"])).decode()
         parts = tuple([self._part(entry, values) for entry in self.header["parts"]])
+        source = self.source()
         if self.at != len(self.payload):
             self._wrong(f"{len(self.payload) - self.at} bytes of its payload belong to nothing")
         self._check_order(parts, len(inputs), values)
-        return Image(_text(self.header["name"]), target, inputs, outputs, between, parts, graph)
+        return Image(_text(self.header["name"]), target, inputs, outputs, between, parts, graph, source)
+
+    def source(self) -> Source | None:
+        """The graph that the next bytes of the payload hold; None if there is none."""
+        found = self.header["source"]
+        if found is None:
+            return None
+        begin = self.begin + self.at
+        data, digest = self._take(found["size"]), bytes.fromhex(found["sha256"])  # compared when it is read
+        held = Held(len(data), digest, bytes(data)) if self.file < 0 else Held.section(self.file, begin, len(data), digest)
+        return read_source(found, held)
 
     def _part(self, entry: Mapping[str, Any], values: tuple[Port, ...]) -> Part:
         reads, writes = (tuple([_number(at, len(values)) for at in entry[kind]]) for kind in ("reads", "writes"))
@@ -156,9 +220,10 @@ class _Reader:
         code, given = bytes(self._take(code_size)), self._take(params_size)
         params = reserve(len(given))
         params[...] = np.frombuffer(given, np.uint8)
-        entry_name, step_name = map(_text, entry["symbols"])
+        entry_name, step_name, manifest = map(_text, entry["symbols"])
         return CpuPart(
-            reads=reads, writes=writes, code=code, symbols=(entry_name, step_name), outside=tuple(map(_text, entry["outside"])),
+            reads=reads, writes=writes, code=code, symbols=(entry_name, step_name, manifest),
+            outside=tuple(map(_text, entry["outside"])),
             messages=tuple(map(_text, entry["messages"])), layers=layers, params=params, arena_bytes=_number(entry["arena"]),
             live_bytes=_number(entry["live"]),
         )
@@ -208,26 +273,10 @@ def _text(given: Any) -> str:
 
 def _port_of(given: Any) -> Port:
     name, shape, element = given
-    return Port(_text(name), tuple(map(_number, shape)), dtype(_text(element)))
-
-
-def export(image: Image, path: str | Path, linker: tuple[str, ...]) -> None:
-    """Write a shared library, its C header and its parameters; see `Module.export`.
-
-    Raises CodegenError if a part of the model runs on the accelerator.
-    """
-    if image.vta_parts:
-        raise CodegenError(
-            f"model {image.name!r} has {len(image.vta_parts)} parts for the accelerator, and a shared library has machine code "
-            "only: write it with save, and read it with vtakit.load"
-        )
-    (part,) = image.cpu_parts
-    library, header, params = link.files(path, "library", ".h", ".params")
-    with ExitStack() as all_or_none:
-        file = all_or_none.enter_context(written_whole(library, "library"))
-        texts = (params, part.params.tobytes(), "parameters"), (header, image.header(part).encode(), "C header")
-        for beside, data, what in texts:
-            other = all_or_none.enter_context(written_whole(beside, what))
-            with unwritable(beside, what):
-                other.write_bytes(data)
-        link.library(part.code, image.target, file, linker, threads=part.parallel, name=library)
+    check_name(_text(name), "the value")
+    sizes = tuple(map(_number, shape))
+    check_shape(sizes, f"the value {name!r}")
+    kind = dtype(_text(element))
+    if kind.lanes != 1 or str(kind) not in _ELEMENTS:
+        raise ValueError(f"{element!r:.40} is no element type of a value")
+    return Port(name, sizes, kind)

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.manifest import MANIFEST_BYTES
 from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.runtime.cpu import openmp
@@ -33,14 +35,21 @@ Array = npt.NDArray[Any]
 class Native:
     """A part that is machine code, in this process. Several threads may run it at once, each run on an arena of its own.
 
+    image   : of the part
     threads : that parallel loops use; what OpenMP was told if None
+
+    Raises CodegenError for code that is damaged, or was made for other arrays than the image says.
     """
 
-    def __init__(self, part: CpuPart, threads: int | None = None) -> None:
+    def __init__(self, part: CpuPart, image: Image, threads: int | None = None) -> None:
         self.part = part
         self._operands = (*part.reads, *part.writes)
         self._limits = nullcontext() if threads is None or not part.parallel else openmp.Limit(threads)
         self._loaded = Loaded(part, (), {})
+        found = ctypes.string_at(self._loaded.addresses[part.symbols[2]], MANIFEST_BYTES)
+        if found != image.manifest(part):
+            raise CodegenError(f"{part.name}: the machine code is not made for the arrays, memory or processor that its module "
+                               "says: the module is damaged or changed; compile the model again")
         pointers = [ctypes.c_void_p] * (len(part.reads) + len(part.writes) + 2)
         self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers)(self._loaded.addresses[part.symbols[0]])
         self._step = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers, ctypes.c_int32)(self._loaded.addresses[part.symbols[1]])

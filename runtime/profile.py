@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vtakit.compiler.graph.compile import Layer
+from vtakit.hw.isa.text import counted, one_line
 from vtakit.runtime.grid import Grid
+from vtakit.runtime.placement import Placement
 from vtakit.runtime.report.report import TEXT_WIDTH, Report
 
 if TYPE_CHECKING:
@@ -33,47 +35,72 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What the layers of a model cost; `str` of it is a table.
+    """Costs of a model's layers; `str` of it is a headline and tables.
 
-    layers   : those on the CPU
-    launches : of each program of an accelerator, in order, what its layers cost there
-    said     : what is computed otherwise than as the model says; "" if nothing is
+    layers    : those on the CPU, timed
+    launches  : a report for each program of an accelerator, in order
+    said      : how the computation departs from the model, such as in precision; "" if it does not
+    placement : of a model with launches: what runs where, and why
     """
 
     name: str
     layers: tuple[Timed, ...]
     launches: tuple[Report, ...] = ()
     said: str = ""
+    placement: Placement | None = None
 
     @property
     def seconds(self) -> float:
-        """Of all layers on the CPU."""
+        """Time of all layers on the CPU."""
         return sum(timed.seconds for timed in self.layers)
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of all launches on the accelerator; None without launches, and on a device that counts none."""
+        found = [report.total.cycles for report in self.launches]
+        known = [cycles for cycles in found if cycles is not None]
+        return sum(known) if known and len(known) == len(found) else None
+
+    @property
+    def headline(self) -> str:
+        """Return the total in one line: the accelerator's cycles if it has part in it, then the CPU's time."""
+        name, here = one_line(self.name), f"{self.seconds * 1e3:.3f} ms"
+        if not self.launches:
+            return f"{name}: {here}"
+        runs, device = counted(len(self.launches), "launch", "launches"), self.launches[0].device
+        if self.cycles is None:
+            return f"{name}: {runs} on the accelerator (device {device} counts no cycles; rtl does); {here} on the CPU"
+        return f"{name}: {self.cycles:,} cycles in {runs} on the accelerator (device {device}); {here} on the CPU"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         return {
-            "name": self.name, "seconds": self.seconds,
+            "name": self.name,
+            **({"device": self.launches[0].device, "cycles": self.cycles} if self.launches else {}),
+            "cpu_seconds": self.seconds,
             "layers": [
                 {
                     "name": t.name, "nodes": list(t.layer.names), "ops": list(t.layer.ops), "kernel": t.layer.kernel,
                     "seconds": t.seconds, "macs": t.layer.macs, "bytes": t.layer.bytes,
                 } for t in self.layers
             ],
+            **({"placement": self.placement.to_dict()} if self.placement else {}),
             **({"launches": [json.loads(report.to_json()) for report in self.launches]} if self.launches else {}),
         }
 
     def tables(self) -> "Group":
-        """The table of the CPU's layers, then those of each launch, for the terminal."""
+        """Return the headline, then the tables of each launch and of the CPU's layers, for a terminal."""
         from rich.console import Group
         from rich.text import Text
 
-        first = [Text(self.said)] if self.said else []
-        return Group(*first, self.grid, *[report.tables() for report in self.launches])
+        if not self.launches:
+            return Group(*([Text(self.said)] if self.said else []), self.grid)
+        lines = self.headline if self.placement is None else f"{self.headline}\n{self.placement}"
+        return Group(Text(lines), *[report.tables() for report in self.launches], *([self.grid] if self.layers else []))
 
     @property
     def grid(self) -> Grid:
-        """The table of the layers on the CPU."""
+        """Return the table of the layers on the CPU."""
         rows = []
         for t in self.layers:
             rate = f"{t.layer.macs / t.seconds / 1e9:.1f}" if t.layer.macs and t.seconds else ""
@@ -82,7 +109,8 @@ class Profile:
             part = f"{100 * t.seconds / self.seconds:.1f}%" if self.seconds else ""
             rows.append((t.name, t.ops, f"{t.seconds * 1e3:.3f}", part, macs, rate, f"{t.layer.bytes / 1e6:.2f}", moved))
         columns = ("layer", "operators", "ms", "of all", "MMAC", "GMAC/s", "MB", "GB/s")
-        return Grid(f"{self.name}: {self.seconds * 1e3:.3f} ms", columns, tuple(rows), labels=2)
+        title = f"on the CPU: {self.seconds * 1e3:.3f} ms" if self.launches else self.headline
+        return Grid(title, columns, tuple(rows), labels=2)
 
     def __str__(self) -> str:
         from rich.console import Console

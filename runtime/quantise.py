@@ -21,11 +21,15 @@ from vtakit.compiler.quantise.weights import Weights, quantised_weights
 from vtakit.compiler.quantise.write import Writer
 from vtakit.hw.isa.errors import one_of
 from vtakit.hw.isa.file import write_bytes
+from vtakit.hw.isa.text import counted
 from vtakit.runtime.accuracy import Accuracy, Compared
 from vtakit.runtime.model import compile
+from vtakit.runtime.torch_onnx import onnx_of
+from vtakit.runtime.torch_program import named_program
 
 if TYPE_CHECKING:
     import onnx
+    import torch
 
 Array = npt.NDArray[Any]
 Progress = Callable[[str, int, int], None]
@@ -55,25 +59,28 @@ class Quantised:
 
 
 def quantize(
-    model: "str | Path | onnx.ModelProto", calibration: "Mapping[str, Any] | npt.ArrayLike | str | Path", *,
+    model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
+    calibration: "Mapping[str, Any] | npt.ArrayLike | str | Path", *,
     method: Method = DEFAULT_METHOD, bias_correction: bool = True,
     evaluation: "Mapping[str, Any] | npt.ArrayLike | str | Path | None" = None, progress: Progress | None = None,
 ) -> Quantised:
     """Quantise a float model: weights to int8 for each channel, activations to int8, all symmetric.
 
+    model           : in ONNX, or a program of torch.export (package onnxscript), or the path of either
     calibration     : sample inputs, by name, an array for a single input, or an .npz file; their first dimension counts samples
-    method          : how ranges are chosen from what the samples show (see `vtakit.compiler.quantise.ranges`)
-    bias_correction : whether biases take up the mean that rounding the weights moves the sums by. Source: Nagel et al.,
+    method          : how a range is chosen from the samples' values (see `vtakit.compiler.quantise.ranges`)
+    bias_correction : add to biases the mean shift of the sums that rounding the weights causes. Source: Nagel et al.,
                       "Data-free quantization through weight equalization and bias correction" (ICCV 2019), section 4.2
-    evaluation      : sample inputs that the accuracy is measured on; some of the calibration's by default
-    progress        : is called with what is being done, how much of it is done, and of how much
+    evaluation      : sample inputs on which the accuracy is measured; some of the calibration's by default
+    progress        : is called with the name of a step, how much of it is done, and of how much
 
-    What cannot be quantised stays in floating point. Raises QuantiseError for arrays that do not fit the model or a model that
-    has nothing to quantise, and the errors of `vtakit.compile`.
+    Operators that cannot be quantised stay in floating point. Raises QuantiseError for arrays that do not fit the model or for a
+    model that has nothing to quantise, and the errors of `vtakit.compile`.
     """
     if method not in METHODS:
         raise QuantiseError(f"method={method!r} is no way to choose a range: {one_of(tuple(METHODS), method)}")
-    proto, name, folder = read_model(model)
+    exported = named_program(model)
+    proto, name, folder = read_model(model if exported is None else onnx_of(*exported))
     network = Network(proto, folder)
     ports = _ports(network)
     samples = samples_of(calibration, ports)
@@ -127,7 +134,8 @@ def _ports(network: Network) -> list[Port]:
 def _check_float(network: Network, name: str) -> None:
     found = [node.op_type for node in network.nodes if node.op_type in ("QuantizeLinear", "QLinearConv", "QLinearMatMul")]
     if found:
-        raise QuantiseError(f"the model {name!r} is quantised already, it has {len(found)} nodes such as {found[0]}: give the "
+        raise QuantiseError(f"the model {name!r} is quantised already, it has {counted(len(found), 'node')} such as "
+                            f"{found[0]}: give the "
                             "float model")
 
 

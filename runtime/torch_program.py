@@ -1,16 +1,16 @@
 """PyTorch programs among models."""
 
-import io
-import logging
 import sys
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.importer import word
-from vtakit.hw.isa.errors import needs
-from vtakit.hw.isa.file import read_bytes
+from vtakit.compiler.frontend.torch.archive import read_archive
+from vtakit.compiler.frontend.torch.program import checked_program
+from vtakit.compiler.frontend.torch.quiet import quiet
+from vtakit.hw.isa.errors import VtakitError, needs
+from vtakit.hw.isa.reading import read_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -34,18 +34,16 @@ def named_program(model: Any) -> "tuple[torch.export.ExportedProgram, str] | Non
 
 
 def _loaded(path: Path) -> "torch.export.ExportedProgram":
-    data = read_bytes(path, "program file")
+    data = read_bytes(path, "program file", error=ModelError)
     with needs(f"a {SUFFIX} file", "torch"):
-        import torch
-    log = logging.getLogger(torch.export.__name__)
-    told = log.disabled
+        from torch._export.serde import schema, serialize
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of PyTorch about itself
-            log.disabled = True  # it tells of a damaged file beside raising
-            return torch.export.load(io.BytesIO(data))
+        with quiet():
+            contents = read_archive(data)
+            program = serialize._dict_to_dataclass(schema.ExportedProgram, checked_program(contents.program))
+            return serialize.ExportedProgramDeserializer().deserialize(program, dict(contents.weights), dict(contents.constants))
+    except VtakitError as error:
+        raise ModelError(f"{str(path)!r} is refused: {error}") from None
     except Exception as error:  # PyTorch raises many kinds for a damaged file
-        why = str(error).strip().partition("\n")[0] or type(error).__name__
+        why = " ".join(str(error).split())[:200] or type(error).__name__
         raise ModelError(f"{str(path)!r} is no program of torch.export, or a damaged one: {why}") from None
-    finally:
-        log.disabled = told

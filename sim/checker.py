@@ -1,8 +1,9 @@
-"""The static checker: proves that every interleaving of a program's stages gives the same bytes, or says why not.
+"""The static checker: prove that every interleaving of a program's stages gives the same bytes, or say why not.
 
 It finds what the instruction set forbids, deadlock, tokens left over or too many in a queue, and races: two accesses to one
-element of a scratchpad or of DRAM by different stages, at least one a write, that no token orders. Micro-ops are taken
-from the DRAM image, so they must not be computed by the program itself.
+element of a scratchpad or of DRAM by different stages, at least one a write, that no token orders. In programs whose scratch
+values share memory it finds values that are overwritten while they are still to be read (`value_flow`). Micro-ops are taken from
+the DRAM image, so the program must not compute them.
 """
 
 from bisect import bisect_right
@@ -13,17 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from vtakit.hw.isa.asm import disasm
-from vtakit.hw.isa.codec import Insn, decode
+from vtakit.hw.isa.codec import Insn, decode, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig, load_config
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TOKEN_QUEUE_DEPTH, MemType, Opcode, Queue, Stage
-from vtakit.hw.isa.program import UOPS, Image, Program
+from vtakit.hw.isa.program import UOPS, Program
 from vtakit.sim.access import DRAM, Access, Clock, Conflict, Shadow, granule_bytes, loop_accesses, transfer_accesses
 from vtakit.sim.api import ConfigLike
 from vtakit.sim.decode import Decoded, Memories, program_bytes
 from vtakit.sim.faults import ProgramFault
 from vtakit.sim.order import execution_order, queue_name, token_queues
 from vtakit.sim.plain import index_fault
+from vtakit.sim.value_flow import lost_values
 from vtakit.sim.values import Ints
 
 REMEMBERED = 1024  # GEMM and ALU instructions whose accesses are kept for those that are equal
@@ -31,12 +33,12 @@ REMEMBERED = 1024  # GEMM and ALU instructions whose accesses are kept for those
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Byte ranges of DRAM whose contents are given, so that micro-ops may be read from them."""
+    """Byte ranges of DRAM with known contents; micro-ops may come only from them."""
 
     ranges: tuple[tuple[int, int], ...]
 
     def holds(self, first: int, last: int) -> bool:
-        """Whether all bytes from `first` up to `last` lie in one range."""
+        """Return true if one range holds all bytes from `first` up to `last`."""
         return any(low <= first and last <= high for low, high in self.ranges)
 
 
@@ -49,57 +51,69 @@ def check_image(
     memories: Memories | None = None,
     known: Known | None = None,
 ) -> list[ProgramFault]:
-    """What is wrong with the program in a DRAM image, in program order; empty if it is right.
+    """Return the faults of the program in a DRAM image, in program order; empty if it is right.
 
-    A program that does not decode, end or come by its tokens gives that one fault, since nothing can be said of the rest.
+    A program that does not decode, does not end or deadlocks has that one fault: later rules need an order of execution.
 
     memories  base registers and DRAM window; bases 0 and the whole image if absent
-    known     where micro-ops may come from; the whole image if absent
+    known     ranges that micro-ops may come from; the whole image if absent
     """
     cfg = load_config(config)
     memories = memories or Memories(bases=dict.fromkeys(MEMORIES, 0), window=(0, len(dram)))
-    known = known or Known(((0, len(dram)),))
+    return _check(dram, insn_addr, insn_count, cfg, memories, known or Known(((0, len(dram)),)))[0]
+
+
+def _check(
+    dram: bytes | bytearray | memoryview, insn_addr: int, insn_count: int, cfg: VTAConfig, memories: Memories, known: Known,
+) -> tuple[list[ProgramFault], Ints | None]:
+    """Return the faults, and an order that tokens allow; None for a program that does not decode, end or come by its tokens."""
     try:
         code = program_bytes(dram, insn_addr, insn_count)
         decoded = Decoded(cfg, bytes(code))
         decoded.check(memories)
         order = execution_order(decoded)
     except ProgramFault as fault:
-        return [fault]  # what follows would build on a program that does not decode or end
+        return [fault], None  # what follows would build on a program that does not decode or end
     walk = _Walk(cfg, decoded, dram, memories, known, (insn_addr, insn_addr + insn_count * INSN_BYTES))
     for index in order:
         walk.step(int(index))
-    return sorted([*walk.found, *_overflows(decoded, walk.clocks)], key=lambda fault: fault.index)
+    return sorted([*walk.found, *_overflows(decoded, walk.clocks)], key=lambda fault: fault.index), order
 
 
 def check_program(program: Program) -> list[ProgramFault]:
-    """Everything wrong with a program whose input buffers are not yet known, in program order; empty if it is right."""
+    """Return the faults of a program, whatever its inputs, in program order; empty if it is right."""
     image = program.link()
+    decoded = Decoded(program.config, to_bytes(program.insns))
     sizes = {buffer.name: buffer.size_bytes for buffer in program.buffers} | {UOPS: len(program.uops) * UOP_BYTES}
     given = [UOPS, *(buffer.name for buffer in program.buffers if buffer.data is not None)]
     known = Known(tuple((image.addresses[name], image.addresses[name] + sizes[name]) for name in given))
-    faults = check_image(image.dram, image.insn_addr, image.insn_count, program.config, known=known)
-    return sorted([*faults, *_leave_buffer(program, image, sizes)], key=lambda fault: fault.index)
+    memories = Memories(bases=dict.fromkeys(MEMORIES, 0), window=(0, len(image.dram)))
+    faults, order = _check(image.dram, image.insn_addr, image.insn_count, program.config, memories, known)
+    faults = [*faults, *_leave_buffer(program, decoded, sizes)]
+    if order is not None:
+        faults += lost_values(program, decoded, order)
+    return sorted(faults, key=lambda fault: fault.index)
 
 
-def _leave_buffer(program: Program, image: Image, sizes: dict[str, int]) -> Iterable[ProgramFault]:
-    """Transfers that reach outside the buffer that they are relocated to."""
-    decoded = Decoded(program.config, bytes(program_bytes(image.dram, image.insn_addr, image.insn_count)))
+def _leave_buffer(program: Program, decoded: Decoded, sizes: dict[str, int]) -> Iterable[ProgramFault]:
+    """Yield a fault for each transfer that reaches outside the buffer that it is relocated to.
+
+    decoded   the instructions before relocation: addresses count from the start of the buffer
+    """
     spans = {kind: decoded.dram_span(kind, 0) for kind in MEMORIES}
     for entry in program.relocations:
         kind = MemType(int(decoded["memory_type"][entry.insn]))
         first, last = (int(ends[entry.insn]) for ends in spans[kind])
-        low = image.addresses[entry.symbol]
-        if last > first and not low <= first <= last <= low + sizes[entry.symbol]:
-            text = disasm(program.insns[entry.insn], program.config, symbol=entry.symbol)
+        if last > first and not 0 <= first <= last <= sizes[entry.symbol]:
+            text = disasm(program.insns[entry.insn], program.config, symbol=str(entry))
             yield ProgramFault(
                 Fault.DRAM_RANGE, entry.insn, text,
-                f"it reaches bytes {first - low} to {last - low} of buffer {entry.symbol!r}, which has {sizes[entry.symbol]}",
+                f"it reaches bytes {first} to {last} of buffer {entry.symbol!r}, which has {sizes[entry.symbol]}",
             )
 
 
 class _Walk:
-    """One pass over a program in an order that its tokens allow, with vector clocks."""
+    """Walk a program once, in an order that its tokens allow, with vector clocks."""
 
     def __init__(
         self, cfg: VTAConfig, decoded: Decoded, dram: bytes | bytearray | memoryview, memories: Memories, known: Known,
@@ -107,17 +121,17 @@ class _Walk:
     ) -> None:
         self.cfg, self.decoded, self.memories, self.known, self.code = cfg, decoded, memories, known, code
         self.found: list[ProgramFault] = []
-        self.clocks: list[Clock] = [[] for _ in range(decoded.count)]  # what has retired when each instruction starts
+        self.clocks: list[Clock] = [[] for _ in range(decoded.count)]  # last retired of each stage, as each starts
         self._dram = np.frombuffer(dram, np.uint8)
         self._uop: Ints = np.zeros(cfg.uop_depth, np.int64)
         self._shadow = Shadow(cfg, len(dram))
-        self._loops: dict[tuple[int, bytes], list[Access] | str] = {}  # what such instructions touch, or what is wrong
+        self._loops: dict[tuple[int, bytes], list[Access] | str] = {}  # accesses by instruction and micro-ops, or the fault
         self._now: list[Clock] = [[-1, -1, -1] for _ in Stage]
         self._tokens: list[deque[int]] = [deque() for _ in Queue]
         self._pops, self._pushes = token_queues(decoded, FLAGS[:2]), token_queues(decoded, FLAGS[2:])
 
     def step(self, index: int) -> None:
-        """Take the next instruction: merge its tokens' clocks, look for conflicts, record what it touches."""
+        """Run the next instruction: merge the clocks of its tokens, report conflicts, record its accesses."""
         insn = decode(self.cfg, self.decoded.word(index))
         stage = insn.stage
         clock = self._now[stage]
@@ -168,14 +182,14 @@ class _Walk:
         return accesses
 
     def _reach(self, insn: Insn) -> tuple[int, int]:
-        """The first byte that a transfer moves, and the one after its last."""
+        """Return the first byte that a transfer moves and the byte after its last."""
         kind = MemType(insn["memory_type"])
         size = MEMORIES[kind].bytes_in(self.cfg)
         first = self.memories.bases[kind] + insn["dram_base"] * size
         return first, first + ((insn["y_size"] - 1) * insn["x_stride"] + insn["x_size"]) * size
 
     def _rows(self, insn: Insn) -> Iterator[tuple[int, int]]:
-        """The byte range of each row that a transfer moves."""
+        """Yield the byte range of each row that a transfer moves."""
         kind = MemType(insn["memory_type"])
         size = MEMORIES[kind].bytes_in(self.cfg)
         for row in range(insn["y_size"] if insn["x_size"] else 0):
@@ -212,7 +226,7 @@ class _Walk:
 
 
 def _overflows(decoded: Decoded, clocks: list[Clock]) -> Iterable[ProgramFault]:
-    """The first push of each queue that some interleaving makes while the queue is full."""
+    """Yield the first push of each queue that overflows it in some interleaving."""
     pops, pushes = token_queues(decoded, FLAGS[:2]), token_queues(decoded, FLAGS[2:])
     takers = {queue: stage for (stage, flag), queue in FLAG_QUEUES.items() if flag.startswith("pop")}
     for queue in Queue:

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from vtakit.hw.isa import insns
 from vtakit.hw.isa.codec import decode
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import MEMORIES, UOP, MemType
+from vtakit.sim.code import MachineCode
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.kernels import Shape, run_slice
 from vtakit.sim.plain import index_fault
@@ -74,9 +74,7 @@ def _call(*args: Any) -> int:
     if sys.stderr is not None and sys.stderr.isatty():
         notice.start()
     try:
-        return int(_machine_code(cache=True)(*args))
-    except Exception:  # whatever is wrong with numba's files (no folder, full disk, damage), nothing has run yet
-        return int(_machine_code(cache=False)(*args))
+        return int(_machine_code()(*args))
     finally:
         notice.cancel()
 
@@ -91,10 +89,9 @@ def _fingerprint() -> int:
 
 
 @functools.cache
-def _machine_code(*, cache: bool) -> Any:
+def _machine_code() -> MachineCode:
     fingerprint = _fingerprint()
 
-    @njit(cache=cache, error_model="numpy")
     def run(
         table: Any, order: Any, first: int, last: int, dram: Any, layout: Any, shape: Any, uop: Any, inp: Any, wgt: Any, acc: Any
     ) -> int:
@@ -102,4 +99,4 @@ def _machine_code(*, cache: bool) -> Any:
             return -1
         return run_slice(table, order, first, last, dram, layout, shape, uop, inp, wgt, acc)
 
-    return run
+    return MachineCode(run, fingerprint)

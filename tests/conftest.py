@@ -12,7 +12,9 @@ os.environ.setdefault("VTAKIT_CACHE", "off")  # what a test compiles is compiled
 os.environ.setdefault("VTAKIT_RTL_TRAINING", "off")  # most models run for a second or two
 
 HAS_TORCH = find_spec("torch") is not None  # an extra of 800 MB, which `make test` does not bring
-collect_ignore = [] if HAS_TORCH else ["compiler/frontend/test_torch.py"]
+collect_ignore = [] if HAS_TORCH else [
+    "compiler/frontend/test_torch.py", "compiler/frontend/test_torch_files.py", "runtime/test_torch_onnx.py",
+]
 
 
 def pytest_report_header() -> str:

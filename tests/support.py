@@ -145,7 +145,9 @@ def programs(draw: st.DrawFn) -> Program:
         _, op, values = draw(instructions(cfg))
         insns.append(encode(cfg, FORMATS[op].name, **values))
         if op in TRANSFERS and draw(st.booleans()):
-            relocations.append(Relocation(index, draw(st.sampled_from([UOPS, *(buffer.name for buffer in some)]))))
+            symbol = draw(st.sampled_from([UOPS, *(buffer.name for buffer in some)]))
+            shared = any(buffer.name == symbol and buffer.kind is BufferKind.SCRATCH for buffer in some)
+            relocations.append(Relocation(index, symbol, draw(st.sampled_from(["", "a", "conv_1", "ä"])) if shared else ""))
     uops = draw(st.lists(st.integers(0, (1 << 32) - 1), max_size=4))
     names = draw(st.lists(st.from_regex(r"[!-:<-~äλ]{1,12}", fullmatch=True), max_size=3, unique=True))
     ends = sorted(draw(st.lists(st.integers(0, len(insns)), min_size=len(names), max_size=len(names))))

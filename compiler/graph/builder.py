@@ -10,6 +10,7 @@ from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Array, Graph, Node, TensorType, Value, type_of
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.ir.dtypes import DType, dtype
+from vtakit.hw.isa.limits import check_shape
 
 
 class Builder:
@@ -53,6 +54,8 @@ class Builder:
             kinds = result_types(op, [None if value is None else value.type for value in operands], given)
         except GraphError as error:
             raise GraphError(f"{name or op}: {error}") from None
+        for kind in kinds:
+            check_shape(kind.shape, f"the result of {name or op}")
         called = [*names, *[f"{name or op}.{i}" if i else name or op for i in range(len(names), len(kinds))]]
         outputs = tuple([Value(each or op, kind) for each, kind in zip(called, kinds, strict=False)])
         node = Node(op, tuple(operands), outputs, given, name)

@@ -95,7 +95,9 @@ def compile_graph(
     inputs = tuple([Port(value.name, value.type.shape, value.type.dtype) for value in graph.inputs])
     outputs = tuple([Port(name, value.type.shape, value.type.dtype) for name, value in graph.outputs])
     functions: list[Function] = [kernel.function for kernel in kernels]
-    code = compile_network(graph.name, functions, steps, len(inputs), len(outputs), target)
+    code = compile_network(
+        graph.name, functions, steps, inputs, outputs, target, params_bytes=plan.params_bytes, arena_bytes=plan.arena_bytes,
+    )
     return Network(code, inputs, outputs, tuple(layers), _params(graph, plan), plan.params_bytes, plan.arena_bytes,
                    plan.live_bytes)
 

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.compiler.frontend.npz import Header, read_npz
 from vtakit.compiler.quantise.errors import QuantiseError
 from vtakit.hw.isa.errors import one_of
+from vtakit.hw.isa.text import counted
 
 Array = npt.NDArray[Any]
 
@@ -75,26 +77,25 @@ def samples_of(
 
 def _arrays(given: "Mapping[str, Any] | npt.ArrayLike | str | Path", ports: Sequence[Port], what: str) -> dict[str, Array]:
     if isinstance(given, str | Path):
-        given = _read(Path(given), what)
+        given = _read(Path(given), ports, what)
     if isinstance(given, Mapping):
         return {str(name): np.asarray(array) for name, array in given.items()}
     if len(ports) != 1:
         names = ", ".join(repr(port.name) for port in ports)
-        raise QuantiseError(f"{what}: the model has {len(ports)} inputs; give a dict of arrays by their names: {names}")
+        raise QuantiseError(f"{what}: the model has {counted(len(ports), 'input')}; give a dict of arrays by their names: "
+                            f"{names}")
     return {ports[0].name: np.asarray(given)}
 
 
-def _read(path: Path, what: str) -> dict[str, Array]:
-    import zipfile
+def _read(path: Path, ports: Sequence[Port], what: str) -> dict[str, Array]:
+    """Return the arrays of a file; one that fits no input has no data, and is refused for its name, shape or type."""
+    known = {port.name: port for port in ports}
 
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except OSError as error:
-        raise QuantiseError(f"cannot read the {what} {str(path)!r}: {error.strerror or error}") from None
-    except (ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile):
-        raise QuantiseError(f"the {what} {str(path)!r} is no .npz file of arrays by name, or a damaged one: write it with "
-                            "numpy.savez") from None
+    def fits(name: str, header: Header) -> bool:
+        port = known.get(name)
+        return port is not None and header.dtype == np.dtype(port.dtype) and len(header.shape) == len(port.shape) and all(
+            size in (None, have) for size, have in zip(port.shape[1:], header.shape[1:], strict=True))
+    return read_npz(path, f"the {what}", fits, QuantiseError)
 
 
 def _check(array: Array, port: Port, what: str) -> None:

@@ -27,7 +27,7 @@ def load_schedule(text: str, intrinsics: dict[str, Any] | None = None) -> tuple[
     try:
         data = json.loads(text)
         program, trace = json.dumps(data["program"]), json.dumps(data["trace"])
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (json.JSONDecodeError, KeyError, TypeError, RecursionError) as error:
         raise ScheduleError(f"the text is no saved schedule: {type(error).__name__}: {error}") from None
     read = load_json(program)
     outputs: tuple[Operation, ...] = read["outputs"]

@@ -25,6 +25,7 @@ from vtakit.compiler.te.compose import decl_buffer
 from vtakit.compiler.te.errors import ExpressionError
 from vtakit.compiler.te.language import THREAD_TAGS
 from vtakit.compiler.te.tensor import Tensor
+from vtakit.hw.isa.text import counted
 
 LOOPS: dict[str, st.LoopKind] = {
     "range": st.LoopKind.SERIAL, "serial": st.LoopKind.SERIAL, "parallel": st.LoopKind.PARALLEL,
@@ -62,7 +63,8 @@ def parse(function: Callable[..., Any], args: Sequence[Any]) -> Parsed:
     assert isinstance(definition, ast.FunctionDef), source
     names = [arg.arg for arg in definition.args.args]
     if len(names) != len(args):
-        raise ExpressionError(f"{function.__name__} takes {len(names)} arguments ({', '.join(names)}), got {len(args)}")
+        raise ExpressionError(f"{function.__name__} takes {counted(len(names), 'argument')} ({', '.join(names)}), got "
+                              f"{len(args)}")
     outside = inspect.getclosurevars(function)
     return _Parser(function.__name__, {**outside.globals, **outside.nonlocals}).run(definition, names, args)
 

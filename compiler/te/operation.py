@@ -13,6 +13,7 @@ from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.stmt import Stmt
 from vtakit.compiler.ir.walk import subexpressions
 from vtakit.compiler.te.tensor import Tensor
+from vtakit.hw.isa.text import counted
 
 NO_ATTRS: Mapping[str, Any] = {}
 
@@ -51,7 +52,8 @@ class Operation:
     def output(self, value_index: int = 0) -> Tensor:
         """One of its tensors; raises IndexError beyond the last."""
         if not 0 <= value_index < self.num_outputs:
-            raise IndexError(f"{self.name!r} has {self.num_outputs} outputs, numbered from 0; there is no output {value_index}")
+            raise IndexError(f"{self.name!r} has {counted(self.num_outputs, 'output')}, numbered from 0; there is no output "
+                             f"{value_index}")
         return Tensor(self, value_index, *self.type_of(value_index))
 
     @property

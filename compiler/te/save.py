@@ -117,7 +117,7 @@ def load_json(text: str) -> Any:
             raise ExpressionError(f"the text has version {data['vtakit']} of the format, this program reads version {VERSION}")
         reader = _Reader(data["nodes"])
         return reader.part(data["value"])
-    except (json.JSONDecodeError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except (json.JSONDecodeError, KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, ExpressionError):
             raise
         raise ExpressionError(f"the text is no saved tensor expression: {type(error).__name__}: {error}") from None

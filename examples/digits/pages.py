@@ -88,7 +88,7 @@ def page(module: Module, profile: Profile, data: Digits, readings: tuple[Reading
     """The report: accuracy of float32, of int8 on fsim and on rtl; what int8 reads wrongly; where the cycles went."""
     real, small, _ = readings
     device = profile.launches[0].device
-    made = module_page(f"Handwritten digits on {device}", module.image, profile, measure(module.image.target))
+    made = module_page(f"Handwritten digits on {device}", module.image, profile, measure(module.image.target, profile.layers))
     result = Grid("accuracy", ("device", "numbers", "images", "wrong", "right"), tuple([
         (each.device, each.numbers, str(len(each.labels)), str(len(each.wrong)), f"{each.accuracy:.1%}") for each in readings
     ]), labels=2)

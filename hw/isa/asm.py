@@ -1,11 +1,12 @@
-"""Assembly text: `disasm` writes an instruction, `asm` reads it back to the same word; whole programs likewise.
+"""Assembly text: `disasm` prints an instruction, `asm` reads it back to the same word; whole programs likewise.
 
     load.inp sram_base=18 dram_base=@image+4 y_size=4 x_size=5 x_stride=16 pop_next push_next   ; comment
     alu.shr use_imm imm=-3 uop_bgn=5 uop_end=6 iter_out=1 iter_in=8 dst_in=1 src_in=1
 
-A mnemonic is the opcode's name, with the value of its listed field (memory type, ALU operation) after a dot. Fields go by
-the names of `hw.isa.insns`; absent ones are 0, flags are bare words, `@name` counts from a buffer. `.word 0x…` is 128 bits as
-they are. A program's text begins with `.isa`, `.config`, `.buffer`, `.data`, `.uop`, and its parts with `.part`.
+A mnemonic is the opcode's name, with the value of its listed field (memory type, ALU operation) after a dot. Fields have the
+names of `hw.isa.insns`; absent fields are 0, flags are bare words. `@name` makes an address relative to a buffer, and
+`@name:value` names the value moved where several values share a scratch buffer. `.word 0x…` is a raw word of 128 bits. The text
+of a program begins with `.isa`, `.config`, `.buffer`, `.data` and `.uop`; `.part` begins a part.
 """
 
 import json
@@ -22,15 +23,15 @@ _DATA_BYTES_A_LINE = 32
 
 
 def _listed(op: Opcode) -> Field | None:
-    """The field whose value stands in the mnemonic."""
+    """Return the field whose value is the suffix of the mnemonic."""
     return next((f for f in FORMATS[op].fields if f.kind is Kind.ENUM and f is not OPCODE), None)
 
 
 def disasm(word: int, cfg: VTAConfig, *, symbol: str | None = None, comment: bool = False) -> str:
-    """One instruction as text that `asm` reads back; bits that are no instruction become `.word`.
+    """Return one instruction as text that `asm` reads back; a word that does not decode becomes `.word`.
 
-    symbol    the buffer that dram_base counts from, if it is relocated
-    comment   add what the instruction does after a semicolon
+    symbol    the buffer that dram_base counts from, if it is relocated; with the value that is moved after a colon, if it has one
+    comment   append a description after a semicolon
     """
     try:
         insn = decode(cfg, word)
@@ -57,7 +58,7 @@ def disasm(word: int, cfg: VTAConfig, *, symbol: str | None = None, comment: boo
 
 
 def describe(insn: Insn) -> str:
-    """What an instruction does, for a reader: its stage, its extents and the elements it touches."""
+    """Describe an instruction for a reader: its stage, its extents and its elements."""
     stage = insn.stage.name.lower()
     if insn.op is Opcode.FINISH:
         return f"{stage}: raise done"
@@ -88,7 +89,7 @@ def _gemm_verb(insn: Insn) -> str:
 
 
 def asm(line: str, cfg: VTAConfig) -> int:
-    """The word of one instruction; the line may end in a comment. Raises `AsmError`."""
+    """Return the word of one instruction; the line may end in a comment. Raises `AsmError`."""
     word, symbol = _instruction(line.partition(";")[0].split(), cfg)
     if symbol is not None:
         raise AsmError(f"@{symbol} needs a whole program; a single instruction takes a number")
@@ -153,7 +154,7 @@ def _operands(operands: list[str], name: str) -> tuple[dict[str, int], str | Non
 
 
 def disasm_program(program: Program, *, comments: bool = True) -> str:
-    """A whole program as text that `asm_program` reads back to an equal one."""
+    """Return a program as text that `asm_program` reads back to an equal program."""
     name = next((n for n, c in NAMED.items() if c == program.config), None)
     lines = [f".isa {program.isa_version[0]}.{program.isa_version[1]}"]
     lines.append(f".config {name or json.dumps(program.config.to_dict())}")
@@ -169,7 +170,7 @@ def disasm_program(program: Program, *, comments: bool = True) -> str:
         else:
             fields = " ".join(f"{key}={value}" for key, value in values.items())
             lines.append(f".uop {fields}" + (f"  ; {index}" if comments else ""))
-    symbols = {entry.insn: entry.symbol for entry in program.relocations}
+    symbols = {entry.insn: str(entry) for entry in program.relocations}
     firsts = [0, *(part.end for part in program.parts)]
     for index, word in enumerate(program.insns):
         lines += [f".part {part.name}" for part, first in zip(program.parts, firsts, strict=False) if first == index]
@@ -205,7 +206,7 @@ def asm_program(text: str, config: VTAConfig | None = None) -> Program:
 
 
 class _Reader:
-    """What has been read of a program's text."""
+    """State of the assembler: everything read so far."""
 
     def __init__(self, config: VTAConfig | None) -> None:
         self._config = config or NAMED["default"]
@@ -235,7 +236,7 @@ class _Reader:
         else:
             word, symbol = _instruction(words, self._config)
             if symbol is not None:
-                self._relocations.append(Relocation(len(self._insns), symbol))
+                self._relocations.append(Relocation(len(self._insns), *symbol.split(":", 1)))
             self._insns.append(word)
 
     def _isa_line(self, words: list[str], line: str) -> None:

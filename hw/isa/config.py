@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Self, TypeGuard
 
 from vtakit.hw.isa.errors import ConfigError, one_of
+from vtakit.hw.isa.jsons import read_json
+from vtakit.hw.isa.limits import MAX_CONFIG_BYTES
+from vtakit.hw.isa.reading import read_bytes
 
 # Fixed by the published instruction set; not part of a configuration.
 INSN_BITS = 128
@@ -199,8 +202,8 @@ class VTAConfig:
     def from_json(cls, text: str, where: str = "configuration") -> Self:
         """Read JSON text as written by `to_json` or as the original's vta_config.json."""
         try:
-            values = json.loads(text, object_pairs_hook=_each_once)
-        except (ValueError, RecursionError) as error:
+            values = read_json(text, most_bytes=MAX_CONFIG_BYTES, pairs=_each_once)
+        except ValueError as error:
             raise ConfigError(f"{where} is not valid JSON: {error}") from None
         if not isinstance(values, dict):
             raise ConfigError(f"{where} must hold a JSON object of LOG_… keys, got {type(values).__name__}")
@@ -359,10 +362,7 @@ def load_config(what: "VTAConfig | str | Path | Mapping[str, object]") -> VTACon
     if not isinstance(what, str | Path):
         raise ConfigError(f"a configuration is a VTAConfig, a name, a mapping or a path, not {type(what).__name__}")
     try:
-        text = Path(what).read_text(encoding="utf-8")
+        text = read_bytes(what, "configuration file", MAX_CONFIG_BYTES, error=ConfigError).decode()
     except UnicodeDecodeError:
         raise ConfigError(f"cannot read configuration file {str(what)!r}: it is not UTF-8 text") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"cannot read configuration file {str(what)!r}: {reason}") from None
     return VTAConfig.from_json(text, f"configuration file {str(what)!r}")

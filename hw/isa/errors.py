@@ -4,9 +4,17 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from vtakit.hw.isa.text import one_line, printable
+
 
 class VtakitError(Exception):
-    """Something the user asked for cannot be done; the message says what, where and what would work."""
+    """A request that cannot be met. The message says what was asked, what is true, where, and what would work.
+
+    The message repeats names from files; as text its control characters are escapes.
+    """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class ConfigError(VtakitError, ValueError):
@@ -27,8 +35,8 @@ class AsmError(VtakitError, ValueError):
 
 def one_of(names: Iterable[str], given: str) -> str:
     """The cure for an unknown name: the nearest known one, then all of them."""
-    known = sorted(str(name) for name in names)
-    near = difflib.get_close_matches(given, known, n=1)
+    known = sorted(one_line(str(name)) for name in names)
+    near = difflib.get_close_matches(one_line(given), known, n=1)
     listing = ", ".join(known)
     return f"did you mean {near[0]!r}? Known: {listing}" if near else f"known: {listing}"
 

@@ -1,10 +1,10 @@
-"""What can be wrong with a program, as data: one code for simulators, static checker and the hardware's error register."""
+"""Faults of a program or its memory, as data: one code for simulators, static checker and the hardware's error register."""
 
 from enum import IntEnum
 
 
 class Fault(IntEnum):
-    """A program error; the value is what the error register reads. `doc` says what the program did."""
+    """A fault; its value is the code in the error register, `doc` the end of a sentence that says what happened."""
 
     doc: str
 
@@ -30,7 +30,9 @@ class Fault(IntEnum):
     DEADLOCK = 14, "the program waits for a token that nothing gives"
     BUS_READ = 15, "the memory answered a read with an error"
     BUS_WRITE = 16, "the memory answered a write with an error"
+    BUS_FETCH = 17, "the memory answered the fetch of an instruction with an error"
 
     # From here on only the static checker can tell; hardware has no code for them.
     RACE = 32, "two stages touch one element, at least one writes, and no token orders them"
     CODE_WRITTEN = 33, "the program writes its own instructions, or loads micro-ops that are not given with it"
+    VALUE_LOST = 34, "a value is read from scratch memory that another value has overwritten, or that nothing was stored to"

@@ -2,10 +2,11 @@
 
     8 bytes  magic, made so that a text-mode transfer breaks it
     u32      file version · u32 header bytes · u64 payload bytes      (little-endian)
-    header   JSON: isa, features, config, insns, uops, relocations (counts), buffers [{name, kind, size, data}], parts
-              [{name, end}] if there are any
+    header   JSON: isa, features, config, insns, uops, relocations (counts), buffers [{name, kind, size, data}], if there are
+             any parts [{name, end}] and values [name]
     payload  instructions, micro-ops, relocations (u32 instruction, u32 symbol; symbol 0 is the micro-ops, 1 the first
-             buffer …), then the data of each buffer whose `data` is true
+             buffer …), if the header has values one u32 for each relocation (0 is no value, 1 the first …), then the data of each
+             buffer whose `data` is true
     32 bytes SHA-256 of everything before
 """
 
@@ -23,18 +24,22 @@ from vtakit.hw.isa.codec import from_bytes, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.errors import ProgramError, VtakitError
 from vtakit.hw.isa.insns import ALL_FEATURES, ISA_VERSION
+from vtakit.hw.isa.jsons import read_json
+from vtakit.hw.isa.limits import MAX_JSON_BYTES
 from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Part, Program, Relocation
+from vtakit.hw.isa.reading import read_bytes
 
 MAGIC = b"\x89VTA\r\n\x1a\n"
 FILE_VERSION = 1
 _PREFIX = struct.Struct("<8sIIQ")
 _PAIR = struct.Struct("<II")
+_NUMBER = struct.Struct("<I")
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def dump(program: Program) -> bytes:
     """The bytes of a program file."""
-    symbols = [UOPS, *(buffer.name for buffer in program.buffers)]
+    symbols = {name: at for at, name in enumerate([UOPS, *(buffer.name for buffer in program.buffers)])}
     header: dict[str, Any] = {
         "isa": list(program.isa_version),
         "features": int(program.features),
@@ -48,11 +53,16 @@ def dump(program: Program) -> bytes:
     }
     if program.parts:
         header["parts"] = [{"name": part.name, "end": part.end} for part in program.parts]
+    values = list(dict.fromkeys(entry.value for entry in program.relocations if entry.value))
+    if values:
+        header["values"] = values
+    number = {name: at for at, name in enumerate(values, 1)} | {"": 0}
     head = json.dumps(header, separators=(",", ":")).encode()
     payload = b"".join([
         to_bytes(program.insns),
         b"".join(uop.to_bytes(UOP_BYTES, "little") for uop in program.uops),
-        b"".join(_PAIR.pack(entry.insn, symbols.index(entry.symbol)) for entry in program.relocations),
+        b"".join(_PAIR.pack(entry.insn, symbols[entry.symbol]) for entry in program.relocations),
+        b"".join(_NUMBER.pack(number[entry.value]) for entry in program.relocations) if values else b"",
         *(buffer.data for buffer in program.buffers if buffer.data is not None),
     ])
     body = _PREFIX.pack(MAGIC, FILE_VERSION, len(head), len(payload)) + head + payload
@@ -79,7 +89,7 @@ def parse(data: bytes, where: str = "program") -> Program:
     if hashlib.sha256(body).digest() != digest:
         raise ProgramError(f"{where} is damaged: its SHA-256 does not match its contents")
     try:
-        header = json.loads(body[_PREFIX.size : _PREFIX.size + head_bytes])
+        header = read_json(body[_PREFIX.size : _PREFIX.size + head_bytes], most_bytes=MAX_JSON_BYTES, what="its header")
         return _build(header, memoryview(body)[_PREFIX.size + head_bytes :])
     except VtakitError as error:
         raise ProgramError(f"{where} is inconsistent: {error}") from None
@@ -106,6 +116,8 @@ def _build(header: dict[str, Any], payload: memoryview) -> Program:
     uop_bytes = take(int(header["uops"]) * UOP_BYTES)
     uops = tuple(int.from_bytes(uop_bytes[i : i + UOP_BYTES], "little") for i in range(0, len(uop_bytes), UOP_BYTES))
     pairs = list(_PAIR.iter_unpack(take(int(header["relocations"]) * _PAIR.size)))
+    values = ["", *map(str, header.get("values", ()))]
+    moved = [0] * len(pairs) if len(values) == 1 else [n for n, in _NUMBER.iter_unpack(take(len(pairs) * _NUMBER.size))]
     buffers = tuple(
         Buffer(
             name=str(b["name"]), kind=BufferKind(b["kind"]), size_bytes=int(b["size"]),
@@ -118,21 +130,15 @@ def _build(header: dict[str, Any], payload: memoryview) -> Program:
     symbols = [UOPS, *(buffer.name for buffer in buffers)]
     program = Program(
         config=VTAConfig.from_dict(header["config"]), insns=insns, uops=uops, buffers=buffers, isa_version=(major, minor),
-        relocations=tuple(Relocation(insn, symbols[symbol]) for insn, symbol in pairs),
+        relocations=tuple(
+            Relocation(insn, symbols[symbol], values[value]) for (insn, symbol), value in zip(pairs, moved, strict=True)
+        ),
         parts=tuple(Part(str(part["name"]), int(part["end"])) for part in header.get("parts", ())),
     )
     if int(header["features"]) != program.features:
         stated, needed = int(header["features"]), int(program.features)
         raise ProgramError(f"its header states features 0x{stated:x} and its instructions need 0x{needed:x}")
     return program
-
-
-def read_bytes(path: str | Path, what: str) -> bytes:
-    """The bytes of a file; an unreadable one is a `ProgramError` that calls it `what`."""
-    try:
-        return Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        raise ProgramError(f"cannot read {what} {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
 
 
 @contextmanager

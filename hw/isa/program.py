@@ -1,4 +1,4 @@
-"""A program for one configuration: instructions, micro-ops and the DRAM buffers they refer to.
+"""A program for one configuration: instructions, micro-ops and the DRAM buffers that they move.
 
 An instruction's `dram_base` is absolute unless a `Relocation` names it; then the word holds an offset in elements from
 the start of that buffer, and `link` adds the buffer's address.
@@ -15,6 +15,7 @@ from vtakit.hw.isa.codec import Insn, decode, to_bytes
 from vtakit.hw.isa.config import INSN_BITS, INSN_BYTES, UOP_BITS, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.errors import EncodingError, ProgramError, one_of
 from vtakit.hw.isa.insns import ALL_FEATURES, FORMATS, ISA_VERSION, MEMORIES, TRANSFERS, Feature, Opcode
+from vtakit.hw.isa.text import counted
 
 UOPS = "uops"  # the symbol of the program's own micro-ops
 DRAM_LIMIT_BYTES = 1 << 40  # a linked image larger than this is a mistake
@@ -54,15 +55,22 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Relocation:
-    """Instruction number `insn` has a dram_base that counts from the start of buffer `symbol`."""
+    """Instruction number `insn` has a dram_base that counts from the start of buffer `symbol`.
+
+    value   the value that the instruction moves, if `symbol` is a scratch buffer in which several values share memory
+    """
 
     insn: int
     symbol: str
+    value: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.symbol}:{self.value}" if self.value else self.symbol
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some instructions that belong together, such as a network's layer, for reports: those behind the part before.
+    """A run of instructions that belong together, such as a layer; it begins where the part before it ends.
 
     end   number of the instruction after its last
     """
@@ -77,7 +85,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """A linked program: DRAM before the run, and where its parts lie, in bytes."""
+    """A linked program: the DRAM image before the run, and the byte addresses of its buffers."""
 
     dram: bytearray
     insn_addr: int
@@ -89,7 +97,7 @@ class Image:
 class Program:
     """Instructions with everything needed to place them in memory; see `hw.isa.file` for its file format.
 
-    parts   which instructions belong together, if that is known
+    parts   runs of instructions that belong together, for reports; may be empty
 
     Raises `ProgramError` if a relocation names no LOAD, STORE or buffer, if two buffers or parts have one name, or if parts
     do not follow each other up to the last instruction.
@@ -115,6 +123,7 @@ class Program:
             if buffer.name in names:
                 raise ProgramError(f"two buffers are named {buffer.name!r}")
             names.add(buffer.name)
+        scratch = {buffer.name for buffer in self.buffers if buffer.kind is BufferKind.SCRATCH}
         seen: set[int] = set()
         for entry in self.relocations:
             if not 0 <= entry.insn < len(self.insns):
@@ -125,13 +134,16 @@ class Program:
             if entry.insn in seen:
                 raise ProgramError(f"instruction {entry.insn} is relocated twice")
             seen.add(entry.insn)
+            if entry.value and (not entry.value.isidentifier() or entry.symbol not in scratch):
+                raise ProgramError(f"relocation of instruction {entry.insn}: value {entry.value!r:.40} in {entry.symbol!r} must "
+                                   "be an identifier, and its buffer a scratch buffer")
             self._relocatable(entry)
         object.__setattr__(self, "relocations", tuple(sorted(self.relocations)))
         self._check_parts()
 
     @property
     def features(self) -> Feature:
-        """The abilities beyond the smallest device that its instructions need; words that are none need nothing."""
+        """Return the optional features that the instructions need; a word that does not decode needs none."""
         return reduce(or_, map(self._features_of, self.insns), Feature(0))
 
     def _features_of(self, word: int) -> Feature:
@@ -141,14 +153,14 @@ class Program:
             return Feature(0)
 
     def buffer(self, name: str) -> Buffer:
-        """The buffer called `name`."""
+        """Return the buffer called `name`. Raises `ProgramError` if there is none."""
         for buffer in self.buffers:
             if buffer.name == name:
                 return buffer
         raise ProgramError(f"the program has no buffer {name!r}; {one_of([b.name for b in self.buffers], name)}")
 
     def require(self, config: VTAConfig, *, version: tuple[int, int] = ISA_VERSION, features: Feature = ALL_FEATURES) -> None:
-        """Refuse a device that cannot run the program: other configuration, older version or a missing feature."""
+        """Raise `ProgramError` for a device that cannot run the program: other configuration, older ISA or missing feature."""
         if config != self.config:
             ours, theirs = self.config.to_dict(), config.to_dict()
             differ = ", ".join(f"{key} {ours[key]} (device {theirs[key]})" for key in ours if ours[key] != theirs[key])
@@ -197,11 +209,12 @@ class Program:
             raise ProgramError(f"two parts have one name: {', '.join(part.name for part in self.parts)}")
         ends = [0, *(part.end for part in self.parts)]
         if self.parts and (any(a > b for a, b in pairwise(ends)) or ends[-1] != len(self.insns)):
-            raise ProgramError(f"the parts of a program of {len(self.insns)} instructions must end in order, the last at "
+            raise ProgramError(f"the parts of a program of {counted(len(self.insns), 'instruction')} must end in order, the last "
+                               "at "
                                f"{len(self.insns)}: {', '.join(f'{part.name} {part.end}' for part in self.parts)}")
 
     def _relocatable(self, entry: Relocation) -> Insn:
-        """The LOAD or STORE that a relocation names."""
+        """Return the LOAD, STORE or REQUANT that a relocation names."""
         try:
             insn = decode(self.config, self.insns[entry.insn])
         except EncodingError as error:
@@ -212,7 +225,7 @@ class Program:
         return insn
 
     def relocated(self, addresses: Mapping[str, int]) -> list[int]:
-        """The instructions for buffers that lie at these byte addresses.
+        """Return the instruction words for buffers at these byte addresses.
 
         Raises `ProgramError` if a relocation's symbol has no address, one that is no multiple of `dram_alignment`, or one that
         an instruction cannot reach.
@@ -240,16 +253,16 @@ class Program:
         return words
 
     def with_data(self, name: str, data: bytes) -> "Program":
-        """The same program with new first contents of one buffer."""
+        """Return the program with other initial contents of one buffer."""
         old = self.buffer(name)
         return replace(self, buffers=tuple(replace(b, data=data) if b is old else b for b in self.buffers))
 
 
 def dram_alignment(cfg: VTAConfig) -> int:
-    """What the address of a program's buffer must be a multiple of, in bytes: an element of any memory type may begin there."""
+    """Return the alignment of a program's buffers in bytes: an element of any memory type may begin there."""
     return max(64, *(memory.bytes_in(cfg) for memory in MEMORIES.values()))
 
 
 def dotted(version: tuple[int, int]) -> str:
-    """A version as text."""
+    """Return a version as text."""
     return f"{version[0]}.{version[1]}"

@@ -1,4 +1,4 @@
-"""Arguments that several commands take: a configuration, and a program as a file or as a raw DRAM image."""
+"""Arguments that several commands share: a configuration, a program as a file or a raw DRAM image, a memory system."""
 
 import argparse
 import errno
@@ -6,16 +6,19 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from vtakit.hw.isa.codec import from_bytes
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig, load_config
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.file import MAGIC, parse, read_bytes
+from vtakit.hw.isa.file import MAGIC, parse
 from vtakit.hw.isa.program import Program
+from vtakit.hw.isa.reading import read_bytes
+from vtakit.hw.params import CoreParams
 
 
 def number(text: str) -> int:
-    """A number in decimal, or in hexadecimal after 0x; not negative."""
+    """Return a number that is written in decimal, or in hexadecimal after 0x; it is not negative."""
     try:
         value = int(text, 0) if len(text) < 32 else -1
     except ValueError:
@@ -26,17 +29,53 @@ def number(text: str) -> int:
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """--config"""
+    """Declare --config."""
     parser.add_argument("--config", metavar="CFG", help="hardware configuration: a name or a JSON file (default: 'default')")
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:
-    """A program file, or --image with --insn-addr and --insn-count; and --config."""
-    parser.add_argument("program", nargs="?", type=Path, metavar="PROGRAM.vta", help="program file (see `vtakit asm`)")
-    parser.add_argument("--image", type=Path, metavar="DRAM.bin", help="raw DRAM image instead of a program file")
-    parser.add_argument("--insn-addr", type=number, metavar="A", help="with --image: byte address of the first instruction")
+    """Declare a program file, or --image with --insn-addr and --insn-count; and --config."""
+    parser.add_argument("program", nargs="?", type=Path, metavar="PROGRAM.vta", help="program file; `vtakit asm` writes one")
+    parser.add_argument("--image", type=Path, metavar="DRAM.bin", help="raw DRAM image, in place of a program file")
+    parser.add_argument("--insn-addr", type=number, metavar="ADDRESS", help="with --image: byte address of the first instruction")
     parser.add_argument("--insn-count", type=number, metavar="N", help="with --image: number of instructions")
     add_config(parser)
+
+
+# Options of device rtl that describe its memory system, by their names in `vtakit.sim.rtl.surroundings` and `open_device`.
+_MEMORY_SYSTEM = {
+    "latency": ("CYCLES", "cycles from a read's address to its first data, and from a write's last data to its answer (40)"),
+    "bandwidth": ("PERCENT", "share of the cycles in which the bus moves a beat, in each direction (100)"),
+    "bus_bits": ("BITS", "width of the AXI bus: 64, 128, 256 or 512 (64)"),
+    "outstanding": ("N", "bursts in flight in each direction (16)"),
+}
+
+
+def add_memory_system(parser: argparse.ArgumentParser) -> None:
+    """Declare the memory system of device rtl."""
+    group = parser.add_argument_group("memory system of device rtl; the defaults are the reference system of docs/simulators.md")
+    for name, (metavar, what) in _MEMORY_SYSTEM.items():
+        group.add_argument(_option(name), type=number, metavar=metavar, help=what)
+
+
+def memory_system(args: argparse.Namespace, device: str | None) -> dict[str, Any]:
+    """Return the options of `add_memory_system` that were given. Raises VtakitError if the device has no such memory system."""
+    given = {name: getattr(args, name) for name in _MEMORY_SYSTEM if getattr(args, name) is not None}
+    if given and device != "rtl":
+        option = _option(next(iter(given)))
+        raise VtakitError(f"{option} describes the memory system of device rtl, and the device is {device or 'fsim'}: add "
+                          "--device rtl")
+    return given
+
+
+def bus_bytes_of(args: argparse.Namespace) -> float:
+    """Return the bytes that the bus of `add_memory_system` moves a cycle at most, in each direction."""
+    bits = CoreParams().bus_bits if args.bus_bits is None else args.bus_bits
+    return float(bits / 8 * (100 if args.bandwidth is None else args.bandwidth) / 100)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +95,7 @@ class RawImage:
 
 
 def read_program(args: argparse.Namespace) -> Program | RawImage:
-    """What the arguments of `add_program` name."""
+    """Read the program that the arguments of `add_program` name."""
     if (args.program is None) == (args.image is None):
         raise VtakitError("give either a program file or --image with --insn-addr and --insn-count")
     if args.image is not None:
@@ -78,7 +117,7 @@ def read_program(args: argparse.Namespace) -> Program | RawImage:
 
 
 def pairs(words: list[str], option: str) -> dict[str, str]:
-    """What an option that is given as NAME=FILE, once or often, names."""
+    """Return the files by name that an option gives as NAME=FILE, once or several times."""
     found: dict[str, str] = {}
     for word in words:
         name, equals, path = word.partition("=")
@@ -93,10 +132,12 @@ def pairs(words: list[str], option: str) -> dict[str, str]:
 def check_outputs(
     *outputs: tuple[str, str, str | Path | None], reads: Sequence[tuple[str, str | Path | None]] = (),
 ) -> None:
-    """Refuse files that cannot be written, not both, or only over what is read, before time is spent on what is to be in them.
+    """Refuse output files that cannot be written, that are named twice, or that would replace an input; before any work is done.
 
-    outputs   (the option that names a file, what is to be written there, the file or None)
-    reads     (what a file is, the file or None), of those that the command reads
+    outputs   (the option that names a file, its contents in words, the file or None)
+    reads     (its contents in words, the file or None) of the files that the command reads
+
+    Raises VtakitError.
     """
     options: dict[str, str] = {}
     for option, what, path in outputs:

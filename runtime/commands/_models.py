@@ -1,40 +1,59 @@
-"""Arguments that commands take that compile models."""
+"""Arguments of the commands that compile models, and what they print of a compiled one."""
 
 import argparse
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from vtakit.hw.isa.errors import VtakitError, one_of
-from vtakit.runtime.commands._arguments import add_config, number
+from vtakit.hw.isa.text import one_line
+from vtakit.runtime.commands._arguments import add_config, memory_system, number
+from vtakit.runtime.terminal import complain, progress, say
 
 if TYPE_CHECKING:
+    from vtakit.compiler.codegen.llvm.network import Port
     from vtakit.compiler.codegen.llvm.target import Target
     from vtakit.compiler.graph.passes.base import Seen
     from vtakit.runtime.module import Module
 
 MODULE_SUFFIX = ".vtak"
 _TARGETS = ("llvm", "vta")
+_OTHER_FILES = {  # what is no model to be compiled, and what takes it
+    MODULE_SUFFIX: "a compiled model already; `vtakit run` and `vtakit report` take it",
+    ".vta": "a program of the accelerator; `vtakit sim` runs it",
+    ".vtas": "a program's text; `vtakit asm` assembles it, and `vtakit sim` runs the result",
+}
 _DEVICES = ("cpu", "fsim", "rtl")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """A model, and what is to be known of it before it is compiled."""
+    """Declare a model and how it is compiled."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="ONNX model, or a .pt2 file of torch.export")
     parser.add_argument("--target", default="llvm",
-                        help="what to compile for: llvm, this machine (default), vta, or a machine such as aarch64-linux-gnu")
+                        help="llvm, this machine (default); vta, the accelerator; or a machine such as aarch64-linux-gnu")
     parser.add_argument("--cpu", default="", metavar="NAME", help="LLVM's name of a processor, such as x86-64-v3 or neoverse-n1")
-    parser.add_argument("--shape", action="append", default=[], metavar="NAME=N,N,…", help="shape of an input with open sizes")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=N,N,…",
+                        help="shape of an input whose sizes the model leaves open; may be repeated")
     parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")
     add_config(parser)
-    parser.add_argument("--dump-images", type=Path, metavar="DIR", help="folder for the DRAM before each launch")
+    parser.add_argument("--dump-images", type=Path, metavar="DIR",
+                        help="with --target vta: folder for the DRAM before each launch, as files for `vtakit sim --image`")
     parser.add_argument("--precision", default="float32",
-                        help="of what a CPU computes: float32 (default), or float16 or bfloat16, which are less exact")
-    parser.add_argument("--no-cache", action="store_true", help="compile anew what was compiled before")
+                        help="of a CPU: float32 (default), or float16 or bfloat16, which are faster and less exact")
+    parser.add_argument("--no-cache", action="store_true", help="compile anew, although the result of an earlier call is kept")
+
+
+def add_module(parser: argparse.ArgumentParser) -> None:
+    """Declare how a module file is loaded, by commands that take one in place of a model."""
+    parser.add_argument("--trusted", type=Path, action="append", default=[], metavar="KEY.pub.pem",
+                        help="of a .vtak file: load it only if this key has signed it (see `vtakit sign`); may be repeated")
+    parser.add_argument("--recompile", action="store_true",
+                        help="of a .vtak file: build the code anew from the graph in the file, and run none that it has")
 
 
 def model_files(path: Path, outputs: Sequence[Path | None]) -> list[tuple[str, Path]]:
-    """What a command reads for a model, for `check_outputs`: the file, and its external data if an output is there already."""
+    """Return the files that a model is read from, for `check_outputs`: itself, and external data if an output exists already."""
     found = [("the model", path)]
     if path.suffix == MODULE_SUFFIX or not any(output is not None and output.is_file() for output in outputs):
         return found
@@ -43,30 +62,51 @@ def model_files(path: Path, outputs: Sequence[Path | None]) -> list[tuple[str, P
     return found + [("the model's data", data) for data in external_files(path)]
 
 
-def compiled(args: argparse.Namespace, after: "Seen | None" = None, device: str | None = None) -> "Module":
-    """Compile the model that the arguments of `add_model` name, with a progress bar; `after` sees each pass."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+def compiled(
+    args: argparse.Namespace, after: "Seen | None" = None, device: str | None = None, host: str | None = None, **options: Any
+) -> "Module":
+    """Compile the model that the arguments of `add_model` name, with a progress bar; `after` sees each pass.
 
+    host            : the processor beside the accelerator, which --cpu then is of; None is this machine
+    device, options : as the user gave them; None is the target's own device
+    """
     from vtakit.runtime.model import compile
+    from vtakit.runtime.placement import PlacementWarning
 
-    target = _target(args.target, args.cpu)
+    if cure := _OTHER_FILES.get(args.model.suffix):
+        raise VtakitError(f"{str(args.model)!r} is {cure}")
+    target = _target(args.target, "" if host else args.cpu)
+    if host is not None and target != "vta":
+        raise VtakitError("--host goes with --target vta; for another processor alone, name it with --target")
     if target != "vta" and (args.config is not None or args.dump_images is not None):
         raise VtakitError(f"--{'config' if args.config is not None else 'dump-images'} goes with --target vta")
     shapes = _shapes(args.shape)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(f"compiling {args.model.name}", total=None)
+    with progress() as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore", PlacementWarning)  # `say_placement` says it
+        task = bar.add_task(f"compiling {one_line(args.model.name)}", total=None)
         return compile(
             args.model, target, shapes=shapes, batch=args.batch, precision=args.precision, after=after,
             cache=not args.no_cache, config=args.config, device=device,
+            host=None if host is None else _machine(host, args.cpu), **options,
             progress=lambda done, count: bar.update(task, completed=done, total=count),
         )
 
 
+def say_placement(args: argparse.Namespace, module: "Module") -> None:
+    """Say what runs on the accelerator and what is left to the CPU, of a model that is compiled for the accelerator."""
+    warn_placement(args, module)
+    if args.target == "vta" or module.image.vta_parts:
+        say(str(module.placement))
+
+
+def warn_placement(args: argparse.Namespace, module: "Module") -> None:
+    """Warn if a model is compiled for the accelerator and nothing of it runs there."""
+    if args.target == "vta" and module.placement.warning:
+        complain(f"warning: {module.placement.warning}")
+
+
 def _target(word: str, cpu: str) -> "Literal['llvm', 'vta'] | Target":
-    """What --target and --cpu mean together."""
+    """Return the target that --target and --cpu name together."""
     from vtakit.compiler.codegen.llvm.target import Target
 
     if word == "vta" and cpu:
@@ -76,28 +116,41 @@ def _target(word: str, cpu: str) -> "Literal['llvm', 'vta'] | Target":
     if word == "llvm" and not cpu:
         return "llvm"
     if word != "llvm" and "-" not in word:
-        raise VtakitError(f"--target {word!r} is no target of models; {one_of((*_TARGETS, 'aarch64-linux-gnu'), word)}")
+        raise VtakitError(f"--target {word!r} is unknown; {one_of((*_TARGETS, 'aarch64-linux-gnu'), word)}")
     return Target(Target.host().triple if word == "llvm" else word, cpu)
 
 
+def _machine(triple: str, cpu: str) -> "Target":
+    """Return the processor that --host and --cpu name together."""
+    from vtakit.compiler.codegen.llvm.target import Target
+
+    if "-" not in triple:
+        raise VtakitError(f"--host {triple!r} is no machine: give LLVM's name of one, such as aarch64-linux-gnu")
+    return Target(triple, cpu)
+
+
 def module_of(args: argparse.Namespace) -> "Module":
-    """The module that the arguments of `add_model` and --device name: a file of one, or a model that is compiled."""
+    """Return the module that the arguments of `add_model`, --device and `add_memory_system` name: loaded, or compiled."""
     device = args.device
     if device == "cycle":
         from vtakit.runtime.vta.registry import unknown_device
 
         raise unknown_device(device)
     if device is not None and device not in _DEVICES:
-        raise VtakitError(f"--device {device!r} is no device of models; {one_of(_DEVICES, device)}")
+        raise VtakitError(f"--device {device!r} is unknown; {one_of(_DEVICES, device)}")
+    options = memory_system(args, device)
     if args.model.suffix != MODULE_SUFFIX:
+        if args.recompile or args.trusted:
+            option = "--recompile" if args.recompile else "--trusted"
+            raise VtakitError(f"{option} goes with a module file (.vtak), which has machine code; a model has none")
         _check_device(device, accelerator=args.target == "vta")
-        return compiled(args, device=device)
+        return compiled(args, device=device, **options)
     from vtakit.runtime.model import load
 
     if args.shape or args.batch != 1 or args.config is not None or args.precision != "float32":
-        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config and --precision go with an ONNX "
-                          "model")
-    module = load(args.model, device)
+        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config and --precision go with a model "
+                          "that is not")
+    module = load(args.model, device, trusted=args.trusted or None, recompile=args.recompile, **options)
     _check_device(device, accelerator=bool(module.image.vta_parts))
     return module
 
@@ -109,22 +162,17 @@ def _check_device(device: str | None, *, accelerator: bool) -> None:
         raise VtakitError(f"--device {device}: the model is compiled for {why}")
 
 
-def arrays(path: Path) -> dict[str, Any]:
-    """The arrays of the .npz file that --input names."""
-    import zipfile
+def arrays(path: Path, ports: "Sequence[Port]" = ()) -> dict[str, Any]:
+    """Return the arrays of the .npz file that --input names.
 
-    import numpy as np
 
-    try:
-        with path.open("rb") as stream:
-            file = np.load(stream, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise VtakitError(f"--input {str(path)!r} has one array without a name: write it with numpy.savez")
-            return {name: file[name] for name in file.files}
-    except OSError as error:
-        raise VtakitError(f"cannot read --input {str(path)!r}: {error.strerror or error}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise VtakitError(f"--input {str(path)!r} is no .npz file of numbers, or a damaged one: {error}") from None
+    ports : inputs of the model. Arrays that fit none have no data: the run that they are given to says what is wrong
+    """
+    from vtakit.compiler.frontend.npz import read_npz
+    from vtakit.compiler.graph.builder import numpy_dtype
+
+    kinds = {port.name: (port.shape, numpy_dtype(port.dtype)) for port in ports}
+    return read_npz(path, "--input", lambda name, header: kinds.get(name) == (header.shape, header.dtype))
 
 
 def _shapes(words: list[str]) -> dict[str, tuple[int, ...]]:

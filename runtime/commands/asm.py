@@ -1,11 +1,18 @@
-"""Assemble a program's text into a program file.
+"""Assemble text into a program file.
 
-The text holds, in this order: `.isa 1.0`, `.config NAME` (or a JSON object), `.buffer NAME KIND BYTES` with `.data NAME HEX…`,
-`.uop dst=… src=… wgt=…`, then instructions such as
+  vtakit asm PROGRAM.vtas
+  vtakit asm PROGRAM.vtas -o OTHER.vta
 
+The text has directives, then instructions; every directive may be left out:
+
+  .isa 1.0                            version of the instruction set
+  .config NAME                        hardware configuration, or a JSON object
+  .buffer NAME KIND BYTES             DRAM buffer; KIND is input, output, const or scratch
+  .data NAME HEX…                     contents of a buffer
+  .uop dst=… src=… wgt=…              micro-op
   load.inp sram_base=0 dram_base=@image y_size=1 x_size=16 x_stride=16 push_next   ; comment
 
-All but the instructions may be absent. `vtakit isa` lists the fields; `vtakit disasm` writes such text.
+`vtakit isa` lists the instructions and their fields; `vtakit disasm` writes such text from a program file.
 """
 
 import argparse
@@ -14,14 +21,18 @@ from pathlib import Path
 from vtakit.hw.isa.asm import asm_program
 from vtakit.hw.isa.config import load_config
 from vtakit.hw.isa.errors import AsmError
-from vtakit.hw.isa.file import dump, read_bytes, write_bytes
+from vtakit.hw.isa.file import dump, write_bytes
+from vtakit.hw.isa.reading import read_bytes
+from vtakit.hw.isa.text import counted
 from vtakit.runtime.commands._arguments import add_config
+from vtakit.runtime.terminal import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("text", type=Path, metavar="PROGRAM.vtas", help="assembly text")
-    parser.add_argument("-o", "--out", type=Path, metavar="PROGRAM.vta", help="program file (default: the text's name with .vta)")
+    parser.add_argument("-o", "--out", type=Path, metavar="PROGRAM.vta",
+                        help="program file to write (default: the text's name with the ending .vta)")
     add_config(parser)
 
 
@@ -39,5 +50,6 @@ def run(args: argparse.Namespace) -> int:
     except AsmError as error:
         raise AsmError(f"{args.text}: {error}") from None
     write_bytes(out, dump(program), "program file")
-    print(f"{out}: {len(program.insns)} instructions, {len(program.uops)} micro-ops, {len(program.buffers)} buffers")
+    sizes = (program.insns, "instruction"), (program.uops, "micro-op"), (program.buffers, "buffer")
+    say(f"{out}: {', '.join(counted(len(found), noun) for found, noun in sizes)}")
     return 0

@@ -1,17 +1,23 @@
-"""Prove a program free of faults, deadlock and races, or say where they are.
+"""Prove a program free of faults, deadlock and races, or list them.
 
   vtakit check PROGRAM.vta
-  vtakit check --config CFG --image dram.bin --insn-addr A --insn-count N
+  vtakit check --config CFG --image DRAM.bin --insn-addr ADDRESS --insn-count N
 
-Finds unknown encodings, indices and addresses out of range, a missing FINISH, deadlock, tokens left over or too many, and
-races: two accesses to one element of a scratchpad or of DRAM by different stages that no token orders. Exit status: 0 if there
-is nothing to find, 1 with one line for each finding, 2 if the program cannot be read.
+The checker reports:
+  - unknown encodings, and indices or addresses out of range
+  - a missing or misplaced FINISH
+  - deadlock, and dependence tokens that are left over or overflow a queue
+  - races: two stages access one element of a scratchpad or of DRAM, and no token orders the accesses
+
+Exit status: 0 if nothing is found, 1 if something is, one line each, 2 if the program cannot be read.
 """
 
 import argparse
 
 from vtakit.hw.isa.program import Program
+from vtakit.hw.isa.text import counted
 from vtakit.runtime.commands._arguments import add_program, read_program
+from vtakit.runtime.terminal import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         count = program.insn_count
         found = checker.check_image(program.dram, program.insn_addr, count, program.config)
     for fault in found:
-        print(fault)
+        say(str(fault))
     if not found:
-        print(f"{count} instructions: no fault, no deadlock, no race")
+        say(f"{counted(count, 'instruction')}: no fault, no deadlock, no race")
     return 1 if found else 0

@@ -1,17 +1,15 @@
-"""Compile a model into one file that `vtakit run` and `vtakit.load` take.
+"""Compile a model into one file, or into a shared library.
 
-  vtakit compile MODEL.onnx -o model.vtak
-  vtakit compile MODEL.onnx --library model.so          a shared library, with a C header and the parameters beside it
+  vtakit compile MODEL.onnx -o MODEL.vtak
+  vtakit compile MODEL.onnx --library MODEL.so
+  vtakit compile INT8.onnx --target vta -o MODEL.vtak
 
-  vtakit compile MODEL.onnx --target vta -o model.vtak --dump-images DIR
+`vtakit run` and vtakit.load read the .vtak file. A shared library has a C header and a file of parameters beside it.
 
-With --target vta a quantised model runs on the accelerator as far as it can; DIR gets the DRAM before each launch, inputs being
-zero, as NNN.bin and NNN.json for `vtakit sim --image`.
+With --target vta the accelerator runs the layers in int8, and the CPU the others. The command lists what is left to the CPU,
+and why. A float model must be quantised first: `vtakit quantize`.
 
---precision float16 or bfloat16 keeps matrices of floating-point numbers in 16 bits, with sums in float32; what it did is said
-(docs/half_precision.md).
-
---dump writes the graph after each pass as text, numbered in order.
+--precision float16 or bfloat16 keeps constant matrices in 16 bits on a CPU, with sums in float32 (docs/half_precision.md).
 """
 
 import argparse
@@ -19,21 +17,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.text import counted, one_line
 from vtakit.runtime.commands._arguments import check_outputs
-from vtakit.runtime.commands._models import add_model, compiled, model_files
+from vtakit.runtime.commands._models import add_model, compiled, model_files, say_placement
+from vtakit.runtime.terminal import say
 
 if TYPE_CHECKING:
     from vtakit.compiler.graph.ir import Graph
     from vtakit.compiler.graph.passes.base import GraphPass, Seen
-    from vtakit.runtime.image import Image
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_model(parser)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE.vtak", help="where to write the module")
-    parser.add_argument("--library", type=Path, metavar="FILE.so", help="where to write a shared library")
-    parser.add_argument("--dump", type=Path, metavar="DIR", help="folder for the graph after each pass")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE.vtak", help="module to write")
+    parser.add_argument("--no-graph", action="store_true",
+                        help="leave the model's graph out of the module: a smaller file, which --recompile cannot take")
+    parser.add_argument("--library", type=Path, metavar="FILE.so",
+                        help="shared library to write, with FILE.h and FILE.params beside it")
+    parser.add_argument("--dump", type=Path, metavar="DIR", help="folder for the graph after each pass, as text")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,31 +49,21 @@ def run(args: argparse.Namespace) -> int:
     )
     module = compiled(args, _dumper(args.dump) if args.dump else None)
     if args.output is not None:
-        module.save(args.output)
+        module.save(args.output, graph=not args.no_graph)
     if args.library is not None:
         module.export(args.library)
     if args.dump_images is not None:
         module.dump_images(args.dump_images)
     image = module.image
     sizes = f"{image.params_bytes:,} bytes of parameters, {image.arena_bytes:,} of arena"
-    print(f"{image.name}: {len(image.layers)} layers, {sizes}")
-    if args.target == "vta":
-        _print_placement(image)
-    elif image.said:
-        print(image.said)
+    say(f"{image.name}: {counted(len(image.layers), 'layer')}, {sizes}")
+    say_placement(args, module)
+    if args.target != "vta" and image.said:
+        say(image.said)
     for kind, ports in (("input", image.inputs), ("output", image.outputs)):
         for port in ports:
-            print(f"{kind:6}  {port.name}: {port}")
+            say(f"{kind:6}  {one_line(port.name)}: {port}")
     return 0
-
-
-def _print_placement(image: "Image") -> None:
-    """What runs where."""
-    done = sum(len(part.layers) for part in image.vta_parts)
-    print(f"accelerator: {done} of these layers, in {len(image.vta_parts)} launches")
-    for line in image.graph.splitlines():
-        if line.startswith("# "):
-            print(line[2:])
 
 
 def _dumper(folder: Path) -> "Seen":

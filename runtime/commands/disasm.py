@@ -1,7 +1,9 @@
-"""Print a program, one instruction a line, in the syntax that `vtakit asm` reads back.
+"""Disassemble a program into text, one instruction a line.
 
   vtakit disasm PROGRAM.vta
-  vtakit disasm --config CFG --image dram.bin --insn-addr A --insn-count N
+  vtakit disasm --config CFG --image DRAM.bin --insn-addr ADDRESS --insn-count N
+
+`vtakit asm` reads the text back.
 """
 
 import argparse
@@ -11,13 +13,15 @@ from vtakit.hw.isa.codec import from_bytes
 from vtakit.hw.isa.config import INSN_BYTES
 from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.program import Program
+from vtakit.hw.isa.text import counted
 from vtakit.runtime.commands._arguments import RawImage, add_program, read_program
+from vtakit.runtime.terminal import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_program(parser)
-    parser.add_argument("--no-comments", action="store_true", help="leave out what each instruction does")
+    parser.add_argument("--no-comments", action="store_true", help="omit the comments that explain each instruction")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -25,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     program = read_program(args)
     if isinstance(program, RawImage):
         program = Program(config=program.config, insns=from_bytes(_code(program)))
-    print(disasm_program(program, comments=not args.no_comments), end="")
+    say(disasm_program(program, comments=not args.no_comments), end="")
     return 0
 
 
@@ -33,7 +37,7 @@ def _code(image: RawImage) -> bytes:
     end = image.insn_addr + image.insn_count * INSN_BYTES
     if end > len(image.dram):
         raise ProgramError(
-            f"{image.insn_count} instructions at byte {image.insn_addr} end at byte {end}, "
+            f"{counted(image.insn_count, 'instruction')} at byte {image.insn_addr} end at byte {end}, "
             f"and the DRAM image has {len(image.dram)} bytes"
         )
     return image.dram[image.insn_addr : end]

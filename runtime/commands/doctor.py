@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING
 
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.hw.isa.process import run_tool
+from vtakit.runtime.terminal import console
 
 if TYPE_CHECKING:
+    from packaging.requirements import Requirement
     from rich.console import Console
 
 _JOBS = {
-    "core": "functional simulator, assembler, checker",
-    "sim": "RTL simulation, and the functional simulator's compiled path",
-    "fpga": "bitstreams, synthesis reports and proofs with open tools",
-    "tune": "tuning schedules",
-    "gpu": "running on NVIDIA GPUs",
-    "plot": "plots and pages of reports",
+    "core": "models on this CPU, quantisation, assembler, checker, functional simulator",
+    "sim": "RTL simulation, and machine code for the functional simulator",
+    "fpga": "synthesis, place and route: resources and clock frequency on FPGAs; no bitstreams yet",
+    "plot": "pictures and HTML pages of reports",
+    "sign": "signing module files, and loading only signed ones",
     "demo": "the job of `make demo`",
     "torch": "importing PyTorch models",
     "dev": "tests and checks of vtakit itself",
@@ -69,7 +70,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
@@ -83,63 +83,86 @@ def run(args: argparse.Namespace) -> int:
         mark = "[green]" if finding.ok else "[red]" if finding.found else "[yellow]"
         found = f"{mark}{finding.found or 'missing'}"
         table.add_row(finding.job, finding.need, found, "" if finding.ok else escape(finding.cure))
-    console = Console()
-    console.print(table)
+    there = console()
+    there.print(table)
     for job in jobs:
         state = "ready" if all(f.ok for f in findings if f.job == job) else "not ready"
-        console.print(f"{job}: {state} ({_JOBS[job]})", highlight=False)
-    if "sim" in jobs:
-        _kept_models(console)
+        there.print(f"{job}: {state} ({_JOBS[job]})", highlight=False, soft_wrap=True)
+    _cache(there)
     asked = args.jobs or ["core"]
     return 0 if all(f.ok for f in findings if f.job in asked) else 1
 
 
-def _kept_models(console: "Console") -> None:
+def _cache(there: "Console") -> None:
+    """Print where the cache is, and its size by kind of entry; or why it is not used."""
     try:
-        from vtakit.sim import kept
+        from vtakit.cache import bounds, place
     except ImportError:  # filelock or platformdirs, which the table has named
         return
-    root = kept.cache_folder("rtl")
-    found = kept.models(root)
-    size, limit = sum(model.size_bytes for model in found) / 1e6, kept.LIMIT_BYTES / 1e6
-    console.print(f"{len(found)} built RTL models are kept in {root}: {size:,.0f} MB of at most {limit:,.0f} MB, of which those "
-                  "go first that nobody has used for longest; the folder may be deleted", highlight=False, markup=False)
+    root = place.cache_folder("")
+    try:
+        why = place.trouble(root)
+    except OSError as error:
+        why = f"{root} cannot be made: {error.strerror or error}"
+    if why:
+        text = f"not used: {why}"
+    else:
+        kinds = [folder for folder in sorted(root.glob("*")) if folder.is_dir()]
+        sizes = [f"{folder.name} {sum(entry.size_bytes for entry in bounds.entries(folder)) / 1e6:,.0f} MB" for folder in kinds]
+        most = f"at most {bounds.LIMIT_BYTES / 1e6:,.0f} MB each: what nobody has used for longest goes first"
+        text = f"{root}: {', '.join(sizes) or 'empty'}; {most}; the folder may be deleted"
+    there.print(f"cache: {text}", highlight=False, markup=False, soft_wrap=True)
 
 
 def findings_for(jobs: list[str]) -> Iterator[Finding]:
-    """What each of the jobs needs, and whether it is there."""
+    """Yield what each of the jobs needs, and whether it is there."""
     needed = ">=3.11"
     if "core" in jobs:
         found = platform.python_version()
         yield Finding("core", f"Python {needed}", found, sys.version_info >= (3, 11), "install a newer Python")
     for job in jobs:
-        yield from _packages(job)
+        cure = f"pip install 'vtakit[{job}]'" if job != "core" else "pip install --force-reinstall vtakit"
+        required = _requirements("" if job == "core" else job)
+        for other in sorted({extra for each in required if each.name == "vtakit" for extra in each.extras}):
+            ready = all(finding.ok for finding in findings_for([other]))
+            yield Finding(job, f"what {other} needs", "ready" if ready else "", ready, cure)
+        yield from _packages(job, [each for each in required if each.name != "vtakit"], cure)
         for program in _PROGRAMS:
             if program.job == job:
                 version = _program_version(program.name)
-                need, cure = f"{program.name} ({program.purpose})", f"apt install {program.package}"
-                yield Finding(job, need, version, bool(version), cure)
+                need = f"{program.name} ({program.purpose})"
+                yield Finding(job, need, version, bool(version), f"apt install {program.package}")
 
 
-def _packages(job: str) -> Iterator[Finding]:
+def _requirements(extra: str, package: str = "vtakit") -> list["Requirement"]:
+    """Return what an extra of an installed package requires; with "", what the package itself does."""
     from packaging.requirements import Requirement
 
     try:
-        requirements = metadata.requires("vtakit") or []
+        lines = metadata.requires(package) or []
     except metadata.PackageNotFoundError:
+        if package != "vtakit":
+            return []
         raise VtakitError("vtakit is not installed as a package, so its requirements are unknown: pip install .") from None
-    for line in requirements:
+    found = []
+    for line in lines:
         requirement = Requirement(line)
-        of_job = requirement.marker is not None and requirement.marker.evaluate({"extra": job})
-        core = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if requirement.name == "vtakit" or core is not (job == "core") or not (core or of_job):
-            continue
+        always = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        with_extra = requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+        if always if not extra else with_extra and not always:
+            found.append(requirement)
+    return found
+
+
+def _packages(job: str, required: list["Requirement"], cure: str) -> Iterator[Finding]:
+    """Yield the packages that a job requires, and what these require for the extras that it names."""
+    inner = [each for outer in required for extra in sorted(outer.extras) for each in _requirements(extra, outer.name)]
+    for requirement in (*required, *inner):
         try:
             version = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
             version = ""
         ok = bool(version) and requirement.specifier.contains(version, prereleases=True)
-        cure = f"pip install 'vtakit[{job}]'" if job != "core" else "pip install --force-reinstall vtakit"
         yield Finding(job, f"{requirement.name} {requirement.specifier}".strip(), version, ok, cure)
 
 

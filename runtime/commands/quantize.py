@@ -1,10 +1,11 @@
-"""Quantise a float ONNX model to int8.
+"""Quantise a float model to int8, the numbers of the accelerator.
 
-  vtakit quantize MODEL.onnx --calibration data.npz -o model_int8.onnx
+  vtakit quantize MODEL.onnx --calibration SAMPLES.npz -o INT8.onnx
+  vtakit quantize MODEL.pt2 --calibration SAMPLES.npz -o INT8.onnx
 
-data.npz has an array for each input, by name, whose first dimension counts samples. The result is an ONNX model with
-QuantizeLinear and DequantizeLinear, which onnxruntime runs too. Printed is how far it is from the float model: outputs and the
-worst values.
+SAMPLES.npz has one array for each input, by name; the first dimension counts samples. Some tens of typical inputs suffice.
+The result is an ONNX model with QuantizeLinear and DequantizeLinear nodes, which onnxruntime runs too. The command prints
+how far the result is from the float model: the outputs, and the values with the largest error (docs/quantisation.md).
 """
 
 import argparse
@@ -12,41 +13,39 @@ import json
 from pathlib import Path
 
 from vtakit.hw.isa.errors import VtakitError, one_of
+from vtakit.hw.isa.text import counted, one_line
 from vtakit.runtime.commands._arguments import check_outputs
+from vtakit.runtime.terminal import console, progress, say
 
 _METHODS = ("mse", "max", "percentile", "entropy")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("model", type=Path, metavar="MODEL.onnx", help="float model")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="float model: an ONNX file, or a .pt2 file of torch.export")
     parser.add_argument(
-        "--calibration", type=Path, required=True, metavar="DATA.npz", help="sample inputs that ranges are chosen from")
+        "--calibration", type=Path, required=True, metavar="DATA.npz", help="sample inputs, from which ranges are chosen")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="INT8.onnx", help="where to write the quantised model")
-    parser.add_argument("--evaluation", type=Path, metavar="DATA.npz", help="sample inputs to measure the accuracy on")
-    parser.add_argument("--method", default=_METHODS[0], help=f"how ranges are chosen: {', '.join(_METHODS)} (default: mse)")
-    parser.add_argument("--no-bias-correction", action="store_true", help="leave the biases as they are")
-    parser.add_argument("--json", type=Path, metavar="REPORT.json", help="where to write the accuracy of every value")
+        "-o", "--output", type=Path, required=True, metavar="INT8.onnx", help="quantised model to write")
+    parser.add_argument("--evaluation", type=Path, metavar="DATA.npz",
+                        help="sample inputs on which the accuracy is measured (default: some of the calibration's)")
+    parser.add_argument("--method", default=_METHODS[0], help=f"how a range is chosen: {', '.join(_METHODS)} (default: mse)")
+    parser.add_argument("--no-bias-correction", action="store_true", help="do not correct biases for the rounding of the weights")
+    parser.add_argument("--json", type=Path, metavar="REPORT.json", help="file for the accuracy of every value")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.method not in _METHODS:
-        raise VtakitError(f"--method {args.method!r} is no way to choose ranges; {one_of(_METHODS, args.method)}")
+        raise VtakitError(f"--method {args.method!r} is unknown; {one_of(_METHODS, args.method)}")
     check_outputs(
         ("--output", "the quantised model", args.output), ("--json", "the report", args.json),
         reads=(("the model", args.model), ("the calibration", args.calibration), ("the evaluation", args.evaluation)))
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from vtakit.hw.isa.file import write_bytes
     from vtakit.runtime.quantise import quantize
 
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(f"compiling {args.model.name}", total=None)
+    with progress() as bar:
+        task = bar.add_task(f"compiling {one_line(args.model.name)}", total=None)
         found = quantize(
             args.model, args.calibration, method=args.method, bias_correction=not args.no_bias_correction,
             evaluation=args.evaluation,
@@ -55,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
     found.save(args.output)
     if args.json is not None:
         write_bytes(args.json, (json.dumps(found.accuracy.to_dict(), indent=2) + "\n").encode(), "the report")
-    Console(soft_wrap=True).print(found.accuracy.table())
-    left = found.accuracy.left
-    print(f"{len(found.scales)} values are int8" + (f"; in floating point stay {', '.join(left)}" if left else ""))
+    console(soft_wrap=True).print(found.accuracy.table())
+    left = ", ".join(map(one_line, found.accuracy.left))
+    say(f"{counted(len(found.scales), 'value is', 'values are')} int8" + (f"; in floating point stay {left}" if left else ""))
+    say(f"next: vtakit compile {args.output} --target vta -o {args.output.with_suffix('.vtak')}")
     return 0

@@ -1,15 +1,16 @@
-"""Write a page of where the time of a model or a program went, to be read in a browser.
+"""Write a page that shows where the time of a model or program goes, for a browser.
 
-  vtakit report MODEL.onnx -o page.html
-  vtakit report model.vtak -o page.html --input in.npz
-  vtakit report MODEL.onnx --target vta --device rtl -o page.html
-  vtakit report PROGRAM.vta -o page.html --device rtl --input NAME=FILE
+  vtakit report MODEL.onnx -o PAGE.html
+  vtakit report MODEL.vtak -o PAGE.html --input IN.npz
+  vtakit report INT8.onnx --target vta --device rtl -o PAGE.html
+  vtakit report PROGRAM.vta -o PAGE.html --device rtl --input NAME=FILE
 
-A model runs on this processor: layers, roofline, time by operator, timeline; with --target vta what it does on the accelerator
-comes first, launch by launch, as for a program. Inputs that --input does not name are random numbers from 0 to 1, or zeros where
-they are integers. A program runs on a simulated accelerator, by default the hardware in Verilator: layers, roofline, stalls,
-timeline, traffic; fsim is quick and has no cycles. Buffers that --input does not name hold zeros.
-The page is one file and needs no network; `vtakit[plot]` brings what makes it.
+A model runs on this processor: layers, roofline, time by operator, timeline. With --target vta the page begins with the
+launches on the accelerator. A program runs on a simulated accelerator: layers, roofline, stalls, timeline, traffic. Device rtl
+counts cycles; fsim is fast and counts none.
+
+Inputs of a model that --input does not name are random numbers from 0 to 1, or zeros if they are integers; buffers of a program
+are zeros. The page is one file and needs no network. It needs: pip install 'vtakit[plot]'
 """
 
 import argparse
@@ -18,23 +19,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vtakit.hw.isa.errors import VtakitError, needs
-from vtakit.hw.isa.file import MAGIC, parse, read_bytes
+from vtakit.hw.isa.file import MAGIC, parse
 from vtakit.hw.isa.program import BufferKind
-from vtakit.runtime.commands._arguments import check_outputs, pairs
-from vtakit.runtime.commands._models import add_model, arrays, model_files, module_of
+from vtakit.hw.isa.reading import read_bytes
+from vtakit.runtime.commands._arguments import add_memory_system, bus_bytes_of, check_outputs, memory_system, pairs
+from vtakit.runtime.commands._models import add_model, add_module, arrays, model_files, module_of, say_placement
+from vtakit.runtime.terminal import say
 
 if TYPE_CHECKING:
     from vtakit.runtime.report.page import Page
 
 _PROGRAM_SUFFIX = ".vta"
+_PAGE_SUFFIXES = (".html", ".htm")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_model(parser)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html", help="where to write the page")
-    parser.add_argument("--device", help="of a program: rtl (default) or fsim; of a model as vtakit run has it")
-    parser.add_argument("--input", action="append", default=[], metavar="IN", help="of a model: IN.npz; of a program: NAME=FILE")
+    add_module(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html", help="page to write")
+    parser.add_argument("--device", metavar="DEVICE",
+                        help="of a program: rtl (default) or fsim; of a model: cpu, or with --target vta "
+                        "fsim (default) or rtl")
+    parser.add_argument("--input", action="append", default=[], metavar="INPUT",
+                        help="of a model: IN.npz; of a program: NAME=FILE, which may be repeated")
+    add_memory_system(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,12 +52,14 @@ def run(args: argparse.Namespace) -> int:
     inputs = pairs(args.input, "--input").values() if program else args.input
     reads = [("the program", args.model)] if program else model_files(args.model, [args.output])
     check_outputs(("--output", "the report", args.output), reads=[*reads, *(("the input", path) for path in inputs)])
+    if args.output.suffix.lower() not in _PAGE_SUFFIXES:
+        raise VtakitError(f"--output {str(args.output)!r} is a page in HTML: give it a name that ends in .html")
     with needs("a page", "plot"):
         import_module("matplotlib")
         import_module("jinja2")
     page = _program_page(args) if program else _model_page(args)
     page.save(args.output)
-    print(f"{args.output}: {', '.join(section.title for section in page.sections)}")
+    say(f"{args.output}: {', '.join(section.title for section in page.sections)}")
     return 0
 
 
@@ -58,14 +69,19 @@ def _model_page(args: argparse.Namespace) -> "Page":
 
     if len(args.input) > 1:
         raise VtakitError("a model takes --input once: an .npz file with an array for each input")
-    given = arrays(Path(args.input[0])) if args.input else {}
+    if args.input:
+        arrays(Path(args.input[0]))  # what is wrong with the file itself is said before the model is compiled
     module = module_of(args)
+    given = arrays(Path(args.input[0]), module.image.inputs) if args.input else {}
     for port in module.image.inputs:
         if port.name not in given:
             given[port.name] = _some(port.shape, port.dtype)
     profile = module.profile(given)
+    say_placement(args, module)
+    if profile.launches:
+        say(profile.headline)
     title = f"{args.model.name} on {profile.launches[0].device if profile.launches else 'this processor'}"
-    return module_page(title, module.image, profile, measure(module.image.target))
+    return module_page(title, module.image, profile, measure(module.image.target, profile.layers))
 
 
 def _some(shape: tuple[int, ...], kind: Any) -> Any:
@@ -81,14 +97,13 @@ def _some(shape: tuple[int, ...], kind: Any) -> Any:
 
 def _program_page(args: argparse.Namespace) -> "Page":
     from vtakit import sim
-    from vtakit.hw.params import CoreParams
     from vtakit.runtime.report.accelerator_page import accelerator_page
     from vtakit.runtime.report.report import Report
     from vtakit.runtime.report.sections import layers_of
     from vtakit.sim.api import find_device
 
     if args.shape or args.batch != 1:
-        raise VtakitError(f"{str(args.model)!r} is a program: --shape and --batch go with an ONNX model")
+        raise VtakitError(f"{str(args.model)!r} is a program: --shape and --batch go with a model")
     device = args.device or "rtl"
     traced = "trace" in find_device(device).OPTIONS
     data = read_bytes(args.model, "program file")
@@ -99,8 +114,8 @@ def _program_page(args: argparse.Namespace) -> "Page":
     for buffer in program.buffers:
         if buffer.kind is BufferKind.INPUT and buffer.data is None:
             inputs.setdefault(buffer.name, bytes(buffer.size_bytes))
-    options: dict[str, Any] = {"trace": True} if traced else {}
+    options: dict[str, Any] = ({"trace": True} if traced else {}) | memory_system(args, device)
     result = sim.run(program, inputs, device=device, **options)
-    bus_bytes = CoreParams().bus_bits / 8 if "cycles" in result.counters else None
+    bus_bytes = bus_bytes_of(args) if "cycles" in result.counters else None
     layers = layers_of(args.model.name, program, result.counters, result.trace, bus_bytes=bus_bytes)
     return accelerator_page(f"{args.model.name} on {device}", Report(device, tuple(layers), result.trace))

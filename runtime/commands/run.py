@@ -1,11 +1,14 @@
 """Run a model on arrays.
 
-  vtakit run MODEL.onnx --input in.npz --output out.npz --json report.json
-  vtakit run MODEL.onnx --target vta --device rtl --input in.npz
-  vtakit run model.vtak --input in.npz                  what `vtakit compile` wrote
+  vtakit run MODEL.onnx --input IN.npz --output OUT.npz
+  vtakit run INT8.onnx --target vta --device rtl --input IN.npz --profile
+  vtakit run MODEL.vtak --input IN.npz                  a file that `vtakit compile` wrote
 
-in.npz has an array for each input, by name; out.npz gets one for each output. Without --output the results' types and ranges are
-printed. --json and --profile say how long each layer takes, and of those on the accelerator where their cycles went.
+IN.npz has one array for each input, by name; OUT.npz gets one for each output. Without --output the command prints the type and
+range of each result. --profile and --json give the cost of each layer: cycles and bytes on the accelerator, time on the CPU.
+
+With --target vta the accelerator runs the layers in int8, and the CPU the others; the command lists what is left to the CPU.
+A float model must be quantised first: `vtakit quantize`.
 """
 
 import argparse
@@ -13,8 +16,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtakit.runtime.commands._arguments import check_outputs
-from vtakit.runtime.commands._models import add_model, arrays, model_files, module_of
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.text import one_line
+from vtakit.runtime.commands._arguments import add_memory_system, check_outputs
+from vtakit.runtime.commands._models import add_model, add_module, arrays, model_files, module_of, say_placement, warn_placement
+from vtakit.runtime.terminal import console, say
 
 if TYPE_CHECKING:
     from vtakit.runtime.module import Module
@@ -23,11 +29,15 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_model(parser)
-    parser.add_argument("--device", metavar="D", help="what to run it on: cpu, or with --target vta fsim (default) or rtl")
+    add_module(parser)
+    parser.add_argument("--device", metavar="DEVICE",
+                        help="cpu; with --target vta fsim, the functional simulator (default), or rtl, "
+                        "the hardware in Verilator, which counts cycles")
     parser.add_argument("--input", type=Path, metavar="IN.npz", help="arrays, by the names of the inputs")
-    parser.add_argument("--output", type=Path, metavar="OUT.npz", help="where to write the results")
-    parser.add_argument("--json", type=Path, metavar="REPORT.json", help="where to write the time of each layer")
-    parser.add_argument("--profile", action="store_true", help="print the time of each layer")
+    parser.add_argument("--output", type=Path, metavar="OUT.npz", help="file for the results")
+    parser.add_argument("--json", type=Path, metavar="REPORT.json", help="file for the cost of each layer")
+    parser.add_argument("--profile", action="store_true", help="print the cost of each layer: cycles, or time on the CPU")
+    add_memory_system(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,9 +46,15 @@ def run(args: argparse.Namespace) -> int:
 
     reads = [*model_files(args.model, [args.output, args.json]), ("the input", args.input)]
     check_outputs(("--output", "the results", args.output), ("--json", "the report", args.json), reads=reads)
-    given = arrays(args.input) if args.input else {}
+    if args.input:
+        arrays(args.input)  # what is wrong with the file itself is said before the model is compiled
     module = module_of(args)
+    given = arrays(args.input, module.image.inputs) if args.input else {}
+    _check_given(module, given, args.input)
     made = module.run(given)
+    if not args.profile:  # which says the same
+        say_placement(args, module)
+        _say_cycles(module)
     if args.dump_images is not None:
         module.dump_images(args.dump_images, given)
     if args.output is not None:
@@ -48,10 +64,30 @@ def run(args: argparse.Namespace) -> int:
             np.savez(stream, allow_pickle=False, **made)
     else:
         for name, array in made.items():
-            print(f"{name}: {array.dtype}{list(array.shape)}{_range(array)}")
+            say(f"{one_line(name)}: {array.dtype}{list(array.shape)}{_range(array)}")
     if args.profile or args.json is not None:
         _report(module, given, args)
     return 0
+
+
+def _check_given(module: "Module", given: dict[str, Any], path: Path | None) -> None:
+    """Raise VtakitError for an input of the model without an array."""
+    missing = [port for port in module.image.inputs if port.name not in given]
+    if not missing:
+        return
+    kinds = ", ".join(f"{port.name!r} ({port})" for port in missing)
+    have = "--input is not given" if path is None else f"--input {str(path)!r} has no array of that name"
+    name = missing[0].name
+    array = f"{name}=…" if name.isidentifier() else f"**{{{name!r}: …}}"
+    raise VtakitError(f"the model needs {kinds}, and {have}: write the arrays with numpy.savez('IN.npz', {array}) and give "
+                      "--input IN.npz")
+
+
+def _say_cycles(module: "Module") -> None:
+    """Say how many cycles the accelerator took, where the device counts them."""
+    launches = [counters["cycles"] for counters in module.counters if "cycles" in counters]
+    if launches:
+        say(f"{sum(launches):,} cycles on the accelerator")
 
 
 def _range(array: Any) -> str:
@@ -65,6 +101,5 @@ def _report(module: "Module", given: dict[str, Any], args: argparse.Namespace) -
     if args.json is not None:
         write_bytes(args.json, (json.dumps(profile.to_dict(), indent=2) + "\n").encode(), "the report")
     if args.profile:
-        from rich.console import Console
-
-        Console().print(profile.tables())
+        warn_placement(args, module)
+        console().print(profile.tables())

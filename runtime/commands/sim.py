@@ -1,16 +1,16 @@
 """Run a program on a simulated accelerator.
 
   vtakit sim PROGRAM.vta --input NAME=FILE --output NAME=FILE
-  vtakit sim --config CFG --image dram.bin --insn-addr A --insn-count N --out out.bin --json stats.json
+  vtakit sim PROGRAM.vta --device rtl --report table --report REPORT.html
+  vtakit sim --config CFG --image DRAM.bin --insn-addr ADDRESS --insn-count N --out OUT.bin --json STATS.json
 
-The first form takes a program file and its buffers, the second a raw DRAM image. Counters go to the terminal, and to
---json with the CRC-32 of DRAM and of the accumulator (little-endian int32). A program that the instruction set forbids ends with
-a sentence that names the instruction, and exit status 2.
+The program is a file with named buffers, or a raw DRAM image. The command prints the device's counters; --json writes them with
+the CRC-32 of DRAM and of the accumulator (little-endian int32). Device rtl counts cycles; fsim is fast and counts none. A
+program that breaks a rule of the instruction set ends with the instruction at fault and exit status 2.
 
---report says where cycles, multiplications and bytes went: `table` on the terminal in place of the counters, or a file that
-ends in .txt, .json, .html (a page), .svg or .png (a roofline plot). `vtakit[plot]` brings what pages and plots need. It may be
-given more than once.
-A compiled program has a row for each of its layers.
+--report gives cycles, multiply-accumulates and bytes, with a row for each layer of a compiled program: `table` prints it, and
+a file takes it as text (.txt), .json, page (.html) or roofline plot (.svg, .png). Pages and plots need:
+pip install 'vtakit[plot]'
 """
 
 import argparse
@@ -23,43 +23,59 @@ from typing import TYPE_CHECKING
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.file import read_bytes, write_bytes
+from vtakit.hw.isa.file import write_bytes
 from vtakit.hw.isa.program import Program
-from vtakit.hw.params import CoreParams
-from vtakit.runtime.commands._arguments import RawImage, add_program, check_outputs, number, pairs, read_program
+from vtakit.hw.isa.reading import read_bytes
+from vtakit.runtime.commands._arguments import (
+    RawImage,
+    add_memory_system,
+    add_program,
+    bus_bytes_of,
+    check_outputs,
+    memory_system,
+    number,
+    pairs,
+    read_program,
+)
+from vtakit.runtime.terminal import console, say
 
 if TYPE_CHECKING:
     from vtakit.sim.api import Result
     from vtakit.sim.trace import Trace
 
-_NUMBERS = {  # options of device rtl
-    "bus_bits": "width of the AXI bus (64)", "latency": "cycles of memory latency (40)",
-    "outstanding": "bursts in flight (16)", "bandwidth": "percent of a beat a cycle (100)",
-    "stall": "percent of cycles in which a channel stalls (0)", "seed": "of the stalls (0)",
-    "read_error": "byte of DRAM whose reads fail (none)", "write_error": "byte of DRAM whose writes fail (none)",
-    "max_cycles": "a longer run is an error (1,000,000,000)",
+_NUMBERS = {  # options of device rtl beside its memory system
+    "stall": ("PERCENT", "share of the cycles in which each channel stalls, at random (0)"),
+    "seed": ("N", "seed of the stalls (0)"),
+    "read_error": ("ADDRESS", "byte of DRAM whose reads fail (none)"),
+    "write_error": ("ADDRESS", "byte of DRAM whose writes fail (none)"),
+    "max_cycles": ("CYCLES", "a longer run is an error (1,000,000,000)"),
 }
 _OPTIONS = ("order", "path", "wave", *_NUMBERS)  # of the devices
-_TABLE = "table"  # what --report takes beside files
+_TABLE = "table"  # a report on the terminal, in place of a file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_program(parser)
-    parser.add_argument("--device", default="fsim", help="fsim: functional simulator (default); rtl: the hardware in Verilator")
+    parser.add_argument("--device", default="fsim",
+                        help="fsim, the functional simulator (default), or rtl, the hardware in Verilator")
     parser.add_argument("--order", type=_order, metavar="ORDER",
-                        help="fsim: interleaving of the stages: program (default), eager, lazy, or a number as a seed")
-    parser.add_argument("--path", help="fsim: auto (default), compiled, or plain, the slow definition")
-    for name, what in _NUMBERS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=number, metavar="N", help=f"rtl: {what}")
-    parser.add_argument("--wave", type=Path, metavar="FILE", help="rtl: write all signals to a .vcd or .fst file")
+                        help="fsim: interleaving of the stages: program (default), eager, lazy, or the seed of a random one")
+    parser.add_argument("--path", help="fsim: auto (default), compiled, or plain, which is the definition and slow")
+    add_memory_system(parser)
+    for name, (metavar, what) in _NUMBERS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=number, metavar=metavar, help=f"rtl: {what}")
+    parser.add_argument("--wave", type=Path, metavar="FILE", help="rtl: .vcd or .fst file for a waveform of all signals")
     parser.add_argument("--trace", type=Path, metavar="TRACE.json",
-                        help="rtl: write a timeline of the stages, for ui.perfetto.dev or chrome://tracing")
-    parser.add_argument("--input", action="append", default=[], metavar="NAME=FILE", help="bytes of a program's buffer")
-    parser.add_argument("--output", action="append", default=[], metavar="NAME=FILE", help="where to write a buffer afterwards")
-    parser.add_argument("--out", type=Path, metavar="OUT.bin", help="where to write all of DRAM afterwards")
-    parser.add_argument("--json", type=Path, metavar="STATS.json", help="where to write the counters")
-    parser.add_argument("--report", action="append", default=[], metavar="FILE", help="what it cost: table, or a file to write")
+                        help="rtl: file for a timeline of the stages, for ui.perfetto.dev or chrome://tracing")
+    parser.add_argument("--input", action="append", default=[], metavar="NAME=FILE",
+                        help="contents of one of the program's buffers")
+    parser.add_argument("--output", action="append", default=[], metavar="NAME=FILE",
+                        help="file for the contents of a buffer after the run")
+    parser.add_argument("--out", type=Path, metavar="OUT.bin", help="file for all of DRAM after the run")
+    parser.add_argument("--json", type=Path, metavar="STATS.json", help="file for the counters")
+    parser.add_argument("--report", action="append", default=[], metavar="FILE",
+                        help="costs: `table` prints them, a file gets them; may be repeated")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,8 +86,13 @@ def run(args: argparse.Namespace) -> int:
     from vtakit.sim.faults import DeviceError, ProgramFault
 
     program = read_program(args)
+    known = find_device(args.device).OPTIONS
     options = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None} | {"device": args.device}
-    several = isinstance(program, Program) and len(program.parts) > 1 and "trace" in find_device(args.device).OPTIONS
+    for name in options.keys() - {"device", *known}:
+        device = "fsim" if args.device == "rtl" else "rtl"
+        raise VtakitError(f"--{name.replace('_', '-')} is an option of device {device}, and the device is {args.device}")
+    options |= memory_system(args, args.device)
+    several = isinstance(program, Program) and len(program.parts) > 1 and "trace" in known
     if args.trace or (args.report and several):
         options["trace"] = True
     outputs = pairs(args.output, "--output")
@@ -117,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
     if _TABLE not in args.report:
         width = max(map(len, result.counters))
         for name, value in result.counters.items():
-            print(f"{name:{width}}  {value:>12,}")
+            say(f"{name:{width}}  {value:>12,}")
     return 0
 
 
@@ -126,21 +147,17 @@ def _write_timeline(path: Path, trace: "Trace", words: Sequence[int], config: VT
 
 
 def _report(args: argparse.Namespace, program: Program, result: "Result") -> None:
-    from rich.console import Console
-
     from vtakit.runtime.report import Report
-    from vtakit.runtime.report.report import TEXT_WIDTH
     from vtakit.runtime.report.sections import layers_of
 
     timed = "cycles" in result.counters
-    bus_bytes = (args.bus_bits or CoreParams().bus_bits) / 8 * (args.bandwidth or 100) / 100 if timed else None
+    bus_bytes = bus_bytes_of(args) if timed else None
     name = str(args.program or args.image)
     layers = layers_of(name, program, result.counters, result.trace, bus_bytes=bus_bytes)
     report = Report(args.device, tuple(layers), result.trace)
     for path in args.report:
         if path == _TABLE:
-            console = Console()
-            console.print(report.tables(), width=None if console.is_terminal else TEXT_WIDTH)
+            console().print(report.tables())
         else:
             report.save(path)
 

@@ -12,6 +12,7 @@ from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.values import value_of
 from vtakit.compiler.ir.walk import subexpressions
 from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.text import counted
 from vtakit.runtime.cpu.packed import numpy_dtype
 
 
@@ -77,7 +78,7 @@ class Arguments:
         """What C takes, and the arrays that must live until it returns. Raises ArgumentError if an argument does not fit."""
         if len(args) != len(self.params):
             names = ", ".join(p.name for p in self.params)
-            raise ArgumentError(f"{self.name} takes {len(self.params)} arguments ({names}), got {len(args)}")
+            raise ArgumentError(f"{self.name} takes {counted(len(self.params), 'argument')} ({names}), got {len(args)}")
         sizes: dict[ir.Var, int] = {}
         said: dict[ir.Var, str] = {}
         for param, arg in zip(self.params, args, strict=True):

@@ -8,8 +8,19 @@ from typing import Any, Protocol
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target, machine
 from vtakit.runtime.cpu import openmp
+from vtakit.runtime.cpu.elf import check_object
 
 _numbers = itertools.count()
+# C functions that LLVM itself calls, for what a processor has no instruction for.
+_MATH = (
+    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "exp", "exp2", "exp10", "log", "log2", "log10",
+    "pow", "fmod", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven", "fma", "fmin", "fmax", "sqrt", "ldexp",
+)
+_OF_LLVM = (
+    "memcpy", "memset", "memmove", "bcmp", *_MATH, *(f"{name}f" for name in _MATH),
+    "__extendhfsf2", "__truncsfhf2", "__truncdfhf2", "__truncsfbf2", "__truncdfbf2", "__powisf2", "__powidf2",
+    "__udivti3", "__umodti3", "__divti3", "__modti3", "__multi3",
+)
 
 
 @functools.cache
@@ -47,6 +58,8 @@ class Loaded:
     def __init__(self, compiled: Code, libraries: tuple[ctypes.CDLL, ...], own: dict[str, int]) -> None:
         import llvmlite.binding as llvm
 
+        known = frozenset({*compiled.outside, *_OF_LLVM})
+        check_object(compiled.code, Target.host(), compiled.symbols, known, compiled.name)
         builder = llvm.JITLibraryBuilder().add_object_img(compiled.code).add_current_process()
         for name in compiled.symbols:
             builder.export_symbol(name)

@@ -61,4 +61,4 @@ def _work(report: Report) -> Grid:
     rows = [
         (*row[:2], share((spent or 0) / total), *row[2:]) for row, spent in zip(grid.rows, cycles, strict=True)
     ]
-    return Grid(grid.title, (*grid.columns[:2], "of all", *grid.columns[2:]), tuple(rows), grid.labels)
+    return Grid(grid.title, (*grid.columns[:2], "of all", *grid.columns[2:]), tuple(rows), grid.labels, grid.notes)

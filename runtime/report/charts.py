@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from matplotlib.ticker import StrMethodFormatter
 
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.regs import CYCLE_CAUSES
+from vtakit.hw.isa.text import one_line
 from vtakit.runtime.report.report import Report
 from vtakit.sim.trace import Trace
 
@@ -41,7 +43,9 @@ class Roofline(NamedTuple):
 
 def draw(size: tuple[float, float], kind: str, paint: Callable[[Figure], None]) -> bytes:
     """The bytes of a picture of so many inches; `kind` is "svg" or "png". The same picture has the same bytes."""
-    with matplotlib.rc_context({"svg.hashsalt": "vtakit", "svg.fonttype": "none", "font.size": 9}):
+    look = matplotlib.rc_context({"svg.hashsalt": "vtakit", "svg.fonttype": "none", "font.size": 9})
+    with look, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # of a name in another script; a browser has it
         figure = Figure(figsize=size, layout="constrained")
         paint(figure)
         data = io.BytesIO()
@@ -93,7 +97,7 @@ def paint_roofline(axes: Any, roof: Roofline) -> None:
 
 def paint_stalls(axes: Any, report: Report) -> None:
     """For each layer, what the compute stage's cycles were spent on."""
-    names = [f"{at}  {layer.name}" for at, layer in enumerate(report.layers, 1)]
+    names = [f"{at}  {one_line(layer.name)}" for at, layer in enumerate(report.layers, 1)]
     starts = [0.0] * len(names)
     for cause in CYCLE_CAUSES:
         shares = [100 * layer.stages[STAGE][cause] / (layer.cycles or 1) for layer in report.layers]

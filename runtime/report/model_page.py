@@ -3,12 +3,14 @@
 from vtakit.runtime.grid import Grid, share
 from vtakit.runtime.image import Image
 from vtakit.runtime.profile import Profile, Timed
-from vtakit.runtime.report.ceilings import Ceilings
+from vtakit.runtime.report.ceilings import Ceilings, is_winograd
 from vtakit.runtime.report.charts import Roofline, inline, paint_roofline, paint_sequence
 from vtakit.runtime.report.page import Page, Section, facts
 
 _WIDE = 11.0  # inches
 _GIGA = 1e9
+_WINOGRAD = ("Layers with conv_winograd multiply 2.25 or 4 times less than their MACs, which count plain sums of products: they "
+             "can be above 100% of the roof.")
 
 
 def model_page(title: str, image: Image, profile: Profile, ceilings: Ceilings) -> Page:
@@ -18,9 +20,13 @@ def model_page(title: str, image: Image, profile: Profile, ceilings: Ceilings) -
         (str(at), timed.layer.macs / timed.layer.bytes, timed.layer.macs / timed.seconds / _GIGA)
         for at, timed in enumerate(profile.layers, 1) if timed.layer.macs and timed.layer.bytes and timed.seconds
     ]
+    peak = max(ceilings.macs, ceilings.int8_macs)
+    peaks = f"{ceilings.macs / _GIGA:.1f} GMAC/s in floating point"
+    if ceilings.int8_macs:
+        peaks += f", {ceilings.int8_macs / _GIGA:.1f} in int8"
     roof = Roofline(
-        f"roofline: {ceilings.macs / _GIGA:.1f} GMAC/s, {ceilings.bytes / _GIGA:.1f} GB/s", ceilings.macs / _GIGA,
-        ceilings.bytes / _GIGA, points, "MACs a byte read or written", "GMAC/s",
+        f"roofline: {peak / _GIGA:.1f} GMAC/s, {ceilings.bytes / _GIGA:.1f} GB/s", peak / _GIGA, ceilings.bytes / _GIGA, points,
+        "MACs a byte read or written", "GMAC/s",
     )
     steps = [(_kind(timed), timed.seconds * 1e3) for timed in profile.layers]
     return Page(title, facts(
@@ -30,13 +36,14 @@ def model_page(title: str, image: Image, profile: Profile, ceilings: Ceilings) -
         ("arena", f"{image.arena_bytes:,} bytes"),
     ), (
         Section(
-            "Layers", "A layer is one kernel, with the nodes of the model that it does; its time is the least of several runs. "
-            "Of roof: its rate against what the roofline allows at its MACs per byte.", grid=_layers(profile, ceilings),
+            "Layers", "A layer is one kernel, with the nodes of the model that it computes; its time is the least of several "
+            "runs. Side: the roof that bounds the layer. Of roof: its rate against that roof.",
+            grid=layers_grid(profile, ceilings),
         ),
         Section(
-            "Roofline", f"Each layer by its number. The roofs are measured: a product of matrices that caches hold, and a sum of "
-            f"vectors that they do not ({ceilings.macs / _GIGA:.1f} GMAC/s and {ceilings.bytes / _GIGA:.1f} GB/s with the "
-            "model's number of threads), so layers whose data lie in caches can stand above the slope.",
+            "Roofline", f"Each layer by its number. The roofs are measured with the model's number of threads: the fastest of a "
+            f"matrix product or convolution in caches and of the layers themselves ({peaks}), and a sum of vectors in memory "
+            f"({ceilings.bytes / _GIGA:.1f} GB/s). A layer whose data lie in caches can stand above the slope.",
             inline((8, 4.5), "roofline", lambda axes: paint_roofline(axes, roof)),
         ),
         Section("Time by operator", grid=_kinds(profile)),
@@ -44,15 +51,23 @@ def model_page(title: str, image: Image, profile: Profile, ceilings: Ceilings) -
     ))
 
 
-def _layers(profile: Profile, ceilings: Ceilings) -> Grid:
-    grid = profile.grid
-    rows = []
+def layers_grid(profile: Profile, ceilings: Ceilings) -> Grid:
+    """Return the table of layers with the roof that bounds each: compute or memory.
+
+    A layer that moves bytes faster than memory can reads them from caches: "cache". Its roof is the peak.
+    """
+    grid, rows, notes = profile.grid, [], list[str]()
     for at, (row, timed) in enumerate(zip(grid.rows, profile.layers, strict=True), 1):
         layer = timed.layer
-        roof = min(ceilings.macs, layer.macs / layer.bytes * ceilings.bytes) if layer.macs and layer.bytes else 0.0
-        side = ("memory" if roof < ceilings.macs else "compute") if roof else ""
-        rows.append((str(at), *row, side, share(layer.macs / timed.seconds / roof) if roof and timed.seconds else ""))
-    return Grid(grid.title, ("", *grid.columns, "side", "of roof"), tuple(rows), grid.labels + 1)
+        if not (layer.macs and layer.bytes and timed.seconds):
+            rows.append((str(at), *row, "", ""))
+            continue
+        rate, peak, slope = layer.macs / timed.seconds, ceilings.of(layer), layer.macs / layer.bytes * ceilings.bytes
+        side, roof = ("compute", peak) if slope >= peak else ("cache", peak) if rate > slope else ("memory", slope)
+        if is_winograd(layer):
+            notes = [_WINOGRAD]
+        rows.append((str(at), *row, side, share(rate / roof)))
+    return Grid(grid.title, ("", *grid.columns, "side", "of roof"), tuple(rows), grid.labels + 1, tuple(notes))
 
 
 def _kinds(profile: Profile) -> Grid:

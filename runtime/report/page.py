@@ -74,4 +74,4 @@ def facts(*pairs: tuple[str, str | None]) -> tuple[tuple[str, str], ...]:
 def numbered(grid: Grid, layers: Sequence[object]) -> Grid:
     """With a first column that numbers the rows of layers, as pictures do; what follows them, such as sums, has no number."""
     rows = [(str(at) if at <= len(layers) else "", *row) for at, row in enumerate(grid.rows, 1)]
-    return Grid(grid.title, ("", *grid.columns), tuple(rows), grid.labels + 1)
+    return Grid(grid.title, ("", *grid.columns), tuple(rows), grid.labels + 1, grid.notes)

@@ -21,6 +21,8 @@ from vtakit.sim.trace import Trace
 TEXT_WIDTH = 130  # of `str`
 PLOTS = (".png", ".svg")
 PAGE = ".html"
+_OVERLAP = ("Layers overlap: a layer's cycles count from the last instruction of the layer before, and its first loads and steps "
+            "run earlier. So a short layer can be above 100% of a peak, roof or bound; all layers together cannot.")
 SUFFIXES = (PAGE, ".json", *PLOTS, ".txt")  # that `save` knows
 
 
@@ -134,13 +136,15 @@ def _work(rows: Sequence[Layer]) -> Grid:
         "layer", "cycles", "MACs", "of peak", "GEMM steps", "other steps", "MACs/byte", "roof", "side", "of roof", "bound by",
         "of bound",
     )
+    shares = (share for layer in rows for share in (layer.share_of_peak, layer.share_of_roof, layer.share_of_bound))
+    notes = (_OVERLAP,) if any(share is not None and share > 1 for share in shares) else ()
     return Grid("work", columns, tuple([
         (
             layer.name, count(layer.cycles), count(layer.macs), share(layer.share_of_peak), count(layer.gemm_steps),
             count(layer.reset_steps + layer.alu_steps), number(layer.intensity), number(layer.roof),
             layer.side or UNKNOWN, share(layer.share_of_roof), layer.bound_by or UNKNOWN, share(layer.share_of_bound),
         ) for layer in rows
-    ]))
+    ]), notes=notes)
 
 
 def _bytes(rows: Sequence[Layer]) -> Grid:

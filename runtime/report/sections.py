@@ -10,6 +10,7 @@ from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.program import Program
 from vtakit.hw.isa.regs import CYCLE_CAUSES
+from vtakit.hw.isa.text import counted
 from vtakit.runtime.report.layer import Layer
 from vtakit.sim.trace import Trace
 
@@ -31,7 +32,8 @@ def sections(
     """
     firsts = [0, *ends.values()]
     if any(first > last for first, last in pairwise(firsts)) or firsts[-1] != len(words):
-        raise VtakitError(f"the parts of a program of {len(words)} instructions must end in order, the last at {len(words)}: "
+        raise VtakitError(f"the parts of a program of {counted(len(words), 'instruction')} must end in order, the last at "
+                          f"{len(words)}: "
                           f"{', '.join(f'{name} {end}' for name, end in ends.items())}")
     if macs is not None and not isinstance(macs, Mapping):
         raise VtakitError(f"macs must be a mapping of parts' names, not {macs!r:.40}")

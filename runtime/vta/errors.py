@@ -6,18 +6,19 @@ from vtakit.sim.faults import DeviceError
 
 
 class ProgramStopped(DeviceError):
-    """The device stopped a program, which did something that the instruction set forbids; it is ready for the next.
+    """The device stopped a program because of a fault. It is ready for the next program.
 
-    fault         which of the instruction set's errors
+    fault         the fault, by its code in the instruction set
     index         number of the instruction, from 0; -1 if the program has none
     disassembly   that instruction's text
-    stage         the stage that runs it; None if there is no instruction
+    stage         the stage that runs the instruction; None if there is no instruction, or it never reached a stage
     """
 
     def __init__(self, device: str, fault: Fault, index: int, disassembly: str, stage: Stage | None, detail: str) -> None:
         self.device, self.fault, self.index, self.disassembly, self.stage = device, fault, index, disassembly, stage
         self.detail = detail
-        where = "" if stage is None else f" at instruction {index} ({disassembly}) of the {stage.name.lower()} stage"
+        owner = "" if stage is None else f" of the {stage.name.lower()} stage"
+        where = "" if index < 0 else f" at instruction {index} ({disassembly}){owner}"
         super().__init__(f"device {device!r} stopped the program{where}: {detail} [{fault.name}]")
 
     def __reduce__(self) -> tuple[object, ...]:

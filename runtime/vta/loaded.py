@@ -10,6 +10,7 @@ from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.codec import to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES
 from vtakit.hw.isa.errors import ProgramError
+from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.program import UOPS, BufferKind, Program
 from vtakit.runtime.vta.buffer import DeviceBuffer
@@ -72,7 +73,7 @@ class Launch:
         if not 0 <= ending.index < self._decoded.count:
             return ProgramStopped(device, ending.fault, -1, "", None, ending.detail)
         text = disasm(self._program.insns[ending.index], self._program.config)
-        stage = Stage(int(self._decoded.stage[ending.index]))
+        stage = None if ending.fault is Fault.BUS_FETCH else Stage(int(self._decoded.stage[ending.index]))
         return ProgramStopped(device, ending.fault, ending.index, text, stage, ending.detail)
 
 

@@ -1,10 +1,9 @@
 """From an Amaranth component to a Verilated model that cocotb drives, built once and kept by the hash of all that decides it."""
 
 import hashlib
-import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,12 +13,12 @@ from amaranth.hdl import Const, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out, connect, flipped
 from cocotb_tools.runner import Verilator
-from filelock import FileLock
 
+from vtakit.cache.building import built_once
+from vtakit.cache.entry import read
+from vtakit.cache.place import LOG, cache_folder
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.sim.kept import cache_folder
 from vtakit.sim.verilator import (
-    built_once,
     compiler,
     compiler_identity,
     deep_stack,
@@ -70,7 +69,7 @@ class _Runner(Verilator):
 
 
 def build(component: wiring.Component) -> Path:
-    """The folder of the Verilated model of a component, built now if no process has before.
+    """Return the folder of the Verilated model of a component, built now if no process has before.
 
     Raises `VtakitError` naming the file that holds the output of the step that failed.
     """
@@ -79,7 +78,7 @@ def build(component: wiring.Component) -> Path:
     tools = (*_BUILD_ARGS, *versions, *wheel_environment().values())
     folder = cache_folder("bench") / _key(text, _PORTS_ONLY, *tools)
     own = cache_folder("verilated") / _key(*_OWN, *tools)
-    return built_once(folder, TOP, lambda: _build(text, folder, own)).parent
+    return built_once(folder, (TOP, "top.v"), lambda work: _build(text, work, own), "bench's model").path.parent
 
 
 def _key(*parts: str) -> str:
@@ -92,38 +91,30 @@ def _ports(component: wiring.Component) -> dict[str, tuple[Value, None]]:
     return {name: (signal, None) for name, signal in signals.items() if not isinstance(signal, Const)}
 
 
-def _build(text: str, folder: Path, own: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="build.") as name:
-        work = Path(name)
-        (work / "ports.vlt").write_text(_PORTS_ONLY)
-        (work / "top.v").write_text(text)
-        log, model = Path(f"{folder}.log"), work / "model"
-        model.mkdir()
-        own.parent.mkdir(exist_ok=True)
-        with FileLock(f"{own}.lock"):  # so nobody deletes them meanwhile
-            if (own / _OWN[-1]).exists():
-                os.utime(own)
-                for name in _OWN:
-                    shutil.copyfile(own / name, model / name)
-        runner = _Runner()
-        try:
-            with deep_stack():
-                runner.build(
-                    sources=[work / "ports.vlt", work / "top.v"], hdl_toplevel=TOP, build_dir=model,
-                    build_args=_BUILD_ARGS, timescale=("1ns", "1ns"), log_file=log,
-                )
-        except RuntimeError:
-            raise VtakitError(f"cannot build the bench's model; the output is in {log}") from None
-        folder.mkdir(exist_ok=True)
-        (work / "top.v").replace(folder / "top.v")
-        (model / TOP).replace(folder / TOP)
+def _build(text: str, work: Path, own: Path) -> None:
+    (work / "ports.vlt").write_text(_PORTS_ONLY)
+    (work / "top.v").write_text(text)
+    log, model = work.with_suffix(LOG), work / "model"
+    model.mkdir()
+    for name in _OWN:
+        if (kept := read(own, name)) is not None:
+            (model / name).write_bytes(kept)
+    runner = _Runner()
+    try:
+        with deep_stack():
+            runner.build(
+                sources=[work / "ports.vlt", work / "top.v"], hdl_toplevel=TOP, build_dir=model,
+                build_args=_BUILD_ARGS, timescale=("1ns", "1ns"), log_file=log,
+            )
+    except RuntimeError:
+        raise VtakitError(f"cannot build the bench's model; the output is in {log}") from None
+    (model / TOP).replace(work / TOP)
 
-        def keep() -> None:
-            own.mkdir(exist_ok=True)
-            for name in _OWN:
-                (model / name).replace(own / name)
+    def keep(place: Path) -> None:
+        for name in _OWN:
+            shutil.copyfile(model / name, place / name)
 
-        built_once(own, _OWN[-1], keep)
+    built_once(own, _OWN, keep, "bench's model")
 
 
 def simulate(model: Path, modules: Sequence[str], folder: Path, settings: Mapping[str, str | int]) -> dict[str, str]:
@@ -134,16 +125,15 @@ def simulate(model: Path, modules: Sequence[str], folder: Path, settings: Mappin
     folder.mkdir(parents=True, exist_ok=True)
     runner = _Runner()
     results, log = (folder / "results.xml").resolve(), (folder / "simulation.log").resolve()
-    try:
+    with suppress(RuntimeError, SystemExit):  # a test that fails is in the results
         runner.test(
             test_module=list(modules), hdl_toplevel=TOP, hdl_toplevel_lang="verilog", build_dir=model, test_dir=folder,
             results_xml=str(results), plusargs=[f"+{name}={value}" for name, value in settings.items()], log_file=log,
             extra_env={"COCOTB_RANDOM_SEED": "1"},
         )
-    except (RuntimeError, SystemExit):
-        if not results.exists():
-            tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:]) if log.exists() else "nothing"
-            raise VtakitError(f"the simulation ended without results; the end of {log}:\n{tail}") from None
+    if not results.exists():
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:]) if log.exists() else "nothing"
+        raise VtakitError(f"the simulation ended without results; the end of {log}:\n{tail}")
     found = {}
     for case in ElementTree.parse(results).iter("testcase"):
         failure = next((e for e in case if e.tag in ("failure", "error")), None)

@@ -5,9 +5,13 @@ import os
 import pickle
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import vtakit
+from vtakit.cache.bounds import lately_used
+from vtakit.cache.building import built_once, telling
+from vtakit.cache.place import LOG, OFF, cache_folder
 from vtakit.hw.acc_memory import acc_banks
 from vtakit.hw.interfaces import INDEX_BITS
 from vtakit.hw.isa.errors import VtakitError
@@ -15,16 +19,13 @@ from vtakit.hw.isa.process import ToolError, run_tool, run_tools
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME
 from vtakit.hw.verilog import source_hash, to_verilog
-from vtakit.sim.kept import OFF, cache_folder
+from vtakit.sim.rtl.library import Library, opened
 from vtakit.sim.rtl.wrapper import WRAPPER_NAME, wrapper
 from vtakit.sim.verilator import (
     NATIVE,
-    building_place,
-    built_once,
     compiler,
     compiler_identity,
     deep_stack,
-    telling,
     verilator,
     verilator_root,
     verilator_version,
@@ -32,10 +33,12 @@ from vtakit.sim.verilator import (
 )
 
 HARNESS = Path(__file__).with_name("harness.cpp")
+INTERFACE = Path(__file__).with_name("harness.h")
 FAST = Path(__file__).with_name("verilated_fast.h")
 TRAINING = Path(__file__).with_name("training.py")
 WRAPPER = Path(__file__).with_name("wrapper.py")
 LIBRARY = "libvta.so"
+VERILOG = "vta.v"
 RUNTIME = "runtime.o"
 TOOL_SECONDS = 1200
 TRAINING_VARIABLE = "VTAKIT_RTL_TRAINING"  # of the environment: a word of `OFF`, for tests
@@ -61,9 +64,11 @@ _QUICKLY = "-O1"  # of a model that is not trained
 _COUNT = "-fprofile-generate"
 _COUNTED = ("-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile")
 
+_OPEN: dict[Path, Library] = {}  # what this process has loaded, by the folder of its entry
 
-def library(params: CoreParams, wave: str = "", threads: int = 1) -> Path:
-    """The shared library for `params`, built now if no process has before; `wave` is "", "vcd" or "fst".
+
+def library(params: CoreParams, wave: str = "", threads: int = 1) -> Library:
+    """Return the shared library for `params`, built now if no process has before; `wave` is "", "vcd" or "fst".
 
     `threads` is how many the model runs on; benchmarks/rtl_speed.py measures what that brings. Where the environment's
     `VTAKIT_RTL_TRAINING` is "off", a model that is not there yet is built in half of the time and runs a third slower.
@@ -74,12 +79,20 @@ def library(params: CoreParams, wave: str = "", threads: int = 1) -> Path:
     trained = not wave  # a waveform is for a look at some cycles, not for speed
     if trained and os.environ.get(TRAINING_VARIABLE) in OFF and not (folder / LIBRARY).exists():
         trained, folder = False, folder.with_name(f"{folder.name}-untrained")
-    return built_once(folder, LIBRARY, lambda: _build(params, wave, threads, folder, trained=trained))
+    known = _OPEN.get(folder)
+    if known is None:
+        built = built_once(folder, (LIBRARY, VERILOG), lambda work: _build(params, wave, threads, work, trained=trained))
+        known = _OPEN[folder] = opened(built.path, built.data)
+    elif not lately_used(folder):
+        with suppress(OSError):
+            os.utime(folder)
+    return known
 
 
 def model_hash(params: CoreParams, wave: str, threads: int) -> str:
     """Hash of the RTL's source, the harness, the flags and the tools' versions."""
-    sources = (source_hash(params), wave, str(threads), *(path.read_text() for path in (HARNESS, FAST, TRAINING, WRAPPER)))
+    files = (HARNESS, INTERFACE, FAST, TRAINING, WRAPPER)
+    sources = (source_hash(params), wave, str(threads), *(path.read_text() for path in files))
     tools = (verilator_version(), compiler_identity(compiler()))
     parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, _QUICKLY, _COUNT, *_COUNTED, *tools)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
@@ -102,38 +115,36 @@ def _runtime(wave: str) -> Path:
     parts = (*flags, *names, FAST.read_text(), verilator_version(), compiler_identity(compiler()))
     folder = cache_folder("verilated") / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
-    def build() -> None:
-        with building_place(folder) as work:
-            _call([[compiler(), *flags, "-c", str(include / name)] for name in names], work, folder)
-            objects = [f"{Path(name).stem}.o" for name in names]
-            _call([[compiler(), "-r", "-nostdlib", *objects, "-o", RUNTIME]], work, folder)
-            folder.mkdir(exist_ok=True)
-            (work / RUNTIME).replace(folder / RUNTIME)
+    def build(work: Path) -> None:
+        _call([[compiler(), *flags, "-c", str(include / name)] for name in names], work)
+        objects = [f"{Path(name).stem}.o" for name in names]
+        _call([[compiler(), "-r", "-nostdlib", *objects, "-o", RUNTIME]], work)
 
-    return built_once(folder, RUNTIME, build)
+    return built_once(folder, (RUNTIME,), build).path
 
 
 def _wave_defines(wave: str) -> list[str]:
     return [f"-D{WAVES[wave][1]}", "-DWAVE"] if wave else []
 
 
-def _build(params: CoreParams, wave: str, threads: int, folder: Path, *, trained: bool) -> None:
+def _build(params: CoreParams, wave: str, threads: int, work: Path, *, trained: bool) -> None:
     if wave == "fst":
         check_fst()
+    tool = verilator()  # a missing one is told before anything else
     shape = f"block {params.cfg.block}, batch {params.cfg.batch}, {params.bus_bits}-bit bus"
     macs = params.cfg.batch * params.cfg.block**2
     takes = "about a minute" if macs <= _USUAL_MACS else f"it has {macs:,} MACs, and {_USUAL_MACS} take about a minute"
     what = f"building the RTL model of {shape} (once; {takes})"
-    with building_place(folder) as work, telling(what) as status:
+    with telling(what) as status:
         status.update(f"{what}: elaborating")
         verilog = to_verilog(params)
-        (work / "vta.v").write_text(verilog + wrapper(verilog))
+        (work / VERILOG).write_text(verilog + wrapper(verilog))
         (work / "vta.vlt").write_text(_CONFIG)
         option, _, _, libraries = WAVES[wave] if wave else ("", "", (), ())
         status.update(f"{what}: Verilog to C++")
-        verilate = [verilator(), *_VERILATE, "--threads", str(threads), *([option] if wave else [])]
+        verilate = [tool, *_VERILATE, "--threads", str(threads), *([option] if wave else [])]
         with deep_stack():
-            _call([[*verilate, "--Mdir", "model", "vta.vlt", "vta.v"]], work, folder)
+            _call([[*verilate, "--Mdir", "model", "vta.vlt", VERILOG]], work)
         status.update(f"{what}: compiling")
         include = verilator_root() / "include"
         defines = [
@@ -156,21 +167,18 @@ def _build(params: CoreParams, wave: str, threads: int, folder: Path, *, trained
             return [[compiler(), *flags, "-c", str(source), "-o", f"{source.stem}.o"] for source in sources]
 
         def link(*more: str) -> None:
-            _call([[compiler(), "-shared", "-pthread", *more, *objects, *libraries, "-o", LIBRARY]], work, folder)
+            _call([[compiler(), "-shared", "-pthread", *more, *objects, *libraries, "-o", LIBRARY]], work)
 
         at_first = (_COUNT, f"-fprofile-update={'single' if threads == 1 else 'atomic'}") if trained else (_QUICKLY,)
-        _call([*compiling(usual, *at_first), *compiling([once], "-O0")], work, folder)
+        _call([*compiling(usual, *at_first), *compiling([once], "-O0")], work)
         if trained:
             link(_COUNT)
             status.update(f"{what}: trial run")
             (work / "params").write_bytes(pickle.dumps(params))
-            _call([[sys.executable, "-m", "vtakit.sim.rtl.training", "params", str(work / LIBRARY)]], work, folder)
+            _call([[sys.executable, "-m", "vtakit.sim.rtl.training", "params", str(work / LIBRARY)]], work)
             status.update(f"{what}: compiling for the usual ways")
-            _call(compiling(usual, *_COUNTED), work, folder)
+            _call(compiling(usual, *_COUNTED), work)
         link()
-        folder.mkdir(exist_ok=True)
-        (work / "vta.v").replace(folder / "vta.v")
-        (work / LIBRARY).replace(folder / LIBRARY)
 
 
 def _signal(path: str) -> str:
@@ -178,13 +186,13 @@ def _signal(path: str) -> str:
     return "__DOT__".join([WRAPPER_NAME, TOP_NAME, *path.split(".")])
 
 
-def _call(commands: list[list[str]], work: Path, folder: Path) -> None:
+def _call(commands: list[list[str]], work: Path) -> None:
     # The trial run imports the package that runs here, wherever that lies.
     path = os.pathsep.join(filter(None, [str(Path(vtakit.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
     around = os.environ | wheel_environment() | {"PYTHONPATH": path}
     try:
         run_tools(commands, jobs=os.cpu_count() or 1, limit_seconds=TOOL_SECONDS, work=work, environment=around)
     except ToolError as error:
-        log = Path(f"{folder}.log")
+        log = work.with_suffix(LOG)
         log.write_text(error.output)
         raise VtakitError(f"cannot build the RTL model: {error.tool} {error.fate}; its output is in {log}") from None

@@ -22,6 +22,7 @@
 
 #include "Vvta.h"
 #include "Vvta___024root.h"
+#include "harness.h"
 #include "verilated.h"
 void Vvta___024root___eval_nba(Vvta___024root* root);  // Verilator's: what happens at the edges that are marked as met
 
@@ -44,6 +45,11 @@ using Wave = VerilatedFstC;
 namespace {
 
 using Pins = Vvta___024root;
+using Ending = vta_ending;
+using Op = vta_op;
+using Event = vta_event;
+using Settings = vta_settings;
+using Model = vta_model;
 
 constexpr uint64_t kPage = 4096;
 constexpr uint8_t kSlvErr = 2, kDecErr = 3;
@@ -51,38 +57,8 @@ constexpr size_t kMostEarlyBeats = 256;  // write data that the memory takes bef
 constexpr int kStages = 3, kPollCycles = 32, kResetCycles = 4;
 constexpr uint64_t kIndexMask = (1ull << INDEX_BITS) - 1;
 
-enum Ending : uint64_t { kRunning, kEnded, kTimeout, kNoWave, kPageCrossed, kWrongLast, kUnstable, kWrongBurst };
 enum Patience : uint64_t { kAny, kDataFirst, kBoth };  // what the memory waits for before it takes a write's address or data
-enum OpKind : uint32_t { kWrite, kRead, kPoll, kWait };  // poll: read until no bit of `value` is set; wait: `value` cycles
 enum EventKind : uint32_t { kCause, kStart, kRetire, kEnd };
-
-}  // namespace
-
-extern "C" {
-
-struct Op {
-    uint32_t kind, address, value, response;  // value: written, waited for, or what was read
-    uint32_t limit;                           // of a poll: reads at most; 0 for as many as it takes
-};
-
-struct Event {
-    uint64_t cycle;
-    uint32_t index;  // of an instruction; of a cause, which
-    uint16_t stage, kind;
-};
-
-struct Settings {
-    uint8_t* dram;
-    uint64_t dram_size;
-    Op* ops;
-    uint64_t op_count;
-    uint64_t latency, outstanding, bandwidth, stall, seed, read_error, write_error, max_cycles, trace;
-    const char* wave;  // path of the waveform file, or null
-};
-
-}  // extern "C"
-
-namespace {
 
 class Random {
   public:
@@ -162,8 +138,8 @@ class Memory {
         Ending ending = held(pins);
         if (ar) reads_.push_back({pins.m_axi_araddr, pins.m_axi_arlen + 1, cycle + s_.latency}), check(reads_.back(), ending);
         if (aw) writes_.push_back({pins.m_axi_awaddr, pins.m_axi_awlen + 1, 0}), check(writes_.back(), ending);
-        if (pins.m_axi_arvalid && (pins.m_axi_arburst != 1 || 1 << pins.m_axi_arsize != BUS_BYTES)) ending = kWrongBurst;
-        if (pins.m_axi_awvalid && (pins.m_axi_awburst != 1 || 1 << pins.m_axi_awsize != BUS_BYTES)) ending = kWrongBurst;
+        if (pins.m_axi_arvalid && (pins.m_axi_arburst != 1 || 1 << pins.m_axi_arsize != BUS_BYTES)) ending = VTA_WRONG_BURST;
+        if (pins.m_axi_awvalid && (pins.m_axi_awburst != 1 || 1 << pins.m_axi_awsize != BUS_BYTES)) ending = VTA_WRONG_BURST;
         if (pins.IN(m_axi_rvalid) && pins.m_axi_rready) {
             pins.IN(m_axi_rvalid) = 0, read_beats++, read_rate_.take();
             if (++read_beat_ == reads_.front().beats) read_beat_ = 0, reads_.pop_front();
@@ -176,7 +152,7 @@ class Memory {
             early_bursts_ += beat.last;
         }
         for (; !data_.empty() && !writes_.empty(); data_.pop_front())
-            if (!write(data_.front(), cycle)) ending = kWrongLast;
+            if (!write(data_.front(), cycle)) ending = VTA_WRONG_LAST;
         if (pins.IN(m_axi_bvalid) && pins.m_axi_bready) pins.IN(m_axi_bvalid) = 0, answers_.pop_front();
         return ending;
     }
@@ -213,8 +189,8 @@ class Memory {
     }
 
     static void check(const Burst& burst, Ending& ending) {
-        if (burst.address % kPage + uint64_t(burst.beats) * BUS_BYTES > kPage) ending = kPageCrossed;
-        if (burst.address % BUS_BYTES) ending = kWrongBurst;
+        if (burst.address % kPage + uint64_t(burst.beats) * BUS_BYTES > kPage) ending = VTA_PAGE_CROSSED;
+        if (burst.address % BUS_BYTES) ending = VTA_WRONG_BURST;
     }
 
     // An offer of the accelerator that was not taken must stand unchanged in the next cycle.
@@ -224,13 +200,13 @@ class Memory {
         now[1] = {pins.m_axi_awvalid, pins.m_axi_awaddr, pins.m_axi_awlen, {}};
         now[2] = {pins.m_axi_wvalid, pins.m_axi_wstrb, pins.m_axi_wlast, {}};
         const bool taken[] = {bool(pins.IN(m_axi_arready)), bool(pins.IN(m_axi_awready)), bool(pins.IN(m_axi_wready))};
-        Ending ending = kRunning;
+        Ending ending = VTA_RUNNING;
         for (int i = 0; i < 3; i++) {
             const bool stands = now[i].valid && !taken[i];
             if (stands && i == 2) std::memcpy(now[i].data, &pins.m_axi_wdata, BUS_BYTES);
             if (stood_[i]) {
                 if (i == 2) std::memcpy(now[i].data, &pins.m_axi_wdata, BUS_BYTES);
-                if (std::memcmp(&now[i], &offers_[i], sizeof(Offer))) ending = kUnstable;
+                if (std::memcmp(&now[i], &offers_[i], sizeof(Offer))) ending = VTA_UNSTABLE;
             }
             stood_[i] = stands;
             if (stands) std::memcpy(&offers_[i], &now[i], sizeof(Offer));
@@ -282,7 +258,7 @@ class Host {
         } else if (pins.s_axil_rvalid && pins.IN(s_axil_rready)) {
             Op& op = s_.ops[at_];
             op.response = pins.s_axil_rresp, begun_ = false;
-            if (op.kind == kPoll && (pins.s_axil_rdata & op.value) && op.limit != 1) {
+            if (op.kind == VTA_POLL && (pins.s_axil_rdata & op.value) && op.limit != 1) {
                 if (op.limit) op.limit--;
                 pause_ = kPollCycles;
             } else {
@@ -298,10 +274,10 @@ class Host {
             pause_--;
         } else if (!finished()) {
             const Op& op = s_.ops[at_];
-            if (op.kind == kWait) {
+            if (op.kind == VTA_WAIT) {
                 pause_ = op.value, at_++;
             } else {
-                const bool writes = op.kind == kWrite;
+                const bool writes = op.kind == VTA_WRITE;
                 wants_ = {writes, writes, !writes}, begun_ = true;
             }
         }
@@ -360,10 +336,8 @@ bool is_whole(const std::string& path) {
 
 }  // namespace
 
-extern "C" {
-
-struct Model {
-    explicit Model(const Settings& settings)
+struct vta_model {
+    explicit vta_model(const Settings& settings)
         : s{settings}, random{s.seed}, memory{s, random}, host{s, random}, top{&context}, pins{*top.rootp} {
 #ifdef WAVE
         if (s.wave) {
@@ -388,18 +362,18 @@ struct Model {
     // Simulates until the host's list is done, or for so many cycles; returns an `Ending`.
     Ending advance(uint64_t cycles) {
         for (const uint64_t end = cycle + cycles; cycle < end;) {
-            if (host.finished()) return kEnded;
-            if (cycle >= s.max_cycles) return kTimeout;
-            if (wave_error()) return kNoWave;
+            if (host.finished()) return VTA_ENDED;
+            if (cycle >= s.max_cycles) return VTA_TIMEOUT;
+            if (wave_error()) return VTA_NO_WAVE;
             const Ending ending = memory.sample(pins, cycle);
-            if (ending != kRunning) return ending;
+            if (ending != VTA_RUNNING) return ending;
             host.sample(pins);
             if (s.trace) record();
             cycle++;
             drive();
             clock();
         }
-        return kRunning;
+        return VTA_RUNNING;
     }
 
     // A further list for the host; the accelerator and its memory go on as they are.
@@ -498,6 +472,8 @@ struct Model {
     int fst_error = 0;
 #endif
 };
+
+extern "C" {
 
 Model* vta_open(const Settings* settings) { return new Model{*settings}; }
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from vtakit.hw.isa.regs import REGISTER_BYTES, REGISTERS, mask_of, offset_of
 from vtakit.hw.params import CoreParams
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl.build import library
+from vtakit.sim.rtl.library import Library
 from vtakit.sim.rtl.model import Kind, Model, Op
 from vtakit.sim.rtl.surroundings import Surroundings
 from vtakit.sim.trace import Trace
@@ -79,7 +79,7 @@ def program_settings(
 
 
 def session(
-    params: CoreParams, dram: bytearray, ops: list[Op], around: Surroundings, model: Path | None = None
+    params: CoreParams, dram: bytearray, ops: list[Op], around: Surroundings, model: Library | None = None
 ) -> Session:
     """Reset the accelerator and work off `ops`; the memory is `dram`, and `model` a library to use instead of the kept one.
 
@@ -89,8 +89,8 @@ def session(
     """
     failed: DeviceError | None = None  # raised behind the block, so that the waveform stands
     with nullcontext() if around.wave is None else written_whole(around.wave, "the waveform") as wave:
-        path = model or library(params, around.wave.suffix[1:] if around.wave else "")
-        with Model(path, dram, around, ops, wave) as running:
+        used = model or library(params, around.wave.suffix[1:] if around.wave else "")
+        with Model(used, dram, around, ops, wave) as running:
             try:
                 while not running.advance():
                     pass

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.sim.faults import DeviceError
+from vtakit.sim.rtl.library import Library
 from vtakit.sim.rtl.surroundings import Surroundings
 from vtakit.sim.trace import Trace
 
@@ -83,9 +84,9 @@ class Model:
     """
 
     def __init__(
-        self, library: Path, dram: bytearray, around: Surroundings, ops: Iterable[Op] = (), wave: Path | None = None
+        self, library: Library, dram: bytearray, around: Surroundings, ops: Iterable[Op] = (), wave: Path | None = None
     ) -> None:
-        self._functions = _functions(library)
+        self._functions = library.functions
         self._wave = around.wave
         self._memory = (ctypes.c_char * len(dram)).from_buffer(dram)  # as long as this lives, `dram` cannot change its size
         self._ops = _c_ops(ops)
@@ -161,24 +162,3 @@ class Model:
 def _c_ops(ops: Iterable[Op]) -> Any:
     given = [_COp(op.kind, op.address, op.value, 0, op.limit) for op in ops]
     return (_COp * len(given))(*given)
-
-
-def _functions(path: Path) -> Any:
-    try:
-        functions = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise VtakitError(f"cannot load the RTL model: {error}") from None
-    functions.vta_open.restype = ctypes.c_void_p
-    functions.vta_advance.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
-    functions.vta_advance.restype = ctypes.c_uint64
-    functions.vta_give.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64]
-    functions.vta_give.restype = None
-    functions.vta_forget.argtypes = [ctypes.c_void_p]
-    functions.vta_forget.restype = None
-    functions.vta_report.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]
-    functions.vta_report.restype = None
-    functions.vta_events.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    functions.vta_events.restype = ctypes.c_uint64
-    functions.vta_close.argtypes = [ctypes.c_void_p]
-    functions.vta_close.restype = ctypes.c_int
-    return functions

@@ -18,6 +18,7 @@ from vtakit.sim.fsim import bases_of
 from vtakit.sim.gemm_programs import MatMul, matmul_program
 from vtakit.sim.random_programs import RandomProgram, random_program
 from vtakit.sim.rtl.host import command, program_settings, session, until_idle
+from vtakit.sim.rtl.library import Library, opened
 from vtakit.sim.rtl.surroundings import Surroundings
 
 RANDOM_PROGRAMS = 8
@@ -57,7 +58,7 @@ def training_programs(params: CoreParams) -> list[Image | RandomProgram]:
     return [product(params).link(), *some]
 
 
-def train(params: CoreParams, library: Path) -> None:
+def train(params: CoreParams, library: Library) -> None:
     """Run the training programs on a library."""
     for run in training_programs(params):
         bases = bases_of(run.bases if isinstance(run, RandomProgram) else {})
@@ -66,4 +67,5 @@ def train(params: CoreParams, library: Path) -> None:
 
 
 if __name__ == "__main__":
-    train(pickle.loads(Path(sys.argv[1]).read_bytes()), Path(sys.argv[2]))
+    built = Path(sys.argv[2])
+    train(pickle.loads(Path(sys.argv[1]).read_bytes()), opened(built, built.read_bytes()))

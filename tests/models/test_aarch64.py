@@ -19,7 +19,7 @@ from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.base import run_passes
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
-from vtakit.runtime import package
+from vtakit.runtime import library
 from vtakit.runtime.image import image_of
 
 COMPILER, SYSROOT = "aarch64-linux-gnu-gcc", "/usr/aarch64-linux-gnu"
@@ -49,7 +49,7 @@ def export(graph: Graph, target: Target, folder: Path, precision: str = "float32
     """A network as net.so, net.h and net.params."""
     passes = passes_for_cpu(evaluate_graph, integer=True, lanes=target.vector_bytes // 4, precision=precision)
     graph = run_passes(graph, passes, None)
-    package.export(image_of(compile_graph(graph, target), ""), folder / "net.so", (COMPILER,))
+    library.export(image_of(compile_graph(graph, target), ""), folder / "net.so", (COMPILER,))
 
 
 def run_there(folder: Path, given: np.ndarray, threads: int) -> np.ndarray:

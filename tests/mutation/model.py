@@ -16,6 +16,7 @@ from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME, Top
 from vtakit.hw.verilog import source_hash
 from vtakit.sim.rtl import build, host
+from vtakit.sim.rtl.library import Library
 
 PARAMS = CoreParams(cfg=NAMED["tiny"])
 HARNESS = Path(__file__).with_name("harness.cpp")
@@ -33,7 +34,7 @@ def elaborate() -> None:
     Fragment.get(Top(PARAMS), None)
 
 
-def library(rewritten: str) -> Path:
+def library(rewritten: str) -> Library:
     """The shared library, built now or before; `rewritten` is all source that is not the files'."""
     def hashed(params: CoreParams) -> str:
         parts = (source_hash(params), _PRODUCT_HARNESS.read_text(), rewritten, Path(schemata.__file__).read_text())
@@ -44,20 +45,20 @@ def library(rewritten: str) -> Path:
 
 
 @contextmanager
-def in_place(path: Path) -> Iterator[None]:
+def in_place(chosen: Library) -> Iterator[None]:
     """Inside, the simulator runs this library for `PARAMS` and refuses others."""
-    def only(params: CoreParams, wave: str) -> Path:
+    def only(params: CoreParams, wave: str) -> Library:
         if params != PARAMS or wave:
             raise OtherModelError(f"{params} {wave}")
-        return path
+        return chosen
 
     with patch.object(host, "library", only):
         yield
 
 
-def select(path: Path, mutant: int) -> None:
+def select(chosen: Library, mutant: int) -> None:
     """Runs from now on are of this mutant; 0 is the original."""
-    mutate = ctypes.CDLL(str(path)).vta_mutate
+    mutate = chosen.functions.vta_mutate
     mutate.argtypes = [ctypes.c_uint16, ctypes.c_uint64]
     mutate.restype = None
     mutate(mutant, MAX_CYCLES)

@@ -36,17 +36,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     applied = finder.applied()
     matching = [site for site in applied if options.only in f"{site.file}:{site.line} {site.before}  ->  {site.after}"]
     chosen = random.Random(options.seed).sample(matching, min(options.mutants or len(matching), len(matching)))
-    path = model.library(finder.text)
-    with model.in_place(path):
+    library = model.library(finder.text)
+    with model.in_place(library):
         with console.status("the suite on the original"):
-            model.select(path, 0)
+            model.select(library, 0)
             checks, failure = suite.passed_by_the_original(model.OtherModelError)
         if failure:
             console.print(f"the original fails {failure}", style="red", markup=False)
             return 1
 
         def killer(number: int) -> tuple[str, str]:
-            model.select(path, number)
+            model.select(library, number)
             return suite.first_failure(checks)
 
         console.print(f"the original passes {len(checks)} checks")

@@ -10,6 +10,7 @@ import pytest
 from model_support import network
 
 import vtakit
+from vtakit.cache.place import CacheWarning
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.runtime import cli, keeping, model
 
@@ -78,6 +79,27 @@ def test_a_damaged_module_is_compiled_again(kept, tmp_path, change):
     np.testing.assert_array_equal(vtakit.compile(network()).run({"x": X})["y"], wanted)
     assert len(kept) == 2
     assert len(file.read_bytes()) == len(good)
+
+
+def test_a_module_of_another_key_is_not_taken(kept, tmp_path):
+    """Be it whole: it would be another model."""
+    first = vtakit.compile(network()).run({"x": X})["y"]
+    vtakit.compile(network(seed=1))
+    one, other = (file.parent for file in files(tmp_path))
+    for name in ("module.vtak", "SHA256SUMS"):
+        (one / name).rename(tmp_path / name)
+        (other / name).rename(one / name)
+        (tmp_path / name).rename(other / name)
+    np.testing.assert_array_equal(vtakit.compile(network()).run({"x": X})["y"], first)
+    assert len(kept) == 3
+
+
+def test_a_folder_that_others_can_write_keeps_nothing(kept, tmp_path):
+    vtakit.compile(network())
+    (tmp_path / "cache").chmod(0o777)
+    with pytest.warns(CacheWarning, match=r"^compiled models are not kept: every user can write to '.*/cache': chmod go-w "):
+        vtakit.compile(network())
+    assert kept == ["net", "net"]
 
 
 def test_nothing_is_kept_where_that_is_not_wanted(kept, tmp_path, monkeypatch):

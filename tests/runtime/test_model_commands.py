@@ -81,19 +81,20 @@ def test_open_sizes_are_options(files, capsys):
     (["compile", "net.onnx", "-o", "a.vtak", "--dump", "net.onnx/passes"],
      "vtakit compile: cannot make the folder 'net.onnx/passes': Not a directory"),
     (["compile", "net.onnx", "-o", "a.vtak", "--target", "vta2"],
-     "vtakit compile: --target 'vta2' is no target of models; did you mean 'vta'? Known: aarch64-linux-gnu, llvm, vta"),
+     "vtakit compile: --target 'vta2' is unknown; did you mean 'vta'? Known: aarch64-linux-gnu, llvm, vta"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x"], "vtakit compile: --shape takes NAME=N,N,…, got 'x'"),
     (["compile", "net.onnx", "-o", "a.vtak", "--shape", "x=1", "--shape", "x=2"], "vtakit compile: --shape names 'x' twice"),
     (["compile", "none.onnx", "-o", "a.vtak"], "vtakit compile: cannot read the model 'none.onnx': No such file or directory"),
-    (["run", "net.onnx"], "vtakit run: model 'net' lacks its input 'x' (float32[1, 3, 16, 16])"),
+    (["run", "net.onnx"], ("vtakit run: the model needs 'x' (float32[1, 3, 16, 16]), and --input is not given: write the arrays "
+                           "with numpy.savez('IN.npz', x=…) and give --input IN.npz")),
     (["run", "net.onnx", "--device", "gpu"],
-     "vtakit run: --device 'gpu' is no device of models; did you mean 'cpu'? Known: cpu, fsim, rtl"),
+     "vtakit run: --device 'gpu' is unknown; did you mean 'cpu'? Known: cpu, fsim, rtl"),
     (["run", "net.onnx", "--target", "vta", "--device", "cycle"],
      "vtakit run: unknown device 'cycle': 'rtl' counts cycles, and exactly; 'fsim' is quick, without cycles"),
     (["run", "net.onnx", "--input", "none.npz"], "vtakit run: cannot read --input 'none.npz': No such file or directory"),
     (["run", "none.vtak", "--input", "in.npz"], "vtakit run: cannot read module file 'none.vtak': No such file or directory"),
     (["run", "none.vtak", "--batch", "2"],
-     "vtakit run: 'none.vtak' is compiled already: --shape, --batch, --config and --precision go with an ONNX model"),
+     "vtakit run: 'none.vtak' is compiled already: --shape, --batch, --config and --precision go with a model that is not"),
     (["run", "net.onnx", "--input", "in.npz", "--output", "o", "--json", "o"],
      "vtakit run: --output and --json both name the file 'o'; each needs one of its own"),
 ])
@@ -120,18 +121,21 @@ def test_nothing_replaces_what_is_read(files, capsys, words, sentence):
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
 
 
-@pytest.mark.parametrize("batch", ["100000000", "9" * 18])
-def test_a_batch_that_no_memory_holds_is_one_sentence(files, capsys, batch):
+@pytest.mark.parametrize(("batch", "begin", "end"), [
+    ("100000000", "network 'net' ", ": give smaller shapes or a smaller batch"),
+    ("9" * 18, "a dimension of input 'x' is 999,999,", "the limit is 2,147,483,647 (docs/files.md)"),
+])
+def test_a_batch_that_no_memory_holds_is_one_sentence(files, capsys, batch, begin, end):
     sentence = fails(capsys, "compile", "net.onnx", "-o", "net.vtak", "--batch", batch)
-    assert sentence.startswith("vtakit compile: network 'net' ")
-    assert sentence.endswith(": give smaller shapes or a smaller batch")
+    assert sentence.startswith(f"vtakit compile: {begin}")
+    assert sentence.endswith(end)
     assert not Path("net.vtak").exists()
 
 
 def test_arrays_that_cannot_be_read_are_one_sentence(files, capsys):
     Path("bad.npz").write_bytes(Path("in.npz").read_bytes()[:100])
     assert fails(capsys, "run", "net.onnx", "--input", "bad.npz").startswith(
-        "vtakit run: --input 'bad.npz' is no .npz file of numbers, or a damaged one: "
+        "vtakit run: --input 'bad.npz' is not an .npz file of numbers, or it is damaged ("
     )
     np.save("one.npy", X)
     assert fails(capsys, "run", "net.onnx", "--input", "one.npy") == (
@@ -154,7 +158,7 @@ def quantised_files(tmp_path, monkeypatch):
 def test_a_quantised_model_runs_on_the_accelerator_as_on_the_cpu(quantised_files, capsys):
     words = ["compile", "q.onnx", "--target", "vta", "--config", "tiny", "-o", "q.vtak", "--dump-images", "images"]
     assert cli.main(words) == 0
-    assert "accelerator: 4 of these layers, in 1 launches" in capsys.readouterr().out
+    assert "accelerator: 4 of 6 layers in 1 launch, 100.0% of the multiply-accumulates\n" in capsys.readouterr().out
     assert sorted(path.name for path in Path("images").iterdir()) == ["000.bin", "000.json"]
     about = json.loads(Path("images/000.json").read_text())
     where = ["--insn-addr", str(about["insn_addr"]), "--insn-count", str(about["insn_count"])]
@@ -168,9 +172,14 @@ def test_a_quantised_model_runs_on_the_accelerator_as_on_the_cpu(quantised_files
         with np.load(f"{name}.npz") as made:
             found[name] = made["y"]
     assert all(np.array_equal(each, found["cpu"]) for each in found.values())
-    (launch,) = json.loads(Path("report.json").read_text())["launches"]
+    report = json.loads(Path("report.json").read_text())
+    (launch,) = report["launches"]
     assert [layer["name"] for layer in launch["layers"]] == ["conv0", "maxpool2", "globalaveragepool3", "gemm5"]
-    assert launch["total"]["cycles"] > 0
+    assert launch["total"]["cycles"] == report["cycles"] > 0
+    assert (report["device"], report["placement"]["share_of_macs_on_accelerator"]) == ("rtl", 1.0)
+    assert "seconds" not in report  # the CPU's time is not that of the run
+    out = capsys.readouterr().out
+    assert f"q: {report['cycles']:,} cycles in 1 launch on the accelerator (device rtl); " in out
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
@@ -180,7 +189,7 @@ def test_a_quantised_model_runs_on_the_accelerator_as_on_the_cpu(quantised_files
     (["run", "q.onnx", "--config", "tiny"], "--config goes with --target vta"),
     (["run", "q.onnx", "--target", "vta", "--config", "huge"], None),
     (["run", "q.onnx", "--target", "vta", "--device", "gpu"],
-     "--device 'gpu' is no device of models; did you mean 'cpu'? Known: cpu, fsim, rtl"),
+     "--device 'gpu' is unknown; did you mean 'cpu'? Known: cpu, fsim, rtl"),
 ])
 def test_devices_that_do_not_go_with_a_target_are_told(quantised_files, capsys, words, sentence):
     told = fails(capsys, *words)

@@ -167,7 +167,7 @@ def test_inputs_that_do_not_fit_are_told():
     with raises(InputError, "model 'net' has not run yet: call run first"):
         module.get_output(0)
     module.run({"x": X})
-    with raises(InputError, "model 'net' has 1 outputs, numbered from 0; there is no output 1"):
+    with raises(InputError, "model 'net' has 1 output, numbered from 0; there is no output 1"):
         module.get_output(1)
     with raises(InputError, "model 'net' has no output 'z'; known: y"):
         module.get_output("z")
@@ -260,11 +260,12 @@ def test_a_module_file_of_another_version_or_machine_is_refused(net, tmp_path, m
     net.save(path)
     monkeypatch.undo()
     versions = f"was made by vtakit 0.0.1; this is vtakit {vtakit.__version__}"
-    with raises(PackageError, f"module file {str(path)!r} {versions}: compile the model again"):
+    with raises(PackageError, f"module file {str(path)!r} {versions}: compile the model again, or load "
+                              "it with recompile=True (--recompile)"):
         vtakit.load(path)
     other = replace(net.image, target=replace(net.image.target, features=(*net.image.target.features, "+quantum")))
     package.save(other, path)
-    why = "this machine lacks quantum: compile the model on this one, or for it"
+    why = "this machine lacks quantum: compile the model on this one, or for it, or load it with recompile=True (--recompile)"
     with raises(CodegenError, f"module file {str(path)!r} is compiled for another machine: {why}"):
         vtakit.load(path)
 

@@ -62,7 +62,7 @@ def test_it_is_not_run_or_loaded_here(model, tmp_path):
     assert module.memory.weights_bytes > 6_000_000
     module.save(tmp_path / "net.vtak")
     with raises(CodegenError, f"module file {str(tmp_path / 'net.vtak')!r} is compiled for another machine: {why}: compile the "
-                              "model on this one, or for it"):
+                              "model on this one, or for it, or load it with recompile=True (--recompile)"):
         vtakit.load(tmp_path / "net.vtak")
 
 
@@ -82,7 +82,7 @@ def test_an_older_processor_of_this_architecture(cpu, model, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("words", "says"), [
-    (["--target", "aarch65"], "--target 'aarch65' is no target of models; known: aarch64-linux-gnu, llvm, vta"),
+    (["--target", "aarch65"], "--target 'aarch65' is unknown; known: aarch64-linux-gnu, llvm, vta"),
     (["--target", "vta", "--cpu", "znver4"], "--cpu goes with a target that is a processor: llvm, or LLVM's name of a machine"),
     (["--cpu", "nonsense"], "LLVM says 'nonsense' is not a recognized processor for this target"),
     (["--target", "foo-bar-baz"], "LLVM has no target for the triple 'foo-bar-baz'"),

@@ -214,7 +214,8 @@ def plain() -> onnx.ModelProto:
 
 
 X = np.zeros((2, 3, 6, 6), np.float32)
-NO_ARRAYS = f"the calibration {__file__!r} is no .npz file of arrays by name, or a damaged one: write it with numpy.savez"
+NO_ARRAYS = (f"the calibration {__file__!r} is not an .npz file of numbers, or it is damaged (File is not a zip file): "
+             "write it with numpy.savez")
 WANTED = "input 'x' is float32[samples, 3, 6, 6]"
 NAN = X.copy()
 NAN[1, 2, 3, 4] = np.nan
@@ -339,7 +340,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     np.savez("data.npz", x=np.random.default_rng(0).standard_normal((4, 3, 6, 6)).astype(np.float32))
     words = ["quantize", "net.onnx", "--calibration", "data.npz", "-o", "int8.onnx"]
     assert cli.main([*words, "--json", "report.json"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "2 values are int8"
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "2 values are int8", "next: vtakit compile int8.onnx --target vta -o int8.vtak"]
     report: dict[str, Any] = json.loads(Path("report.json").read_text())
     assert [value["name"] for value in report["values"]] == ["x", "y"]
     assert vtakit.compile("int8.onnx").outputs == {"y": "float32[1, 4, 6, 6]"}
@@ -349,7 +351,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     (["-o", "net.onnx"], "vtakit quantize: --output 'net.onnx' would replace the model 'net.onnx'; name another file"),
     (["-o", "data.npz"], "vtakit quantize: --output 'data.npz' would replace the calibration 'data.npz'; name another file"),
     (["-o", "int8.onnx", "--method", "mes"],
-     "vtakit quantize: --method 'mes' is no way to choose ranges; did you mean 'mse'? Known: entropy, max, mse, percentile"),
+     "vtakit quantize: --method 'mes' is unknown; did you mean 'mse'? Known: entropy, max, mse, percentile"),
     (["-o", "/dev/full"], "vtakit quantize: cannot write quantised model '/dev/full': No space left on device"),
 ])
 def test_what_the_command_refuses(words, message, tmp_path, monkeypatch, capsys):

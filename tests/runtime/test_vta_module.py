@@ -186,12 +186,12 @@ def test_the_published_snippet(tiny, wanted):
         runtime.create("graph other():", lib, "fsim")
     with raises(InputError, "model 'small' is compiled for the accelerator: give the device 'fsim' or 'rtl'"):
         runtime.create(graph, lib)
-    with raises(InputError, "the graph has 1 inputs, numbered from 0; there is no input 1"):
+    with raises(InputError, "the graph has 1 input, numbered from 0; there is no input 1"):
         module.set_input(1, GIVEN["x"])
 
 
 def test_what_is_wrong_is_told_in_a_sentence(tiny, tmp_path):
-    why = "a shared library has machine code only: write it with save, and read it with vtakit.load"
+    why = "a shared library has machine code only: write C source with export_c (vtakit export), or a module with save"
     with raises(CodegenError, f"model 'small' has 2 parts for the accelerator, and {why}"):
         tiny.export(tmp_path / "small.so")
     assert not list(tmp_path.iterdir())
@@ -255,7 +255,8 @@ def test_a_damaged_file_or_one_of_another_version_is_told(tiny, tmp_path, monkey
     tiny.save(path)
     monkeypatch.undo()
     versions = f"was made by vtakit 0.0.1; this is vtakit {vtakit.__version__}"
-    with raises(PackageError, f"module file {str(path)!r} {versions}: compile the model again"):
+    with raises(PackageError, f"module file {str(path)!r} {versions}: compile the model again, or load "
+                              "it with recompile=True (--recompile)"):
         vtakit.load(path)
 
 

@@ -20,6 +20,7 @@ from vtakit.hw import scratchpad
 from vtakit.hw.params import CoreParams
 from vtakit.hw.verilog import source_hash, to_verilog
 from vtakit.sim.rtl import build, host
+from vtakit.sim.rtl.library import Library
 
 _OPTIONS = ("-std=c++20", "-O1", "-fPIC", "-pthread")  # built sooner than the product's
 _made: list[list["Spoiled"]] = []  # memories of each elaboration under way, the innermost last
@@ -100,7 +101,7 @@ def hasty() -> type:
 
 
 @contextmanager
-def model(params: CoreParams) -> Iterator[Path]:
+def model(params: CoreParams) -> Iterator[Library]:
     """Inside, device "rtl" runs a model of `params` with spoiled memories, built now or before, and no other."""
     def spoiled_verilog(params: CoreParams) -> str:
         with spoiled():
@@ -110,11 +111,11 @@ def model(params: CoreParams) -> Iterator[Path]:
         return hashlib.sha256(f"{source_hash(params)} {Path(__file__).read_text()}".encode()).hexdigest()
 
     with patch.multiple(build, to_verilog=spoiled_verilog, source_hash=hashed, _COMPILE=_OPTIONS):
-        path = build.library(params)
+        spoiled_library = build.library(params)
 
-    def only(wanted: CoreParams, wave: str = "") -> Path:
+    def only(wanted: CoreParams, wave: str = "") -> Library:
         assert (wanted, wave) == (params, "")
-        return path
+        return spoiled_library
 
     with patch.object(host, "library", only):
-        yield path
+        yield spoiled_library

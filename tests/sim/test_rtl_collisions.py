@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
 
 def test_random_programs_give_the_definitions_results_on_memories_that_spoil_collisions():
     with model(CoreParams(cfg=NAMED["tiny"])) as library:
-        text = (library.parent / "vta.v").read_text()
+        text = library.path.with_name("vta.v").read_text()
         assert text.count("spoiled") > 20, "the model has no such memories"
         assert [str(failure) for failure in fuzz(list(cases("rtl", ["tiny"], 900, 250, 40)), 1, lambda count: None)] == []
 

@@ -178,7 +178,8 @@ def test_a_read_error_in_the_program_names_the_instruction(index):
     for half in (0, 8):
         with pytest.raises(ProgramFault) as stopped:
             run_image(code, 0, 4, TINY, "rtl", read_error=16 * index + half, max_cycles=100_000)
-        assert (stopped.value.fault, stopped.value.index) == (Fault.BUS_READ, index)
+        assert (stopped.value.fault, stopped.value.index) == (Fault.BUS_FETCH, index)
+        assert "the fetch of an instruction" in str(stopped.value)
 
 
 def test_an_error_beside_what_is_needed_is_none():

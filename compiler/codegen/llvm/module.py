@@ -82,6 +82,11 @@ class Module:
         self.globals.setdefault(full, f"{full} = {definition}")
         return Value(full, "ptr")
 
+    def constant(self, name: str, data: bytes) -> None:
+        """Add bytes that who loads the code finds by their name."""
+        text = "".join(f"\\{byte:02X}" for byte in data)
+        self.globals[name] = f'@{name} = constant [{len(data)} x i8] c"{text}", align 8'
+
     def status_of(self, message: str) -> int:
         """The status that says an assertion with that message does not hold."""
         if message not in self.messages:

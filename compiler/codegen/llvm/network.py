@@ -5,7 +5,8 @@ The C functions of a network ``net`` are::
     int32_t net(const float *x, …, float *y, …, const void *params, void *arena);
     int32_t net_step(…the same…, int32_t step);
 
-The first runs all steps and the second one of them, for profiles. `params` and `arena` are aligned to 64 bytes.
+The first runs all steps and the second one of them, for profiles. `params` and `arena` are aligned to 64 bytes. The constant
+``net_manifest`` is the digest of what they assume about these arguments (see `manifest`).
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from vtakit.compiler.codegen.llvm import parallel
 from vtakit.compiler.codegen.llvm.builder import Builder
 from vtakit.compiler.codegen.llvm.compile import translate, write_function
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.manifest import digest, manifest_symbol
 from vtakit.compiler.codegen.llvm.module import Module
 from vtakit.compiler.codegen.llvm.operands import Value, int_constant
 from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
@@ -74,8 +76,8 @@ class CompiledNetwork:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The functions that the code offers."""
-        return self.name, f"{self.name}_step"
+        """The functions that the code offers, and its manifest."""
+        return self.name, f"{self.name}_step", manifest_symbol(self.name)
 
     @property
     def parallel(self) -> bool:
@@ -84,13 +86,14 @@ class CompiledNetwork:
 
 
 def compile_network(
-    name: str, kernels: Sequence[Function], steps: Sequence[Step], inputs: int, outputs: int, target: Target,
+    name: str, kernels: Sequence[Function], steps: Sequence[Step], inputs: Sequence[Port], outputs: Sequence[Port],
+    target: Target, params_bytes: int, arena_bytes: int,
 ) -> CompiledNetwork:
     """Make machine code of a network.
 
     kernels : in low form, with buffers of constant shapes as parameters and different names
     steps   : what runs, in order
-    inputs, outputs : how many it has
+    params_bytes, arena_bytes : memory that it is given
 
     Raises CodegenError for a name that C could not have, for what has no machine code, and for what LLVM refuses.
     """
@@ -101,11 +104,16 @@ def compile_network(
         write_function(module, function.name, function, signature(function), internal=True)
     if any(site for site in module.packed):
         raise CodegenError(f"network {name} calls Python ({module.packed[0].name}), which machine code of its own cannot")
-    writer = _Writer(module, kernels, steps, inputs, outputs)
+    writer = _Writer(module, kernels, steps, len(inputs), len(outputs))
     writer.whole(name)
     writer.one(f"{name}_step")
-    text = module.text()
     outside = tuple(sorted(found for found in module.declare.outside if not found.startswith("llvm.")))
+    agreed = digest(
+        target, name, inputs, outputs, params_bytes=params_bytes, arena_bytes=arena_bytes, steps=len(steps),
+        messages=module.messages, outside=outside,
+    )
+    module.constant(manifest_symbol(name), agreed)
+    text = module.text()
     code = translate(text, target, "object")
     return CompiledNetwork(name, target, code, text, tuple(module.messages), outside)
 

@@ -1,4 +1,4 @@
-"""From a lowered function to a program."""
+"""Compile a lowered function to a program of the accelerator."""
 
 import gc
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +12,7 @@ from vtakit.compiler.codegen.vta.forms import evaluate
 from vtakit.compiler.codegen.vta.overwrite import overwrite
 from vtakit.compiler.codegen.vta.parts import Parts
 from vtakit.compiler.codegen.vta.residency import load_kernels
+from vtakit.compiler.codegen.vta.scratch import share_scratch
 from vtakit.compiler.codegen.vta.select import Selector
 from vtakit.compiler.codegen.vta.sites import Site, place
 from vtakit.compiler.codegen.vta.stream import Step
@@ -33,7 +34,7 @@ from vtakit.hw.isa.insns import FORMATS, MEMORIES, Feature, Opcode, Stage
 from vtakit.hw.isa.program import Buffer as ProgramBuffer
 from vtakit.hw.isa.program import BufferKind, Program, Relocation
 
-# The block form as plain statements on flat buffers; virtual threads become dimensions of the memory that they have of their own.
+# Lower the block form to statements on flat buffers; each virtual thread gets its own copy of its memory, as a dimension.
 PASSES = (
     Pass("inline_blocks", inline_blocks), Pass("virtual_threads", virtual_threads), Pass("flatten", flatten),
     Pass("simplify", simplify),
@@ -41,16 +42,16 @@ PASSES = (
 
 
 Progress = Callable[[int, int], None]
-_TOLD = 100  # how often progress is told while instructions are made, and how much of the work is left then, in the same unit
-_AFTER = 4  # steps of the work that is left
+_TOLD = 100  # progress reports while instructions are emitted, and as many units for the steps after that
+_AFTER = 4  # steps after emission
 
 
 def compile_for(function: Function, target: Target, progress: Progress | None = None) -> Program:
-    """The program of a function in block form whose shapes are all numbers; a buffer of it has its parameter's name.
+    """Compile a function in block form with constant shapes; buffers have the names of its parameters.
 
-    progress : is called with how much of the work is done, and of how much
+    progress : called with the work done and the whole, in the same unit
 
-    Raises VtaError for what the accelerator cannot run, with the program and the place in it.
+    Raises VtaError for a nest that the accelerator cannot run, with the program and the place in it.
     """
     for param in function.params:
         if not isinstance(param, Buffer):
@@ -63,9 +64,7 @@ def compile_for(function: Function, target: Target, progress: Progress | None = 
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Without Python's collector of cycles, which would take a third of the time: a program is very many small objects, all of
-    which stay, and none refers back.
-    """
+    """Pause the cyclic garbage collector: it took a third of the time, and the many small objects of a program have no cycles."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -80,7 +79,7 @@ class _Maker:
         self.function, self.target, self.cfg, self.progress = function, target, target.config, progress
         self.root = tree(function)
         self.sites: dict[Var, Site] = place(self.root, target)
-        self.owners = {id(site): data for data, site in reversed(self.sites.items())}  # whose allocation takes the next copy
+        self.owners = {id(site): data for data, site in reversed(self.sites.items())}  # which allocation takes the next copy
         self.buffers = {param.data: param for param in function.params if isinstance(param, Buffer)}
         self.scratch = [m.buffer for m in _memories(self.root) if m.buffer.data not in self.sites]
         self.buffers |= {buffer.data: buffer for buffer in self.scratch}
@@ -88,6 +87,7 @@ class _Maker:
         selector = Selector(target, self.sites, self.symbols)
         self.actions = {nest: self._action(selector, nest) for nest in nests(self.root)}
         self.parts = Parts(self.root, self.actions)
+        self.unit_bytes = gcd(*(memory.bytes_in(self.cfg) for memory in MEMORIES.values()))
         self.env: dict[Var, int] = {}
         self.turns = _turns(self.root)
         self.done = 0
@@ -99,27 +99,33 @@ class _Maker:
             raise VtaError(str(error), self.function, nest.leaf) from None
 
     def program(self) -> Program:
-        """Run the tree, order its instructions, and give micro-ops their places."""
+        """Emit the instructions, place scratch memory, tokens and micro-ops, and encode."""
         sizes = {scope: self.target.depth(scope) for scope in self.target.scopes}
         tracked, units = self._tracked()
         out = Output(self.cfg, tracked)
         self._run(self.root, out)
         made = overwrite(out.steps, self.cfg) if self.target.has(Feature.OVERWRITE) else out.steps
-        ordered = load_early(clear_early(made))
+        made = load_early(clear_early(made))
+        shared = share_scratch(made, self._scratch_bytes(), self.symbols.values(), self.cfg, self.unit_bytes)
         self._tell_after(1)
-        ordered = with_tokens(ordered, sizes | units)
+        units[shared.name] = shared.size_bytes // self.unit_bytes
+        ordered = with_tokens(shared.steps, sizes | units)
         self._tell_after(2)
         steps, uops = load_kernels(ordered, self.cfg.uop_depth)
         steps.append(Step(Opcode.FINISH, {}, Stage.COMPUTE))
         self._tell_after(3)
         words = tuple([self._word(step) for step in steps])
         self._tell_after(_AFTER)
+        buffers = [buffer for buffer in self._buffers() if buffer.kind is not BufferKind.SCRATCH]
+        if shared.name:
+            buffers.append(ProgramBuffer(name=shared.name, size_bytes=shared.size_bytes, kind=BufferKind.SCRATCH))
         return Program(
-            config=self.cfg, insns=words, uops=uops,
-            buffers=tuple(self._buffers()),
-            relocations=tuple([Relocation(at, step.symbol) for at, step in enumerate(steps) if step.symbol]),
-            parts=self.parts.ends(steps),
+            config=self.cfg, insns=words, uops=uops, buffers=tuple(buffers), parts=self.parts.ends(steps),
+            relocations=tuple([Relocation(at, step.symbol, step.value) for at, step in enumerate(steps) if step.symbol]),
         )
+
+    def _scratch_bytes(self) -> dict[str, int]:
+        return {buffer.name: buffer.size_bytes for buffer in self._buffers() if buffer.kind is BufferKind.SCRATCH}
 
     def _tell_after(self, step: int) -> None:
         self.progress(_TOLD + _TOLD * step // _AFTER, 2 * _TOLD)
@@ -168,12 +174,15 @@ class _Maker:
                 yield action.symbol, action
 
     def _tracked(self) -> tuple[dict[str, int], dict[str, int]]:
-        """The buffers in DRAM that are both written and read: bytes of the unit of their accesses, and how many units."""
+        """Return the buffers in DRAM whose accesses need order, with the bytes of one unit of an access, and their units.
+
+        These are the buffers that are both written and read, and all scratch buffers, since those share memory.
+        """
         stored = {name for name, action in self._transfers() if MEMORIES[action.kind].stage is Stage.STORE}
         loaded = {name for name, action in self._transfers() if MEMORIES[action.kind].stage is not Stage.STORE}
-        unit = gcd(*(memory.bytes_in(self.cfg) for memory in MEMORIES.values()))
-        both = stored & loaded
-        return dict.fromkeys(both, unit), {b.name: -(-b.size_bytes // unit) for b in self._buffers() if b.name in both}
+        sizes = {b.name: b.size_bytes for b in self._buffers()
+                 if b.kind is BufferKind.SCRATCH or b.name in stored & loaded}
+        return dict.fromkeys(sizes, self.unit_bytes), {name: -(-size // self.unit_bytes) for name, size in sizes.items()}
 
     def _buffers(self) -> Iterator[ProgramBuffer]:
         stored = {name for name, action in self._transfers() if MEMORIES[action.kind].stage is Stage.STORE}
@@ -189,12 +198,12 @@ class _Maker:
             yield ProgramBuffer(name=name, size_bytes=size, kind=kind)
 
     def _bits(self, action: Transfer | Requantised) -> int:
-        """Bits of one value in DRAM of what a transfer moves."""
+        """Return the bits in DRAM of one value that a transfer moves."""
         return MEMORIES[action.kind].bytes_in(self.cfg) * 8 // action.lanes
 
 
 def _turns(node: Node) -> int:
-    """How often nests run, if all loops and conditions let them."""
+    """Count the iterations of all nests, every condition taken as true."""
     match node:
         case Nest():
             return 1
@@ -226,7 +235,7 @@ def _memories(node: Node) -> Iterator[Memory]:
 
 
 def _names(buffers: Mapping[Var, Buffer]) -> dict[Var, str]:
-    """A name of its own for each buffer: its own if it is an identifier that no other has."""
+    """Choose a unique name for each buffer: its own if that is a free identifier."""
     found: dict[Var, str] = {}
     for data, buffer in buffers.items():
         name = "".join(c if c.isidentifier() or c.isdigit() else "_" for c in buffer.name)

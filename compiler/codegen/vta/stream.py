@@ -1,4 +1,4 @@
-"""The instructions of a program before they are ordered: what each is, and what it touches."""
+"""Instructions before tokens and micro-ops are placed, with their accesses to scratchpads and DRAM."""
 
 from dataclasses import dataclass
 
@@ -19,14 +19,14 @@ class Access:
     write: bool
 
     def meets(self, other: "Access") -> bool:
-        """Whether both may touch one element, and one of them writes."""
+        """Return true if both may touch one element and at least one writes."""
         if self.memory != other.memory or not (self.write or other.write):
             return False
         (a, b), (c, d) = _ends(self.elements), _ends(other.elements)
         return a < d and c < b
 
     def joined(self, other: "Access") -> "Access":
-        """An access of the elements of both."""
+        """Return an access to the elements of both."""
         return Access(self.memory, np.union1d(_all(self.elements), _all(other.elements)), self.write)
 
 
@@ -35,7 +35,7 @@ def _all(elements: Elements) -> npt.NDArray[np.int64]:
 
 
 def _ends(elements: Elements) -> tuple[int, int]:
-    """The first element, and the one after the last."""
+    """Return the first element and the one after the last."""
     if isinstance(elements, slice):
         return elements.start, elements.stop
     return int(elements[0]), int(elements[-1]) + 1
@@ -43,9 +43,10 @@ def _ends(elements: Elements) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Step:
-    """An instruction: its fields without those of its micro-ops, and what they are.
+    """An instruction: its fields without the range of micro-ops, and the micro-ops themselves.
 
     symbol : the buffer in DRAM that dram_base counts from, or ""
+    value  : the value in that buffer that the instruction moves, if the buffer holds several; else ""
     uops   : the words of its micro-ops
     part   : number of the part of the program that it is of; -1 if it is of none
     """
@@ -55,10 +56,11 @@ class Step:
     stage: Stage
     accesses: tuple[Access, ...] = ()
     symbol: str = ""
+    value: str = ""
     uops: tuple[int, ...] = ()
     part: int = -1
 
     @property
     def cycles(self) -> int:
-        """Steps of a GEMM or ALU instruction."""
+        """Return the steps of a GEMM or ALU instruction, one micro-op each."""
         return self.fields.get("iter_out", 0) * self.fields.get("iter_in", 0) * len(self.uops)

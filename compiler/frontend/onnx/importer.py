@@ -26,6 +26,7 @@ from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Array, Graph, Value
 from vtakit.compiler.graph.passes.fold import Evaluate
 from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.limits import MAX_NODES, check_limit
 
 if TYPE_CHECKING:
     import onnx
@@ -84,6 +85,7 @@ class _Importer:
         self.others: list[VtakitError] = []
         self.build = Builder(name)
         self.found: dict[Value, Array | None] = {}
+        self.converted = 0  # nodes, those of functions as often as they are called
 
     def graph(
         self, name: str, shapes: Mapping[str, Sequence[int]] | None, batch: int, fixed: Mapping[str, Any]
@@ -108,7 +110,7 @@ class _Importer:
                 else:
                     kind = input_type(info, given.get(info.name), batch)
                     known[info.name] = self.build.input(info.name, kind.shape, kind.dtype)
-            except ModelError as error:
+            except VtakitError as error:
                 self.others.append(error)
         self._nodes(graph.node, known, "", self.versions, 0)
         if self.unsupported:
@@ -129,7 +131,7 @@ class _Importer:
             try:
                 array = array_of(tensor, f"initializer {tensor.name!r}", self.folder)
                 known[tensor.name] = self.build.constant(array, name=tensor.name)
-            except ModelError as error:
+            except VtakitError as error:
                 self.others.append(error)
 
     def _fixed(self, info: "onnx.ValueInfoProto", array: Array, batch: int) -> Value:
@@ -156,6 +158,8 @@ class _Importer:
 
         Errors are kept, so that all that is unsupported is found; each node behind one is looked at as far as can be.
         """
+        self.converted += len(nodes)
+        check_limit(self.converted, MAX_NODES, f"the number of nodes of the model {self.name!r}, those of its functions too,")
         for number, proto in enumerate(nodes):
             name = prefix + (proto.name or next(filter(None, proto.output), f"{proto.op_type}_{number}"))
             try:

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vtakit.compiler.frontend.errors import ModelError
+from vtakit.compiler.frontend.onnx.external import check_external, fill_attributes, folder_of
 from vtakit.compiler.frontend.onnx.tensors import kind_of
 from vtakit.compiler.graph.ir import TensorType
+from vtakit.hw.isa.limits import MAX_NESTING, MAX_NODES, MAX_ONNX_BYTES, MAX_RANK, check_limit, check_name, check_shape
 from vtakit.hw.isa.process import endings_noted
+from vtakit.hw.isa.reading import read_bytes
 
 if TYPE_CHECKING:
     import onnx
@@ -38,16 +41,16 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
     import onnx
     from google.protobuf.message import DecodeError
 
-    name, folder = "model", ""
+    name, folder = "model", folder_of(model)
     if isinstance(model, str | Path):
         path = Path(model)
-        name, folder = path.stem, str(path.parent)
+        name = path.stem
+        data = read_bytes(path, "the model", MAX_ONNX_BYTES, error=ModelError)
         try:
-            proto = onnx.load(path, load_external_data=False)
-        except OSError as error:
-            raise ModelError(f"cannot read the model {str(path)!r}: {error.strerror or error}") from None
+            proto = onnx.ModelProto.FromString(data)
         except (DecodeError, ValueError, UnicodeDecodeError) as error:
             raise ModelError(f"{str(path)!r} is no ONNX model, or a damaged one: {_line(error)}") from None
+        del data
     elif isinstance(model, onnx.ModelProto):
         proto = model
         name = proto.graph.name or name
@@ -55,50 +58,67 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
         raise ModelError(f"a model is a path or an onnx.ModelProto, got {type(model).__name__}")
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError(f"{name!r} is no ONNX model: it has no {'operator set' if proto.HasField('graph') else 'graph'}")
-    if not all(isinstance(word, str) for word in _names(proto.graph)):
-        raise ModelError(f"the model {name!r} has a name that is no UTF-8 text")
+    _check_declared(proto, name)
+    files = check_external(proto, folder)
     try:
-        if isinstance(model, str | Path):
+        if isinstance(model, str | Path) and files:
             onnx.checker.check_model(str(model))  # the path says where external data is
         elif proto.ByteSize() < _LARGEST_CHECKED_BYTES:
             onnx.checker.check_model(proto)
     except (onnx.checker.ValidationError, ValueError) as error:  # the latter where its own message is no text
         raise ModelError(f"the model {name!r} breaks ONNX's rules: {_line(error)}") from None
+    fill_attributes(proto, folder)
     return proto, name, folder
 
 
 def external_files(model: "str | Path | onnx.ModelProto") -> tuple[Path, ...]:
-    """The files in which a model keeps data; none of what cannot be read, which `read_model` tells."""
+    """Return the files in which a model keeps data, each a regular one that holds what the model says.
+
+    None of a model that cannot be read or is refused: `read_model` tells why.
+    """
     load_onnx()
     import onnx
     from google.protobuf.message import DecodeError
-    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
-    folder = Path(model).parent if isinstance(model, str | Path) else Path()
     try:
-        proto = onnx.load(model, load_external_data=False) if isinstance(model, str | Path) else model
-    except (OSError, DecodeError, ValueError):
+        if isinstance(model, str | Path):
+            proto = onnx.ModelProto.FromString(read_bytes(model, "the model", MAX_ONNX_BYTES, error=ModelError))
+        else:
+            proto = model
+        return check_external(proto, folder_of(model))
+    except (DecodeError, ValueError):  # a ModelError is one
         return ()
-    tensors = [*_tensors(proto.graph), *(each for function in proto.functions for each in _tensors_of(function.node))]
-    found = dict.fromkeys(ExternalDataInfo(tensor).location for tensor in tensors if uses_external_data(tensor))
-    return tuple([folder / location for location in found])
 
 
-def _tensors(graph: "onnx.GraphProto") -> "Iterator[onnx.TensorProto]":
-    yield from graph.initializer
-    yield from _tensors_of(graph.node)
+def _check_declared(proto: "onnx.ModelProto", name: str) -> None:
+    """Raise ModelError or LimitError for a name that is no text or too long, too many nodes, or too deep a nesting."""
+    for word in _names(proto.graph, 0):
+        if not isinstance(word, str):
+            raise ModelError(f"the model {name!r} has a name that is no UTF-8 text")
+        check_name(word, f"in the model {name!r}, the name")
+    check_limit(_count(proto), MAX_NODES, f"the number of nodes of the model {name!r}")
 
 
-def _tensors_of(nodes: "Iterable[onnx.NodeProto]") -> "Iterator[onnx.TensorProto]":
-    for node in nodes:
-        for attribute in node.attribute:
-            yield from (attribute.t, *attribute.tensors)
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _tensors(graph)
+def _count(proto: "onnx.ModelProto") -> int:
+    """Return the number of nodes of a model, those of its functions as often as they are called; 0 of one that calls itself."""
+    functions = {(each.domain, each.name): each.node for each in proto.functions}
+    known: dict[tuple[str, str], int] = {}
+
+    def count(nodes: "Iterable[onnx.NodeProto]") -> int:
+        total = 0
+        for node in nodes:
+            called = (node.domain, node.op_type)
+            if called in functions and called not in known:
+                known[called] = 0
+                known[called] = count(functions[called])
+            total += 1 + known.get(called, 0)
+        return total
+    return count(proto.graph.node)
 
 
-def _names(graph: "onnx.GraphProto") -> Iterator[object]:
-    """Every name in a graph; protobuf gives those that are no text as bytes."""
+def _names(graph: "onnx.GraphProto", depth: int) -> Iterator[object]:
+    """Yield every name in a graph; protobuf gives those that are no text as bytes."""
+    check_limit(depth, MAX_NESTING, "the nesting of subgraphs")
     for tensor in graph.initializer:
         yield tensor.name
     for info in (*graph.input, *graph.output):
@@ -108,8 +128,8 @@ def _names(graph: "onnx.GraphProto") -> Iterator[object]:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
         for attribute in node.attribute:
             yield attribute.name
-            if attribute.HasField("g"):
-                yield from _names(attribute.g)
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _names(inner, depth + 1)
 
 
 def _line(error: BaseException) -> str:
@@ -147,9 +167,11 @@ def input_type(info: "onnx.ValueInfoProto", given: Sequence[int] | None, batch: 
         raise ModelError(f"{what} is of the kind {kind!r}; vtakit's inputs are tensors")
     tensor = info.type.tensor_type
     element = kind_of(tensor.elem_type, what)
+    check_limit(len(tensor.shape.dim), MAX_RANK, f"the rank of {what}")
     if not tensor.HasField("shape"):
         if given is None:
             raise ModelError(f"{what} has no shape in the model: give it with shapes={{{info.name!r}: (…)}}")
+        check_shape(tuple(given), what)
         return TensorType(tuple(given), element)
     dims: list[int | None] = [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
     words = [str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
@@ -158,6 +180,7 @@ def input_type(info: "onnx.ValueInfoProto", given: Sequence[int] | None, batch: 
         fits = len(given) == len(dims) and all(dim in (None, size) for dim, size in zip(dims, given, strict=True))
         if not fits or min(given, default=0) < 0:
             raise ModelError(f"{what} has the shape {shown} in the model, which {list(given)} does not fit")
+        check_shape(tuple(given), what)
         return TensorType(tuple(given), element)
     if dims and dims[0] is None:
         dims[0] = batch
@@ -166,6 +189,7 @@ def input_type(info: "onnx.ValueInfoProto", given: Sequence[int] | None, batch: 
         raise ModelError(f"{what} has the symbolic shape {shown}: give it with shapes={{{info.name!r}: (…)}}")
     if min(sizes, default=0) < 0:
         raise ModelError(f"{what} has the shape {shown}: a size is at least 0")
+    check_shape(sizes, what)
     return TensorType(tuple(sizes), element)
 
 

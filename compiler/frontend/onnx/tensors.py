@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vtakit.compiler.frontend.errors import ElementTypeError, ModelError
+from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.compiler.graph.ir import Array
 from vtakit.compiler.ir import dtypes
 from vtakit.compiler.ir.dtypes import DType
+from vtakit.hw.isa.limits import check_shape
 
 if TYPE_CHECKING:
     import onnx
@@ -31,12 +33,22 @@ def kind_of(number: int, what: str) -> DType:
 
 
 def array_of(tensor: "onnx.TensorProto", what: str, folder: str = "") -> Array:
-    """A tensor's values. Raises ModelError, which calls it `what`, where they are missing, damaged or of an unknown type."""
+    """Return a tensor's elements.
+
+    folder : of the model, for elements in another file
+
+    Raises ModelError, which calls the tensor `what`, for elements that are missing, damaged or of an unknown type.
+    """
     from onnx import numpy_helper
 
-    kind_of(tensor.data_type, what)
+    kind = kind_of(tensor.data_type, what)
+    check_shape(tuple(tensor.dims), what)
+    if tensor.data_location == tensor.EXTERNAL:
+        from vtakit.compiler.frontend.onnx.external import read_external  # it reads element types here
+
+        return np.frombuffer(read_external(tensor, folder, what), numpy_dtype(kind)).reshape(tuple(tensor.dims))
     try:
-        found = numpy_helper.to_array(tensor, folder)
+        found = numpy_helper.to_array(tensor)
     except Exception as error:  # onnx raises what its code happens to meet, from struct.error to AttributeError
         raise ModelError(f"{what} cannot be read: {' '.join(str(error).split()) or type(error).__name__}") from None
     return np.ascontiguousarray(found).reshape(found.shape)

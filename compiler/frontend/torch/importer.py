@@ -5,7 +5,6 @@ Composite operators are decomposed by PyTorch itself down to those that have a c
 """
 
 import operator
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from vtakit.compiler.frontend.errors import ModelError, UnsupportedError
 from vtakit.compiler.frontend.torch.nodes import AtenNode, Unsupported, kind_of
 from vtakit.compiler.frontend.torch.operators import CONVERTERS
+from vtakit.compiler.frontend.torch.quiet import quiet
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Array, Graph, TensorType, Value
@@ -21,6 +21,7 @@ from vtakit.compiler.graph.ir import Array, Graph, TensorType, Value
 if TYPE_CHECKING:
     import torch
 
+_NONSENSE = (TypeError, ValueError, IndexError, KeyError, ArithmeticError, AttributeError, AssertionError)
 _EFFECTS = ("_assert", "sym_constrain_range")  # what checks something while PyTorch runs
 Known = Value | tuple["Value | None", ...] | float | None
 
@@ -34,7 +35,7 @@ def import_program(program: "torch.export.ExportedProgram", *, name: str = "prog
     Raises UnsupportedError with all that is unsupported, ModelError for a program that has no fixed meaning: one that changes its
     buffers, or leaves shapes open.
     """
-    program = _decomposed(program)  # before that, changes are hidden in operators
+    program = _decomposed(program, name)  # before that, changes are hidden in operators
     changed = program.graph_signature.buffers_to_mutate
     if changed:
         first = next(iter(changed.values()))
@@ -43,7 +44,7 @@ def import_program(program: "torch.export.ExportedProgram", *, name: str = "prog
     return _Importer(program, name).graph()
 
 
-def _decomposed(program: "torch.export.ExportedProgram") -> "torch.export.ExportedProgram":
+def _decomposed(program: "torch.export.ExportedProgram", name: str) -> "torch.export.ExportedProgram":
     """With every operator decomposed that has no converter and can be."""
     import torch
 
@@ -51,9 +52,12 @@ def _decomposed(program: "torch.export.ExportedProgram") -> "torch.export.Export
     for op in list(table):
         if str(op) in CONVERTERS:
             table.pop(op)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of PyTorch about itself
-        return program.run_decompositions(table)
+    with quiet():
+        try:
+            return program.run_decompositions(table)
+        except Exception as error:  # PyTorch raises many kinds for a program whose operators do not fit their operands
+            why = " ".join(str(error).split())[:200] or type(error).__name__
+            raise ModelError(f"PyTorch refuses the program {name!r}: {why}") from None
 
 
 class _Importer:
@@ -89,7 +93,9 @@ class _Importer:
         where = f"program {self.name!r}"
         if spec.target is not None:  # a parameter, a buffer or a constant
             held = self.program.state_dict.get(spec.target)
-            tensor = self.program.constants[spec.target] if held is None else held
+            tensor = self.program.constants.get(spec.target) if held is None else held
+            if tensor is None:
+                raise ModelError(f"{where} reads {spec.target!r}, which it does not have")
             return self.build.constant(_array(tensor, f"{spec.target!r} of {where}"), _kind(tensor.dtype, where), spec.target)
         value = node.meta.get("val")
         if not hasattr(value, "shape"):  # a number that the program was exported for
@@ -124,6 +130,9 @@ class _Importer:
                 self.missing.add(node)
             except GraphError as error:
                 raise ModelError(f"node {path!r} ({op}): {str(error).removeprefix(f'{path}: ')}") from None
+            except _NONSENSE as error:  # what a converter meets in operands that PyTorch itself lets pass
+                why = " ".join(str(error).split())[:200] or type(error).__name__
+                raise ModelError(f"node {path!r} ({op}) has operands that do not fit: {why}") from None
 
     def _converted(self, node: Any, op: str, path: str) -> Known:
         results = node.meta["val"]

@@ -4,8 +4,11 @@ Each node has a *stage*, even on the CPU and odd on the accelerator: the least t
 So a stage is a part of the network that can run at once, parts are convex, and no way to order the nodes has fewer launches.
 """
 
+import re
+from ast import literal_eval
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.apply import result_types
@@ -15,6 +18,12 @@ from vtakit.compiler.graph.printer import graph_text
 from vtakit.compiler.graph.vta.made import check_words
 from vtakit.compiler.graph.vta.units import SUMS, Unit, Units
 from vtakit.compiler.nn.vta.fold import Fold
+
+UNQUANTISED = "it computes in floating point, and the accelerator in int8: quantise the model first"
+_FLOAT = "it computes in floating point, and the accelerator in int8"
+_ABSENT = "the accelerator has no such operator"
+_FLOAT_SUMS = frozenset(("conv", "conv_transpose", "dense", "gemm", "matmul"))
+_CONVERSIONS = frozenset(("quantize_linear", "dequantize_linear", "reshape"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,9 +65,26 @@ class Region:
         return "\n".join([*lines, f"  return {', '.join(map(repr, self.writes))}"])
 
 
+class Left(NamedTuple):
+    """An operator that is left to the CPU, and why."""
+
+    op: str
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"# {self.op} {self.name!r} is on the CPU: {self.reason}"
+
+    @classmethod
+    def found_in(cls, text: str) -> "list[Left]":
+        """Return the operators left to the CPU that the text of a `Placement` lists."""
+        found = re.finditer(r"^# (\S+) ('.*'|\".*\") is on the CPU: (.*)$", text, flags=re.MULTILINE)
+        return [cls(op, str(literal_eval(name)), reason) for op, name, reason in (each.groups() for each in found)]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """A graph as parts that run one after another; those of the CPU are graphs of their own.
+    """A graph as parts that run one after another; the CPU's parts are graphs of their own.
 
     reasons : why nodes that end a layer in integers are not on the accelerator
     """
@@ -67,10 +93,16 @@ class Placement:
     parts: tuple[Graph | Region, ...]
     reasons: Mapping[Node, str]
 
+    @property
+    def left(self) -> tuple[Left, ...]:
+        """Return the operators that the CPU computes, in order; its conversions to and from the accelerator are none."""
+        inside = {node for part in self.parts if isinstance(part, Region) for unit in part.units for node in unit.nodes}
+        nodes = [node for node in self.graph.nodes if node not in inside and node.op not in _CONVERSIONS]
+        return tuple([Left(node.op, node.name, self.reasons.get(node) or _reason(node)) for node in nodes])
+
     def __str__(self) -> str:
         lines = [graph_text(part) if isinstance(part, Graph) else str(part) for part in self.parts]
-        lines += [f"# {node.op} {node.name!r} is on the CPU: {reason}" for node, reason in self.reasons.items()]
-        return "\n".join(lines)
+        return "\n".join([*lines, *map(str, self.left)])
 
 
 def place(graph: Graph, target: Target, without: Mapping[Node, str] | None = None) -> Placement:
@@ -218,6 +250,13 @@ class _Cutter:
         part = remove_dead(part)
         read = {value for node in part.nodes for value in node.reads} | {value for _, value in part.outputs}
         return [replace(part, inputs=tuple([value for value in part.inputs if value in read]))]
+
+
+def _reason(node: Node) -> str:
+    """Return why a node that ends no layer in integers is on the CPU."""
+    if not any(value.type.dtype.is_float for value in (*node.reads, *node.outputs)):
+        return _ABSENT
+    return UNQUANTISED if node.op in _FLOAT_SUMS else _FLOAT
 
 
 def _node(op: str, value: Value, attrs: Mapping[str, object], name: str = "") -> Node:

@@ -1,4 +1,4 @@
-"""From a region of a graph to one program, with its constants."""
+"""Compile a region of a graph to one program, with its constants."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +20,11 @@ from vtakit.hw.isa.program import Buffer, BufferKind, Program
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Launch:
-    """A program of the accelerator.
+    """One program of the accelerator.
 
-    reads, writes   : the values that lie in its inputs and outputs
-    inputs, outputs : the names of these buffers, in that order
-    layers          : what each part of the program does
+    reads, writes   : graph values in its input and output buffers
+    inputs, outputs : names of these buffers, in that order
+    layers          : one for each part of the program
     """
 
     program: Program
@@ -36,9 +36,9 @@ class Launch:
 
 
 def compile_region(region: Region, target: Target, name: str, progress: Progress | None = None) -> Launch:
-    """The program of a region.
+    """Compile a region.
 
-    progress : is called with how much of the work is done, and of how much
+    progress : called with the work done and the whole, in the same unit
 
     Raises VtaError, LowerError or VerifyError where the accelerator cannot run it.
     """
@@ -76,12 +76,12 @@ class _Region:
         args = [*given.values(), *constants, *outputs]
         program = compile_for(lower(s, args, self.name), self.target, progress)
         called = [buffer.name for buffer in program.buffers[:len(args)]]
-        program = _finished(program, dict(zip(called[len(given):], constants.values(), strict=False)), self._spans())
+        program = _with_constants(program, dict(zip(called[len(given):], constants.values(), strict=False)))
         return Launch(program, self.region.reads, self.region.writes, tuple(called[:len(given)]),
                       tuple(called[len(args) - len(outputs):]), self._layers(program))
 
     def _layers(self, program: Program) -> tuple[Layer, ...]:
-        """What each part of the program does; parts have the names of the buffers that they store to."""
+        """Describe each part of the program; a part has the names of the values that it stores."""
         units = {name: unit for unit, name in self.names.items()}
         found = []
         for number, part in enumerate(program.parts):
@@ -93,17 +93,9 @@ class _Region:
             found.append(Layer(number, ops, names, *sizes))
         return tuple(found)
 
-    def _spans(self) -> dict[str, tuple[int, int]]:
-        """Of each unit's result the numbers of the unit and of the last one that reads it."""
-        number = {unit.output: at for at, unit in enumerate(self.region.units)}
-        last = dict(number)
-        for at, unit in enumerate(self.region.units):
-            last |= {value: at for value in unit.data if value in last}
-        return {self.names[self.region.units[at]]: (at, last[value]) for value, at in number.items()}
-
 
 def _names(units: Sequence[Unit]) -> dict[Unit, str]:
-    """An identifier for each unit."""
+    """Choose a unique identifier for each unit."""
     found: dict[Unit, str] = {}
     taken: set[str] = set()
     for unit in units:
@@ -117,42 +109,11 @@ def _names(units: Sequence[Unit]) -> dict[Unit, str]:
     return found
 
 
-def _finished(program: Program, constants: Mapping[str, Array], spans: Mapping[str, tuple[int, int]]) -> Program:
-    """The program with its constants, and with one scratch buffer for several whose contents are not needed at one time.
-
-    constants : contents of buffers by name
-    spans     : from which operator to which a scratch buffer's contents are needed, by its name
-
-    Loads are done in order, so an operator that stores, which it does after a load of its own, stores after all loads of the
-    operators before it; that no two accesses race is what the static checker proves of the whole program.
-    """
-    own: list[Buffer] = []
-    scratch: list[Buffer] = []
-    for buffer in program.buffers:
-        if buffer.name in constants:
-            array = constants[buffer.name]
-            own.append(replace(buffer, kind=BufferKind.CONST, data=array.astype(array.dtype.newbyteorder("<")).tobytes()))
-        else:
-            (scratch if buffer.kind is BufferKind.SCRATCH else own).append(buffer)
-    place, sizes = _shared(scratch, spans)
-    shared = [Buffer(name=name, size_bytes=size, kind=BufferKind.SCRATCH) for name, size in sizes.items()]
-    relocations = [replace(entry, symbol=place.get(entry.symbol, entry.symbol)) for entry in program.relocations]
-    return replace(program, buffers=(*own, *shared), relocations=tuple(relocations))
-
-
-def _shared(scratch: Sequence[Buffer], spans: Mapping[str, tuple[int, int]]) -> tuple[dict[str, str], dict[str, int]]:
-    """A buffer for each, several having one, by name; and the sizes of these."""
-    free: list[tuple[int, str]] = []  # the last operator that needs it
-    sizes: dict[str, int] = {}
-    place: dict[str, str] = {}
-    for buffer in sorted(scratch, key=lambda b: spans[b.name]):
-        first, last = spans[buffer.name]
-        ready = [name for until, name in free if until < first]
-        large = [name for name in ready if sizes[name] >= buffer.size_bytes]
-        fresh = f"scratch__{len(sizes)}"
-        name = min(large, key=sizes.__getitem__) if large else max(ready, key=sizes.__getitem__, default=fresh)
-        free = [entry for entry in free if entry[1] != name]
-        sizes[name] = max(sizes.get(name, 0), buffer.size_bytes)
-        place[buffer.name] = name
-        free.append((last, name))
-    return place, sizes
+def _with_constants(program: Program, constants: Mapping[str, Array]) -> Program:
+    """Return the program with the contents of its constant buffers, which are given by name."""
+    def filled(buffer: Buffer) -> Buffer:
+        array = constants.get(buffer.name)
+        if array is None:
+            return buffer
+        return replace(buffer, kind=BufferKind.CONST, data=array.astype(array.dtype.newbyteorder("<")).tobytes())
+    return replace(program, buffers=tuple([filled(buffer) for buffer in program.buffers]))

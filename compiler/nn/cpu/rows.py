@@ -16,7 +16,8 @@ def schedule_rows(s: Schedule, flow: Flow, done: set[Operation], machine: Machin
     A row is what lies along the last dimensions. All that an element depends on is made right before its row, so that nothing but
     the operands is read from afar, and threads share the rows.
     """
-    ops = [op for op in flow.computes() if op not in done and op not in reads.inlined]
+    early = _needed_by(flow, done)
+    ops = [op for op in flow.computes() if op not in done and op not in reads.inlined and op not in early]
     if len(ops) < 2 or [op for op in ops if flow.is_output(op)] != ops[-1:] or not is_injective(ops[-1]):
         return set()
     *before, last = ops
@@ -41,6 +42,15 @@ def schedule_rows(s: Schedule, flow: Flow, done: set[Operation], machine: Machin
             _, vector = s[op].split(run, min(prod(extents(op)[lead:]), WIDEST * machine.lanes(op.body[0].dtype)))
             s[op].vectorize(vector)
     return {*ops}
+
+
+def _needed_by(flow: Flow, done: set[Operation]) -> set[Operation]:
+    """Return what operations of `done` depend on: it is made before them, which no loop over rows of the output is."""
+    found: set[Operation] = set()
+    for op in reversed(flow.ops):
+        if any(reader in done or reader in found for reader in flow.readers[op]):
+            found.add(op)
+    return found
 
 
 def _lead(ops: list[ComputeOp], reads: Reads) -> int:

@@ -131,9 +131,8 @@ def test_external_data(tmp_path):
     made = vtakit.compile(tmp_path / "net.onnx").run({"x": x})["y"]
     np.testing.assert_array_equal(made, vtakit.compile(network()).run({"x": x})["y"])
     (tmp_path / "net.data").unlink()
-    with pytest.raises(ModelError, match=r"^the model 'net' breaks ONNX's rules: ") as caught:
+    with pytest.raises(ModelError, match=r"^cannot read the data of tensor '\w+' in '.*net\.data': No such file or directory$"):
         vtakit.compile(tmp_path / "net.onnx")
-    assert "\n" not in str(caught.value)
 
 
 def test_everything_unsupported_is_told_at_once():

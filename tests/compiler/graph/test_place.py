@@ -211,9 +211,21 @@ def test_scratch_buffers_share_memory_once_their_contents_are_not_needed():
         x = net.conv(x, 16)
     (part,) = vta_image(net.finish(x)).vta_parts
     scratch = [buffer for buffer in part.program.buffers if buffer.kind is BufferKind.SCRATCH]
-    assert [buffer.size_bytes for buffer in scratch] == [16 * 12 * 12] * 2
+    assert [buffer.size_bytes for buffer in scratch] == [2 * 16 * 12 * 12]
+    assert {entry.value for entry in part.program.relocations} == {"", *(f"conv{at}" for at in range(2, 7))}
     assert [layer.names[0] for layer in part.layers] == [f"conv{at}" for at in range(2, 8)]
     assert all(layer.macs == 16 * 16 * 9 * 144 for layer in part.layers)
+
+
+@pytest.mark.parametrize("joined", ["sum", "concat"])
+def test_values_live_in_the_order_of_the_program_not_of_the_graph(joined):
+    """The schedule runs branch by branch, whatever the order of the nodes: live ranges by nodes overwrote a value."""
+    net = Integers(seed=3)
+    x = net.input(1, 16, 8, 8)
+    b1, d1 = net.conv(x, 16), net.conv(x, 16)
+    d2 = net.conv(d1, 16)
+    b2 = net.conv(b1, 16)
+    check_same(net.finish(getattr(net, joined)(b2, d2)))
 
 
 @pytest.mark.parametrize("together", [False, True])

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from integer_nets import Integers, inputs_of
+from model_support import run_graph
 
 import vtakit
 from vtakit import te
+from vtakit.compiler.graph.reference import reference
 from vtakit.compiler.lower import lower
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find
@@ -76,3 +79,13 @@ def test_other_axes_and_large_rows(axis):
     got = np.empty_like(x)
     vtakit.build(s, args)(x, got)
     np.testing.assert_allclose(got, softmax(x, axis), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", [1, 2])
+def test_operands_of_a_product_are_made_before_it(kernel):
+    """Weights of one channel have as many rows as the result; the product reads them outside any loop over its rows."""
+    net = Integers("narrow")
+    graph = net.finish(net.deconv(net.input(1, 1, 4, 5), 6, kernel, 1, 0))
+    given = inputs_of(graph)
+    for got, want in zip(run_graph(graph, *given.values()), reference(graph, *given.values()), strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -153,7 +153,7 @@ def test_json_that_is_no_trace_is_refused(text, message):
     ("C.split(i, factor=f(2))", (
         "step 0 of the trace, C.split(i, factor=f(2)): the expression 'f(2)' is none of sizes: use + - * // % and min, max")),
     ('cache_read(A[7], "local")', (
-        "step 0 of the trace, cache_read(A[7], \"local\"): 'A' has 1 outputs, numbered from 0; there is no output 7")),
+        "step 0 of the trace, cache_read(A[7], \"local\"): 'A' has 1 output, numbered from 0; there is no output 7")),
     ("C.vectorize()", "step 0 of the trace, C.vectorize(): missing a required argument: 'axis'"),
 ])
 def test_a_step_that_cannot_be_done_is_named(text, message):

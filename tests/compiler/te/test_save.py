@@ -6,6 +6,10 @@ import pytest
 from schedule_support import nests, program
 
 from vtakit import te
+from vtakit.compiler.schedule.errors import ScheduleError
+from vtakit.compiler.schedule.save import load_schedule
+from vtakit.compiler.te.errors import ExpressionError
+from vtakit.compiler.te.save import load_json
 
 
 def texts(tensors):
@@ -105,3 +109,10 @@ def test_what_is_no_expression_cannot_be_saved():
     assert str(error.value) == "{1, 2} of type set is no part of a tensor expression, so it cannot be saved"
     with pytest.raises(te.ScheduleError, match=r"^the text is no saved schedule: KeyError: 'program'$"):
         te.load_schedule("{}")
+
+
+def test_text_that_is_nested_without_end_is_told():
+    with pytest.raises(ExpressionError, match="RecursionError"):
+        load_json("[" * 100_000)
+    with pytest.raises(ScheduleError, match="RecursionError"):
+        load_schedule("[" * 100_000)

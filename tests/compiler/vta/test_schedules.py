@@ -231,10 +231,11 @@ def test_layers_in_one_program():
     inputs = [data, *kernels]
     program = build(s, [*inputs, pool.result], target)
     assert {buffer.name: buffer.kind.value for buffer in program.buffers} == {
-        "data": "input", "weights0": "input", "weights1": "input", "pooled": "output", "first": "scratch", "second": "scratch"}
+        "data": "input", "weights0": "input", "weights1": "input", "pooled": "output", "scratch__": "scratch"}
+    assert {r.value for r in program.relocations if r.symbol == "scratch__"} == {"first", "second"}
     assert [part.name for part in program.parts] == ["first", "second", "pooled"]
     text = [disasm(word, target.config) for word in program.insns]
-    stores = {at: symbol for at, symbol in ((r.insn, r.symbol) for r in program.relocations) if text[at].startswith("store")}
+    stores = {r.insn: r.value or r.symbol for r in program.relocations if text[r.insn].startswith("store")}
     assert {at: part_of(program, at) for at in stores} == stores
     assert {part_of(program, at) for at, line in enumerate(text) if line.startswith("gemm") and "reset" not in line} == {
         "first", "second"}

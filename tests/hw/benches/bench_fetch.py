@@ -152,7 +152,7 @@ async def an_instruction_that_cannot_be_read_stops_it(dut, slow):
     await start(bench)
     await bench.run(lambda: bool(state.now["fault"]), 3000, "a fault")
     await bench.rest(100)
-    assert state.now == {"fault": int(Fault.BUS_READ), "fault_index": bad // INSN_BYTES}
+    assert state.now == {"fault": int(Fault.BUS_FETCH), "fault_index": bad // INSN_BYTES}
     assert sum(len(s.items) for s in sinks.values()) == bad // INSN_BYTES
 
 

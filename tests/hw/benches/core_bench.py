@@ -245,7 +245,7 @@ WRONG = {  # words, byte addresses with error answers, the fault, its stage and 
                       (), Fault.DRAM_RANGE, Stage.STORE, 0),
     "a bad read of INP": ([ACC, LOAD, FINISH], (256 * CFG.inp_bytes // 64 * 64,), Fault.BUS_READ, Stage.LOAD, 1),
     "a bad read of ACC": ([LOAD, ACC, FINISH], (32 * CFG.acc_bytes,), Fault.BUS_READ, Stage.COMPUTE, 1),
-    "a bad read of an instruction": ([LOAD] * 40 + [FINISH], (4096 + 16 * INSN_BYTES,), Fault.BUS_READ, Stage.COMPUTE, 16),
+    "a bad read of an instruction": ([LOAD] * 40 + [FINISH], (4096 + 16 * INSN_BYTES,), Fault.BUS_FETCH, Stage.COMPUTE, 16),
     "work in other stages": ([encode(CFG, "load", memory_type=MemType.WGT, x_size=1, y_size=1, sram_base=CFG.wgt_depth),
                               *[STORE, ACC] * 60, FINISH], (), Fault.SRAM_RANGE, Stage.LOAD, 0),
     "a bad write": ([LOAD, STORE, FINISH], (512 * CFG.out_bytes,), Fault.BUS_WRITE, Stage.STORE, 1),

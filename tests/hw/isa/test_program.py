@@ -56,6 +56,8 @@ def test_a_buffer_that_cannot_be(fields, message):
      "relocation of instruction 0: unknown buffer 'imag'; did you mean 'image'? Known: image, result, table, uops"),
     ({"relocations": (Relocation(0, "image"), Relocation(0, "uops"))}, "instruction 0 is relocated twice"),
     ({"relocations": (Relocation(1, "image"),)}, "relocation names instruction 1, a finish, not a load or store"),
+    ({"relocations": (Relocation(0, "image", "conv"),)},
+     "relocation of instruction 0: value 'conv' in 'image' must be an identifier, and its buffer a scratch buffer"),
     ({"parts": (Part("a", 1), Part("a", 2))}, "two parts have one name: a, a"),
     ({"parts": (Part("a", 1),)}, "the parts of a program of 2 instructions must end in order, the last at 2: a 1"),
     ({"parts": (Part("a", 2), Part("b", 1), Part("c", 2))},

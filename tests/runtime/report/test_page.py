@@ -245,7 +245,7 @@ def test_the_command_for_programs(tmp_path, capsys):
     (["net.onnx", "-o", "no/page.html"], "cannot write the report 'no/page.html': No such file or directory"),
     (["net.onnx", "-o", "page.html", "--input", "a", "--input", "b"],
      "a model takes --input once: an .npz file with an array for each input"),
-    (["p.vta", "-o", "page.html", "--batch", "2"], "'p.vta' is a program: --shape and --batch go with an ONNX model"),
+    (["p.vta", "-o", "page.html", "--batch", "2"], "'p.vta' is a program: --shape and --batch go with a model"),
     (["none.vta", "-o", "page.html", "--device", "fsim"], "cannot read program file 'none.vta': No such file or directory"),
     (["junk.vta", "-o", "page.html", "--device", "fsim"], "'junk.vta' is not a vtakit program file"),
     (["p.vta", "-o", "page.html", "--device", "fsim", "--input", "x"], "--input takes NAME=FILE, got 'x'"),

@@ -183,3 +183,13 @@ def test_a_report_that_cannot_be_written_is_told_before_the_run(files, capsys, p
     Path("x.bin").unlink()  # a run would miss it
     assert cli.main([*files, "--report", path]) == 2
     assert capsys.readouterr().err == f"vtakit sim: {message}\n"
+
+
+def test_layers_that_overlap_may_exceed_a_bound_and_the_table_says_why(report):
+    note = "Layers overlap: a layer's cycles count from the last instruction of the layer before"
+    assert note not in str(report)
+    short = replace(report.layers[0], cycles=10)
+    assert short.share_of_bound > 1
+    text = str(Report("rtl", (short, report.layers[1])))
+    assert note in text
+    assert "all" in text.partition(note)[0]

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from driver_support import ADD, MEMORY_BYTES, TINY, tiny
-from sim_support import INP, OUT, insn, load, steps, store
+from sim_support import INP, OUT, UOP, insn, load, steps, store
 from support import raises
 
 from vtakit.hw.isa.asm import disasm
@@ -113,6 +113,20 @@ def test_a_memory_that_fails_is_named_with_the_instruction(option, fault, words)
             driver.run(program(*words))
         assert (stopped.value.fault, stopped.value.index) == (fault, 1)
         assert adds(driver)
+
+
+@pytest.mark.parametrize("bad", [load(INP), load(UOP), store(dram_base=4096)])
+def test_a_failed_fetch_is_no_read_of_the_instructions_stage(bad):
+    """Whichever stage would run the instruction: it never got there."""
+    # The first allocation of a device holds the program: its third instruction is at byte 32.
+    with tiny("rtl", read_error=32) as driver:
+        with pytest.raises(ProgramStopped) as stopped:
+            driver.run(program(load(INP), load(INP), bad, FINISH))
+        error = stopped.value
+        assert (error.fault, error.index, error.stage) == (Fault.BUS_FETCH, 2, None)
+        assert f"at instruction 2 ({disasm(bad, TINY)}): " in str(error)
+        assert "fetch" in str(error)
+        assert "stage" not in str(error)
 
 
 SLOW = {"latency": 3000, "max_cycles": 2000}

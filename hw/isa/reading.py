@@ -1,0 +1,72 @@
+"""Reading files of strangers: regular ones only, sizes checked before anything is read."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from vtakit.hw.isa.errors import ProgramError, VtakitError
+
+
+@contextmanager
+def opened(
+    path: str | Path, what: str, most_bytes: int | None = None, *, error: Callable[[str], VtakitError] = ProgramError,
+    follow: bool = True,
+) -> Iterator[tuple[BinaryIO, int]]:
+    """Yield a regular file, open to be read, and its size in bytes.
+
+    most_bytes : limit on its size; the memory of this machine if None
+    error      : makes what is raised
+    follow     : whether the path may be a symbolic link
+
+    Reading a device or a pipe may never end, so both are refused, and opening one does not block. Raises `error`, whose message
+    calls the file `what`, for these, for a file that cannot be read, and for one above the limit.
+    """
+    def unreadable(why: object) -> VtakitError:
+        return error(f"cannot read {what} {str(path)!r}: {why}")
+
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    try:
+        handle = os.open(path, flags)
+    except (OSError, ValueError) as found:
+        raise unreadable(getattr(found, "strerror", None) or found) from None
+    try:
+        state = os.fstat(handle)
+        if not stat.S_ISREG(state.st_mode):
+            raise unreadable(_kind(state.st_mode))
+        limit = memory_bytes() if most_bytes is None else most_bytes
+        if state.st_size > limit:
+            told = "the memory of this machine" if most_bytes is None else "the limit"
+            raise unreadable(f"it has {state.st_size:,} bytes; {told} is {limit:,} (docs/files.md)")
+    except BaseException:
+        os.close(handle)
+        raise
+    with open(handle, "rb") as stream:
+        try:
+            yield stream, state.st_size
+        except OSError as found:
+            raise unreadable(found.strerror or found) from None
+
+
+def memory_bytes() -> int:
+    """Return the memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return os.strerror(errno.EISDIR)
+    kinds = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+    return f"it is a {kinds.get(stat.S_IFMT(mode), 'special file')}, and must be a regular file: write the data to a file first"
+
+
+def read_bytes(
+    path: str | Path, what: str, most_bytes: int | None = None, *, error: Callable[[str], VtakitError] = ProgramError,
+    follow: bool = True,
+) -> bytes:
+    """Return the bytes of a regular file; see `opened`, also for what it raises."""
+    with opened(path, what, most_bytes, error=error, follow=follow) as (stream, size):
+        return stream.read(size)

@@ -1,0 +1,18 @@
+"""What reading a file of somebody else's can do, one sentence for the help of each command that reads files."""
+
+_MODEL = "Models (.onnx, .pt2) and arrays (.npz) are read as data: no code in them is run."
+_MODULE = ("A module file (.vtak) holds machine code, which is run: take those of others with --trusted or --recompile only "
+           "(docs/files.md).")
+_PROGRAM = "Programs, images and configurations are data: what they can do ends in the simulated accelerator's memory."
+
+ABOUT = {
+    "run": f"{_MODEL} {_MODULE}",
+    "report": f"{_MODEL} {_MODULE}",
+    "compile": f"{_MODEL} The module that is written holds machine code: who loads it trusts you or your signature (see sign).",
+    "quantize": _MODEL,
+    "sim": _PROGRAM,
+    "check": _PROGRAM,
+    "disasm": _PROGRAM,
+    "asm": _PROGRAM,
+    "synth": "Configurations are read as data: no code in them is run.",
+}

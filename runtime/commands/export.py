@@ -1,0 +1,73 @@
+"""Export a model as C source, header, weights and programs, for a program of your own.
+
+  vtakit export MODEL.onnx -o DIR                       for this machine's processor
+  vtakit export MODEL.onnx --target vta -o DIR --rtl    for the accelerator, with its RTL to try it on
+  vtakit export model.vtak -o DIR                       a module that `vtakit compile` wrote
+
+Then `make -C DIR` builds an example that runs the model on files; DIR/README.txt says what each file is (docs/c_runtime.md).
+
+With --target vta, --host and --cpu name the processor beside the accelerator, such as --host aarch64-linux-gnu --cpu cortex-a53
+for a Zynq UltraScale+. The accelerator is reached through five functions: those for memory-mapped registers and for the RTL are
+written too.
+
+DIR may be that of an earlier export: its files are replaced, unless they were changed since. No C compiler is needed to export.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.text import counted, one_line
+from vtakit.runtime.commands._models import MODULE_SUFFIX, add_model, compiled
+from vtakit.runtime.terminal import complain, say
+
+if TYPE_CHECKING:
+    from vtakit.runtime.image import Image
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_model(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write to; made if need be")
+    parser.add_argument("--name", metavar="NAME", help="of the functions and files (default: that of the model)")
+    parser.add_argument("--host", metavar="TRIPLE", help="with --target vta: the processor beside it (this machine's)")
+    parser.add_argument("--embed", default="incbin", metavar="WAY",
+                        help="how weights get into a program: incbin, by the assembler (default), or c, an array in C")
+    parser.add_argument("--rtl", action="store_true", help="build the accelerator's RTL too, as a shared library (a minute)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    from vtakit.runtime.crt.export import export_c
+    from vtakit.runtime.placement import placement_of
+
+    image = _image(args)
+    files = export_c(image, args.output, embed=args.embed, rtl=args.rtl)
+    total = sum((args.output / name).stat().st_size for name in files)
+    where = one_line(str(args.output))
+    say(f"{image.name}: {counted(len(files), 'file')}, {total:,} bytes, in {where}; README.txt there says what each is")
+    placement = placement_of(image)
+    if args.target == "vta" and placement.warning:
+        complain(f"warning: {placement.warning}")
+    if args.target == "vta" or image.vta_parts:
+        say(str(placement))
+    return 0
+
+
+def _image(args: argparse.Namespace) -> "Image":
+    """The compiled model: that of a module file, or of a model that is compiled now."""
+    if args.model.suffix != MODULE_SUFFIX:
+        module = compiled(args, host=args.host, **({} if args.name is None else {"name": args.name}))
+        if args.dump_images is not None:
+            module.dump_images(args.dump_images)
+        return module.image
+    given = {"--target": args.target != "llvm", "--cpu": args.cpu, "--host": args.host, "--shape": args.shape,
+             "--batch": args.batch != 1, "--config": args.config, "--precision": args.precision != "float32", "--name": args.name,
+             "--dump-images": args.dump_images}
+    if option := next((option for option, value in given.items() if value), None):
+        raise VtakitError(f"{str(args.model)!r} is compiled already: {option} goes with an ONNX model")
+    from vtakit.hw.isa.reading import read_bytes
+    from vtakit.runtime.package import parse
+
+    return parse(read_bytes(args.model, "module file"), f"module file {str(args.model)!r}")

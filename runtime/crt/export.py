@@ -1,0 +1,162 @@
+"""Exporting a compiled model as C."""
+
+from pathlib import Path
+from typing import Literal, get_args
+
+import vtakit
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
+from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.hw.isa.errors import VtakitError, one_of
+from vtakit.hw.isa.reading import read_bytes
+from vtakit.runtime.crt import data, folder
+from vtakit.runtime.crt.header import header
+from vtakit.runtime.crt.layout import Layout, layout_of
+from vtakit.runtime.crt.source import source
+from vtakit.runtime.image import Image
+
+Embed = Literal["incbin", "c"]
+_HERE = Path(__file__).parent
+_ALWAYS = ("vtakit_error.c", "vtakit_error.h", "vtakit_registers.h")
+_DEVICE = ("vtakit_driver.h", "vtakit_vta.c", "vtakit_vta.h", "driver_mmio.c", "driver_mmio.h", "driver_sim.c", "driver_sim.h")
+_RTL_HEADER = "vtakit_rtl.h"
+_RTL_INTERFACE = Path(vtakit.__file__).parent / "sim" / "rtl" / "harness.h"  # importing vtakit.sim.rtl needs an extra
+RTL_LIBRARY = "libvta_rtl.so"
+_DOES = {
+    "vtakit_error.c": "errors and their sentences",
+    "vtakit_vta.c": "the accelerator behind its registers; vtakit_vta.h says how to open one",
+    "vtakit_driver.h": "five functions to fill in for a board",
+    "driver_mmio.c": "these over memory-mapped registers: Linux (UIO, u-dma-buf) or bare metal",
+    "driver_sim.c": "these over the RTL in Verilator",
+}
+
+
+def export_c(image: Image, to: str | Path, *, embed: str = "incbin", rtl: bool = False) -> tuple[str, ...]:
+    """Write a model as C into a folder; return the names of the files.
+
+    embed : how weights and programs become part of a program: "incbin", an assembly file that includes a binary one, or "c", an
+            array in C, for compilers without such an assembler
+    rtl   : whether the RTL of the accelerator's configuration is built too, as a shared library that driver_sim.c loads
+
+    Raises VtakitError for a folder that cannot be written or has files that no export wrote, for a model whose name files of the
+    export have, or for `rtl` where no part runs on the accelerator.
+    """
+    if embed not in get_args(Embed):
+        raise VtakitError(f"embed={embed!r} is no way to embed weights; {one_of(get_args(Embed), str(embed))}")
+    if rtl and not image.vta_parts:
+        raise VtakitError(f"model {image.name!r} has no part for the accelerator, so there is no RTL to export")
+    _check_name(image.name)
+    layout = layout_of(image)
+    files = _files(image, layout, embed, rtl=rtl)
+    folder.check(Path(to), dict.fromkeys((*files, folder.MANIFEST, *([RTL_LIBRARY] if rtl else []))))
+    if rtl:
+        files[RTL_LIBRARY] = _rtl_library(layout)
+    folder.write(to, files, _about(image, layout))
+    return tuple(files)
+
+
+def _check_name(name: str) -> None:
+    if not (name.isidentifier() and name.isascii()) or is_word(name) or is_taken(name):
+        raise CodegenError(f"{name!r} cannot name a model's functions in C: compile it with another name")
+    taken = {Path(file).stem.lower() for file in (*_ALWAYS, *_DEVICE, _RTL_HEADER, "main.c", "makefile", "readme.txt")}
+    if name.lower() in taken or name.lower().startswith("vtakit"):
+        raise CodegenError(f"a model called {name!r} cannot be exported, because files of every export are called so: compile it "
+                           "with another name")
+
+
+def _files(image: Image, layout: Layout, embed: str, *, rtl: bool) -> dict[str, bytes]:
+    name = image.name
+    texts = {f"{name}.h": header(image, layout), f"{name}.c": source(image, layout)}
+    files = {file: text.encode() for file, text in texts.items()}
+    if embed == "incbin":
+        files |= {f"{name}_data.S": data.assembly(name).encode(), f"{name}.bin": layout.data}
+    else:
+        files[f"{name}_data.c"] = data.array(name, layout.data).encode()
+    objects = {f"{name}_part{number}.o": part.code for number, part in enumerate(image.cpu_parts)}
+    files |= objects
+    runtime = (*_ALWAYS, *(_DEVICE if layout.device else ()))
+    files |= {file: read_bytes(_HERE / "sources" / file, "a source of the C runtime") for file in runtime}
+    if layout.device:
+        files[_RTL_HEADER] = read_bytes(_RTL_INTERFACE, "a source of the C runtime")
+    words = _words(image, layout, embed, tuple(objects), rtl=rtl)
+    for file in ("main.c", "Makefile", "README.txt"):
+        text = read_bytes(_HERE / "templates" / file, "a source of the C runtime").decode()
+        for word, value in words.items():
+            text = text.replace(f"@{word}@", value)
+        files[file] = text.encode()
+    return files
+
+
+def _words(image: Image, layout: Layout, embed: str, objects: tuple[str, ...], *, rtl: bool) -> dict[str, str]:
+    """What stands for each @word@ of the templates."""
+    name, on_device = image.name, layout.device is not None
+    model = [f"{name}.o", f"{name}_data.o", "vtakit_error.o", *(["vtakit_vta.o"] if on_device else [])]
+    arrays = [f"in[{at}]" for at in range(len(image.inputs))] + [f"out[{at}]" for at in range(len(image.outputs))]
+    openmp = "-fopenmp" if any(part.parallel for part in image.cpu_parts) else ""
+    return {
+        "name": name, "NAME": name.upper(), "CALL": ", ".join(["model", *arrays]), "CC": _compiler(image.target),
+        "OPENMP": openmp, "MODEL_OBJECTS": " ".join(model), "CPU_OBJECTS": " ".join(objects),
+        "DATA": f"{name}.bin" if embed == "incbin" else "",
+        "DRIVERS": "driver_mmio.o" if on_device else "", "SIM_DRIVERS": "driver_sim.o" if on_device else "",
+        "SIM_LIBS": "-ldl" if on_device else "",
+        "FILES": "\n".join(_listing(name, embed, on_device=on_device)),
+        "TRY": "\n".join(_tries(image, on_device=on_device, rtl=rtl)),
+    }
+
+
+def _listing(name: str, embed: str, *, on_device: bool) -> list[str]:
+    """Lines that say what the files are."""
+    files = {f"{name}.h": f"the functions of the model: {name}_init, {name}_run, {name}_close", f"{name}.c": "its parts in order"}
+    if embed == "incbin":
+        files |= {f"{name}.bin": "parameters, programs and weights", f"{name}_data.S": "brings them into a program"}
+    else:
+        files[f"{name}_data.c"] = "parameters, programs and weights"
+    files |= {file: _DOES[file] for file in (*_ALWAYS, *(_DEVICE if on_device else ())) if file in _DOES}
+    width = max(map(len, files))
+    return [f"  {file:{width}}  {does}" for file, does in files.items()]
+
+
+def _tries(image: Image, *, on_device: bool, rtl: bool) -> list[str]:
+    """Command lines that run the example."""
+    files = " ".join([*(f"in{at}.bin" for at in range(len(image.inputs))), *(f"out{at}.bin" for at in range(len(image.outputs)))])
+    if not on_device:
+        return [f"  build/{image.name} {files}"]
+    library = f"./{RTL_LIBRARY}" if rtl else "RTL.so"
+    return [f"  build/{image.name} --rtl {library} {files}",
+            f"  build/{image.name} --uio /dev/uio0 --dma /dev/udmabuf0 {files}"]
+
+
+def _compiler(target: Target) -> str:
+    """Return the usual name of a C compiler for a machine."""
+    host = Target.host()
+    if (target.arch, target.system) == (host.arch, host.system):
+        return "cc"
+    return "-".join([*(part for part in target.triple.split("-") if part not in ("unknown", "pc", "none")), "gcc"])
+
+
+def _about(image: Image, layout: Layout) -> dict[str, object]:
+    """What the manifest says of a model."""
+    device = layout.device
+    return {
+        "model": image.name, "target": str(image.target),
+        "inputs": {port.name: str(port) for port in image.inputs}, "outputs": {port.name: str(port) for port in image.outputs},
+        "workspace_bytes": layout.host.size, "data_bytes": len(layout.data),
+        **({"config": device.config.to_dict(), "launches": len(device.launches), "device_bytes": device.size} if device else {}),
+    }
+
+
+def _rtl_library(layout: Layout) -> bytes:
+    """Build the RTL of the configuration, or find it; return the shared library."""
+    from vtakit.runtime.vta.registry import options_of
+
+    options_of("rtl")  # says which extra is missing
+    from vtakit.cache.entry import read
+    from vtakit.hw.params import CoreParams
+    from vtakit.sim.rtl.build import library
+
+    assert layout.device is not None
+    path = library(CoreParams(cfg=layout.device.config)).path
+    found = read(path.parent, path.name)  # whose sum is right
+    if found is None:
+        raise VtakitError(f"the RTL's library {str(path)!r} was changed while it was exported: run the command again")
+    return found

@@ -1,0 +1,176 @@
+"""Where an exported model keeps what: its constant data, the processor's memory that a run works in, the accelerator's memory."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from vtakit.hw.isa.codec import to_bytes
+from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig
+from vtakit.hw.isa.insns import Feature
+from vtakit.hw.isa.program import UOPS, BufferKind, Program, dram_alignment
+from vtakit.runtime.image import CpuPart, Image, VtaPart
+from vtakit.runtime.vta.memory import GRANULE_BYTES
+
+_Key = int | CpuPart  # what lies in the workspace: a value, by its number, or a part's arena
+
+ALIGN = 64  # bytes: what machine code expects of parameters and arena
+WORD_BYTES = 8  # of the C array that the data is
+
+
+class Upload(NamedTuple):
+    """Bytes that the accelerator's memory gets once: where to, from which byte of the data, how many."""
+
+    to: int
+    source: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A program in the accelerator's memory.
+
+    insns     : address of its first instruction, from the start of the model's memory
+    addresses : of each of its buffers, likewise
+    """
+
+    part: VtaPart
+    insns: int
+    addresses: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """All launches of a model, in one range of the accelerator's memory.
+
+    Programs are linked from address 0 on; the base registers add the address at which the range begins.
+    """
+
+    launches: tuple[Launch, ...]
+    uploads: tuple[Upload, ...]
+    size: int
+    config: VTAConfig
+    isa_version: tuple[int, int]
+    features: Feature
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The processor's memory of a run, the workspace.
+
+    between : offset of each value that one part makes for another, by its number
+    arenas  : offset of each part's arena
+    """
+
+    between: Mapping[int, int]
+    arenas: Mapping[CpuPart, int]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Everything that an exported model places.
+
+    data   : parameters of the parts on the processor, then what is uploaded to the accelerator; a multiple of `ALIGN`
+    params : offset of each part's parameters in it
+    """
+
+    data: bytes
+    params: Mapping[CpuPart, int]
+    host: Host
+    device: Device | None
+
+
+def layout_of(image: Image) -> Layout:
+    """Place everything of a model."""
+    data = bytearray()
+    params = {}
+    for part in image.cpu_parts:
+        params[part] = len(data)
+        _append(data, part.params.tobytes())
+    device = _device(image.vta_parts, data) if image.vta_parts else None
+    return Layout(bytes(data) or bytes(ALIGN), params, _host(image), device)
+
+
+def _append(data: bytearray, more: bytes) -> None:
+    data += more
+    data += bytes(-len(data) % ALIGN)
+
+
+def _device(parts: tuple[VtaPart, ...], data: bytearray) -> Device:
+    """Place programs and buffers in the order and with the gaps of `runtime.vta`, so that cycles are the same."""
+    launches, uploads = [], []
+    end = 0
+    for part in parts:
+        program = part.program
+        align, addresses = dram_alignment(program.config), {}
+        for name, size in _pieces(program):
+            addresses[name] = -(-end // align) * align
+            end = addresses[name] + -(-max(size, 1) // GRANULE_BYTES) * GRANULE_BYTES
+        insns = addresses.pop("")
+        contents = [
+            (insns, to_bytes(program.relocated(addresses))),
+            (addresses[UOPS], b"".join(uop.to_bytes(UOP_BYTES, "little") for uop in program.uops)),
+            *((addresses[buffer.name], buffer.data) for buffer in program.buffers if buffer.data),
+        ]
+        for address, content in contents:
+            if content:
+                uploads.append(Upload(address, len(data), len(content)))
+                _append(data, content)
+        launches.append(Launch(part, insns, addresses))
+    programs = [part.program for part in parts]
+    features = Feature(0)
+    for program in programs:
+        features |= program.features
+    version = max(program.isa_version for program in programs)
+    return Device(tuple(launches), tuple(uploads), end, programs[0].config, version, features)
+
+
+def _pieces(program: Program) -> list[tuple[str, int]]:
+    """Instructions (named ""), micro-ops and buffers with their sizes: what is loaded first, then inputs and outputs."""
+    loaded = [buffer.data is not None or buffer.kind is BufferKind.SCRATCH for buffer in program.buffers]
+    order = sorted(zip(loaded, program.buffers, strict=True), key=lambda each: not each[0])
+    sizes = [("", len(program.insns) * INSN_BYTES), (UOPS, len(program.uops) * UOP_BYTES)]
+    return sizes + [(buffer.name, buffer.size_bytes) for _, buffer in order]
+
+
+class _Span(NamedTuple):
+    """Bytes that are in use from one part to another, both included."""
+
+    size: int
+    first: int
+    last: int
+
+
+def _host(image: Image) -> Host:
+    """Place values between parts, and arenas, so that what is in use at one time does not overlap."""
+    first_between = len(image.inputs) + len(image.outputs)
+    spans: dict[_Key, _Span] = {}
+    for at, part in enumerate(image.parts):
+        for value in part.writes:
+            if value >= first_between:
+                spans[value] = _Span(image.values[value].bytes, at, at)
+        for value in part.reads:
+            if value >= first_between:
+                spans[value] = spans[value]._replace(last=at)
+        if isinstance(part, CpuPart):
+            spans[part] = _Span(part.arena_bytes, at, at)
+    places, size = _placed(spans.items())
+    return Host(
+        {key: place for key, place in places.items() if isinstance(key, int)},
+        {key: place for key, place in places.items() if isinstance(key, CpuPart)}, max(size, ALIGN),
+    )
+
+
+def _placed(spans: Iterable[tuple[_Key, _Span]]) -> tuple[dict[_Key, int], int]:
+    """Give each span the first place that is free while it is in use, the largest first; returns places and their end."""
+    done: list[tuple[int, int, _Span]] = []  # place, byte behind it
+    places: dict[_Key, int] = {}
+    for key, span in sorted(spans, key=lambda each: -each[1].size):
+        at = 0
+        for first, end, other in sorted(done, key=lambda each: each[0]):
+            if span.first <= other.last and other.first <= span.last and at + span.size > first:
+                at = max(at, end)
+        end = at + -(-span.size // ALIGN) * ALIGN
+        done.append((at, end, span))
+        places[key] = at
+    return places, max((end for _, end, _ in done), default=0)

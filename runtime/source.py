@@ -1,0 +1,119 @@
+"""What a module was compiled from: the graph as it was imported, and the options. From it the code can be built anew."""
+
+import hashlib
+import os
+import tempfile
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vtakit.compiler.codegen.vta.target import Target as VtaTarget
+from vtakit.compiler.codegen.vta.target import vta
+from vtakit.compiler.graph.ir import Graph
+from vtakit.compiler.graph.stored import dump_graph, load_graph
+from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.runtime.precision import check_precision
+
+_IN_MEMORY_BYTES = 1 << 20  # up to which a graph stays in memory; a larger one lies in a file without a name
+
+
+class SourceError(VtakitError, ValueError):
+    """A graph in a module file that is missing, damaged or changed."""
+
+
+class Held:
+    """Bytes that are needed seldom: in memory, or a section of an open file, read when asked for.
+
+    size   : their number
+    digest : their SHA-256
+    """
+
+    def __init__(self, size: int, digest: bytes, data: bytes | None, file: int = -1, offset: int = 0) -> None:
+        self.size, self.digest, self._data, self._file, self._offset = size, digest, data, file, offset
+        if file >= 0:
+            weakref.finalize(self, os.close, file)
+
+    @classmethod
+    def of(cls, data: bytes) -> "Held":
+        """Keep bytes, large ones in a file that has no name and goes with this object."""
+        digest = hashlib.sha256(data).digest()
+        if len(data) <= _IN_MEMORY_BYTES:
+            return cls(len(data), digest, data)
+        try:
+            with tempfile.TemporaryFile(buffering=0) as file:
+                view = memoryview(data)
+                while view:
+                    view = view[file.write(view) or 0:]
+                return cls(len(data), digest, None, os.dup(file.fileno()))
+        except OSError:  # no room there
+            return cls(len(data), digest, data)
+
+    @classmethod
+    def section(cls, file: int, offset: int, size: int, digest: bytes) -> "Held":
+        """Refer to a section of an open file."""
+        return cls(size, digest, None, os.dup(file), offset)
+
+    def read(self) -> bytes:
+        """Return the bytes. Raises SourceError if the file has changed."""
+        found = self._stored() if self._data is None else self._data
+        if hashlib.sha256(found).digest() != self.digest:
+            raise SourceError("the module's graph cannot be read: its file has changed since it was loaded; save it with "
+                              "graph=False")
+        return found
+
+    def _stored(self) -> bytes:
+        parts, at = [], self._offset
+        while at < self._offset + self.size:
+            part = os.pread(self._file, self._offset + self.size - at, at)
+            if not part:
+                break
+            parts.append(part)
+            at += len(part)
+        return b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A graph before any pass, with the options of its compilation.
+
+    held        : the graph, as `dump_graph` writes it
+    integer, winograd, precision : see `vtakit.compile`
+    accelerator : None for a CPU
+    """
+
+    held: Held
+    integer: bool
+    winograd: bool
+    precision: str
+    accelerator: VtaTarget | None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph, read and checked anew."""
+        return load_graph(self.held.read())
+
+    def options(self) -> dict[str, Any]:
+        """Return the options as JSON."""
+        config = None if self.accelerator is None else self.accelerator.config.to_dict()
+        return {"integer": self.integer, "winograd": self.winograd, "precision": self.precision, "config": config,
+                "copies": None if self.accelerator is None else self.accelerator.copies}
+
+
+def source_of(graph: Graph, *, integer: bool, winograd: bool, precision: str, accelerator: VtaTarget | None) -> Source | None:
+    """Return the source of a module; None for a device that a file does not describe."""
+    if accelerator is not None and accelerator != vta(accelerator.config, copies=accelerator.copies):
+        return None
+    return Source(Held.of(dump_graph(graph)), integer, winograd, precision, accelerator)
+
+
+def read_source(options: Mapping[str, Any], held: Held) -> Source:
+    """Return the source that a header describes. Raises SourceError or VtakitError for options that are none."""
+    flags = options["integer"], options["winograd"]
+    if not all(isinstance(flag, bool) for flag in flags) or not isinstance(options["precision"], str):
+        raise SourceError("the options of its graph are none")
+    config, copies = options["config"], options["copies"]
+    accelerator = None if config is None else vta(VTAConfig.from_dict(config), copies=copies)
+    check_precision(options["precision"], on_accelerator=accelerator is not None)
+    return Source(held, *flags, options["precision"], accelerator)

@@ -1,0 +1,1 @@
+"""Random quantised networks: how they are drawn, written as ONNX, compared on every target, and shrunk."""

@@ -1,0 +1,31 @@
+"""Random accelerators for networks in integers: named configurations, and others with scratchpads of a few elements."""
+
+import numpy as np
+
+from vtakit.compiler.codegen.vta.target import NOTHING, Target
+from vtakit.hw.isa.config import NAMED, VTAConfig
+from vtakit.hw.isa.insns import Feature
+
+FOR_RTL = ("tiny", "tiny_b2")  # whose models in Verilator are built in seconds
+_NAMES = ("tiny", "tiny", "tiny_b2", "default", "blk8", "b2x16")
+_LACKS = (NOTHING, NOTHING, NOTHING, Feature.OVERWRITE, Feature.REQUANT)
+
+
+def accelerator(seed: int, config: str | None = None, device: str = "fsim") -> Target:
+    """Choose an accelerator by a seed: of a configuration, of one that is cheap on a device, or half of the time of any."""
+    rng = np.random.default_rng([seed, 1 << 21])
+    copies, lacks = int(rng.choice([1, 2, 2, 3])), _LACKS[rng.integers(len(_LACKS))]
+    if config is not None:
+        return Target(NAMED[config], copies=copies, without=lacks)
+    names = FOR_RTL if device == "rtl" else _NAMES
+    chosen = NAMED[names[rng.integers(len(names))]]
+    return Target(chosen if device == "rtl" or rng.integers(2) else random_config(rng), copies=copies, without=lacks)
+
+
+def random_config(rng: np.random.Generator) -> VTAConfig:
+    """Choose blocks of 1 x 2 to 4 x 16 values, and scratchpads of so few elements that layers need many tiles, or do not fit."""
+    batch, block = int(rng.integers(0, 3)), int(rng.integers(1, 5))
+    uop, inp, wgt, acc = (int(rng.integers(low, high)) for low, high in ((3, 9), (3, 9), (2, 8), (3, 9)))
+    return VTAConfig(
+        log_batch=batch, log_block=block, log_uop_buff_size=uop + 2, log_inp_buff_size=inp + batch + block,
+        log_wgt_buff_size=wgt + 2 * block, log_acc_buff_size=acc + batch + block + 2)

@@ -1,0 +1,180 @@
+"""Compare a network on every target: onnxruntime, NumPy, this processor, and the accelerator in its simulators.
+
+Bytes must be equal:
+
+- This processor and onnxruntime, for networks whose recipe is exact. These have one right result (`networks.scales`). onnxruntime
+  computes it in floating point, or every other seed, with its optimisations, in integers.
+- This processor and NumPy, for networks of arbitrary scales. Runtimes differ there by 1 in any layer: a result in the middle of
+  two integers is rounded up here and to the even one by onnxruntime, and factors of 16 bits are not exact. NumPy computes the
+  network's integer form by `vtakit.compiler.graph.reference`, and what stays in floating point by `FLOATS`.
+- This processor and onnxruntime, for the same network without its quantisations, to within `FLOAT_ERROR`: float32 has layouts,
+  kernels and groups of its own, and so another plan of memory.
+- The accelerator and this processor: each launch on fsim, in the order of the program and in other interleavings of the stages,
+  and on the RTL if asked for.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from quantised_support import onnxruntime_of
+
+import vtakit
+from networks.accelerators import accelerator
+from networks.emit import model_of
+from networks.recipe import Array, Recipe
+from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.frontend.onnx.importer import import_model
+from vtakit.compiler.graph.ir import Node
+from vtakit.compiler.graph.passes.quantised.form import integer_form
+from vtakit.compiler.graph.reference import reference
+from vtakit.runtime.module import Module
+from vtakit.runtime.placement import PlacementWarning
+
+FLOATS: Mapping[str, Callable[..., Array]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "abs": np.abs,
+    "neg": np.negative,
+    "relu": lambda x: np.maximum(x, np.float32(0)), "leaky_relu": lambda x, alpha: np.where(x < 0, x * np.float32(alpha), x),
+    "clip": lambda x, low, high: np.clip(x, low, high),
+}
+FLOAT_ERROR = 2e-5  # of the largest value, that one layer of floating-point numbers may add (docs/winograd.md)
+FAULTS = "static checker", "verif"  # in the reason why a layer is on the CPU: the compiler's own fault, not a lack of room
+
+
+class Difference(Exception):
+    """Two results that must be equal and are not, or a step that failed.
+
+    between : what was compared, or what failed: the same fault in a smaller network has the same words here
+    detail  : the first difference
+    """
+
+    def __init__(self, between: str, detail: str) -> None:
+        super().__init__(between, detail)
+        self.between, self.detail = between, detail
+
+    def __str__(self) -> str:
+        return f"{self.between}: {self.detail}"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What networks were made of and where they ran."""
+
+    networks: int = 0
+    exact: int = 0
+    launches: int = 0
+    layers: Counter[str] = field(default_factory=Counter)  # on the accelerator, by operator
+    left: Counter[str] = field(default_factory=Counter)    # reasons for the CPU
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(self.networks + other.networks, self.exact + other.exact, self.launches + other.launches,
+                     self.layers + other.layers, self.left + other.left)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Compare a network on a device's accelerator.
+
+    config : the accelerator's; one of the seed's choice if None
+    orders : random interleavings of the stages on fsim, beside the extreme ones
+    """
+
+    config: str | None = None
+    device: str = "fsim"
+    orders: int = 1
+
+    def __call__(self, recipe: Recipe) -> Tally:
+        """Raises Difference for what is not equal."""
+        proto, given = model_of(recipe), recipe.inputs()
+        names = [output.name for output in proto.graph.output]
+        wanted = _step("onnxruntime", lambda: onnxruntime_of(proto, optimised=bool(recipe.seed % 2)).run(names, given))
+        if not recipe.exact:
+            wanted = _step("NumPy", lambda: _by_numpy(proto, given))
+        on_cpu = _step("compiling for the CPU", lambda: vtakit.compile(proto, threads=1, cache=False).run(given))
+        _compare("the CPU and " + ("onnxruntime" if recipe.exact else "NumPy"), names, wanted, on_cpu)
+        target = accelerator(recipe.seed, self.config, self.device)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PlacementWarning)  # the smallest networks have nothing for it
+            module = _step("compiling for the accelerator", lambda: vtakit.compile(proto, target, threads=1, cache=False))
+        tally = _tally(recipe, module)
+        if not tally.launches:
+            return tally
+        runs: list[tuple[str, dict[str, Any]]] = [("fsim", {})]
+        runs += [("fsim", {"order": order}) for order in ("eager", "lazy", *range(recipe.seed, recipe.seed + self.orders))]
+        runs += [("rtl", {"latency": recipe.seed % 40})] if self.device == "rtl" else []
+        for device, options in runs:
+            with Module(module.image, device, threads=1, **options) as opened:
+                got = _step(f"running on {device}", lambda opened=opened: opened.run(given))
+            what = f"the accelerator ({device}) and the CPU"
+            _compare(what, names, list(on_cpu.values()), got, " ".join(f"{key} {value}" for key, value in options.items()))
+        return tally
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFloats:
+    """Compare a network without its quantisations on this processor with onnxruntime."""
+
+    def __call__(self, recipe: Recipe) -> Tally:
+        """Raises Difference for what is farther apart than rounding."""
+        proto, given = model_of(recipe, real=True), recipe.inputs(real=True)
+        names = [output.name for output in proto.graph.output]
+        wanted = _step("onnxruntime", lambda: onnxruntime_of(proto, optimised=bool(recipe.seed % 2)).run(names, given))
+        got = _step("compiling floats for the CPU", lambda: vtakit.compile(proto, threads=1, cache=False).run(given))
+        for name, want, (value, _) in zip(names, wanted, recipe.outputs, strict=True):
+            largest = max(float(np.abs(want).max()), 50 * float(recipe.steps[value].scale))
+            off = np.abs(got[name] - want)
+            if got[name].shape != want.shape or not (off <= FLOAT_ERROR * recipe.layers * largest).all():
+                raise Difference("the CPU and onnxruntime, in floating point",
+                                 f"{name} is up to {off.max()} off, with values up to {np.abs(want).max()}")
+        return Tally(1)
+
+
+def describe(target: Target) -> str:
+    """An accelerator in a line."""
+    lacks = f", without {target.without.name}" if target.without else ""
+    return f"{target.config}, copies {target.copies}{lacks}"
+
+
+def _by_numpy(proto: Any, given: Mapping[str, Array]) -> list[Array]:
+    def floats(node: Node, operands: Sequence[Array]) -> list[Array]:
+        return [np.asarray(FLOATS[node.op](*operands, **node.attrs), np.float32)]
+    graph = integer_form(import_model(proto))
+    return list(reference(graph, *[given[value.name] for value in graph.inputs], nodes=floats))
+
+
+def _step(what: str, make: Callable[[], Any]) -> Any:
+    """What a step makes. Raises Difference for whatever goes wrong in it."""
+    try:
+        return make()
+    except Exception as error:  # of any type: a compiler's own error is what is looked for
+        words = str(error).strip().splitlines() or [""]
+        raise Difference(f"{what} raised {type(error).__name__}", words[0][:500]) from error
+
+
+def _compare(what: str, names: Sequence[str], wanted: Sequence[Array], got: Mapping[str, Array], note: str = "") -> None:
+    for name, want in zip(names, wanted, strict=True):
+        have = got[name]
+        if have.shape != want.shape or have.dtype != want.dtype:
+            raise Difference(what, f"{name} is {have.dtype}{[*have.shape]}, want {want.dtype}{[*want.shape]}")
+        wrong = np.argwhere((have != want) & ~(np.isnan(have) & np.isnan(want)))
+        if len(wrong):
+            at = tuple(wrong[0].tolist())
+            more = f" ({note})" if note else ""
+            raise Difference(what, f"{name}{[*at]} is {have[at]}, want {want[at]}; {len(wrong)} of {want.size} differ{more}")
+
+
+def _tally(recipe: Recipe, module: Module) -> Tally:
+    found = Tally(1, int(recipe.exact), len(module.image.vta_parts))
+    for part in module.image.vta_parts:
+        for layer in part.layers:
+            found.layers["+".join(layer.ops)] += 1
+    for line in module.image.graph.splitlines():
+        if line.startswith("# ") and " is on the CPU: " in line:
+            reason = line.partition(" is on the CPU: ")[2]
+            if any(word in reason for word in FAULTS):
+                raise Difference("the compiler refuses its own program", reason)
+            found.left[f"{line.split()[1]}: {reason}"] += 1
+    return found

@@ -1,0 +1,278 @@
+"""What an export writes: fresh registers, places that do not overlap, any names, one folder whole or not at all."""
+
+import hashlib
+import json
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import onnx
+import pytest
+from crt_support import GIVEN, GRAPH, SECONDS, STRICT, rtl_library, run, split_module, write_inputs
+from hypothesis import given
+from hypothesis import strategies as st
+from model_support import module_of, network
+from quantised_support import Layers, quantised
+from support import raises
+
+import vtakit
+from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.graph.builder import Builder
+from vtakit.hw.isa.c_header import c_registers
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.regs import REGISTERS, offset_of
+from vtakit.runtime import cli
+from vtakit.runtime.crt import layout
+from vtakit.runtime.crt.c_text import c_string, comment
+from vtakit.runtime.crt.export import export_c
+from vtakit.runtime.crt.layout import ALIGN, layout_of
+
+SOURCES = Path(layout.__file__).with_name("sources")
+X = np.random.default_rng(6).standard_normal((1, 3, 16, 16)).astype("f4")
+
+
+@pytest.fixture(scope="module")
+def net():
+    """A float network for this processor, on one thread, with an arena."""
+    return vtakit.compile(network(), name="net")
+
+
+def test_the_registers_are_those_of_the_hardware():
+    """If this fails: write c_registers() to runtime/crt/sources/vtakit_registers.h."""
+    text = (SOURCES / "vtakit_registers.h").read_text()
+    assert text == c_registers()
+    for register in REGISTERS:
+        assert f"#define VTAKIT_REG_{register.name.upper()} 0x{offset_of(register.name):03x}u\n" in text
+
+
+@given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 8), st.integers(0, 8)), max_size=12))
+def test_what_is_in_use_at_one_time_does_not_overlap(spans):
+    """Places of values and arenas, by the parts from the first to the last that use them."""
+    named = {at: layout._Span(size, min(first, last), max(first, last)) for at, (size, first, last) in enumerate(spans)}
+    places, end = layout._placed(named.items())
+    for a, one in named.items():
+        assert places[a] % ALIGN == 0
+        assert places[a] + one.size <= end
+        for b, other in named.items():
+            if a < b and one.size and other.size and one.first <= other.last and other.first <= one.last:
+                assert places[a] + one.size <= places[b] or places[b] + other.size <= places[a]
+    assert end <= sum(-(-span.size // ALIGN) * ALIGN for span in named.values())
+
+
+def test_values_that_are_not_in_use_together_share_memory():
+    named = {at: layout._Span(1000, at, at + 1) for at in range(6)}
+    assert layout._placed(named.items())[1] == 2 * 1024
+
+
+def test_a_model_for_the_processor_alone_has_no_drivers(net, tmp_path):
+    names = net.export_c(tmp_path)
+    assert {*names} == {"net.h", "net.c", "net.bin", "net_data.S", "net_part0.o", "vtakit_error.c", "vtakit_error.h",
+                        "vtakit_registers.h", "main.c", "Makefile", "README.txt"}
+    assert layout_of(net.image).host.size >= net.image.arena_bytes > 0
+    X.tofile(tmp_path / "x.raw")
+    run(["make", "-s", f"CFLAGS={' '.join(STRICT)} -fsanitize=address,undefined"], tmp_path)
+    run(["build/net", "--repeat", "2", "x.raw", "y.raw"], tmp_path)
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "y.raw", "f4"), net.run({"x": X})["y"].ravel())
+    assert "--rtl" not in subprocess.run(["build/net", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.xdist_group("rtl")
+def test_weights_as_an_array_are_the_same_bytes(tmp_path):
+    """The program has the same data, with each way to embed it."""
+    module = split_module()
+    module.export_c(tmp_path, embed="c")
+    assert not (tmp_path / "split.bin").exists()
+    (tmp_path / "dump.c").write_text('#include <stdint.h>\n#include <stdio.h>\nextern const uint64_t split_data[];\n'
+                                     'int main(void) { return fwrite(split_data, 1, SIZE, stdout) != SIZE || '
+                                     f'(uintptr_t)split_data % {ALIGN}; }}\n')
+    data = layout_of(module.image).data
+    run(["gcc", *STRICT[:-2], f"-DSIZE={len(data)}", "dump.c", "split_data.c", "-o", "dump"], tmp_path)
+    assert subprocess.run(["./dump"], cwd=tmp_path, capture_output=True, check=True, timeout=SECONDS).stdout == data
+    write_inputs(tmp_path, GIVEN)
+    run(["make", "-s"], tmp_path)
+    run(["build/split", "--rtl", rtl_library(), "x.raw", "y0.raw", "y1.raw"], tmp_path)
+    with pytest.raises(VtakitError, match="embed='base64' is no way to embed weights; known: c, incbin"):
+        module.export_c(tmp_path / "other", embed="base64")
+    assert not (tmp_path / "other").exists()
+
+
+def test_names_that_c_does_not_have(tmp_path):
+    """Of inputs and outputs: words of C, macros of the export, ends of comments, escape sequences, two that become one."""
+    names = ["int", "model", "ODD_INPUTS", "VTAKIT_OK", 'a"b\\', "*/ x /*", "\x1b[31mred", "größe", "a-b", "a.b", "??="]
+    builder = Builder("odd")
+    values = [builder.input(name, (2,), "float32") for name in names]
+    total = values[0]
+    for value in values[1:]:
+        total = builder.one("add", total, value)
+    module = module_of(builder.finish([("*/", total), ("y", builder.one("neg", total))]))
+    module.export_c(tmp_path)
+    given = {name: np.full(2, 1 + at, "f4") for at, name in enumerate(names)}
+    files = []
+    for at, array in enumerate(given.values()):
+        files.append(f"in{at}")
+        array.tofile(tmp_path / files[-1])
+    assert all(byte >= 32 or byte == 10 for file in tmp_path.glob("odd.[ch]") for byte in file.read_bytes())
+    run(["make", "-s", f"CFLAGS={' '.join(STRICT)}"], tmp_path)
+    run(["build/odd", *files, "sum", "y"], tmp_path)
+    assert np.fromfile(tmp_path / "sum", "f4").tolist() == [66.0, 66.0]
+    assert np.fromfile(tmp_path / "y", "f4").tolist() == [-66.0, -66.0]
+
+
+def test_text_in_c():
+    assert c_string('a"\\?\n\x1bé') == '"a\\"\\\\\\?\\012\\033\\303\\251"'
+    assert comment("a*/b/*c\x1b") == "a* /b/ *c?"
+
+
+@pytest.mark.parametrize(("status", "says"), [
+    (2, 'the second "condition" holds'), (-1, "memory ran out"), (3, "it ended with a status that the model does not have"),
+])
+def test_a_part_that_fails_is_a_sentence(net, tmp_path, status, says):
+    """Machine code that only returns a status, in place of the model's."""
+    (tmp_path / "stub.c").write_text(f"int net(void); int net_step(void); int net(void) {{ return {status}; }}\n")
+    run(["gcc", "-c", "stub.c", "-o", "stub.o"], tmp_path)
+    messages = ("the first condition holds", 'the second "condition" holds')
+    part = replace(net.image.cpu_parts[0], code=(tmp_path / "stub.o").read_bytes(), messages=messages)
+    export_c(replace(net.image, parts=(part,)), tmp_path)
+    (tmp_path / "stub.o").unlink()
+    X.tofile(tmp_path / "x")
+    run(["make", "-s", f"CFLAGS={' '.join(STRICT)}"], tmp_path)
+    failed = f"net: a part of the model on the processor failed: {says}\n"
+    assert run(["build/net", "x", "y"], tmp_path, status=1) == failed
+
+
+@pytest.mark.parametrize("name", ["main", "makefile", "vtakit_vta", "vtakit", "driver_sim", "int", "Größe"])
+def test_names_that_no_model_can_have(name, net, tmp_path):
+    image = SimpleNamespace(name=name, vta_parts=(), cpu_parts=())
+    with pytest.raises(CodegenError, match="with another name"):
+        export_c(image, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+
+
+def test_an_export_replaces_an_earlier_one_and_nothing_else(net, tmp_path):
+    net.export_c(tmp_path)
+    manifest = json.loads((tmp_path / "vtakit.json").read_text())
+    assert manifest["files"] == {name: digest for name, digest in contents(tmp_path).items() if name != "vtakit.json"}
+    assert (manifest["model"], manifest["inputs"]) == ("net", {"x": "float32[1, 3, 16, 16]"})
+    (tmp_path / "mine.c").write_text("int mine;\n")
+    (tmp_path / "build").mkdir()
+    before = {file.name for file in tmp_path.iterdir()}
+    net.export_c(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == before
+    assert (tmp_path / "mine.c").read_text() == "int mine;\n"
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    changed = "its 'main.c' was changed since the last export; move it away, or name another folder"
+    with raises(VtakitError, f"cannot export to {str(tmp_path)!r}: {changed}"):
+        net.export_c(tmp_path)
+    assert (tmp_path / "main.c").read_text() == "int main(void) { return 0; }\n"
+
+
+def test_files_that_no_export_wrote_stay(net, tmp_path):
+    (tmp_path / "net.h").write_text("mine")
+    before = contents(tmp_path)
+    with raises(VtakitError, f"cannot export to {str(tmp_path)!r}: it has a 'net.h' that no export wrote; name another folder"):
+        net.export_c(tmp_path)
+    assert contents(tmp_path) == before
+    (tmp_path / "vtakit.json").write_text('{"files": [1]}')  # of somebody else
+    with pytest.raises(VtakitError, match="that no export wrote"):
+        net.export_c(tmp_path)
+    with pytest.raises(VtakitError, match="name a folder"):
+        net.export_c(tmp_path / "net.h")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written(net, tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(VtakitError, match="Permission denied"):
+        net.export_c(tmp_path)
+    tmp_path.chmod(0o700)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_leaves_the_folder_as_it_was(net, tmp_path, monkeypatch):
+    def interrupted(self: Path, target: object) -> None:
+        raise KeyboardInterrupt
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        net.export_c(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_without_launches_has_no_rtl(net, tmp_path):
+    with raises(VtakitError, "model 'net' has no part for the accelerator, so there is no RTL to export"):
+        net.export_c(tmp_path, rtl=True)
+
+
+def said(capsys, *words: str) -> tuple[str, str]:
+    """Standard output and error of a command that ends well, or the error of one that does not."""
+    status = cli.main(words)
+    out, err = capsys.readouterr()
+    assert (status == 0) is (err == "")
+    return out, err
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(network(), "net.onnx")
+    return tmp_path
+
+
+def test_the_command_exports_models_and_modules(files, net, capsys):
+    out, _ = said(capsys, "export", "net.onnx", "-o", "one", "--name", "other")
+    assert out.startswith("other: 11 files, ")
+    assert "bytes, in one; README.txt there says" in out
+    assert (files / "one" / "other.h").exists()
+    net.save("net.vtak")
+    said(capsys, "export", "net.vtak", "-o", "two")
+    assert (files / "two" / "net.c").exists()
+
+
+def test_the_command_exports_modules_for_other_machines(files, capsys):
+    """Which this machine cannot run, and so `vtakit.load` refuses."""
+    said(capsys, "compile", "net.onnx", "--target", "aarch64-linux-gnu", "--cpu", "cortex-a72", "-o", "there.vtak")
+    said(capsys, "export", "there.vtak", "-o", "there")
+    assert "machine code for aarch64-linux-gnu cortex-a72" in (files / "there" / "net.h").read_text()
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    (["net.vtak", "-o", "out", "--name", "x"], "'net.vtak' is compiled already: --name goes with an ONNX model"),
+    (["none.vtak", "-o", "out"], "cannot read module file 'none.vtak': No such file or directory"),
+    (["net.onnx", "-o", "net.onnx"], "cannot export to 'net.onnx': Not a directory; name a folder"),
+    (["net.onnx", "-o", "out", "--embed", "hex"], "embed='hex' is no way to embed weights; known: c, incbin"),
+    (["net.onnx", "-o", "out", "--rtl"], "model 'net' has no part for the accelerator, so there is no RTL to export"),
+    (["net.onnx", "-o", "out", "--host", "aarch64-linux-gnu"], "--host goes with --target vta"),
+    (["net.onnx", "-o", "out", "--target", "vta", "--host", "arm"], "--host 'arm' is no machine: give LLVM's name of one"),
+    (["net.onnx", "-o", "out", "--name", "main"], "'main' cannot name a network's functions in C"),
+])
+def test_what_is_wrong_with_a_command_is_a_sentence(files, net, capsys, words, says):
+    net.save("net.vtak")
+    _, err = said(capsys, "export", *words)
+    assert err.startswith(f"vtakit export: {says}")
+    assert err.count("\n") == 1
+    assert not Path("out").exists()
+
+
+def test_the_processor_beside_the_accelerator_is_an_option(files, capsys):
+    """A quantised model: its parts on the processor are for another machine."""
+    layers = Layers(3, channels=3, size=6)
+    layers.relu(layers.conv("x", 6))
+    layers.classifier(layers.last, 4)
+    onnx.save(quantised(layers.model(), layers.inputs(4)), "q.onnx")
+    out, _ = said(capsys, "export", "q.onnx", "--target", "vta", "--config", "tiny", "--host", "aarch64-linux-gnu", "--cpu",
+                  "cortex-a53", "-o", "q", "--name", "q")
+    assert " in 1 launch, " in out
+    assert "machine code for aarch64-linux-gnu cortex-a53" in (files / "q" / "q.h").read_text()
+    assert (files / "q" / "q_part0.o").read_bytes().startswith(b"\x7fELF")
+
+
+def test_the_graph_of_these_tests_has_parts_on_both():
+    kinds = [type(part).__name__ for part in split_module().image.parts]
+    assert kinds == ["CpuPart", "VtaPart", "CpuPart", "VtaPart", "CpuPart"]
+    assert len(GRAPH.outputs) == 2

@@ -1,0 +1,149 @@
+"""What runs where, and what a model of which nothing runs on the accelerator is told."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from quantised_support import Layers, quantised
+
+import vtakit
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.graph.vta.place import Left
+from vtakit.runtime import cli
+from vtakit.runtime.placement import PlacementWarning
+from vtakit.sim.rtl.surroundings import Surroundings
+
+pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
+
+MIXED = """
+    <ir_version: 10, opset_import: ["": 21]>
+    mixed (float[1, 3, 6, 6] x) => (float[1, 3, 6, 6] y)
+    { [bend] s = Sigmoid(x)  [twice] y = Add(s, s) }
+"""
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A folder with a float model, the same quantised, and inputs of both."""
+    monkeypatch.chdir(tmp_path)
+    net = Layers(3, channels=3, size=6)
+    net.pool(net.relu(net.conv("x", 6)))
+    net.classifier(net.last, 4)
+    onnx.save(net.model(), "float.onnx")
+    onnx.save(quantised(net.model(), net.inputs(4)), "q.onnx")
+    np.savez("in.npz", x=net.inputs(1, 7))
+    return tmp_path
+
+
+def test_a_float_model_is_told_to_be_quantised_and_runs_on_the_cpu(files):
+    with pytest.warns(PlacementWarning, match="quantise it first .vtakit quantize MODEL --calibration"):
+        module = vtakit.compile("float.onnx", "vta")
+    placement = module.placement
+    assert (placement.launches, placement.macs, placement.share_of_macs) == (0, 0, 0.0)
+    with np.load("in.npz") as inputs:
+        given = dict(inputs)
+    found, wanted = module.run(given), vtakit.compile("float.onnx").run(given)
+    assert all(np.allclose(found[name], wanted[name]) for name in wanted)
+
+
+def test_a_device_that_would_have_nothing_to_do_is_refused(files):
+    for device in ("fsim", "rtl"):
+        with pytest.raises(VtaError, match=r"nothing of the model .* runs on the accelerator"):
+            vtakit.compile("float.onnx", "vta", device=device)
+
+
+def test_a_model_without_products_is_not_told_to_be_quantised():
+    with pytest.warns(PlacementWarning) as told:
+        module = vtakit.compile(onnx.parser.parse_model(MIXED), "vta")
+    assert "quantise" not in str(told[0].message)
+    assert [each.name for each in module.placement.left] == ["bend", "twice"]
+    assert module.placement.share_of_macs is None
+
+
+def test_the_text_of_a_placement_names_each_operator_with_its_reason():
+    name = "a\x1b[2J' is on the CPU: because\n# b"
+    left = Left("relu", name, "no reason: none")
+    assert Left.found_in(f"graph\n{left}\nmore") == [left]
+
+
+@pytest.mark.parametrize("words", [
+    ["run", "float.onnx", "--target", "vta", "--input", "in.npz"],
+    ["run", "float.onnx", "--target", "vta", "--input", "in.npz", "--profile"],
+    ["compile", "float.onnx", "--target", "vta", "-o", "made.vtak"],
+    ["report", "float.onnx", "--target", "vta", "-o", "made.html"],
+])
+def test_every_command_warns_of_a_float_model(files, capsys, words):
+    for _ in range(2):  # the second time the model is kept
+        assert cli.main(words) == 0
+        out, err = capsys.readouterr()
+        assert err.startswith("warning: nothing of the model")
+        assert "vtakit quantize MODEL" in err
+        assert "--profile" in words or "on the CPU: conv" in out
+
+
+def test_a_command_with_a_device_refuses_a_float_model(files, capsys):
+    assert cli.main(["run", "float.onnx", "--target", "vta", "--device", "rtl", "--input", "in.npz"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "vtakit quantize" in err
+
+
+@pytest.mark.parametrize("words", [
+    ["run", "--input", "in.npz"], ["run", "--input", "in.npz", "--profile"], ["compile", "-o", "made.vtak"],
+    ["report", "-o", "made.html"],
+])
+def test_every_command_says_what_runs_where(files, capsys, words):
+    assert cli.main([words[0], "q.onnx", "--target", "vta", "--config", "tiny", *words[1:]]) == 0
+    assert "accelerator: 4 of 6 layers in 1 launch, 100.0% of the multiply-accumulates\n" in capsys.readouterr().out
+
+
+def test_the_headline_of_a_run_is_its_cycles(files, capsys):
+    words = ["run", "q.onnx", "--target", "vta", "--config", "tiny", "--device", "rtl", "--input", "in.npz"]
+    assert cli.main([*words, "--json", "run.json"]) == 0
+    cycles = json.loads(Path("run.json").read_text())["cycles"]
+    assert f"{cycles:,} cycles on the accelerator\n" in capsys.readouterr().out
+
+
+def test_a_device_without_cycles_says_so(files):
+    module = vtakit.compile("q.onnx", "vta", config="tiny")
+    with np.load("in.npz") as inputs:
+        profile = module.profile(dict(inputs))
+    assert profile.cycles is None
+    assert str(profile).startswith("q: 1 launch on the accelerator (device fsim counts no cycles; rtl does); ")
+
+
+def test_the_memory_system_is_an_option_of_every_command_that_runs(files, capsys):
+    """The same model takes longer with slower memory; defaults are the reference system's."""
+    words = ["run", "q.onnx", "--target", "vta", "--config", "tiny", "--device", "rtl", "--input", "in.npz"]
+    cycles = []
+    for more in ([], ["--latency", "40", "--bandwidth", "100", "--bus-bits", "64", "--outstanding", "16"], ["--latency", "400"],
+                 ["--bandwidth", "20"], ["--outstanding", "1"]):
+        assert cli.main([*words, *more]) == 0
+        cycles.append(int(re.search(r"([\d,]+) cycles", capsys.readouterr().out)[1].replace(",", "")))
+    assert cycles[0] == cycles[1] < min(cycles[2:])
+    assert cli.main(["report", *words[1:], "-o", "page.html", "--bandwidth", "50"]) == 0
+    assert "<dt>bus</dt><dd>4 bytes a cycle each way</dd>" in Path("page.html").read_text()
+
+
+@pytest.mark.parametrize("words", [
+    ["run", "q.onnx", "--target", "vta", "--input", "in.npz", "--latency", "1"],
+    ["report", "q.onnx", "--target", "vta", "-o", "page.html", "--outstanding", "1"],
+    ["run", "q.onnx", "--input", "in.npz", "--bus-bits", "64"],
+])
+def test_a_memory_system_without_the_rtl_is_refused(files, capsys, words):
+    assert cli.main(words) == 2
+    assert "describes the memory system of device rtl, and the device is fsim: add --device rtl\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "report", "sim"])
+def test_the_help_states_the_defaults_that_hold(capsys, command):
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    defaults = Surroundings()
+    for name in ("latency", "bandwidth", "outstanding"):
+        assert re.search(rf"--{name} \S+ [^()]*\({getattr(defaults, name)}\)", text), name

@@ -1,0 +1,152 @@
+"""The value-flow rule finds every planted overlap of scratch values that a byte-by-byte definition finds, and no other."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from integer_nets import Integers, random_network
+from model_support import vta_image
+
+from vtakit.hw.isa.codec import decode, encode, to_bytes
+from vtakit.hw.isa.config import DEFAULT
+from vtakit.hw.isa.faults import Fault
+from vtakit.hw.isa.insns import FORMATS, MEMORIES, MemType, Opcode
+from vtakit.hw.isa.program import Buffer, BufferKind, Program, Relocation
+from vtakit.sim import run
+from vtakit.sim.checker import check_program
+from vtakit.sim.decode import Decoded
+from vtakit.sim.order import execution_order
+from vtakit.sim.value_flow import lost_values
+
+PLANTED = 100
+
+
+def transfers(program: Program) -> list[tuple[int, str, bool, range, int, int]]:
+    """(instruction, value, is it a load, rows, stride of a row and its length in bytes) of each transfer of a scratch value."""
+    found = []
+    for entry in program.relocations:
+        if entry.value:
+            insn = decode(program.config, program.insns[entry.insn])
+            size = MEMORIES[MemType(insn["memory_type"])].bytes_in(program.config)
+            first = insn["dram_base"] * size
+            found.append((entry.insn, entry.value, insn.op is Opcode.LOAD, range(insn["y_size"]), insn["x_stride"] * size,
+                          insn["x_size"] * size, first))
+    return found
+
+
+def naive(program: Program) -> list[int]:
+    """The LOADs that read a byte whose last store was not their value's: one byte after another."""
+    holds: dict[int, str] = {}
+    found = []
+    for index, value, load, rows, stride, length, first in sorted(transfers(program)):
+        at = [first + row * stride + byte for row in rows for byte in range(length)]
+        if not load:
+            holds |= dict.fromkeys(at, value)
+        elif any(holds.get(byte) != value for byte in at):
+            found.append(index)
+    return found
+
+
+def found_in(program: Program) -> list[int]:
+    decoded = Decoded(program.config, to_bytes(program.insns))
+    faults = list(lost_values(program, decoded, execution_order(decoded)))
+    assert {fault.fault for fault in faults} <= {Fault.VALUE_LOST}
+    return [fault.index for fault in faults]
+
+
+def moved(program: Program, value: str, by_bytes: int) -> Program:
+    """The program with one scratch value elsewhere in its buffer."""
+    place = {p.field.name: p for p in FORMATS[Opcode.LOAD].place(program.config)}["dram_base"]
+    words = list(program.insns)
+    for entry in program.relocations:
+        if entry.value == value:
+            kind = MemType(decode(program.config, words[entry.insn])["memory_type"])
+            words[entry.insn] += by_bytes // MEMORIES[kind].bytes_in(program.config) << place.offset
+    return replace(program, insns=tuple(words))
+
+
+@cache
+def programs() -> list[Program]:
+    """Programs of random networks with several scratch values."""
+    found = [part.program for seed in range(12) for part in vta_image(random_network(seed, layers=9)).vta_parts]
+    return [program for program in found if len({entry.value for entry in program.relocations}) > 3]
+
+
+def test_no_value_is_lost_in_what_the_compiler_makes():
+    for program in programs():
+        assert found_in(program) == naive(program) == []
+
+
+def test_planted_overlaps_are_found():
+    """Values are moved onto others at random; wherever a byte is lost it is found, and a changed result has a fault."""
+    rng = np.random.default_rng(0)
+    lost = harmless = changed = 0
+    while lost < PLANTED:
+        program = programs()[int(rng.integers(len(programs())))]
+        ends: dict[str, tuple[int, int]] = {}
+        for _, value, _, rows, stride, length, first in transfers(program):
+            last = first + (len(rows) - 1) * stride + length
+            low, high = ends.get(value, (first, last))
+            ends[value] = min(low, first), max(high, last)
+        one, other = (sorted(ends)[at] for at in rng.choice(len(ends), 2, replace=False))
+        by = (int(rng.integers(ends[one][0], ends[one][1])) - ends[other][0]) // 64 * 64
+        wrong = moved(program, other, by)
+        room = max(high for _, high in ends.values()) + max(high - low for low, high in ends.values())
+        wrong = replace(wrong, buffers=tuple([
+            replace(b, size_bytes=room) if b.kind is BufferKind.SCRATCH else b for b in wrong.buffers]))
+        want = naive(wrong)
+        assert found_in(wrong) == want
+        lost, harmless = lost + bool(want), harmless + (not want)
+        if not lost % 4:
+            given = {b.name: rng.bytes(b.size_bytes) for b in program.buffers if b.kind is BufferKind.INPUT}
+            outputs = [b.name for b in program.buffers if b.kind is BufferKind.OUTPUT]
+            good, bad = (run(each, given, order="program").buffers for each in (program, wrong))
+            differs = any(good[name] != bad[name] for name in outputs)
+            assert want or not differs, "a changed result without a fault"
+            changed += differs
+    assert harmless > 10
+    assert changed > 10
+
+
+def small(*insns: tuple[str, dict[str, int]], relocations: tuple[Relocation, ...]) -> Program:
+    words = [encode(DEFAULT, op, **fields) for op, fields in insns]
+    return Program(config=DEFAULT, insns=tuple(words), relocations=relocations, buffers=(
+        Buffer(name="s", size_bytes=256, kind=BufferKind.SCRATCH), Buffer(name="y", size_bytes=16, kind=BufferKind.OUTPUT)))
+
+
+OUT = {"memory_type": int(MemType.OUT), "y_size": 1, "x_size": 1, "x_stride": 1}
+ACC = {"memory_type": int(MemType.ACC), "y_size": 1, "x_size": 1, "x_stride": 1}
+INP = {"memory_type": int(MemType.INP), "y_size": 1, "x_size": 1, "x_stride": 1}
+
+
+@pytest.mark.parametrize(("second", "detail"), [
+    ("b", "it reads value 'a' from scratch buffer 's', where value 'b' has been stored since"), ("a", ""),
+])
+def test_what_is_said_of_a_lost_value(second, detail):
+    program = small(
+        ("store", OUT), ("store", OUT | {"push_prev": 1}),
+        ("load", {"memory_type": int(MemType.UOP), "pop_next": 1, "push_prev": 1}), ("load", INP | {"pop_next": 1}),
+        ("finish", {}),
+        relocations=(Relocation(0, "s", "a"), Relocation(1, "s", second), Relocation(3, "s", "a")),
+    )
+    found = check_program(program)
+    assert [(fault.fault, fault.index, fault.detail) for fault in found] == ([(Fault.VALUE_LOST, 3, detail)] if detail else [])
+    if found:
+        assert "dram_base=@s:a" in str(found[0])
+
+
+def test_scratch_that_nothing_was_stored_to():
+    program = small(("load", INP), ("finish", {}), relocations=(Relocation(0, "s"),))
+    (fault,) = check_program(program)
+    assert (fault.fault, fault.detail) == (
+        Fault.VALUE_LOST, "it reads what was stored there from scratch buffer 's', where nothing has been stored")
+
+
+def test_a_network_without_branches_needs_two_places():
+    net = Integers(seed=1)
+    x = net.input(1, 16, 8, 8)
+    for _ in range(5):
+        x = net.conv(x, 16)
+    (part,) = vta_image(net.finish(x)).vta_parts
+    assert max(b.size_bytes for b in part.program.buffers if b.kind is BufferKind.SCRATCH) == 2 * 16 * 64
