@@ -50,9 +50,8 @@ def show(name: str, size: int | None, device: str) -> None:
         noise = np.sum((array - real[output]) ** 2)
         decibels = 10 * np.log10(np.sum(real[output] ** 2) / noise) if noise else np.inf
         print(f"  {output} {list(array.shape)}: the same bytes as this processor; {decibels:.1f} dB above the noise of int8")
-    for line in module.image.graph.splitlines():
-        if line.startswith("# "):
-            print(f"  {line[2:]}")
+    for left in module.placement.left:
+        print(f"  {left.op} {left.name!r} is on the CPU: {left.reason}")
 
 
 def main() -> int:

@@ -73,6 +73,7 @@ def _warnings_as_sentences(who: str) -> Iterator[None]:
         complain(f"{who}: warning: {one_line(str(message))}")
 
     with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)  # a second command of the same process says them too
         warnings.showwarning = show
         yield
 

@@ -51,7 +51,7 @@ class Grid:
             pages[-1].append(at)
         for number, page in enumerate(pages):
             title = f"{self.title}, continued" if number else self.title
-            table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+            table = Table(title=Text(one_line(title), "bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
             left = most - sum(least[at] + _BETWEEN for at in page)
             for at in page:
                 more = max(0, min(wanted[at] - least[at], left))

@@ -12,6 +12,7 @@ from vtakit.compiler.codegen.llvm.network import Port, c_header
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.compile import Layer, Network
 from vtakit.compiler.graph.vta.compile import Compiled
+from vtakit.compiler.graph.vta.place import Left
 from vtakit.compiler.graph.vta.region import Launch
 from vtakit.hw.isa.program import Program
 from vtakit.runtime.cpu import openmp
@@ -85,6 +86,8 @@ class Image:
     target  : of all machine code
     between : values that a part makes for a later one, and no output; they are numbered after the inputs and outputs
     graph   : the graph's text after all passes, for people
+    left    : operators that the accelerator leaves to the CPU, with reasons; none of a model for a CPU
+    said    : what a model for a CPU computes in another precision than it says, one line; "" if it computes as it says
     source  : what it was compiled from; None if that is not known
     """
 
@@ -95,6 +98,8 @@ class Image:
     between: tuple[Port, ...]
     parts: tuple[Part, ...]
     graph: str
+    left: tuple[Left, ...] = ()
+    said: str = ""
     source: Source | None = None
 
     @cached_property
@@ -116,12 +121,6 @@ class Image:
     def layers(self) -> tuple[Layer, ...]:
         """What all parts do, in order."""
         return tuple([layer for part in self.parts for layer in part.layers])
-
-    @property
-    def said(self) -> str:
-        """What a model for a CPU computes in another precision than it says, one line; "" if it computes as it says."""
-        first = self.graph.partition("\n")[0]
-        return first[2:] if first.startswith("# ") and not self.vta_parts else ""
 
     @property
     def params_bytes(self) -> int:
@@ -167,11 +166,11 @@ def cpu_part(network: Network, reads: Sequence[int], writes: Sequence[int]) -> C
     )
 
 
-def image_of(network: Network, graph: str) -> Image:
-    """The image of a network that is one native function."""
+def image_of(network: Network, graph: str, left: tuple[Left, ...] = (), said: str = "") -> Image:
+    """Return the image of a network that is one native function; see `Image`."""
     count = len(network.inputs)
     part = cpu_part(network, range(count), range(count, count + len(network.outputs)))
-    return Image(network.code.name, network.code.target, network.inputs, network.outputs, (), (part,), graph)
+    return Image(network.code.name, network.code.target, network.inputs, network.outputs, (), (part,), graph, left, said)
 
 
 def image_of_parts(compiled: Compiled, target: Target) -> Image:
@@ -183,7 +182,7 @@ def image_of_parts(compiled: Compiled, target: Target) -> Image:
     inputs = tuple([Port(value.name, value.type.shape, value.type.dtype) for value in graph.inputs])
     outputs = tuple([Port(name, value.type.shape, value.type.dtype) for name, value in graph.outputs])
     if len(compiled.parts) == 1 and not isinstance(compiled.parts[0], Launch):
-        return image_of(compiled.parts[0].network, str(compiled.placement))
+        return image_of(compiled.parts[0].network, str(compiled.placement), compiled.placement.left)
     numbers = {value: at for at, value in enumerate(graph.inputs)}
     between: list[Port] = []
     parts: list[Part] = []
@@ -201,4 +200,5 @@ def image_of_parts(compiled: Compiled, target: Target) -> Image:
                                  outputs=each.outputs, layers=each.layers))
         else:
             parts.append(cpu_part(each.network, reads, writes))
-    return Image(graph.name, target, inputs, outputs, tuple(between), tuple(parts), str(compiled.placement))
+    return Image(graph.name, target, inputs, outputs, tuple(between), tuple(parts), str(compiled.placement),
+                 compiled.placement.left)

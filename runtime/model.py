@@ -38,7 +38,7 @@ from vtakit.runtime.module import InputError, Module, check_threads
 from vtakit.runtime.package import PackageError, parse, parse_source
 from vtakit.runtime.parts import check_opening
 from vtakit.runtime.placement import check_placed
-from vtakit.runtime.precision import check_precision, narrowed, told
+from vtakit.runtime.precision import check_precision, narrowed, said_of
 from vtakit.runtime.signing import Trusted, verify
 from vtakit.runtime.source import Source, source_of
 from vtakit.runtime.torch_program import named_program
@@ -157,7 +157,7 @@ def _built(
     graph = run_passes(graph, passes, after)
     if accelerator is None:
         network = compile_graph(graph, chosen, progress=progress, most_bytes=most_bytes)
-        return image_of(network, told(precision, chosen, graph) + graph_text(graph))
+        return image_of(network, graph_text(graph), said=said_of(precision, chosen, graph))
     parts = compile_parts(graph, chosen, accelerator, check=_checked, progress=progress, most_bytes=most_bytes)
     return image_of_parts(parts, chosen)
 

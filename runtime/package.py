@@ -23,6 +23,7 @@ import vtakit
 from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.compile import Layer
+from vtakit.compiler.graph.vta.place import Left
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.hw.isa import file as program_file
 from vtakit.hw.isa.errors import VtakitError
@@ -83,7 +84,7 @@ def dump(image: Image, *, graph: bool = True) -> bytes:
             "triple": t.triple, "cpu": t.cpu, "features": list(t.features), "contract": t.contract, "threads": t.threads,
         },
         **{kind: [_port(port) for port in getattr(image, kind)] for kind in _PORTS},
-        "graph": len(blobs[0]), "parts": parts, "source": source,
+        "graph": len(blobs[0]), "left": image.left, "said": image.said, "parts": parts, "source": source,
     }
     head = json.dumps(header, separators=(",", ":")).encode()
     payload = b"".join(blobs)
@@ -187,7 +188,11 @@ class _Reader:
         if self.at != len(self.payload):
             self._wrong(f"{len(self.payload) - self.at} bytes of its payload belong to nothing")
         self._check_order(parts, len(inputs), values)
-        return Image(_text(self.header["name"]), target, inputs, outputs, between, parts, graph, source)
+        left = tuple([Left(*map(_text, (op, name, reason))) for op, name, reason in self.header["left"]])
+        name, said = _text(self.header["name"]), _text(self.header["said"])
+        if not (name.isidentifier() and name.isascii()):
+            self._wrong(f"the name {name!r:.40} is none in C")
+        return Image(name, target, inputs, outputs, between, parts, graph, left, said, source)
 
     def source(self) -> Source | None:
         """The graph that the next bytes of the payload hold; None if there is none."""

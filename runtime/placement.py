@@ -72,9 +72,9 @@ class Placement:
         for each in self.left:
             groups.setdefault(each.reason, []).append(each)
         for reason, group in groups.items():
-            names = ", ".join(f"{each.op} {one_line(each.name)!r}" for each in group[:_NAMED])
+            names = ", ".join(f"{each.op} {each.name!r}" for each in group[:_NAMED])
             more = f" and {len(group) - _NAMED} more" if len(group) > _NAMED else ""
-            lines.append(f"on the CPU: {names}{more}: {reason}")
+            lines.append(one_line(f"on the CPU: {names}{more}: {reason}"))
         return "\n".join(lines)
 
 
@@ -82,7 +82,7 @@ def placement_of(image: Image) -> Placement:
     """Return where the layers of a compiled model run."""
     cpu = tuple([layer for part in image.cpu_parts for layer in part.layers])
     there = tuple([layer for part in image.vta_parts for layer in part.layers])
-    return Placement(image.name, len(image.vta_parts), there, cpu, tuple(Left.found_in(image.graph)))
+    return Placement(image.name, len(image.vta_parts), there, cpu, image.left)
 
 
 def check_placed(image: Image, device: object) -> None:

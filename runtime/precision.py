@@ -37,8 +37,8 @@ def narrowed(precision: str, target: Target, *, winograd: bool = True) -> Pays |
     return partial(pairs_pay, machine=Machine.of(target), winograd=winograd) if target.has("avx512bf16") else None
 
 
-def told(precision: str, target: Target, graph: Graph) -> str:
-    """What a module's graph says first: a line that begins with "#" of another precision than float32, else ""."""
+def said_of(precision: str, target: Target, graph: Graph) -> str:
+    """Return what a graph computes in another precision than float32, one line; "" in float32."""
     if precision == PRECISIONS[0]:
         return ""
     done = sum(node.op in _NARROW and node.outputs[0].type.dtype is FLOAT32 for node in graph.nodes)
@@ -52,4 +52,4 @@ def told(precision: str, target: Target, graph: Graph) -> str:
         said.insert(0, f"{done} of {done + left} convolutions and products in {precision}, sums in float32, by {way}")
     elif left or not products:
         said.append(f"{left} convolutions in float32, which is no slower here")
-    return f"# {'; '.join(said)}\n"
+    return "; ".join(said)

@@ -88,15 +88,18 @@ class Profile:
             **({"launches": [json.loads(report.to_json()) for report in self.launches]} if self.launches else {}),
         }
 
-    def tables(self) -> "Group":
-        """Return the headline, then the tables of each launch and of the CPU's layers, for a terminal."""
-        from rich.console import Group
-        from rich.text import Text
-
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return what stands above the tables: the headline and what runs where, or what is not computed in float32."""
         if not self.launches:
-            return Group(*([Text(self.said)] if self.said else []), self.grid)
-        lines = self.headline if self.placement is None else f"{self.headline}\n{self.placement}"
-        return Group(Text(lines), *[report.tables() for report in self.launches], *([self.grid] if self.layers else []))
+            return (one_line(self.said),) if self.said else ()
+        return self.headline, *([] if self.placement is None else str(self.placement).splitlines())
+
+    def tables(self) -> "Group":
+        """Return the tables of each launch and of the CPU's layers, for a terminal."""
+        from rich.console import Group
+
+        return Group(*[report.tables() for report in self.launches], *([self.grid] if self.layers or not self.launches else []))
 
     @property
     def grid(self) -> Grid:
@@ -118,4 +121,4 @@ class Profile:
         console = Console(width=TEXT_WIDTH if self.launches else 120, color_system=None)
         with console.capture() as captured:
             console.print(self.tables())
-        return captured.get()
+        return "".join([f"{line}\n" for line in self.lines]) + captured.get()

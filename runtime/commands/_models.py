@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.hw.isa.text import one_line
 from vtakit.runtime.commands._arguments import add_config, memory_system, number
-from vtakit.runtime.terminal import complain, progress, say
+from vtakit.runtime.terminal import progress, say
 
 if TYPE_CHECKING:
     from vtakit.compiler.codegen.llvm.network import Port
@@ -101,8 +101,10 @@ def say_placement(args: argparse.Namespace, module: "Module") -> None:
 
 def warn_placement(args: argparse.Namespace, module: "Module") -> None:
     """Warn if a model is compiled for the accelerator and nothing of it runs there."""
+    from vtakit.runtime.placement import PlacementWarning
+
     if args.target == "vta" and module.placement.warning:
-        complain(f"warning: {module.placement.warning}")
+        warnings.warn(module.placement.warning, PlacementWarning, stacklevel=2)
 
 
 def _target(word: str, cpu: str) -> "Literal['llvm', 'vta'] | Target":

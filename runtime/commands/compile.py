@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     say(f"{image.name}: {counted(len(image.layers), 'layer')}, {sizes}")
     say_placement(args, module)
     if args.target != "vta" and image.said:
-        say(image.said)
+        say(one_line(image.said))
     for kind, ports in (("input", image.inputs), ("output", image.outputs)):
         for port in ports:
             say(f"{kind:6}  {one_line(port.name)}: {port}")

@@ -102,4 +102,6 @@ def _report(module: "Module", given: dict[str, Any], args: argparse.Namespace) -
         write_bytes(args.json, (json.dumps(profile.to_dict(), indent=2) + "\n").encode(), "the report")
     if args.profile:
         warn_placement(args, module)
+        for line in profile.lines:
+            say(line)
         console().print(profile.tables())

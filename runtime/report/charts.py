@@ -43,7 +43,7 @@ class Roofline(NamedTuple):
 
 def draw(size: tuple[float, float], kind: str, paint: Callable[[Figure], None]) -> bytes:
     """The bytes of a picture of so many inches; `kind` is "svg" or "png". The same picture has the same bytes."""
-    look = matplotlib.rc_context({"svg.hashsalt": "vtakit", "svg.fonttype": "none", "font.size": 9})
+    look = matplotlib.rc_context({"svg.hashsalt": "vtakit", "svg.fonttype": "none", "font.size": 9, "text.parse_math": False})
     with look, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # of a name in another script; a browser has it
         figure = Figure(figsize=size, layout="constrained")
@@ -85,7 +85,7 @@ def paint_roofline(axes: Any, roof: Roofline) -> None:
     axes.plot([left, knee, right], [left * roof.feed, roof.peak, roof.peak], color="black", linewidth=1.2)
     for label, x, y in roof.points:
         axes.plot([x], [y], "o", markersize=5, color=_POINT)
-        axes.annotate(label, (x, y), textcoords="offset points", xytext=(4, -10))
+        axes.annotate(one_line(label), (x, y), textcoords="offset points", xytext=(4, -10))
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
     low, high = min([left * roof.feed, *(y for *_, y in roof.points)]), max([roof.peak, *(y for *_, y in roof.points)])
@@ -103,7 +103,7 @@ def paint_stalls(axes: Any, report: Report) -> None:
         shares = [100 * layer.stages[STAGE][cause] / (layer.cycles or 1) for layer in report.layers]
         axes.barh(range(len(names)), shares, left=starts, color=COLOURS[cause], label=LABELS[cause])
         starts = [start + share for start, share in zip(starts, shares, strict=True)]
-    axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in names])
+    axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set(xlim=(0, 100), xlabel=f"percent of the {STAGE} stage's cycles", title="where the cycles went")
     axes.figure.legend(loc="outside lower center", ncols=len(CYCLE_CAUSES), frameon=False, fontsize=8)
@@ -135,7 +135,7 @@ def paint_sequence(axes: Any, steps: Sequence[tuple[str, float]], unit: str) -> 
     starts = np.concatenate([[0.0], np.cumsum([duration for _, duration in steps])])
     for at, kind in enumerate(kinds):
         bars = [(start, duration) for (what, duration), start in zip(steps, starts, strict=False) if what == kind]
-        axes.broken_barh(bars, (0, 1), facecolors=colours(at % 20), edgecolor="white", linewidth=0.3, label=kind)
+        axes.broken_barh(bars, (0, 1), facecolors=colours(at % 20), edgecolor="white", linewidth=0.3, label=one_line(kind))
     axes.set_yticks([])
     axes.set(xlim=(0, float(starts[-1]) or 1), ylim=(0, 1), xlabel=unit, title="what happened when")
     axes.figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)

@@ -171,10 +171,8 @@ def _tally(recipe: Recipe, module: Module) -> Tally:
     for part in module.image.vta_parts:
         for layer in part.layers:
             found.layers["+".join(layer.ops)] += 1
-    for line in module.image.graph.splitlines():
-        if line.startswith("# ") and " is on the CPU: " in line:
-            reason = line.partition(" is on the CPU: ")[2]
-            if any(word in reason for word in FAULTS):
-                raise Difference("the compiler refuses its own program", reason)
-            found.left[f"{line.split()[1]}: {reason}"] += 1
+    for each in module.image.left:
+        if any(word in each.reason for word in FAULTS):
+            raise Difference("the compiler refuses its own program", each.reason)
+        found.left[f"{each.op}: {each.reason}"] += 1
     return found

@@ -6,11 +6,13 @@ import sys
 import unicodedata
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from model_support import network
+from module_support import with_header
 from quantised_support import Layers, quantised
 
 from vtakit.hw.isa.asm import asm_program
@@ -93,6 +95,39 @@ finish
 """
 
 
+def hostile_header(header: dict[str, Any], where: str) -> None:
+    """Put a hostile name at one place of a module's header."""
+    if where in ("name", "said"):
+        header[where] = HOSTILE
+    elif where == "left":
+        header["left"] = [[HOSTILE] * 3]
+    elif where in ("inputs", "outputs", "between"):
+        header[where][0][0] = HOSTILE
+    else:
+        for part in header["parts"]:
+            part |= {"messages": [HOSTILE]} if where == "messages" and "messages" in part else {}
+            if where == "layers":
+                part["layers"] = [[kernel, [HOSTILE], [HOSTILE], *more] for kernel, _, _, *more in part["layers"]]
+
+
+@pytest.mark.parametrize("where", ["name", "said", "left", "inputs", "outputs", "between", "layers", "messages"])
+def test_no_module_prints_what_controls_a_terminal(files, capsys, where):
+    assert cli.main(["compile", "q.onnx", "--target", "vta", "--config", "tiny", "-o", "q.vtak"]) == 0
+    data = Path("q.vtak").read_bytes()
+    Path("q.vtak").write_bytes(with_header(data, lambda header: hostile_header(header, where)))
+    capsys.readouterr()
+    for words in (["run", "q.vtak", "--input", "in.npz", "--profile"], ["run", "q.vtak"], ["report", "q.vtak", "-o", "page.html"],
+                  ["export", "q.vtak", "-o", "c"]):
+        with suppress(SystemExit):
+            cli.main(words)
+        out, err = capsys.readouterr()
+        assert is_safe(out), out
+        assert is_safe(err), err
+    for page in Path().glob("**/*.[hc]*"):
+        text = page.read_text()
+        assert is_safe(text), [line for line in text.splitlines() if not is_safe(line)]
+
+
 @pytest.mark.parametrize("name", [BUFFER, PART])
 @pytest.mark.parametrize("words", [
     ["check"], ["disasm"], ["sim"], ["sim", "--report", "table"], ["report", "-o", "p.html", "--device", "fsim"],
@@ -119,7 +154,8 @@ COMMANDS = [
     ["report", "q.onnx", "--target", "vta", "--config", "tiny", "--device", "rtl", "-o", "page.html"],
     ["asm", "bad.vtas"], ["check", HOSTILE], ["disasm", HOSTILE], ["sim", HOSTILE, "--device", HOSTILE],
     ["isa", "--config", HOSTILE], ["isa", "--config", "bad.json"], ["fuzz", "--device", HOSTILE], ["synth", "--device", HOSTILE],
-    ["doctor", HOSTILE], [HOSTILE],
+    ["doctor", HOSTILE], [HOSTILE], ["export", "q.onnx", "--target", "vta", "-o", HOSTILE],
+    ["export", "q.onnx", "--name", HOSTILE], ["sign", "--new-key", f"{HOSTILE}/k"], ["sign", HOSTILE, "--key", HOSTILE],
     ["run", "x.onnx", f"--{HOSTILE}"], ["run", HOSTILE + ".onnx"], ["run", HOSTILE + ".pt2"], ["run", HOSTILE + ".vtak"],
 ]
 
@@ -158,7 +194,7 @@ def test_an_error_as_text_is_printable():
 def test_everything_that_prints_is_printable(capsys):
     say("\x1b[2J")
     complain("\x9b2J")
-    console().print(Grid("t", ("a", "b"), ((HOSTILE, "1"),)))
+    console().print(Grid("[/]\x1b[2J", ("a", "b"), ((HOSTILE, "1"),)))
     console().print("\x1b[2J\u202e", markup=False)
     out, err = capsys.readouterr()
     assert is_safe(out)

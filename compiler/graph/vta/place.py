@@ -4,8 +4,6 @@ Each node has a *stage*, even on the CPU and odd on the accelerator: the least t
 So a stage is a part of the network that can run at once, parts are convex, and no way to order the nodes has fewer launches.
 """
 
-import re
-from ast import literal_eval
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -74,12 +72,6 @@ class Left(NamedTuple):
 
     def __str__(self) -> str:
         return f"# {self.op} {self.name!r} is on the CPU: {self.reason}"
-
-    @classmethod
-    def found_in(cls, text: str) -> "list[Left]":
-        """Return the operators left to the CPU that the text of a `Placement` lists."""
-        found = re.finditer(r"^# (\S+) ('.*'|\".*\") is on the CPU: (.*)$", text, flags=re.MULTILINE)
-        return [cls(op, str(literal_eval(name)), reason) for op, name, reason in (each.groups() for each in found)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
