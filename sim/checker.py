@@ -8,7 +8,7 @@ the DRAM image, so the program must not compute them.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from vtakit.hw.isa.codec import Insn, decode, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig, load_config
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TOKEN_QUEUE_DEPTH, MemType, Opcode, Queue, Stage
-from vtakit.hw.isa.program import UOPS, Program
+from vtakit.hw.isa.program import UOPS, BufferKind, Program
 from vtakit.sim.access import DRAM, Access, Clock, Conflict, Shadow, granule_bytes, loop_accesses, transfer_accesses
 from vtakit.sim.api import ConfigLike
 from vtakit.sim.decode import Decoded, Memories, program_bytes
@@ -89,7 +89,7 @@ def check_program(program: Program) -> list[ProgramFault]:
     known = Known(tuple((image.addresses[name], image.addresses[name] + sizes[name]) for name in given))
     memories = Memories(bases=dict.fromkeys(MEMORIES, 0), window=(0, len(image.dram)))
     faults, order = _check(image.dram, image.insn_addr, image.insn_count, program.config, memories, known)
-    faults = [*faults, *_leave_buffer(program, decoded, sizes)]
+    faults = [*faults, *_leave_buffer(program, decoded, sizes), *_reach_scratch(program, decoded, image.addresses)]
     if order is not None:
         faults += lost_values(program, decoded, order)
     return sorted(faults, key=lambda fault: fault.index)
@@ -110,6 +110,23 @@ def _leave_buffer(program: Program, decoded: Decoded, sizes: dict[str, int]) -> 
                 Fault.DRAM_RANGE, entry.insn, text,
                 f"it reaches bytes {first} to {last} of buffer {entry.symbol!r}, which has {sizes[entry.symbol]}",
             )
+
+
+def _reach_scratch(program: Program, decoded: Decoded, addresses: Mapping[str, int]) -> Iterable[ProgramFault]:
+    """Yield a fault for each transfer that is not relocated and reaches a scratch buffer: nothing says which value it moves."""
+    relocated = [entry.insn for entry in program.relocations]
+    scratch = [buffer for buffer in program.buffers if buffer.kind is BufferKind.SCRATCH and buffer.data is None]
+    for kind in MEMORIES if scratch else ():
+        first, last = decoded.dram_span(kind, 0)
+        moves = decoded.of_memory(kind) & (last > first)
+        moves[relocated] = False
+        for buffer in scratch:
+            begin = addresses[buffer.name]
+            for index in np.flatnonzero(moves & (first < begin + buffer.size_bytes) & (last > begin)).tolist():
+                yield decoded.fault(
+                    Fault.DRAM_RANGE, index,
+                    f"it reaches bytes {first[index]} to {last[index]}, where scratch buffer {buffer.name!r} lies, and is not "
+                    f"relocated to it: write dram_base=@{buffer.name}")
 
 
 class _Walk:

@@ -2,6 +2,7 @@
 
 Several values may share a scratch buffer when they are not live at the same time; relocations say which value each transfer
 moves. Each unit of scratch memory has a tag, the last value stored to it. A LOAD of a value must find its own tag everywhere.
+A STORE of a value with a name must find it nowhere: a value is stored once, so no part of it overwrites another.
 The rule walks one order that the tokens allow. The race rule proves that all orders are equivalent.
 """
 
@@ -23,7 +24,7 @@ _NOTHING = -1  # tag of memory that nothing was stored to
 
 
 def lost_values(program: Program, decoded: Decoded, order: Sequence[int] | Ints) -> Iterator[ProgramFault]:
-    """Yield a fault for each LOAD that does not find the value that it reads.
+    """Yield a fault for each LOAD that does not find the value that it reads, and each STORE that overwrites its own.
 
     decoded : the program's own instructions, not relocated, so that addresses count from the start of their buffers
     order   : numbers of all instructions in an order that tokens allow
@@ -56,13 +57,16 @@ def lost_values(program: Program, decoded: Decoded, order: Sequence[int] | Ints)
             found = np.lib.stride_tricks.as_strided(tag[first:], (down, width), (stride * size * tag.itemsize, tag.itemsize))
         else:
             continue  # beyond the buffer, which is another rule's
-        own = number[entry.value]
+        own, detail = number[entry.value], ""
         if not loads[index]:
+            if entry.value and (found == own).any():
+                detail = f"it stores a part of value {entry.value!r} in scratch buffer {entry.symbol!r} a second time"
             found[...] = own
         elif (found != own).any():
-            other = int(found[found != own][0])
-            text = disasm(program.insns[index], program.config, symbol=str(entry))
-            yield ProgramFault(Fault.VALUE_LOST, index, text, _detail(entry.value, entry.symbol, other, names))
+            detail = _detail(entry.value, entry.symbol, int(found[found != own][0]), names)
+        if detail:
+            yield ProgramFault(
+                Fault.VALUE_LOST, index, disasm(program.insns[index], program.config, symbol=str(entry)), detail)
 
 
 def _units(cfg: VTAConfig, unit: int) -> dict[int, int]:

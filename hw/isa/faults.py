@@ -35,4 +35,4 @@ class Fault(IntEnum):
     # From here on only the static checker can tell; hardware has no code for them.
     RACE = 32, "two stages touch one element, at least one writes, and no token orders them"
     CODE_WRITTEN = 33, "the program writes its own instructions, or loads micro-ops that are not given with it"
-    VALUE_LOST = 34, "a value is read from scratch memory that another value has overwritten, or that nothing was stored to"
+    VALUE_LOST = 34, "a value in scratch memory was overwritten, or never stored, before it is read"

@@ -8,6 +8,7 @@ The checker reports:
   - a missing or misplaced FINISH
   - deadlock, and dependence tokens that are left over or overflow a queue
   - races: two stages access one element of a scratchpad or of DRAM, and no token orders the accesses
+  - values in scratch memory that are overwritten before they are read; a raw image names no values, so not there
 
 Exit status: 0 if nothing is found, 1 if something is, one line each, 2 if the program cannot be read.
 """
@@ -38,5 +39,6 @@ def run(args: argparse.Namespace) -> int:
     for fault in found:
         say(str(fault))
     if not found:
-        say(f"{counted(count, 'instruction')}: no fault, no deadlock, no race")
+        values = ", no value lost" if isinstance(program, Program) else ""
+        say(f"{counted(count, 'instruction')}: no fault, no deadlock, no race{values}")
     return 1 if found else 0

@@ -146,7 +146,7 @@ def test_disasm_reads_a_raw_image(files, capsys):
 
 def test_check_passes_what_is_right(files, capsys):
     assert cli.main(["check", "add.vta"]) == 0
-    assert capsys.readouterr().out == "5 instructions: no fault, no deadlock, no race\n"
+    assert capsys.readouterr().out == "5 instructions: no fault, no deadlock, no race, no value lost\n"
     assert cli.main(["check", *raw()]) == 0
 
 
