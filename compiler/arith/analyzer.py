@@ -1,15 +1,21 @@
 """The analyzer: what the rest of the compiler asks about index arithmetic."""
 
+import math
+from collections.abc import Callable, Mapping
+
 from vtakit.compiler.arith.linear import Linear, constant
-from vtakit.compiler.arith.ranges import floor_div, is_index, join, product_bounds, quotient_bounds, type_bounds
+from vtakit.compiler.arith.ranges import floor_div, is_index, join, meet, product_bounds, quotient_bounds, type_bounds
 from vtakit.compiler.arith.state import ANY, Bounds, Modular
 from vtakit.compiler.arith.structures import Structures
 from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.ir.expr import Expr, IntImm, Var
 from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.values import unify, wrap
 
 __all__ = ["Analyzer", "Bounds", "Modular"]
+_REAL = dtype("float64")
+_WHOLE: Mapping[str, Callable[[float], int]] = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "nearbyint": round}
 
 
 class Analyzer(Structures):
@@ -95,6 +101,8 @@ class Analyzer(Structures):
             found = self.bounds(e.value)
             limit = Bounds(e.dtype.min, e.dtype.max) if e.dtype.is_int or e.dtype.is_bool else ANY
             return found if limit.lo <= found.lo and found.hi <= limit.hi else limit
+        elif isinstance(e, ir.Cast) and e.dtype.is_int and (real := self._real_bounds(e.value)) is not None:
+            found = Bounds(math.trunc(real.lo), math.trunc(real.hi))
         elif isinstance(e, ir.Binary) and not e.compares and e.dtype.is_int and e.dtype.lanes == 1:
             found = self._binary_bounds(e, self.bounds(e.a), self.bounds(e.b))
         elif isinstance(e, ir.Call) and e.name == "abs" and e.dtype.is_int:
@@ -136,6 +144,34 @@ class Analyzer(Structures):
         if isinstance(e, ir.ShiftRight) and b.lo >= 0:
             return Bounds(min(a.lo, 0), max(a.hi, 0) if a.lo < 0 else a.hi)
         return ANY
+
+    def _real_bounds(self, e: Expr) -> Bounds | None:
+        """Of a coordinate in float64, which is never NaN; None for anything else.
+
+        Rounding to float64 is monotone, so what is computed of the ends in float64 bounds what is computed between them.
+        """
+        if e.dtype is not _REAL:
+            return None
+        if isinstance(e, ir.FloatImm):
+            return Bounds(e.value, e.value) if math.isfinite(e.value) else None
+        if isinstance(e, ir.Cast) and e.value.dtype.is_int and e.value.dtype.lanes == 1:
+            limit = Bounds(e.value.dtype.min, e.value.dtype.max)
+            lo, hi = meet(self.bounds(e.value), limit)
+            return Bounds(float(lo), float(hi))
+        if isinstance(e, ir.Call) and e.name in _WHOLE:
+            real, whole = self._real_bounds(e.args[0]), _WHOLE[e.name]
+            return None if real is None else Bounds(whole(real.lo), whole(real.hi))
+        if not isinstance(e, ir.Binary):
+            return None
+        a, b = self._real_bounds(e.a), self._real_bounds(e.b)
+        if a is None or b is None:
+            return None
+        if isinstance(e, ir.Min | ir.Max | ir.Add | ir.Sub):
+            return self._binary_bounds(e, a, b)
+        if isinstance(e, ir.Mul | ir.Div) and b.lo == b.hi != 0:
+            ends = [end * b.lo if isinstance(e, ir.Mul) else end / b.lo for end in a]
+            return Bounds(min(ends), max(ends)) if all(map(math.isfinite, ends)) else None
+        return None
 
     def modular(self, e: Expr | int) -> Modular:
         """What the value leaves on division: ``coeff * k + base``."""

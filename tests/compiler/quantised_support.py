@@ -162,8 +162,8 @@ def quantised(
 def onnxruntime_of(proto: onnx.ModelProto, *, optimised: bool = True) -> onnxruntime.InferenceSession:
     """The model in onnxruntime, one thread, its own optimisations on or off.
 
-    A product with weights of int8 alone may become MatMulNBits, whose sums are float32 as the model says only at accuracy level 1:
-    by default it also rounds the data to int8.
+    A product with weights of int8 alone may become MatMulNBits. Its sums are float32, as the model says, at accuracy level 1; by
+    default it also rounds the data to int8.
     """
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")

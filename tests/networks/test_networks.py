@@ -22,14 +22,17 @@ from vtakit.compiler.graph import memory
 LONG = next(seed for seed in range(500) if (found := draw(seed)).layers > 15 and found.order == "drawn")
 
 
+WITHOUT_SUMS = (12, 21, 28)  # no convolution or product: nothing of them is the accelerator's
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_random_networks_are_equal_on_every_target(seed):
-    Check()(draw(seed))
+    assert bool(Check()(draw(seed)).launches) is (seed not in WITHOUT_SUMS)
 
 
 @pytest.mark.parametrize("seed", range(5000, 5005))
 def test_random_networks_are_equal_on_the_rtl(seed):
-    Check("tiny", "rtl")(draw(seed))
+    assert Check("tiny", "rtl")(draw(seed)).launches
 
 
 @pytest.mark.parametrize("seed", range(6000, 6012))

@@ -1,6 +1,7 @@
 """Statement 51: intervals and residues, proofs, and facts."""
 
 import itertools
+import math
 
 import pytest
 
@@ -17,6 +18,18 @@ i, j, s, x, y = (Var(name) for name in "ijsxy")  # s is signed
 n, m = Var("n", size=True), Var("m", size=True)
 u8, i8 = Var("u8", dtype("uint8")), Var("i8", dtype("int8"))
 k, t, o, p = (Var(name) for name in "ktop")
+
+
+def real(e: Expr) -> Expr:
+    return cast(e, dtype("float64"))
+
+
+def floor(e: Expr) -> Expr:
+    return Call(e.dtype, "floor", (e,))
+
+
+def ceil(e: Expr) -> Expr:
+    return Call(e.dtype, "ceil", (e,))
 
 
 @pytest.fixture
@@ -38,6 +51,10 @@ def a() -> Analyzer:
     (u8, 0, 255), (cast(u8, INT32) - 1, -1, 254),
     (u8 + u8, 0, 255), (i8 // 2, -64, 63), (ops.minimum(u8, 7), 0, 7), (Call(INT32, "abs", (s,)), 0, 4),
     ((x % 2 * 49 + i) // 14, 0, 4), ((x % 2 * 49 + i) // 14 * -2, -8, 0),
+    (cast(ops.maximum(ops.minimum(floor(real(x) / 2.0), 4.0), 0.0), INT32), 0, 4), (cast(floor(real(i) / 2.0), INT32), 0, 7),
+    (cast(ceil((real(i) + 0.5) * -1.5 + 0.25), INT32), -23, 0), (cast(real(i) / real(j), INT32), -INF, INF),
+    (cast(real(s) * 1e308 * 10.0, INT32), -INF, INF), (cast(ops.minimum(real(i), math.inf), INT32), -INF, INF),
+    (cast(ops.maximum(Call(dtype("float64"), "sqrt", (real(s),)), 0.0), INT32), -INF, INF),
     (cast(x < 3, INT32), 0, 1), (i < 99, 1, 1), ((i * 8 + 7) // 5 - i * 8 // 5, 1, 2), (n - n // 8 * 8, 0, 7),
 ])
 def test_bounds(a: Analyzer, e: Expr, lo: float, hi: float) -> None:
