@@ -1,14 +1,15 @@
-"""JSON of strangers: bounds on size and nesting, and errors that are one sentence."""
+"""JSON of strangers: limits on size, number of values and nesting, and errors that are one sentence."""
 
 import json
 import re
 from collections.abc import Callable
 from typing import Any
 
-from vtakit.hw.isa.limits import MAX_NESTING, LimitError
+from vtakit.hw.isa.limits import MAX_JSON_VALUES, MAX_NESTING, LimitError, check_limit
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))
+_NO_MARKS = bytes(sorted(set(range(256)) - set(b'[]{},"')))
+_STRING = re.compile(rb'"[^"]*"?')  # an open one reaches to the end, so that each byte is looked at once
+_CHUNK_BYTES = 1 << 20  # in which strings are removed; each string of a chunk takes 100 bytes of memory meanwhile
 
 
 def read_json(
@@ -25,17 +26,30 @@ def read_json(
     text = data.encode() if isinstance(data, str) else data
     if len(text) > most_bytes:
         raise LimitError(f"{what} has {len(text):,} bytes; the limit is {most_bytes:,} (docs/files.md)")
-    if _is_deep(text):
+    structure = _structure(text, what)
+    check_limit(1 + sum(map(structure.count, (b",", b"[", b"{"))), MAX_JSON_VALUES, f"the number of values of {what}")
+    if _is_deep(structure.translate(None, delete=b",")):
         raise LimitError(f"{what} is nested deeper than the limit, {MAX_NESTING} levels (docs/files.md)")
     return json.loads(text.decode(), object_pairs_hook=pairs)
 
 
-def _is_deep(text: bytes) -> bool:
+def _structure(text: bytes, what: str) -> bytes:
+    """Return the brackets and commas outside of strings. A text that is no JSON has the right ones up to its first mistake."""
+    marks = text.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, delete=_NO_MARKS)
+    check_limit(marks.count(b'"') // 4, MAX_JSON_VALUES, f"the number of values of {what}")  # one has a key and a text at most
+    kept, begin = [], b""
+    for at in range(0, len(marks), _CHUNK_BYTES):
+        chunk = begin + marks[at:at + _CHUNK_BYTES]
+        kept.append(_STRING.sub(b"", chunk))
+        begin = b'"' * (chunk.count(b'"') % 2)
+    return b"".join(kept)
+
+
+def _is_deep(brackets: bytes) -> bool:
     """Return whether brackets are nested deeper than the limit.
 
     Each round removes the innermost pairs, so that no loop in Python runs over the text. Brackets that stay open count too.
     """
-    brackets = _STRING.sub(b"", text).translate(None, delete=_NOT_BRACKETS)
     for _ in range(MAX_NESTING):
         shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
         if len(shorter) == len(brackets):

@@ -1,5 +1,8 @@
 """Limits on files: said in the documentation, with the values that hold."""
 
+import json
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -62,3 +65,37 @@ def test_other_text_is_a_value_error(text):
 def test_long_text_is_not_read():
     with pytest.raises(LimitError, match=r"^the text has 11 bytes; the limit is 10"):
         read_json(b"[" + b" " * 9 + b"]", most_bytes=10, what="the text")
+
+
+def seconds_to_read(text: bytes) -> float:
+    """The least of three."""
+    taken = []
+    for _ in range(3):
+        begin = time.process_time()
+        with suppress(ValueError):
+            read_json(text, most_bytes=limits.MAX_JSON_BYTES)
+        taken.append(time.process_time() - begin)
+    return min(taken)
+
+
+@pytest.mark.parametrize("piece", [b'"', b'\\"', b'"\\', b'["', b'"a[\\"', b"[", b"{}"])
+@pytest.mark.parametrize("begin", [b"", b'"'])
+def test_text_is_read_in_linear_time(piece, begin):
+    """Strings that stay open too: 32 times the text takes 32 times as long, or 1,024 times where each quote reads to the end."""
+    small, large = (seconds_to_read(begin + piece * (size // len(piece))) for size in (1 << 16, 1 << 21))
+    assert large < 128 * max(small, 1e-3)
+
+
+@pytest.mark.parametrize(("begin", "piece", "end"), [(b"[", b"{},", b"0]"), (b"[", b"0,", b"0]"), (b"{", b'"":"",', b'"":0}')])
+def test_json_of_too_many_values_is_refused_before_they_are_made(begin, piece, end, monkeypatch):
+    monkeypatch.setattr("json.loads", lambda *_, **__: pytest.fail("it is read"))
+    text = begin + piece * limits.MAX_JSON_VALUES + end
+    with pytest.raises(LimitError, match=r"^the number of values of the text is [24],0.*; the limit is 2,000,000"):
+        read_json(text, most_bytes=limits.MAX_JSON_BYTES, what="the text")
+
+
+def test_strings_across_the_chunks_in_which_they_are_removed():
+    some = ["[" * 1000, "a\\", '"{'] * 2000
+    assert read_json(json.dumps(some), most_bytes=limits.MAX_JSON_BYTES) == some
+    long = ["[" * (3 << 20), "]"]
+    assert read_json(json.dumps(long), most_bytes=limits.MAX_JSON_BYTES) == long
