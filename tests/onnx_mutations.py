@@ -59,7 +59,29 @@ def models() -> list[bytes]:
             node("MatMul", ["l", "mm"], ["o"]), node("Gather", ["o", "ix"], ["u"], axis=1), node("Pad", ["u", "pd"], ["y"]),
         ], [("y", floats)], q=np.float32(0.1), z=np.uint8(100), to=np.array([0, 4, -1]), sc=np.ones(36, "f4"),
             mm=some.reshape(36, 8), ix=np.array([0, 3, 1]), pd=np.array([0, 0, 1, 0, 0, 1])),
+        _with_functions(),
     ]
+
+
+def _with_functions() -> bytes:
+    """A model whose functions call functions, with attributes that are given on, and a branch."""
+    node, opsets = helper.make_node, [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    slope = node("LeakyRelu", ["a"], ["b"])
+    slope.attribute.add(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    twice = [node("One", ["a"], ["h"], domain="own", slope=0.5), node("One", ["h"], ["b"], domain="own", slope=0.25)]
+    functions = [
+        helper.make_function("own", "One", ["a"], ["b"], [slope], opsets, ["slope"]),
+        helper.make_function("own", "Two", ["a"], ["b"], twice, opsets),
+        helper.make_function("own", "Four", ["a"], ["b"], [node("Two", ["a"], ["h"], domain="own"),
+                                                           node("Two", ["h"], ["b"], domain="own")], opsets),
+    ]
+    branches = [helper.make_graph([node("Two", ["f"], ["z"], domain="own")], "then", [],
+                                  [helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, None)]) for _ in range(2)]
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N", 4, 6, 6]) for name in "xy")
+    graph = helper.make_graph(
+        [node("Four", ["x"], ["f"], domain="own"), node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])],
+        "net", [x], [y], [numpy_helper.from_array(np.array(True), "c")])
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=functions).SerializeToString())
 
 
 def _fields(message: Any) -> Iterator[tuple[Any, Any, int | None]]:
@@ -114,7 +136,8 @@ def _of_a_list(rng: random.Random, data: bytes) -> bytes:
     model = onnx.ModelProto.FromString(data)
     nodes = model.graph.node
     attributes = [node.attribute for node in nodes if node.attribute]
-    items: Any = rng.choice([nodes, model.graph.initializer, model.graph.input, model.graph.output, *attributes])
+    inner = [model.functions, *[function.node for function in model.functions]] if model.functions else []
+    items: Any = rng.choice([nodes, model.graph.initializer, model.graph.input, model.graph.output, *attributes, *inner])
     if not items:
         return data
     one, other = rng.randrange(len(items)), rng.randrange(len(items))

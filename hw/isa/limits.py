@@ -8,7 +8,9 @@ from vtakit.hw.isa.errors import VtakitError
 
 MAX_RANK = 32  # dimensions of a tensor; NumPy has at most 64
 MAX_NAME_CHARS = 1024  # of an input, output, node or file inside an archive
-MAX_NESTING = 64  # levels of JSON, of subgraphs and of types within types
+MAX_NESTING = 64  # levels of JSON
+MAX_CALL_NESTING = 16  # ONNX functions that call functions, and branches within branches
+MAX_BLOCK_NESTING = 4  # blocks of a PyTorch program, such as those without gradients, within blocks
 MAX_NODES = 100_000  # of one model, those of functions as often as they are called; large models have 20,000
 MAX_TENSOR_ELEMENTS = 1 << 40  # product of the sizes of a tensor; what a target counts may be less
 MAX_DIM = (1 << 31) - 1  # of one dimension

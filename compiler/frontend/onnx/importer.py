@@ -26,12 +26,11 @@ from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Array, Graph, Value
 from vtakit.compiler.graph.passes.fold import Evaluate
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.limits import MAX_NODES, check_limit
+from vtakit.hw.isa.limits import MAX_CALL_NESTING, MAX_NODES, check_limit
 
 if TYPE_CHECKING:
     import onnx
 
-_DEEPEST = 16  # functions within functions
 _NAME_LENGTH = 40
 _NONSENSE = (TypeError, ValueError, IndexError, KeyError, ArithmeticError)
 
@@ -192,6 +191,9 @@ class _Importer:
             for word, value in zip(proto.output, made, strict=False):
                 if word:
                     known[word] = value
+            lacking = [word for word in proto.output if word and known[word] is None]
+            if lacking and not self.unsupported and not self.others:
+                self.others.append(ModelError(f"node {name!r} ({proto.op_type}) does not make its output {lacking[0]!r}"))
 
     def _tell(self, what: str, name: str) -> None:
         self.unsupported.setdefault(what, []).append(name)
@@ -202,7 +204,7 @@ class _Importer:
 
         domain, called = _operator(proto)
         own = self.functions.get((domain, proto.op_type))
-        if own is not None and depth < _DEEPEST:
+        if own is not None and depth < MAX_CALL_NESTING:
             self._nodes(own.node, dict.fromkeys(own.input), f"{name}/", versions, depth + 1)
         if own is not None or called in CONVERTERS or called == "If":
             return
@@ -222,8 +224,8 @@ class _Importer:
         if convert is not None and (not domain or (domain, proto.op_type) not in self.functions):
             found = convert(OnnxNode(proto, name, versions.get("", 1), inputs, self.build, self))
             return (found,) if isinstance(found, Value) else tuple(found)
-        if depth >= _DEEPEST:
-            raise ModelError(f"node {name!r} ({called}): functions are nested deeper than {_DEEPEST}")
+        if depth >= MAX_CALL_NESTING:
+            raise ModelError(f"node {name!r} ({called}): functions are nested deeper than {MAX_CALL_NESTING}")
         body = function_of(proto, domain, versions, [None if v is None else v.type for v in inputs], self.functions)
         if body is None:
             raise Unsupported(called)
@@ -240,8 +242,8 @@ class _Importer:
         node = OnnxNode(proto, name, versions.get("", 1), inputs, self.build, self)
         wanted = "then_branch" if bool(node.constant(0).reshape(-1)[0]) else "else_branch"
         graph = next((attribute.g for attribute in proto.attribute if attribute.name == wanted), None)
-        if graph is None or depth >= _DEEPEST:
-            raise ModelError(f"node {name!r} (If) lacks its attribute {wanted!r}, or is nested deeper than {_DEEPEST}")
+        if graph is None or depth >= MAX_CALL_NESTING:
+            raise ModelError(f"node {name!r} (If) lacks its attribute {wanted!r}, or is nested deeper than {MAX_CALL_NESTING}")
         inner = dict(known)
         self._initializers(graph.initializer, inner)
         self._nodes(graph.node, inner, f"{name}/", versions, depth + 1)

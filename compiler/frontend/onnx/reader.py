@@ -11,7 +11,15 @@ from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.external import check_external, fill_attributes, folder_of
 from vtakit.compiler.frontend.onnx.tensors import kind_of
 from vtakit.compiler.graph.ir import TensorType
-from vtakit.hw.isa.limits import MAX_NESTING, MAX_NODES, MAX_ONNX_BYTES, MAX_RANK, check_limit, check_name, check_shape
+from vtakit.hw.isa.limits import (
+    MAX_CALL_NESTING,
+    MAX_NODES,
+    MAX_ONNX_BYTES,
+    MAX_RANK,
+    check_limit,
+    check_name,
+    check_shape,
+)
 from vtakit.hw.isa.process import endings_noted
 from vtakit.hw.isa.reading import read_bytes
 
@@ -100,25 +108,29 @@ def _check_declared(proto: "onnx.ModelProto", name: str) -> None:
 
 
 def _count(proto: "onnx.ModelProto") -> int:
-    """Return the number of nodes of a model, those of its functions as often as they are called; 0 of one that calls itself."""
+    """Return the number of nodes of a model, those of its functions as often as they are called; 0 of one that calls itself.
+
+    Raises LimitError if functions call functions too deep.
+    """
     functions = {(each.domain, each.name): each.node for each in proto.functions}
     known: dict[tuple[str, str], int] = {}
 
-    def count(nodes: "Iterable[onnx.NodeProto]") -> int:
+    def count(nodes: "Iterable[onnx.NodeProto]", depth: int) -> int:
+        check_limit(depth, MAX_CALL_NESTING, "the nesting of functions")
         total = 0
         for node in nodes:
             called = (node.domain, node.op_type)
             if called in functions and called not in known:
                 known[called] = 0
-                known[called] = count(functions[called])
+                known[called] = count(functions[called], depth + 1)
             total += 1 + known.get(called, 0)
         return total
-    return count(proto.graph.node)
+    return count(proto.graph.node, 0)
 
 
 def _names(graph: "onnx.GraphProto", depth: int) -> Iterator[object]:
     """Yield every name in a graph; protobuf gives those that are no text as bytes."""
-    check_limit(depth, MAX_NESTING, "the nesting of subgraphs")
+    check_limit(depth, MAX_CALL_NESTING, "the nesting of subgraphs")
     for tensor in graph.initializer:
         yield tensor.name
     for info in (*graph.input, *graph.output):

@@ -14,7 +14,7 @@ from typing import Any
 
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.torch.archive import fixed_size
-from vtakit.hw.isa.limits import MAX_NODES, check_limit, check_name, check_shape
+from vtakit.hw.isa.limits import MAX_BLOCK_NESTING, MAX_NODES, check_limit, check_name, check_shape
 
 JSON = Any
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -31,7 +31,6 @@ _DIALECTS = ("ATEN", "TRAINING")
 _CPU = {"type": "cpu", "index": None}
 _INFINITE = ("Infinity", "-Infinity", "NaN")
 _LEAF: dict[str, JSON] = {"type": None, "context": None, "children_spec": []}
-_DEEPEST = 8  # blocks within blocks
 
 
 def checked_program(program: JSON) -> dict[str, JSON]:
@@ -83,8 +82,7 @@ def _flat_spec(count: int, *, called: bool = False) -> str:
 
 
 def _graph(graph: JSON, depth: int) -> JSON:
-    if depth > _DEEPEST:
-        raise ModelError(f"its blocks are nested deeper than {_DEEPEST}")
+    check_limit(depth, MAX_BLOCK_NESTING, "the nesting of its blocks")
     if graph.get("custom_obj_values"):
         raise ModelError(f"it reads the custom object {next(iter(graph['custom_obj_values']))!r:.60}, whose making would "
                          "run code")

@@ -104,6 +104,17 @@ def test_an_operator_without_a_converter_is_its_function():
     agrees(proto, x=RNG.standard_normal((2, 3, 4, 4)).astype("f4"))
 
 
+@pytest.mark.parametrize("outputs", [["o"], ["i", "more"]])
+def test_a_function_that_does_not_make_its_output_is_told(outputs):
+    opsets = [helper.make_opsetid("", 17)]
+    function = helper.make_function("own", "Less", ["i"], outputs, [node("Neg", ["i"], ["n"])], opsets)
+    made = ["y"] if len(outputs) == 1 else ["m", "y"]
+    proto = model([node("Less", ["x"], made, name="less", domain="own"), node("Neg", ["y"], ["z"])],
+                  [("x", "f4", [3])], [("z", "f4", [3])], functions=[function], domains=["own"])
+    with pytest.raises(ModelError, match=r"^node 'less' \(Less\) does not make its output 'y'$"):
+        vtakit.compile(proto)
+
+
 def test_functions_of_the_model_itself():
     body = node("LeakyRelu", ["a"], ["b"])
     body.attribute.append(onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="slope"))

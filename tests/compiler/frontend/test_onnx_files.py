@@ -159,7 +159,7 @@ def test_names_have_a_limit(tmp_path):
 def test_functions_that_call_functions_do_not_multiply_without_bound(tmp_path):
     proto = model([node("f15", ["x"], ["y"], domain="d")], [("x", "f4", [1])], [("y", "f4", [1])])
     proto.opset_import.append(helper.make_opsetid("d", 1))
-    for level in range(16):
+    for level in range(limits.MAX_CALL_NESTING):
         inner = node("Neg", ["a"], ["b0"]) if not level else node(f"f{level - 1}", ["a"], ["b0"], domain="d")
         nodes = [inner]
         for at in range(1, 10):
@@ -172,15 +172,37 @@ def test_functions_that_call_functions_do_not_multiply_without_bound(tmp_path):
         vtakit.compile(proto)
 
 
-def test_graphs_within_graphs_have_a_limit():
+def chain(length: int) -> onnx.ModelProto:
+    """A model that calls a function, which calls another, and so on."""
+    proto = model([node(f"f{length - 1}", ["x"], ["y"], domain="d")], [("x", "f4", [1])], [("y", "f4", [1])], domains=["d"])
+    for level in range(length):
+        inner = node(f"f{level - 1}", ["a"], ["b"], domain="d") if level else node("Neg", ["a"], ["b"])
+        proto.functions.append(helper.make_function("d", f"f{level}", ["a"], ["b"], [inner], list(proto.opset_import)))
+    return proto
+
+
+def test_functions_that_call_functions_have_a_limit(tmp_path):
+    (tmp_path / "net.onnx").write_bytes(chain(limits.MAX_CALL_NESTING).SerializeToString())
+    assert vtakit.compile(tmp_path / "net.onnx").run({"x": np.ones(1, "f4")})["y"] == -1
+    for length in (16 + 1, 1200, 20_000):
+        (tmp_path / "net.onnx").write_bytes(chain(length).SerializeToString())
+        refused(tmp_path / "net.onnx", "the nesting of functions is 17", "the limit is 16")
+
+
+def branches(depth: int) -> onnx.ModelProto:
+    """A model with a branch in a branch, and so on."""
     inner = helper.make_graph([node("Neg", ["x"], ["z"])], "g", [], [helper.make_tensor_value_info("z", 1, [1])])
-    for _ in range(40):
-        branch = node("If", ["c"], ["z"], then_branch=inner, else_branch=inner)
+    other = helper.make_graph([node("Abs", ["x"], ["z"])], "g", [], [helper.make_tensor_value_info("z", 1, [1])])
+    for _ in range(depth):
+        branch = node("If", ["c"], ["z"], then_branch=inner, else_branch=other)
         inner = helper.make_graph([branch], "g", [], [helper.make_tensor_value_info("z", 1, [1])])
-        if inner.ByteSize() > 1 << 16:
-            break
-        del branch.attribute[1]
-    proto = model([node("If", ["c"], ["y"], then_branch=inner)], [("x", "f4", [1])], [("y", "f4", [1])], {"c": np.array(True)})
-    with pytest.raises(VtakitError) as caught:
-        vtakit.compile(proto)
-    assert "\n" not in str(caught.value)
+    proto = model([node("Relu", ["z"], ["y"])], [("x", "f4", [1])], [("y", "f4", [1])], {"c": np.array(True)})
+    proto.graph.node.insert(0, inner.node[0])
+    return proto
+
+
+def test_graphs_within_graphs_have_a_limit(tmp_path):
+    (tmp_path / "net.onnx").write_bytes(branches(limits.MAX_CALL_NESTING).SerializeToString())
+    assert vtakit.compile(tmp_path / "net.onnx").run({"x": -np.ones(1, "f4")})["y"] == 1
+    (tmp_path / "net.onnx").write_bytes(branches(limits.MAX_CALL_NESTING + 1).SerializeToString())
+    refused(tmp_path / "net.onnx", "the nesting of subgraphs is 17", "the limit is 16")
