@@ -19,6 +19,7 @@ MAX_JSON_BYTES = 1 << 26  # JSON inside another file
 MAX_JSON_VALUES = 2_000_000  # of one text; one takes at most 200 bytes of memory and 1 µs
 MAX_ONNX_BYTES = (1 << 31) - 1  # of the model file itself; protobuf reads no larger message
 MAX_MEMBERS = 100_000  # files inside an archive
+MAX_INFLATED_BYTES = 1 << 28  # that compression saves in one archive, or 16 times the archive's size if that is more
 MAX_EXPANSION = 1100  # bytes that one compressed byte of an archive may become; deflate reaches 1,032
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, BinaryIO
 
-from vtakit.hw.isa.limits import MAX_EXPANSION, MAX_MEMBERS, check_limit, check_name
+from vtakit.hw.isa.limits import MAX_EXPANSION, MAX_INFLATED_BYTES, MAX_MEMBERS, check_limit, check_name
 
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflate"}
 _ENCRYPTED = 1  # flag bit of a member
@@ -25,12 +25,13 @@ class ArchiveError(ValueError):
 class Archive:
     """The members of a ZIP archive.
 
-    sizes : bytes of each member once it is inflated, by name
+    stored : whether every member must be stored, none deflated
+    sizes  : bytes of each member once it is inflated, by name
 
-    Raises ArchiveError, or LimitError for too many members, a long name, or a member that would expand beyond what deflate can.
+    Raises ArchiveError, or LimitError for too many members, a long name, or members that would expand too far.
     """
 
-    def __init__(self, data: bytes | BinaryIO) -> None:
+    def __init__(self, data: bytes | BinaryIO, *, stored: bool = False) -> None:
         with _told():
             stream = io.BytesIO(data) if isinstance(data, bytes) else data
             size = stream.seek(0, io.SEEK_END)
@@ -48,6 +49,10 @@ class Archive:
             packed += member.compress_size
         if packed > size:
             raise ArchiveError(f"its files overlap: they take {packed:,} bytes of its {size:,}")
+        saved = sum(self.sizes.values()) - packed
+        if stored and saved:
+            raise ArchiveError("its files are compressed")
+        check_limit(saved, max(MAX_INFLATED_BYTES, 16 * size), f"what inflating an archive of {size:,} bytes adds", " bytes")
 
     @staticmethod
     def _check(member: zipfile.ZipInfo) -> None:

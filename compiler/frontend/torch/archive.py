@@ -173,8 +173,8 @@ def _pickled(archive: Archive, where: str) -> Any:
     import torch
 
     data = archive.read(where)
-    Archive(data)  # the pickle is in an archive of its own, whose sizes must hold too
     try:
+        Archive(data, stored=True)  # the pickle is in an archive of its own, as torch.save writes it
         return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds for a damaged file
         why = " ".join(str(error).split())

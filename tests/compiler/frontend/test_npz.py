@@ -126,6 +126,15 @@ def test_every_fault_of_the_archive_is_one_sentence(tmp_path):
         refused(path)
 
 
+def test_an_archive_does_not_expand_without_bound(tmp_path):
+    """Each file alone expands by less than deflate can."""
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for at in range(5):
+            archive.writestr(f"x{at}.npy", npy("(16777216,)", data=bytes(1 << 26)))
+    assert (tmp_path / "a.npz").stat().st_size < 1 << 21
+    refused(tmp_path / "a.npz", "what inflating an archive of", "adds is 33", "the limit is 268,435,456")
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_two_files_of_one_name_are_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:

@@ -172,6 +172,15 @@ def test_pickles_of_plain_tensors_are_read(parts, tmp_path):
     assert torch.equal(program.state_dict["linear.weight"], weight)
 
 
+def test_pickles_that_are_compressed_are_refused(parts, tmp_path):
+    """torch.save stores what it writes; one that inflates is outside of the bound on the whole archive."""
+    inner = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(pickled(torch.ones(3, 4)))) as old, zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    refusal(write(tmp_path / "net.pt2", _pickle_in(WEIGHTS, "linear.weight")(parts, inner.getvalue())), "compressed")
+
+
 def _old(parts: dict[str, bytes], state: bytes, constants: bytes, inputs: bytes) -> dict[str, bytes]:
     """The layout of torch 2.7 and before."""
     return {"serialized_exported_program.json": parts[PROGRAM], "serialized_state_dict.pt": state,
