@@ -1,7 +1,5 @@
 """From a model or a file to a module: what `vtakit.compile` and `vtakit.load` are."""
 
-import os
-import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +28,7 @@ from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.hw.isa.config import load_config
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.reading import opened
+from vtakit.hw.isa.reading import memory_bytes, opened
 from vtakit.runtime import keeping
 from vtakit.runtime.cpu.function import for_here, misfit
 from vtakit.runtime.image import Image, image_of, image_of_parts
@@ -232,13 +230,6 @@ def _again(found: tuple[str, Source], where: str, progress: Callable[[int, int],
     image = _built(graph, here, source.accelerator, partial(_evaluate, target=here), integer=source.integer,
                    winograd=source.winograd, precision=source.precision, progress=progress, most_bytes=memory_bytes())
     return replace(image, source=source)
-
-
-def memory_bytes() -> int:
-    """The memory of this machine, or what the process may take of it."""
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return whole if allowed == resource.RLIM_INFINITY else min(whole, allowed)
 
 
 def _evaluate(graph: Graph, target: Target) -> list[Array]:

@@ -15,8 +15,10 @@ from vtakit.hw.isa.config import VTAConfig, load_config
 from vtakit.hw.isa.errors import ProgramError, VtakitError, needs, one_of
 from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.program import Program
+from vtakit.hw.isa.reading import check_memory
 from vtakit.sim.trace import Trace
 
+_COPIES = 3  # of DRAM: the simulator's, the result's, and the buffers in it
 ConfigLike = VTAConfig | str | Path | Mapping[str, object]
 
 
@@ -141,12 +143,15 @@ def run(
     buffers  bytes or arrays (taken as their bytes in C order); absent ones keep the program's data or zeros
     config   the device's configuration; the program is refused if it was made for another
 
-    Raises `ProgramError` if an input buffer is missing, too long or unknown, and what `run_image` raises.
+    Raises `ProgramError` if an input buffer is missing, too long or unknown, or if there is too little memory, and what
+    `run_image` raises.
     """
     if not isinstance(program, Program):
         raise ProgramError(f"run takes a Program (vtakit.hw.isa.file.load reads one), not {type(program).__name__}")
     cfg = program.config if config is None else load_config(config)
-    program.require(cfg, features=find_device(device).features(cfg))
+    module = find_device(device)
+    program.require(cfg, features=module.features(cfg))
+    check_options(device, module.OPTIONS, options)
     contents = {
         program.buffer(name).name: as_bytes(f"the contents of buffer {name!r}", value)
         for name, value in named("buffers", buffers).items()
@@ -155,7 +160,12 @@ def run(
     if missing:
         raise ProgramError(f"input buffer {missing[0]!r} ({program.buffer(missing[0]).size_bytes} bytes) is not given")
     image = program.link(contents)
-    result = run_image(image.dram, image.insn_addr, image.insn_count, program.config, device, **options)
+    try:
+        check_memory(_COPIES * len(image.dram))
+    except MemoryError:
+        raise ProgramError(f"simulating the program takes {_COPIES} times its {len(image.dram)} bytes of DRAM, more than this "
+                           "machine has") from None
+    result = module.simulate(program.config, image.dram, image.insn_addr, image.insn_count, **options)
     found = {
         buffer.name: result.dram[image.addresses[buffer.name] : image.addresses[buffer.name] + buffer.size_bytes]
         for buffer in program.buffers

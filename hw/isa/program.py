@@ -15,6 +15,7 @@ from vtakit.hw.isa.codec import Insn, decode, to_bytes
 from vtakit.hw.isa.config import INSN_BITS, INSN_BYTES, UOP_BITS, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.errors import EncodingError, ProgramError, one_of
 from vtakit.hw.isa.insns import ALL_FEATURES, FORMATS, ISA_VERSION, MEMORIES, TRANSFERS, Feature, Opcode
+from vtakit.hw.isa.reading import check_memory
 from vtakit.hw.isa.text import counted
 
 UOPS = "uops"  # the symbol of the program's own micro-ops
@@ -193,6 +194,7 @@ class Program:
         if end > DRAM_LIMIT_BYTES:
             raise ProgramError(f"the program needs {end} bytes of DRAM, more than {DRAM_LIMIT_BYTES}")
         try:
+            check_memory(end)
             dram = bytearray(end)
         except MemoryError:
             raise ProgramError(f"the program needs {end} bytes of DRAM, more than this machine has") from None

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from vtakit.hw.isa.errors import ProgramError, VtakitError
+
+_STATM = Path("/proc/self/statm")  # of Linux: pages of this process, of its address space first
 
 
 @contextmanager
@@ -18,7 +21,7 @@ def opened(
 ) -> Iterator[tuple[BinaryIO, int]]:
     """Yield a regular file, open to be read, and its size in bytes.
 
-    most_bytes : limit on its size; the memory of this machine if None
+    most_bytes : limit on its size; `memory_bytes` if None
     error      : makes what is raised
     follow     : whether the path may be a symbolic link
 
@@ -39,8 +42,8 @@ def opened(
             raise unreadable(_kind(state.st_mode))
         limit = memory_bytes() if most_bytes is None else most_bytes
         if state.st_size > limit:
-            told = "the memory of this machine" if most_bytes is None else "the limit"
-            raise unreadable(f"it has {state.st_size:,} bytes; {told} is {limit:,} (docs/files.md)")
+            whose = "the memory for it" if most_bytes is None else "the limit"
+            raise unreadable(f"it has {state.st_size:,} bytes; {whose} is {limit:,} (docs/files.md)")
     except BaseException:
         os.close(handle)
         raise
@@ -52,8 +55,20 @@ def opened(
 
 
 def memory_bytes() -> int:
-    """Return the memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Return the memory that this process may still take: this machine's, or what its limit (`ulimit -v`) leaves."""
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    whole = page_bytes * os.sysconf("SC_PHYS_PAGES")
+    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if allowed == resource.RLIM_INFINITY:
+        return whole
+    taken = int(_STATM.read_text().split()[0]) * page_bytes if _STATM.exists() else 0
+    return max(0, min(whole, allowed - taken))
+
+
+def check_memory(size_bytes: int) -> None:
+    """Raise MemoryError if so much is more than `memory_bytes`: a system may grant it, and end the process as it is used."""
+    if size_bytes > memory_bytes():
+        raise MemoryError
 
 
 def _kind(mode: int) -> str:

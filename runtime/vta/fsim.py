@@ -5,6 +5,7 @@ import numpy as np
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES
+from vtakit.hw.isa.reading import check_memory
 from vtakit.hw.isa.regs import device_features
 from vtakit.runtime.vta.device import Device, Ending
 from vtakit.sim.api import integer, keywords
@@ -87,6 +88,7 @@ def simulated_memory(memory_bytes: int) -> bytearray:
     if not isinstance(memory_bytes, int | np.integer) or isinstance(memory_bytes, bool) or not 4096 <= memory_bytes <= 1 << 40:
         raise VtakitError(f"memory_bytes must be an integer from 4096 to {1 << 40}, not {memory_bytes!r:.40}")
     try:
+        check_memory(int(memory_bytes))
         return bytearray(int(memory_bytes))
     except MemoryError:
         raise VtakitError(f"a device's memory of {memory_bytes} bytes is more than this machine has") from None

@@ -156,6 +156,19 @@ def test_a_wrong_argument_of_run_is_refused(arguments, error, message):
         run(adder(), **{"buffers": {"image": b"abcd"}} | arguments)
 
 
+def test_a_simulation_that_needs_more_memory_than_there_is_is_refused(monkeypatch):
+    asked = []
+
+    def check_memory(size: int) -> None:
+        asked.append(size)
+        raise MemoryError
+    monkeypatch.setattr("vtakit.sim.api.check_memory", check_memory)
+    size = len(adder().link().dram)
+    with raises(ProgramError, f"simulating the program takes 3 times its {size} bytes of DRAM, more than this machine has"):
+        run(adder(), {"image": b"abcd"})
+    assert asked == [3 * size]
+
+
 def test_run_takes_the_configuration_that_the_program_is_for(path):
     for config in ("tiny", TINY, TINY.to_dict(), None):
         assert run(adder(), {"image": b"abcd"}, config, path=path).buffers["result"] == b"bcde"

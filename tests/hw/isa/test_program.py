@@ -240,6 +240,14 @@ def test_more_dram_than_any_device_has_is_refused():
         three_buffers(buffers=(Buffer(name="a", size_bytes=1 << 41),)).link(base=300)
 
 
+@pytest.mark.parametrize("size", [1 << 38, 1 << 39])
+def test_more_dram_than_this_machine_has_is_not_asked_for(monkeypatch, size):
+    """A system may grant more memory than there is, and end the process once it is used."""
+    monkeypatch.setattr(program_module, "bytearray", lambda size: pytest.fail("it is asked for"), raising=False)
+    with raises(ProgramError, f"the program needs {size + 512} bytes of DRAM, more than this machine has"):
+        three_buffers(buffers=(Buffer(name="a", size_bytes=size),)).link()
+
+
 def test_more_dram_than_this_machine_has_is_refused(monkeypatch):
     def no_memory(size):
         raise MemoryError
