@@ -102,14 +102,18 @@ def _indices(cfg: VTAConfig, insn: Insn, uops: Ints, name: str) -> Ints:
 
 
 class Shadow:
-    """The last accesses to every element of every memory."""
+    """The last accesses to every element of every memory.
+
+    Instructions are counted from 1 here, and 0 is no access: memory that is zero and that no instruction touches takes none of
+    this machine's.
+    """
 
     def __init__(self, cfg: VTAConfig, dram_bytes: int) -> None:
         sizes = {"uop": cfg.uop_depth, "inp": cfg.inp_depth, "wgt": cfg.wgt_depth, "acc": cfg.acc_depth}
         sizes[DRAM] = -(-dram_bytes // granule_bytes(cfg))
-        self._written: dict[str, npt.NDArray[np.int32]] = {m: np.full(n, -1, np.int32) for m, n in sizes.items()}
+        self._written: dict[str, npt.NDArray[np.int32]] = {m: np.zeros(n, np.int32) for m, n in sizes.items()}
         self._read: dict[tuple[str, Stage], npt.NDArray[np.int32]] = {
-            (m, stage): np.full(n, -1, np.int32) for m, n in sizes.items() for stage in READERS[m] if stage is not WRITER[m]
+            (m, stage): np.zeros(n, np.int32) for m, n in sizes.items() for stage in READERS[m] if stage is not WRITER[m]
         }
 
     def conflicts(self, stage: Stage, accesses: list[Access], clock: Clock) -> list[Conflict]:
@@ -127,19 +131,20 @@ class Shadow:
                     continue
                 seen = last[access.elements]
                 worst = int(seen.argmax())
-                if seen[worst] > clock[other]:
+                last_index = int(seen[worst]) - 1
+                if last_index > clock[other]:
                     at = access.elements.start + worst if isinstance(access.elements, slice) else access.elements[worst]
-                    found.append(Conflict(other, int(seen[worst]), access.memory, int(at), wrote))
+                    found.append(Conflict(other, last_index, access.memory, int(at), wrote))
         return found
 
     def record(self, index: int, stage: Stage, accesses: list[Access]) -> None:
         """Instruction `index` of `stage` made these accesses."""
         for access in accesses:
             if access.write:
-                self._written[access.memory][access.elements] = index
+                self._written[access.memory][access.elements] = index + 1
             elif stage is not WRITER[access.memory]:
-                self._read[access.memory, stage][access.elements] = index
+                self._read[access.memory, stage][access.elements] = index + 1
 
     def writers(self, access: Access) -> list[int]:
-        """The instructions that last wrote the access's elements, without -1 for none."""
-        return [int(i) for i in np.unique(self._written[access.memory][access.elements]) if i >= 0]
+        """The instructions that last wrote the access's elements."""
+        return [int(i) - 1 for i in np.unique(self._written[access.memory][access.elements]) if i]

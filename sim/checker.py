@@ -16,9 +16,11 @@ import numpy as np
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.codec import Insn, decode, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig, load_config
+from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TOKEN_QUEUE_DEPTH, MemType, Opcode, Queue, Stage
 from vtakit.hw.isa.program import UOPS, BufferKind, Program
+from vtakit.hw.isa.reading import check_memory
 from vtakit.sim.access import DRAM, Access, Clock, Conflict, Shadow, granule_bytes, loop_accesses, transfer_accesses
 from vtakit.sim.api import ConfigLike
 from vtakit.sim.decode import Decoded, Memories, program_bytes
@@ -28,6 +30,7 @@ from vtakit.sim.plain import index_fault
 from vtakit.sim.value_flow import lost_values
 from vtakit.sim.values import Ints
 
+_NOTED_BYTES = 16  # of each granule of DRAM: who last wrote and read it, and which value it holds
 REMEMBERED = 1024  # GEMM and ALU instructions whose accesses are kept for those that are equal
 
 
@@ -81,8 +84,16 @@ def _check(
 
 
 def check_program(program: Program) -> list[ProgramFault]:
-    """Return the faults of a program, whatever its inputs, in program order; empty if it is right."""
+    """Return the faults of a program, whatever its inputs, in program order; empty if it is right.
+
+    Raises ProgramError if its DRAM, or what is noted of it, does not fit this machine's memory.
+    """
     image = program.link()
+    needed = len(image.dram) // granule_bytes(program.config) * _NOTED_BYTES
+    try:
+        check_memory(needed)
+    except MemoryError:
+        raise ProgramError(f"checking the program takes {needed} bytes of memory, more than this machine has") from None
     decoded = Decoded(program.config, to_bytes(program.insns))
     sizes = {buffer.name: buffer.size_bytes for buffer in program.buffers} | {UOPS: len(program.uops) * UOP_BYTES}
     given = [UOPS, *(buffer.name for buffer in program.buffers if buffer.data is not None)]

@@ -20,7 +20,7 @@ from vtakit.sim.decode import Decoded
 from vtakit.sim.faults import ProgramFault
 from vtakit.sim.values import Ints
 
-_NOTHING = -1  # tag of memory that nothing was stored to
+_NOTHING = 0  # tag of memory that nothing was stored to; such memory takes none of this machine's
 
 
 def lost_values(program: Program, decoded: Decoded, order: Sequence[int] | Ints) -> Iterator[ProgramFault]:
@@ -31,14 +31,14 @@ def lost_values(program: Program, decoded: Decoded, order: Sequence[int] | Ints)
     """
     unit = granule_bytes(program.config)
     tags = {
-        buffer.name: np.full(-(-buffer.size_bytes // unit), _NOTHING, np.int32) for buffer in program.buffers
+        buffer.name: np.zeros(-(-buffer.size_bytes // unit), np.int32) for buffer in program.buffers
         if buffer.kind is BufferKind.SCRATCH and buffer.data is None
     }
     moved = {entry.insn: entry for entry in program.relocations if entry.symbol in tags}
     if not moved:
         return
     names = list(dict.fromkeys(entry.value for entry in moved.values()))
-    number = {name: at for at, name in enumerate(names)}
+    number = {name: at for at, name in enumerate(names, 1)}
     rows = {name: decoded[name].tolist() for name in ("memory_type", "dram_base", "y_size", "x_size", "x_stride")}
     loads = decoded.is_op(Opcode.LOAD).tolist()
     units = _units(program.config, unit)
@@ -78,4 +78,4 @@ def _detail(value: str, symbol: str, other: int, names: Sequence[str]) -> str:
     what = f"value {value!r}" if value else "what was stored there"
     if other == _NOTHING:
         return f"it reads {what} from scratch buffer {symbol!r}, where nothing has been stored"
-    return f"it reads {what} from scratch buffer {symbol!r}, where value {names[other]!r} has been stored since"
+    return f"it reads {what} from scratch buffer {symbol!r}, where value {names[other - 1]!r} has been stored since"

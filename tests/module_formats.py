@@ -179,9 +179,11 @@ def _vta(rng: random.Random) -> Case:
     if rest != data[PREFIX.size + head:-DIGEST] or text != data[PREFIX.size:PREFIX.size + head]:
         body = PREFIX.pack(magic, version, len(text), len(rest)) + text + rest
         data = body + hashlib.sha256(body).digest()
-    command = rng.choice([["check", "p.vta"], ["disasm", "p.vta"], ["sim", "p.vta"]])
+    inputs = {b.name: bytes(b.size_bytes) for b in program.buffers if b.kind == "input" and b.data is None}
+    given = [word for name in inputs for word in ("--input", f"{name}={name}.bin")]
+    command = rng.choice([["check", "p.vta"], ["disasm", "p.vta"], ["sim", "p.vta", *given]])
     special = {"p.vta": rng.choice(specials())} if rng.random() < 0.03 else {}
-    return Case("vta", command, {"p.vta": data}, special)
+    return Case("vta", command, {"p.vta": data} | {f"{name}.bin": zeros for name, zeros in inputs.items()}, special)
 
 
 @format_of("json", _warm_programs)

@@ -15,6 +15,7 @@ MAX_NODES = 100_000  # of one model, those of functions as often as they are cal
 MAX_TENSOR_ELEMENTS = 1 << 40  # product of the sizes of a tensor; what a target counts may be less
 MAX_DIM = (1 << 31) - 1  # of one dimension
 MAX_CONFIG_BYTES = 1 << 20  # a JSON file of a configuration, or a key file
+MAX_DRAM_BYTES = 1 << 28  # of the buffers of a program file that have no data in it, for the commands; Python takes more
 MAX_JSON_BYTES = 1 << 26  # JSON inside another file
 MAX_JSON_VALUES = 2_000_000  # of one text; one takes at most 200 bytes of memory and 1 µs
 MAX_ONNX_BYTES = (1 << 31) - 1  # of the model file itself; protobuf reads no larger message

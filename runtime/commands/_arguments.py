@@ -12,6 +12,7 @@ from vtakit.hw.isa.codec import from_bytes
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig, load_config
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import MAGIC, parse
+from vtakit.hw.isa.limits import MAX_DRAM_BYTES, check_limit
 from vtakit.hw.isa.program import Program
 from vtakit.hw.isa.reading import read_bytes
 from vtakit.hw.params import CoreParams
@@ -94,8 +95,14 @@ class RawImage:
         return tuple(from_bytes(code[: len(code) // INSN_BYTES * INSN_BYTES]))
 
 
-def read_program(args: argparse.Namespace) -> Program | RawImage:
-    """Read the program that the arguments of `add_program` name."""
+def read_program(args: argparse.Namespace, *, placed: bool = True) -> Program | RawImage:
+    """Read the program that the arguments of `add_program` name.
+
+    placed : whether the command places it in memory, which has a limit
+
+    Raises VtakitError for arguments that do not go together, ProgramError for a file that is no program, LimitError for one that
+    declares more memory than the commands give a file.
+    """
     if (args.program is None) == (args.image is None):
         raise VtakitError("give either a program file or --image with --insn-addr and --insn-count")
     if args.image is not None:
@@ -113,6 +120,8 @@ def read_program(args: argparse.Namespace) -> Program | RawImage:
     program = parse(data, f"program file {str(args.program)!r}")
     if args.config is not None:
         program.require(load_config(args.config))
+    empty = sum(buffer.size_bytes for buffer in program.buffers if buffer.data is None and placed)
+    check_limit(empty, MAX_DRAM_BYTES, f"the DRAM of {str(args.program)!r} beside its data", " bytes")
     return program
 
 

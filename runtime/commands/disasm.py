@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    program = read_program(args)
+    program = read_program(args, placed=False)
     if isinstance(program, RawImage):
         program = Program(config=program.config, insns=from_bytes(_code(program)))
     say(disasm_program(program, comments=not args.no_comments), end="")
