@@ -4,10 +4,11 @@
 
 A mutation changes bytes or structure of a small valid file: fields of a protobuf, values of JSON, members of an archive, headers
 and code of a module with its checksums made right again. A process that has imported everything forks for each file; the child
-is what `vtakit run` (or sim, check, disasm, asm) would be, with 2 s of processor time and 1 GB of memory. What fails is a crash,
-a traceback, an error of several lines, a limit reached, or a canary: some files hold pickles, Python text or machine code that
-would make a folder if it was run. `--seed N --count 1 --format F` runs a mutation again, and `--keep FILE` writes it down. The
-exit status is 1 if any failed.
+is what `vtakit run` (or sim, check, disasm, asm) would be. It fails beyond 2 s of processor time or 1 GB of memory in use. It may
+ask for 4 GB, so that what a file makes vtakit allocate is seen and does not become a refusal. A crash, a traceback, an error of
+several lines, memory that ran out instead of being compared before, and a canary are failures too: some files hold pickles,
+Python text or machine code that would make a folder if it was run. `--seed N --count 1 --format F` runs a mutation again, and
+`--keep FILE` writes it down. The exit status is 1 if any failed.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import importlib
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -37,12 +39,15 @@ from module_formats import ALL_FORMATS as FORMATS
 
 CPU_SECONDS = 2
 MEMORY_BYTES = 1 << 30
+ASKED_BYTES = 4 << 30  # of address space
 WALL_SECONDS = 30  # a child that sleeps or waits is a hang
 RAN, TOLD = "ran", "told"
 LARGE = "loads within the limits, and computes beyond them"  # as a model may that pads an image to 700 MB
 GOOD = (RAN, TOLD, LARGE)
 CANARY = "canary"
 TOO_LONG, TOO_LARGE = f"more than {CPU_SECONDS} s", "too much memory"
+_RAN_OUT = "this machine has too little memory for that"  # of `vtakit.runtime.cli`, for a MemoryError
+_WARNING = re.compile(r"vtakit \w+: warning: ")
 
 
 class Fate(NamedTuple):
@@ -62,20 +67,26 @@ def case_of(seed: int, names: list[str]) -> Case:
     return FORMATS[rng.choice(names)].case(rng)
 
 
-def run_case(seed: int, case: Case, base_bytes: int) -> Fate:
+def run_case(seed: int, case: Case) -> Fate:
     """Run one mutation; a model that takes too long is compiled once more without inputs, so that it is not run."""
-    fate = _run(seed, case, base_bytes)
+    fate = _run(seed, case)
     at = case.command.index("--input") if "--input" in case.command else 0
     if fate.state in (TOO_LONG, TOO_LARGE) and at:
-        again = _run(seed, replace(case, command=case.command[:at] + case.command[at + 2:]), base_bytes)
+        again = _run(seed, replace(case, command=case.command[:at] + case.command[at + 2:]))
         fate = again if again.state not in (RAN, TOLD) else again._replace(state=LARGE)
     return fate
 
 
-def _run(seed: int, case: Case, base_bytes: int) -> Fate:
+def _taken() -> tuple[int, int]:
+    """Bytes of this process's address space, and of its own memory, which a child has too; files are mapped as they are read."""
+    space, resident, files = (int(pages) * resource.getpagesize() for pages in Path("/proc/self/statm").read_text().split()[:3])
+    return space, resident - files
+
+
+def _run(seed: int, case: Case) -> Fate:
     """Run one mutation in a child of this process, in the current folder."""
     said = os.memfd_create("said")
-    begin = time.monotonic()
+    begin, shared = time.monotonic(), _taken()[1]
     child = os.fork()
     if not child:
         os._exit(_child(case, said))
@@ -86,20 +97,20 @@ def _run(seed: int, case: Case, base_bytes: int) -> Fate:
     for path in Path().iterdir():
         if path.name != CANARY:
             path.unlink() if path.is_symlink() or not path.is_dir() else shutil.rmtree(path)
-    seconds = usage.ru_utime + usage.ru_stime
+    seconds, used = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 - shared
     state, what = _judged(code, text)
     if Path(CANARY).exists():
         Path(CANARY).rmdir()
         state, what = "code of the file was run", text[-100:]
-    elif state in (RAN, TOLD) and usage.ru_maxrss * 1024 > MEMORY_BYTES + base_bytes:
-        state, what = TOO_LARGE, f"{usage.ru_maxrss / 1024:.0f} MB"
+    elif state in (RAN, TOLD) and used > MEMORY_BYTES:
+        state, what = TOO_LARGE, f"{used >> 20} MB"
     if state in (RAN, TOLD) and time.monotonic() - begin > WALL_SECONDS:
         state, what = "hang", text[-100:]
-    return Fate(seed, case.format, state, what, seconds, usage.ru_maxrss * 1024)
+    return Fate(seed, case.format, state, what, seconds, used)
 
 
 def _judged(code: int, text: str) -> tuple[str, str]:
-    lines = [line for line in text.splitlines() if not line.startswith("vtakit_warning:")]
+    lines = [line for line in text.splitlines() if not _WARNING.match(line)]
     if code == -signal.SIGXCPU:
         return TOO_LONG, ""
     if code == -signal.SIGALRM:
@@ -108,6 +119,8 @@ def _judged(code: int, text: str) -> tuple[str, str]:
         return f"crash, {signal.Signals(-code).name}", text[-200:]
     if "Traceback" in text or code not in (0, 1, 2):
         return "traceback", text[-300:]
+    if _RAN_OUT in text:
+        return TOO_LARGE, text[-200:]
     if code == 2 and (len(lines) != 1 or not lines[0].startswith("vtakit ")):
         return "an error that is not one sentence", text[-300:]
     return (TOLD, lines[0].partition(":")[0]) if code == 2 else (RAN, "")
@@ -117,10 +130,10 @@ def _child(case: Case, said: int) -> int:
     """Write the files and run the command; returns its exit status."""
     from vtakit.runtime import cli
 
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    most = _taken()[0] + ASKED_BYTES
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, size + MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     signal.setitimer(signal.ITIMER_REAL, WALL_SECONDS)
     os.environ["VTAKIT_CACHE"] = str(Path("cache").absolute())  # gone with the other files; models look there without --no-cache
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -155,10 +168,9 @@ def fates(seeds: Iterator[int], names: list[str]) -> Iterator[Fate]:
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         try:
             for seed in seeds:
-                yield run_case(seed, case_of(seed, names), base)
+                yield run_case(seed, case_of(seed, names))
         finally:
             os.chdir(before)
 

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -13,11 +12,12 @@ import file_mutations
 import onnx_mutations
 import pytest
 from file_formats import Case, formats_here
-from file_mutations import LARGE, RAN, TOLD, TOO_LONG, _judged, case_of
+from file_mutations import LARGE, RAN, TOLD, TOO_LARGE, TOO_LONG, _judged, case_of
 from module_formats import ALL_FORMATS
 
+from vtakit.runtime import cli
+
 FUZZER = Path(file_mutations.__file__)
-BASE_BYTES = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + (1 << 30)  # a forked child begins with what pytest holds
 
 
 def test_mutated_files_run_or_are_told(tmp_path):
@@ -49,7 +49,10 @@ def test_a_mutation_is_that_of_its_seed():
 
 @pytest.mark.parametrize(("code", "text", "state"), [
     (0, "", RAN), (2, "vtakit run: it is damaged\n", TOLD), (2, "one\ntwo\n", "an error that is not one sentence"),
-    (2, "", "an error that is not one sentence"), (3, "Traceback (most recent call last)", "traceback"),
+    (2, "vtakit run: warning: it is old\nvtakit run: it is damaged\n", TOLD), (2, "", "an error that is not one sentence"),
+    (2, "vtakit run: warning: it is old\n", "an error that is not one sentence"),
+    (2, "vtakit run: this machine has too little memory for that\n", TOO_LARGE),
+    (3, "Traceback (most recent call last)", "traceback"),
     (-signal.SIGXCPU, "", "more than 2 s"), (-signal.SIGALRM, "", "hang"), (-signal.SIGSEGV, "", "crash, SIGSEGV"),
     (-signal.SIGABRT, "Assertion", "crash, SIGABRT"),
 ])
@@ -67,7 +70,25 @@ def test_a_model_that_computes_for_long_is_told_from_one_that_loads_for_long(tmp
             os.write(said, b"vtakit run: it needs an input\n")
             return 2
         monkeypatch.setattr(file_mutations, "_child", child)
-        assert file_mutations.run_case(1, case, BASE_BYTES).state == state
+        assert file_mutations.run_case(1, case).state == state
+
+
+@pytest.mark.parametrize(("declared", "state"), [(1 << 26, RAN), (3 << 26, TOO_LARGE), (1 << 30, TOO_LARGE)])
+def test_memory_that_a_file_makes_a_reader_take_is_seen(tmp_path, monkeypatch, declared, state):
+    """A planted format, whose reader believes the size that a file declares, limited to 128 MB in use and 512 MB asked for."""
+    def main(command: list[str]) -> int:
+        try:
+            assert len(b"x" * int(Path(command[1]).read_text())) == declared
+        except MemoryError:
+            os.write(2, b"vtakit read: this machine has too little memory for that\n")
+            return 2
+        return 0
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "main", main)
+    monkeypatch.setattr(file_mutations, "MEMORY_BYTES", 1 << 27)
+    monkeypatch.setattr(file_mutations, "ASKED_BYTES", 1 << 29)
+    case = Case("planted", ["read", "size"], {"size": str(declared).encode()})
+    assert file_mutations.run_case(1, case).state == state
 
 
 def test_a_canary_is_seen(tmp_path, monkeypatch):
@@ -79,5 +100,5 @@ def test_a_canary_is_seen(tmp_path, monkeypatch):
         os.mkdir("canary")
         return 0
     monkeypatch.setattr(file_mutations, "_child", child)
-    assert file_mutations.run_case(1, case, BASE_BYTES).state == "code of the file was run"
+    assert file_mutations.run_case(1, case).state == "code of the file was run"
     assert not Path("canary").exists()
