@@ -209,10 +209,8 @@ def load(
         data = stream.read(size)
         if trusted is not None:
             verify(data, where, trusted)
-        if recompile:
-            image = _again(parse_source(data, where, stream.fileno()), where, progress)
-        else:
-            image = parse(data, where, stream.fileno())
+        found = parse_source(data, where, stream.fileno()) if recompile else parse(data, where, stream.fileno())
+    image = found if isinstance(found, Image) else _again(found, where, progress)
     if why := misfit(image.target):
         raise CodegenError(f"{where} is compiled for another machine: {why}: compile the model on this one, or for it, or "
                            "load it with recompile=True (--recompile)")

@@ -1,5 +1,6 @@
 """Module files that are built anew from their graph, and signed module files."""
 
+import errno
 import json
 import os
 import stat
@@ -50,6 +51,16 @@ def test_code_is_built_anew_and_none_of_the_file_is_taken(net, tmp_path):
     again = vtakit.load(path, recompile=True)
     np.testing.assert_array_equal(again.run({"x": X})["y"], net.run({"x": X})["y"])
     assert package.dump(again.image) == package.dump(net.image)
+
+
+def test_an_error_while_code_is_built_anew_is_not_one_of_the_file(net, tmp_path, monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/x")
+    net.save(tmp_path / "net.vtak")
+    monkeypatch.setattr("vtakit.runtime.model.compile_graph", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        vtakit.load(tmp_path / "net.vtak", recompile=True)
+    assert "module file" not in str(caught.value)
 
 
 def test_a_module_of_another_machine_or_version_is_built_anew(net, tmp_path, monkeypatch):
