@@ -1,4 +1,4 @@
-"""How far a quantised model is from the float one, value by value."""
+"""Accuracy of a quantised model against the float model, value by value."""
 
 import math
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class Compared:
 
     @property
     def decibels(self) -> float:
-        """Signal to noise: at most 200, without a difference; at least -200, where only one model has nan or infinity."""
+        """Signal-to-noise ratio in dB: 200 without a difference, -200 if only one model has NaN or infinity."""
         if not self.noise:
             return _MOST_DECIBELS
         if math.isinf(self.noise):
@@ -53,7 +53,7 @@ class Compared:
 
 @dataclass(slots=True)
 class Accuracy:
-    """What quantising costs; `str` of it is a table.
+    """Error that quantisation adds; `str` of it is a table.
 
     values  : in the order of the model
     outputs : the names of those among them that the model gives
@@ -69,12 +69,12 @@ class Accuracy:
     left: list[str] = field(default_factory=list)
 
     def worst(self, count: int = 10) -> list[Compared]:
-        """The values with the least signal to noise, worst first."""
+        """Return the values with the lowest signal-to-noise ratio, worst first."""
         return sorted(self.values, key=lambda value: value.decibels)[:count]
 
     @property
     def agreement(self) -> dict[str, float]:
-        """The share of the samples for which both models name the same class, by output."""
+        """Share of the samples for which both models name the same class, by output."""
         return {name: count / self.samples for name, count in self.agree.items()}
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The text of a table, for a terminal and for an HTML page."""
+"""Tables of text, for a terminal and for an HTML page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 UNKNOWN = "–"
-LABEL_WIDTH = 24  # of a layer's name in a table; longer ones go on in the next line
-_BETWEEN = 3  # from one column of a table to the next
+LABEL_WIDTH = 24  # columns of a layer's name in a table; longer names wrap
+_BETWEEN = 3  # columns between two columns of a table
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table of text. A table wider than the console is split by columns; each part repeats the labels, and no number breaks.
+    """A table of text. A table wider than the console is split by columns; each part repeats the labels, and no number wraps.
 
-    Cells are one line each, of printable characters: names from files come here.
+    Control characters in cells are escaped, since names come from files.
 
-    rows   : each with a cell for each column
-    labels : how many columns, from the left, are words; the others are numbers
+    rows   : one cell for each column
+    labels : number of columns, from the left, that are words; the others are numbers
     notes  : sentences below the table
     """
 
@@ -78,5 +78,5 @@ def number(value: float | None) -> str:
 
 
 def named(grids: Sequence[Grid], title: str) -> Grid:
-    """The grid with that title."""
+    """Return the grid with that title."""
     return next(grid for grid in grids if grid.title == title)

@@ -22,17 +22,17 @@ from vtakit.runtime.source import Source
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CpuPart:
-    """A part of a model as one native function.
+    """One native function: the layers of a model that the CPU runs in one go.
 
     reads, writes : numbers of the model's values, in the order of the function's inputs and outputs
-    code          : the bytes of an object file
-    symbols       : what the code offers: the entry, the function of one step, and the manifest
-    outside       : the C functions that it calls
-    messages      : what status 1, 2, … says does not hold
-    layers        : what each step is
-    params        : the bytes at which the code finds its parameters, aligned
-    arena_bytes   : memory that a run needs
-    live_bytes    : of it the most that is needed at one time
+    code          : object file
+    symbols       : names that the code exports: the entry, the function of one step, the manifest
+    outside       : C functions that the code calls
+    messages      : the condition that status 1, 2, … reports as violated
+    layers        : one for each step
+    params        : parameters and constants, aligned
+    arena_bytes   : size of the memory plan's arena
+    live_bytes    : most of the arena that is live at one time
     """
 
     reads: tuple[int, ...]
@@ -48,7 +48,7 @@ class CpuPart:
 
     @property
     def name(self) -> str:
-        """Of its entry function."""
+        """Name of the entry function."""
         return self.symbols[0]
 
     @property
@@ -59,12 +59,12 @@ class CpuPart:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class VtaPart:
-    """A part of a model as one program of the accelerator.
+    """One program of the accelerator: a launch.
 
-    reads, writes : numbers of the model's values, each an array of bytes as it lies in the device's memory
-    program       : with weights and all other constants
-    inputs, outputs : the program's buffers of what is read and written, in order
-    layers        : what each part of the program does
+    reads, writes : numbers of the model's values, each packed as in the device's memory
+    program       : instructions, micro-ops, weights and all other constants
+    inputs, outputs : names of the program's buffers for `reads` and `writes`, in order
+    layers        : one for each part of the program
     """
 
     reads: tuple[int, ...]
@@ -80,15 +80,15 @@ Part = CpuPart | VtaPart
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """A compiled model: parts that run one after another, and the values that go from one to the next.
+    """A compiled model: parts that run in order, and the values that one part passes to another.
 
-    name    : of the entry function of a model that is all on the CPU
-    target  : of all machine code
-    between : values that a part makes for a later one, and no output; they are numbered after the inputs and outputs
-    graph   : the graph's text after all passes, for people
+    name    : name of the entry function, if the CPU runs the whole model
+    target  : processor of all machine code
+    between : values that one part passes to a later one; numbered after inputs and outputs
+    graph   : text of the graph after all passes, for reading
     left    : operators that the accelerator leaves to the CPU, with reasons; none of a model for a CPU
-    said    : what a model for a CPU computes in another precision than it says, one line; "" if it computes as it says
-    source  : what it was compiled from; None if that is not known
+    said    : one line on what a CPU computes in 16 bits; "" in float32
+    source  : imported graph and options, from which `recompile` builds; None if unknown
     """
 
     name: str
@@ -104,7 +104,7 @@ class Image:
 
     @cached_property
     def values(self) -> tuple[Port, ...]:
-        """All values, by number."""
+        """All values, indexed by their numbers."""
         return (*self.inputs, *self.outputs, *self.between)
 
     @property
@@ -119,23 +119,23 @@ class Image:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """What all parts do, in order."""
+        """Layers of all parts, in order."""
         return tuple([layer for part in self.parts for layer in part.layers])
 
     @property
     def params_bytes(self) -> int:
-        """Of parameters and constants, those in the device's memory too."""
+        """Size in bytes of parameters and constants, those in the device's memory included."""
         own = sum(part.params.nbytes for part in self.cpu_parts)
         return own + sum(len(buffer.data or b"") for part in self.vta_parts for buffer in part.program.buffers)
 
     @property
     def arena_bytes(self) -> int:
-        """Of host memory that a run needs beside inputs, outputs and parameters."""
+        """Size in bytes of the host memory that a run needs beside inputs, outputs and parameters."""
         return sum(part.arena_bytes for part in self.cpu_parts) + sum(port.bytes for port in self.between)
 
     @property
     def live_bytes(self) -> int:
-        """The most of that memory that is needed at one time: what no plan of it goes below."""
+        """Most bytes of that memory that are live at one time: the lower bound of any memory plan."""
         return max((part.live_bytes for part in self.cpu_parts), default=0) + sum(port.bytes for port in self.between)
 
     def manifest(self, part: CpuPart) -> bytes:
@@ -147,13 +147,13 @@ class Image:
         )
 
     def header(self, part: CpuPart) -> str:
-        """C text that declares the functions of a part."""
+        """Return the C header of a part's functions."""
         inputs, outputs = (tuple([self.values[at] for at in numbers]) for numbers in (part.reads, part.writes))
         return c_header(part.name, inputs, outputs, part.messages, part.params.nbytes, part.arena_bytes)
 
 
 def cpu_part(network: Network, reads: Sequence[int], writes: Sequence[int]) -> CpuPart:
-    """A compiled network as a part of an image."""
+    """Return a compiled network as a part of an image."""
     code = network.code
     params = reserve(network.params_bytes)
     params[...] = 0
@@ -174,9 +174,9 @@ def image_of(network: Network, graph: str, left: tuple[Left, ...] = (), said: st
 
 
 def image_of_parts(compiled: Compiled, target: Target) -> Image:
-    """The image of a graph that was compiled for the accelerator and the CPU.
+    """Return the image of a graph that was compiled for the accelerator and the CPU.
 
-    target : of the machine code
+    target : processor of the machine code
     """
     graph = compiled.placement.graph
     inputs = tuple([Port(value.name, value.type.shape, value.type.dtype) for value in graph.inputs])

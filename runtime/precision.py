@@ -1,4 +1,4 @@
-"""Precisions other than float32 for a CPU: which there are, what each means for a target, and what a module says of it."""
+"""Half precision on a CPU: float16 and bfloat16, what a target computes in them, and how a module reports it."""
 
 from functools import partial
 
@@ -18,7 +18,7 @@ _CONVOLUTIONS = ("conv", "conv_blocked", "depthwise_blocked", "conv_winograd", "
 
 
 def check_precision(precision: str, *, on_accelerator: bool) -> None:
-    """Raise CodegenError for a precision that there is not."""
+    """Raise CodegenError for an unknown precision, and for half precision on the accelerator."""
     if precision not in PRECISIONS:
         raise CodegenError(f"precision {precision!r}: give one of {', '.join(map(repr, PRECISIONS))}")
     if on_accelerator and precision != PRECISIONS[0]:
@@ -26,9 +26,9 @@ def check_precision(precision: str, *, on_accelerator: bool) -> None:
 
 
 def narrowed(precision: str, target: Target, *, winograd: bool = True) -> Pays | None:
-    """Which convolutions a target computes in the precision; None if none.
+    """Return a predicate of the convolutions that a target computes in the precision; None if it computes none.
 
-    By tile registers all of bfloat16, by instructions that sum products of pairs those that are faster so, elsewhere none.
+    With AMX tiles: all convolutions in bfloat16. With AVX512-BF16: those that are estimated faster. Else none.
     """
     if precision != "bfloat16":
         return None

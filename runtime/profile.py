@@ -1,4 +1,4 @@
-"""How long each layer of a model takes."""
+"""Profiles: time or cycles of each layer of a model."""
 
 import json
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ class Timed:
 
     @property
     def name(self) -> str:
-        """The nodes of the model that it does, the first and how many more."""
+        """Name of the layer's first node, and the number of its other nodes."""
         names = self.layer.names or ("copy",)
         return names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
 
     @property
     def ops(self) -> str:
-        """Its operators."""
+        """Names of the layer's operators."""
         return " ".join(self.layer.ops) or "copy"
 
 
@@ -51,7 +51,7 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """Time of all layers on the CPU."""
+        """Time in seconds of all layers on the CPU."""
         return sum(timed.seconds for timed in self.layers)
 
     @property
@@ -73,7 +73,7 @@ class Profile:
         return f"{name}: {self.cycles:,} cycles in {runs} on the accelerator (device {device}); {here} on the CPU"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data, for JSON."""
         return {
             "name": self.name,
             **({"device": self.launches[0].device, "cycles": self.cycles} if self.launches else {}),
@@ -90,7 +90,7 @@ class Profile:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return what stands above the tables: the headline and what runs where, or what is not computed in float32."""
+        """Return the lines above the tables: the headline with the placement, or what is computed in half precision."""
         if not self.launches:
             return (one_line(self.said),) if self.said else ()
         return self.headline, *([] if self.placement is None else str(self.placement).splitlines())

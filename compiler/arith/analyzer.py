@@ -1,4 +1,4 @@
-"""The analyzer: what the rest of the compiler asks about index arithmetic."""
+"""The analyzer: simplification, interval and residue analysis, and proofs of index arithmetic."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,14 +19,14 @@ _WHOLE: Mapping[str, Callable[[float], int]] = {"floor": math.floor, "ceil": mat
 
 
 class Analyzer(Structures):
-    """Simplifies, bounds and proves, with what it has been told of the variables.
+    """Simplify, bound and prove, with what is bound and given of the variables.
 
-    int32 and int64 are the integers: index arithmetic is taken not to overflow. Other integer types wrap around. A divisor
-    is never 0. A variable made with ``size=True`` is at least 0.
+    int32 and int64 are the integers: index arithmetic is assumed not to overflow. Other integer types wrap around. A divisor
+    is never 0. A variable with ``size=True`` is at least 0.
     """
 
     def bind(self, var: Var, to: Range | Expr | int) -> None:
-        """The variable is within a range, or is a value."""
+        """Bind a variable to a range, or to a value."""
         if not isinstance(to, Range):
             self._set(var, self.linear(wrap(to)))
             return
@@ -76,7 +76,7 @@ class Analyzer(Structures):
         return found
 
     def bounds(self, e: Expr | int) -> Bounds:
-        """The interval in which the value lies for certain."""
+        """Return an interval that certainly contains the value."""
         e = wrap(e)
         if is_index(e.dtype):
             return self.linear_bounds(self.linear(e))
@@ -90,7 +90,7 @@ class Analyzer(Structures):
         return super().leaf_bounds(e) if isinstance(e, Var) else self._expr_bounds(e)
 
     def _expr_bounds(self, e: Expr) -> Bounds:
-        """Of an expression that no combination looks into."""
+        """Return the interval of an expression that is an atom of linear combinations."""
         whole = type_bounds(e.dtype)
         found = ANY
         if isinstance(e, IntImm):
@@ -146,9 +146,9 @@ class Analyzer(Structures):
         return ANY
 
     def _real_bounds(self, e: Expr) -> Bounds | None:
-        """Of a coordinate in float64, which is never NaN; None for anything else.
+        """Return the interval of a coordinate in float64 that is never NaN; None for any other expression.
 
-        Rounding to float64 is monotone, so what is computed of the ends in float64 bounds what is computed between them.
+        Rounding to float64 is monotone, so float64 arithmetic on the ends bounds it in between.
         """
         if e.dtype is not _REAL:
             return None
@@ -174,17 +174,17 @@ class Analyzer(Structures):
         return None
 
     def modular(self, e: Expr | int) -> Modular:
-        """What the value leaves on division: ``coeff * k + base``."""
+        """Return the residue class ``coeff * k + base`` that contains the value."""
         e = wrap(e)
         return self.linear_modular(self.linear(e)) if is_index(e.dtype) else Modular(1, 0)
 
     def prove(self, condition: Expr | bool) -> bool:
-        """Whether the condition holds for certain."""
+        """Return true if the condition certainly holds."""
         found = self.condition(wrap(condition))
         return isinstance(found, IntImm) and bool(found.value)
 
     def prove_equal(self, a: Expr | int, b: Expr | int) -> bool:
-        """Whether two values are equal for certain."""
+        """Return true if two values are certainly equal."""
         x, y = unify(a, b)
         if is_index(x.dtype):
             return self.is_zero(self.linear(x).plus(self.linear(y), -1))

@@ -1,4 +1,4 @@
-"""The pictures of reports, drawn by matplotlib: rooflines, stalls, and what happened when."""
+"""Charts of reports, by matplotlib: rooflines, stalls and timelines."""
 
 import io
 import re
@@ -26,7 +26,7 @@ _COLUMNS = 300  # of a timeline: each is three points of a screen or more
 
 
 class Roofline(NamedTuple):
-    """What a device can do at most, and what was reached.
+    """A roofline: peak, bandwidth, and one point for each layer.
 
     peak   : operations in a unit of time
     feed   : bytes in that time
@@ -42,7 +42,7 @@ class Roofline(NamedTuple):
 
 
 def draw(size: tuple[float, float], kind: str, paint: Callable[[Figure], None]) -> bytes:
-    """The bytes of a picture of so many inches; `kind` is "svg" or "png". The same picture has the same bytes."""
+    """Return a picture as bytes, the same for the same data. `size`: width and height in inches; `kind`: "svg" or "png"."""
     look = matplotlib.rc_context({"svg.hashsalt": "vtakit", "svg.fonttype": "none", "font.size": 9, "text.parse_math": False})
     with look, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # of a name in another script; a browser has it
@@ -54,7 +54,7 @@ def draw(size: tuple[float, float], kind: str, paint: Callable[[Figure], None]) 
 
 
 def inline(size: tuple[float, float], label: str, paint: Callable[[Any], None]) -> str:
-    """A picture with one pair of axes as an <svg> element of a page, whose ids begin with `label`."""
+    """Return a picture with one pair of axes as an <svg> element for a page; its ids begin with `label`."""
     text = draw(size, "svg", lambda figure: paint(figure.subplots())).decode()
     text = text[text.index("<svg") :]
     text = re.sub(r' id="([^"]+)"', rf' id="{label}-\1"', text)
@@ -65,7 +65,7 @@ def inline(size: tuple[float, float], label: str, paint: Callable[[Any], None]) 
 
 
 def roofline_of(report: Report) -> Roofline:
-    """That of an accelerator, in multiplications a cycle; layers without any have no point."""
+    """Return an accelerator's roofline in MACs a cycle; layers without MACs have no point."""
     first = report.layers[0]
     bus = first.bus_bytes or 1.0
     points = [
@@ -78,7 +78,7 @@ def roofline_of(report: Report) -> Roofline:
 
 
 def paint_roofline(axes: Any, roof: Roofline) -> None:
-    """The bound that peak and feed set, and a point for each layer."""
+    """Draw the bound of peak and bandwidth, and a point for each layer."""
     knee = roof.peak / roof.feed
     left = min([knee, *(x for _, x, _ in roof.points)]) / 2
     right = max([knee, *(x for _, x, _ in roof.points)]) * 2
@@ -96,7 +96,7 @@ def paint_roofline(axes: Any, roof: Roofline) -> None:
 
 
 def paint_stalls(axes: Any, report: Report) -> None:
-    """For each layer, what the compute stage's cycles were spent on."""
+    """Draw a bar for each layer: the compute stage's cycles by cause, in percent."""
     names = [f"{at}  {one_line(layer.name)}" for at, layer in enumerate(report.layers, 1)]
     starts = [0.0] * len(names)
     for cause in CYCLE_CAUSES:
@@ -110,7 +110,7 @@ def paint_stalls(axes: Any, report: Report) -> None:
 
 
 def paint_timeline(axes: Any, trace: Trace, ends: Sequence[tuple[str, int]]) -> None:
-    """For each stage a lane, in which each column of cycles is divided by what they were spent on; `ends` are those of layers."""
+    """Draw a lane for each stage: cycles by cause over time. `ends`: (layer, cycle at which it ends)."""
     columns = max(1, min(_COLUMNS, trace.cycles))
     edges = np.linspace(0, trace.cycles, columns + 1)
     for lane, stage in enumerate(Stage):
@@ -129,7 +129,7 @@ def paint_timeline(axes: Any, trace: Trace, ends: Sequence[tuple[str, int]]) -> 
 
 
 def paint_sequence(axes: Any, steps: Sequence[tuple[str, float]], unit: str) -> None:
-    """Steps one after the other, (kind, duration), coloured by kind."""
+    """Draw steps (kind, duration) in order of time, coloured by kind."""
     kinds = list(dict.fromkeys(kind for kind, _ in steps))
     colours = matplotlib.colormaps["tab20"]
     starts = np.concatenate([[0.0], np.cumsum([duration for _, duration in steps])])
@@ -142,7 +142,7 @@ def paint_sequence(axes: Any, steps: Sequence[tuple[str, float]], unit: str) -> 
 
 
 def _shares(spans: Sequence[tuple[int, int]], edges: Any) -> Any:
-    """Of each column between two edges, the share that the spans cover; spans follow each other."""
+    """Return the share of each column, from one edge to the next, that the disjoint spans cover."""
     if not spans:
         return np.zeros(len(edges) - 1)
     starts, ends = np.array(spans, np.float64).T

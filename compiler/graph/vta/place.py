@@ -1,7 +1,7 @@
-"""Placement: which parts of a graph run on the accelerator and which on the CPU, as few launches as there can be.
+"""Placement: assign the nodes of a graph to the accelerator or the CPU, with the fewest launches.
 
-Each node has a *stage*, even on the CPU and odd on the accelerator: the least that is no smaller than those of what it reads.
-So a stage is a part of the network that can run at once, parts are convex, and no way to order the nodes has fewer launches.
+Each node has a *stage*, even on the CPU and odd on the accelerator: the least that is no smaller than the stages of its operands.
+The nodes of one stage can run together. Parts are convex, and no order of the nodes has fewer launches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ _CONVERSIONS = frozenset(("quantize_linear", "dequantize_linear", "reshape"))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
-    """Operators that are one launch.
+    """The operators of one launch.
 
-    units   : in order
-    inputs  : what it is given, packed: the value as the graph has it, how it is folded, the value as it lies in memory
-    outputs : what others read of what it makes: the value as the graph has it, the value as it lies in memory
+    units   : in execution order
+    inputs  : values that it reads: (the graph's value, how it is folded, the packed value in memory)
+    outputs : values that other parts read: (the graph's value, the packed value in memory)
     """
 
     units: tuple[Unit, ...]
@@ -39,16 +39,16 @@ class Region:
 
     @property
     def reads(self) -> tuple[Value, ...]:
-        """The values that it is given."""
+        """Packed values that the launch reads."""
         return tuple([packed for _, _, packed in self.inputs])
 
     @property
     def writes(self) -> tuple[Value, ...]:
-        """The values that it makes for others."""
+        """Packed values that other parts read."""
         return tuple([packed for _, packed in self.outputs])
 
     def of(self, unit: Unit) -> "Region":
-        """A launch of one of the units by itself."""
+        """Return a launch of one of the units alone."""
         known = {(value, fold): packed for value, fold, packed in self.inputs}
         fold = unit.fold if (unit.data[0], unit.fold) in known else None
         keys = dict.fromkeys([(value, None if at else fold) for at, value in enumerate(unit.data)])
@@ -76,9 +76,9 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """A graph as parts that run one after another; the CPU's parts are graphs of their own.
+    """A graph divided into parts that run in order; the parts on the CPU are graphs.
 
-    reasons : why nodes that end a layer in integers are not on the accelerator
+    reasons : why nodes that end a quantised layer are not on the accelerator
     """
 
     graph: Graph
@@ -87,7 +87,7 @@ class Placement:
 
     @property
     def left(self) -> tuple[Left, ...]:
-        """Return the operators that the CPU computes, in order; its conversions to and from the accelerator are none."""
+        """Return the operators left to the CPU, in order, without the conversions of layout and numbers around launches."""
         inside = {node for part in self.parts if isinstance(part, Region) for unit in part.units for node in unit.nodes}
         nodes = [node for node in self.graph.nodes if node not in inside and node.op not in _CONVERSIONS]
         return tuple([Left(node.op, node.name, self.reasons.get(node) or _reason(node)) for node in nodes])
@@ -100,9 +100,9 @@ class Placement:
 def place(graph: Graph, target: Target, without: Mapping[Node, str] | None = None) -> Placement:
     """Place the nodes of a graph.
 
-    without : nodes that end a layer and must not be on the accelerator, and why
+    without : nodes that end a layer and must stay on the CPU, with the reason
 
-    Raises VtaError for a configuration of other numbers than networks in integers have.
+    Raises VtaError for a configuration whose widths are not those of quantised networks.
     """
     check_words(target)
     units = Units(graph, target)
@@ -121,7 +121,7 @@ def place(graph: Graph, target: Target, without: Mapping[Node, str] | None = Non
 
 
 class _Stages:
-    """The stage of each unit and of each node outside them."""
+    """Stages of units, and of nodes outside units."""
 
     def __init__(self, graph: Graph, units: Sequence[Unit]) -> None:
         inside = {node: unit for unit in units for node in unit.nodes}
@@ -156,7 +156,7 @@ class _Cutter:
                 self._note(value, self._fold(unit, at))
 
     def _needed(self) -> list[Node]:
-        """The nodes of the CPU whose results somebody reads: not those that only give a value the shape that a unit sees."""
+        """Return the CPU's nodes whose results are read; a node that only reshapes a value for a unit is not needed."""
         wanted = {value for _, value in self.graph.outputs} | {value for unit in self.units for value in unit.data}
         found = []
         for node in reversed(self.graph.nodes):
@@ -169,7 +169,7 @@ class _Cutter:
         return unit.fold if at == 0 and unit.data[0] not in self.made_there else None
 
     def _note(self, value: Value, fold: Fold | None) -> None:
-        """Have the CPU pack a value that it makes."""
+        """Add a node that packs a value of the CPU."""
         if value in self.made_there or (value, fold) in self.packed:
             return
         maker = self.stages.made.get(value)
@@ -183,7 +183,7 @@ class _Cutter:
         self.packs.setdefault(stage, []).append(node)
 
     def parts(self) -> tuple[Graph | Region, ...]:
-        """The parts, in order."""
+        """Return the parts, in execution order."""
         count = max(self.stages.of.values(), default=0) + 1
         nodes: list[list[Node]] = [[] for _ in range(count + 1)]
         for node in self.nodes:
@@ -214,7 +214,7 @@ class _Cutter:
         return Region(tuple(units), tuple([(*key, packed) for key, packed in inputs.items()]), tuple(outputs))
 
     def _cpu(self, stage: int, nodes: list[Node], final: bool) -> list[Graph]:
-        """What the CPU does in a stage: nothing, or one graph."""
+        """Return the CPU's graph of one stage; [] if the stage is empty."""
         packs = self.packs.get(stage, [])
         wanted = self.graph.outputs
         if not final:
@@ -245,7 +245,7 @@ class _Cutter:
 
 
 def _reason(node: Node) -> str:
-    """Return why a node that ends no layer in integers is on the CPU."""
+    """Return why a node outside quantised layers is on the CPU."""
     if not any(value.type.dtype.is_float for value in (*node.reads, *node.outputs)):
         return _ABSENT
     return UNQUANTISED if node.op in _FLOAT_SUMS else _FLOAT
