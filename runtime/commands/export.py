@@ -10,7 +10,7 @@ With --target vta, --host and --cpu name the processor beside the accelerator, s
 for a Zynq UltraScale+. The accelerator is reached through five functions: those for memory-mapped registers and for the RTL are
 written too.
 
-DIR may be that of an earlier export: its files are replaced, unless they were changed since. No C compiler is needed to export.
+DIR holds one export: the files of an earlier one are replaced or deleted, unless one was changed since. No C compiler is needed.
 """
 
 import argparse

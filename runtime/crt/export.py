@@ -48,7 +48,7 @@ def export_c(image: Image, to: str | Path, *, embed: str = "incbin", rtl: bool =
     _check_name(image.name)
     layout = layout_of(image)
     files = _files(image, layout, embed, rtl=rtl)
-    folder.check(Path(to), dict.fromkeys((*files, folder.MANIFEST, *([RTL_LIBRARY] if rtl else []))))
+    folder.check(Path(to), [*files, folder.MANIFEST, *([RTL_LIBRARY] if rtl else [])])
     if rtl:
         files[RTL_LIBRARY] = _rtl_library(layout)
     folder.write(to, files, _about(image, layout))
@@ -96,7 +96,8 @@ def _words(image: Image, layout: Layout, embed: str, objects: tuple[str, ...], *
     return {
         "name": name, "NAME": name.upper(), "CALL": ", ".join(["model", *arrays]), "CC": _compiler(image.target),
         "OPENMP": openmp, "MODEL_OBJECTS": " ".join(model), "CPU_OBJECTS": " ".join(objects),
-        "DATA": f"{name}.bin" if embed == "incbin" else "",
+        "DATA": f"{name}_data.S {name}.bin" if embed == "incbin" else f"{name}_data.c",
+        "DATA_FLAGS": "" if embed == "incbin" else "$(FLAGS) ",
         "DRIVERS": "driver_mmio.o" if on_device else "", "SIM_DRIVERS": "driver_sim.o" if on_device else "",
         "SIM_LIBS": "-ldl" if on_device else "",
         "FILES": "\n".join(_listing(name, embed, on_device=on_device)),

@@ -1,8 +1,5 @@
-"""What an export writes: fresh registers, places that do not overlap, any names, one folder whole or not at all."""
+"""What an export writes: fresh registers, places that do not overlap, any names; the command."""
 
-import hashlib
-import json
-import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -149,59 +146,6 @@ def test_names_that_no_model_can_have(name, net, tmp_path):
     with pytest.raises(CodegenError, match="with another name"):
         export_c(image, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def contents(folder: Path) -> dict[str, str]:
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
-
-
-def test_an_export_replaces_an_earlier_one_and_nothing_else(net, tmp_path):
-    net.export_c(tmp_path)
-    manifest = json.loads((tmp_path / "vtakit.json").read_text())
-    assert manifest["files"] == {name: digest for name, digest in contents(tmp_path).items() if name != "vtakit.json"}
-    assert (manifest["model"], manifest["inputs"]) == ("net", {"x": "float32[1, 3, 16, 16]"})
-    (tmp_path / "mine.c").write_text("int mine;\n")
-    (tmp_path / "build").mkdir()
-    before = {file.name for file in tmp_path.iterdir()}
-    net.export_c(tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == before
-    assert (tmp_path / "mine.c").read_text() == "int mine;\n"
-    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
-    changed = "its 'main.c' was changed since the last export; move it away, or name another folder"
-    with raises(VtakitError, f"cannot export to {str(tmp_path)!r}: {changed}"):
-        net.export_c(tmp_path)
-    assert (tmp_path / "main.c").read_text() == "int main(void) { return 0; }\n"
-
-
-def test_files_that_no_export_wrote_stay(net, tmp_path):
-    (tmp_path / "net.h").write_text("mine")
-    before = contents(tmp_path)
-    with raises(VtakitError, f"cannot export to {str(tmp_path)!r}: it has a 'net.h' that no export wrote; name another folder"):
-        net.export_c(tmp_path)
-    assert contents(tmp_path) == before
-    (tmp_path / "vtakit.json").write_text('{"files": [1]}')  # of somebody else
-    with pytest.raises(VtakitError, match="that no export wrote"):
-        net.export_c(tmp_path)
-    with pytest.raises(VtakitError, match="name a folder"):
-        net.export_c(tmp_path / "net.h")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written(net, tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(VtakitError, match="Permission denied"):
-        net.export_c(tmp_path)
-    tmp_path.chmod(0o700)
-    assert not list(tmp_path.iterdir())
-
-
-def test_an_interrupt_leaves_the_folder_as_it_was(net, tmp_path, monkeypatch):
-    def interrupted(self: Path, target: object) -> None:
-        raise KeyboardInterrupt
-    monkeypatch.setattr(Path, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        net.export_c(tmp_path)
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_model_without_launches_has_no_rtl(net, tmp_path):
