@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 import vtakit
 from vtakit.compiler.codegen.llvm.network import Port
+from vtakit.compiler.codegen.llvm.reserved import is_taken
 from vtakit.compiler.codegen.llvm.signature import c_names, c_type
 from vtakit.runtime.crt.c_text import comment
 from vtakit.runtime.crt.layout import ALIGN, Layout
 from vtakit.runtime.image import Image
 
-LOCALS = ("model", "device", "workspace", "error", "work", "data", "status")  # names that the functions of NAME.c use
+_LOCALS = ("model", "device", "workspace", "error", "work", "data", "status", "messages")  # of the functions of NAME.c
+_GLOBALS = ("init", "run", "close", "inputs", "outputs", "data", "needs", "uploads", "launches")  # each behind NAME_
 _FEATURES_A_LINE = 12
 
 
@@ -100,10 +102,17 @@ def _port_lines(image: Image) -> str:
 
 
 def argument_names(image: Image) -> list[str]:
-    """Return the names of inputs and outputs as arguments: legal in C, and no macros of the export."""
-    own = ("VTAKIT_", f"{image.name.upper()}_")
-    names = [port.name for port in (*image.inputs, *image.outputs)]
-    return c_names([*LOCALS, *(f"arg_{name}" if name.startswith(own) else name for name in names)])[len(LOCALS):]
+    """Return the names of inputs and outputs as arguments of NAME_run: legal in C, and no names or macros of anything else."""
+    taken = [*_LOCALS, *(f"{image.name}_{word}" for word in _GLOBALS), *(part.name for part in image.cpu_parts)]
+    names = [f"arg_{name}" if _has_a_meaning(name, image) else name
+             for name in c_names(port.name for port in (*image.inputs, *image.outputs))]
+    return c_names([*taken, *names])[len(taken):]
+
+
+def _has_a_meaning(name: str, image: Image) -> bool:
+    """Whether a name may be one of the export's or of a header that a program includes before: all capitals are for macros."""
+    own = name.lower().startswith(("vtakit_", f"{image.name.lower()}_"))
+    return own or is_taken(name) or (name.isupper() and len(name) > 1)
 
 
 def init_parameters(image: Image, layout: Layout) -> str:

@@ -28,7 +28,7 @@ extern const uint64_t {name}_data[{len(layout.data) // WORD_BYTES}]; /* paramete
 
 {_prototypes(image)}{_tensors(f"{name}_inputs", image.inputs)}
 {_tensors(f"{name}_outputs", image.outputs)}
-{_device_tables(layout.device) if layout.device else ""}{_init(image, layout)}
+{_device_tables(name, layout.device) if layout.device else ""}{_init(image, layout)}
 {_run(image, layout)}
 {_close(image, layout)}"""
 
@@ -75,21 +75,21 @@ def _tensors(table: str, ports: Sequence[Port]) -> str:
     return f"{shapes}const struct vtakit_tensor {table}[{max(len(ports), 1)}] = {{\n{rows}}};\n"
 
 
-def _device_tables(device: Device) -> str:
+def _device_tables(name: str, device: Device) -> str:
     """What is uploaded, what the device must be, and where its programs are."""
     uploads = "".join(f"    {{{each.to}u, {each.source}u, {each.size}u}},\n" for each in device.uploads)
     launches = "".join(f"    {{{each.insns}u, {len(each.part.program.insns)}u}},\n" for each in device.launches)
     major, minor = device.isa_version
     needs = f"{major}u, {minor}u, 0x{int(device.features):x}u, 0x{pack_config(device.config):x}u, {device.size}u"
     return f"""\
-static const struct vtakit_upload uploads[] = {{
+static const struct vtakit_upload {name}_uploads[] = {{
 {uploads}}};
 
-static const struct vtakit_needs needs = {{
-    {needs}, uploads, sizeof uploads / sizeof *uploads,
+static const struct vtakit_needs {name}_needs = {{
+    {needs}, {name}_uploads, sizeof {name}_uploads / sizeof *{name}_uploads,
 }};
 
-static const struct vtakit_launch launches[] = {{
+static const struct vtakit_launch {name}_launches[] = {{
 {launches}}};
 
 """
@@ -98,7 +98,7 @@ static const struct vtakit_launch launches[] = {{
 def _init(image: Image, layout: Layout) -> str:
     name, on_device = image.name, layout.device is not None
     load = f"""\
-    if (vtakit_load(device, &model->error, &needs, (const unsigned char *){name}_data, &model->address)) {{
+    if (vtakit_load(device, &model->error, &{name}_needs, (const unsigned char *){name}_data, &model->address)) {{
         return model->error.status;
     }}
     model->device = device;
@@ -179,7 +179,8 @@ def _launched(number: int, launch: Launch, image: Image, values: Sequence[str]) 
         return [f"vtakit_{word}(model->device, error, model->address + {launch.addresses[name]}u, {values[at]}, "
                 f"{image.values[at].bytes})" for name, at in zip(names, numbers, strict=True)]
 
-    run = f"vtakit_run(model->device, error, &needs, model->address, &launches[{number}], {number}, &model->cycles[{number}])"
+    run = (f"vtakit_run(model->device, error, &{image.name}_needs, model->address, &{image.name}_launches[{number}], {number}, "
+           f"&model->cycles[{number}])")
     steps = [*copies("send", part.inputs, part.reads), run, *copies("receive", part.outputs, part.writes)]
     joined = " ||\n        ".join(steps)
     return f"""
@@ -199,10 +200,10 @@ def _names(layers: Sequence[Layer]) -> str:
 
 
 def _close(image: Image, layout: Layout) -> str:
-    unload = """\
-    if (model && model->workspace) {
-        vtakit_unload(model->device, model->address, needs.memory_bytes);
-    }
+    unload = f"""\
+    if (model && model->workspace) {{
+        vtakit_unload(model->device, model->address, {image.name}_needs.memory_bytes);
+    }}
 """ if layout.device else ""
     return f"""\
 void {image.name}_close(struct {image.name} *model)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import onnx
 import pytest
-from crt_support import GIVEN, GRAPH, SECONDS, STRICT, rtl_library, run, split_module, write_inputs
+from crt_support import GIVEN, GRAPH, SECONDS, STRICT, check_outputs, rtl_library, run, split_module, write_inputs
 from hypothesis import given
 from hypothesis import strategies as st
 from model_support import module_of, network
@@ -25,6 +25,7 @@ from vtakit.runtime import cli
 from vtakit.runtime.crt import layout
 from vtakit.runtime.crt.c_text import c_string, comment
 from vtakit.runtime.crt.export import export_c
+from vtakit.runtime.crt.header import argument_names
 from vtakit.runtime.crt.layout import ALIGN, layout_of
 
 SOURCES = Path(layout.__file__).with_name("sources")
@@ -116,6 +117,28 @@ def test_names_that_c_does_not_have(tmp_path):
     run(["build/odd", *files, "sum", "y"], tmp_path)
     assert np.fromfile(tmp_path / "sum", "f4").tolist() == [66.0, 66.0]
     assert np.fromfile(tmp_path / "y", "f4").tolist() == [-66.0, -66.0]
+
+
+@pytest.mark.xdist_group("rtl")
+@pytest.mark.parametrize("names", [
+    ("needs", "launches", "uploads"), ("split_data", "split-needs", "split_0"), ("vtakit_run", "vtakit-send", "vtakit_fail"),
+    ("messages", "work", "status"), ("errno", "EOF", "stdout"), ("split", "SPLIT_LAUNCHES", "split_inputs_0"),
+])
+def test_names_that_the_text_itself_has(tmp_path, names):
+    """Of a model with launches: its functions, variables and macros, those of the runtime, and those of headers."""
+    image = split_module().image
+    ports = [replace(port, name=name) for port, name in zip((*image.inputs, *image.outputs), names, strict=True)]
+    export_c(replace(image, inputs=tuple(ports[:1]), outputs=tuple(ports[1:])), tmp_path)
+    write_inputs(tmp_path, GIVEN)
+    run(["make", "-s", f"CFLAGS={' '.join(STRICT)}"], tmp_path)
+    run(["build/split", "--rtl", rtl_library(), "x.raw", "y0.raw", "y1.raw"], tmp_path)
+    check_outputs([tmp_path / "y0.raw", tmp_path / "y1.raw"], split_module().run(GIVEN))
+
+
+def test_an_argument_is_not_a_function_of_the_model(net):
+    """Where the way round a name of the C library leads to one of the model's own."""
+    image = replace(net.image, name="arg", inputs=(replace(net.image.inputs[0], name="close"),))
+    assert argument_names(image) == ["arg_close_1", "y"]
 
 
 def test_text_in_c():
