@@ -203,6 +203,18 @@ def load(
     Raises PackageError for a file that is damaged, of another version of vtakit, or without a graph to build from, SignatureError
     for one that no trusted key has signed, CodegenError for code that this machine cannot run.
     """
+    image = read_image(path, trusted=trusted, recompile=recompile, progress=progress)
+    if why := misfit(image.target):
+        raise CodegenError(f"module file {str(path)!r} is compiled for another machine: {why}: compile the model on this one, or "
+                           "for it, or load it with recompile=True (--recompile)")
+    return Module(image, device, timeout_s, threads=threads, **options)
+
+
+def read_image(
+    path: str | Path, *, trusted: "Trusted | None" = None, recompile: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Image:
+    """Read a module file, for any machine, as `load` does; its code is not loaded."""
     where = f"module file {str(path)!r}"
     _check_words(None, recompile=recompile)
     with opened(path, "module file") as (stream, size):
@@ -210,11 +222,7 @@ def load(
         if trusted is not None:
             verify(data, where, trusted)
         found = parse_source(data, where, stream.fileno()) if recompile else parse(data, where, stream.fileno())
-    image = found if isinstance(found, Image) else _again(found, where, progress)
-    if why := misfit(image.target):
-        raise CodegenError(f"{where} is compiled for another machine: {why}: compile the model on this one, or for it, or "
-                           "load it with recompile=True (--recompile)")
-    return Module(image, device, timeout_s, threads=threads, **options)
+    return found if isinstance(found, Image) else _again(found, where, progress)
 
 
 def _again(found: tuple[str, Source], where: str, progress: Callable[[int, int], None] | None) -> Image:

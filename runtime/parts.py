@@ -16,7 +16,7 @@ from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.runtime.cpu import openmp
 from vtakit.runtime.cpu.function import CheckError
-from vtakit.runtime.cpu.loader import Loaded
+from vtakit.runtime.cpu.loader import Loaded, check_code
 from vtakit.runtime.cpu.pages import reserve
 from vtakit.runtime.image import CpuPart, Image, VtaPart
 from vtakit.runtime.profile import Timed
@@ -48,8 +48,7 @@ class Native:
         self._loaded = Loaded(part, (), {})
         found = ctypes.string_at(self._loaded.addresses[part.symbols[2]], MANIFEST_BYTES)
         if found != image.manifest(part):
-            raise CodegenError(f"{part.name}: the machine code is not made for the arrays, memory or processor that its module "
-                               "says: the module is damaged or changed; compile the model again")
+            raise _made_for_others(part)
         pointers = [ctypes.c_void_p] * (len(part.reads) + len(part.writes) + 2)
         self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers)(self._loaded.addresses[part.symbols[0]])
         self._step = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers, ctypes.c_int32)(self._loaded.addresses[part.symbols[1]])
@@ -106,6 +105,19 @@ class Native:
         if status == OUT_OF_MEMORY:
             raise MemoryError(f"{self.part.name} could not allocate a buffer")
         raise CheckError(f"{self.part.name}: {self.part.messages[status - 1]}")
+
+
+def check_parts(image: Image) -> None:
+    """Check the machine code of an image as `Native` does, for any processor; none is loaded. Raises CodegenError."""
+    for part in image.cpu_parts:
+        check_code(part, image.target)
+        if image.manifest(part) not in part.code:  # a constant of the code
+            raise _made_for_others(part)
+
+
+def _made_for_others(part: CpuPart) -> CodegenError:
+    return CodegenError(f"{part.name}: the machine code is not made for the arrays, memory or processor that its module says: "
+                        "the module is damaged or changed; compile the model again")
 
 
 def check_opening(device: str | Driver, timeout_s: float, options: Mapping[str, Any]) -> None:

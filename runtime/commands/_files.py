@@ -8,6 +8,8 @@ _PROGRAM = "Programs, images and configurations are data: what they can do ends 
 ABOUT = {
     "run": f"{_MODEL} {_MODULE}",
     "report": f"{_MODEL} {_MODULE}",
+    "export": f"{_MODEL} A module file (.vtak) holds machine code, which becomes part of the export: take those of others with "
+              "--trusted or --recompile only (docs/files.md).",
     "compile": f"{_MODEL} The module that is written holds machine code: who loads it trusts you or your signature (see sign).",
     "quantize": _MODEL,
     "sim": _PROGRAM,

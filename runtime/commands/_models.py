@@ -52,6 +52,13 @@ def add_module(parser: argparse.ArgumentParser) -> None:
                         help="of a .vtak file: build the code anew from the graph in the file, and run none that it has")
 
 
+def refuse_module_options(args: argparse.Namespace) -> None:
+    """Refuse the arguments of `add_module` beside a model that is compiled."""
+    if args.recompile or args.trusted:
+        option = "--recompile" if args.recompile else "--trusted"
+        raise VtakitError(f"{option} goes with a module file (.vtak), which has machine code; a model has none")
+
+
 def model_files(path: Path, outputs: Sequence[Path | None]) -> list[tuple[str, Path]]:
     """Return the files that a model is read from, for `check_outputs`: itself, and external data if an output exists already."""
     found = [("the model", path)]
@@ -142,9 +149,7 @@ def module_of(args: argparse.Namespace) -> "Module":
         raise VtakitError(f"--device {device!r} is unknown; {one_of(_DEVICES, device)}")
     options = memory_system(args, device)
     if args.model.suffix != MODULE_SUFFIX:
-        if args.recompile or args.trusted:
-            option = "--recompile" if args.recompile else "--trusted"
-            raise VtakitError(f"{option} goes with a module file (.vtak), which has machine code; a model has none")
+        refuse_module_options(args)
         _check_device(device, accelerator=args.target == "vta")
         return compiled(args, device=device, **options)
     from vtakit.runtime.model import load

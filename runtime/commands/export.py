@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.text import counted, one_line
-from vtakit.runtime.commands._models import MODULE_SUFFIX, add_model, compiled
+from vtakit.runtime.commands._models import MODULE_SUFFIX, add_model, add_module, compiled, refuse_module_options
 from vtakit.runtime.terminal import complain, say
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_model(parser)
+    add_module(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write to; made if need be")
     parser.add_argument("--name", metavar="NAME", help="of the functions and files (default: that of the model)")
     parser.add_argument("--host", metavar="TRIPLE", help="with --target vta: the processor beside it (this machine's)")
@@ -58,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
 def _image(args: argparse.Namespace) -> "Image":
     """The compiled model: that of a module file, or of a model that is compiled now."""
     if args.model.suffix != MODULE_SUFFIX:
+        refuse_module_options(args)
         module = compiled(args, host=args.host, **({} if args.name is None else {"name": args.name}))
         if args.dump_images is not None:
             module.dump_images(args.dump_images)
@@ -67,7 +69,9 @@ def _image(args: argparse.Namespace) -> "Image":
              "--dump-images": args.dump_images}
     if option := next((option for option, value in given.items() if value), None):
         raise VtakitError(f"{str(args.model)!r} is compiled already: {option} goes with an ONNX model")
-    from vtakit.hw.isa.reading import read_bytes
-    from vtakit.runtime.package import parse
+    from vtakit.runtime.model import read_image
+    from vtakit.runtime.parts import check_parts
 
-    return parse(read_bytes(args.model, "module file"), f"module file {str(args.model)!r}")
+    image = read_image(args.model, trusted=args.trusted or None, recompile=args.recompile)
+    check_parts(image)
+    return image

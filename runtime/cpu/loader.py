@@ -49,6 +49,12 @@ class Code(Protocol):
     def outside(self) -> tuple[str, ...]: ...
 
 
+def check_code(compiled: Code, target: Target) -> None:
+    """Raise CodegenError for an object that the code generator does not make for a target, as far as `check_object` knows it."""
+    known = frozenset({*compiled.outside, *_OF_LLVM})
+    check_object(compiled.code, target, compiled.symbols, known, compiled.name)
+
+
 class Loaded:
     """Code in memory; it is freed with this object.
 
@@ -58,8 +64,7 @@ class Loaded:
     def __init__(self, compiled: Code, libraries: tuple[ctypes.CDLL, ...], own: dict[str, int]) -> None:
         import llvmlite.binding as llvm
 
-        known = frozenset({*compiled.outside, *_OF_LLVM})
-        check_object(compiled.code, Target.host(), compiled.symbols, known, compiled.name)
+        check_code(compiled, Target.host())
         builder = llvm.JITLibraryBuilder().add_object_img(compiled.code).add_current_process()
         for name in compiled.symbols:
             builder.export_symbol(name)

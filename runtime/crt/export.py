@@ -1,6 +1,7 @@
 """Exporting a compiled model as C."""
 
 from pathlib import Path
+from re import ASCII, fullmatch
 from typing import Literal, get_args
 
 import vtakit
@@ -46,6 +47,7 @@ def export_c(image: Image, to: str | Path, *, embed: str = "incbin", rtl: bool =
     if rtl and not image.vta_parts:
         raise VtakitError(f"model {image.name!r} has no part for the accelerator, so there is no RTL to export")
     _check_name(image.name)
+    _check_functions(image)
     layout = layout_of(image)
     files = _files(image, layout, embed, rtl=rtl)
     folder.check(Path(to), [*files, folder.MANIFEST, *([RTL_LIBRARY] if rtl else [])])
@@ -62,6 +64,15 @@ def _check_name(name: str) -> None:
     if name.lower() in taken or name.lower().startswith("vtakit"):
         raise CodegenError(f"a model called {name!r} cannot be exported, because files of every export are called so: compile it "
                            "with another name")
+
+
+def _check_functions(image: Image) -> None:
+    """Refuse functions of machine code, of a module file, that no compiler of ours names so: C text has their names."""
+    names = [part.name for part in image.cpu_parts]
+    for name in names:
+        if not fullmatch(rf"{image.name}(_\w+)?", name, ASCII) or names.count(name) > 1:
+            raise CodegenError(f"{name!r:.40} cannot be a function of the model {image.name!r}: the module is damaged or "
+                               "changed; compile the model again")
 
 
 def _files(image: Image, layout: Layout, embed: str, *, rtl: bool) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""What an export writes: fresh registers, places that do not overlap, any names; the command."""
+"""What an export writes: fresh registers, places that do not overlap, any names."""
 
 import subprocess
 from dataclasses import replace
@@ -6,13 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import onnx
 import pytest
 from crt_support import GIVEN, GRAPH, SECONDS, STRICT, check_outputs, rtl_library, run, split_module, write_inputs
 from hypothesis import given
 from hypothesis import strategies as st
 from model_support import module_of, network
-from quantised_support import Layers, quantised
 from support import raises
 
 import vtakit
@@ -21,7 +19,6 @@ from vtakit.compiler.graph.builder import Builder
 from vtakit.hw.isa.c_header import c_registers
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.regs import REGISTERS, offset_of
-from vtakit.runtime import cli
 from vtakit.runtime.crt import layout
 from vtakit.runtime.crt.c_text import c_string, comment
 from vtakit.runtime.crt.export import export_c
@@ -174,69 +171,6 @@ def test_names_that_no_model_can_have(name, net, tmp_path):
 def test_a_model_without_launches_has_no_rtl(net, tmp_path):
     with raises(VtakitError, "model 'net' has no part for the accelerator, so there is no RTL to export"):
         net.export_c(tmp_path, rtl=True)
-
-
-def said(capsys, *words: str) -> tuple[str, str]:
-    """Standard output and error of a command that ends well, or the error of one that does not."""
-    status = cli.main(words)
-    out, err = capsys.readouterr()
-    assert (status == 0) is (err == "")
-    return out, err
-
-
-@pytest.fixture
-def files(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    onnx.save(network(), "net.onnx")
-    return tmp_path
-
-
-def test_the_command_exports_models_and_modules(files, net, capsys):
-    out, _ = said(capsys, "export", "net.onnx", "-o", "one", "--name", "other")
-    assert out.startswith("other: 11 files, ")
-    assert "bytes, in one; README.txt there says" in out
-    assert (files / "one" / "other.h").exists()
-    net.save("net.vtak")
-    said(capsys, "export", "net.vtak", "-o", "two")
-    assert (files / "two" / "net.c").exists()
-
-
-def test_the_command_exports_modules_for_other_machines(files, capsys):
-    """Which this machine cannot run, and so `vtakit.load` refuses."""
-    said(capsys, "compile", "net.onnx", "--target", "aarch64-linux-gnu", "--cpu", "cortex-a72", "-o", "there.vtak")
-    said(capsys, "export", "there.vtak", "-o", "there")
-    assert "machine code for aarch64-linux-gnu cortex-a72" in (files / "there" / "net.h").read_text()
-
-
-@pytest.mark.parametrize(("words", "says"), [
-    (["net.vtak", "-o", "out", "--name", "x"], "'net.vtak' is compiled already: --name goes with an ONNX model"),
-    (["none.vtak", "-o", "out"], "cannot read module file 'none.vtak': No such file or directory"),
-    (["net.onnx", "-o", "net.onnx"], "cannot export to 'net.onnx': Not a directory; name a folder"),
-    (["net.onnx", "-o", "out", "--embed", "hex"], "embed='hex' is no way to embed weights; known: c, incbin"),
-    (["net.onnx", "-o", "out", "--rtl"], "model 'net' has no part for the accelerator, so there is no RTL to export"),
-    (["net.onnx", "-o", "out", "--host", "aarch64-linux-gnu"], "--host goes with --target vta"),
-    (["net.onnx", "-o", "out", "--target", "vta", "--host", "arm"], "--host 'arm' is no machine: give LLVM's name of one"),
-    (["net.onnx", "-o", "out", "--name", "main"], "'main' cannot name a network's functions in C"),
-])
-def test_what_is_wrong_with_a_command_is_a_sentence(files, net, capsys, words, says):
-    net.save("net.vtak")
-    _, err = said(capsys, "export", *words)
-    assert err.startswith(f"vtakit export: {says}")
-    assert err.count("\n") == 1
-    assert not Path("out").exists()
-
-
-def test_the_processor_beside_the_accelerator_is_an_option(files, capsys):
-    """A quantised model: its parts on the processor are for another machine."""
-    layers = Layers(3, channels=3, size=6)
-    layers.relu(layers.conv("x", 6))
-    layers.classifier(layers.last, 4)
-    onnx.save(quantised(layers.model(), layers.inputs(4)), "q.onnx")
-    out, _ = said(capsys, "export", "q.onnx", "--target", "vta", "--config", "tiny", "--host", "aarch64-linux-gnu", "--cpu",
-                  "cortex-a53", "-o", "q", "--name", "q")
-    assert " in 1 launch, " in out
-    assert "machine code for aarch64-linux-gnu cortex-a53" in (files / "q" / "q.h").read_text()
-    assert (files / "q" / "q_part0.o").read_bytes().startswith(b"\x7fELF")
 
 
 def test_the_graph_of_these_tests_has_parts_on_both():
