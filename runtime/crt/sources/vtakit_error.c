@@ -247,7 +247,7 @@ char *vtakit_describe(const struct vtakit_error *error, char *text, size_t bytes
     case VTAKIT_LOST:
         add(&to, "the accelerator cannot be used: ");
         add(&to, error->what);
-        add(&to, "; open the device again, or load its bitstream anew");
+        add(&to, "; call vtakit_reset, and if that fails load the bitstream anew and call it again");
         break;
     case VTAKIT_CPU_FAILED:
         add(&to, "a part of the model on the processor failed: ");

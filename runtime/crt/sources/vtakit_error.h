@@ -21,7 +21,7 @@ enum vtakit_status {
     VTAKIT_NO_MEMORY,      /* the model does not fit in the accelerator's memory */
     VTAKIT_TIMED_OUT,      /* a launch has not ended in time; it was stopped */
     VTAKIT_STOPPED,        /* the accelerator stopped a launch: a program fault, or an error on its bus */
-    VTAKIT_LOST,           /* the accelerator does not answer a reset: open the device again */
+    VTAKIT_LOST,           /* the accelerator does not answer a reset: call vtakit_reset */
     VTAKIT_CPU_FAILED,     /* a part on the processor failed: a condition of the model, or memory ran out */
     VTAKIT_MISUSE          /* a null pointer, a workspace that is not aligned, a model that is not open */
 };

@@ -69,7 +69,7 @@ static int wait_idle(struct vtakit_device *device, struct vtakit_error *error, u
     }
 }
 
-/* Stop what runs. A device that does not answer is lost until it is opened again. */
+/* Stop what runs. A device that does not answer is lost until a reset succeeds. */
 static int reset(struct vtakit_device *device, struct vtakit_error *error)
 {
     int busy = 1;
@@ -143,15 +143,13 @@ int vtakit_open(struct vtakit_device *device, const struct vtakit_driver *driver
     if (identify(device)) {
         return device->error.status;
     }
+    device->identified = 1;
     return reset(device, &device->error);
 }
 
-/* Refuse a device that is not open, or that cannot run the model. */
+/* Refuse a device that cannot run the model. */
 static int check(const struct vtakit_device *device, struct vtakit_error *error, const struct vtakit_needs *needs)
 {
-    if (device->lost) {
-        return vtakit_fail(error, VTAKIT_LOST, "it is not open, or did not answer a reset", 0, 0, 0);
-    }
     if (device->version_major != needs->version_major || device->version_minor < needs->version_minor) {
         return vtakit_fail(error, VTAKIT_OTHER_VERSION, "", (uint64_t)device->version_major << 32 | device->version_minor,
                            (uint64_t)needs->version_major << 32 | needs->version_minor, 0);
@@ -163,6 +161,33 @@ static int check(const struct vtakit_device *device, struct vtakit_error *error,
         return vtakit_fail(error, VTAKIT_NO_FEATURE, "", device->features, needs->features, 0);
     }
     return VTAKIT_OK;
+}
+
+int vtakit_reset(struct vtakit_device *device)
+{
+    struct vtakit_device found;
+    struct vtakit_needs same = {0};
+
+    if (!device) {
+        return VTAKIT_MISUSE;
+    }
+    if (!device->identified) {
+        return vtakit_fail(&device->error, VTAKIT_MISUSE, "vtakit_reset needs a device that vtakit_open has found", 0, 0, 0);
+    }
+    same.version_major = device->version_major;
+    same.version_minor = device->version_minor;
+    same.features = device->features;
+    same.config = device->config;
+    found = *device;
+    device->lost = 1;
+    if (identify(&found)) {
+        device->error = found.error;
+        return found.error.status;
+    }
+    if (check(&found, &device->error, &same)) {
+        return device->error.status;
+    }
+    return reset(device, &device->error);
 }
 
 /* The first page behind so many bytes. */
@@ -179,6 +204,9 @@ int vtakit_load(
     const uint64_t base = behind(device->free_address, 0);
     size_t n;
 
+    if (device->lost) {
+        return vtakit_fail(error, VTAKIT_LOST, "it is not open, or did not answer a reset", 0, 0, 0);
+    }
     if (check(device, error, needs)) {
         return error->status;
     }

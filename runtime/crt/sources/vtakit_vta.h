@@ -28,12 +28,18 @@ struct vtakit_device {
     uint32_t version_major, version_minor, features;
     uint64_t config;
     uint64_t free_address; /* first byte that no model uses: models that are closed in another order than the reverse leave gaps */
-    int lost;
+    int identified, lost;
 };
 
-/* Find out what the accelerator is, and reset it. The driver is copied, its context is not.
+/* Find out what the accelerator is, and reset it. The driver is copied, its context is not. Models on the device must be closed
+ * before: the accelerator's memory is handed out anew.
  * Returns VTAKIT_OK or another status, with the details in device->error. */
 int vtakit_open(struct vtakit_device *device, const struct vtakit_driver *driver);
+
+/* Reset a device that vtakit_open has found: stop what runs, and use the device again after VTAKIT_LOST. Its models stay open, as long
+ * as its memory keeps what is in it: after a loss of power, close and open all. Refused if it is another accelerator than before.
+ * Returns VTAKIT_OK or another status, with the details in device->error. */
+int vtakit_reset(struct vtakit_device *device);
 
 /* Counters of the launches of the last run, in order of enum vtakit_counter: cycles, and what each stage's cycles went to. */
 int vtakit_counters(struct vtakit_device *device, uint64_t counters[VTAKIT_COUNTER_COUNT]);

@@ -165,7 +165,7 @@ def other(field: str, log2: int) -> dict[int, Callable[[int], int]]:
      "init: 5: the accelerator lacks REQUANT, which the model needs: load a bitstream that has it"),
     ({offset_of("bus"): lambda held: held & ~mask_of("bus", "address_bits") | 18 << 16},
      "open: 11: memory_address and memory_bytes reach beyond the accelerator's addresses"),
-    ({offset_of("status"): lambda _: BUSY}, "open: 9: the accelerator cannot be used: it does not answer a reset; open"),
+    ({offset_of("status"): lambda _: BUSY}, "open: 9: the accelerator cannot be used: it does not answer a reset; call"),
 ])
 def test_a_board_that_is_not_what_the_model_needs(program, reads, says):
     status, sentences = talk(program, Board(reads))
@@ -227,8 +227,47 @@ def test_a_device_that_is_lost_stays_lost(program):
 
     board.port.write_register = watched
     _, sentences = talk(program, board)
-    assert [line.split(": ")[:2] for line in sentences.splitlines()[:3]] == [["run", "7"], ["run", "9"], ["run", "9"]]
-    assert "the accelerator cannot be used: it did not answer a reset; open the device again" in sentences
+    said = [line.split(": ")[:2] for line in sentences.splitlines()[:5]]
+    assert said == [["run", "7"], ["run", "9"], ["reset", "9"], ["run", "9"], ["reset", "9"]]
+    assert "the accelerator cannot be used: it did not answer a reset; call vtakit_reset, and if that fails load the" in sentences
+
+
+class Silent(Board):
+    """A device that hangs in its first launch and does not answer the reset behind it, but the next one."""
+
+    def __init__(self) -> None:
+        super().__init__({offset_of("status"): lambda held: BUSY if self.hangs else held})
+        self.starts = self.resets = 0
+        self.write = self.port.write_register
+        self.port.write_register = self.watched
+
+    @property
+    def hangs(self) -> bool:
+        return self.starts == 1 and self.resets < 3  # of which the first is that of vtakit_open
+
+    def watched(self, address: int, value: int) -> None:
+        self.starts += address == offset_of("control") and value == mask_of("control", "start")
+        self.resets += address == offset_of("control") and value == mask_of("control", "reset")
+        self.write(address, value)
+
+
+def test_a_device_that_is_lost_is_reset_and_its_models_run_again(program, wanted):
+    """The memory of models that are open stays theirs."""
+    board = Silent()
+    status, sentences = talk(program, board)
+    assert [line.split(": ")[:2] for line in sentences.splitlines()[:2]] == [["run", "7"], ["run", "9"]]
+    assert (status, sentences.count("\n")) == (0, 2 + LATE.count("\n"))
+    check(program, wanted)
+
+
+def test_a_device_that_is_another_after_a_reset(program):
+    """As often as it is asked."""
+    board = Silent()
+    reads = other("log_batch", 1)
+    board.reads |= {at: lambda held, at=at: reads[at](held) if board.resets == 2 else held for at in reads}
+    _, sentences = talk(program, board)
+    said = [line.split(": ")[:2] for line in sentences.splitlines()[:5]]
+    assert said == [["run", "7"], ["run", "9"], ["reset", "4"], ["run", "9"], ["reset", "4"]]
 
 
 @pytest.mark.parametrize(("request_", "says"), [
