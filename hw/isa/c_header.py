@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import MEMORIES, Feature, Stage
 from vtakit.hw.isa.regs import (
     COUNTERS,
@@ -34,6 +35,8 @@ def c_registers() -> str:
         *_table("FEATURES", (f'"{feature.name}"' for feature in Feature)), "",
         "/* X(code, name, what the program did) for each fault of the hardware. */",
         *_table("FAULTS", (f'{fault.value}u, "{fault.name}", "{fault.doc}"' for fault in HARDWARE_FAULTS)), "",
+        "/* Of a fetch, which no stage does: the field stage means nothing. */",
+        f"#define VTAKIT_FAULT_BUS_FETCH {Fault.BUS_FETCH.value}u", "",
         "/* X(code, name) for each stage. */",
         *_table("STAGES", (f'{stage.value}u, "{stage.name.lower()}"' for stage in Stage)), "",
         "/* X(name, offset) for each counter, of two words. */",

@@ -175,7 +175,7 @@ static void stopped(struct text *to, const struct vtakit_error *e)
     add(to, " at instruction ");
     decimal(to, e->want);
     for (n = 0; n < sizeof stages / sizeof *stages; n++) {
-        if (stages[n].code == stage) {
+        if (stages[n].code == stage && code != VTAKIT_FAULT_BUS_FETCH) {
             add(to, " of the ");
             add(to, stages[n].name);
             add(to, " stage");

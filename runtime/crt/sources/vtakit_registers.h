@@ -110,6 +110,9 @@
     X(16u, "BUS_WRITE", "the memory answered a write with an error") \
     X(17u, "BUS_FETCH", "the memory answered the fetch of an instruction with an error")
 
+/* Of a fetch, which no stage does: the field stage means nothing. */
+#define VTAKIT_FAULT_BUS_FETCH 17u
+
 /* X(code, name) for each stage. */
 #define VTAKIT_STAGES(X) \
     X(0u, "load") \

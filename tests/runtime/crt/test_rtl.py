@@ -7,6 +7,7 @@ import pytest
 from crt_support import GIVEN, STRICT, build, check_outputs, rtl_library, run, split_module, write_inputs
 
 from vtakit.compiler.graph.ir import Array
+from vtakit.hw.isa.config import INSN_BYTES
 from vtakit.runtime.crt.layout import layout_of
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
@@ -76,6 +77,15 @@ def test_what_is_wrong_is_a_sentence(export, program, words, says):
     assert stderr.startswith(f"split: {says}")
     assert stderr.count("\n") == 1
     assert not (export / "y0.raw").exists()
+
+
+def test_a_failed_fetch_belongs_to_no_stage(export, program):
+    device = layout_of(split_module().image).device
+    assert device is not None
+    at = device.launches[1].insns + 3 * INSN_BYTES
+    stderr = run([program, "--rtl", rtl_library(), "--read-error", at, *FILES], export, status=1)
+    assert stderr == ("split: the accelerator stopped launch 1 at instruction 3: the memory answered the fetch of an instruction "
+                      "with an error [BUS_FETCH]\n")
 
 
 @pytest.mark.parametrize(("words", "says"), [
