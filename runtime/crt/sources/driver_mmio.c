@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 enum { OFFSET, SIZE, DIRECTION, FOR_CPU, FOR_DEVICE };
-enum { TO_DEVICE = 1, FROM_DEVICE = 2 };
+enum { BOTH_WAYS = 0, TO_DEVICE = 1, FROM_DEVICE = 2 };
 static const char *const NAMES[] = {"sync_offset", "sync_size", "sync_direction", "sync_for_cpu", "sync_for_device"};
 
 static int set(const struct vtakit_mmio *mmio, int which, uint64_t value)
@@ -157,6 +157,8 @@ void vtakit_mmio_driver(struct vtakit_mmio *mmio, struct vtakit_driver *driver)
         }
     }
 #endif
+    VTAKIT_CACHE_CLEAN(mmio->memory, (size_t)mmio->memory_bytes); /* a dirty line could go over what the accelerator writes */
+    VTAKIT_BARRIER();
     driver->context = mmio;
     driver->memory_address = mmio->memory_address;
     driver->memory_bytes = mmio->memory_bytes;
@@ -271,6 +273,10 @@ int vtakit_mmio_open(
         return failed(mmio, "map the memory", memory, "");
     }
     mmio->memory = found;
+    errno = sync_lines(mmio, 0, (size_t)mmio->memory_bytes, BOTH_WAYS, FOR_DEVICE);
+    if (errno) {
+        return failed(mmio, "clean the caches by", folder, NAMES[FOR_DEVICE]);
+    }
     vtakit_mmio_driver(mmio, driver);
     return 0;
 }

@@ -16,7 +16,8 @@
  *     VTAKIT_PAUSE_US(microseconds)             let time pass                                         (usleep)
  *     VTAKIT_BARRIER()                          order accesses to memory before those to registers; the default is a full barrier
  *
- * Without cache macros the memory must be uncached, or coherent with the accelerator's port.
+ * Without cache macros the memory must be uncached, or coherent with the accelerator's port. vtakit_mmio_driver cleans all of the
+ * memory once, so it is called with no program running, and nothing else writes there afterwards.
  *
  * Linux: vtakit_mmio_open maps /dev/uio0 and /dev/udmabuf0 and keeps caches coherent through the attributes of u-dma-buf.
  */
@@ -45,7 +46,7 @@ struct vtakit_mmio {
 #endif
 };
 
-/* The driver that uses `mmio`, which must stay where it is. */
+/* Clean the caches of the memory, and fill in the driver that uses `mmio`, which must stay where it is. */
 void vtakit_mmio_driver(struct vtakit_mmio *mmio, struct vtakit_driver *driver);
 
 #ifdef VTAKIT_LINUX

@@ -22,7 +22,9 @@ struct vtakit_driver {
     void *context; /* passed to each function: the state of your driver */
 
     /* The memory that models may use, as the accelerator addresses it (a physical address on a Zynq), and its size. Nothing else
-     * may use it while a device is open. The accelerator's DRAM window is set to each model's part of it. */
+     * may use it while a device is open. The accelerator's DRAM window is set to each model's part of it.
+     * Where the processor caches it, the driver cleans all of it before vtakit_open: a line that is dirty from earlier use could be
+     * evicted over what the accelerator writes. driver_mmio.c does so. */
     uint64_t memory_address;
     uint64_t memory_bytes;
 

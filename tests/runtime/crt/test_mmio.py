@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crt_support import GIVEN, HERE, build, rtl_library, run, split_module, write_inputs
+from crt_support import GIVEN, HERE, STRICT, build, rtl_library, run, split_module, write_inputs
 
 from vtakit.compiler.graph.ir import Array
 from vtakit.runtime.crt.layout import Layout, layout_of
@@ -95,6 +95,7 @@ def test_a_run_is_that_of_the_python_driver_and_keeps_caches_coherent(program, m
     check(program, wanted)
     told = [line.split() for line in (program.parent / "log").read_text().splitlines()]
     acts = [dict(told[at:at + 3]) | {"act": told[at + 3][0]} for at in range(0, len(told), 4)]
+    assert acts.pop(0) == {"sync_offset": "0", "sync_size": str(SIZE), "sync_direction": "0", "act": "sync_for_device"}
     assert acts == [
         {"sync_offset": str(offset), "sync_size": str(lines_of(size)), "sync_direction": "1" if to_device else "2",
          "act": "sync_for_device" if to_device else "sync_for_cpu"}
@@ -102,6 +103,44 @@ def test_a_run_is_that_of_the_python_driver_and_keeps_caches_coherent(program, m
     ]
     for (first, size, _), (second, _, _) in itertools.pairwise(sorted(transfers(layout_of(module.image)))):
         assert first + lines_of(size) <= second  # no two buffers share a cache line
+
+
+PORT = """\
+#include <stdio.h>
+
+static unsigned char *memory;
+#define TELL(what, at, bytes) (void)printf("%s %d %d\\n", what, (int)((unsigned char *)(at) - memory), (int)(bytes))
+#define VTAKIT_CACHE_CLEAN(at, bytes) TELL("clean", at, bytes)
+#define VTAKIT_CACHE_INVALIDATE(at, bytes) TELL("invalidate", at, bytes)
+#define VTAKIT_PAUSE_US(microseconds) ((void)(microseconds))
+"""
+BARE = """\
+#include "driver_mmio.c"
+
+int main(void)
+{
+    static unsigned char bytes[4096], data[100] = {7};
+    struct vtakit_mmio mmio = {0};
+    struct vtakit_driver driver;
+
+    memory = mmio.memory = bytes;
+    mmio.memory_address = 0x10000000;
+    mmio.memory_bytes = sizeof bytes;
+    vtakit_mmio_driver(&mmio, &driver);
+    return driver.write_memory(driver.context, 0x10000040, data, 1) || driver.read_memory(driver.context, 0x10000040, data, 65)
+        || data[0] != 7;
+}
+"""
+
+
+def test_caches_without_an_operating_system(program):
+    """All of the memory is cleaned before the accelerator writes to it: a line that is dirty from before could go over that."""
+    folder = program.parent
+    for name, text in (("port.h", PORT), ("bare.c", BARE)):
+        (folder / name).write_text(text)
+    run(["gcc", *STRICT, "-DVTAKIT_BARE_METAL", "-DVTAKIT_PORT=\"port.h\"", "bare.c", "-o", "bare"], folder)
+    run(["bash", "-c", "./bare > bare.log"], folder)
+    assert (folder / "bare.log").read_text() == "clean 0 4096\nclean 64 64\ninvalidate 64 128\n"
 
 
 def test_memory_that_is_coherent_needs_no_attributes(program, wanted, tmp_path):
