@@ -1,7 +1,8 @@
 """The file that brings an exported model's data into a program: assembly that includes it, or a C array."""
 
 import vtakit
-from vtakit.runtime.crt.layout import ALIGN, WORD_BYTES
+from vtakit.compiler.graph.memory import ALIGN
+from vtakit.runtime.crt.layout import WORD_BYTES
 
 
 def assembly(name: str) -> str:

@@ -6,8 +6,9 @@ import vtakit
 from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.codegen.llvm.reserved import is_taken
 from vtakit.compiler.codegen.llvm.signature import c_names, c_type
+from vtakit.compiler.graph.memory import ALIGN
 from vtakit.runtime.crt.c_text import comment
-from vtakit.runtime.crt.layout import ALIGN, Layout
+from vtakit.runtime.crt.layout import Layout
 from vtakit.runtime.image import Image
 
 _LOCALS = ("model", "device", "workspace", "error", "work", "data", "status", "messages")  # of the functions of NAME.c

@@ -1,9 +1,11 @@
 """Where an exported model keeps what: its constant data, the processor's memory that a run works in, the accelerator's memory."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from vtakit.compiler.codegen.memory_plan import LiveRange, needed_bytes, plan_offsets
+from vtakit.compiler.graph.memory import ALIGN, aligned
 from vtakit.hw.isa.codec import to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.insns import Feature
@@ -11,9 +13,6 @@ from vtakit.hw.isa.program import UOPS, BufferKind, Program, dram_alignment
 from vtakit.runtime.image import CpuPart, Image, VtaPart
 from vtakit.runtime.vta.memory import GRANULE_BYTES
 
-_Key = int | CpuPart  # what lies in the workspace: a value, by its number, or a part's arena
-
-ALIGN = 64  # bytes: what machine code expects of parameters and arena
 WORD_BYTES = 8  # of the C array that the data is
 
 
@@ -93,7 +92,7 @@ def layout_of(image: Image) -> Layout:
 
 def _append(data: bytearray, more: bytes) -> None:
     data += more
-    data += bytes(-len(data) % ALIGN)
+    data += bytes(aligned(len(data)) - len(data))
 
 
 def _device(parts: tuple[VtaPart, ...], data: bytearray) -> Device:
@@ -133,44 +132,19 @@ def _pieces(program: Program) -> list[tuple[str, int]]:
     return sizes + [(buffer.name, buffer.size_bytes) for _, buffer in order]
 
 
-class _Span(NamedTuple):
-    """Bytes that are in use from one part to another, both included."""
-
-    size: int
-    first: int
-    last: int
-
-
 def _host(image: Image) -> Host:
-    """Place values between parts, and arenas, so that what is in use at one time does not overlap."""
+    """Place values between parts, and arenas, so that what is live at one time does not overlap."""
     first_between = len(image.inputs) + len(image.outputs)
-    spans: dict[_Key, _Span] = {}
+    live: dict[int | CpuPart, LiveRange] = {}  # of a value, by its number, or of a part's arena
     for at, part in enumerate(image.parts):
-        for value in part.writes:
-            if value >= first_between:
-                spans[value] = _Span(image.values[value].bytes, at, at)
-        for value in part.reads:
-            if value >= first_between:
-                spans[value] = spans[value]._replace(last=at)
+        live |= {value: LiveRange(aligned(image.values[value].bytes), at, at) for value in part.writes if value >= first_between}
+        live |= {value: live[value]._replace(last=at) for value in part.reads if value in live}
         if isinstance(part, CpuPart):
-            spans[part] = _Span(part.arena_bytes, at, at)
-    places, size = _placed(spans.items())
+            live[part] = LiveRange(aligned(part.arena_bytes), at, at)
+    ranges = list(live.values())
+    offsets, size = plan_offsets(ranges, needed_bytes(ranges, len(image.parts)))
+    places = dict(zip(live, offsets, strict=True))
     return Host(
         {key: place for key, place in places.items() if isinstance(key, int)},
         {key: place for key, place in places.items() if isinstance(key, CpuPart)}, max(size, ALIGN),
     )
-
-
-def _placed(spans: Iterable[tuple[_Key, _Span]]) -> tuple[dict[_Key, int], int]:
-    """Give each span the first place that is free while it is in use, the largest first; returns places and their end."""
-    done: list[tuple[int, int, _Span]] = []  # place, byte behind it
-    places: dict[_Key, int] = {}
-    for key, span in sorted(spans, key=lambda each: -each[1].size):
-        at = 0
-        for first, end, other in sorted(done, key=lambda each: each[0]):
-            if span.first <= other.last and other.first <= span.last and at + span.size > first:
-                at = max(at, end)
-        end = at + -(-span.size // ALIGN) * ALIGN
-        done.append((at, end, span))
-        places[key] = at
-    return places, max((end for _, end, _ in done), default=0)

@@ -6,10 +6,11 @@ import vtakit
 from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.codegen.llvm.signature import c_names
 from vtakit.compiler.graph.compile import Layer
+from vtakit.compiler.graph.memory import ALIGN
 from vtakit.hw.isa.regs import pack_config
 from vtakit.runtime.crt.c_text import c_string, comment
 from vtakit.runtime.crt.header import argument_names, init_parameters, parameters, run_parameters
-from vtakit.runtime.crt.layout import ALIGN, WORD_BYTES, Device, Launch, Layout
+from vtakit.runtime.crt.layout import WORD_BYTES, Device, Launch, Layout
 from vtakit.runtime.image import CpuPart, Image
 
 _MACROS = {"x86_64": "__x86_64__", "aarch64": "__aarch64__", "riscv64": "__riscv"}  # that compilers define

@@ -1,6 +1,7 @@
 """What an export writes: fresh registers, places that do not overlap, any names."""
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,11 @@ from support import raises
 
 import vtakit
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.network import Port
+from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.builder import Builder
+from vtakit.compiler.graph.memory import ALIGN
+from vtakit.compiler.ir.dtypes import dtype
 from vtakit.hw.isa.c_header import c_registers
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.regs import REGISTERS, offset_of
@@ -23,7 +28,8 @@ from vtakit.runtime.crt import layout
 from vtakit.runtime.crt.c_text import c_string, comment
 from vtakit.runtime.crt.export import export_c
 from vtakit.runtime.crt.header import argument_names
-from vtakit.runtime.crt.layout import ALIGN, layout_of
+from vtakit.runtime.crt.layout import layout_of
+from vtakit.runtime.image import CpuPart, Image
 
 SOURCES = Path(layout.__file__).with_name("sources")
 X = np.random.default_rng(6).standard_normal((1, 3, 16, 16)).astype("f4")
@@ -43,23 +49,39 @@ def test_the_registers_are_those_of_the_hardware():
         assert f"#define VTAKIT_REG_{register.name.upper()} 0x{offset_of(register.name):03x}u\n" in text
 
 
-@given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 8), st.integers(0, 8)), max_size=12))
-def test_what_is_in_use_at_one_time_does_not_overlap(spans):
-    """Places of values and arenas, by the parts from the first to the last that use them."""
-    named = {at: layout._Span(size, min(first, last), max(first, last)) for at, (size, first, last) in enumerate(spans)}
-    places, end = layout._placed(named.items())
-    for a, one in named.items():
+def placed(spans: Sequence[tuple[int, int, int]], arena: int = 0) -> tuple[dict[int, int], int]:
+    """Places of values in the workspace, and its size: (bytes, part that makes a value, part that reads it last) of each."""
+    parts = tuple([
+        CpuPart(reads=tuple([at for at, (_, first, last) in enumerate(spans) if first < part == last]),
+                writes=tuple([at for at, (_, first, _) in enumerate(spans) if first == part]),
+                code=b"", symbols=("", "", ""), outside=(), messages=(), layers=(), params=np.zeros(0, np.uint8),
+                arena_bytes=arena, live_bytes=0)
+        for part in range(9)
+    ])
+    image = Image("net", Target.host(), (), (), tuple([Port("v", (span[0],), dtype("int8")) for span in spans]), parts, "")
+    host = layout_of(image).host
+    return {**host.between, **{-1 - at: place for at, place in enumerate(host.arenas.values())}}, host.size
+
+
+@given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 8), st.integers(0, 8)), max_size=12), st.integers(0, 100))
+def test_what_is_in_use_at_one_time_does_not_overlap(spans, arena):
+    """Values between parts, and the arena of each part."""
+    live = {at: (size, min(one, other), max(one, other)) for at, (size, one, other) in enumerate(spans)}
+    places, end = placed([*live.values()], arena)
+    live |= {-1 - part: (arena, part, part) for part in range(9)}
+    assert {*places} == {*live}
+    for a, (size, first, last) in live.items():
         assert places[a] % ALIGN == 0
-        assert places[a] + one.size <= end
-        for b, other in named.items():
-            if a < b and one.size and other.size and one.first <= other.last and other.first <= one.last:
-                assert places[a] + one.size <= places[b] or places[b] + other.size <= places[a]
-    assert end <= sum(-(-span.size // ALIGN) * ALIGN for span in named.values())
+        assert places[a] + size <= end
+        for b, (other, begin, stop) in live.items():
+            if a < b and size and other and first <= stop and begin <= last:
+                assert places[a] + size <= places[b] or places[b] + other <= places[a]
+    most = sum(-(-size // ALIGN) * ALIGN for size, _, _ in live.values())
+    assert end <= max(most, ALIGN)
 
 
 def test_values_that_are_not_in_use_together_share_memory():
-    named = {at: layout._Span(1000, at, at + 1) for at in range(6)}
-    assert layout._placed(named.items())[1] == 2 * 1024
+    assert placed([(1000, at, at + 1) for at in range(6)])[1] == 2 * 1024
 
 
 def test_a_model_for_the_processor_alone_has_no_drivers(net, tmp_path):
