@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VTAKIT_DESCRIPTION_BYTES 400u /* a buffer of this size holds every sentence, longer names cut */
+#define VTAKIT_DESCRIPTION_BYTES 512u /* a buffer of this size holds every sentence; names and conditions of a model may be cut */
 
 #ifdef __cplusplus
 extern "C" {

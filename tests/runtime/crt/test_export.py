@@ -1,5 +1,6 @@
 """What an export writes: fresh registers, places that do not overlap, any names."""
 
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from crt_support import GIVEN, GRAPH, SECONDS, STRICT, check_outputs, rtl_library, run, split_module, write_inputs
+from crt_support import GIVEN, GRAPH, HERE, SECONDS, STRICT, check_outputs, rtl_library, run, split_module, write_inputs
 from hypothesis import given
 from hypothesis import strategies as st
 from model_support import module_of, network
@@ -114,6 +115,17 @@ def test_weights_as_an_array_are_the_same_bytes(tmp_path):
     with pytest.raises(VtakitError, match="embed='base64' is no way to embed weights; known: c, incbin"):
         module.export_c(tmp_path / "other", embed="base64")
     assert not (tmp_path / "other").exists()
+
+
+def test_the_buffer_of_sentences_holds_the_longest(tmp_path):
+    """Of each status with each string of the runtime, and with the longest numbers."""
+    text = re.sub(r'"\s+"', "", (SOURCES / "vtakit_vta.c").read_text())
+    whats = sorted({*re.findall(r'"(?:[^"\\]|\\.)*"', text)})
+    assert '"it does not answer a reset"' in whats
+    run(["gcc", *STRICT, f"-I{SOURCES}", f"-DWHATS={', '.join(whats)}", HERE / "sentences.c", SOURCES / "vtakit_error.c", "-o",
+         "sentences"], tmp_path)
+    done = subprocess.run([tmp_path / "sentences"], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_names_that_c_does_not_have(tmp_path):
