@@ -30,7 +30,7 @@ def header(image: Image, layout: Layout) -> str:
 {_about(image, layout)}
  *
  * A model and its device are for one thread at a time. Each struct {name} is a model of its own, with a workspace of its own;
- * all share what is constant. Nothing is allocated, and there is no global state.
+ * all share what is constant, and there is no global state. {_allocation(image)}
  */
 #ifndef VTAKIT_MODEL_{big}_H
 #define VTAKIT_MODEL_{big}_H
@@ -93,6 +93,12 @@ def _about(image: Image, layout: Layout) -> str:
         lines.append(f" * Launches: {len(layout.device.launches)}, on an accelerator of the configuration")
         lines += [f" *     {key} {value}" for key, value in layout.device.config.to_dict().items()]
     return "\n".join(lines)
+
+
+def _allocation(image: Image) -> str:
+    """Return a sentence: who allocates memory."""
+    allocates = any("malloc" in part.outside for part in image.cpu_parts)
+    return "The machine code calls malloc and free." if allocates else "No memory is allocated."
 
 
 def _port_lines(image: Image) -> str:

@@ -1,5 +1,5 @@
 /* The driver interface over memory-mapped registers; see driver_mmio.h. */
-#if defined(__linux__) && !defined(VTAKIT_BARE_METAL)
+#if defined(__linux__) && !defined(VTAKIT_BARE_METAL) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
 #include "driver_mmio.h"

@@ -1,5 +1,7 @@
 /* The driver interface over the accelerator's RTL in Verilator; see driver_sim.h. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "driver_sim.h"
 
 #include <dlfcn.h>
@@ -13,11 +15,14 @@
 
 enum { CODE_HUNG = -1, CODE_PROTOCOL = -2, CODE_REFUSED = -3 }; /* what the five functions return */
 
-/* Have the simulated host make one access, or wait. */
+/* Have the simulated host make one access, or wait. After one that does not end there are no more: the model still works on it. */
 static int work(struct vtakit_sim *sim, uint32_t kind, uint32_t offset, uint32_t value)
 {
     unsigned n;
 
+    if (sim->ended) {
+        return sim->ended;
+    }
     memset(&sim->op, 0, sizeof sim->op);
     sim->op.kind = kind;
     sim->op.address = offset;
@@ -30,10 +35,10 @@ static int work(struct vtakit_sim *sim, uint32_t kind, uint32_t offset, uint32_t
             return sim->op.response ? CODE_REFUSED : 0;
         }
         if (ending != VTA_RUNNING) {
-            return CODE_PROTOCOL;
+            return sim->ended = CODE_PROTOCOL;
         }
     }
-    return CODE_HUNG;
+    return sim->ended = CODE_HUNG;
 }
 
 static int read_register(void *context, uint32_t offset, uint32_t *value)

@@ -26,6 +26,7 @@ struct vtakit_sim {
     unsigned char *dram;
     uint32_t megahertz;
     struct vta_op op; /* the access that the simulated host works on */
+    int ended;        /* why there are no more accesses: what the functions return; or 0 */
     uint64_t (*advance)(struct vta_model *, uint64_t);
     void (*give)(struct vta_model *, struct vta_op *, uint64_t);
     int (*close)(struct vta_model *);

@@ -28,7 +28,7 @@ from vtakit.hw.isa.regs import REGISTERS, offset_of
 from vtakit.runtime.crt import layout
 from vtakit.runtime.crt.c_text import c_string, comment
 from vtakit.runtime.crt.export import export_c
-from vtakit.runtime.crt.header import argument_names
+from vtakit.runtime.crt.header import argument_names, header
 from vtakit.runtime.crt.layout import layout_of
 from vtakit.runtime.image import CpuPart, Image
 
@@ -89,6 +89,9 @@ def test_a_model_for_the_processor_alone_has_no_drivers(net, tmp_path):
     names = net.export_c(tmp_path)
     assert {*names} == {"net.h", "net.c", "net.bin", "net_data.S", "net_part0.o", "vtakit_error.c", "vtakit_error.h",
                         "vtakit_registers.h", "main.c", "Makefile", "README.txt"}
+    assert "No memory is allocated." in (tmp_path / "net.h").read_text()
+    allocating = replace(net.image, parts=(replace(net.image.cpu_parts[0], outside=("free", "malloc")),))
+    assert "The machine code calls malloc and free." in header(allocating, layout_of(allocating))
     assert layout_of(net.image).host.size >= net.image.arena_bytes > 0
     X.tofile(tmp_path / "x.raw")
     run(["make", "-s", f"CFLAGS={' '.join(STRICT)} -fsanitize=address,undefined"], tmp_path)

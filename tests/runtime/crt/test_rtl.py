@@ -140,7 +140,47 @@ def test_the_headers_are_cpp_too(export):
     assert {"split.h", "vtakit_driver.h", "driver_sim.h", "driver_mmio.h", "vtakit_rtl.h"} <= {*headers}
     (export / "all.cpp").write_text("".join(f'#include "{name}"\n' for name in headers))
     run(["g++", "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", "all.cpp", "-o", "/dev/null"], export)
+    run(["gcc", *STRICT, "-D_GNU_SOURCE", "-c", "driver_sim.c", "-o", "/dev/null"], export)
+    run(["gcc", *STRICT, "-D_GNU_SOURCE", "-c", "driver_mmio.c", "-o", "/dev/null"], export)
     run(["gcc", *STRICT, "-DVTAKIT_BARE_METAL", "-ffreestanding", "-c", "driver_mmio.c", "-o", "/dev/null"], export)
+
+
+FAKE = """\
+#include <stdlib.h>
+
+#include "vtakit_rtl.h"
+
+static int given;
+
+struct vta_model *vta_open(const struct vta_settings *settings) { return (struct vta_model *)settings; }
+uint64_t vta_advance(struct vta_model *model, uint64_t cycles) { return model && cycles ? VTA_RUNNING : VTA_TIMEOUT; }
+void vta_give(struct vta_model *model, struct vta_op *ops, uint64_t count) { if (!model || !ops || !count || given++) abort(); }
+int vta_close(struct vta_model *model) { return model == 0; }
+"""
+TWICE = """\
+#include "driver_sim.h"
+
+int main(void)
+{
+    struct vtakit_sim_options options;
+    struct vtakit_sim sim;
+    struct vtakit_driver driver;
+    uint32_t value;
+
+    vtakit_sim_defaults(&options);
+    return vtakit_sim_open(&sim, "./fake.so", &options, &driver) || driver.read_register(driver.context, 0, &value) != -1
+        || driver.write_register(driver.context, 0, 0) != -1;
+}
+"""
+
+
+def test_an_access_that_never_ends(export):
+    """The model is given no other: it still works on the first."""
+    (export / "fake.c").write_text(FAKE)
+    (export / "twice.c").write_text(TWICE)
+    run(["gcc", "-shared", "-fPIC", "fake.c", "-o", "fake.so"], export)
+    run(["gcc", *STRICT, "twice.c", "driver_sim.c", "-ldl", "-o", "twice"], export)
+    run(["./twice"], export)
 
 
 def test_the_makefile_builds_the_example_and_a_library(export, wanted):
