@@ -6,6 +6,7 @@ from pathlib import Path
 from vtakit.compiler.codegen.llvm import link
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.hw.isa.file import unwritable, written_whole
+from vtakit.hw.isa.text import counted
 from vtakit.runtime.image import Image
 
 
@@ -16,8 +17,8 @@ def export(image: Image, path: str | Path, linker: tuple[str, ...]) -> None:
     """
     if image.vta_parts:
         raise CodegenError(
-            f"model {image.name!r} has {len(image.vta_parts)} parts for the accelerator, and a shared library has machine code "
-            "only: write C source with export_c (vtakit export), or a module with save"
+            f"model {image.name!r} has {counted(len(image.vta_parts), 'part')} for the accelerator, and a shared library has "
+            "machine code only: write C source with export_c (vtakit export), or a module with save"
         )
     (part,) = image.cpu_parts
     library, header, params = link.files(path, "library", ".h", ".params")

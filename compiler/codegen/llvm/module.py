@@ -101,7 +101,7 @@ class Module:
             strings.append(f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{escaped}"')
         known = [*strings, *self.globals.values(), self.declare.text()]
         notes = "\n".join((_METADATA, *self._loops, *_abi(self.target)))
-        parts = [f'target triple = "{self.target.triple}"', *known, *self.functions, notes]
+        parts = [f'target triple = "{self.target.llvm_triple}"', *known, *self.functions, notes]
         return "\n\n".join(filter(None, parts)) + "\n"
 
 

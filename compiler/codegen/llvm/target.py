@@ -47,6 +47,8 @@ PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 _OF_32_BITS = re.compile(r"wasm32|riscv32|i[3-7]86|arm.*|thumb.*|mips(?:el)?|powerpc|sparc(?:el)?|loongarch32|hexagon")
+_ARM_OF_32_BITS = ("arm", "thumb")  # begin so; `Target.arch` calls arm64 aarch64
+_ADDS_FLOATS = "define float @f(float %x) {\n  %y = fadd float %x, %x\n  ret float %y\n}\n"
 _SYSTEMS = (
     ("windows-gnu", "mingw"), ("mingw", "mingw"), ("windows", "windows"), ("linux", "linux"), ("darwin", "macos"),
     ("macos", "macos"),
@@ -106,6 +108,19 @@ class Target:
         machines without a system have none.
         """
         return self.threads and (self.system in ("linux", "macos", "mingw") or "bsd" in self.triple)
+
+    @property
+    def llvm_triple(self) -> str:
+        """The triple with its vendor, without which LLVM takes the calling convention of 32-bit Arm from another part."""
+        parts = self.triple.split("-")
+        if self.arch.startswith(_ARM_OF_32_BITS) and len(parts) == 3 and parts[1] in ("linux", "none"):
+            parts.insert(1, "unknown")
+        return "-".join(parts)
+
+    @property
+    def passes_floats_in_registers(self) -> bool:
+        """Whether it is a 32-bit Arm with the calling convention of a floating-point unit, "hard-float"."""
+        return self.arch.startswith(_ARM_OF_32_BITS) and self.llvm_triple.endswith("eabihf")
 
     @property
     def abi(self) -> str:
@@ -187,11 +202,20 @@ def machine(target: Target) -> Any:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     try:
-        found = llvm.Target.from_triple(target.triple)
+        found = llvm.Target.from_triple(target.llvm_triple)
     except RuntimeError as error:
         raise CodegenError(f"LLVM has no target for the triple {target.triple!r} ({error}): use one such as "
                            "'x86_64-unknown-linux-gnu', 'aarch64-linux-gnu' or 'wasm32-unknown-unknown'") from None
-    own = ("+m", "+a", "+f", "+d", "+c") if target.abi == "lp64d" else ()  # rv64gc, which every Linux of RISC-V is made for
-    return found.create_target_machine(
+    own: tuple[str, ...] = ()
+    if target.abi == "lp64d":
+        own = ("+m", "+a", "+f", "+d", "+c")  # rv64gc, which every Linux of RISC-V is made for
+    elif target.passes_floats_in_registers and target.system == "linux" and not target.cpu:
+        own = ("+armv7-a", "+vfp3d16")  # of Debian's armhf
+    made = found.create_target_machine(
         cpu=target.cpu, features=",".join((*own, *target.features)), opt=3, reloc="pic", codemodel="default"
     )
+    if target.passes_floats_in_registers and "vadd.f32" not in made.emit_assembly(llvm.parse_assembly(_ADDS_FLOATS)):
+        raise CodegenError(f"{target.triple!r} passes floats in registers of a floating-point unit, and "
+                           f"{target.cpu or 'its processor'} has none: name one that has, such as cortex-a9, or a triple "
+                           "that ends in eabi")
+    return made

@@ -1,6 +1,7 @@
 """What is known of processors: the features that their names imply, and which machine runs whose code."""
 
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -97,6 +98,27 @@ def test_code_for_linux_on_riscv_has_the_calling_convention_of_its_compilers():
     flags = int.from_bytes(doubled(Target("riscv64-linux-gnu")).code[48:52], "little")
     assert flags & 0b110 == 0b100
     assert flags & 0b001, "compressed instructions, as rv64gc has them"
+
+
+@pytest.mark.parametrize(("triple", "cpu", "hard"), [
+    ("arm-linux-gnueabihf", "cortex-a9", True), ("arm-linux-gnueabihf", "", True), ("armv7-linux-gnueabihf", "", True),
+    ("arm-unknown-linux-gnueabihf", "cortex-a9", True), ("arm-linux-musleabihf", "cortex-a7", True),
+    ("thumbv7em-none-eabihf", "cortex-m4", True),
+    ("arm-linux-gnueabi", "cortex-a9", False), ("arm-none-eabi", "cortex-a9", False), ("thumbv7m-none-eabi", "cortex-m3", False),
+])
+def test_the_name_of_the_system_says_how_32_bit_arm_passes_floats(tmp_path, triple, cpu, hard):
+    """ABI for the Arm architecture, addenda, Tag_ABI_VFP_args; a linker refuses objects of both kinds in one program."""
+    (tmp_path / "code.o").write_bytes(doubled(Target(triple, cpu, threads=False)).code)
+    done = subprocess.run(["readelf", "-A", tmp_path / "code.o"], capture_output=True, text=True, check=True)
+    assert ("Tag_ABI_VFP_args: VFP registers" in done.stdout) is hard
+
+
+@pytest.mark.parametrize(("triple", "cpu"), [("arm-linux-gnueabihf", "cortex-m3"), ("thumbv7m-none-eabihf", "")])
+def test_floats_in_registers_that_a_processor_lacks(triple, cpu):
+    target = Target(triple, cpu, threads=False)
+    with raises(CodegenError, f"no code for {target}: {triple!r} passes floats in registers of a floating-point unit, and "
+                f"{cpu or 'its processor'} has none: name one that has, such as cortex-a9, or a triple that ends in eabi"):
+        doubled(target)
 
 
 def doubled(target):
