@@ -59,11 +59,11 @@ def export_c(image: Image, to: str | Path, *, embed: str = "incbin", rtl: bool =
 
 def _check_name(name: str) -> None:
     if not (name.isidentifier() and name.isascii()) or is_word(name) or is_taken(name):
-        raise CodegenError(f"{name!r} cannot name a model's functions in C: compile it with another name")
+        raise CodegenError(f"{name!r} cannot name a model's functions in C: compile it with another name (--name)")
     taken = {Path(file).stem.lower() for file in (*_ALWAYS, *_DEVICE, _RTL_HEADER, "main.c", "makefile", "readme.txt")}
     if name.lower() in taken or name.lower().startswith("vtakit"):
-        raise CodegenError(f"a model called {name!r} cannot be exported, because files of every export are called so: compile it "
-                           "with another name")
+        raise CodegenError(f"a model called {name!r} cannot be exported, because files of every export have that name: compile "
+                           "it with another name (--name)")
 
 
 def _check_functions(image: Image) -> None:

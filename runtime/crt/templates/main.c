@@ -288,6 +288,7 @@ int main(int count, char **words)
 {
     void *blocks[@NAME@_INPUTS + @NAME@_OUTPUTS + 1] = {NULL}, *arrays[@NAME@_INPUTS + @NAME@_OUTPUTS + 1];
     struct options options = {NULL, NULL, NULL, NULL, 0, 0, UINT64_MAX, 10000000, 1, 0};
+    const size_t inputs = @NAME@_INPUTS, outputs = @NAME@_OUTPUTS;
     void *workspace;
     size_t n;
     int first, bad;
@@ -305,18 +306,18 @@ int main(int count, char **words)
                       @NAME@_OUTPUTS, count - first);
         return 2;
     }
-    workspace = allocate(@NAME@_WORKSPACE_BYTES, &blocks[@NAME@_INPUTS + @NAME@_OUTPUTS]);
+    workspace = allocate(@NAME@_WORKSPACE_BYTES, &blocks[inputs + outputs]);
     bad = workspace ? 0 : complain("too little memory", "");
-    for (n = 0; !bad && n < @NAME@_INPUTS + @NAME@_OUTPUTS; n++) {
-        const size_t bytes = n < @NAME@_INPUTS ? @name@_inputs[n].bytes : @name@_outputs[n - @NAME@_INPUTS].bytes;
+    for (n = 0; !bad && n < inputs + outputs; n++) {
+        const size_t bytes = n < inputs ? @name@_inputs[n].bytes : @name@_outputs[n - inputs].bytes;
 
         arrays[n] = allocate(bytes, &blocks[n]);
         bad = arrays[n] ? 0 : complain("too little memory", "");
-        bad = bad || (n < @NAME@_INPUTS && read_file(words[first + (int)n], arrays[n], bytes));
+        bad = bad || (n < inputs && read_file(words[first + (int)n], arrays[n], bytes));
     }
-    bad = bad || run_model(workspace, arrays, arrays + @NAME@_INPUTS, &options);
-    for (n = 0; !bad && n < @NAME@_OUTPUTS; n++) {
-        bad = write_file(words[first + @NAME@_INPUTS + (int)n], arrays[@NAME@_INPUTS + n], @name@_outputs[n].bytes);
+    bad = bad || run_model(workspace, arrays, arrays + inputs, &options);
+    for (n = 0; !bad && n < outputs; n++) {
+        bad = write_file(words[first + (int)(inputs + n)], arrays[inputs + n], @name@_outputs[n].bytes);
     }
     for (n = 0; n < sizeof blocks / sizeof *blocks; n++) {
         free(blocks[n]);

@@ -175,6 +175,15 @@ def test_an_argument_is_not_a_function_of_the_model(net):
     assert argument_names(image) == ["arg_close_1", "y"]
 
 
+def test_a_model_without_inputs(tmp_path):
+    builder = Builder("fixed")
+    value = builder.one("neg", builder.constant(np.array([1, 2], "f4")))
+    module_of(builder.finish([("y", value)])).export_c(tmp_path)
+    run(["make", "-s", f"CFLAGS={' '.join(STRICT)}"], tmp_path)
+    run(["build/fixed", "y.raw"], tmp_path)
+    assert np.fromfile(tmp_path / "y.raw", "f4").tolist() == [-1.0, -2.0]
+
+
 def test_text_in_c():
     assert c_string('a"\\?\n\x1bé') == '"a\\"\\\\\\?\\012\\033\\303\\251"'
     assert comment("a*/b/*c\x1b") == "a* /b/ *c?"
