@@ -1,16 +1,17 @@
 """Export a model as C source, header, weights and programs, for a program of your own.
 
   vtakit export MODEL.onnx -o DIR                       for this machine's processor
-  vtakit export MODEL.onnx --target vta -o DIR --rtl    for the accelerator, with its RTL to try it on
-  vtakit export model.vtak -o DIR                       a module that `vtakit compile` wrote
+  vtakit export MODEL.onnx --target vta -o DIR --rtl    for the accelerator, with its RTL for a trial without a board
+  vtakit export MODEL.vtak -o DIR                       from a module that `vtakit compile` wrote
 
-Then `make -C DIR` builds an example that runs the model on files; DIR/README.txt says what each file is (docs/c_runtime.md).
+`make -C DIR` then builds an example that runs the model on files. DIR/README.txt describes the files (docs/c_runtime.md).
 
 With --target vta, --host and --cpu name the processor beside the accelerator, such as --host aarch64-linux-gnu --cpu cortex-a53
-for a Zynq UltraScale+. The accelerator is reached through five functions: those for memory-mapped registers and for the RTL are
-written too.
+for a Zynq UltraScale+. The C code reaches the accelerator through a driver of five functions. The export includes a driver for
+memory-mapped registers and one for the RTL.
 
-DIR holds one export: the files of an earlier one are replaced or deleted, unless one was changed since. No C compiler is needed.
+DIR holds one export. The command replaces or deletes the files of an earlier export, and refuses if one was changed since. No C
+compiler is needed.
 """
 
 import argparse
@@ -30,12 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_model(parser)
     add_module(parser)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write to; made if need be")
-    parser.add_argument("--name", metavar="NAME", help="of the functions and files (default: that of the model)")
-    parser.add_argument("--host", metavar="TRIPLE", help="with --target vta: the processor beside it (this machine's)")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write to, new or old")
+    parser.add_argument("--name", metavar="NAME", help="name of the functions and files (default: the model's)")
+    parser.add_argument("--host", metavar="TRIPLE",
+                        help="with --target vta: the processor beside the accelerator (default: this machine's)")
     parser.add_argument("--embed", default="incbin", metavar="WAY",
-                        help="how weights get into a program: incbin, by the assembler (default), or c, an array in C")
-    parser.add_argument("--rtl", action="store_true", help="build the accelerator's RTL too, as a shared library (a minute)")
+                        help="how a program includes the weights: incbin, by the assembler (default), or c, as an array in C")
+    parser.add_argument("--rtl", action="store_true",
+                        help="also build the accelerator's RTL, as a shared library (about a minute)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     files = export_c(image, args.output, embed=args.embed, rtl=args.rtl)
     total = sum((args.output / name).stat().st_size for name in files)
     where = one_line(str(args.output))
-    say(f"{image.name}: {counted(len(files), 'file')}, {total:,} bytes, in {where}; README.txt there says what each is")
+    say(f"{image.name}: {counted(len(files), 'file')}, {total:,} bytes, in {where}; README.txt there describes them")
     placement = placement_of(image)
     if args.target == "vta" and placement.warning:
         complain(f"warning: {placement.warning}")

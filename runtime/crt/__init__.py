@@ -1,1 +1,1 @@
-"""Models as C: source, header, weights and programs, with a small driver interface to the accelerator."""
+"""Export of a compiled model as C source, header, weights and programs, with a driver interface to the accelerator."""

@@ -1,8 +1,8 @@
-"""Text of others as C strings and comments."""
+"""C string constants and comments from arbitrary text."""
 
 
 def c_string(text: str) -> str:
-    """Return a C string constant: what is not plain ASCII as octal bytes of UTF-8."""
+    """Return a C string constant; characters beyond printable ASCII become octal escapes of their UTF-8 bytes."""
     plain = {"\\": "\\\\", '"': '\\"', "?": "\\?"}
     parts = [plain.get(c, c) if c.isascii() and c.isprintable() else _octal(c) for c in text]
     return f'"{"".join(parts)}"'
@@ -13,5 +13,5 @@ def _octal(character: str) -> str:
 
 
 def comment(text: str) -> str:
-    """Return text that a C comment can hold: no end of it, no control characters."""
+    """Return text for the inside of a C comment: without delimiters of comments and without control characters."""
     return "".join(c if c.isprintable() else "?" for c in text).replace("*/", "* /").replace("/*", "/ *").rstrip("\\")

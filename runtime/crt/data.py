@@ -1,4 +1,4 @@
-"""The file that brings an exported model's data into a program: assembly that includes it, or a C array."""
+"""The file that embeds an exported model's data: assembly with .incbin, or a C array."""
 
 import vtakit
 from vtakit.compiler.graph.memory import ALIGN
@@ -6,7 +6,7 @@ from vtakit.runtime.crt.layout import WORD_BYTES
 
 
 def assembly(name: str) -> str:
-    """Return the text of NAME_data.S, which brings NAME.bin in."""
+    """Return the text of NAME_data.S, which includes NAME.bin."""
     return f"""\
 /* Parameters, programs and weights of the model {name}: the bytes of {name}.bin. Made by vtakit {vtakit.__version__}.
  * The assembler looks for that file in the folder in which it runs and in those of -I. */
@@ -38,7 +38,7 @@ DATA:
 
 
 def array(name: str, data: bytes) -> str:
-    """Return the text of NAME_data.c, which has the data as a C array."""
+    """Return the text of NAME_data.c, which defines the data as a C array of 64-bit words; `data` is a multiple of 8 bytes."""
     words = [f"0x{int.from_bytes(data[at:at + WORD_BYTES], 'little'):x}u," for at in range(0, len(data), WORD_BYTES)]
     rows = "\n".join(" ".join(words[at:at + 6]) for at in range(0, len(words), 6))
     return f"""\

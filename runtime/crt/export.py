@@ -1,4 +1,4 @@
-"""Exporting a compiled model as C."""
+"""Write a compiled model as C."""
 
 from pathlib import Path
 from re import ASCII, fullmatch
@@ -35,12 +35,12 @@ _DOES = {
 def export_c(image: Image, to: str | Path, *, embed: str = "incbin", rtl: bool = False) -> tuple[str, ...]:
     """Write a model as C into a folder; return the names of the files.
 
-    embed : how weights and programs become part of a program: "incbin", an assembly file that includes a binary one, or "c", an
-            array in C, for compilers without such an assembler
-    rtl   : whether the RTL of the accelerator's configuration is built too, as a shared library that driver_sim.c loads
+    embed : "incbin" embeds weights and programs by an assembly file that includes a binary file; "c" by a C array, for compilers
+            whose assembler has no .incbin
+    rtl   : also build the RTL of the accelerator's configuration, as a shared library that driver_sim.c loads
 
-    Raises VtakitError for a folder that cannot be written or has files that no export wrote, for a model whose name files of the
-    export have, or for `rtl` where no part runs on the accelerator.
+    Raises VtakitError for a folder that cannot be written or holds files that no export wrote; for a model whose name is
+    taken in C or by a file of the export; for `rtl` if no part runs on the accelerator.
     """
     if embed not in get_args(Embed):
         raise VtakitError(f"embed={embed!r} is no way to embed weights; {one_of(get_args(Embed), str(embed))}")
@@ -67,7 +67,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_functions(image: Image) -> None:
-    """Refuse functions of machine code, of a module file, that no compiler of ours names so: C text has their names."""
+    """Refuse functions whose names vtakit does not give, which a module file could hold: the names become C text."""
     names = [part.name for part in image.cpu_parts]
     for name in names:
         if not fullmatch(rf"{image.name}(_\w+)?", name, ASCII) or names.count(name) > 1:
@@ -99,7 +99,7 @@ def _files(image: Image, layout: Layout, embed: str, *, rtl: bool) -> dict[str, 
 
 
 def _words(image: Image, layout: Layout, embed: str, objects: tuple[str, ...], *, rtl: bool) -> dict[str, str]:
-    """What stands for each @word@ of the templates."""
+    """Return the text for each @word@ of the templates."""
     name, on_device = image.name, layout.device is not None
     model = [f"{name}.o", f"{name}_data.o", "vtakit_error.o", *(["vtakit_vta.o"] if on_device else [])]
     arrays = [f"in[{at}]" for at in range(len(image.inputs))] + [f"out[{at}]" for at in range(len(image.outputs))]
@@ -117,7 +117,7 @@ def _words(image: Image, layout: Layout, embed: str, objects: tuple[str, ...], *
 
 
 def _listing(name: str, embed: str, *, on_device: bool) -> list[str]:
-    """Lines that say what the files are."""
+    """Return the lines of README.txt that describe the files."""
     files = {f"{name}.h": f"the functions of the model: {name}_init, {name}_run, {name}_close", f"{name}.c": "its parts in order"}
     if embed == "incbin":
         files |= {f"{name}.bin": "parameters, programs and weights", f"{name}_data.S": "brings them into a program"}
@@ -129,7 +129,7 @@ def _listing(name: str, embed: str, *, on_device: bool) -> list[str]:
 
 
 def _tries(image: Image, *, on_device: bool, rtl: bool) -> list[str]:
-    """Command lines that run the example."""
+    """Return the command lines that run the example."""
     files = " ".join([*(f"in{at}.bin" for at in range(len(image.inputs))), *(f"out{at}.bin" for at in range(len(image.outputs)))])
     if not on_device:
         return [f"  build/{image.name} {files}"]
@@ -139,7 +139,7 @@ def _tries(image: Image, *, on_device: bool, rtl: bool) -> list[str]:
 
 
 def _compiler(target: Target) -> str:
-    """Return the usual name of a C compiler for a machine."""
+    """Return the name of the C compiler for a machine: cc, or that of a GCC cross compiler."""
     host = Target.host()
     if (target.arch, target.system) == (host.arch, host.system):
         return "cc"
@@ -147,7 +147,7 @@ def _compiler(target: Target) -> str:
 
 
 def _about(image: Image, layout: Layout) -> dict[str, object]:
-    """What the manifest says of a model."""
+    """Return the description of a model for the manifest."""
     device = layout.device
     return {
         "model": image.name, "target": str(image.target),
@@ -158,17 +158,17 @@ def _about(image: Image, layout: Layout) -> dict[str, object]:
 
 
 def _rtl_library(layout: Layout) -> bytes:
-    """Build the RTL of the configuration, or find it; return the shared library."""
+    """Return the bytes of the configuration's RTL as a shared library; it is built unless it is cached."""
     from vtakit.runtime.vta.registry import options_of
 
-    options_of("rtl")  # says which extra is missing
+    options_of("rtl")  # raises if an extra is missing
     from vtakit.cache.entry import read
     from vtakit.hw.params import CoreParams
     from vtakit.sim.rtl.build import library
 
     assert layout.device is not None
     path = library(CoreParams(cfg=layout.device.config)).path
-    found = read(path.parent, path.name)  # whose sum is right
+    found = read(path.parent, path.name)  # None if its hash is wrong
     if found is None:
         raise VtakitError(f"the RTL's library {str(path)!r} was changed while it was exported: run the command again")
     return found

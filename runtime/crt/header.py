@@ -1,4 +1,4 @@
-"""C text of an exported model: NAME.h, and the names that its functions give to inputs and outputs."""
+"""The C header of an exported model, NAME.h, and the argument names of NAME_run."""
 
 from collections.abc import Sequence
 
@@ -29,8 +29,8 @@ def header(image: Image, layout: Layout) -> str:
  *
 {_about(image, layout)}
  *
- * A model and its device are for one thread at a time. Each struct {name} is a model of its own, with a workspace of its own;
- * all share what is constant, and there is no global state. {_allocation(image)}
+ * One thread at a time may use a model and its device. Each struct {name} is a model of its own with its own workspace; all
+ * share the constants. There is no global state. {_allocation(image)}
  */
 #ifndef VTAKIT_MODEL_{big}_H
 #define VTAKIT_MODEL_{big}_H
@@ -52,12 +52,12 @@ extern const struct vtakit_tensor {name}_outputs[{max(len(image.outputs), 1)}];
 
 struct {name} {{
     struct vtakit_error error; /* what went wrong last; vtakit_describe makes a sentence of it */
-{cycles}    /* Not for you. */
+{cycles}    /* Private. */
 {private}    unsigned char *workspace;
 }};
 
 /* Open the model.{upload}
-{opened} * `workspace` is {big}_WORKSPACE_BYTES bytes, aligned to {ALIGN}, which are the model's until it is closed.
+{opened} * `workspace` is {big}_WORKSPACE_BYTES bytes, aligned to {ALIGN}, reserved for the model until it is closed.
  * Returns VTAKIT_OK, or another status with the details in model->error. */
 int {name}_init({init_parameters(image, layout)});
 
@@ -65,11 +65,11 @@ int {name}_init({init_parameters(image, layout)});
  *
 {_port_lines(image)}
  *
- * What is written overlaps nothing else. Returns VTAKIT_OK, or another status with the details in model->error; the outputs are
- * then undefined, and the model may be run again. */
+ * Outputs must not overlap each other or inputs. Returns VTAKIT_OK, or another status with the details in model->error; the
+ * outputs are then undefined, and the model may be run again. */
 int {name}_run({', '.join([f'struct {name} *model', *run_parameters(image)])});
 
-/* Let go of the workspace{' and of the device, which stays open' if device else ''}. */
+/* Release the workspace{' and the memory on the device, which stays open' if device else ''}. */
 void {name}_close(struct {name} *model);
 
 #ifdef __cplusplus
@@ -80,7 +80,7 @@ void {name}_close(struct {name} *model);
 
 
 def _about(image: Image, layout: Layout) -> str:
-    """Lines of a comment: which machines the model is for."""
+    """Return comment lines: the processor and the accelerator that the model is compiled for."""
     lines = []
     if image.cpu_parts:
         features = [each[1:] for each in image.target.features if each.startswith("+")]
@@ -96,20 +96,20 @@ def _about(image: Image, layout: Layout) -> str:
 
 
 def _allocation(image: Image) -> str:
-    """Return a sentence: who allocates memory."""
+    """Return a sentence: whether the machine code allocates memory."""
     allocates = any("malloc" in part.outside for part in image.cpu_parts)
     return "The machine code calls malloc and free." if allocates else "No memory is allocated."
 
 
 def _port_lines(image: Image) -> str:
-    """Lines of a comment: the arguments of NAME_run."""
+    """Return comment lines: one for each argument of NAME_run."""
     kinds = ["input"] * len(image.inputs) + ["output"] * len(image.outputs)
     ports = zip(argument_names(image), kinds, (*image.inputs, *image.outputs), strict=True)
     return "\n".join(f" * {name}: {kind} {comment(port.name)}, {port}" for name, kind, port in ports)
 
 
 def argument_names(image: Image) -> list[str]:
-    """Return the names of inputs and outputs as arguments of NAME_run: legal in C, and no names or macros of anything else."""
+    """Return the argument names of NAME_run for inputs and outputs: legal in C, and no identifiers or macros that are in use."""
     taken = [*_LOCALS, *(f"{image.name}_{word}" for word in _GLOBALS), *(part.name for part in image.cpu_parts)]
     names = [f"arg_{name}" if _has_a_meaning(name, image) else name
              for name in c_names(port.name for port in (*image.inputs, *image.outputs))]
@@ -117,7 +117,7 @@ def argument_names(image: Image) -> list[str]:
 
 
 def _has_a_meaning(name: str, image: Image) -> bool:
-    """Whether a name may be one of the export's or of a header that a program includes before: all capitals are for macros."""
+    """Whether a name may mean something in the export or in a header of C: names in capitals may be macros."""
     own = name.lower().startswith(("vtakit_", f"{image.name.lower()}_"))
     return own or is_taken(name) or (name.isupper() and len(name) > 1)
 
@@ -128,12 +128,12 @@ def init_parameters(image: Image, layout: Layout) -> str:
 
 
 def run_parameters(image: Image) -> list[str]:
-    """Return the C parameters of NAME_run for inputs and outputs."""
+    """Return the C parameters of NAME_run after the model: inputs, then outputs."""
     return parameters(argument_names(image), image.inputs, image.outputs)
 
 
 def parameters(names: Sequence[str], inputs: Sequence[Port], outputs: Sequence[Port]) -> list[str]:
-    """Return C parameters, pointers to the arrays' elements."""
+    """Return C parameters: pointers to the elements of the arrays, const for inputs."""
     consts = ["const "] * len(inputs) + [""] * len(outputs)
     return [
         f"{const}{c_type(port.dtype)} *{name}" for const, port, name in zip(consts, (*inputs, *outputs), names, strict=True)

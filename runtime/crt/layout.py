@@ -1,4 +1,4 @@
-"""Where an exported model keeps what: its constant data, the processor's memory that a run works in, the accelerator's memory."""
+"""Memory layout of an exported model: its constant data, the workspace of a run, and its range of the accelerator's memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from vtakit.hw.isa.program import UOPS, BufferKind, Program, dram_alignment
 from vtakit.runtime.image import CpuPart, Image, VtaPart
 from vtakit.runtime.vta.memory import GRANULE_BYTES
 
-WORD_BYTES = 8  # of the C array that the data is
+WORD_BYTES = 8  # of an element of the C array that holds the data
 
 
 class Upload(NamedTuple):
-    """Bytes that the accelerator's memory gets once: where to, from which byte of the data, how many."""
+    """`size` bytes from byte `source` of the data, which NAME_init copies to byte `to` of the model's accelerator memory."""
 
     to: int
     source: int
@@ -54,10 +54,10 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The processor's memory of a run, the workspace.
+    """The workspace: the processor's memory that a run uses.
 
-    between : offset of each value that one part makes for another, by its number
-    arenas  : offset of each part's arena
+    between : offset in bytes of each value that one part writes for another, by the number of the value
+    arenas  : offset in bytes of the arena of each part on the processor
     """
 
     between: Mapping[int, int]
@@ -67,10 +67,10 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Everything that an exported model places.
+    """All memory of an exported model.
 
-    data   : parameters of the parts on the processor, then what is uploaded to the accelerator; a multiple of `ALIGN`
-    params : offset of each part's parameters in it
+    data   : parameters of the parts on the processor, then uploads to the accelerator; a multiple of `ALIGN` bytes
+    params : offset in bytes of the parameters of each part on the processor
     """
 
     data: bytes
@@ -80,7 +80,7 @@ class Layout:
 
 
 def layout_of(image: Image) -> Layout:
-    """Place everything of a model."""
+    """Return the layout of a model."""
     data = bytearray()
     params = {}
     for part in image.cpu_parts:
@@ -96,7 +96,7 @@ def _append(data: bytearray, more: bytes) -> None:
 
 
 def _device(parts: tuple[VtaPart, ...], data: bytearray) -> Device:
-    """Place programs and buffers in the order and with the gaps of `runtime.vta`, so that cycles are the same."""
+    """Place programs and buffers in the order and with the gaps of `runtime.vta`, so that cycle counts are equal."""
     launches, uploads = [], []
     end = 0
     for part in parts:
@@ -125,7 +125,7 @@ def _device(parts: tuple[VtaPart, ...], data: bytearray) -> Device:
 
 
 def _pieces(program: Program) -> list[tuple[str, int]]:
-    """Instructions (named ""), micro-ops and buffers with their sizes: what is loaded first, then inputs and outputs."""
+    """Return names and sizes in bytes: instructions (named ""), micro-ops, uploaded and scratch buffers, inputs and outputs."""
     loaded = [buffer.data is not None or buffer.kind is BufferKind.SCRATCH for buffer in program.buffers]
     order = sorted(zip(loaded, program.buffers, strict=True), key=lambda each: not each[0])
     sizes = [("", len(program.insns) * INSN_BYTES), (UOPS, len(program.uops) * UOP_BYTES)]
@@ -133,7 +133,7 @@ def _pieces(program: Program) -> list[tuple[str, int]]:
 
 
 def _host(image: Image) -> Host:
-    """Place values between parts, and arenas, so that what is live at one time does not overlap."""
+    """Plan the workspace: values between parts, and arenas, with live ranges counted in parts."""
     first_between = len(image.inputs) + len(image.outputs)
     live: dict[int | CpuPart, LiveRange] = {}  # of a value, by its number, or of a part's arena
     for at, part in enumerate(image.parts):

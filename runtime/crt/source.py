@@ -1,4 +1,4 @@
-"""C text of an exported model: NAME.c, which runs its parts in order."""
+"""The C source of an exported model, NAME.c, which runs its parts in order."""
 
 from collections.abc import Sequence
 
@@ -13,8 +13,8 @@ from vtakit.runtime.crt.header import argument_names, init_parameters, parameter
 from vtakit.runtime.crt.layout import WORD_BYTES, Device, Launch, Layout
 from vtakit.runtime.image import CpuPart, Image
 
-_MACROS = {"x86_64": "__x86_64__", "aarch64": "__aarch64__", "riscv64": "__riscv"}  # that compilers define
-_MOST_NAMES = 6  # of layers in a comment
+_MACROS = {"x86_64": "__x86_64__", "aarch64": "__aarch64__", "riscv64": "__riscv"}  # predefined by GCC and Clang
+_MOST_NAMES = 6  # of layers that a comment lists
 
 
 def source(image: Image, layout: Layout) -> str:
@@ -35,7 +35,7 @@ extern const uint64_t {name}_data[{len(layout.data) // WORD_BYTES}]; /* paramete
 
 
 def _machine_check(image: Image, layout: Layout) -> str:
-    """Preprocessor lines that refuse a machine for which the model was not exported."""
+    """Return preprocessor lines that reject machines other than the one of the export."""
     arch = image.target.arch
     macro = _MACROS.get(arch) or ("__arm__" if arch.startswith(("arm", "thumb")) else "")
     processor = f"""\
@@ -54,7 +54,7 @@ def _machine_check(image: Image, layout: Layout) -> str:
 
 
 def _prototypes(image: Image) -> str:
-    """Declarations of the machine code's functions."""
+    """Return declarations of the functions in the object files."""
     lines = []
     for part in image.cpu_parts:
         inputs, outputs = [image.values[at] for at in part.reads], [image.values[at] for at in part.writes]
@@ -65,7 +65,7 @@ def _prototypes(image: Image) -> str:
 
 
 def _tensors(table: str, ports: Sequence[Port]) -> str:
-    """A table of inputs or outputs; C has no empty ones."""
+    """Return a table of inputs or outputs, with a row of nulls if there are none: C has no empty arrays."""
     shapes, rows = "", ""
     for at, port in enumerate(ports):
         shape = f"{table}_{at}" if port.shape else "NULL"
@@ -77,7 +77,7 @@ def _tensors(table: str, ports: Sequence[Port]) -> str:
 
 
 def _device_tables(name: str, device: Device) -> str:
-    """What is uploaded, what the device must be, and where its programs are."""
+    """Return the tables of uploads, of the requirements on the device, and of launches."""
     uploads = "".join(f"    {{{each.to}u, {each.source}u, {each.size}u}},\n" for each in device.uploads)
     launches = "".join(f"    {{{each.insns}u, {len(each.part.program.insns)}u}},\n" for each in device.launches)
     major, minor = device.isa_version
@@ -157,7 +157,7 @@ int {name}_run({', '.join([f'struct {name} *model', *run_parameters(image)])})
 
 
 def _call(part: CpuPart, layout: Layout, values: Sequence[str]) -> str:
-    """Statements that run a part on the processor."""
+    """Return statements that run a part on the processor."""
     arguments = [values[at] for at in (*part.reads, *part.writes)]
     arguments += [f"data + {layout.params[part]}", f"work + {layout.host.arenas[part]}"]
     listed = "".join(f"            {c_string(text)},\n" for text in part.messages)
@@ -173,7 +173,7 @@ def _call(part: CpuPart, layout: Layout, values: Sequence[str]) -> str:
 
 
 def _launched(number: int, launch: Launch, image: Image, values: Sequence[str]) -> str:
-    """Statements that copy inputs to the accelerator, launch, wait, and copy outputs back."""
+    """Return statements that copy inputs to the accelerator, launch, wait, and copy outputs back."""
     part = launch.part
 
     def copies(word: str, names: tuple[str, ...], numbers: tuple[int, ...]) -> list[str]:
@@ -193,7 +193,7 @@ def _launched(number: int, launch: Launch, image: Image, values: Sequence[str]) 
 
 
 def _names(layers: Sequence[Layer]) -> str:
-    """Names of layers for a comment, some of them if they are many."""
+    """Return names of layers for a comment: all, or the first and last ones."""
     names = [comment(layer.names[0]) for layer in layers if layer.names]
     if len(names) > _MOST_NAMES:
         names = [*names[:_MOST_NAMES // 2], "...", *names[-_MOST_NAMES // 2:]]

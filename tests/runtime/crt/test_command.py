@@ -44,7 +44,7 @@ def files(tmp_path, monkeypatch) -> Path:
 def test_the_command_exports_models_and_modules(files, net, capsys):
     out, _ = said(capsys, "export", "net.onnx", "-o", "one", "--name", "other")
     assert out.startswith("other: 11 files, ")
-    assert "bytes, in one; README.txt there says" in out
+    assert "bytes, in one; README.txt there describes" in out
     assert (files / "one" / "other.h").exists()
     net.save("net.vtak")
     said(capsys, "export", "net.vtak", "-o", "two")
