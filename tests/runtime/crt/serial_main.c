@@ -29,13 +29,16 @@ static int told(const char *who, const struct vtakit_error *error)
 int main(int count, char **words)
 {
     struct vtakit_driver driver;
-    struct vtakit_device device;
+    static struct vtakit_device device;
     struct split models[2];
     FILE *file;
     int n, runs;
 
     if (count != 4 || !(file = fopen(words[1], "rb")) || fread(x, 1, sizeof x, file) != sizeof x || fclose(file)) {
         return 9;
+    }
+    if (vtakit_reset(NULL) != VTAKIT_MISUSE || vtakit_reset(&device) != VTAKIT_MISUSE) {
+        return 6;
     }
     serial_driver(&driver, strtoull(words[2], NULL, 0), strtoull(words[3], NULL, 0));
     (void)vtakit_open(&device, &driver);
