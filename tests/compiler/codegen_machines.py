@@ -20,7 +20,7 @@ from vtakit.compiler.lower.interpreter import numbers
 
 AARCH64 = (("aarch64-linux-gnu-gcc", "-static"), ("qemu-aarch64", "-cpu", "max"))
 HOST = (("cc",), ())
-PACKAGES = "apt install qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross lld"
+PACKAGES = "apt install qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross lld"
 
 
 def need(*tools: str) -> None:
