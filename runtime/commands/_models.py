@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vtakit.compiler.codegen.llvm.target import Target
     from vtakit.compiler.graph.passes.base import Seen
     from vtakit.runtime.module import Module
+    from vtakit.runtime.placement import Placement
 
 MODULE_SUFFIX = ".vtak"
 _TARGETS = ("llvm", "vta")
@@ -99,19 +100,19 @@ def compiled(
         )
 
 
-def say_placement(args: argparse.Namespace, module: "Module") -> None:
-    """Say what runs on the accelerator and what is left to the CPU, of a model that is compiled for the accelerator."""
-    warn_placement(args, module)
-    if args.target == "vta" or module.image.vta_parts:
-        say(str(module.placement))
+def say_placement(args: argparse.Namespace, placement: "Placement") -> None:
+    """Print which layers run on the accelerator and which on the CPU, if the model was compiled for the accelerator."""
+    warn_placement(args, placement)
+    if args.target == "vta" or placement.launches:
+        say(str(placement))
 
 
-def warn_placement(args: argparse.Namespace, module: "Module") -> None:
+def warn_placement(args: argparse.Namespace, placement: "Placement") -> None:
     """Warn if a model is compiled for the accelerator and nothing of it runs there."""
     from vtakit.runtime.placement import PlacementWarning
 
-    if args.target == "vta" and module.placement.warning:
-        warnings.warn(module.placement.warning, PlacementWarning, stacklevel=2)
+    if args.target == "vta" and placement.warning:
+        warnings.warn(placement.warning, PlacementWarning, stacklevel=2)
 
 
 def _target(word: str, cpu: str) -> "Literal['llvm', 'vta'] | Target":

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     image = module.image
     sizes = f"{image.params_bytes:,} bytes of parameters, {image.arena_bytes:,} of arena"
     say(f"{image.name}: {counted(len(image.layers), 'layer')}, {sizes}")
-    say_placement(args, module)
+    say_placement(args, module.placement)
     if args.target != "vta" and image.said:
         say(one_line(image.said))
     for kind, ports in (("input", image.inputs), ("output", image.outputs)):

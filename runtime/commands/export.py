@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.text import counted, one_line
-from vtakit.runtime.commands._models import MODULE_SUFFIX, add_model, add_module, compiled, refuse_module_options
-from vtakit.runtime.terminal import complain, say
+from vtakit.runtime.commands._models import MODULE_SUFFIX, add_model, add_module, compiled, refuse_module_options, say_placement
+from vtakit.runtime.terminal import say
 
 if TYPE_CHECKING:
     from vtakit.runtime.image import Image
@@ -51,11 +51,7 @@ def run(args: argparse.Namespace) -> int:
     total = sum((args.output / name).stat().st_size for name in files)
     where = one_line(str(args.output))
     say(f"{image.name}: {counted(len(files), 'file')}, {total:,} bytes, in {where}; README.txt there describes them")
-    placement = placement_of(image)
-    if args.target == "vta" and placement.warning:
-        complain(f"warning: {placement.warning}")
-    if args.target == "vta" or image.vta_parts:
-        say(str(placement))
+    say_placement(args, placement_of(image))
     return 0
 
 

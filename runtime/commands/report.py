@@ -77,7 +77,7 @@ def _model_page(args: argparse.Namespace) -> "Page":
         if port.name not in given:
             given[port.name] = _some(port.shape, port.dtype)
     profile = module.profile(given)
-    say_placement(args, module)
+    say_placement(args, module.placement)
     if profile.launches:
         say(profile.headline)
     title = f"{args.model.name} on {profile.launches[0].device if profile.launches else 'this processor'}"

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     _check_given(module, given, args.input)
     made = module.run(given)
     if not args.profile:  # which says the same
-        say_placement(args, module)
+        say_placement(args, module.placement)
         _say_cycles(module)
     if args.dump_images is not None:
         module.dump_images(args.dump_images, given)
@@ -101,7 +101,7 @@ def _report(module: "Module", given: dict[str, Any], args: argparse.Namespace) -
     if args.json is not None:
         write_bytes(args.json, (json.dumps(profile.to_dict(), indent=2) + "\n").encode(), "the report")
     if args.profile:
-        warn_placement(args, module)
+        warn_placement(args, module.placement)
         for line in profile.lines:
             say(line)
         console().print(profile.tables())
