@@ -133,17 +133,15 @@ class _Fuser:
             end = self.dominators[node]
             if end is None or self.sink[node] is not node or self._kind(node) is not Kind.INJECTIVE:
                 continue
-            if any(self._kind(member) is not Kind.INJECTIVE for member in self.members[node]):
-                continue
             path = self._between(node, end)
             inner = path[:-1]
-            if any(self._kind(each) is not Kind.INJECTIVE for each in inner):
-                continue
+            whole = [*self.members[node], *(member for each in inner for member in self.members[self.sink[each]])]
+            if any(self._kind(member) is not Kind.INJECTIVE for member in whole):
+                continue  # a node on the path may be the end of a group with an anchor
             starts = self._kind(end) is Kind.REDUCTION or (
                 self._kind(end) is Kind.INJECTIVE
                 and all(self._kind(member) is Kind.INJECTIVE for member in self.members[self.sink[end]])
             )
-            whole = [*self.members[node], *(member for each in inner for member in self.members[self.sink[each]])]
             ends = {self.sink[each] for each in inner} | {node}
             if not starts or not ends <= {*path, node}:
                 continue

@@ -53,6 +53,14 @@ def test_an_anchor_takes_what_reads_it_element_by_element():
     assert groups(b, b.one("relu", b.one("add", conv(b, x), bias))) == ["conv_add_relu"]
 
 
+def test_a_value_that_an_anchor_adds_too_does_not_join_its_kernel_to_another():
+    """Both ways from `neg` meet in the concatenation, and one of them is through what the anchor has taken."""
+    b = Builder("g")
+    x = b.one("neg", image(b))
+    y = b.one("concat", b.one("add", conv(b, image(b, "z")), x), b.one("relu", x), attrs={"axis": 1})
+    assert groups(b, y) == ["neg", "conv_add", "relu_concat"]
+
+
 def test_an_anchor_takes_no_transpose_and_nothing_before_it():
     b = Builder("g")
     y = conv(b, b.one("relu", image(b)))
