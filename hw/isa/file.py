@@ -30,7 +30,8 @@ from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Part, Program, Reloc
 from vtakit.hw.isa.reading import read_bytes
 
 MAGIC = b"\x89VTA\r\n\x1a\n"
-FILE_VERSION = 1
+FILE_VERSION = 2  # 1 has no values
+_READ_VERSIONS = (1, 2)
 _PREFIX = struct.Struct("<8sIIQ")
 _PAIR = struct.Struct("<II")
 _NUMBER = struct.Struct("<I")
@@ -79,8 +80,9 @@ def parse(data: bytes, where: str = "program") -> Program:
     if len(data) < _PREFIX.size:
         raise ProgramError(f"{where} is truncated: it has {len(data)} bytes and its prefix alone has {_PREFIX.size}")
     _, version, head_bytes, payload_bytes = _PREFIX.unpack_from(data)
-    if version != FILE_VERSION:
-        raise ProgramError(f"{where} has program file version {version}; this vtakit reads version {FILE_VERSION}")
+    if version not in _READ_VERSIONS:
+        known = " and ".join(map(str, _READ_VERSIONS))
+        raise ProgramError(f"{where} has program file version {version}; this vtakit reads versions {known}")
     size = _PREFIX.size + head_bytes + payload_bytes + _DIGEST_BYTES
     if len(data) != size:
         state = "truncated" if len(data) < size else "too long"

@@ -39,10 +39,10 @@ PROGRAM = Program(
 )
 
 
-def file_of(header: object, payload: bytes = PAYLOAD) -> bytes:
+def file_of(header: object, payload: bytes = PAYLOAD, version: int = 2) -> bytes:
     """A file as the layout in the module's docstring says, its checksum right whatever the header."""
     head = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
-    body = MAGIC + struct.pack("<IIQ", 1, len(head), len(payload)) + head + payload
+    body = MAGIC + struct.pack("<IIQ", version, len(head), len(payload)) + head + payload
     return body + hashlib.sha256(body).digest()
 
 
@@ -53,6 +53,14 @@ def test_the_layout_is_the_documented_one():
     data = file_of(HEADER | {"parts": [{"name": "conv/1", "end": 1}, {"name": "pool", "end": 2}]})
     assert dump(parted) == data
     assert parse(data) == parted
+
+
+def test_files_of_the_version_before_are_read():
+    """It has no values; vtakit before 2 refuses a file that has, instead of taking the values for data of a buffer."""
+    assert parse(file_of(HEADER, version=1)) == PROGRAM
+    for version in (0, 3):
+        with raises(ProgramError, f"x.vta has program file version {version}; this vtakit reads versions 1 and 2"):
+            parse(file_of(HEADER, version=version), "x.vta")
 
 
 @given(programs())
@@ -101,7 +109,7 @@ def test_any_bit_that_flips_is_noticed():
                 message = f"program is not a vtakit program file (its first bytes are {changed[:8].hex()})"
             elif at < 12:
                 version = int.from_bytes(changed[8:12], "little")
-                message = f"program has program file version {version}; this vtakit reads version 1"
+                message = f"program has program file version {version}; this vtakit reads versions 1 and 2"
             elif at < 24:
                 says = 24 + 32 + int.from_bytes(changed[12:16], "little") + int.from_bytes(changed[16:24], "little")
                 state = "truncated" if size < says else "too long"
