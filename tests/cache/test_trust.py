@@ -1,6 +1,8 @@
 """Which folders and files are trusted, by their owners and modes."""
 
+import grp
 import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -72,6 +74,29 @@ def test_a_group_of_ones_own_is_not_somebody_else(folder):
     os.chown(folder, -1, 0)
     assert distrust(folder) == ""
     trust._is_own_group.cache_clear()
+
+
+def test_a_group_that_others_have_first_is_theirs_too(monkeypatch):
+    me, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(pwd.getpwuid(os.geteuid()).pw_gid)
+    monkeypatch.setattr(grp, "getgrgid", lambda number: grp.struct_group((me.pw_name, "x", number, [])))
+    for others, own in (([], True), ([("other", "x", OTHER, group.gr_gid, "", "/", "")], False)):
+        monkeypatch.setattr(pwd, "getpwall", lambda others=others: [me, *map(pwd.struct_passwd, others)])
+        assert trust._is_own_group.__wrapped__(group.gr_gid, me.pw_uid) is own
+
+
+@as_root
+def test_a_user_without_a_name_is_not_trusted_outside_of_namespaces(folder, tmp_path, monkeypatch):
+    """In a namespace it stands for users whom that does not map, such as root on the way to a home folder."""
+    nobody = int(Path("/proc/sys/kernel/overflowuid").read_text())
+    os.chown(folder.parent, nobody, -1)
+    for text, words in (("0 0 4294967295\n", f"(user {nobody})"), ("0 1000 1\n1 100000 65536\n", "")):
+        (tmp_path / "uid_map").write_text(text)
+        monkeypatch.setattr(trust, "_UID_MAP", tmp_path / "uid_map")
+        trust._unmapped.cache_clear()
+        assert words in distrust(folder) if words else distrust(folder) == ""
+    os.chown(folder, nobody, -1)
+    assert f"user {nobody}" in distrust(folder)
+    trust._unmapped.cache_clear()
 
 
 def test_links_are_followed_and_each_folder_behind_them_counts(folder, tmp_path):

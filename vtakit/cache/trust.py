@@ -16,7 +16,9 @@ from pathlib import Path
 
 PRIVATE = 0o700
 _MOST_LINKS = 40  # on one path, as in Linux
-_UNMAPPED = Path("/proc/sys/kernel/overflowuid")  # the owner that a container shows for users whom it does not know
+_UNMAPPED = Path("/proc/sys/kernel/overflowuid")  # the owner that a user namespace shows for users whom it does not map
+_UID_MAP = Path("/proc/self/uid_map")
+_ALL_USERS = (1 << 32) - 1
 
 
 def make_private(folder: Path) -> None:
@@ -102,20 +104,26 @@ def _suspicion(path: Path, info: os.stat_result, *, leads_on: bool) -> str:
 
 @cache
 def _unmapped() -> tuple[int, ...]:
+    """Return the owner of what belongs to users outside of this process's user namespace; none outside of namespaces."""
     try:
-        return (int(_UNMAPPED.read_text()),)
+        maps_all = [line.split() for line in _UID_MAP.read_text().splitlines()] == [["0", "0", str(_ALL_USERS)]]
+        return () if maps_all else (int(_UNMAPPED.read_text()),)
     except (OSError, ValueError):
         return ()
 
 
 @cache
 def _is_own_group(group: int, user: int) -> bool:
-    """Return whether a group is that which some systems make for each user, with no other member."""
+    """Return whether a group is that which some systems make for each user, with no other member.
+
+    Members are those whom the group lists, and those whose first group it is.
+    """
     try:
         account, found = pwd.getpwuid(user), grp.getgrgid(group)
     except KeyError:
         return False
-    return account.pw_gid == group and found.gr_name == account.pw_name and set(found.gr_mem) <= {account.pw_name}
+    members = {*found.gr_mem, *(each.pw_name for each in pwd.getpwall() if each.pw_gid == group)}
+    return account.pw_gid == group and found.gr_name == account.pw_name and members <= {account.pw_name}
 
 
 def _user(number: int) -> str:
