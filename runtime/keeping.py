@@ -7,7 +7,7 @@ somebody else's, is compiled anew. A folder that cannot be written keeps nothing
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -68,15 +68,17 @@ def found(place: Path) -> Image | None:
         return None
     with suppress(OSError):
         os.utime(place)  # it is used
-    try:
-        return parse(data, str(place / _FILE))
-    except PackageError:
-        return None
+    with suppress(PackageError, OSError), open(place / _FILE, "rb") as file:  # the graph is read from it, and its digest compared
+        return parse(data, str(place / _FILE), file.fileno())
+    return None
 
 
-def keep(place: Path, image: Image, seconds: float) -> None:
-    """Write a module to its entry if it took long to compile; entries that nobody has used for long make room."""
-    if seconds >= WORTH_SECONDS:
+def keep(place: Path, image: Image, seconds: float, again: Callable[[], Path | None]) -> None:
+    """Write a module to its entry if it took long to compile; entries that nobody has used for long make room.
+
+    again : looks for the entry once more; it is another one if the model's files were changed meanwhile, and nothing is kept
+    """
+    if seconds >= WORTH_SECONDS and again() == place:
         bounds.keep(place, _FILE, dump(image))
 
 

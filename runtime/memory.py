@@ -13,6 +13,7 @@ class Memory:
     code_bytes    : machine code
     arena_bytes   : for what lies between layers and what they work in, for each run that is under way
     live_bytes    : the most of the arena that is needed at one time
+    graph_bytes   : the graph that the model was compiled from, where it is in memory; a large one is in a file
     inputs_bytes, outputs_bytes : arrays that the caller gives and gets
     """
 
@@ -20,6 +21,7 @@ class Memory:
     code_bytes: int
     arena_bytes: int
     live_bytes: int
+    graph_bytes: int
     inputs_bytes: int
     outputs_bytes: int
 
@@ -30,5 +32,6 @@ def memory_of(image: Image) -> Memory:
         weights_bytes=sum(part.params.nbytes for part in image.cpu_parts),
         code_bytes=sum(len(part.code) for part in image.cpu_parts),
         arena_bytes=image.arena_bytes, live_bytes=image.live_bytes,
+        graph_bytes=0 if image.source is None else image.source.held.memory_bytes,
         inputs_bytes=sum(port.bytes for port in image.inputs), outputs_bytes=sum(port.bytes for port in image.outputs),
     )

@@ -137,7 +137,8 @@ def compile(
                    progress=progress, most_bytes=None if elsewhere and accelerator is None else memory_bytes())
     image = replace(image, source=source)
     if place is not None:
-        keeping.keep(place, image, time.perf_counter() - begin)
+        same = partial(keeping.place_of, model, chosen, accelerator, *asked)
+        keeping.keep(place, image, time.perf_counter() - begin, same)
     if accelerator is not None:
         check_placed(image, device)
     return Module(image, device, timeout_s, threads=threads, **options)

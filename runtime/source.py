@@ -10,6 +10,7 @@ from typing import Any
 
 from vtakit.compiler.codegen.vta.target import Target as VtaTarget
 from vtakit.compiler.codegen.vta.target import vta
+from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.stored import dump_graph, load_graph
 from vtakit.hw.isa.config import VTAConfig
@@ -34,6 +35,11 @@ class Held:
         self.size, self.digest, self._data, self._file, self._offset = size, digest, data, file, offset
         if file >= 0:
             weakref.finalize(self, os.close, file)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Return the bytes of it that are in memory."""
+        return 0 if self._data is None else len(self._data)
 
     @classmethod
     def of(cls, data: bytes) -> "Held":
@@ -102,10 +108,14 @@ class Source:
 
 
 def source_of(graph: Graph, *, integer: bool, winograd: bool, precision: str, accelerator: VtaTarget | None) -> Source | None:
-    """Return the source of a module; None for a device that a file does not describe."""
+    """Return the source of a module; None for a device or an attribute that a file does not describe."""
     if accelerator is not None and accelerator != vta(accelerator.config, copies=accelerator.copies):
         return None
-    return Source(Held.of(dump_graph(graph)), integer, winograd, precision, accelerator)
+    try:
+        data = dump_graph(graph)
+    except GraphError:  # the model compiles; its module has no graph to build from
+        return None
+    return Source(Held.of(data), integer, winograd, precision, accelerator)
 
 
 def read_source(options: Mapping[str, Any], held: Held) -> Source:

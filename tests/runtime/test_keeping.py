@@ -12,7 +12,9 @@ from model_support import network
 import vtakit
 from vtakit.cache.place import CacheWarning
 from vtakit.compiler.frontend.errors import ModelError
-from vtakit.runtime import cli, keeping, model
+from vtakit.compiler.graph.errors import GraphError
+from vtakit.hw.isa.errors import VtakitError
+from vtakit.runtime import cli, keeping, model, package, source
 
 X = np.random.default_rng(6).standard_normal((1, 3, 16, 16)).astype("f4")
 
@@ -43,6 +45,43 @@ def test_the_same_model_is_compiled_once(kept, tmp_path):
     assert len(files(tmp_path)) == 1
     np.testing.assert_array_equal(first.run({"x": X})["y"], second.run({"x": X})["y"])
     assert [layer.names for layer in second.image.layers] == [layer.names for layer in first.image.layers]
+
+
+def test_the_graph_of_a_module_that_was_kept_stays_in_its_file(kept):
+    first, second = vtakit.compile(network()), vtakit.compile(network())
+    assert kept == ["net"]
+    assert first.memory.graph_bytes == first.image.source.held.size > 1000
+    assert second.memory.graph_bytes == 0
+    assert package.dump(second.image) == package.dump(first.image)
+
+
+def test_a_model_compiles_whose_graph_cannot_be_stored(kept, tmp_path, monkeypatch):
+    def refuse(graph: object) -> bytes:
+        raise GraphError("attribute 'x' is a dict, which a file does not hold")
+    monkeypatch.setattr(source, "dump_graph", refuse)
+    module = vtakit.compile(network())
+    assert module.memory.graph_bytes == 0
+    module.save(tmp_path / "net.vtak")
+    np.testing.assert_array_equal(vtakit.load(tmp_path / "net.vtak").run({"x": X})["y"], module.run({"x": X})["y"])
+    with pytest.raises(VtakitError, match="no graph to build the code from"):
+        vtakit.load(tmp_path / "net.vtak", recompile=True)
+
+
+def test_a_model_that_changes_while_it_is_compiled_is_not_kept(kept, tmp_path, monkeypatch):
+    onnx.save(network(), tmp_path / "net.onnx", save_as_external_data=True, size_threshold=0, location="net.data")
+    read = model.import_model
+
+    def changed(*args: object, **words: object) -> object:
+        data = bytearray((tmp_path / "net.data").read_bytes())
+        data[3] ^= 1
+        (tmp_path / "net.data").write_bytes(data)
+        return read(*args, **words)
+    monkeypatch.setattr(model, "import_model", changed)
+    vtakit.compile(tmp_path / "net.onnx")
+    assert files(tmp_path) == []
+    monkeypatch.setattr(model, "import_model", read)
+    vtakit.compile(tmp_path / "net.onnx")
+    assert len(files(tmp_path)) == 1
 
 
 def test_all_that_decides_a_module_counts(kept, tmp_path):
