@@ -58,13 +58,7 @@ def section_of(tensor: "onnx.TensorProto", folder: str, what: str) -> Section:
     check_name(location, "the file name")
     if not location or "\0" in location:
         raise ModelError(f"{what} has its data in another file, which it does not name")
-    path = Path(folder) / location
-    try:
-        inside = path.resolve().is_relative_to(Path(folder or ".").resolve())
-    except (OSError, RuntimeError) as error:  # the latter for links in a circle
-        raise ModelError(f"the data of {what} in {location!r} cannot be found: {error}") from None
-    if Path(location).is_absolute() or ".." in Path(location).parts or not inside:
-        raise ModelError(f"the data of {what} are in {location!r}, outside the model's folder: put the file beside the model")
+    path = _inside(folder, location, what)
     shape = tuple(tensor.dims)
     if min(shape, default=0) < 0:
         raise ModelError(f"{what} has the shape {list(shape)}: a size is at least 0")
@@ -74,6 +68,21 @@ def section_of(tensor: "onnx.TensorProto", folder: str, what: str) -> Section:
     if length != needed:
         raise ModelError(f"the data of {what} in {location!r} have {length:,} bytes, and its shape needs {needed:,}")
     return Section(path, offset, length)
+
+
+def _inside(folder: str, location: str, what: str) -> Path:
+    """Return the path of a file in a model's folder. Raises ModelError for a link, and for what is outside."""
+    path = Path(folder) / location
+    linked = path.is_symlink()
+    try:
+        inside = (path.parent == Path(folder) and not linked) or path.resolve().is_relative_to(Path(folder).resolve())
+    except (OSError, RuntimeError):  # the latter for links in a circle
+        inside = True
+    if Path(location).is_absolute() or ".." in Path(location).parts or not inside:
+        raise ModelError(f"the data of {what} are in {location!r}, outside the model's folder: put the file beside the model")
+    if linked:
+        raise ModelError(f"the data of {what} are in {location!r}, which is a symbolic link: put the file itself in its place")
+    return path
 
 
 def _number(text: str, key: str, what: str) -> int:
@@ -107,6 +116,21 @@ def check_external(proto: "onnx.ModelProto", folder: str) -> tuple[Path, ...]:
     if total > memory_bytes():
         raise ModelError(f"the model's data in other files have {total:,} bytes; this machine has {memory_bytes():,} of memory")
     return tuple(sizes)
+
+
+def without_data(proto: "onnx.ModelProto") -> "onnx.ModelProto":
+    """Return a copy in which tensors that other files hold have no elements.
+
+    ONNX's checker looks for such files by their names once more; the copy has it check everything else.
+    """
+    found = type(proto)()
+    found.CopyFrom(proto)
+    for tensor in tensors_of(found):
+        if is_external(tensor):
+            tensor.data_location = tensor.DEFAULT
+            tensor.dims[:] = [0]
+            del tensor.external_data[:]
+    return found
 
 
 def fill_attributes(proto: "onnx.ModelProto", folder: str) -> None:

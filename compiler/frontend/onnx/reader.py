@@ -3,12 +3,13 @@
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import chain
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vtakit.compiler.frontend.errors import ModelError
-from vtakit.compiler.frontend.onnx.external import check_external, fill_attributes, folder_of
+from vtakit.compiler.frontend.onnx.external import check_external, fill_attributes, folder_of, without_data
 from vtakit.compiler.frontend.onnx.tensors import kind_of
 from vtakit.compiler.graph.ir import TensorType
 from vtakit.hw.isa.limits import (
@@ -69,10 +70,9 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
     _check_declared(proto, name)
     files = check_external(proto, folder)
     try:
-        if isinstance(model, str | Path) and files:
-            onnx.checker.check_model(str(model))  # the path says where external data is
-        elif proto.ByteSize() < _LARGEST_CHECKED_BYTES:
-            onnx.checker.check_model(proto)
+        checked = without_data(proto) if files else proto
+        if checked.ByteSize() < _LARGEST_CHECKED_BYTES:
+            onnx.checker.check_model(checked)
     except (onnx.checker.ValidationError, ValueError) as error:  # the latter where its own message is no text
         raise ModelError(f"the model {name!r} breaks ONNX's rules: {_line(error)}") from None
     fill_attributes(proto, folder)
@@ -100,7 +100,8 @@ def external_files(model: "str | Path | onnx.ModelProto") -> tuple[Path, ...]:
 
 def _check_declared(proto: "onnx.ModelProto", name: str) -> None:
     """Raise ModelError or LimitError for a name that is no text or too long, too many nodes, or too deep a nesting."""
-    for word in _names(proto.graph, 0):
+    functions = [_names_of_nodes(each.node, 0) for each in proto.functions]
+    for word in chain(_names(proto.graph, 0), *functions):
         if not isinstance(word, str):
             raise ModelError(f"the model {name!r} has a name that is no UTF-8 text")
         check_name(word, f"in the model {name!r}, the name")
@@ -136,7 +137,11 @@ def _names(graph: "onnx.GraphProto", depth: int) -> Iterator[object]:
     for info in (*graph.input, *graph.output):
         yield info.name
         yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
-    for node in graph.node:
+    yield from _names_of_nodes(graph.node, depth)
+
+
+def _names_of_nodes(nodes: "Iterable[onnx.NodeProto]", depth: int) -> Iterator[object]:
+    for node in nodes:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
         for attribute in node.attribute:
             yield attribute.name

@@ -91,7 +91,7 @@ def _socket(path: Path) -> None:
     (_socket, ("'w.bin'",)),
     (Path.mkdir, ("Is a directory",)),
     (lambda path: path.symlink_to("/dev/zero"), ("outside the model's folder",)),
-    (lambda path: path.symlink_to(path), ("w.bin",)),
+    (lambda path: path.symlink_to(path), ("w.bin", "symbolic link: put the file itself")),
     (lambda path: None, ("No such file",)),
     (lambda path: path.write_bytes(b"\0" * 31), ("end at byte 32", "which has 31")),
 ])
@@ -134,6 +134,28 @@ def test_a_model_is_a_regular_file(tmp_path, make):
     refused(tmp_path / "net.onnx", "cannot read the model")
 
 
+def test_onnxs_checker_opens_no_file(tmp_path, monkeypatch):
+    """It gets the model that was read, and looks for no other file; what it finds wrong is told all the same."""
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    path = external(tmp_path / "net.onnx", location="w.bin")
+    check, seen = onnx.checker.check_model, []
+
+    def checked(proto: onnx.ModelProto) -> None:
+        seen.append(proto)
+        (tmp_path / "w.bin").rename(tmp_path / "away.bin")
+        check(proto)
+        (tmp_path / "away.bin").rename(tmp_path / "w.bin")
+    monkeypatch.setattr(onnx.checker, "check_model", checked)
+    np.testing.assert_array_equal(vtakit.compile(path).run({"x": W})["y"], 2 * W)
+    assert [type(proto) for proto in seen] == [onnx.ModelProto]
+    monkeypatch.setattr(onnx.checker, "check_model", check)
+    proto = onnx.load(path, load_external_data=False)
+    proto.graph.node[0].op_type = "Adds"
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(VtakitError, match="breaks ONNX's rules: No Op registered for Adds"):
+        vtakit.compile(path)
+
+
 def test_the_rank_of_tensors_has_a_limit(tmp_path):
     ones = [1] * 2000
     cases = [
@@ -152,6 +174,12 @@ def test_the_rank_of_tensors_has_a_limit(tmp_path):
 def test_names_have_a_limit(tmp_path):
     name = "n" * (limits.MAX_NAME_CHARS + 1)
     proto = model([node("Neg", ["x"], [name]), node("Neg", [name], ["y"])], [("x", "f4", [1])], [("y", "f4", [1])])
+    (tmp_path / "net.onnx").write_bytes(proto.SerializeToString())
+    refused(tmp_path / "net.onnx", "1,025 characters", "1,024")
+    body = [node("Neg", ["a"], [name]), node("Neg", [name], ["b"])]
+    function = helper.make_function("d", "f", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
+    call, one = node("f", ["x"], ["y"], domain="d"), [1]
+    proto = model([call], [("x", "f4", one)], [("y", "f4", one)], functions=[function], domains=["d"])
     (tmp_path / "net.onnx").write_bytes(proto.SerializeToString())
     refused(tmp_path / "net.onnx", "1,025 characters", "1,024")
 
