@@ -9,9 +9,6 @@
     signature, if there is one (`signing`)
 """
 
-import hashlib
-import json
-import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,11 +20,12 @@ import vtakit
 from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.compile import Layer
+from vtakit.compiler.graph.stored import ELEMENTS
 from vtakit.compiler.graph.vta.place import Left
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.hw.isa import file as program_file
 from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.file import write_bytes
+from vtakit.hw.isa.file import PREFIX, packed, unpacked, write_bytes
 from vtakit.hw.isa.jsons import read_json
 from vtakit.hw.isa.limits import MAX_JSON_BYTES, check_name, check_shape
 from vtakit.hw.isa.program import BufferKind
@@ -38,12 +36,7 @@ from vtakit.runtime.source import Held, Source, read_source
 
 MAGIC = b"\x89VTAK\r\n\x1a"
 FILE_VERSION = 4
-_PREFIX = struct.Struct("<8sIIQ")
 _MOST_BYTES = 1 << 48  # of memory that any machine could give
-_DIGEST_BYTES = hashlib.sha256().digest_size
-_ELEMENTS = (
-    "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
-)
 _PORTS = ("inputs", "outputs", "between")
 
 
@@ -86,10 +79,7 @@ def dump(image: Image, *, graph: bool = True) -> bytes:
         **{kind: [_port(port) for port in getattr(image, kind)] for kind in _PORTS},
         "graph": len(blobs[0]), "left": image.left, "said": image.said, "parts": parts, "source": source,
     }
-    head = json.dumps(header, separators=(",", ":")).encode()
-    payload = b"".join(blobs)
-    data = _PREFIX.pack(MAGIC, FILE_VERSION, len(head), len(payload)) + head + payload
-    return data + hashlib.sha256(data).digest()
+    return packed(MAGIC, FILE_VERSION, header, blobs)
 
 
 def _port(port: Port) -> list[Any]:
@@ -132,26 +122,12 @@ def parse_source(data: bytes, where: str, file: int = -1) -> tuple[str, Source]:
 
 def _checked(data: bytes, where: str) -> tuple[Mapping[str, Any], memoryview]:
     """Return header and payload of a file whose checksum is right."""
-    if not data.startswith(MAGIC):
-        raise PackageError(f"{where} is not a vtakit module file (its first bytes are {data[:8].hex() or 'missing'})")
-    if len(data) < _PREFIX.size:
-        raise PackageError(f"{where} is truncated: it has {len(data)} bytes and its prefix alone has {_PREFIX.size}")
-    _, version, head_bytes, payload_bytes = _PREFIX.unpack_from(data)
-    if version != FILE_VERSION:
-        raise PackageError(f"{where} has module file version {version}; this vtakit reads version {FILE_VERSION}")
-    view = unsigned(data)
-    size = _PREFIX.size + head_bytes + payload_bytes + _DIGEST_BYTES
-    if len(view) != size:
-        state = "truncated" if len(view) < size else "too long"
-        raise PackageError(f"{where} is {state}: it has {len(view)} bytes and says that it has {size}")
-    if hashlib.sha256(view[:-_DIGEST_BYTES]).digest() != view[-_DIGEST_BYTES:]:
-        raise PackageError(f"{where} is damaged: its SHA-256 does not match its contents")
-    begin = _PREFIX.size + head_bytes
+    head, payload = unpacked(unsigned(data), where, "module", MAGIC, (FILE_VERSION,), PackageError)
     with _consistent(where):
-        header = read_json(bytes(view[_PREFIX.size:begin]), most_bytes=MAX_JSON_BYTES, what="its header")
+        header = read_json(head, most_bytes=MAX_JSON_BYTES, what="its header")
         if not isinstance(header, dict):
             raise PackageError(f"{where} is inconsistent: its header is no JSON object")
-    return header, view[begin:-_DIGEST_BYTES]
+    return header, payload
 
 
 @contextmanager
@@ -172,7 +148,7 @@ class _Reader:
 
     def __init__(self, header: Mapping[str, Any], payload: memoryview, where: str, file: int) -> None:
         self.header, self.payload, self.where, self.file = header, payload, where, file
-        self.begin = _PREFIX.size + _PREFIX.unpack_from(payload.obj)[2]  # of the payload in the file
+        self.begin = PREFIX.size + PREFIX.unpack_from(payload.obj)[2]  # of the payload in the file
         self.at = 0
 
     def image(self) -> Image:
@@ -282,6 +258,6 @@ def _port_of(given: Any) -> Port:
     sizes = tuple(map(_number, shape))
     check_shape(sizes, f"the value {name!r}")
     kind = dtype(_text(element))
-    if kind.lanes != 1 or str(kind) not in _ELEMENTS:
+    if kind.lanes != 1 or str(kind) not in ELEMENTS:
         raise ValueError(f"{element!r:.40} is no element type of a value")
     return Port(name, sizes, kind)

@@ -1,12 +1,11 @@
 """PyTorch programs as ONNX models, which the quantiser reads."""
 
-import logging
-import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.torch.importer import import_program
+from vtakit.compiler.frontend.torch.quiet import quiet
 from vtakit.hw.isa.errors import needs
 
 if TYPE_CHECKING:
@@ -23,19 +22,14 @@ def onnx_of(program: "torch.export.ExportedProgram", name: str) -> "onnx.ModelPr
         import_module("onnxscript")
         torch: Any = import_module("torch")
     graph = import_program(program, name=name)
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # the exporter's, about packages that are not needed
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyTorch's, about itself
+        with quiet():
             made = torch.onnx.export(
                 program, dynamo=True, verbose=False, input_names=[value.name for value in graph.inputs],
                 output_names=[port for port, _ in graph.outputs])
     except torch.onnx.OnnxExporterError as error:
         why = str(error).strip().partition("\n")[0]
         raise ModelError(f"PyTorch cannot write the program {name!r} as ONNX, which the quantiser reads: {why}") from None
-    finally:
-        logging.disable(level)
     proto: onnx.ModelProto = made.model_proto
     proto.graph.name = name
     return proto

@@ -25,7 +25,7 @@ from vtakit.hw.isa.limits import MAX_JSON_BYTES, MAX_NODES, check_limit, check_n
 
 VERSION = 1
 _LENGTH = struct.Struct("<I")
-_ELEMENTS = (
+ELEMENTS = (  # element types of a value in a file
     "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
 )
 _NONSENSE = (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError, AssertionError, RecursionError)
@@ -137,7 +137,7 @@ def _name(given: Any) -> str:
 
 def _type(described: Any) -> tuple[str, str, tuple[int, ...]]:
     name, kind, shape = described
-    if kind not in _ELEMENTS:
+    if kind not in ELEMENTS:
         raise GraphError(f"{kind!r:.40} is no element type of a value")
     if not all(isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in shape):
         raise GraphError(f"{shape!r:.60} is no shape")

@@ -15,7 +15,7 @@ import json
 import os
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from vtakit.hw.isa.reading import read_bytes
 MAGIC = b"\x89VTA\r\n\x1a\n"
 FILE_VERSION = 2  # 1 has no values
 _READ_VERSIONS = (1, 2)
-_PREFIX = struct.Struct("<8sIIQ")
+PREFIX = struct.Struct("<8sIIQ")
 _PAIR = struct.Struct("<II")
 _NUMBER = struct.Struct("<I")
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -58,16 +58,48 @@ def dump(program: Program) -> bytes:
     if values:
         header["values"] = values
     number = {name: at for at, name in enumerate(values, 1)} | {"": 0}
-    head = json.dumps(header, separators=(",", ":")).encode()
-    payload = b"".join([
+    return packed(MAGIC, FILE_VERSION, header, [
         to_bytes(program.insns),
         b"".join(uop.to_bytes(UOP_BYTES, "little") for uop in program.uops),
         b"".join(_PAIR.pack(entry.insn, symbols[entry.symbol]) for entry in program.relocations),
         b"".join(_NUMBER.pack(number[entry.value]) for entry in program.relocations) if values else b"",
         *(buffer.data for buffer in program.buffers if buffer.data is not None),
     ])
-    body = _PREFIX.pack(MAGIC, FILE_VERSION, len(head), len(payload)) + head + payload
+
+
+def packed(magic: bytes, version: int, header: Mapping[str, Any], payload: Iterable[bytes]) -> bytes:
+    """Return the bytes of a program or module file: prefix, header as JSON, payload, SHA-256 of these."""
+    head, rest = json.dumps(header, separators=(",", ":")).encode(), b"".join(payload)
+    body = PREFIX.pack(magic, version, len(head), len(rest)) + head + rest
     return body + hashlib.sha256(body).digest()
+
+
+def unpacked(
+    data: memoryview, where: str, kind: str, magic: bytes, versions: Sequence[int], error: Callable[[str], VtakitError],
+) -> tuple[bytes, memoryview]:
+    """Return header and payload of what `packed` wrote.
+
+    where, kind : the file in messages, and what it should be, "program" or "module"
+    versions    : those that can be read
+
+    Raises `error` for another magic or version, for truncation and for damage.
+    """
+    if data[:len(magic)] != magic:
+        raise error(f"{where} is not a vtakit {kind} file (its first bytes are {data[:8].hex() or 'missing'})")
+    if len(data) < PREFIX.size:
+        raise error(f"{where} is truncated: it has {len(data)} bytes and its prefix alone has {PREFIX.size}")
+    _, version, head_bytes, payload_bytes = PREFIX.unpack_from(data)
+    if version not in versions:
+        known = f"version{'s' if len(versions) > 1 else ''} {' and '.join(map(str, versions))}"
+        raise error(f"{where} has {kind} file version {version}; this vtakit reads {known}")
+    begin = PREFIX.size + head_bytes
+    size = begin + payload_bytes + _DIGEST_BYTES
+    if len(data) != size:
+        state = "truncated" if len(data) < size else "too long"
+        raise error(f"{where} is {state}: it has {len(data)} bytes and says that it has {size}")
+    if hashlib.sha256(data[:-_DIGEST_BYTES]).digest() != data[-_DIGEST_BYTES:]:
+        raise error(f"{where} is damaged: its SHA-256 does not match its contents")
+    return bytes(data[PREFIX.size:begin]), data[begin:-_DIGEST_BYTES]
 
 
 def parse(data: bytes, where: str = "program") -> Program:
@@ -75,24 +107,9 @@ def parse(data: bytes, where: str = "program") -> Program:
 
     Raises `ProgramError` for anything that `dump` does not write: other magic or version, truncation, damage.
     """
-    if not data.startswith(MAGIC):
-        raise ProgramError(f"{where} is not a vtakit program file (its first bytes are {data[:8].hex() or 'missing'})")
-    if len(data) < _PREFIX.size:
-        raise ProgramError(f"{where} is truncated: it has {len(data)} bytes and its prefix alone has {_PREFIX.size}")
-    _, version, head_bytes, payload_bytes = _PREFIX.unpack_from(data)
-    if version not in _READ_VERSIONS:
-        known = " and ".join(map(str, _READ_VERSIONS))
-        raise ProgramError(f"{where} has program file version {version}; this vtakit reads versions {known}")
-    size = _PREFIX.size + head_bytes + payload_bytes + _DIGEST_BYTES
-    if len(data) != size:
-        state = "truncated" if len(data) < size else "too long"
-        raise ProgramError(f"{where} is {state}: it has {len(data)} bytes and says that it has {size}")
-    body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
-    if hashlib.sha256(body).digest() != digest:
-        raise ProgramError(f"{where} is damaged: its SHA-256 does not match its contents")
+    head, payload = unpacked(memoryview(data), where, "program", MAGIC, _READ_VERSIONS, ProgramError)
     try:
-        header = read_json(body[_PREFIX.size : _PREFIX.size + head_bytes], most_bytes=MAX_JSON_BYTES, what="its header")
-        return _build(header, memoryview(body)[_PREFIX.size + head_bytes :])
+        return _build(read_json(head, most_bytes=MAX_JSON_BYTES, what="its header"), payload)
     except VtakitError as error:
         raise ProgramError(f"{where} is inconsistent: {error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError, struct.error) as error:

@@ -213,7 +213,9 @@ def _named(value: JSON) -> JSON:
 
 def _maybe_tensor(value: JSON) -> JSON:
     kind, inner = _only(value)
-    return {"as_tensor": _named(inner)} if kind == "as_tensor" else {"as_none": True}
+    if kind not in ("as_tensor", "as_none"):
+        raise TypeError(f"{kind!r:.40} is neither a tensor nor none")
+    return {kind: _named(inner) if kind == "as_tensor" else True}
 
 
 def _literal(kind: str, read: Callable[[JSON], JSON]) -> Callable[[JSON], JSON]:

@@ -1,4 +1,4 @@
-"""PyTorch without what it says about itself: it logs and warns of a damaged program beside raising."""
+"""PyTorch without its warnings and log entries, which come beside the errors that it raises."""
 
 import logging
 import warnings
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep warnings and log entries back in the block; what the block raises tells the reason. Holds for all threads."""
+    """Discard warnings and log entries, of all threads, while the block runs."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -233,6 +233,14 @@ def test_no_text_of_a_program_is_run(parts, tmp_path, change, words):
     assert not canary.exists()
 
 
+@pytest.mark.parametrize("kind", ["as_optional_tensor", "as_optional_tensors"])
+def test_an_optional_tensor_is_a_tensor_or_none(parts, tmp_path, kind):
+    def change(program: Any) -> None:
+        entry = {"as_graph": {"name": "x"}}
+        program["graph_module"]["graph"]["nodes"][0]["inputs"][0]["arg"] = {kind: [entry] if kind.endswith("s") else entry}
+    refusal(write(tmp_path / "net.pt2", changed(parts, PROGRAM, change)), "'as_graph' is neither a tensor nor none")
+
+
 def test_guards_and_nested_types_are_left_out(parts, tmp_path):
     canary = tmp_path / "canary"
     enum = {"__enum__": True, "fqn": "antigravity:x", "name": "y"}  # torch's reader imports the module
