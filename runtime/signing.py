@@ -2,8 +2,8 @@
 
     the module file · 8 bytes mark · 32 bytes public key · 64 bytes signature
 
-A checksum shows damage; a signature shows who made the file. The public key in the file only names the signer in messages: what
-counts is whether a trusted key verifies.
+What is signed is a context, the file and the public key. A checksum shows damage; a signature shows who made the file. The public
+key in the file only names the signer in messages: what counts is whether a trusted key verifies.
 """
 
 import os
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 Trusted: TypeAlias = "str | Path | Ed25519PublicKey | Sequence[str | Path | Ed25519PublicKey]"
-_MARK = b"\x89VTASIG\x01"
+_MARK = b"\x89VTASIG\x02"
+_CONTEXT = b"vtakit module file\0"  # a signature of the same key over something else is none of a module
 _KEY_BYTES, _SIGNATURE_BYTES = 32, 64
 _TRAILER_BYTES = len(_MARK) + _KEY_BYTES + _SIGNATURE_BYTES
 _EXTRA = "sign"
@@ -52,7 +53,7 @@ def verify(data: bytes, where: str, trusted: "Trusted") -> None:
     named, signature = trailer[len(_MARK):-_SIGNATURE_BYTES], trailer[-_SIGNATURE_BYTES:]
     for key in keys:
         try:
-            key.verify(signature, data[:-_TRAILER_BYTES] + named)
+            key.verify(signature, _CONTEXT + data[:-_TRAILER_BYTES] + named)
         except InvalidSignature:
             continue
         return
@@ -76,7 +77,7 @@ def sign(path: str | Path, key: str | Path, to: str | Path | None = None) -> str
     check_file(data, f"module file {str(path)!r}")
     body = bytes(unsigned(data))
     named = private.public_key().public_bytes_raw()
-    write_bytes(path if to is None else to, body + _MARK + named + private.sign(body + named), "module file")
+    write_bytes(path if to is None else to, body + _MARK + named + private.sign(_CONTEXT + body + named), "module file")
     return named.hex()
 
 
@@ -85,7 +86,7 @@ def new_key(name: str | Path) -> tuple[Path, Path]:
 
     Raises SignatureError if one of the files is there already, ProgramError if one cannot be written.
     """
-    with needs("a key", _EXTRA):
+    with needs("making a key", _EXTRA):
         from cryptography.hazmat.primitives import serialization as form
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     private_path, public_path = Path(f"{name}.pem"), Path(f"{name}.pub.pem")
@@ -95,16 +96,29 @@ def new_key(name: str | Path) -> tuple[Path, Path]:
     private = Ed25519PrivateKey.generate()
     secret = private.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
     open_text = private.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
-    with unwritable(private_path, "the private key"):
-        handle = os.open(private_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(handle, "wb") as file:
-            file.write(secret)
-    write_bytes(public_path, open_text, "the public key")
+    _write_new(private_path, secret, "the private key", 0o600)
+    try:
+        _write_new(public_path, open_text, "the public key", 0o666)
+    except BaseException:
+        private_path.unlink(missing_ok=True)
+        raise
     return private_path, public_path
 
 
+def _write_new(path: Path, data: bytes, what: str, mode: int) -> None:
+    """Write a file that is not there yet, whole or not at all."""
+    with unwritable(path, what):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        try:
+            with open(handle, "wb") as file:
+                file.write(data)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
 def _private(path: str | Path) -> "Ed25519PrivateKey":
-    with needs("a signature", _EXTRA):
+    with needs("signing a module", _EXTRA):
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key

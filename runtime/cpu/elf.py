@@ -36,7 +36,8 @@ _MOST_SECTIONS, _MOST_ALIGN, _MOST_LOADED_BYTES, _MOST_ADDEND = 4096, 4096, 1 <<
 # By architecture: the machine's number, and bytes that each kind of relocation changes. Only kinds that reach any address that
 # the loader may choose, or that stay inside the object.
 _X86_64 = 62
-_ADDED = (2, 24)  # kinds of relocations of x86-64 to which the loader adds the bytes that stand in their place
+_ADDED = {2: 4, 24: 8}  # kinds of relocations of x86-64 to which the loader adds the bytes that stand in their place
+_MOST_NAME_BYTES = 4096
 _MACHINES: dict[str, tuple[int, dict[int, int]]] = {
     "x86_64": (_X86_64, {1: 8, 2: 4, 4: 4, 9: 4, 24: 8, 25: 8, 29: 8, 41: 4, 42: 4}),
     "aarch64": (183, {
@@ -125,7 +126,10 @@ class _Object:
     def _text(self, texts: bytes, at: int) -> str:
         if at >= len(texts):
             self._wrong("a name lies outside its names")
-        return texts[at:texts.index(b"\0", at)].decode("latin-1")
+        end = texts.find(b"\0", at, at + _MOST_NAME_BYTES + 1)
+        if end < 0:
+            self._wrong(f"a name has more than {_MOST_NAME_BYTES:,} bytes")
+        return texts[at:end].decode("latin-1")
 
     def _check_symbols(self, offers: tuple[str, ...], outside: frozenset[str]) -> None:
         tables = np.flatnonzero(self.sections["type"] == _SYMTAB)
@@ -180,9 +184,10 @@ class _Object:
         widths = np.array([self.kinds[kind] for kind in each["type"].tolist()], np.uint64)
         if (widths > home["size"]).any() or (each["offset"] > home["size"] - widths).any():
             self._wrong("a relocation lies outside its section")
-        added = each["offset"][np.isin(each["type"], _ADDED) & (self.machine == _X86_64)].astype(np.int64) + int(home["offset"])
-        if np.frombuffer(self.code, np.uint8)[added[:, None] + np.arange(4)].any():
-            self._wrong("it has bytes where a relocation is to stand")
+        for kind, width in _ADDED.items() if self.machine == _X86_64 else ():
+            places = each["offset"][each["type"] == kind].astype(np.int64) + int(home["offset"])
+            if np.frombuffer(self.code, np.uint8)[places[:, None] + np.arange(width)].any():
+                self._wrong("it has bytes where a relocation is to stand")
         if (each["symbol"] == 0).any() or (each["symbol"] >= len(self.symbols)).any():
             self._wrong("a relocation is for a symbol that it does not have")
         if (np.abs(each["addend"].astype(np.float64)) > _MOST_ADDEND).any():

@@ -337,6 +337,8 @@ def test_two_outputs_may_share_a_device(files):
 MISSING = [  # the package, the call, what is said first, and which extra brings it
     ("amaranth", ["sim", "add.vta", "--input", "x=x.bin", "--device", "rtl"], "vtakit sim: device 'rtl' needs", "sim"),
     ("amaranth", ["synth", "--config", "tiny"], "vtakit synth: synthesis needs", "fpga"),
+    ("cryptography", ["sign", "--new-key", "me"], "vtakit sign: making a key needs", "sign"),
+    ("cryptography", ["sign", "net.vtak", "--key", "me.pem"], "vtakit sign: signing a module needs", "sign"),
     ("pyosys", ["synth", "--config", "tiny"], "vtakit synth: synthesis needs", "fpga"),
 ]
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.runtime import package
-from vtakit.runtime.cpu.elf import check_object
+from vtakit.runtime.cpu.elf import _Object, check_object
 from vtakit.runtime.module import Module
 from vtakit.runtime.package import PackageError
 
@@ -142,6 +143,30 @@ def test_objects_that_are_made_pass(triple):
     for words in ({}, {"winograd": False}):
         (part,) = vtakit.compile(network(), target, cache=False, **words).image.cpu_parts
         check_object(part.code, target, part.symbols, frozenset(part.outside), "it")
+
+
+def test_a_relocation_of_eight_bytes_stands_on_eight_zeros():
+    """R_X86_64_PC64; the loader adds what stands in its place."""
+    target = Target("x86_64-unknown-linux-gnu")
+    (part,) = vtakit.compile(network(), target, cache=False).image.cpu_parts
+    code = bytearray(part.code)
+    (at,), (count,) = struct.unpack_from("<Q", code, 40), struct.unpack_from("<H", code, 60)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", code, at + 64 * number) for number in range(count)]
+    rela = next(each for each in sections if each[1] == 4)
+    home = sections[rela[7]]
+    text = bytes(code[home[4]:home[4] + home[5]])
+    place = next(at for at in range(len(text) - 8) if text[at:at + 4] == bytes(4) and any(text[at + 4:at + 8]))
+    code[rela[4]:rela[4] + 16] = struct.pack("<QII", place, 24, 1)
+    with pytest.raises(CodegenError, match="bytes where a relocation is to stand"):
+        check_object(bytes(code), target, part.symbols, frozenset(part.outside), "it")
+
+
+def test_names_of_an_object_are_short():
+    """Many symbols may share the end of one name; each reading is bounded."""
+    found = _Object(b"", "x86_64", "it")
+    assert found._text(b"\0" + b"a" * 4096 + b"\0", 1) == "a" * 4096
+    with pytest.raises(CodegenError, match="a name has more than 4,096 bytes"):
+        found._text(b"\0" + b"a" * 4097 + b"\0", 1)
 
 
 def test_a_module_for_another_system_is_no_elf():

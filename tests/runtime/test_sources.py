@@ -15,6 +15,7 @@ import onnx
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from model_support import network
 from module_support import with_header
 from quantised_support import Layers, quantised
@@ -228,6 +229,29 @@ def test_a_private_key_is_readable_by_its_owner_only(tmp_path):
     assert b"PRIVATE" not in public.read_bytes()
     with pytest.raises(SignatureError, match="is there already"):
         new_key(tmp_path / "me")
+
+
+def test_no_key_file_is_replaced(tmp_path, monkeypatch):
+    """Nor one that appears after the look, and then neither file is left behind."""
+    (tmp_path / "me.pub.pem").write_text("theirs")
+    monkeypatch.setattr(Path, "exists", lambda path: False)
+    with pytest.raises(VtakitError, match=r"cannot write the public key .*me.pub.pem.*File exists"):
+        new_key(tmp_path / "me")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("me.pub.pem", "theirs")]
+
+
+def test_a_signature_over_the_bytes_alone_is_none_of_a_module(net, tmp_path, keys):
+    """A key may sign other things; what it signs for vtakit begins with a context."""
+    path, (private, public) = tmp_path / "net.vtak", keys
+    net.save(path)
+    sign(path, private)
+    data = path.read_bytes()
+    body, named = data[:-104], data[-96:-64]
+    key = serialization.load_pem_private_key(private.read_bytes(), None)
+    assert isinstance(key, Ed25519PrivateKey)
+    path.write_bytes(data[:-64] + key.sign(body + named))
+    with pytest.raises(SignatureError, match="changed after it was signed"):
+        vtakit.load(path, trusted=public)
 
 
 def test_keys_that_cannot_be_used_are_told(net, tmp_path, keys):
