@@ -249,6 +249,7 @@ def _number(given: Any, end: int = _MOST_BYTES) -> int:
 def _text(given: Any) -> str:
     if not isinstance(given, str):
         raise TypeError(f"{given!r:.40} is no text")
+    given.encode()  # half a surrogate pair, which JSON can write, is a ValueError
     return given
 
 

@@ -132,6 +132,7 @@ def _name(given: Any) -> str:
     if not isinstance(given, str):
         raise TypeError(f"{given!r:.40} is no name")
     check_name(given, "the name")
+    given.encode()  # half a surrogate pair, which JSON can write, is a ValueError
     return given
 
 

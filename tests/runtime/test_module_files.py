@@ -77,6 +77,8 @@ def test_a_header_that_is_not_that_of_the_code_is_refused(net, tmp_path, change)
     (_set("name", to=None), ("None",)),
     (_set("target", "triple", to="a b"), ("triple",)),
     (_set("parts", to=[]), ("belong to nothing",)),
+    (lambda header: header["parts"][0]["outside"].append("\ud800"), ("surrogates",)),
+    (_set("target", "features", to=["x" * 5000]), ("'xxx",)),
     (_set("deep", to=json.loads("[" * 100 + "]" * 100)), ("nested deeper",)),
 ])
 def test_a_header_that_makes_no_sense_is_refused(net, tmp_path, change, words):
@@ -84,6 +86,7 @@ def test_a_header_that_makes_no_sense_is_refused(net, tmp_path, change, words):
     path.write_bytes(with_header(package.dump(net.image), change))
     with pytest.raises(PackageError) as caught:
         vtakit.load(path)
+    assert len(str(caught.value)) < 500
     for word in words:
         assert word in str(caught.value)
 

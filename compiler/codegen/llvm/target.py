@@ -75,10 +75,10 @@ class Target:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", self.triple):
-            raise CodegenError(f"{self.triple!r} is no target triple: one looks like 'x86_64-unknown-linux-gnu'")
+            raise CodegenError(f"{self.triple!r:.80} is no target triple: one looks like 'x86_64-unknown-linux-gnu'")
         for feature in self.features:
             if not re.fullmatch(r"[+-][A-Za-z0-9_.-]+", feature):
-                raise CodegenError(f"{feature!r} is no feature of a target: each starts with + or -, as in '+avx2'")
+                raise CodegenError(f"{feature!r:.80} is no feature of a target: each starts with + or -, as in '+avx2'")
 
     @classmethod
     def host(cls, **changes: Any) -> Self:
