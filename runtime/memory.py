@@ -32,6 +32,6 @@ def memory_of(image: Image) -> Memory:
         weights_bytes=sum(part.params.nbytes for part in image.cpu_parts),
         code_bytes=sum(len(part.code) for part in image.cpu_parts),
         arena_bytes=image.arena_bytes, live_bytes=image.live_bytes,
-        graph_bytes=0 if image.source is None else image.source.held.memory_bytes,
+        graph_bytes=0 if image.source is None else image.source.blob.memory_bytes,
         inputs_bytes=sum(port.bytes for port in image.inputs), outputs_bytes=sum(port.bytes for port in image.outputs),
     )

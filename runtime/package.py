@@ -32,7 +32,7 @@ from vtakit.hw.isa.program import BufferKind
 from vtakit.runtime.cpu.pages import reserve
 from vtakit.runtime.image import CpuPart, Image, Part, VtaPart
 from vtakit.runtime.signing import unsigned
-from vtakit.runtime.source import Held, Source, read_source
+from vtakit.runtime.source import Blob, Source, read_source
 
 MAGIC = b"\x89VTAK\r\n\x1a"
 FILE_VERSION = 4
@@ -45,7 +45,10 @@ class PackageError(VtakitError, ValueError):
 
 
 def save(image: Image, path: str | Path, *, graph: bool = True) -> None:
-    """Write a module file, whole or not at all; without the graph that it was compiled from if `graph` is false."""
+    """Write a module file, whole or not at all.
+
+    graph : whether to include the graph that the module was compiled from
+    """
     write_bytes(path, dump(image, graph=graph), "module file")
 
 
@@ -67,9 +70,9 @@ def dump(image: Image, *, graph: bool = True) -> bytes:
         blobs += own
     source: dict[str, Any] | None = None
     if graph and image.source is not None:
-        held = image.source.held
-        source = image.source.options() | {"size": held.size, "sha256": held.digest.hex()}
-        blobs.append(held.read())
+        blob = image.source.blob
+        source = image.source.options() | {"size": blob.size, "sha256": blob.digest.hex()}
+        blobs.append(blob.read())
     header = {
         "vtakit": vtakit.__version__,
         "name": image.name,
@@ -103,12 +106,12 @@ def parse(data: bytes, where: str, file: int = -1) -> Image:
 
 
 def check_file(data: bytes, where: str) -> None:
-    """Raise PackageError for what is no module file, or a damaged one."""
+    """Raise PackageError unless the bytes are an undamaged module file."""
     _checked(data, where)
 
 
 def parse_source(data: bytes, where: str, file: int = -1) -> tuple[str, Source]:
-    """Read the name of a module, and what it was compiled from; machine code is not looked at. Raises PackageError."""
+    """Return a module's name and source, without reading its machine code. Raises PackageError."""
     header, payload = _checked(data, where)
     with _consistent(where):
         if header["source"] is None:
@@ -132,7 +135,7 @@ def _checked(data: bytes, where: str) -> tuple[Mapping[str, Any], memoryview]:
 
 @contextmanager
 def _consistent(where: str) -> Iterator[None]:
-    """What a header raises that makes no sense, as a PackageError."""
+    """Turn errors about a header's contents into a PackageError."""
     try:
         yield
     except PackageError:
@@ -144,7 +147,7 @@ def _consistent(where: str) -> Iterator[None]:
 
 
 class _Reader:
-    """Makes an image of a header and payload, and refuses what does not fit together."""
+    """Reads an image from header and payload, and checks that its parts agree."""
 
     def __init__(self, header: Mapping[str, Any], payload: memoryview, where: str, file: int) -> None:
         self.header, self.payload, self.where, self.file = header, payload, where, file
@@ -171,14 +174,14 @@ class _Reader:
         return Image(name, target, inputs, outputs, between, parts, graph, left, said, source)
 
     def source(self) -> Source | None:
-        """The graph that the next bytes of the payload hold; None if there is none."""
+        """Return the graph in the next bytes of the payload; None if there is none."""
         found = self.header["source"]
         if found is None:
             return None
         begin = self.begin + self.at
         data, digest = self._take(found["size"]), bytes.fromhex(found["sha256"])  # compared when it is read
-        held = Held(len(data), digest, bytes(data)) if self.file < 0 else Held.section(self.file, begin, len(data), digest)
-        return read_source(found, held)
+        blob = Blob(len(data), digest, bytes(data)) if self.file < 0 else Blob.section(self.file, begin, len(data), digest)
+        return read_source(found, blob)
 
     def _part(self, entry: Mapping[str, Any], values: tuple[Port, ...]) -> Part:
         reads, writes = (tuple([_number(at, len(values)) for at in entry[kind]]) for kind in ("reads", "writes"))
@@ -216,7 +219,7 @@ class _Reader:
         return self.payload[first:self.at]
 
     def _check_buffers(self, part: VtaPart, values: tuple[Port, ...]) -> None:
-        """The program's inputs and outputs are those of the part, of the values' sizes."""
+        """Check that the program's inputs and outputs are those of the part, with the values' sizes."""
         for kind, names, numbers in (
             (BufferKind.INPUT, part.inputs, part.reads), (BufferKind.OUTPUT, part.outputs, part.writes),
         ):
@@ -225,7 +228,7 @@ class _Reader:
                 self._wrong(f"the {kind} buffers of a program are not the values of its part")
 
     def _check_order(self, parts: tuple[Part, ...], inputs: int, values: tuple[Port, ...]) -> None:
-        """Every value is made once, before it is read."""
+        """Check that every value is computed once, before it is read."""
         known = set(range(inputs))
         for part in parts:
             if not known.issuperset(part.reads):

@@ -135,8 +135,7 @@ def _check_float(network: Network, name: str) -> None:
     found = [node.op_type for node in network.nodes if node.op_type in ("QuantizeLinear", "QLinearConv", "QLinearMatMul")]
     if found:
         raise QuantiseError(f"the model {name!r} is quantised already, it has {counted(len(found), 'node')} such as "
-                            f"{found[0]}: give the "
-                            "float model")
+                            f"{found[0]}: give the float model")
 
 
 def _fixed(proto: "onnx.ModelProto", samples: Samples) -> "onnx.ModelProto":

@@ -1,4 +1,4 @@
-"""What a module was compiled from: the graph as it was imported, and the options. From it the code can be built anew."""
+"""The source of a module: the graph as it was imported, and the options, from which its code can be built anew."""
 
 import hashlib
 import os
@@ -17,18 +17,18 @@ from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import VtakitError
 from vtakit.runtime.precision import check_precision
 
-_IN_MEMORY_BYTES = 1 << 20  # up to which a graph stays in memory; a larger one lies in a file without a name
+_IN_MEMORY_BYTES = 1 << 20  # a larger graph lies in a file without a name
 
 
 class SourceError(VtakitError, ValueError):
-    """A graph in a module file that is missing, damaged or changed."""
+    """A module file's graph that is missing, damaged or changed."""
 
 
-class Held:
-    """Bytes that are needed seldom: in memory, or a section of an open file, read when asked for.
+class Blob:
+    """Bytes in memory, or a section of an open file that is read when it is needed.
 
-    size   : their number
-    digest : their SHA-256
+    size   : in bytes
+    digest : SHA-256
     """
 
     def __init__(self, size: int, digest: bytes, data: bytes | None, file: int = -1, offset: int = 0) -> None:
@@ -42,8 +42,8 @@ class Held:
         return 0 if self._data is None else len(self._data)
 
     @classmethod
-    def of(cls, data: bytes) -> "Held":
-        """Keep bytes, large ones in a file that has no name and goes with this object."""
+    def of(cls, data: bytes) -> "Blob":
+        """Return a blob of these bytes. Large ones lie in a file without a name, deleted with the blob."""
         digest = hashlib.sha256(data).digest()
         if len(data) <= _IN_MEMORY_BYTES:
             return cls(len(data), digest, data)
@@ -57,8 +57,8 @@ class Held:
             return cls(len(data), digest, data)
 
     @classmethod
-    def section(cls, file: int, offset: int, size: int, digest: bytes) -> "Held":
-        """Refer to a section of an open file."""
+    def section(cls, file: int, offset: int, size: int, digest: bytes) -> "Blob":
+        """Return a section of an open file as a blob."""
         return cls(size, digest, None, os.dup(file), offset)
 
     def read(self) -> bytes:
@@ -82,14 +82,14 @@ class Held:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A graph before any pass, with the options of its compilation.
+    """A graph before any pass, and the options of its compilation.
 
-    held        : the graph, as `dump_graph` writes it
+    blob        : the graph, as `dump_graph` writes it
     integer, winograd, precision : see `vtakit.compile`
     accelerator : None for a CPU
     """
 
-    held: Held
+    blob: Blob
     integer: bool
     winograd: bool
     precision: str
@@ -98,7 +98,7 @@ class Source:
     @property
     def graph(self) -> Graph:
         """The graph, read and checked anew."""
-        return load_graph(self.held.read())
+        return load_graph(self.blob.read())
 
     def options(self) -> dict[str, Any]:
         """Return the options as JSON."""
@@ -115,15 +115,15 @@ def source_of(graph: Graph, *, integer: bool, winograd: bool, precision: str, ac
         data = dump_graph(graph)
     except GraphError:  # the model compiles; its module has no graph to build from
         return None
-    return Source(Held.of(data), integer, winograd, precision, accelerator)
+    return Source(Blob.of(data), integer, winograd, precision, accelerator)
 
 
-def read_source(options: Mapping[str, Any], held: Held) -> Source:
-    """Return the source that a header describes. Raises SourceError or VtakitError for options that are none."""
+def read_source(options: Mapping[str, Any], blob: Blob) -> Source:
+    """Return the source that a header describes. Raises SourceError or VtakitError for unknown options."""
     flags = options["integer"], options["winograd"]
     if not all(isinstance(flag, bool) for flag in flags) or not isinstance(options["precision"], str):
-        raise SourceError("the options of its graph are none")
+        raise SourceError("the options of its graph have other types: integer and winograd are booleans, precision is a name")
     config, copies = options["config"], options["copies"]
     accelerator = None if config is None else vta(VTAConfig.from_dict(config), copies=copies)
     check_precision(options["precision"], on_accelerator=accelerator is not None)
-    return Source(held, *flags, options["precision"], accelerator)
+    return Source(blob, *flags, options["precision"], accelerator)

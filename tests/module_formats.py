@@ -92,14 +92,14 @@ def _recompile(rng: random.Random) -> Case:
     image, _ = saved()
     (part,) = image.cpu_parts
     evil = replace(image, parts=(replace(part, code=_evil_code()),))
-    held = image.source.held.read()
+    held = image.source.blob.read()
     size = int.from_bytes(held[:4], "little")
     text = held[4:4 + size] if rng.random() < 0.1 else of_json(rng, held[4:4 + size])
     graph = struct.pack("<I", len(text)) + text + held[4 + size:]
     graph = of_bytes(rng, graph) if rng.random() < 0.1 else graph
-    from vtakit.runtime.source import Held
+    from vtakit.runtime.source import Blob
 
-    changed = replace(evil, source=replace(image.source, held=Held.of(graph)))
+    changed = replace(evil, source=replace(image.source, blob=Blob.of(graph)))
     data = package.dump(changed)
     if rng.random() < 0.3:
         data = with_header_text(data, lambda head: of_json(rng, head))

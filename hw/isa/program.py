@@ -212,8 +212,7 @@ class Program:
         ends = [0, *(part.end for part in self.parts)]
         if self.parts and (any(a > b for a, b in pairwise(ends)) or ends[-1] != len(self.insns)):
             raise ProgramError(f"the parts of a program of {counted(len(self.insns), 'instruction')} must end in order, the last "
-                               "at "
-                               f"{len(self.insns)}: {', '.join(f'{part.name} {part.end}' for part in self.parts)}")
+                               f"at {len(self.insns)}: {', '.join(f'{part.name} {part.end}' for part in self.parts)}")
 
     def _relocatable(self, entry: Relocation) -> Insn:
         """Return the LOAD, STORE or REQUANT that a relocation names."""

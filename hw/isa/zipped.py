@@ -1,4 +1,4 @@
-"""ZIP archives of strangers (.npz, .pt2): sizes are checked before anything is inflated."""
+"""ZIP archives (.npz, .pt2) from untrusted sources: sizes are checked before anything is inflated."""
 
 import io
 import struct
@@ -19,7 +19,7 @@ _FAULTS = (
 
 
 class ArchiveError(ValueError):
-    """An archive that is damaged, or that declares what it does not hold; the message has no name of a file."""
+    """An archive that is damaged, or that declares more than it contains. The message does not name the archive's file."""
 
 
 class Archive:
@@ -32,7 +32,7 @@ class Archive:
     """
 
     def __init__(self, data: bytes | BinaryIO, *, stored: bool = False) -> None:
-        with _told():
+        with _archive_errors():
             stream = io.BytesIO(data) if isinstance(data, bytes) else data
             size = stream.seek(0, io.SEEK_END)
             self._file = zipfile.ZipFile(stream)
@@ -74,7 +74,7 @@ class Archive:
     @contextmanager
     def opened(self, name: str) -> Iterator[IO[bytes]]:
         """Yield a member to be read. Raises ArchiveError where it is damaged."""
-        with _told(f"its file {name!r}"), self._file.open(name) as stream:
+        with _archive_errors(f"its file {name!r}"), self._file.open(name) as stream:
             yield stream
 
     def read(self, name: str) -> bytes:
@@ -87,8 +87,8 @@ class Archive:
 
 
 @contextmanager
-def _told(what: str = "") -> Iterator[None]:
-    """What a ZIP reader raises for a damaged archive, as an ArchiveError."""
+def _archive_errors(what: str = "") -> Iterator[None]:
+    """Turn what Python's ZIP reader raises for a damaged archive into an ArchiveError."""
     try:
         yield
     except ArchiveError:

@@ -1,9 +1,9 @@
-"""What reading a file of somebody else's can do, one sentence for the help of each command that reads files."""
+"""Say in the help of each command that reads files what code in a file can do."""
 
 _MODEL = "Models (.onnx, .pt2) and arrays (.npz) are read as data: no code in them is run."
 _MODULE = ("A module file (.vtak) holds machine code, which is run: take those of others with --trusted or --recompile only "
            "(docs/files.md).")
-_PROGRAM = "Programs, images and configurations are data: what they can do ends in the simulated accelerator's memory."
+_PROGRAM = "Programs, images and configurations are data: a program reaches the simulated accelerator's memory, and nothing else."
 
 ABOUT = {
     "run": f"{_MODEL} {_MODULE}",
@@ -12,6 +12,7 @@ ABOUT = {
               "--trusted or --recompile only (docs/files.md).",
     "compile": f"{_MODEL} The module that is written holds machine code: who loads it trusts you or your signature (see sign).",
     "quantize": _MODEL,
+    "export": f"{_MODEL} The C source that is written is built from the model; nothing else of the file is copied into it.",
     "sim": _PROGRAM,
     "check": _PROGRAM,
     "disasm": _PROGRAM,

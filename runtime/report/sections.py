@@ -33,8 +33,7 @@ def sections(
     firsts = [0, *ends.values()]
     if any(first > last for first, last in pairwise(firsts)) or firsts[-1] != len(words):
         raise VtakitError(f"the parts of a program of {counted(len(words), 'instruction')} must end in order, the last at "
-                          f"{len(words)}: "
-                          f"{', '.join(f'{name} {end}' for name, end in ends.items())}")
+                          f"{len(words)}: {', '.join(f'{name} {end}' for name, end in ends.items())}")
     if macs is not None and not isinstance(macs, Mapping):
         raise VtakitError(f"macs must be a mapping of parts' names, not {macs!r:.40}")
     if unknown := set(macs or {}) - set(ends):

@@ -50,7 +50,7 @@ def test_the_same_model_is_compiled_once(kept, tmp_path):
 def test_the_graph_of_a_module_that_was_kept_stays_in_its_file(kept):
     first, second = vtakit.compile(network()), vtakit.compile(network())
     assert kept == ["net"]
-    assert first.memory.graph_bytes == first.image.source.held.size > 1000
+    assert first.memory.graph_bytes == first.image.source.blob.size > 1000
     assert second.memory.graph_bytes == 0
     assert package.dump(second.image) == package.dump(first.image)
 

@@ -133,7 +133,7 @@ def test_the_graph_can_be_left_out(net, tmp_path):
 def test_a_stored_graph_is_the_same_graph(net):
     graph = net.image.source.graph
     assert isinstance(graph, Graph)
-    assert dump_graph(graph) == net.image.source.held.read()
+    assert dump_graph(graph) == net.image.source.blob.read()
     assert str(load_graph(dump_graph(graph))) == str(graph)
 
 
@@ -150,7 +150,7 @@ def _node(at: int, to: Any) -> Callable[[Any], None]:
     lambda head: head.update(name=3), lambda head: head.update(deep=json.loads("[" * 90 + "]" * 90)),
 ])
 def test_a_stored_graph_is_checked_as_a_model_is(net, change):
-    data = net.image.source.held.read()
+    data = net.image.source.blob.read()
     size = int.from_bytes(data[:4], "little")
     head = json.loads(data[4:4 + size])
     change(head)

@@ -1,8 +1,8 @@
-"""What machine code of a network assumes about its callers, as a digest inside the code itself.
+"""A digest inside a network's machine code of what that code assumes about its callers.
 
-A module file says the shapes of arrays, the sizes of memory and the processor's features in a header of JSON. Code that is called
-with other sizes than it was made for reads and writes beyond its arrays. So the compiler hashes them into a constant of the
-code, and who loads the code compares. The digest guards against damage and mix-ups; it does not say who made the code.
+A module file's JSON header has the shapes of arrays, the sizes of memory and the processor's features. Code that is called with
+other sizes reads and writes beyond its arrays. So the compiler stores a hash of these as a constant in the code, and the loader
+compares it. The digest detects damage and mix-ups; it does not show who made the code.
 """
 
 import hashlib
