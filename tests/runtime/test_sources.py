@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -273,6 +274,19 @@ def test_keys_that_cannot_be_used_are_told(net, tmp_path, keys):
             vtakit.load(path, trusted=key)
     with pytest.raises(PackageError, match="not a vtakit module file"):
         sign(private, private)
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["sign", "--new-key", "me"], "making a key"), (["sign", "net.vtak", "--key", "me.pem"], "signing a module"),
+])
+def test_without_cryptography_the_cure_is_said(tmp_path, monkeypatch, capsys, words, said):
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err == f"vtakit sign: {said} needs the package cryptography: pip install 'vtakit[sign]'\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_commands_sign_and_verify(tmp_path, monkeypatch, capsys):

@@ -11,8 +11,10 @@ from support import raises
 from vtakit.hw.isa.codec import encode, to_bytes
 from vtakit.hw.isa.config import DEFAULT
 from vtakit.hw.isa.errors import ConfigError, ProgramError, VtakitError
+from vtakit.hw.isa.file import save
 from vtakit.hw.isa.insns import AluOp
 from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation
+from vtakit.runtime import cli
 from vtakit.sim import run, run_image
 from vtakit.sim.api import DEVICES
 from vtakit.sim.faults import ProgramFault
@@ -167,6 +169,17 @@ def test_a_simulation_that_needs_more_memory_than_there_is_is_refused(monkeypatc
     with raises(ProgramError, f"simulating the program takes 3 times its {size} bytes of DRAM, more than this machine has"):
         run(adder(), {"image": b"abcd"})
     assert asked == [3 * size]
+
+
+@pytest.mark.parametrize("size", [1 << 29, 1 << 62])
+def test_a_program_file_does_not_make_a_command_take_much_memory(tmp_path, capsys, size):
+    program = adder()
+    buffers = [replace(buffer, size_bytes=size) if buffer.name == "result" else buffer for buffer in program.buffers]
+    save(replace(program, buffers=tuple(buffers)), tmp_path / "large.vta")
+    assert cli.main(["disasm", str(tmp_path / "large.vta")]) == 0
+    for command in ("check", "sim"):
+        assert cli.main([command, str(tmp_path / "large.vta")]) == 2
+        assert "the limit is 268,435,456" in capsys.readouterr().err
 
 
 def test_run_takes_the_configuration_that_the_program_is_for(path):
