@@ -42,7 +42,7 @@ class Analyzer(Structures):
         else:
             self.frame.symbolic.pop(atom, None)
         removed = self.frame.values.pop(var, None)
-        if atom in self.frame.bounds or removed is not None or any(known[0] is var for known in self.frame.linears.values()):
+        if atom in self.frame.bounds or removed is not None or id(var) in self.frame.linears:
             self.frame.forget()
 
     def _set(self, var: Var, value: Linear) -> None:
