@@ -12,9 +12,10 @@ Exit status: 0 if there is no difference, 1 if there is one, 2 for a wrong argum
 
 import argparse
 import os
+from importlib import import_module
 
 from vtakit.hw.isa.config import load_config
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.hw.isa.errors import VtakitError, needs
 from vtakit.hw.isa.text import counted
 from vtakit.runtime.commands._arguments import number
 from vtakit.runtime.terminal import progress, say
@@ -47,6 +48,9 @@ def run(args: argparse.Namespace) -> int:
     from vtakit.sim.api import find_device
 
     find_device(args.device)
+    if args.device == "fsim":
+        with needs("fuzzing fsim, whose compiled path is compared with its definition,", "sim"):
+            import_module("numba")
     configs = args.config or fuzz.default_configs()
     for config in configs:
         if config != fuzz.ANY:
