@@ -1,8 +1,8 @@
 """The value-flow rule of the static checker: what is read from scratch memory is what was stored there for it.
 
 Several values may share a scratch buffer when they are not live at the same time; relocations say which value each transfer
-moves. Each unit of scratch memory has a tag, the last value stored to it. A LOAD of a value must find its own tag everywhere.
-A STORE of a value with a name must find it nowhere: a value is stored once, so no part of it overwrites another.
+moves. Each unit of scratch memory has a tag, the last value stored to it. The tag is negative until the value is read. A LOAD of
+a value must find its own tag everywhere. A STORE of a value must not find a part of the same value that nothing has read yet.
 The rule walks one order that the tokens allow. The race rule proves that all orders are equivalent.
 """
 
@@ -59,11 +59,13 @@ def lost_values(program: Program, decoded: Decoded, order: Sequence[int] | Ints)
             continue  # beyond the buffer, which is another rule's
         own, detail = number[entry.value], ""
         if not loads[index]:
-            if entry.value and (found == own).any():
-                detail = f"it stores a part of value {entry.value!r} in scratch buffer {entry.symbol!r} a second time"
+            if entry.value and (found == -own).any():
+                detail = f"it stores value {entry.value!r} in scratch buffer {entry.symbol!r} onto a part of it that is unread"
+            found[...] = -own
+        elif (lost := (found != own) & (found != -own)).any():
+            detail = _detail(entry.value, entry.symbol, abs(int(found[lost][0])), names)
+        else:
             found[...] = own
-        elif (found != own).any():
-            detail = _detail(entry.value, entry.symbol, int(found[found != own][0]), names)
         if detail:
             yield ProgramFault(
                 Fault.VALUE_LOST, index, disasm(program.insns[index], program.config, symbol=str(entry)), detail)

@@ -8,7 +8,7 @@ _PROGRAM = "Programs, images and configurations are data: a program reaches the 
 ABOUT = {
     "run": f"{_MODEL} {_MODULE}",
     "report": f"{_MODEL} {_MODULE}",
-    "export": f"{_MODEL} A module file (.vtak) holds machine code, which becomes a part of the export: take those of others with "
+    "export": f"{_MODEL} A module file (.vtak) holds machine code, which becomes part of the export: take those of others with "
               "--trusted or --recompile only (docs/files.md).",
     "compile": f"{_MODEL} The module that is written holds machine code: who loads it trusts you or your signature (see sign).",
     "quantize": _MODEL,

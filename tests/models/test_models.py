@@ -40,7 +40,10 @@ def resnet18() -> onnx.ModelProto:
 
 @pytest.mark.parametrize("name", models.NETWORKS)
 def test_a_network_is_the_published_one_and_compiles(name):
-    """Valid ONNX of the published size, with outputs in range; compiled code is within 1e-4 of onnxruntime."""
+    """Valid ONNX of the published size, with outputs in range; compiled code is within 5e-5 of the largest value of onnxruntime.
+
+    Elements near 0 are no nearer than that: they are sums of products as large as the others', and differ between processors.
+    """
     size = SIZES.get(name)
     model = models.build(name, size=size)
     onnx.checker.check_model(model, full_check=True)
@@ -50,7 +53,7 @@ def test_a_network_is_the_published_one_and_compiles(name):
     assert 0.05 < wanted.std() < 5
     module = vtakit.compile(model, batch=2)
     (got,) = module.run(given).values()
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+    assert np.abs(got - wanted).max() <= 5e-5 * np.abs(wanted).max()
     memory = module.memory
     assert memory.live_bytes <= memory.arena_bytes <= 1.3 * memory.live_bytes
 
