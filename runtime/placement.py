@@ -6,7 +6,7 @@ from typing import Any
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.graph.compile import Layer
-from vtakit.compiler.graph.vta.place import UNQUANTISED, Left
+from vtakit.compiler.graph.vta.place import OTHERWISE, UNQUANTISED, Left
 from vtakit.hw.isa.text import counted, one_line
 from vtakit.runtime.image import Image
 
@@ -54,6 +54,9 @@ class Placement:
         if any(each.reason == UNQUANTISED for each in self.left):
             return (f"{lead}: the model computes in floating point and the accelerator in int8; quantise it first "
                     f"({QUANTISE}), then give INT8.onnx instead")
+        if any(each.reason == OTHERWISE for each in self.left):
+            return (f"{lead}: the model is quantised otherwise than the accelerator computes, in int8 with zero points of 0 "
+                    "and biases of int32; quantise its float model with vtakit quantize, or symmetrically")
         return f"{lead}: it has no convolution or matrix product in int8 that the accelerator can run"
 
     def to_dict(self) -> dict[str, Any]:

@@ -97,8 +97,9 @@ def _parsed(stream: IO[bytes]) -> Header:
         warnings.simplefilter("ignore")  # of NumPy about headers that Python 2 wrote
         try:
             shape, _, dtype = readers[version](stream)
-        except (tokenize.TokenError, MemoryError) as error:  # NumPy reads the header as Python text; the latter is its parser's
-            raise ArchiveError(f"the header of an array cannot be read: {error}") from None
+        except (tokenize.TokenError, MemoryError, ValueError) as error:  # NumPy reads the header as Python text
+            why = str(error).partition(". ")[0].partition("\n")[0]  # without its advice on pickles
+            raise ArchiveError(f"the header of an array cannot be read: {why:.100}") from None
     return Header(tuple(int(size) for size in shape), dtype)
 
 

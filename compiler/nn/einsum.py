@@ -24,7 +24,7 @@ def einsum(*tensors: Tensor, equation: str) -> Tensor:
     left, arrow, right = text.partition("->")
     terms = left.split(",")
     if len(terms) != len(tensors):
-        raise OperatorError(f"einsum {equation!r} has {len(terms)} operands, but {len(tensors)} tensors are given")
+        raise OperatorError(f"einsum {equation!r:.80} has {len(terms)} operands, but {len(tensors)} tensors are given")
     rest = max([x.ndim - len(term.replace("...", "")) for x, term in zip(tensors, terms, strict=True)], default=0)
     names = [_axes(term, x, equation) for term, x in zip(terms, tensors, strict=True)]
     sizes: dict[str, int] = {}
@@ -34,7 +34,7 @@ def einsum(*tensors: Tensor, equation: str) -> Tensor:
             if old != extent and 1 in (old, extent) and name.startswith("."):
                 sizes[name] = broadcast_shape("einsum", (old,), (extent,))[0]
             elif old != extent:
-                raise OperatorError(f"einsum {equation!r}: axis {name!r} is {old} in one operand and {extent} in another")
+                raise OperatorError(f"einsum {equation!r:.80}: axis {name!r} is {old} in one operand and {extent} in another")
     lead = [f".{at}" for at in range(rest, 0, -1)] if "..." in left else []
     if arrow:
         before, dots, after = right.partition("...")
@@ -42,7 +42,7 @@ def einsum(*tensors: Tensor, equation: str) -> Tensor:
     else:
         result = [*lead, *sorted({c for c in left if c.isalpha() and left.count(c) == 1})]
     if len({*result}) != len(result) or not {*result} <= {*sizes}:
-        raise OperatorError(f"einsum {equation!r}: the result's axes stand once each, and in an operand")
+        raise OperatorError(f"einsum {equation!r:.80}: the result's axes stand once each, and in an operand")
     over = {name: reduce_axis((0, extent), name.replace(".", "d")) for name, extent in sizes.items() if name not in result}
 
     def value(*at: Expr) -> Any:
@@ -60,5 +60,5 @@ def _axes(term: str, x: Tensor, equation: str) -> list[str]:
     letters = before + after
     count = x.ndim - len(letters)
     if (not letters.isalpha() and letters) or count < 0 or (count and not dots):
-        raise OperatorError(f"einsum {equation!r}: {term!r} does not name the {x.ndim} dimensions of {dims(x)}")
+        raise OperatorError(f"einsum {equation!r:.80}: {term!r} does not name the {x.ndim} dimensions of {dims(x)}")
     return [*before, *[f".{at}" for at in range(count, 0, -1)], *after]

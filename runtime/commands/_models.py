@@ -28,9 +28,10 @@ _OTHER_FILES = {  # what is no model to be compiled, and what takes it
 _DEVICES = ("cpu", "fsim", "rtl")
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Declare a model and how it is compiled."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="ONNX model, or a .pt2 file of torch.export")
+def add_model(parser: argparse.ArgumentParser, *others: str) -> None:
+    """Declare a model and how it is compiled. `others`: files that the command takes beside models."""
+    kinds = ", ".join(["ONNX model", ".pt2 file of torch.export", *others])
+    parser.add_argument("model", type=Path, metavar="MODEL", help=kinds)
     parser.add_argument("--target", default="llvm",
                         help="llvm, this machine (default); vta, the accelerator; or a machine such as aarch64-linux-gnu")
     parser.add_argument("--cpu", default="", metavar="NAME", help="LLVM's name of a processor, such as x86-64-v3 or neoverse-n1")

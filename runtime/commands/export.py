@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    add_model(parser)
+    add_model(parser, "module (.vtak)")
     add_module(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write to, new or old")
     parser.add_argument("--name", metavar="NAME", help="name of the functions and files (default: the model's)")

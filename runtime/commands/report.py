@@ -35,7 +35,7 @@ _PAGE_SUFFIXES = (".html", ".htm")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    add_model(parser)
+    add_model(parser, "module (.vtak)", "program (.vta)")
     add_module(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html", help="page to write")
     parser.add_argument("--device", metavar="DEVICE",

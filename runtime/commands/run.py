@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    add_model(parser)
+    add_model(parser, "module (.vtak)")
     add_module(parser)
     parser.add_argument("--device", metavar="DEVICE",
                         help="cpu; with --target vta fsim, the functional simulator (default), or rtl, "

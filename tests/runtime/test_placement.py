@@ -63,6 +63,14 @@ def test_a_model_without_products_is_not_told_to_be_quantised():
     assert module.placement.share_of_macs is None
 
 
+def test_a_model_that_is_quantised_otherwise_is_told_so(files):
+    net = Layers(3, channels=3, size=6)
+    net.conv("x", 6)
+    uneven = quantised(net.model(), net.inputs(4), ActivationSymmetric=False)
+    with pytest.warns(PlacementWarning, match="quantised otherwise than the accelerator computes, in int8 with zero points of 0"):
+        vtakit.compile(uneven, "vta")
+
+
 def test_a_module_file_has_the_operators_left_to_the_cpu(tmp_path):
     mixed = onnx.parser.parse_model(MIXED)
     mixed.graph.node[0].name = name = "a' is on the CPU: because\n# b"

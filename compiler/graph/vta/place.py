@@ -18,6 +18,7 @@ from vtakit.compiler.graph.vta.units import SUMS, Unit, Units
 from vtakit.compiler.nn.vta.fold import Fold
 
 UNQUANTISED = "it computes in floating point, and the accelerator in int8: quantise the model first"
+OTHERWISE = "its operands or result are not quantised as the accelerator computes: int8, zero points 0, biases of int32"
 _FLOAT = "it computes in floating point, and the accelerator in int8"
 _ABSENT = "the accelerator has no such operator"
 _FLOAT_SUMS = frozenset(("conv", "conv_transpose", "dense", "gemm", "matmul"))
@@ -90,7 +91,8 @@ class Placement:
         """Return the operators left to the CPU, in order, without the conversions of layout and numbers around launches."""
         inside = {node for part in self.parts if isinstance(part, Region) for unit in part.units for node in unit.nodes}
         nodes = [node for node in self.graph.nodes if node not in inside and node.op not in _CONVERSIONS]
-        return tuple([Left(node.op, node.name, self.reasons.get(node) or _reason(node)) for node in nodes])
+        made = self.graph.producers()
+        return tuple([Left(node.op, node.name, self.reasons.get(node) or _reason(node, made)) for node in nodes])
 
     def __str__(self) -> str:
         lines = [graph_text(part) if isinstance(part, Graph) else str(part) for part in self.parts]
@@ -244,11 +246,14 @@ class _Cutter:
         return [replace(part, inputs=tuple([value for value in part.inputs if value in read]))]
 
 
-def _reason(node: Node) -> str:
-    """Return why a node outside quantised layers is on the CPU."""
+def _reason(node: Node, made: Mapping[Value, Node]) -> str:
+    """Return why a node outside quantised layers is on the CPU. `made`: the node that computes a value."""
     if not any(value.type.dtype.is_float for value in (*node.reads, *node.outputs)):
         return _ABSENT
-    return UNQUANTISED if node.op in _FLOAT_SUMS else _FLOAT
+    if node.op not in _FLOAT_SUMS:
+        return _FLOAT
+    quantised = any(value in made and made[value].op == "dequantize_linear" for value in node.reads)
+    return OTHERWISE if quantised else UNQUANTISED
 
 
 def _node(op: str, value: Value, attrs: Mapping[str, object], name: str = "") -> Node:

@@ -48,6 +48,7 @@ def refused(path: Path, *words: str) -> None:
         read_npz(path, "--input", every)
     assert "\n" not in str(caught.value)
     assert "--input" in str(caught.value)
+    assert "allow_pickle" not in str(caught.value), "advice of NumPy's that nobody should follow"
     for word in words:
         assert word in str(caught.value)
 
@@ -91,6 +92,7 @@ def test_what_is_not_wanted_is_not_read(tmp_path):
     (npy(data=X.tobytes() + b"\0"), ("24 bytes", "has 25")),
     (b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535, ()),
     (npy(shape="(\n1"), ()),
+    (npy(shape=f"({'0' * 12000})"), ("the header of an array cannot be read: ",)),
     (b"", ()),
 ])
 def test_headers_are_checked(tmp_path, data, words):

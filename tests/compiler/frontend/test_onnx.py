@@ -98,6 +98,22 @@ def test_the_softmax_of_old_opsets_runs_over_all_axes_behind():
     agrees(proto, x=RNG.standard_normal((2, 3, 4)).astype("f4"))
 
 
+@pytest.mark.parametrize(("one", "constants", "says"), [
+    (node("Range", ["a", "b", "c"], ["r"]), {"a": np.float32(0), "b": np.float32(3e8), "c": np.float32(1)},
+     "Range of 300,000,000 elements, a constant of more than 67,108,864 bytes: store it in the model"),
+    (node("EyeLike", ["m"], ["r"]), {"m": np.zeros((5000, 5000), "f4")}, "EyeLike of 25,000,000 elements, a constant of"),
+    (node("LSTM", ["d", "w", "v"], ["r"], hidden_size=-5), {
+        "d": np.zeros((2, 1, 3), "f4"), "w": np.zeros((1, 16, 3), "f4"), "v": np.zeros((1, 16, 4), "f4")},
+     "LSTM with hidden_size -5 and recurrent weights of the shape [1, 16, 4]"),
+])
+def test_what_no_machine_should_compute_is_refused_before(one, constants, says):
+    proto = model([one, node("ReduceSum", ["r"], ["s"], keepdims=0), node("Add", ["x", "s"], ["y"])],
+                  [("x", "f4", [1])], [("y", "f4", [1])], constants)
+    with pytest.raises(UnsupportedError) as caught:
+        vtakit.compile(proto)
+    assert says in str(caught.value)
+
+
 def test_an_operator_without_a_converter_is_its_function():
     """MeanVarianceNormalization's axes have a default, which its function refers to."""
     proto = model([node("MeanVarianceNormalization", ["x"], ["y"])], [("x", "f4", [2, 3, 4, 4])], [("y", "f4", [2, 3, 4, 4])])

@@ -1,5 +1,6 @@
 """Operators whose results are known when the model is compiled."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.compiler.graph.ir import Value
 from vtakit.compiler.ir.dtypes import dtype
 
-_MOST_BYTES = 1 << 32  # of one constant
+_MOST_BYTES = 1 << 26  # size of a constant that is computed while the model is read
 
 
 def filled(n: OnnxNode, shape: tuple[int, ...], number: Any, kind: np.dtype[Any]) -> Value:
@@ -17,6 +18,12 @@ def filled(n: OnnxNode, shape: tuple[int, ...], number: Any, kind: np.dtype[Any]
     if min(shape, default=0) < 0:
         raise n.unsupported(f"of the shape {list(shape)}, which has a negative size")
     return n.apply("expand", n.value(np.asarray(number, kind)), shape=shape)
+
+
+def _check_size(n: OnnxNode, count: int, kind: np.dtype[Any]) -> None:
+    """Raise UnsupportedError for a constant of too many elements."""
+    if count * kind.itemsize > _MOST_BYTES:
+        raise n.unsupported(f"of {count:,} elements, a constant of more than {_MOST_BYTES:,} bytes: store it in the model")
 
 
 @converts("Constant")
@@ -54,8 +61,7 @@ def arange(n: OnnxNode) -> Value:
     if not delta:
         raise n.unsupported("with a step of 0")
     count = max(0, int(np.ceil((limit - start) / delta)))
-    if count * start.dtype.itemsize > _MOST_BYTES:
-        raise n.unsupported(f"of {count} elements")
+    _check_size(n, count, start.dtype)
     return n.value((np.arange(count) * delta + start).astype(start.dtype))
 
 
@@ -64,4 +70,5 @@ def eye_like(n: OnnxNode) -> Value:
     kind = numpy_dtype(n.kind("dtype", n.dtype(0)))
     if n.ndim(0) != 2:
         raise n.unsupported(f"of the shape {list(n.shape(0))}, which is no matrix")
+    _check_size(n, prod(n.shape(0)), kind)
     return n.value(np.eye(n.shape(0)[0], n.shape(0)[1], k=n.attr("k", 0), dtype=kind), dtype(kind))

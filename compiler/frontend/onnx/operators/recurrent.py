@@ -28,6 +28,9 @@ def _attributes(n: OnnxNode, **more: Any) -> dict[str, Any]:
     """What all recurrent layers have."""
     if n.attr("activation_alpha") or n.attr("activation_beta"):
         raise n.unsupported("with parameters of its activations")
+    hidden = n.attr("hidden_size")
+    if hidden is not None and n.shape(2)[-1:] != (hidden,):
+        raise n.unsupported(f"with hidden_size {hidden} and recurrent weights of the shape {list(n.shape(2))}")
     if n.has(4):
         steps = n.shape(0)[n.attr("layout", 0)]
         if any(length != steps for length in n.ints(4)):
