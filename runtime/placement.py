@@ -55,8 +55,8 @@ class Placement:
             return (f"{lead}: the model computes in floating point and the accelerator in int8; quantise it first "
                     f"({QUANTISE}), then give INT8.onnx instead")
         if any(each.reason == OTHERWISE for each in self.left):
-            return (f"{lead}: the model is quantised otherwise than the accelerator computes, in int8 with zero points of 0 "
-                    "and biases of int32; quantise its float model with vtakit quantize, or symmetrically")
+            return (f"{lead}: the model is quantised otherwise than the accelerator computes, in int8 with zero points of 0, a "
+                    f"layer being a product, a residual sum and an activation; quantise its float model ({QUANTISE})")
         return f"{lead}: it has no convolution or matrix product in int8 that the accelerator can run"
 
     def to_dict(self) -> dict[str, Any]:

@@ -64,8 +64,7 @@ def memory_system(args: argparse.Namespace, device: str | None) -> dict[str, Any
     given = {name: getattr(args, name) for name in _MEMORY_SYSTEM if getattr(args, name) is not None}
     if given and device != "rtl":
         option = _option(next(iter(given)))
-        raise VtakitError(f"{option} describes the memory system of device rtl, and the device is {device or 'fsim'}: add "
-                          "--device rtl")
+        raise VtakitError(f"{option} describes the accelerator's memory, which device rtl alone simulates: add --device rtl")
     return given
 
 

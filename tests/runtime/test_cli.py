@@ -263,7 +263,7 @@ WRONG = {
         "vtakit sim: --order is an option of device fsim, and the device is rtl"
     ),
     ("sim", "add.vta", "--input", "x=x.bin", "--latency", "9"): (
-        "vtakit sim: --latency describes the memory system of device rtl, and the device is fsim: add --device rtl"
+        "vtakit sim: --latency describes the accelerator's memory, which device rtl alone simulates: add --device rtl"
     ),
     ("run", "add.vta"): "vtakit run: 'add.vta' is a program of the accelerator; `vtakit sim` runs it",
     ("compile", "add.vtas", "-o", "a.vtak"): (

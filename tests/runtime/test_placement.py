@@ -149,7 +149,7 @@ def test_the_memory_system_is_an_option_of_every_command_that_runs(files, capsys
 ])
 def test_a_memory_system_without_the_rtl_is_refused(files, capsys, words):
     assert cli.main(words) == 2
-    assert "describes the memory system of device rtl, and the device is fsim: add --device rtl\n" in capsys.readouterr().err
+    assert "describes the accelerator's memory, which device rtl alone simulates: add --device rtl\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["run", "report", "sim"])

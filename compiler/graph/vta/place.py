@@ -18,7 +18,8 @@ from vtakit.compiler.graph.vta.units import SUMS, Unit, Units
 from vtakit.compiler.nn.vta.fold import Fold
 
 UNQUANTISED = "it computes in floating point, and the accelerator in int8: quantise the model first"
-OTHERWISE = "its operands or result are not quantised as the accelerator computes: int8, zero points 0, biases of int32"
+OTHERWISE = ("its operands, or its result after a residual sum and an activation, are not quantised as the accelerator computes: "
+             "int8, zero points 0, biases of int32")
 _FLOAT = "it computes in floating point, and the accelerator in int8"
 _ABSENT = "the accelerator has no such operator"
 _FLOAT_SUMS = frozenset(("conv", "conv_transpose", "dense", "gemm", "matmul"))

@@ -98,6 +98,22 @@ def test_the_softmax_of_old_opsets_runs_over_all_axes_behind():
     agrees(proto, x=RNG.standard_normal((2, 3, 4)).astype("f4"))
 
 
+@pytest.mark.parametrize("kind", ["i8", "i4", "i2", "f4"])
+@pytest.mark.parametrize(("start", "limit", "step"), [(0, 10, 3), (10, 0, -3), (0, 9, 3), (5, 5, 1), (5, 0, 1), (-3, 0, 2)])
+def test_ranges(kind, start, limit, step):
+    constants = {"a": np.array(start, kind), "b": np.array(limit, kind), "c": np.array(step, kind)}
+    nodes = [node("Range", ["a", "b", "c"], ["r"]), node("Add", ["x", "r"], ["y"])]
+    proto = model(nodes, [("x", kind, [1])], [("y", kind, [None])], constants)
+    agrees(proto, x=np.ones(1, kind))
+
+
+def test_a_range_over_all_integers_of_64_bits():
+    lowest, highest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    proto = model([node("Range", ["a", "b", "c"], ["r"]), node("Add", ["x", "r"], ["y"])], [("x", "i8", [1])], [("y", "i8", [8])],
+                  {"a": np.int64(lowest), "b": np.int64(highest), "c": np.int64(1 << 61)})
+    np.testing.assert_array_equal(vtakit.compile(proto).run({"x": np.zeros(1, np.int64)})["y"], range(lowest, highest, 1 << 61))
+
+
 @pytest.mark.parametrize(("one", "constants", "says"), [
     (node("Range", ["a", "b", "c"], ["r"]), {"a": np.float32(0), "b": np.float32(3e8), "c": np.float32(1)},
      "Range of 300,000,000 elements, a constant of more than 67,108,864 bytes: store it in the model"),

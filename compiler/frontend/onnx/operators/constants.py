@@ -1,6 +1,6 @@
 """Operators whose results are known when the model is compiled."""
 
-from math import prod
+import math
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,11 @@ def arange(n: OnnxNode) -> Value:
     start, limit, delta = (n.constant(at).reshape(-1)[0] for at in range(3))
     if not delta:
         raise n.unsupported("with a step of 0")
-    count = max(0, int(np.ceil((limit - start) / delta)))
+    if np.issubdtype(start.dtype, np.integer):  # in Python's integers, which do not overflow
+        numbers = range(int(start), int(limit), int(delta))
+        _check_size(n, len(numbers), start.dtype)
+        return n.value(np.array(numbers, start.dtype))
+    count = max(0, math.ceil((limit - start) / delta))
     _check_size(n, count, start.dtype)
     return n.value((np.arange(count) * delta + start).astype(start.dtype))
 
@@ -70,5 +74,5 @@ def eye_like(n: OnnxNode) -> Value:
     kind = numpy_dtype(n.kind("dtype", n.dtype(0)))
     if n.ndim(0) != 2:
         raise n.unsupported(f"of the shape {list(n.shape(0))}, which is no matrix")
-    _check_size(n, prod(n.shape(0)), kind)
+    _check_size(n, math.prod(n.shape(0)), kind)
     return n.value(np.eye(n.shape(0)[0], n.shape(0)[1], k=n.attr("k", 0), dtype=kind), dtype(kind))
