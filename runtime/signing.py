@@ -7,6 +7,7 @@ key in the file only names the signer in messages: what counts is whether a trus
 """
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -129,6 +130,8 @@ def _private(path: str | Path) -> "Ed25519PrivateKey":
         raise SignatureError(f"{str(path)!r} is no private key in PEM without a password: {_line(error)}") from None
     if not isinstance(found, Ed25519PrivateKey):
         raise SignatureError(f"{str(path)!r} is no Ed25519 key: make one with `vtakit sign --new-key NAME`")
+    if Path(path).stat().st_mode & 0o077:
+        warnings.warn(f"others may read the private key {str(path)!r}, and then sign as you: chmod 600 it", stacklevel=3)
     return found
 
 
@@ -169,4 +172,4 @@ def _public(given: str | Path) -> "Ed25519PublicKey":
 
 
 def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:120] or type(error).__name__
+    return " ".join(str(error).partition("See http")[0].split())[:120] or type(error).__name__

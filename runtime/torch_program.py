@@ -1,6 +1,8 @@
 """PyTorch programs among models."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +37,21 @@ def named_program(model: Any) -> "tuple[torch.export.ExportedProgram, str] | Non
 
 def _loaded(path: Path) -> "torch.export.ExportedProgram":
     data = read_bytes(path, "program file", error=ModelError)
-    with needs(f"a {SUFFIX} file", "torch"):
+    with _refusing(path):
+        contents = read_archive(data)
+        checked = checked_program(contents.program)
+    with needs(f"a {SUFFIX} file", "torch"):  # whose import takes seconds: after all that it is not needed for
         from torch._export.serde import schema, serialize
+    with _refusing(path), quiet():
+        program = serialize._dict_to_dataclass(schema.ExportedProgram, checked)
+        return serialize.ExportedProgramDeserializer().deserialize(program, dict(contents.weights()), dict(contents.constants()))
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Raise a ModelError that names the file for whatever goes wrong inside."""
     try:
-        with quiet():
-            contents = read_archive(data)
-            program = serialize._dict_to_dataclass(schema.ExportedProgram, checked_program(contents.program))
-            return serialize.ExportedProgramDeserializer().deserialize(program, dict(contents.weights), dict(contents.constants))
+        yield
     except VtakitError as error:
         raise ModelError(f"{str(path)!r} is refused: {error}") from None
     except Exception as error:  # PyTorch raises many kinds for a damaged file

@@ -3,12 +3,14 @@
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from vtakit.hw.isa.limits import MAX_JSON_VALUES, MAX_NESTING, LimitError, check_limit
 
 _NO_MARKS = bytes(sorted(set(range(256)) - set(b'[]{},"')))
 _STRING = re.compile(rb'"[^"]*"?')  # an open one reaches to the end, so that each byte is looked at once
+_MOST_DIGITS = 4000  # of an integer: int() takes 4,300
 _CHUNK_BYTES = 1 << 20  # in which strings are removed; each string of a chunk takes 100 bytes of memory meanwhile
 
 
@@ -30,7 +32,12 @@ def read_json(
     check_limit(1 + sum(map(structure.count, (b",", b"[", b"{"))), MAX_JSON_VALUES, f"the number of values of {what}")
     if _is_deep(structure.translate(None, delete=b",")):
         raise LimitError(f"{what} is nested deeper than the limit, {MAX_NESTING} levels (docs/files.md)")
-    return json.loads(text.decode(), object_pairs_hook=pairs)
+    return json.loads(text.decode(), object_pairs_hook=pairs, parse_int=partial(_integer, what=what))
+
+
+def _integer(digits: str, what: str) -> int:
+    check_limit(len(digits), _MOST_DIGITS, f"the number of digits of an integer of {what}")
+    return int(digits)
 
 
 def _structure(text: bytes, what: str) -> bytes:

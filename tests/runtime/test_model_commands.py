@@ -1,6 +1,7 @@
 """`vtakit compile` and `vtakit run`."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -194,3 +195,11 @@ def test_a_quantised_model_runs_on_the_accelerator_as_on_the_cpu(quantised_files
 def test_devices_that_do_not_go_with_a_target_are_told(quantised_files, capsys, words, sentence):
     told = fails(capsys, *words)
     assert sentence is None or told == f"vtakit run: {sentence}"
+
+
+def test_a_damaged_program_of_pytorch_is_refused_without_torch(tmp_path, monkeypatch, capsys):
+    """Its import takes seconds, and is not needed to see that a file is no archive."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    (tmp_path / "net.pt2").write_bytes(b"no archive")
+    assert cli.main(["run", str(tmp_path / "net.pt2")]) == 2
+    assert "is no program of torch.export, or a damaged one: " in capsys.readouterr().err

@@ -202,6 +202,14 @@ def test_a_signed_module_loads_with_the_key_only(net, tmp_path, keys):
     vtakit.load(path, trusted=other)
 
 
+def test_a_private_key_that_others_may_read_is_a_warning(net, tmp_path, keys):
+    private, _ = keys
+    net.save(tmp_path / "net.vtak")
+    private.chmod(0o644)
+    with pytest.warns(UserWarning, match=r"^others may read the private key '.*me\.pem', and then sign as you: chmod 600 it$"):
+        sign(tmp_path / "net.vtak", private)
+
+
 def test_every_byte_is_signed(net, tmp_path, keys):
     path, (private, public) = tmp_path / "net.vtak", keys
     net.save(path)

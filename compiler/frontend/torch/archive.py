@@ -28,7 +28,7 @@ _OLD_PROGRAM = "serialized_exported_program.json"
 _OLD_WEIGHTS, _OLD_CONSTANTS = "serialized_state_dict.pt", "serialized_constants.pt"
 _OLD = (_OLD_PROGRAM, _OLD_WEIGHTS, _OLD_CONSTANTS, "serialized_example_inputs.pt", "version")
 _ATTRIBUTE = re.compile(r"[\w.\-]+")
-_MOST_EXPANDED_BYTES = 1 << 26  # of all tensors that have more elements than their data, by strides of 0
+_MOST_EXPANDED_BYTES = 1 << 26  # of all weights, and of all constants, that have more elements than their data, by strides of 0
 # Element types by torch's number; the numbers are part of the format.
 _KINDS = {
     1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 9: "complex32",
@@ -38,20 +38,33 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What an archive holds.
+    """A program and its tensors. Tensors are read on request, since that needs torch, whose import takes seconds.
 
     program : JSON, not checked yet
-    weights : parameters and buffers by their names in the module
-    constants : other tensors that the program reads, by name
+    archive : what holds the tensors
+    root    : folder of the program in the archive; None in the layout before torch 2.8
     """
 
     program: Any
-    weights: "Mapping[str, torch.Tensor]"
-    constants: "Mapping[str, torch.Tensor]"
+    archive: Archive
+    root: str | None
+
+    def weights(self) -> "Mapping[str, torch.Tensor]":
+        """Return parameters and buffers by their names in the module. Raises as `read_archive`."""
+        return self._tensors(_WEIGHTS, _OLD_WEIGHTS)
+
+    def constants(self) -> "Mapping[str, torch.Tensor]":
+        """Return the other tensors that the program reads, by name. Raises as `read_archive`."""
+        return self._tensors(_CONSTANTS, _OLD_CONSTANTS)
+
+    def _tensors(self, folder: str, old: str) -> "Mapping[str, torch.Tensor]":
+        if self.root is None:
+            return _pickled_dict(self.archive, old)
+        return _Payloads(self.archive, self.root).tensors(folder)
 
 
 def read_archive(data: bytes) -> Contents:
-    """Read an archive, of torch 2.8's layout and later, or of the layout before.
+    """Read an archive, of torch 2.8's layout and later, or of the layout before. Tensors are not read yet.
 
     Raises ModelError for a part that would run code, ArchiveError or LimitError for a damaged archive.
     """
@@ -59,17 +72,18 @@ def read_archive(data: bytes) -> Contents:
     if _OLD_PROGRAM in archive:
         _refuse_others(archive, "", _OLD, ("extra_files/",))
         program = read_json(archive.read(_OLD_PROGRAM), most_bytes=MAX_JSON_BYTES, what="its program")
-        return Contents(program, _pickled_dict(archive, _OLD_WEIGHTS), _pickled_dict(archive, _OLD_CONSTANTS))
+        return Contents(program, archive, None)
     programs = [name for name in archive.sizes if name.endswith(_PROGRAM)]
     if len(programs) != 1:
         raise ModelError(f"it has {len(programs)} files {_PROGRAM!r}, and torch.export.save writes one")
     root = programs[0].removesuffix(_PROGRAM)
     _refuse_others(archive, root, _MARKS, (_WEIGHTS, _CONSTANTS, *_UNREAD))
-    if f"{root}byteorder" in archive and archive.read(f"{root}byteorder").strip() != b"little":
-        raise ModelError("its numbers are big-endian: save it on a little-endian machine")
+    order = archive.read(f"{root}byteorder").strip() if f"{root}byteorder" in archive else b"little"
+    if order != b"little":
+        raise ModelError("its numbers are big-endian: save it on a little-endian machine" if order == b"big" else
+                         f"its part 'byteorder' is {order!r:.40}, and must be 'little'")
     program = read_json(archive.read(programs[0]), most_bytes=MAX_JSON_BYTES, what="its program")
-    reader = _Payloads(archive, root)
-    return Contents(program, reader.tensors(_WEIGHTS), reader.tensors(_CONSTANTS))
+    return Contents(program, archive, root)
 
 
 def _refuse_others(archive: Archive, root: str, files: tuple[str, ...], folders: tuple[str, ...]) -> None:

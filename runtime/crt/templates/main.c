@@ -302,8 +302,8 @@ int main(int count, char **words)
         return 2;
     }
     if (count - first != @NAME@_INPUTS + @NAME@_OUTPUTS) {
-        (void)fprintf(stderr, "@name@: give %d files of inputs and %d of outputs, not %d files; --help says more\n", @NAME@_INPUTS,
-                      @NAME@_OUTPUTS, count - first);
+        (void)fprintf(stderr, "@name@: the number of files is %d and must be %d, inputs before outputs; --help says more\n",
+                      count - first, @NAME@_INPUTS + @NAME@_OUTPUTS);
         return 2;
     }
     workspace = allocate(@NAME@_WORKSPACE_BYTES, &blocks[inputs + outputs]);

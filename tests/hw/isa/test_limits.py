@@ -62,6 +62,12 @@ def test_other_text_is_a_value_error(text):
         read_json(text, most_bytes=1000)
 
 
+def test_integers_of_many_digits_are_refused_in_our_words():
+    assert read_json("9" * 4000, most_bytes=10_000) == int("9" * 4000)
+    with pytest.raises(LimitError, match="the number of digits of an integer of it is 5,000; the limit is 4,000"):
+        read_json(f"[{'9' * 5000}]", most_bytes=10_000)
+
+
 def test_long_text_is_not_read():
     with pytest.raises(LimitError, match=r"^the text has 11 bytes; the limit is 10"):
         read_json(b"[" + b" " * 9 + b"]", most_bytes=10, what="the text")

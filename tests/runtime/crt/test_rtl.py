@@ -104,7 +104,7 @@ def test_a_device_that_is_not_there(export, program, words, says):
     (["--rlt", "x", *FILES], "unknown option: --rlt"),
     (["--rtl"], "an option lacks its value: --rtl"),
     (["--repeat", "many", *FILES], "no number: many"),
-    (["--repeat", "2", "x.raw"], "give 1 files of inputs and 2 of outputs, not 1 files"),
+    (["--repeat", "2", "x.raw"], "the number of files is 1 and must be 3, inputs before outputs"),
 ])
 def test_wrong_words_of_the_example(export, program, words, says):
     assert run([program, *words], export, status=2).startswith(f"split: {says}")
