@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,9 @@ def named_program(model: Any) -> "tuple[torch.export.ExportedProgram, str] | Non
 
 def _loaded(path: Path) -> "torch.export.ExportedProgram":
     data = read_bytes(path, "program file", error=ModelError)
+    with needs(f"a {SUFFIX} file", "torch"):
+        if find_spec("torch") is None:
+            raise ModuleNotFoundError(name="torch")
     with _refusing(path):
         contents = read_archive(data)
         checked = checked_program(contents.program)
