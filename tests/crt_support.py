@@ -1,4 +1,4 @@
-"""What the tests of exported C share: a network with parts on both, its export, and building and running it."""
+"""Helpers for tests of exported C: a network with parts on the CPU and the accelerator, its export, build and run."""
 
 import subprocess
 from collections.abc import Sequence

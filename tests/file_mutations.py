@@ -51,7 +51,7 @@ _WARNING = re.compile(r"vtakit \w+: warning: ")
 
 
 class Fate(NamedTuple):
-    """What became of a file: `RAN`, `TOLD` with the error's first words, or what went wrong."""
+    """Outcome of reading a mutated file: `RAN`, `TOLD` with the error's first words, or a failure."""
 
     seed: int
     format: str

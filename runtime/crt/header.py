@@ -117,7 +117,7 @@ def argument_names(image: Image) -> list[str]:
 
 
 def _has_a_meaning(name: str, image: Image) -> bool:
-    """Whether a name may mean something in the export or in a header of C: names in capitals may be macros."""
+    """Return true if the export or a C header may define the name; names in capitals may be macros."""
     own = name.lower().startswith(("vtakit_", f"{image.name.lower()}_"))
     return own or is_taken(name) or (name.isupper() and len(name) > 1)
 

@@ -63,7 +63,7 @@ def test_what_is_in_use_stays(tmp_path):
 
 
 def test_links_are_no_entries(tmp_path):
-    """What they lead to is not deleted."""
+    """The target of a link is not deleted."""
     elsewhere = tmp_path / "elsewhere" / "documents"
     elsewhere.mkdir(parents=True)
     (tmp_path / "rtl").mkdir()

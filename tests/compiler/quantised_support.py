@@ -145,6 +145,14 @@ class _Reader(CalibrationDataReader):
         return next(self.feeds, None)
 
 
+def small_classifier() -> Layers:
+    """A convolution, a pool and a product, of images of 3 x 6 x 6."""
+    net = Layers(3, channels=3, size=6)
+    net.pool(net.relu(net.conv("x", 6)))
+    net.classifier(net.last, 4)
+    return net
+
+
 def quantised(
     proto: onnx.ModelProto, x: np.ndarray, *, per_channel: bool = True, form: str = "QDQ", **options: Any
 ) -> onnx.ModelProto:

@@ -61,7 +61,7 @@ class Difference(Exception):
 
 @dataclass(slots=True)
 class Tally:
-    """What networks were made of and where they ran."""
+    """Count networks, and their layers by operator and place."""
 
     networks: int = 0
     exact: int = 0
@@ -146,7 +146,7 @@ def _by_numpy(proto: Any, given: Mapping[str, Array]) -> list[Array]:
 
 
 def _step(what: str, make: Callable[[], Any]) -> Any:
-    """What a step makes. Raises Difference for whatever goes wrong in it."""
+    """Return the result of a step. Raises Difference for any exception in it."""
     try:
         return make()
     except Exception as error:  # of any type: a compiler's own error is what is looked for

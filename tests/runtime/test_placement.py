@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from quantised_support import Layers, quantised
+from quantised_support import Layers, quantised, small_classifier
 
 import vtakit
 from vtakit.compiler.codegen.vta.errors import VtaError
@@ -29,9 +29,7 @@ MIXED = """
 def files(tmp_path, monkeypatch):
     """A folder with a float model, the same quantised, and inputs of both."""
     monkeypatch.chdir(tmp_path)
-    net = Layers(3, channels=3, size=6)
-    net.pool(net.relu(net.conv("x", 6)))
-    net.classifier(net.last, 4)
+    net = small_classifier()
     onnx.save(net.model(), "float.onnx")
     onnx.save(quantised(net.model(), net.inputs(4)), "q.onnx")
     np.savez("in.npz", x=net.inputs(1, 7))

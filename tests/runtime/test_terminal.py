@@ -13,7 +13,7 @@ import onnx
 import pytest
 from model_support import network
 from module_support import with_header
-from quantised_support import Layers, quantised
+from quantised_support import quantised, small_classifier
 
 from vtakit.hw.isa.asm import asm_program
 from vtakit.hw.isa.errors import VtakitError
@@ -58,9 +58,7 @@ def renamed(model: onnx.ModelProto) -> onnx.ModelProto:
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    net = Layers(3, channels=3, size=6)
-    net.pool(net.relu(net.conv("x", 6)))
-    net.classifier(net.last, 4)
+    net = small_classifier()
     hostile = renamed(net.model())
     onnx.save(hostile, "float.onnx")
     onnx.save(renamed(quantised(net.model(), net.inputs(4))), "q.onnx")

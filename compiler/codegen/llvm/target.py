@@ -119,7 +119,7 @@ class Target:
 
     @property
     def passes_floats_in_registers(self) -> bool:
-        """Whether it is a 32-bit Arm with the calling convention of a floating-point unit, "hard-float"."""
+        """True for 32-bit Arm with the hard-float ABI."""
         return self.arch.startswith(_ARM_OF_32_BITS) and self.llvm_triple.endswith("eabihf")
 
     @property

@@ -1,4 +1,4 @@
-"""What the scripts of the jobs share: steps with their times, and commands that must succeed or be refused."""
+"""Helpers for the install jobs: timed steps, and commands that must succeed or be refused."""
 
 import os
 import subprocess
