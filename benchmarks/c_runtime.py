@@ -18,8 +18,9 @@ import numpy as np
 
 from vtakit.hw.params import CoreParams
 from vtakit.runtime.crt.export import export_c
-from vtakit.runtime.image import Image
 from vtakit.runtime.module import Module
+from vtakit.runtime.target import Image
+from vtakit.runtime.vta.part import VtaPart
 from vtakit.sim.rtl.build import library
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "compiler"))  # where the network and the way to compile it are
@@ -61,7 +62,7 @@ def main() -> None:
         inputs, outputs = [work / f"in{at}" for at in range(len(given))], [work / f"out{at}" for at in range(len(image.outputs))]
         for file, array in zip(inputs, given.values(), strict=True):
             array.tofile(file)
-        rtl = library(CoreParams(cfg=image.vta_parts[0].program.config)).path
+        rtl = library(CoreParams(cfg=image.parts_of(VtaPart)[0].program.config)).path
         begin = time.perf_counter()
         done = subprocess.run([program, "--rtl", rtl, *inputs, *outputs], check=True, capture_output=True, text=True,
                               timeout=LIMIT_SECONDS)

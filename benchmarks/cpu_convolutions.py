@@ -46,8 +46,9 @@ from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find
 from vtakit.compiler.nn.winograd import winograd_weight
+from vtakit.runtime.cpu.engine import Native
 from vtakit.runtime.cpu.function import build
-from vtakit.runtime.parts import Native
+from vtakit.runtime.cpu.part import CpuPart
 
 Run = Callable[[], Any]
 FORMS = {0: "direct", 2: "F(2, 3)", 4: "F(4, 3)"}
@@ -140,7 +141,7 @@ def in_blocks(layer: Layer, arrays: Sequence[np.ndarray], target: Target, *, til
 def alone(model: onnx.ModelProto, x: np.ndarray, out: np.ndarray, target: Target) -> Run:
     """A run of ours on one thread, of the model as vtakit.compile makes it, from an array to another."""
     image = vtakit.compile(model, target=target, cache=False).image
-    return partial(Native(*image.cpu_parts, image, 1).run, [x.ctypes.data, out.ctypes.data])
+    return partial(Native(*image.parts_of(CpuPart), image, 1).run, [x.ctypes.data, out.ctypes.data])
 
 
 def exact(layer: Layer, arrays: Sequence[np.ndarray]) -> np.ndarray:

@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -167,7 +168,8 @@ def machine() -> dict[str, Any]:
     if Path("/proc/cpuinfo").exists():
         lines = [line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines()]
         cpu = next((value.strip() for name, _, value in lines if name.strip() == "model name"), cpu)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    asked = [git, "rev-parse", "--short", "HEAD"] if (git := shutil.which("git")) else ["true"]  # no commit outside a clone
+    commit = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
     target = Target.host()
     kept = ("avx2", "avx512f", "avx512vnni", "avx512bf16", "amx-int8", "amx-bf16", "dotprod", "i8mm")
     return {

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.config import DEFAULT
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.sim import run_image
 from vtakit.sim.conv2d_data import conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
 from vtakit.sim.workloads import Conv2d, conv2d_program

@@ -12,8 +12,8 @@ import json
 import sys
 from pathlib import Path
 
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.config import DEFAULT
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.sim.cycle_cases import Case, Figures, cases, measure
 
 ROOT = Path(__file__).parents[1]

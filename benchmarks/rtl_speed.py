@@ -22,8 +22,8 @@ from unittest.mock import patch
 
 import numpy as np
 
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.config import DEFAULT
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.params import CoreParams
 from vtakit.sim import run_image
 from vtakit.sim.conv2d_data import conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result

@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from vtakit.base.errors import VtakitError
 from vtakit.boards.synth import Report, find_device, synthesise
 from vtakit.boards.synth.devices import RESOURCES
 from vtakit.hw.isa.config import load_config
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.lint import WAIVERS
 from vtakit.hw.params import CoreParams
 

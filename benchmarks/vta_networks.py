@@ -24,6 +24,7 @@ from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.quantised.form import integer_form
 from vtakit.runtime.module import Module
+from vtakit.runtime.vta.part import VtaPart
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "compiler"))  # where the networks and the ways to compile them are
@@ -68,9 +69,9 @@ def measure(name: str) -> tuple[dict[str, int], dict[str, float]]:
         assert np.array_equal(made[output], array), f"{name}: the functional simulator's {output} is not the CPU's"
         assert np.array_equal(found[output], array), f"{name}: the hardware's {output} is not the CPU's"
     exact = {
-        "launches": len(image.vta_parts), "layers": sum(len(part.layers) for part in image.vta_parts),
-        "instructions": sum(len(part.program.insns) for part in image.vta_parts),
-        "macs": sum(layer.macs for part in image.vta_parts for layer in part.layers),
+        "launches": len(image.parts_of(VtaPart)), "layers": sum(len(part.layers) for part in image.parts_of(VtaPart)),
+        "instructions": sum(len(part.program.insns) for part in image.parts_of(VtaPart)),
+        "macs": sum(layer.macs for part in image.parts_of(VtaPart) for layer in part.layers),
         "cycles": cycles,
     }
     return exact, seconds

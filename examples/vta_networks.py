@@ -15,6 +15,7 @@ import numpy as np
 
 import vtakit
 from vtakit import models
+from vtakit.runtime.vta.part import VtaPart
 
 NAMES = ("resnet18", "mobilenet_v1", "mobilenet_v2", "dcgan")
 SAMPLES = 4  # that scales are chosen from
@@ -36,11 +37,11 @@ def show(name: str, size: int | None, device: str) -> None:
         found = module.run(inputs)
         took, launches = time.perf_counter() - begin, module.counters
     wanted, real = (vtakit.compile(model, name=name).run(inputs) for model in (quantised.model, float_model))
-    there = sum(len(part.layers) for part in module.image.vta_parts)
+    there = sum(len(part.layers) for part in module.image.parts_of(VtaPart))
     print(f"{network.title}: {there} layers on the accelerator in {len(launches)} launch{'es' * (len(launches) != 1)}, "
           f"compiled in {seconds:.1f} s, run on {device} in {took:.2f} s")
     cycles = sum(counters.get("cycles", 0) for counters in launches)
-    macs = sum(layer.macs for part in module.image.vta_parts for layer in part.layers)
+    macs = sum(layer.macs for part in module.image.parts_of(VtaPart) for layer in part.layers)
     if cycles:
         print(f"  {cycles:,} cycles for {macs / 1e6:,.1f} million multiplications: {macs / cycles / 256:.1%} of 256 a cycle")
     for output, array in found.items():

@@ -1,14 +1,39 @@
 """The vector ALU: one operation on every lane of two accumulator elements."""
 
+from enum import Enum
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.isa.exhaustive import for_each
 from vtakit.hw.isa.insns import ALU, AluOp
 
-IMM_BITS = next(int(field.width) for field in ALU.fields if field.name == "imm")
+IMM_BITS = ALU.width("imm")
 DSP_BITS = 16  # numbers without a sign that one DSP block multiplies; accumulators have at most twice as many
+
+
+class Result(Enum):
+    """Where a lane's result comes from."""
+
+    COMPARED = "the lesser of the two operands, or the greater"
+    SUM = "the adder"
+    SHIFTED = "the shifter, which takes a cycle alone"
+    PRODUCT = "DSP blocks, with operands of their own"
+
+
+RESULTS = for_each(AluOp, {
+    AluOp.MIN: Result.COMPARED, AluOp.MAX: Result.COMPARED, AluOp.ADD: Result.SUM, AluOp.SHR: Result.SHIFTED,
+    AluOp.MUL: Result.PRODUCT,
+}, __name__)
+
+
+def is_from(chosen: Value, result: Result) -> Value:
+    """Whether the selected operation (one-hot) takes its result from `result`."""
+    return reduce(or_, [chosen[op] for op in AluOp if RESULTS[op] is result])
 
 
 def operand_bits(cfg: VTAConfig) -> int:
@@ -52,12 +77,12 @@ class Alu(wiring.Component):
             m.d.comb += [
                 a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, b_bits)),
                 self.result.word_select(lane, bits).eq(
-                    Mux(chosen[AluOp.MUL], product, Mux(chosen[AluOp.SHR], shifted, other))
+                    Mux(is_from(chosen, Result.PRODUCT), product, Mux(is_from(chosen, Result.SHIFTED), shifted, other))
                 ),
             ]
             with m.If(self.runs):
                 m.d.sync += shifted.eq(self._shifted(m, a, b, lane))
-                with m.If(self.chosen[AluOp.ADD]):
+                with m.If(is_from(self.chosen, Result.SUM)):
                     m.d.sync += other.eq(a + b)
                 with m.Else():
                     m.d.sync += other.eq(Mux((a < b) == self.chosen[AluOp.MIN], a, b))

@@ -16,16 +16,18 @@ no pause. After an ALU step, one that needs its result, and any GEMM step, waits
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import pairwise
+from operator import or_
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from vtakit.hw.alu import Alu
+from vtakit.hw.alu import IMM_BITS, RESULTS, Alu, Result
 from vtakit.hw.interfaces import INDEX_BITS, sram_read, sram_write
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import AluOp
+from vtakit.hw.isa.insns import ALU, AluOp
 from vtakit.hw.mac_array import MacArray, mac_latency
 from vtakit.hw.steps import guard, step
 
@@ -68,8 +70,8 @@ class Arithmetic(wiring.Component):
 
         # The step at each stage, and whether it is a GEMM or ALU step that is to be done.
         control = data.StructLayout({
-            "dst": cfg.acc_depth_log2, "src": cfg.acc_depth_log2, "reset": 1, "overwrite": 1, "alu_opcode": 3, "use_imm": 1,
-            "imm": signed(16),
+            "dst": cfg.acc_depth_log2, "src": cfg.acc_depth_log2, "reset": 1, "overwrite": 1,
+            "alu_opcode": ALU.width("alu_opcode"), "use_imm": 1, "imm": signed(IMM_BITS),
         })
         at = [Signal(control, name=f"stage{n}", reset_less=True) for n in range(last + ALU_STAGES + 1)]
         gemms, alus, ends = (
@@ -137,7 +139,8 @@ class Arithmetic(wiring.Component):
         works = [gemm | alu for gemm, alu in zip(gemms, alus, strict=False)]  # where both are
         a, b = operand("dst", self.acc.data, works), operand("src", self.src.data, alus)
         multiplies = Signal()  # the step that is at the stage `last`
-        m.d.sync += multiplies.eq(alus[last - 1] & (at[last - 1].alu_opcode == AluOp.MUL))
+        is_product = reduce(or_, [at[last - 1].alu_opcode == op for op in AluOp if RESULTS[op] is Result.PRODUCT])
+        m.d.sync += multiplies.eq(alus[last - 1] & is_product)
         self._alu_operands(m, alu, a, b, at[last], alus[last], multiplies)
         m.d.comb += alu.runs.eq(alus[last + 1])
         total = Signal(word)

@@ -8,10 +8,14 @@ from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.interfaces import FAULT_BITS, layout
 from vtakit.hw.isa.config import INSN_BITS
+from vtakit.hw.isa.exhaustive import covers
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, LOAD, MEMORIES, AluOp, Feature, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, LOAD, MEMORIES, STAGES, AluOp, Feature, MemType, Opcode, Stage
 from vtakit.hw.params import CoreParams
 
+# What the rules below, and the stages behind them, know.
+covers(Opcode, (Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.FINISH, Opcode.ALU, Opcode.REQUANT), __name__)
+covers(MemType, (MemType.UOP, MemType.WGT, MemType.INP, MemType.ACC, MemType.OUT, MemType.ACC_8BIT), __name__)
 
 class Decoder(wiring.Component):
     """The rules that need nothing but the word and its place in the program; without a register.
@@ -36,7 +40,7 @@ class Decoder(wiring.Component):
         requantises = Feature.REQUANT in self._params.features
         formats = {op: fmt for op, fmt in FORMATS.items() if op is not Opcode.REQUANT or requantises}
         is_op = {op: f.opcode == op for op in formats}
-        stores = _any(is_op[op] for op in (Opcode.STORE, Opcode.REQUANT) if op in formats)
+        stores = _any(is_op[op] for op in formats if STAGES[op] is Stage.STORE)
         transfer = is_op[Opcode.LOAD] | stores
 
         kinds = [kind for kind in MemType if kind is not MemType.ACC_8BIT or cfg.has_acc8]

@@ -32,7 +32,8 @@ def step(cfg: VTAConfig) -> data.StructLayout:
     """
     return data.StructLayout({
         "dst": cfg.acc_depth_log2, "src": cfg.src_depth_log2, "wgt": cfg.wgt_depth_log2,
-        "is_alu": 1, "reset": 1, "overwrite": 1, "alu_opcode": 3, "use_imm": 1, "imm": 16,
+        "is_alu": 1, "reset": 1, "overwrite": 1, "alu_opcode": ALU.width("alu_opcode"),
+        "use_imm": 1, "imm": ALU.width("imm"),
         "last": 1, "fault": 1, "index": COMMAND["index"].shape, "loads_before": LOAD_COUNT_BITS,
     })
 
@@ -73,8 +74,8 @@ class StepGenerator(wiring.Component):
 
         issue, turn, row, end = (Signal(name=name) for name in ("issue", "turn", "row", "end"))
         at = Signal(cfg.uop_depth_log2)
-        inner = Signal(14)
-        outer = Signal(14)
+        inner = Signal(GEMM.width("iter_in"))
+        outer = Signal(GEMM.width("iter_out"))
         # Known a cycle ahead: is this the last micro-op of its turn, the last turn of the inner loop, the last of the outer?
         last_uop = Signal()
         last_turn = Signal()

@@ -90,7 +90,7 @@ class Accuracy:
         from rich.markup import escape
         from rich.table import Table
 
-        from vtakit.hw.isa.text import counted, one_line
+        from vtakit.base.text import counted, one_line
 
         def plain(name: str) -> str:
             return escape(one_line(name))

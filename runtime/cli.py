@@ -14,9 +14,9 @@ from pathlib import Path
 from textwrap import fill
 
 import vtakit
-from vtakit.hw.isa.errors import VtakitError, one_of
-from vtakit.hw.isa.process import ends_politely
-from vtakit.hw.isa.text import one_line
+from vtakit.base.errors import VtakitError, one_of
+from vtakit.base.process import ends_politely
+from vtakit.base.text import one_line
 from vtakit.runtime.commands._files import ABOUT
 from vtakit.runtime.terminal import Parser, complain
 

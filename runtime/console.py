@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from vtakit.hw.isa.text import printable
+from vtakit.base.text import printable
 
 
 class PrintableConsole(Console):

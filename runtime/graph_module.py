@@ -4,17 +4,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
-
+from vtakit.base.errors import VtakitError
+from vtakit.base.text import counted
 from vtakit.compiler.graph.ir import Graph
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.text import counted
-from vtakit.runtime.image import Image
 from vtakit.runtime.model import load
 from vtakit.runtime.module import InputError, Module
-from vtakit.runtime.vta.driver import Driver
-
-Array = npt.NDArray[Any]
+from vtakit.runtime.target import Array, Image
 
 
 class GraphModule:
@@ -72,7 +67,7 @@ class GraphModule:
 
 
 def create(
-    graph: str | Graph, lib: Module | Image | str | PathLike[str], device: str | Driver = "cpu"
+    graph: str | Graph, lib: Module | Image | str | PathLike[str], device: Any = "cpu"
 ) -> GraphModule:
     """A module of a graph and its code.
 
@@ -80,17 +75,18 @@ def create(
     lib    : the code: a compiled module, its image, or the path of a module file
     device : "cpu"; or for a model that was compiled for the accelerator "fsim", "rtl" or a driver
 
-    Raises InputError if the code is another graph's, and what `vtakit.load` raises.
+    Raises InputError if the code is another graph's or for another device, and what `vtakit.load` raises.
     """
-    where = None if device == "cpu" else device
+    where = None if isinstance(device, str) and device == "cpu" else device
     if isinstance(lib, Module | Image):
         module = Module(lib.image if isinstance(lib, Module) else lib, where)
     elif isinstance(lib, str | PathLike):
         module = load(Path(lib), where)
     else:
         raise VtakitError(f"lib is a compiled module or the path of its file, not {type(lib).__name__}")
-    if module.image.vta_parts and where is None:
-        raise InputError(f"model {module.image.name!r} is compiled for the accelerator: give the device 'fsim' or 'rtl'")
+    if module.placement.launches and where is None:
+        known = " or ".join(map(repr, module.image.target.devices))
+        raise InputError(f"model {module.image.name!r} is compiled for the accelerator: give the device {known}")
     if str(graph) != module.image.graph:
         raise InputError(f"the code is that of another graph, {module.image.name!r}: give the graph that it was compiled from")
     return GraphModule(module)

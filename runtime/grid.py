@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vtakit.hw.isa.text import one_line
+from vtakit.base.text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

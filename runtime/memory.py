@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from vtakit.runtime.image import Image
+from vtakit.runtime.target import Image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +27,10 @@ class Memory:
 
 
 def memory_of(image: Image) -> Memory:
-    """Of a compiled model."""
+    """Return the memory of a compiled model."""
     return Memory(
-        weights_bytes=sum(part.params.nbytes for part in image.cpu_parts),
-        code_bytes=sum(len(part.code) for part in image.cpu_parts),
+        weights_bytes=sum(part.weights_bytes for part in image.parts),
+        code_bytes=sum(part.code_bytes for part in image.parts),
         arena_bytes=image.arena_bytes, live_bytes=image.live_bytes,
         graph_bytes=0 if image.source is None else image.source.blob.memory_bytes,
         inputs_bytes=sum(port.bytes for port in image.inputs), outputs_bytes=sum(port.bytes for port in image.outputs),

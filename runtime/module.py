@@ -2,31 +2,28 @@
 
 import threading
 from collections.abc import Mapping
+from contextlib import nullcontext
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from vtakit.base.errors import VtakitError, one_of
+from vtakit.base.process import TIMEOUT_S
+from vtakit.base.text import counted
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.network import Port
+from vtakit.compiler.codegen.places import Port
 from vtakit.compiler.graph.builder import numpy_dtype
-from vtakit.hw.isa.errors import VtakitError, one_of
-from vtakit.hw.isa.text import counted
-from vtakit.runtime import library, package
-from vtakit.runtime.cpu.function import misfit, placed
-from vtakit.runtime.crt.export import export_c
-from vtakit.runtime.image import CpuPart, Image
-from vtakit.runtime.images import write_images
+from vtakit.runtime import module_file
+from vtakit.runtime.cpu.function import placed
 from vtakit.runtime.memory import Memory, memory_of
-from vtakit.runtime.parts import Launched, Native
 from vtakit.runtime.placement import Placement, placement_of
 from vtakit.runtime.profile import Profile
-from vtakit.runtime.vta.driver import Driver
-from vtakit.runtime.vta.loaded import TIMEOUT_S
-
-Array = npt.NDArray[Any]
+from vtakit.runtime.report.report import Report
+from vtakit.runtime.target import Array, Image, Opening
+from vtakit.runtime.targets import check_opening
+from vtakit.runtime.timed import Timed
 
 
 class InputError(VtakitError, ValueError):
@@ -65,7 +62,8 @@ class Module:
     Parts for an accelerator run on a device that the first run opens, and that stays open, the weights in its memory, until
     `close`, the end of a `with` block, or nothing refers to the module.
 
-    device    : "fsim" (what None is), or "rtl", the hardware in Verilator; or a `vtakit.runtime.vta.Driver`
+    device    : one of the target's (`vtakit.targets()`), the first if None: "cpu"; of the accelerator "fsim", or "rtl", the
+                hardware in Verilator, or a `vtakit.runtime.vta.Driver`
     timeout_s : seconds that a run of a part on the device may take
     threads   : of this processor that one run uses; if None as many as OpenMP has been told, by OMP_NUM_THREADS or
                 `vtakit.runtime.cpu.openmp.set_threads`, or else those that this process may use
@@ -73,18 +71,23 @@ class Module:
 
     What is compiled for a machine whose code this one cannot run is here to be saved and exported: `run` raises CodegenError.
 
-    Raises InputError for a number of threads that is none.
+    Raises TargetError or VtakitError for a device that the target does not have, or an option that the device does not have,
+    InputError for a number of threads that is none.
     """
 
     def __init__(
-        self, image: Image, device: str | Driver | None = None, timeout_s: float = TIMEOUT_S, *, threads: int | None = None,
+        self, image: Image, device: Any = None, timeout_s: float = TIMEOUT_S, *, threads: int | None = None,
         **options: Any,
     ) -> None:
         self.image = image
         self.threads = check_threads(threads)
-        self._device = Launched(image, device or "fsim", timeout_s, options) if image.vta_parts else None
-        self._misfit = misfit(image.target)
-        self._native = {} if self._misfit else {part: Native(part, image, self.threads) for part in image.cpu_parts}
+        self._opening = Opening(device=device, timeout_s=timeout_s, threads=self.threads, options=options)
+        check_opening(image.target, self._opening)
+        self._misfit = image.target.misfit
+        engines = {} if self._misfit else image.target.engines(image, self._opening)
+        self._steps = [] if self._misfit else [(part, engines[part.kind]) for part in image.parts]
+        self._engines = tuple(engines.values())
+        self._exclusive = any(engine.exclusive for engine in self._engines)
         self._kinds = {port.name: numpy_dtype(port.dtype) for port in image.inputs}
         self._results = [(port.shape, numpy_dtype(port.dtype)) for port in image.outputs]
         self._names = [port.name for port in image.outputs]
@@ -100,10 +103,10 @@ class Module:
         self.close()
 
     def close(self) -> None:
-        """Let go of the accelerator, if there is one; a later run opens it again."""
+        """Let go of the device; a later run opens it again."""
         with self._lock:
-            if self._device is not None:
-                self._device.close()
+            for engine in self._engines:
+                engine.close()
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -135,18 +138,16 @@ class Module:
         given = self._checked(inputs)
         results = [placed(shape, kind) for shape, kind in self._results]  # a name may be there twice
         placed_values = [*[(array, array.ctypes.data) for array in given], *results, *self._between]
-        if self._device is None:
-            self._run(placed_values)
-        else:
-            with self._lock:
-                self._run(placed_values)
+        with self._lock if self._exclusive else nullcontext():
+            for part, engine in self._steps:
+                engine.run(part, placed_values)
         self._made = made = {name: array for name, (array, _) in zip(self._names, results, strict=True)}
         return made.copy()
 
     @property
     def counters(self) -> tuple[dict[str, int], ...]:
         """What the accelerator counted in each launch of the last run; cycles where the device has them."""
-        return () if self._device is None else tuple(self._device.counters.values())
+        return tuple([counted for engine in self._engines for counted in engine.counters])
 
     def set_input(self, name: str | None = None, value: Any = None, **values: Any) -> None:
         """Keep copies of arrays for the inputs of the runs that follow. Raises InputError if one does not fit."""
@@ -182,16 +183,6 @@ class Module:
         out[...] = found
         return out
 
-    def _run(self, values: list[tuple[Array, int]]) -> None:
-        """Run on arrays and their addresses."""
-        addresses = [address for _, address in values]
-        for part in self.image.parts:
-            if isinstance(part, CpuPart):
-                self._native[part].run(addresses)
-            else:
-                assert self._device is not None
-                self._device.run(part, [array for array, _ in values])
-
     def profile(self, inputs: Mapping[str, Any] | None = None, *, repeat: int = 5) -> Profile:
         """Run each layer by itself and time it; of `repeat` runs the quickest counts. Programs of an accelerator run once.
 
@@ -200,16 +191,15 @@ class Module:
         if whole(repeat, f"profile(repeat={repeat!r}): give a whole number") < 1:
             raise InputError(f"profile(repeat={repeat}): a layer runs at least once")
         given = self._checked(inputs)
-        made = [placed(shape, kind)[0] for shape, kind in self._results]
-        values = [*given, *made, *[array for array, _ in self._between]]
-        addresses, timed, launches = [array.ctypes.data for array in values], [], []
+        made = [placed(shape, kind) for shape, kind in self._results]
+        values = [*[(array, array.ctypes.data) for array in given], *made, *self._between]
+        timed: list[Timed] = []
+        launches: list[Report] = []
         with self._lock:
-            for part in self.image.parts:
-                if isinstance(part, CpuPart):
-                    timed += self._native[part].timed(addresses, repeat)
-                else:
-                    assert self._device is not None
-                    launches.append(self._device.profile(part, values))
+            for part, engine in self._steps:
+                layers, report = engine.profile(part, values, repeat)
+                timed += layers
+                launches += [] if report is None else [report]
         placement = self.placement if launches else None
         return Profile(self.image.name, tuple(timed), tuple(launches), self.image.said, placement)
 
@@ -225,11 +215,11 @@ class Module:
         if inputs is not None:
             made = self.run(inputs)
             values = [*self._checked(inputs), *[made[name] for name in self._names], *[array for array, _ in self._between]]
-        return write_images(self.image, folder, values)
+        return self.image.target.dump_images(self.image, folder, values)
 
     def save(self, path: str | Path, *, graph: bool = True) -> None:
         """Write the module to one file that `vtakit.load` reads, whole or not at all; `graph`: with what recompile=True needs."""
-        package.save(self.image, path, graph=graph)
+        module_file.save(self.image, path, graph=graph)
 
     def export(self, path: str | Path, *, linker: tuple[str, ...] = ()) -> None:
         """Write a shared library, and beside it a C header (suffix ``.h``) and the parameters (suffix ``.params``).
@@ -238,16 +228,15 @@ class Module:
 
         Raises CodegenError if no linker is found or it fails, or a part of the model runs on an accelerator.
         """
-        library.export(self.image, path, linker)
+        self.image.target.export_library(self.image, path, linker)
 
     def export_c(self, folder: str | Path, *, embed: str = "incbin", rtl: bool = False) -> tuple[str, ...]:
         """Write C source, with weights and programs, into a folder: see `vtakit.runtime.crt.export.export_c`."""
-        return export_c(self.image, folder, embed=embed, rtl=rtl)
+        return self.image.target.export_c(self.image, folder, embed=embed, rtl=rtl)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy or what is unpickled has no inputs and outputs yet, and opens a device of its own, of that name."""
-        own = (None, TIMEOUT_S, {}) if self._device is None else self._device.opening
-        return _from_bytes, (package.dump(self.image), *own, self.threads)
+        return _from_bytes, (module_file.dump(self.image), self.image.target.portable(self._opening))
 
     def _port(self, name: object) -> Port:
         for port in self.image.inputs:
@@ -260,8 +249,8 @@ class Module:
     def _checked(self, given: Mapping[str, Any] | None) -> list[Array]:
         """The inputs' arrays in order, contiguous; what is given goes before what was set."""
         if self._misfit:
-            raise CodegenError(f"model {self.image.name!r} is compiled for another machine, {self.image.target}: {self._misfit}; "
-                               "write it with save or export, and run it there")
+            raise CodegenError(f"model {self.image.name!r} is compiled for another machine, {self.image.target.processor}: "
+                               f"{self._misfit}; write it with save or export, and run it there")
         if given is not None and not isinstance(given, Mapping):
             first = self.image.inputs[0].name if self.image.inputs else "x"
             raise InputError(f"model {self.image.name!r} takes a dict of arrays by name, such as {{{first!r}: array}}, got "
@@ -296,5 +285,6 @@ class Module:
         return f"<module {self.image.name}: {', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}>"
 
 
-def _from_bytes(data: bytes, device: str | None, timeout_s: float, options: dict[str, Any], threads: int | None) -> Module:
-    return Module(package.parse(data, "a pickled module"), device, timeout_s, threads=threads, **options)
+def _from_bytes(data: bytes, opening: Opening) -> Module:
+    image = module_file.parse(data, "a pickled module")
+    return Module(image, opening.device, opening.timeout_s, threads=opening.threads, **opening.options)

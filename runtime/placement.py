@@ -4,14 +4,11 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.graph.compile import Layer
-from vtakit.compiler.graph.vta.place import OTHERWISE, UNQUANTISED, Left
-from vtakit.hw.isa.text import counted, one_line
-from vtakit.runtime.image import Image
+from vtakit.base.text import counted, one_line
+from vtakit.compiler.graph.compile import Layer, Left
+from vtakit.runtime.target import Image, TargetError
 
 _NAMED = 4  # operators that one line names; the others are counted
-QUANTISE = "vtakit quantize MODEL --calibration SAMPLES.npz -o INT8.onnx"
 
 
 class PlacementWarning(UserWarning):
@@ -26,6 +23,7 @@ class Placement:
     launches          : programs that the accelerator runs, one after another
     accelerator, cpu  : the layers of each
     left              : operators that are left to the CPU, with the reason; its conversions of numbers are not among them
+    warning           : one sentence if nothing runs on the accelerator that the model was compiled for; "" else
     """
 
     name: str
@@ -33,6 +31,7 @@ class Placement:
     accelerator: tuple[Layer, ...]
     cpu: tuple[Layer, ...]
     left: tuple[Left, ...]
+    warning: str = ""
 
     @property
     def macs(self) -> int:
@@ -44,20 +43,6 @@ class Placement:
         """The accelerator's share of all multiply-accumulates; None of a model without any."""
         total = self.macs + sum(layer.macs for layer in self.cpu)
         return self.macs / total if total else None
-
-    @property
-    def warning(self) -> str:
-        """One sentence if nothing runs on the accelerator; "" else."""
-        if self.launches:
-            return ""
-        lead = f"nothing of the model {self.name!r} runs on the accelerator"
-        if any(each.reason == UNQUANTISED for each in self.left):
-            return (f"{lead}: the model computes in floating point and the accelerator in int8; quantise it first "
-                    f"({QUANTISE}), then give INT8.onnx instead")
-        if any(each.reason == OTHERWISE for each in self.left):
-            return (f"{lead}: the model is quantised otherwise than the accelerator computes, in int8 with zero points of 0, a "
-                    f"layer being a product, a residual sum and an activation; quantise its float model ({QUANTISE})")
-        return f"{lead}: it has no convolution or matrix product in int8 that the accelerator can run"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, for JSON."""
@@ -83,17 +68,19 @@ class Placement:
 
 def placement_of(image: Image) -> Placement:
     """Return where the layers of a compiled model run."""
-    cpu = tuple([layer for part in image.cpu_parts for layer in part.layers])
-    there = tuple([layer for part in image.vta_parts for layer in part.layers])
-    return Placement(image.name, len(image.vta_parts), there, cpu, image.left)
+    own = {part.kind for part in image.target.processor.kinds}
+    cpu = tuple([layer for part in image.parts if part.kind in own for layer in part.layers])
+    launches = [part for part in image.parts if part.kind not in own]
+    there = tuple([layer for part in launches for layer in part.layers])
+    return Placement(image.name, len(launches), there, cpu, image.left, image.target.warning(image))
 
 
 def check_placed(image: Image, device: object) -> None:
-    """Warn if nothing of a model that was compiled for the accelerator runs there.
+    """Warn if nothing of a model that was compiled for an accelerator runs there.
 
-    Raises VtaError if a `device` was asked for, which would have nothing to do.
+    Raises TargetError if a `device` was asked for, which would have nothing to do.
     """
-    if message := placement_of(image).warning:
+    if message := image.target.warning(image):
         if device is not None:
-            raise VtaError(f"{message}; or name no device, and the CPU runs it")
+            raise TargetError(f"{message}; or name no device, and the CPU runs it")
         warnings.warn(message, PlacementWarning, stacklevel=3)

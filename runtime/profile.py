@@ -4,33 +4,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vtakit.compiler.graph.compile import Layer
-from vtakit.hw.isa.text import counted, one_line
+from vtakit.base.text import counted, one_line
 from vtakit.runtime.grid import Grid
 from vtakit.runtime.placement import Placement
 from vtakit.runtime.report.report import TEXT_WIDTH, Report
+from vtakit.runtime.timed import Timed
 
 if TYPE_CHECKING:
     from rich.console import Group
-
-
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """A layer and its time in seconds."""
-
-    layer: Layer
-    seconds: float
-
-    @property
-    def name(self) -> str:
-        """Name of the layer's first node, and the number of its other nodes."""
-        names = self.layer.names or ("copy",)
-        return names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
-
-    @property
-    def ops(self) -> str:
-        """Names of the layer's operators."""
-        return " ".join(self.layer.ops) or "copy"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.base.errors import one_of
+from vtakit.base.text import counted
+from vtakit.base.writing import write_bytes
 from vtakit.compiler.frontend.onnx.reader import read_model
 from vtakit.compiler.frontend.onnx.tensors import kind_of
 from vtakit.compiler.quantise.correction import mean_error
@@ -19,9 +22,6 @@ from vtakit.compiler.quantise.samples import Port, Samples, samples_of
 from vtakit.compiler.quantise.scales import lifted, scales_of
 from vtakit.compiler.quantise.weights import Weights, quantised_weights
 from vtakit.compiler.quantise.write import Writer
-from vtakit.hw.isa.errors import one_of
-from vtakit.hw.isa.file import write_bytes
-from vtakit.hw.isa.text import counted
 from vtakit.runtime.accuracy import Accuracy, Compared
 from vtakit.runtime.model import compile
 from vtakit.runtime.torch_onnx import onnx_of

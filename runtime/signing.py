@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from vtakit.hw.isa.errors import VtakitError, needs
-from vtakit.hw.isa.file import unwritable, write_bytes
-from vtakit.hw.isa.limits import MAX_CONFIG_BYTES
-from vtakit.hw.isa.reading import read_bytes
+from vtakit.base.errors import VtakitError, needs
+from vtakit.base.limits import MAX_CONFIG_BYTES
+from vtakit.base.reading import read_bytes
+from vtakit.base.writing import unwritable, write_bytes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -71,7 +71,7 @@ def sign(path: str | Path, key: str | Path, to: str | Path | None = None) -> str
 
     Raises SignatureError for a key that cannot be used, PackageError for what is no module file.
     """
-    from vtakit.runtime.package import check_file
+    from vtakit.runtime.module_file import check_file
 
     private = _private(key)
     data = read_bytes(path, "module file")
@@ -85,7 +85,7 @@ def sign(path: str | Path, key: str | Path, to: str | Path | None = None) -> str
 def new_key(name: str | Path) -> tuple[Path, Path]:
     """Make a key: NAME.pem, which only its owner may read, to sign with, and NAME.pub.pem for those who are to trust it.
 
-    Raises SignatureError if one of the files is there already, ProgramError if one cannot be written.
+    Raises SignatureError if one of the files is there already, FileError if one cannot be written.
     """
     with needs("making a key", _EXTRA):
         from cryptography.hazmat.primitives import serialization as form

@@ -5,19 +5,24 @@ import os
 import tempfile
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from vtakit.compiler.codegen.vta.target import Target as VtaTarget
-from vtakit.compiler.codegen.vta.target import vta
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.stored import dump_graph, load_graph
-from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.runtime.precision import check_precision
 
 _IN_MEMORY_BYTES = 1 << 20  # a larger graph lies in a file without a name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a model is compiled, whatever the target; see `vtakit.compile`."""
+
+    integer: bool = True
+    winograd: bool = True
+    precision: str = "float32"
 
 
 class SourceError(VtakitError, ValueError):
@@ -84,46 +89,30 @@ class Blob:
 class Source:
     """A graph before any pass, and the options of its compilation.
 
-    blob        : the graph, as `dump_graph` writes it
-    integer, winograd, precision : see `vtakit.compile`
-    accelerator : None for a CPU
+    blob : the graph, as `dump_graph` writes it
     """
 
     blob: Blob
-    integer: bool
-    winograd: bool
-    precision: str
-    accelerator: VtaTarget | None
+    options: Options
 
     @property
     def graph(self) -> Graph:
         """The graph, read and checked anew."""
         return load_graph(self.blob.read())
 
-    def options(self) -> dict[str, Any]:
-        """Return the options as JSON."""
-        config = None if self.accelerator is None else self.accelerator.config.to_dict()
-        return {"integer": self.integer, "winograd": self.winograd, "precision": self.precision, "config": config,
-                "copies": None if self.accelerator is None else self.accelerator.copies}
 
-
-def source_of(graph: Graph, *, integer: bool, winograd: bool, precision: str, accelerator: VtaTarget | None) -> Source | None:
-    """Return the source of a module; None for a device or an attribute that a file does not describe."""
-    if accelerator is not None and accelerator != vta(accelerator.config, copies=accelerator.copies):
-        return None
+def source_of(graph: Graph, options: Options) -> Source | None:
+    """Return the source of a module; None for an attribute that a file does not describe."""
     try:
         data = dump_graph(graph)
     except GraphError:  # the model compiles; its module has no graph to build from
         return None
-    return Source(Blob.of(data), integer, winograd, precision, accelerator)
+    return Source(Blob.of(data), options)
 
 
-def read_source(options: Mapping[str, Any], blob: Blob) -> Source:
-    """Return the source that a header describes. Raises SourceError or VtakitError for unknown options."""
-    flags = options["integer"], options["winograd"]
-    if not all(isinstance(flag, bool) for flag in flags) or not isinstance(options["precision"], str):
+def read_options(header: Mapping[str, Any]) -> Options:
+    """Return the options that a header describes. Raises SourceError for values of other types."""
+    options = Options(**{each.name: header[each.name] for each in fields(Options)})
+    if not (isinstance(options.integer, bool) and isinstance(options.winograd, bool) and isinstance(options.precision, str)):
         raise SourceError("the options of its graph have other types: integer and winograd are booleans, precision is a name")
-    config, copies = options["config"], options["copies"]
-    accelerator = None if config is None else vta(VTAConfig.from_dict(config), copies=copies)
-    check_precision(options["precision"], on_accelerator=accelerator is not None)
-    return Source(blob, *flags, options["precision"], accelerator)
+    return options

@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vtakit.hw.isa.text import one_line, printable
+from vtakit.base.text import one_line, printable
 
 if TYPE_CHECKING:
     from rich.console import Console

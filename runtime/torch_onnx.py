@@ -3,10 +3,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from vtakit.base.errors import needs
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.torch.importer import import_program
 from vtakit.compiler.frontend.torch.quiet import quiet
-from vtakit.hw.isa.errors import needs
 
 if TYPE_CHECKING:
     import onnx

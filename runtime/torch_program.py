@@ -7,13 +7,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vtakit.base.errors import VtakitError, needs
+from vtakit.base.reading import read_bytes
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.importer import word
 from vtakit.compiler.frontend.torch.archive import read_archive
 from vtakit.compiler.frontend.torch.program import checked_program
 from vtakit.compiler.frontend.torch.quiet import quiet
-from vtakit.hw.isa.errors import VtakitError, needs
-from vtakit.hw.isa.reading import read_bytes
 
 if TYPE_CHECKING:
     import torch

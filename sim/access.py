@@ -14,8 +14,12 @@ import numpy.typing as npt
 
 from vtakit.hw.isa.codec import Insn
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import MEMORIES, REQUANT_WORDS, UOP, MemType, Opcode, Stage
+from vtakit.hw.isa.exhaustive import covers
+from vtakit.hw.isa.insns import MEMORIES, REQUANT_WORDS, TRANSFERS, UOP, MemType, Opcode, Stage
 from vtakit.sim.values import Ints
+
+# What the functions below know: LOAD, STORE and REQUANT move elements, GEMM and ALU have loops.
+covers(Opcode, (*TRANSFERS, Opcode.GEMM, Opcode.ALU, Opcode.FINISH), __name__)
 
 DRAM = "dram"
 WRITER = {"uop": Stage.COMPUTE, "inp": Stage.LOAD, "wgt": Stage.LOAD, "acc": Stage.COMPUTE, DRAM: Stage.STORE}

@@ -1,6 +1,6 @@
 """The one call of every simulator: a program and DRAM in, the same `Result` out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from inspect import Parameter, signature
@@ -11,11 +11,12 @@ from typing import Any, Protocol, SupportsBytes
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.base.errors import VtakitError, needs, one_of
+from vtakit.base.reading import check_memory
 from vtakit.hw.isa.config import VTAConfig, load_config
-from vtakit.hw.isa.errors import ProgramError, VtakitError, needs, one_of
+from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.program import Program
-from vtakit.hw.isa.reading import check_memory
 from vtakit.sim.trace import Trace
 
 _COPIES = 3  # of DRAM: the simulator's, the result's, and the buffers in it
@@ -122,10 +123,17 @@ def named(what: str, buffers: object) -> dict[str, Any]:
     return dict(buffers)
 
 
+def unknown_device(name: object, known: Iterable[str]) -> str:
+    """Return the sentence for a device that does not exist."""
+    if name == "cycle":
+        return "unknown device 'cycle': 'rtl' counts cycles, and exactly; 'fsim' is quick, without cycles"
+    return f"unknown device {name!r:.80}; {one_of(known, str(name))}"
+
+
 def find_device(name: str) -> Device:
     """The simulator called `name`."""
     if not isinstance(name, str) or name not in DEVICES:
-        raise VtakitError(f"unknown device {name!r}; {one_of(DEVICES, str(name))}")
+        raise VtakitError(unknown_device(name, DEVICES))
     with needs(f"device {name!r}", "sim"):
         module: Device = import_module(DEVICES[name])
     return module

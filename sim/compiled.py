@@ -19,7 +19,7 @@ from vtakit.hw.isa import insns
 from vtakit.hw.isa.codec import decode
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import MEMORIES, UOP, MemType
+from vtakit.hw.isa.insns import MEMORIES, UOP
 from vtakit.sim.code import MachineCode
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.kernels import Shape, run_slice
@@ -38,10 +38,9 @@ def run(cfg: VTAConfig, decoded: Decoded, dram: Bytes, memories: Memories, order
         cfg.batch, cfg.block, cfg.acc_bits, cfg.out_bits, cfg.inp_depth, cfg.wgt_depth, cfg.acc_depth,
         dst.offset, dst.width, src.offset, src.width, wgt.offset, wgt.width,
     )
-    bits = {MemType.UOP: 32, MemType.WGT: cfg.wgt_bits, MemType.INP: cfg.inp_bits, MemType.ACC: cfg.acc_bits,
-            MemType.OUT: cfg.out_bits, MemType.ACC_8BIT: 8}
     # For each memory type, by its number: base register, bytes of an element, bits of a value.
-    layout = np.array([[memories.bases[k], MEMORIES[k].bytes_in(cfg), bits[k]] for k in sorted(MEMORIES)], np.int64)
+    kinds = [MEMORIES[kind] for kind in sorted(MEMORIES)]
+    layout = np.array([[memories.bases[each.kind], each.bytes_in(cfg), each.value_bits(cfg)] for each in kinds], np.int64)
     uop = np.zeros(cfg.uop_depth, np.uint32)
     inp = np.zeros(cfg.inp_depth * cfg.batch * cfg.block, np.int16)
     weights = np.zeros(cfg.wgt_depth * cfg.block * cfg.block, np.int16)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.config import DEFAULT
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.insns import MEMORIES, MemType
 from vtakit.hw.isa.program import BufferKind, Program
 from vtakit.hw.isa.regs import CYCLE_CAUSES

@@ -10,11 +10,23 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.base.text import counted
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.formats import Kind, listing
-from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, MEMORIES, REQUANT_WORDS, TRANSFERS, AluOp, MemType, Opcode, Stage
-from vtakit.hw.isa.text import counted
+from vtakit.hw.isa.insns import (
+    FLAG_QUEUES,
+    FLAGS,
+    FORMATS,
+    MEMORIES,
+    REQUANT_WORDS,
+    STAGES,
+    TRANSFERS,
+    AluOp,
+    MemType,
+    Opcode,
+    Stage,
+)
 from vtakit.sim.faults import ProgramFault
 
 Ints = npt.NDArray[np.int64]
@@ -82,7 +94,9 @@ class Decoded:
 
     def _stages(self) -> Ints:
         stage = np.full(self.count, int(Stage.COMPUTE), np.int64)
-        stage[self.is_op(Opcode.STORE, Opcode.REQUANT)] = Stage.STORE
+        for opcode, own in STAGES.items():
+            if own is not None:
+                stage[self.is_op(opcode)] = own
         for kind, memory in MEMORIES.items():
             stage[self.of_memory(kind)] = memory.stage
         return stage

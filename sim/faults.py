@@ -1,8 +1,8 @@
 """The exceptions that every simulator, device and checker raises: for a program that is wrong, and for hardware that is."""
 
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
 from vtakit.sim.trace import Trace
 

@@ -10,8 +10,8 @@ from types import ModuleType
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.base.errors import VtakitError, one_of
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.errors import VtakitError, one_of
 from vtakit.hw.isa.insns import MEMORIES, Feature, MemType
 from vtakit.hw.isa.regs import BASE_ALIGN_BYTES, DRAM_ADDRESS_BITS, device_features
 from vtakit.sim import plain

@@ -14,12 +14,12 @@ from multiprocessing import get_context, resource_tracker
 
 import numpy as np
 
+from vtakit.base.process import endings_noted
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.codec import decode, encode, from_bytes, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig, load_config
 from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.insns import FORMATS, TRANSFERS, Opcode
-from vtakit.hw.isa.process import endings_noted
 from vtakit.hw.params import BUS_BITS
 from vtakit.sim.api import Result, find_device, run_image
 from vtakit.sim.checker import check_image

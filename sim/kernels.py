@@ -6,7 +6,8 @@ import numpy as np
 from numba import njit
 
 from vtakit.hw.isa.config import DEFAULT
-from vtakit.hw.isa.insns import REQUANT_PARAMS, AluOp, MemType, Opcode
+from vtakit.hw.isa.exhaustive import covers
+from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS, AluOp, MemType, Opcode
 from vtakit.sim.decode import COLUMNS
 from vtakit.sim.tiles import VECTOR_BLOCKS, multiply_any, multiply_tile
 
@@ -17,13 +18,22 @@ _RESET, _BGN, _END, _OUTER, _INNER = (COLUMNS[n] for n in ("reset", "uop_bgn", "
 _DST_O, _DST_I, _SRC_O, _SRC_I = (COLUMNS[n] for n in ("dst_out", "dst_in", "src_out", "src_in"))
 _WGT_O, _WGT_I, _ALU, _USE_IMM, _IMM = (COLUMNS[n] for n in ("wgt_out", "wgt_in", "alu_opcode", "use_imm", "imm"))
 _OVERWRITE, _PARAMS = COLUMNS["overwrite"], COLUMNS["params"]
-_LOAD, _STORE, _GEMM, _ALU_INSN = (int(op) for op in (Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.ALU))
-_REQUANT = int(Opcode.REQUANT)
-_UOP, _WGT, _INP = (int(kind) for kind in (MemType.UOP, MemType.WGT, MemType.INP))
-_MIN, _MAX, _ADD, _SHR = (int(op) for op in (AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR))
+# What has a branch in `run_slice`, `_load` and `_alu` below; numba compiles no table of functions.
+_OPCODES = Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.FINISH, Opcode.ALU, Opcode.REQUANT
+_KINDS = MemType.UOP, MemType.WGT, MemType.INP, MemType.ACC, MemType.OUT, MemType.ACC_8BIT
+_ALU_OPS = AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR, AluOp.MUL
+covers(Opcode, _OPCODES, __name__)
+covers(MemType, _KINDS, __name__)
+covers(AluOp, _ALU_OPS, __name__)
+_LOAD, _STORE, _GEMM, _, _ALU_INSN, _REQUANT = map(int, _OPCODES)
+_UOP, _WGT, _INP = map(int, _KINDS[:3])
+_MIN, _MAX, _ADD, _SHR, _MUL = map(int, _ALU_OPS)
 
 # (word, shift to the left that puts the field on top, to the right that leaves it) of each of a lane's parameters.
-_PLACES = {p.field.name: (p.offset // 32, 64 - p.offset % 32 - p.width, 64 - p.width) for p in REQUANT_PARAMS.place(DEFAULT)}
+_PLACES = {
+    p.field.name: (p.offset // REQUANT_WORD_BITS, 64 - p.offset % REQUANT_WORD_BITS - p.width, 64 - p.width)
+    for p in REQUANT_PARAMS.place(DEFAULT)
+}
 _BIAS, _MULTIPLIER, _SHIFT, _ZERO_POINT, _LOW, _HIGH = (
     _PLACES[n] for n in ("bias", "multiplier", "shift", "zero_point", "low", "high")
 )
@@ -188,7 +198,7 @@ def _requantised(insn: Any, shape: Any, acc: Any) -> Any:
     count = insn[_X] * insn[_Y]
     values = np.empty(count * size, np.int32)
     if count:
-        words = acc[insn[_PARAMS] * size : (insn[_PARAMS] + 3) * size]
+        words = acc[insn[_PARAMS] * size : (insn[_PARAMS] + REQUANT_WORDS) * size]
         first = insn[_SRAM] * size
         for lane in range(size):
             bias, multiplier = _signed(words, lane, size, _BIAS), _unsigned(words, lane, size, _MULTIPLIER)
@@ -290,6 +300,6 @@ def _alu(insn: Any, first: int, last: int, shape: Any, uop: Any, acc: Any) -> No
                         a += b
                     elif op == _SHR:
                         a = _shift_right(a, b, shape.acc_bits)
-                    else:
+                    elif op == _MUL:
                         a *= b
                     acc[dst + lane] = np.int32((a << shift) >> shift)

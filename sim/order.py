@@ -13,7 +13,7 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from vtakit.hw.isa.errors import VtakitError, one_of
+from vtakit.base.errors import VtakitError, one_of
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, FLAG_QUEUES, FLAGS, TOKEN_QUEUE_DEPTH, Queue, Stage
 from vtakit.sim.decode import Decoded, Ints

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from vtakit.hw.isa.codec import Insn, decode, decode_uop
 from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
+from vtakit.hw.isa.exhaustive import for_each
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import MEMORIES, REQUANT_PARAMS, REQUANT_WORDS, AluOp, MemType, Opcode
+from vtakit.hw.isa.insns import MEMORIES, REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS, AluOp, MemType, Opcode
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.values import Bytes, Ints, pack, unpack, wrap
 
@@ -81,8 +82,7 @@ def load(m: Machine, insn: Insn) -> None:
 def _elements(cfg: VTAConfig, kind: MemType, data: Bytes) -> Ints:
     if kind is MemType.UOP:
         return data.view(f"<u{UOP_BYTES}").astype(np.int64)
-    bits = {MemType.INP: cfg.inp_bits, MemType.WGT: cfg.wgt_bits, MemType.ACC: cfg.acc_bits, MemType.ACC_8BIT: 8}
-    return unpack(data, bits[kind])
+    return unpack(data, MEMORIES[kind].value_bits(cfg))
 
 
 def store(m: Machine, insn: Insn) -> None:
@@ -110,7 +110,7 @@ def requantised(cfg: VTAConfig, values: Ints, words: Ints) -> Ints:
     """Values [.., batch, block] after bias, scale, rounding shift, zero point and clip; `words` [3, batch, block] hold how."""
     def parameter(name: str) -> Ints:
         place = next(p for p in REQUANT_PARAMS.place(cfg) if p.field.name == name)
-        word, at = divmod(place.offset, 32)
+        word, at = divmod(place.offset, REQUANT_WORD_BITS)
         bits = words[word] >> at & (1 << place.width) - 1
         return wrap(bits, place.width) if place.low < 0 else bits
 
@@ -157,23 +157,23 @@ def shift_right(value: Ints, amount: Ints, bits: int) -> Ints:
     return np.where(amount >= 0, right, left)
 
 
-ALU: dict[AluOp, Callable[[Ints, Ints, int], Ints]] = {
+ALU: dict[AluOp, Callable[[Ints, Ints, int], Ints]] = for_each(AluOp, {
     AluOp.MIN: lambda a, b, bits: np.minimum(a, b),
     AluOp.MAX: lambda a, b, bits: np.maximum(a, b),
     AluOp.ADD: lambda a, b, bits: a + b,
     AluOp.SHR: shift_right,
     AluOp.MUL: lambda a, b, bits: a * b,
-}
+}, "sim.plain")
 
 
 def finish(m: Machine, insn: Insn) -> None:
     """End the program; the order of execution already put it last."""
 
 
-STEPS: dict[Opcode, Callable[[Machine, Insn], None]] = {
+STEPS: dict[Opcode, Callable[[Machine, Insn], None]] = for_each(Opcode, {
     Opcode.LOAD: load, Opcode.STORE: store, Opcode.GEMM: gemm, Opcode.ALU: alu, Opcode.FINISH: finish,
     Opcode.REQUANT: requant,
-}
+}, "sim.plain")
 
 
 def index_fault(cfg: VTAConfig, insn: Insn, uop_words: Ints) -> str | None:

@@ -51,6 +51,10 @@ class RandomProgram:
         return Memories(bases={kind: self.bases[kind.name.lower()] for kind in MEMORIES}, window=(0, len(self.dram)))
 
 
+_FIRST = AluOp.ADD, AluOp.SHR, AluOp.MIN, AluOp.MAX, AluOp.MUL  # in this order a seed means what it always did
+_ALU_OPS = (*_FIRST, *[op for op in AluOp if op not in _FIRST])
+
+
 def random_program(cfg: VTAConfig, seed: int, length: int = 40, features: Feature = PUBLISHED) -> RandomProgram:
     """The program of a seed: about `length` instructions and the tokens between them.
 
@@ -255,7 +259,7 @@ class _Generator:
         self._loops(Opcode.GEMM, fields, used)
 
     def _alu(self) -> None:
-        op = self.choose((AluOp.ADD, AluOp.SHR, AluOp.MIN, AluOp.MAX, AluOp.MUL))
+        op = self.choose(_ALU_OPS)
         fields = {"alu_opcode": int(op), "use_imm": self.pick(0, 1)}
         if fields["use_imm"]:
             fields["imm"] = self.pick(-32768, 32767) if self.maybe(3) else self.pick(-self.cfg.acc_bits, self.cfg.acc_bits)

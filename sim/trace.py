@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.regs import CYCLE_CAUSES
 

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from resource import RLIMIT_STACK, getrlimit, setrlimit
 
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.process import find_tool, run_tool
+from vtakit.base.errors import VtakitError
+from vtakit.base.process import find_tool, run_tool
 
 NATIVE = ("-march=native",)  # code for this machine; so what that is belongs to the key of all that is kept
 IDENTITY_SECONDS = 60

@@ -19,7 +19,7 @@ import onnx_mutations
 from onnx import TensorProto, numpy_helper
 
 import vtakit
-from vtakit.runtime import package
+from vtakit.runtime import module_file
 
 _WORDS = ["", "x", "..", "/dev/zero", "\0", "é", "x" * 5000, "__import__('os').mkdir('canary')", "NaN", "float32"]
 _NUMBERS = [0, -1, 1, 2, 255, 1 << 16, 1 << 31, 1 << 40, 1 << 62, 1 << 64, -(1 << 63), 10**30]
@@ -202,7 +202,7 @@ def _module(at: int = 0) -> Any:
 @functools.cache
 def saved(at: int = 0) -> tuple[Any, bytes]:
     image = _module(at).image
-    return image, package.dump(image)
+    return image, module_file.dump(image)
 
 
 @format_of("onnx", _module)

@@ -17,7 +17,9 @@ from module_support import DIGEST, PREFIX, with_header_text
 from vtakit.hw.isa import file as program_file
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.config import INSN_BYTES, NAMED
-from vtakit.runtime import package
+from vtakit.runtime import module_file
+from vtakit.runtime.cpu.part import CpuPart
+from vtakit.runtime.vta.part import VtaPart
 
 
 @functools.cache
@@ -29,7 +31,7 @@ def _vta_module() -> tuple[Any, bytes]:
     net = Integers("small", seed=1)
     graph = net.finish(net.conv(net.input(1, 3, 6, 6), 4))
     image = vta_module(graph, "tiny").image
-    return image, package.dump(image)
+    return image, module_file.dump(image)
 
 
 def _warm_modules() -> None:
@@ -59,7 +61,7 @@ def _vtak_vta(rng: random.Random) -> Case:
 def _object(rng: random.Random) -> Case:
     """Machine code changed, all checksums right: loaded, not run, since code that is loaded may do anything."""
     image, _ = saved(rng.choice((0, 1, 3)))
-    (part,) = image.cpu_parts
+    (part,) = image.parts_of(CpuPart)
     code, tables = bytearray(part.code), int.from_bytes(part.code[40:48], "little")
     for _ in range(rng.choice((1, 1, 2, 3))):
         parts = [(0, 64), (tables, len(code)), (tables, len(code)), (len(code) // 2, tables), (0, len(code))]
@@ -67,7 +69,7 @@ def _object(rng: random.Random) -> Case:
         bits = bytes([code[at] ^ 1 << rng.randrange(8)])
         new = rng.choice([b"\xff" * 8, b"\0" * 8, b"\0\0\0\0\1\0\0\0", bits, bytes([rng.randrange(256)])])
         code[at:at + len(new)] = new
-    data = package.dump(replace(image, parts=(replace(part, code=bytes(code[:len(part.code)])),)))
+    data = module_file.dump(replace(image, parts=(replace(part, code=bytes(code[:len(part.code)])),)))
     return Case("object", ["run", "net.vtak"], {"net.vtak": data})
 
 
@@ -78,7 +80,7 @@ def _evil_code() -> bytes:
     from vtakit.compiler.codegen.llvm.target import Target
 
     image, _ = saved()
-    (part,) = image.cpu_parts
+    (part,) = image.parts_of(CpuPart)
     text = f'target triple = "{Target.host().triple}"\n@name = private constant [7 x i8] c"canary\\00"\n'
     text += f"@{part.symbols[2]} = constant [32 x i8] zeroinitializer\ndeclare i32 @mkdir(ptr, i32)\n"
     for name in part.symbols[:2]:
@@ -90,7 +92,7 @@ def _evil_code() -> bytes:
 def _recompile(rng: random.Random) -> Case:
     """A module whose machine code makes the canary, and whose graph is changed: --recompile runs none of the code."""
     image, _ = saved()
-    (part,) = image.cpu_parts
+    (part,) = image.parts_of(CpuPart)
     evil = replace(image, parts=(replace(part, code=_evil_code()),))
     held = image.source.blob.read()
     size = int.from_bytes(held[:4], "little")
@@ -100,7 +102,7 @@ def _recompile(rng: random.Random) -> Case:
     from vtakit.runtime.source import Blob
 
     changed = replace(evil, source=replace(image.source, blob=Blob.of(graph)))
-    data = package.dump(changed)
+    data = module_file.dump(changed)
     if rng.random() < 0.3:
         data = with_header_text(data, lambda head: of_json(rng, head))
     recompile = [] if rng.random() < 0.3 else ["--recompile"]  # without, the manifest is not that of the header
@@ -113,12 +115,12 @@ def _signed() -> tuple[bytes, bytes]:
     from vtakit.runtime.signing import new_key, sign
 
     image, _ = saved()
-    (part,) = image.cpu_parts
+    (part,) = image.parts_of(CpuPart)
     with tempfile.TemporaryDirectory() as folder:
         private, _ = new_key(Path(folder, "them"))
         _, public = new_key(Path(folder, "me"))
         path = Path(folder, "net.vtak")
-        package.save(replace(image, parts=(replace(part, code=_evil_code()),)), path)
+        module_file.save(replace(image, parts=(replace(part, code=_evil_code()),)), path)
         sign(path, private)
         return path.read_bytes(), public.read_bytes()
 
@@ -147,7 +149,7 @@ def _signed_case(rng: random.Random) -> Case:
 @functools.cache
 def _programs() -> tuple[Any, bytes]:
     image, _ = _vta_module()
-    program = image.vta_parts[0].program
+    program = image.parts_of(VtaPart)[0].program
     return program, program_file.dump(program)
 
 

@@ -30,8 +30,8 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 import vtakit
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.frontend.errors import NotConstantError, UnsupportedError
-from vtakit.hw.isa.errors import VtakitError
 
 PASSED, UNSUPPORTED, WRONG = "passed", "unsupported", "wrong"
 PAGE = Path(__file__).parents[1] / "docs" / "onnx_backend.md"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from vtakit.hw.isa.errors import VtakitError, one_of
+from vtakit.base.errors import VtakitError, one_of
 
 RESOURCES = {"lut": "LUT", "ff": "FF", "dsp": "DSP", "ram": "block RAM"}
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from vtakit.base.errors import VtakitError
+from vtakit.base.process import run_tool
 from vtakit.boards.synth.devices import RESOURCES, Device
 from vtakit.boards.synth.pins import CORE_MODULE, PINS_NAME, to_rtlil
 from vtakit.boards.synth.products import pack_products
 from vtakit.boards.synth.report import Hop, Names, Report, Usage, read_placed, read_sta, usage_of
 from vtakit.boards.synth.tools import YOSYS, check_yosys, find_tool, run_yosys, tool_version
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.process import run_tool
 from vtakit.hw.params import CoreParams
 
 LIMIT_SECONDS = 3600.0  # for each tool

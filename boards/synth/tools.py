@@ -5,8 +5,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from vtakit.hw.isa import process
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base import process
+from vtakit.base.errors import VtakitError
 
 YOSYS = "pyosys"  # yosys and ABC as machine code, inside a Python package without a command of its own
 _RUN = "import sys; from pyosys import libyosys; libyosys.run_pass(sys.argv[1], libyosys.Design())"

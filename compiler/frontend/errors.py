@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 
 _SHOWN = 3  # nodes of each unsupported kind that a message names
 

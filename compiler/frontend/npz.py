@@ -11,10 +11,10 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.limits import LimitError, check_shape
-from vtakit.hw.isa.reading import opened
-from vtakit.hw.isa.zipped import Archive, ArchiveError
+from vtakit.base.archive import Archive, ArchiveError
+from vtakit.base.errors import VtakitError
+from vtakit.base.limits import LimitError, check_shape
+from vtakit.base.reading import opened
 
 Array = npt.NDArray[Any]
 _SUFFIX = ".npy"

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from vtakit.base.limits import check_shape
 from vtakit.compiler.graph.apply import result_types
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Array, Graph, Node, TensorType, Value, type_of
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.ir.dtypes import DType, dtype
-from vtakit.hw.isa.limits import check_shape
 
 
 class Builder:

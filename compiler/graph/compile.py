@@ -1,20 +1,18 @@
-"""From a graph to machine code of the whole network."""
+"""From a graph to the code of the whole network."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import partial
+from typing import Any, NamedTuple
 
-from vtakit.compiler.codegen.llvm.network import CompiledNetwork, Port, Step, compile_network
-from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.compiler.codegen.places import Place, Region
+from vtakit.compiler.codegen.places import Place, Port, Region, Step
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.fusion import Group, fuse
 from vtakit.compiler.graph.ir import Array, Graph
-from vtakit.compiler.graph.lower import Kernel, Scheduler, kernel_of, key_of
+from vtakit.compiler.graph.lower import Kernel, kernel_of, key_of
 from vtakit.compiler.graph.memory import MemoryPlan, plan_memory
+from vtakit.compiler.graph.target import KernelTarget
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower.errors import LowerError, VerifyError
-from vtakit.compiler.nn.cpu.schedule import schedule as cpu_schedule
 from vtakit.compiler.passes.base import PassError
 
 Progress = Callable[[int, int], None]
@@ -39,17 +37,29 @@ class Layer:
     macs: int
 
 
+class Left(NamedTuple):
+    """An operator that a target leaves to its processor, and why."""
+
+    op: str
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"# {self.op} {self.name!r} is on the CPU: {self.reason}"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Network:
     """A compiled network.
 
+    code        : what the target made
     params      : what the code finds at its parameters, by offset
     layers      : what each step is
     arena_bytes : of what lies between layers and what they work in
     live_bytes  : of it the most that is needed at one time, which no plan goes below
     """
 
-    code: CompiledNetwork
+    code: Any
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     layers: tuple[Layer, ...]
@@ -60,23 +70,20 @@ class Network:
 
 
 def compile_graph(
-    graph: Graph, target: Target, *, schedule: Scheduler | None = None, progress: Progress | None = None,
-    most_bytes: int | None = None,
+    graph: Graph, target: KernelTarget, *, progress: Progress | None = None, most_bytes: int | None = None,
 ) -> Network:
-    """Compile a graph as one native function.
+    """Compile a graph for one target.
 
-    schedule   : makes the schedule of a fused group's outputs; the default one for a CPU if None
-    progress   : is called after each kernel with how many are done, and of how many
-    most_bytes : that a run may take for inputs, outputs, parameters and what lies between; any if None
+    progress   : called after each kernel with the number done and the number of all
+    most_bytes : limit on inputs, outputs, parameters and what lies between, in bytes; None is no limit
 
-    Raises GraphError or CodegenError for what cannot be compiled.
+    Raises GraphError or what the target raises for what cannot be compiled.
     """
     check_sizes(graph)
     groups = fuse(graph)
     if most_bytes is not None:
         _check_memory(graph, plan_memory(graph, groups), most_bytes)
-    make = schedule or partial(cpu_schedule, target=target)
-    kernels, numbers = _kernels(graph.name, [group for group in groups if not group.view], make, progress)
+    kernels, numbers = _kernels(graph.name, [group for group in groups if not group.view], target, progress)
     plan = plan_memory(graph, groups, {group: kernels[number].scratch for group, number in numbers.items()})
     steps, layers = [], []
     for group in groups:
@@ -95,8 +102,8 @@ def compile_graph(
     inputs = tuple([Port(value.name, value.type.shape, value.type.dtype) for value in graph.inputs])
     outputs = tuple([Port(name, value.type.shape, value.type.dtype) for name, value in graph.outputs])
     functions: list[Function] = [kernel.function for kernel in kernels]
-    code = compile_network(
-        graph.name, functions, steps, inputs, outputs, target, params_bytes=plan.params_bytes, arena_bytes=plan.arena_bytes,
+    code = target.network(
+        graph.name, functions, steps, inputs, outputs, params_bytes=plan.params_bytes, arena_bytes=plan.arena_bytes,
     )
     return Network(code, inputs, outputs, tuple(layers), _params(graph, plan), plan.params_bytes, plan.arena_bytes,
                    plan.live_bytes)
@@ -127,10 +134,10 @@ def _gib(size: int) -> str:
     return f"{size / (1 << 30):,.1f} GiB"
 
 
-def _kernel(group: Group, name: str, schedule: Scheduler) -> Kernel:
+def _kernel(group: Group, name: str, target: KernelTarget) -> Kernel:
     """A group's kernel; what is wrong with its program is one sentence here, and as a whole in the error's cause."""
     try:
-        return kernel_of(group, name, schedule)
+        return kernel_of(group, name, target)
     except (LowerError, VerifyError, PassError) as error:
         what = error.found if isinstance(error, LowerError | VerifyError) else str(error).partition("\n")[0]
         nodes = ", ".join(repr(node.name) for node in group.nodes if node.name) or "without a name"
@@ -139,7 +146,7 @@ def _kernel(group: Group, name: str, schedule: Scheduler) -> Kernel:
 
 
 def _kernels(
-    name: str, groups: list[Group], schedule: Scheduler, progress: Progress | None
+    name: str, groups: list[Group], target: KernelTarget, progress: Progress | None
 ) -> tuple[list[Kernel], dict[Group, int]]:
     """The different kernels of the groups, and the number of each group's."""
     known: dict[Hashable, int] = {}
@@ -149,7 +156,7 @@ def _kernels(
         key = key_of(group)
         if key not in known:
             known[key] = len(kernels)
-            kernels.append(_kernel(group, f"{name}_k{len(kernels)}", schedule))
+            kernels.append(_kernel(group, f"{name}_k{len(kernels)}", target))
         numbers[group] = known[key]
         if progress is not None:
             progress(done + 1, len(groups))

@@ -1,6 +1,6 @@
 """What can be wrong with a graph."""
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 
 
 class GraphError(VtakitError, ValueError):

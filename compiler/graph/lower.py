@@ -1,7 +1,7 @@
 """From groups of nodes to kernels: loop programs, one for all groups that compute the same."""
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -9,6 +9,7 @@ from vtakit.compiler.codegen.llvm.statements import STACK_BYTES
 from vtakit.compiler.graph.apply import apply
 from vtakit.compiler.graph.fusion import Group
 from vtakit.compiler.graph.ir import Value
+from vtakit.compiler.graph.target import KernelTarget
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Cast, Expr, Mul, Reduce
 from vtakit.compiler.ir.stmt import Allocate, Attr, For, Function, LoopKind, Stmt
@@ -16,13 +17,10 @@ from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import map_stmt
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.function import shallow
-from vtakit.compiler.passes import lower_late
-from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.operation import ComputeOp, producers_first
 from vtakit.compiler.te.tensor import Tensor
 
-Scheduler = Callable[[Sequence[Tensor]], Schedule]
 _NAME_LENGTH = 60
 # To begin and end a parallel loop takes 2 to 4 us while the other threads still look for it, so that two gain where one takes 8
 # or more. In that time one with vectors of 512 bits sums 800,000 products of operands in its caches. A small layer on one thread
@@ -71,8 +69,8 @@ def tensors_of(group: Group) -> tuple[list[Tensor], list[Tensor]]:
     return [made[value] for value in group.inputs], [made[value] for value in group.outputs]
 
 
-def kernel_of(group: Group, name: str, schedule: Scheduler) -> Kernel:
-    """The kernel of a group.
+def kernel_of(group: Group, name: str, target: KernelTarget) -> Kernel:
+    """Return the kernel of a group.
 
     Raises LowerError, VerifyError or PassError for a schedule of which no correct program can be made.
     """
@@ -80,8 +78,9 @@ def kernel_of(group: Group, name: str, schedule: Scheduler) -> Kernel:
     label = re.sub(r"\W", "_", group.name)[:_NAME_LENGTH]
     with shallow(name):
         reads = read_by(outputs, inputs)
-        function = lower(schedule(outputs), [*[inputs[at] for at in reads], *outputs], f"{name}_{label}")
-        low, macs = lower_late(function), macs_of(outputs)
+        args = [*[inputs[at] for at in reads], *outputs]
+        function = lower(target.schedule(outputs), args, f"{name}_{label}", limits=target.limits)
+        low, macs = target.late(function), macs_of(outputs)
         size = sum(value.type.bytes for value in (*[group.inputs[at] for at in reads], *group.outputs))
         if macs < _FEW_MACS and size < (_FEW_BYTES if macs else _FEW_BYTES_WITHOUT_MACS):
             low = low._replace(body=map_stmt(low.body, _serial))

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from vtakit.base.jsons import read_json
+from vtakit.base.limits import MAX_JSON_BYTES, MAX_NODES, check_limit, check_name, check_shape
 from vtakit.compiler.graph.builder import Builder, numpy_dtype
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Array, Graph, Value, check
 from vtakit.compiler.ir.dtypes import dtype
-from vtakit.hw.isa.jsons import read_json
-from vtakit.hw.isa.limits import MAX_JSON_BYTES, MAX_NODES, check_limit, check_name, check_shape
 
 VERSION = 1
 _LENGTH = struct.Struct("<I")

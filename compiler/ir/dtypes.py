@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 
 _SCALARS = {
     **{f"int{bits}": ("int", bits) for bits in (8, 16, 32, 64)},

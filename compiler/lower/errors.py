@@ -1,11 +1,11 @@
 """What lowering and the verifier raise."""
 
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.printer import function_text
 from vtakit.compiler.schedule.data import StageData
 from vtakit.compiler.schedule.nest import nest_text
-from vtakit.hw.isa.errors import VtakitError
 
 # What lowering asks of a schedule before there is a program that the verifier could look at.
 LOWER_RULES = {

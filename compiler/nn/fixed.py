@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.hw.isa.insns import REQUANT_PARAMS
+
 Ints = npt.NDArray[np.integer[Any]]
 
-MULTIPLIER_BITS = 16  # those of the multiplier's field in REQUANT's parameters
-MOST_SHIFT = 63
+MULTIPLIER_BITS = REQUANT_PARAMS.width("multiplier")
+MOST_SHIFT = (1 << REQUANT_PARAMS.width("shift")) - 1
 
 
 def fixed_point(scale: npt.NDArray[np.float64], bits: int, most: int) -> tuple[Ints, Ints]:

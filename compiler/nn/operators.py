@@ -1,5 +1,6 @@
 """Every operator, by name: importing this module fills the table of `vtakit.compiler.nn.registry`."""
 
+from vtakit.base.errors import one_of
 from vtakit.compiler.nn import (
     blocked,
     blocked_transposed,
@@ -30,7 +31,6 @@ from vtakit.compiler.nn import (
     winograd,
 )
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
-from vtakit.hw.isa.errors import one_of
 
 FAMILIES = (
     blocked, blocked_transposed, broadcasting, conv, einsum, elementwise, half, indexing, integer, loss, matmul, normalise,

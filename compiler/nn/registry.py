@@ -10,8 +10,8 @@ from enum import Enum
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.te.tensor import Tensor
-from vtakit.hw.isa.errors import VtakitError
 
 Definition = TypeVar("Definition", bound=Callable[..., Any])
 

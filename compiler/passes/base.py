@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.printer import function_text
 from vtakit.compiler.ir.stmt import Function, Stmt
-from vtakit.hw.isa.errors import VtakitError
 
 
 class PassError(VtakitError, ValueError):

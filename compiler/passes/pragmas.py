@@ -1,9 +1,9 @@
 """The pragmas that something here acts upon."""
 
+from vtakit.base.errors import one_of
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.walk import statements
 from vtakit.compiler.passes.base import PassError
-from vtakit.hw.isa.errors import one_of
 
 LAUNCH = "parallel_launch_point"  # the threads start once, before a loop, and share out the parallel loops in it
 STRIDED = "parallel_stride_pattern"  # a thread takes every so many-th iteration of a parallel loop

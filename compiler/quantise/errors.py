@@ -1,6 +1,6 @@
 """What can be wrong with a model or with what it is calibrated on."""
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 
 
 class QuantiseError(VtakitError, ValueError):

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.base.errors import one_of
+from vtakit.base.text import counted
 from vtakit.compiler.frontend.npz import Header, read_npz
 from vtakit.compiler.quantise.errors import QuantiseError
-from vtakit.hw.isa.errors import one_of
-from vtakit.hw.isa.text import counted
 
 Array = npt.NDArray[Any]
 

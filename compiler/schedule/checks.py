@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from vtakit.base.errors import one_of
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterKind, IterVar
 from vtakit.compiler.ir.values import int_value, wrap
 from vtakit.compiler.schedule.data import StageData
 from vtakit.compiler.schedule.errors import refuse
 from vtakit.compiler.schedule.relations import PLAIN, Fuse, Mark, Split
-from vtakit.hw.isa.errors import one_of
 
 _WHY = {
     IterKind.REDUCE: "its iterations add to the same elements",

@@ -2,10 +2,10 @@
 
 from typing import NoReturn
 
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.schedule.data import StageData
 from vtakit.compiler.schedule.nest import nest_text
-from vtakit.hw.isa.errors import VtakitError
 
 
 class ScheduleError(VtakitError, ValueError):

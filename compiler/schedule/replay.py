@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from vtakit.base.errors import VtakitError, one_of
 from vtakit.compiler.ir.base import OPERATORS
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterVar
@@ -18,7 +19,6 @@ from vtakit.compiler.schedule.trace import KINDS, Step
 from vtakit.compiler.te.language import thread_axis
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Tensor
-from vtakit.hw.isa.errors import VtakitError, one_of
 
 if TYPE_CHECKING:
     from vtakit.compiler.schedule.schedule import Schedule

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
+from vtakit.base.errors import one_of
 from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
@@ -15,7 +16,6 @@ from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.schedule.trace import Step, Trace
 from vtakit.compiler.te.operation import Operation, ScanOp, producers_first
 from vtakit.compiler.te.tensor import Tensor
-from vtakit.hw.isa.errors import one_of
 
 
 class Schedule:

@@ -16,8 +16,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from vtakit.base.errors import one_of
 from vtakit.compiler.schedule.errors import ScheduleError
-from vtakit.hw.isa.errors import one_of
 
 # Parameters of each primitive in order. "*" takes all that follow, "=" is written by name.
 # What a parameter holds is told by its name (see KINDS).

@@ -1,6 +1,6 @@
 """The error of a tensor expression that cannot be built."""
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 
 
 class ExpressionError(VtakitError, ValueError):

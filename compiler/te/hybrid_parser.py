@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from vtakit.base.text import counted
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import ops
 from vtakit.compiler.ir import stmt as st
@@ -25,7 +26,6 @@ from vtakit.compiler.te.compose import decl_buffer
 from vtakit.compiler.te.errors import ExpressionError
 from vtakit.compiler.te.language import THREAD_TAGS
 from vtakit.compiler.te.tensor import Tensor
-from vtakit.hw.isa.text import counted
 
 LOOPS: dict[str, st.LoopKind] = {
     "range": st.LoopKind.SERIAL, "serial": st.LoopKind.SERIAL, "parallel": st.LoopKind.PARALLEL,

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from vtakit.base.errors import one_of
 from vtakit.compiler.ir.dtypes import INT32, INT64, DType, dtype
 from vtakit.compiler.ir.expr import (
     Binary,
@@ -23,7 +24,6 @@ from vtakit.compiler.ir.walk import free_vars, subexpressions
 from vtakit.compiler.te.errors import ExpressionError
 from vtakit.compiler.te.operation import NO_ATTRS, ComputeOp, PlaceholderOp
 from vtakit.compiler.te.tensor import Tensor
-from vtakit.hw.isa.errors import one_of
 
 THREAD_TAGS = (*[f"{index}Idx.{dim}" for index in ("block", "thread") for dim in "xyz"], "vthread", "cthread")
 

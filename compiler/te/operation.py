@@ -6,6 +6,7 @@ Nothing changes an operation after it is made. Two are equal only if they are on
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from vtakit.base.text import counted
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.expr import Expr, ProducerLoad, Reduce
@@ -13,7 +14,6 @@ from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.stmt import Stmt
 from vtakit.compiler.ir.walk import subexpressions
 from vtakit.compiler.te.tensor import Tensor
-from vtakit.hw.isa.text import counted
 
 NO_ATTRS: Mapping[str, Any] = {}
 

@@ -26,14 +26,16 @@ from threadpoolctl import threadpool_limits
 from training import CHANNELS, CLASSES, EPOCHS, SIDE, TESTED, Array, Digits, Weights, digits, train
 
 import vtakit
+from vtakit.base.errors import VtakitError
+from vtakit.base.writing import make_folder, write_bytes
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.passes.quantised.form import integer_form
 from vtakit.compiler.graph.reference import reference
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.file import make_folder, write_bytes
+from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.grid import count, share
 from vtakit.runtime.module import Module
 from vtakit.runtime.profile import Profile
+from vtakit.runtime.vta.part import VtaPart
 
 FOLDER = Path("build/digits")
 CONFIG = "default"  # 256 MACs; a model of 16 ("tiny") is built in three quarters of the time, and needs 28 times the cycles
@@ -105,7 +107,7 @@ def compile_for_accelerator(model: onnx.ModelProto, config: str, batch: int) -> 
     """A program of the accelerator for a batch of images, and machine code for what is not in integers."""
     start = time.perf_counter()
     module = vtakit.compile(model, "vta", batch=batch, config=config)
-    launches, rest = module.image.vta_parts, module.image.cpu_parts
+    launches, rest = module.image.parts_of(VtaPart), module.image.parts_of(CpuPart)
     print(f"compiled for the accelerator in {time.perf_counter() - start:.1f} s: launches {len(launches)}, their layers "
           f"{sum(len(part.layers) for part in launches)}, layers of this processor {sum(len(part.layers) for part in rest)}")
     return module

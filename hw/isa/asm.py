@@ -12,9 +12,10 @@ of a program begins with `.isa`, `.config`, `.buffer`, `.data` and `.uop`; `.par
 import json
 from collections.abc import Iterator
 
+from vtakit.base.errors import one_of
 from vtakit.hw.isa.codec import Insn, decode, decode_uop, encode, encode_uop
 from vtakit.hw.isa.config import INSN_BITS, NAMED, VTAConfig
-from vtakit.hw.isa.errors import AsmError, ConfigError, EncodingError, ProgramError, one_of
+from vtakit.hw.isa.errors import AsmError, ConfigError, EncodingError, ProgramError
 from vtakit.hw.isa.formats import Field, Kind
 from vtakit.hw.isa.insns import BY_NAME, FORMATS, ISA_VERSION, MEMORIES, OPCODE, REQUANT_WORDS, AluOp, MemType, Opcode
 from vtakit.hw.isa.program import Buffer, BufferKind, Part, Program, Relocation, dotted
@@ -39,9 +40,8 @@ def disasm(word: int, cfg: VTAConfig, *, symbol: str | None = None, comment: boo
         text = f".word 0x{word:032x}"
         return f"{text}  ; {error}" if comment else text
     listed = _listed(insn.op)
-    text = FORMATS[insn.op].name
-    if listed is not None and listed.members is not None:
-        text += f".{listed.members(insn[listed.name]).name.lower()}"
+    suffix = f".{listed.members(insn[listed.name]).name.lower()}" if listed is not None and listed.members is not None else ""
+    text = FORMATS[insn.op].name + suffix
     words, flags = [text], []
     for field in FORMATS[insn.op].fields:
         value = insn.fields.get(field.name, 0)

@@ -3,10 +3,25 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vtakit.base.errors import one_of
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
-from vtakit.hw.isa.errors import EncodingError, ProgramError, one_of
+from vtakit.hw.isa.errors import EncodingError, ProgramError
 from vtakit.hw.isa.formats import listing
-from vtakit.hw.isa.insns import BY_NAME, FORMATS, MEMORIES, OPCODE, REQUANT_PARAMS, UOP, AluOp, Feature, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import (
+    ALU_FEATURES,
+    BY_NAME,
+    FORMATS,
+    MEMORIES,
+    OPCODE,
+    REQUANT_PARAMS,
+    STAGES,
+    UOP,
+    AluOp,
+    Feature,
+    MemType,
+    Opcode,
+    Stage,
+)
 
 _OPCODES = {int(opcode): opcode for opcode in Opcode}
 _LISTED = {  # for each format, the fields that have a list of legal values, and those by number
@@ -28,17 +43,14 @@ class Insn:
     @property
     def stage(self) -> Stage:
         """The stage that runs it."""
-        if self.op in (Opcode.STORE, Opcode.REQUANT):
-            return Stage.STORE
-        if self.op is Opcode.LOAD:
-            return MEMORIES[MemType(self["memory_type"])].stage
-        return Stage.COMPUTE
+        stage = STAGES[self.op]
+        return MEMORIES[MemType(self["memory_type"])].stage if stage is None else stage
 
     @property
     def features(self) -> Feature:
         """The abilities beyond the smallest device that it needs."""
-        if self.op is Opcode.ALU and self["alu_opcode"] == AluOp.MUL:
-            return Feature.ALU_MUL
+        if self.op is Opcode.ALU:
+            return ALU_FEATURES[AluOp(self["alu_opcode"])]
         if self.op is Opcode.LOAD and self["memory_type"] == MemType.ACC_8BIT:
             return Feature.ACC_8BIT
         if self.op is Opcode.REQUANT:

@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Self, TypeGuard
 
-from vtakit.hw.isa.errors import ConfigError, one_of
-from vtakit.hw.isa.jsons import read_json
-from vtakit.hw.isa.limits import MAX_CONFIG_BYTES
-from vtakit.hw.isa.reading import read_bytes
+from vtakit.base.errors import one_of
+from vtakit.base.jsons import read_json
+from vtakit.base.limits import MAX_CONFIG_BYTES
+from vtakit.base.reading import read_bytes
+from vtakit.hw.isa.errors import ConfigError
 
 # Fixed by the published instruction set; not part of a configuration.
 INSN_BITS = 128

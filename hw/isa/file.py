@@ -10,32 +10,27 @@
     32 bytes SHA-256 of everything before
 """
 
-import hashlib
-import json
-import os
 import struct
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from vtakit.base.container import packed, unpacked
+from vtakit.base.errors import VtakitError
+from vtakit.base.jsons import read_json
+from vtakit.base.limits import MAX_JSON_BYTES
+from vtakit.base.reading import read_bytes
+from vtakit.base.writing import write_bytes
 from vtakit.hw.isa.codec import from_bytes, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig
-from vtakit.hw.isa.errors import ProgramError, VtakitError
+from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.insns import ALL_FEATURES, ISA_VERSION
-from vtakit.hw.isa.jsons import read_json
-from vtakit.hw.isa.limits import MAX_JSON_BYTES
 from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Part, Program, Relocation
-from vtakit.hw.isa.reading import read_bytes
 
 MAGIC = b"\x89VTA\r\n\x1a\n"
 FILE_VERSION = 2  # 1 has no values
 _READ_VERSIONS = (1, 2)
-PREFIX = struct.Struct("<8sIIQ")
 _PAIR = struct.Struct("<II")
 _NUMBER = struct.Struct("<I")
-_DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def dump(program: Program) -> bytes:
@@ -65,41 +60,6 @@ def dump(program: Program) -> bytes:
         b"".join(_NUMBER.pack(number[entry.value]) for entry in program.relocations) if values else b"",
         *(buffer.data for buffer in program.buffers if buffer.data is not None),
     ])
-
-
-def packed(magic: bytes, version: int, header: Mapping[str, Any], payload: Iterable[bytes]) -> bytes:
-    """Return the bytes of a program or module file: prefix, header as JSON, payload, SHA-256 of these."""
-    head, rest = json.dumps(header, separators=(",", ":")).encode(), b"".join(payload)
-    body = PREFIX.pack(magic, version, len(head), len(rest)) + head + rest
-    return body + hashlib.sha256(body).digest()
-
-
-def unpacked(
-    data: memoryview, where: str, kind: str, magic: bytes, versions: Sequence[int], error: Callable[[str], VtakitError],
-) -> tuple[bytes, memoryview]:
-    """Return header and payload of what `packed` wrote.
-
-    where, kind : the file in messages, and what it should be, "program" or "module"
-    versions    : those that can be read
-
-    Raises `error` for another magic or version, for truncation and for damage.
-    """
-    if data[:len(magic)] != magic:
-        raise error(f"{where} is not a vtakit {kind} file (its first bytes are {data[:8].hex() or 'missing'})")
-    if len(data) < PREFIX.size:
-        raise error(f"{where} is truncated: it has {len(data)} bytes and its prefix alone has {PREFIX.size}")
-    _, version, head_bytes, payload_bytes = PREFIX.unpack_from(data)
-    if version not in versions:
-        known = f"version{'s' if len(versions) > 1 else ''} {' and '.join(map(str, versions))}"
-        raise error(f"{where} has {kind} file version {version}; this vtakit reads {known}")
-    begin = PREFIX.size + head_bytes
-    size = begin + payload_bytes + _DIGEST_BYTES
-    if len(data) != size:
-        state = "truncated" if len(data) < size else "too long"
-        raise error(f"{where} is {state}: it has {len(data)} bytes and says that it has {size}")
-    if hashlib.sha256(data[:-_DIGEST_BYTES]).digest() != data[-_DIGEST_BYTES:]:
-        raise error(f"{where} is damaged: its SHA-256 does not match its contents")
-    return bytes(data[PREFIX.size:begin]), data[begin:-_DIGEST_BYTES]
 
 
 def parse(data: bytes, where: str = "program") -> Program:
@@ -160,63 +120,9 @@ def _build(header: dict[str, Any], payload: memoryview) -> Program:
     return program
 
 
-@contextmanager
-def written_whole(path: str | Path, what: str) -> Iterator[Path]:
-    """Yields a file to write; once the block has ended well, that stands at `path`. Before, and after an error, nothing changes.
-
-    A device or pipe, such as /dev/stdout, is yielded itself. What keeps the file from standing there is a `ProgramError` that
-    calls it `what`.
-    """
-    target = Path(path)
-    with unwritable(target, what):
-        if target.exists() and not target.is_file():
-            temporary = target
-        else:
-            handle, name = tempfile.mkstemp(dir=target.parent, prefix=".vtakit.", suffix=target.suffix)
-            os.close(handle)
-            temporary = Path(name)
-    try:
-        yield temporary
-        if temporary != target:
-            with unwritable(target, what):
-                umask = os.umask(0)
-                os.umask(umask)
-                temporary.chmod(0o666 & ~umask)
-                temporary.replace(target)
-    except BaseException:
-        if temporary != target:
-            temporary.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def unwritable(path: str | Path, what: str) -> Iterator[None]:
-    """What keeps the block from writing the file at `path` is a `ProgramError` that calls it `what`."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        raise ProgramError(f"cannot write {what} {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
-
-
-def write_bytes(path: str | Path, data: bytes | bytearray, what: str) -> None:
-    """Write a file whole or not at all; failure is a `ProgramError` that calls it `what`."""
-    with written_whole(path, what) as file, unwritable(path, what):
-        file.write_bytes(data)
-
-
-def make_folder(path: str | Path) -> Path:
-    """Make a folder, and those above it, unless it is there; failure is a `ProgramError`."""
-    to = Path(path)
-    try:
-        to.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        raise ProgramError(f"cannot make the folder {str(to)!r}: {getattr(error, 'strerror', None) or error}") from None
-    return to
-
-
 def load(path: str | Path) -> Program:
     """Read a program file."""
-    return parse(read_bytes(path, "program file"), f"program file {str(path)!r}")
+    return parse(read_bytes(path, "program file", error=ProgramError), f"program file {str(path)!r}")
 
 
 def save(program: Program, path: str | Path) -> None:

@@ -11,8 +11,9 @@ from functools import lru_cache
 from operator import index
 from typing import NamedTuple
 
+from vtakit.base.errors import one_of
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.errors import EncodingError, one_of
+from vtakit.hw.isa.errors import EncodingError
 
 
 class Kind(Enum):
@@ -88,6 +89,12 @@ class Format:
     def fields(self) -> tuple[Field, ...]:
         """The fields, lowest bits first."""
         return tuple(item for item in self.items if isinstance(item, Field))
+
+    def width(self, name: str) -> int:
+        """Bits of a field whose width is the same in every configuration."""
+        (found,) = (field.width for field in self.fields if field.name == name)
+        assert isinstance(found, int), f"the width of {self.name}.{name} depends on the configuration"
+        return found
 
     def place(self, cfg: VTAConfig) -> tuple[Placed, ...]:
         """Every field with its offset and width in bits for `cfg`, lowest first."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
 from vtakit.hw.isa.config import INSN_BITS, UOP_BITS, VTAConfig
+from vtakit.hw.isa.exhaustive import for_each
 from vtakit.hw.isa.formats import Align, Field, Format, Kind
 
 ISA_VERSION = (1, 0)  # (major, minor): a device runs programs of its own major and at most its own minor
@@ -81,6 +82,7 @@ class Memory:
 
     kind: MemType
     element_bytes: str  # VTAConfig property
+    bits: str | int  # of a value in DRAM: a VTAConfig property, or the same in every configuration
     scratchpad: str  # "uop", "inp", "wgt" or "acc": prefix of the VTAConfig depth properties
     stage: Stage
     opcodes: tuple[Opcode, ...]  # those that move it
@@ -90,28 +92,32 @@ class Memory:
         """Bytes of one element in DRAM."""
         return int(getattr(cfg, self.element_bytes))
 
+    def value_bits(self, cfg: VTAConfig) -> int:
+        """Bits of one value in DRAM."""
+        return self.bits if isinstance(self.bits, int) else int(getattr(cfg, self.bits))
+
     def depth_in(self, cfg: VTAConfig) -> int:
         """Elements that the scratchpad holds."""
         return int(getattr(cfg, f"{self.scratchpad}_depth"))
 
 
-MEMORIES: dict[MemType, Memory] = {
+MEMORIES: dict[MemType, Memory] = for_each(MemType, {
     memory.kind: memory
     for memory in (
-        Memory(kind=MemType.UOP, element_bytes="uop_bytes", scratchpad="uop", stage=Stage.COMPUTE, opcodes=(Opcode.LOAD,),
-               doc="micro-ops, 32 bits each"),
-        Memory(kind=MemType.WGT, element_bytes="wgt_bytes", scratchpad="wgt", stage=Stage.LOAD, opcodes=(Opcode.LOAD,),
-               doc="weight tiles, block_out x block_in"),
-        Memory(kind=MemType.INP, element_bytes="inp_bytes", scratchpad="inp", stage=Stage.LOAD, opcodes=(Opcode.LOAD,),
-               doc="input tiles, batch x block_in"),
-        Memory(kind=MemType.ACC, element_bytes="acc_bytes", scratchpad="acc", stage=Stage.COMPUTE, opcodes=(Opcode.LOAD,),
-               doc="accumulator tiles, batch x block_out, little-endian"),
-        Memory(kind=MemType.OUT, element_bytes="out_bytes", scratchpad="acc", stage=Stage.STORE,
+        Memory(kind=MemType.UOP, element_bytes="uop_bytes", bits=UOP_BITS, scratchpad="uop", stage=Stage.COMPUTE,
+               opcodes=(Opcode.LOAD,), doc="micro-ops, 32 bits each"),
+        Memory(kind=MemType.WGT, element_bytes="wgt_bytes", bits="wgt_bits", scratchpad="wgt", stage=Stage.LOAD,
+               opcodes=(Opcode.LOAD,), doc="weight tiles, block_out x block_in"),
+        Memory(kind=MemType.INP, element_bytes="inp_bytes", bits="inp_bits", scratchpad="inp", stage=Stage.LOAD,
+               opcodes=(Opcode.LOAD,), doc="input tiles, batch x block_in"),
+        Memory(kind=MemType.ACC, element_bytes="acc_bytes", bits="acc_bits", scratchpad="acc", stage=Stage.COMPUTE,
+               opcodes=(Opcode.LOAD,), doc="accumulator tiles, batch x block_out, little-endian"),
+        Memory(kind=MemType.OUT, element_bytes="out_bytes", bits="out_bits", scratchpad="acc", stage=Stage.STORE,
                opcodes=(Opcode.STORE, Opcode.REQUANT), doc="output tiles: the low output-width bits of each value"),
-        Memory(kind=MemType.ACC_8BIT, element_bytes="acc8_bytes", scratchpad="acc", stage=Stage.COMPUTE, opcodes=(Opcode.LOAD,),
-               doc="accumulator tiles kept as int8 in DRAM and sign-extended"),
+        Memory(kind=MemType.ACC_8BIT, element_bytes="acc8_bytes", bits=8, scratchpad="acc", stage=Stage.COMPUTE,
+               opcodes=(Opcode.LOAD,), doc="accumulator tiles kept as int8 in DRAM and sign-extended"),
     )
-}
+}, "hw.isa.insns.MEMORIES")
 
 _HEADER = (
     Field(name="opcode", width=3, kind=Kind.ENUM, members=Opcode, doc="which instruction this is"),
@@ -205,7 +211,8 @@ UOP = Format(name="uop", bits=UOP_BITS, doc="A micro-op: the indices of one step
 ))
 
 REQUANT_WORDS = 3  # accumulator elements that a REQUANT reads its parameters from
-REQUANT_PARAMS = Format(name="requant parameters", bits=REQUANT_WORDS * 32, items=(
+REQUANT_WORD_BITS = 32  # of each lane
+REQUANT_PARAMS = Format(name="requant parameters", bits=REQUANT_WORDS * REQUANT_WORD_BITS, items=(
     Field(name="bias", width=32, kind=Kind.INT, doc="added to the value"),
     Field(name="multiplier", width=16, doc="the sum is multiplied by it"),
     Align(64),
@@ -231,10 +238,19 @@ FLAG_QUEUES: dict[tuple[Stage, str], Queue] = {
     (Stage.STORE, "push_prev"): Queue.STORE_TO_COMPUTE,
 }
 
-FORMATS: dict[Opcode, Format] = {
+FORMATS: dict[Opcode, Format] = for_each(Opcode, {
     Opcode.LOAD: LOAD, Opcode.STORE: STORE, Opcode.GEMM: GEMM, Opcode.FINISH: FINISH, Opcode.ALU: ALU,
     Opcode.REQUANT: REQUANT,
-}
+}, "hw.isa.insns.FORMATS")
+# The stage that runs an opcode; None where the memory that is filled decides.
+STAGES: dict[Opcode, Stage | None] = for_each(Opcode, {
+    Opcode.LOAD: None, Opcode.STORE: Stage.STORE, Opcode.GEMM: Stage.COMPUTE, Opcode.FINISH: Stage.COMPUTE,
+    Opcode.ALU: Stage.COMPUTE, Opcode.REQUANT: Stage.STORE,
+}, "hw.isa.insns.STAGES")
+# The feature that a device needs for an ALU operation.
+ALU_FEATURES: dict[AluOp, Feature] = for_each(AluOp, {
+    AluOp.MIN: Feature(0), AluOp.MAX: Feature(0), AluOp.ADD: Feature(0), AluOp.SHR: Feature(0), AluOp.MUL: Feature.ALU_MUL,
+}, "hw.isa.insns.ALU_FEATURES")
 TRANSFERS = (Opcode.LOAD, Opcode.STORE, Opcode.REQUANT)  # what moves elements between DRAM and a scratchpad
 BY_NAME: dict[str, Opcode] = {fmt.name: op for op, fmt in FORMATS.items()}
 OPCODE = _HEADER[0]

@@ -11,12 +11,13 @@ from functools import reduce
 from itertools import pairwise
 from operator import or_
 
+from vtakit.base.errors import one_of
+from vtakit.base.reading import check_memory
+from vtakit.base.text import counted
 from vtakit.hw.isa.codec import Insn, decode, to_bytes
 from vtakit.hw.isa.config import INSN_BITS, INSN_BYTES, UOP_BITS, UOP_BYTES, VTAConfig
-from vtakit.hw.isa.errors import EncodingError, ProgramError, one_of
+from vtakit.hw.isa.errors import EncodingError, ProgramError
 from vtakit.hw.isa.insns import ALL_FEATURES, FORMATS, ISA_VERSION, MEMORIES, TRANSFERS, Feature, Opcode
-from vtakit.hw.isa.reading import check_memory
-from vtakit.hw.isa.text import counted
 
 UOPS = "uops"  # the symbol of the program's own micro-ops
 DRAM_LIMIT_BYTES = 1 << 40  # a linked image larger than this is a mistake

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vtakit.base.errors import VtakitError
+from vtakit.base.limits import MAX_DRAM_BYTES, check_limit
+from vtakit.base.reading import read_bytes
 from vtakit.hw.isa.codec import from_bytes
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig, load_config
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import MAGIC, parse
-from vtakit.hw.isa.limits import MAX_DRAM_BYTES, check_limit
 from vtakit.hw.isa.program import Program
-from vtakit.hw.isa.reading import read_bytes
 from vtakit.hw.params import CoreParams
 
 

@@ -4,36 +4,35 @@ import argparse
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from vtakit.hw.isa.errors import VtakitError, one_of
-from vtakit.hw.isa.text import one_line
+from vtakit.base.errors import VtakitError, one_of
+from vtakit.base.text import one_line
 from vtakit.runtime.commands._arguments import add_config, memory_system, number
 from vtakit.runtime.terminal import progress, say
 
 if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.network import Port
-    from vtakit.compiler.codegen.llvm.target import Target
+    from vtakit.compiler.codegen.places import Port
     from vtakit.compiler.graph.passes.base import Seen
     from vtakit.runtime.module import Module
     from vtakit.runtime.placement import Placement
+    from vtakit.runtime.target import Target
 
 MODULE_SUFFIX = ".vtak"
-_TARGETS = ("llvm", "vta")
 _OTHER_FILES = {  # what is no model to be compiled, and what takes it
     MODULE_SUFFIX: "a compiled model already; `vtakit run` and `vtakit report` take it",
     ".vta": "a program of the accelerator; `vtakit sim` runs it",
     ".vtas": "a program's text; `vtakit asm` assembles it, and `vtakit sim` runs the result",
 }
-_DEVICES = ("cpu", "fsim", "rtl")
 
 
 def add_model(parser: argparse.ArgumentParser, *others: str) -> None:
     """Declare a model and how it is compiled. `others`: files that the command takes beside models."""
     kinds = ", ".join(["ONNX model", ".pt2 file of torch.export", *others])
     parser.add_argument("model", type=Path, metavar="MODEL", help=kinds)
-    parser.add_argument("--target", default="llvm",
-                        help="llvm, this machine (default); vta, the accelerator; or a machine such as aarch64-linux-gnu")
+    parser.add_argument("--target", default="llvm", action=_TargetAction,
+                        help="llvm, this machine (default); vta, the accelerator; a machine such as aarch64-linux-gnu; or help, "
+                        "which lists them")
     parser.add_argument("--cpu", default="", metavar="NAME", help="LLVM's name of a processor, such as x86-64-v3 or neoverse-n1")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=N,N,…",
                         help="shape of an input whose sizes the model leaves open; may be repeated")
@@ -84,91 +83,89 @@ def compiled(
 
     if cure := _OTHER_FILES.get(args.model.suffix):
         raise VtakitError(f"{str(args.model)!r} is {cure}")
-    target = _target(args.target, "" if host else args.cpu)
-    if host is not None and target != "vta":
-        raise VtakitError("--host goes with --target vta; for another processor alone, name it with --target")
-    if target != "vta" and (args.config is not None or args.dump_images is not None):
-        raise VtakitError(f"--{'config' if args.config is not None else 'dump-images'} goes with --target vta")
+    target = _target(args, host)
     shapes = _shapes(args.shape)
     with progress() as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", PlacementWarning)  # `say_placement` says it
         task = bar.add_task(f"compiling {one_line(args.model.name)}", total=None)
         return compile(
             args.model, target, shapes=shapes, batch=args.batch, precision=args.precision, after=after,
-            cache=not args.no_cache, config=args.config, device=device,
-            host=None if host is None else _machine(host, args.cpu), **options,
+            cache=not args.no_cache, device=device, **options,
             progress=lambda done, count: bar.update(task, completed=done, total=count),
         )
 
 
-def say_placement(args: argparse.Namespace, placement: "Placement") -> None:
+def say_placement(placement: "Placement") -> None:
     """Print which layers run on the accelerator and which on the CPU, if the model was compiled for the accelerator."""
-    warn_placement(args, placement)
-    if args.target == "vta" or placement.launches:
+    warn_placement(placement)
+    if placement.launches or placement.warning:
         say(str(placement))
 
 
-def warn_placement(args: argparse.Namespace, placement: "Placement") -> None:
+def warn_placement(placement: "Placement") -> None:
     """Warn if a model is compiled for the accelerator and nothing of it runs there."""
     from vtakit.runtime.placement import PlacementWarning
 
-    if args.target == "vta" and placement.warning:
+    if placement.warning:
         warnings.warn(placement.warning, PlacementWarning, stacklevel=2)
 
 
-def _target(word: str, cpu: str) -> "Literal['llvm', 'vta'] | Target":
-    """Return the target that --target and --cpu name together."""
-    from vtakit.compiler.codegen.llvm.target import Target
+class _TargetAction(argparse.Action):
+    """--target; `help` prints the targets and ends."""
 
-    if word == "vta" and cpu:
-        raise VtakitError("--cpu goes with a target that is a processor: llvm, or LLVM's name of a machine")
-    if word == "vta":
-        return "vta"
-    if word == "llvm" and not cpu:
-        return "llvm"
-    if word != "llvm" and "-" not in word:
-        raise VtakitError(f"--target {word!r} is unknown; {one_of((*_TARGETS, 'aarch64-linux-gnu'), word)}")
-    return Target(Target.host().triple if word == "llvm" else word, cpu)
+    def __call__(self, parser: argparse.ArgumentParser, args: argparse.Namespace, value: Any, option: str | None = None) -> None:
+        if value == "help":
+            from vtakit.runtime.targets import find_class, targets
+
+            for name in targets():
+                cls = find_class(name)
+                say(f"{name:8} {cls.summary} (--device {', '.join(cls.devices)})")
+            parser.exit()
+        setattr(args, self.dest, value)
 
 
-def _machine(triple: str, cpu: str) -> "Target":
-    """Return the processor that --host and --cpu name together."""
-    from vtakit.compiler.codegen.llvm.target import Target
+def _target(args: argparse.Namespace, host: str | None) -> "Target":
+    """Return the target that --target, --cpu, --config and --host name together."""
+    from vtakit.runtime.target import Target
+    from vtakit.runtime.targets import find_class, target, targets
 
-    if "-" not in triple:
-        raise VtakitError(f"--host {triple!r} is no machine: give LLVM's name of one, such as aarch64-linux-gnu")
-    return Target(triple, cpu)
+    word, options = args.target, dict[str, Any]()
+    name = "llvm" if "-" in word else word
+    if name not in targets():
+        raise VtakitError(f"--target {word!r} is unknown; {one_of((*targets(), 'aarch64-linux-gnu'), word)}")
+    if name != word:
+        options["triple"] = word
+    if args.config is not None:
+        options["config"] = args.config
+    if host is not None:
+        if "-" not in host:
+            raise VtakitError(f"--host {host!r} is no machine: give LLVM's name of one, such as aarch64-linux-gnu")
+        options["host"] = target("llvm", triple=host, **({"cpu": args.cpu} if args.cpu else {}))
+    elif args.cpu:
+        options["cpu"] = args.cpu
+    for option in options:
+        if option not in find_class(name).options:
+            having = " or ".join(other for other in targets() if option in find_class(other).options)
+            raise VtakitError(f"--{option} goes with --target {having}, or a machine; this is --target {word}"
+                              if option == "cpu" else f"--{option} goes with --target {having}; this is --target {word}")
+    if args.dump_images is not None and find_class(name).dump_images is Target.dump_images:
+        raise VtakitError(f"--dump-images goes with a target that has launches; --target {word} has none")
+    return target(name, **options)
 
 
 def module_of(args: argparse.Namespace) -> "Module":
     """Return the module that the arguments of `add_model`, --device and `add_memory_system` name: loaded, or compiled."""
     device = args.device
-    if device == "cycle":
-        from vtakit.runtime.vta.registry import unknown_device
-
-        raise unknown_device(device)
-    if device is not None and device not in _DEVICES:
-        raise VtakitError(f"--device {device!r} is unknown; {one_of(_DEVICES, device)}")
     options = memory_system(args, device)
     if args.model.suffix != MODULE_SUFFIX:
         refuse_module_options(args)
-        _check_device(device, accelerator=args.target == "vta")
         return compiled(args, device=device, **options)
     from vtakit.runtime.model import load
 
     if args.shape or args.batch != 1 or args.config is not None or args.precision != "float32":
         raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config and --precision go with a model "
                           "that is not")
-    module = load(args.model, device, trusted=args.trusted or None, recompile=args.recompile, **options)
-    _check_device(device, accelerator=bool(module.image.vta_parts))
-    return module
-
-
-def _check_device(device: str | None, *, accelerator: bool) -> None:
-    """Refuse a device that a model is not compiled for."""
-    if device is not None and (device == "cpu") is accelerator:
-        why = "the accelerator (--target vta): use --device fsim or rtl" if accelerator else "the CPU: use --target vta"
-        raise VtakitError(f"--device {device}: the model is compiled for {why}")
+    return load(args.model, device, trusted=args.trusted or None, recompile=args.recompile, **options)
 
 
 def arrays(path: Path, ports: "Sequence[Port]" = ()) -> dict[str, Any]:

@@ -18,12 +18,13 @@ The text has directives, then instructions; every directive may be left out:
 import argparse
 from pathlib import Path
 
+from vtakit.base.reading import read_bytes
+from vtakit.base.text import counted
+from vtakit.base.writing import write_bytes
 from vtakit.hw.isa.asm import asm_program
 from vtakit.hw.isa.config import load_config
 from vtakit.hw.isa.errors import AsmError
-from vtakit.hw.isa.file import dump, write_bytes
-from vtakit.hw.isa.reading import read_bytes
-from vtakit.hw.isa.text import counted
+from vtakit.hw.isa.file import dump
 from vtakit.runtime.commands._arguments import add_config
 from vtakit.runtime.terminal import say
 

@@ -15,8 +15,8 @@ Exit status: 0 if nothing is found, 1 if something is, one line each, 2 if the p
 
 import argparse
 
+from vtakit.base.text import counted
 from vtakit.hw.isa.program import Program
-from vtakit.hw.isa.text import counted
 from vtakit.runtime.commands._arguments import add_program, read_program
 from vtakit.runtime.terminal import say
 

@@ -16,8 +16,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.text import counted, one_line
+from vtakit.base.errors import VtakitError
+from vtakit.base.text import counted, one_line
 from vtakit.runtime.commands._arguments import check_outputs
 from vtakit.runtime.commands._models import add_model, compiled, model_files, say_placement
 from vtakit.runtime.terminal import say
@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
     image = module.image
     sizes = f"{image.params_bytes:,} bytes of parameters, {image.arena_bytes:,} of arena"
     say(f"{image.name}: {counted(len(image.layers), 'layer')}, {sizes}")
-    say_placement(args, module.placement)
-    if args.target != "vta" and image.said:
+    say_placement(module.placement)
+    if image.said:
         say(one_line(image.said))
     for kind, ports in (("input", image.inputs), ("output", image.outputs)):
         for port in ports:
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _dumper(folder: Path) -> "Seen":
-    from vtakit.hw.isa.file import make_folder, write_bytes
+    from vtakit.base.writing import make_folder, write_bytes
 
     make_folder(folder)
     count = 0

@@ -8,12 +8,12 @@
 
 import argparse
 
+from vtakit.base.text import counted
 from vtakit.hw.isa.asm import disasm_program
 from vtakit.hw.isa.codec import from_bytes
 from vtakit.hw.isa.config import INSN_BYTES
 from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.program import Program
-from vtakit.hw.isa.text import counted
 from vtakit.runtime.commands._arguments import RawImage, add_program, read_program
 from vtakit.runtime.terminal import say
 

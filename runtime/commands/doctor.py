@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from vtakit.hw.isa.errors import VtakitError, one_of
-from vtakit.hw.isa.process import run_tool
+from vtakit.base.errors import VtakitError, one_of
+from vtakit.base.process import run_tool
 from vtakit.runtime.terminal import console
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.text import counted, one_line
+from vtakit.base.errors import VtakitError
+from vtakit.base.text import counted, one_line
 from vtakit.runtime.commands._models import MODULE_SUFFIX, add_model, add_module, compiled, refuse_module_options, say_placement
 from vtakit.runtime.terminal import say
 
 if TYPE_CHECKING:
-    from vtakit.runtime.image import Image
+    from vtakit.runtime.target import Image
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,15 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from vtakit.runtime.crt.export import export_c
     from vtakit.runtime.placement import placement_of
 
     image = _image(args)
-    files = export_c(image, args.output, embed=args.embed, rtl=args.rtl)
+    files = image.target.export_c(image, args.output, embed=args.embed, rtl=args.rtl)
     total = sum((args.output / name).stat().st_size for name in files)
     where = one_line(str(args.output))
     say(f"{image.name}: {counted(len(files), 'file')}, {total:,} bytes, in {where}; README.txt there describes them")
-    say_placement(args, placement_of(image))
+    say_placement(placement_of(image))
     return 0
 
 
@@ -69,8 +68,7 @@ def _image(args: argparse.Namespace) -> "Image":
     if option := next((option for option, value in given.items() if value), None):
         raise VtakitError(f"{str(args.model)!r} is compiled already: {option} goes with an ONNX model")
     from vtakit.runtime.model import read_image
-    from vtakit.runtime.parts import check_parts
 
     image = read_image(args.model, trusted=args.trusted or None, recompile=args.recompile)
-    check_parts(image)
+    image.target.check_code(image)
     return image

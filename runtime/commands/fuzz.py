@@ -14,9 +14,9 @@ import argparse
 import os
 from importlib import import_module
 
+from vtakit.base.errors import VtakitError, needs
+from vtakit.base.text import counted
 from vtakit.hw.isa.config import load_config
-from vtakit.hw.isa.errors import VtakitError, needs
-from vtakit.hw.isa.text import counted
 from vtakit.runtime.commands._arguments import number
 from vtakit.runtime.terminal import progress, say
 

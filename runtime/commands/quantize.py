@@ -12,8 +12,8 @@ import argparse
 import json
 from pathlib import Path
 
-from vtakit.hw.isa.errors import VtakitError, one_of
-from vtakit.hw.isa.text import counted, one_line
+from vtakit.base.errors import VtakitError, one_of
+from vtakit.base.text import counted, one_line
 from vtakit.runtime.commands._arguments import check_outputs
 from vtakit.runtime.terminal import console, progress, say
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     check_outputs(
         ("--output", "the quantised model", args.output), ("--json", "the report", args.json),
         reads=(("the model", args.model), ("the calibration", args.calibration), ("the evaluation", args.evaluation)))
-    from vtakit.hw.isa.file import write_bytes
+    from vtakit.base.writing import write_bytes
     from vtakit.runtime.quantise import quantize
 
     with progress() as bar:

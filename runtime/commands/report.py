@@ -18,10 +18,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtakit.hw.isa.errors import VtakitError, needs
+from vtakit.base.errors import VtakitError, needs
+from vtakit.base.reading import read_bytes
 from vtakit.hw.isa.file import MAGIC, parse
 from vtakit.hw.isa.program import BufferKind
-from vtakit.hw.isa.reading import read_bytes
 from vtakit.runtime.commands._arguments import add_memory_system, bus_bytes_of, check_outputs, memory_system, pairs
 from vtakit.runtime.commands._models import add_model, add_module, arrays, model_files, module_of, say_placement
 from vtakit.runtime.terminal import say
@@ -77,7 +77,7 @@ def _model_page(args: argparse.Namespace) -> "Page":
         if port.name not in given:
             given[port.name] = _some(port.shape, port.dtype)
     profile = module.profile(given)
-    say_placement(args, module.placement)
+    say_placement(module.placement)
     if profile.launches:
         say(profile.headline)
     title = f"{args.model.name} on {profile.launches[0].device if profile.launches else 'this processor'}"

@@ -16,8 +16,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.text import one_line
+from vtakit.base.errors import VtakitError
+from vtakit.base.text import one_line
 from vtakit.runtime.commands._arguments import add_memory_system, check_outputs
 from vtakit.runtime.commands._models import add_model, add_module, arrays, model_files, module_of, say_placement, warn_placement
 from vtakit.runtime.terminal import console, say
@@ -53,12 +53,12 @@ def run(args: argparse.Namespace) -> int:
     _check_given(module, given, args.input)
     made = module.run(given)
     if not args.profile:  # which says the same
-        say_placement(args, module.placement)
+        say_placement(module.placement)
         _say_cycles(module)
     if args.dump_images is not None:
         module.dump_images(args.dump_images, given)
     if args.output is not None:
-        from vtakit.hw.isa.file import unwritable, written_whole
+        from vtakit.base.writing import unwritable, written_whole
 
         with written_whole(args.output, "the results") as file, unwritable(args.output, "the results"), file.open("wb") as stream:
             np.savez(stream, allow_pickle=False, **made)
@@ -95,13 +95,13 @@ def _range(array: Any) -> str:
 
 
 def _report(module: "Module", given: dict[str, Any], args: argparse.Namespace) -> None:
-    from vtakit.hw.isa.file import write_bytes
+    from vtakit.base.writing import write_bytes
 
     profile = module.profile(given)
     if args.json is not None:
         write_bytes(args.json, (json.dumps(profile.to_dict(), indent=2) + "\n").encode(), "the report")
     if args.profile:
-        warn_placement(args, module.placement)
+        warn_placement(module.placement)
         for line in profile.lines:
             say(line)
         console().print(profile.tables())

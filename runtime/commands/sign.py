@@ -11,7 +11,7 @@ and that nobody has changed it since. docs/files.md says what else helps with fi
 import argparse
 from pathlib import Path
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 from vtakit.runtime.terminal import say
 
 

@@ -20,12 +20,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vtakit.base.errors import VtakitError
+from vtakit.base.reading import read_bytes
+from vtakit.base.writing import write_bytes
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.file import write_bytes
 from vtakit.hw.isa.program import Program
-from vtakit.hw.isa.reading import read_bytes
 from vtakit.runtime.commands._arguments import (
     RawImage,
     add_memory_system,

@@ -13,9 +13,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vtakit.base.errors import VtakitError, needs
+from vtakit.base.writing import write_bytes
 from vtakit.hw.isa.config import load_config
-from vtakit.hw.isa.errors import VtakitError, needs
-from vtakit.hw.isa.file import write_bytes
 from vtakit.runtime.commands._arguments import add_config, check_outputs, number
 from vtakit.runtime.terminal import console, progress
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from vtakit.base.errors import VtakitError
+from vtakit.base.text import counted
 from vtakit.compiler.codegen.llvm.signature import Signature
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.values import value_of
 from vtakit.compiler.ir.walk import subexpressions
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.text import counted
 from vtakit.runtime.cpu.packed import numpy_dtype
 
 

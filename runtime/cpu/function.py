@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.codegen.llvm.calls import PACKED
 from vtakit.compiler.codegen.llvm.compile import Compiled, compile_for
 from vtakit.compiler.codegen.llvm.errors import CodegenError
@@ -19,7 +20,6 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.walk import free_vars
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.runtime.cpu import openmp
 from vtakit.runtime.cpu.arguments import ArgumentError, Arguments
 from vtakit.runtime.cpu.loader import Loaded

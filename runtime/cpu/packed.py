@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.codegen.llvm.module import RAISED, PackedArg, PackedSite
 from vtakit.compiler.ir.dtypes import DType
-from vtakit.hw.isa.errors import VtakitError
 
 _REGISTERED: dict[str, Callable[..., Any]] = {}
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_int64))

@@ -5,16 +5,19 @@ from re import ASCII, fullmatch
 from typing import Literal, get_args
 
 import vtakit
+from vtakit.base.errors import VtakitError, one_of
+from vtakit.base.reading import read_bytes
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.hw.isa.errors import VtakitError, one_of
-from vtakit.hw.isa.reading import read_bytes
+from vtakit.runtime.cpu.engine import processor
+from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.crt import data, folder
 from vtakit.runtime.crt.header import header
 from vtakit.runtime.crt.layout import Layout, layout_of
 from vtakit.runtime.crt.source import source
-from vtakit.runtime.image import Image
+from vtakit.runtime.target import Image
+from vtakit.runtime.vta.part import VtaPart
 
 Embed = Literal["incbin", "c"]
 _HERE = Path(__file__).parent
@@ -44,7 +47,7 @@ def export_c(image: Image, to: str | Path, *, embed: str = "incbin", rtl: bool =
     """
     if embed not in get_args(Embed):
         raise VtakitError(f"embed={embed!r} is no way to embed weights; {one_of(get_args(Embed), str(embed))}")
-    if rtl and not image.vta_parts:
+    if rtl and not image.parts_of(VtaPart):
         raise VtakitError(f"model {image.name!r} has no part for the accelerator, so there is no RTL to export")
     _check_name(image.name)
     _check_functions(image)
@@ -68,7 +71,7 @@ def _check_name(name: str) -> None:
 
 def _check_functions(image: Image) -> None:
     """Refuse functions whose names vtakit does not give, which a module file could hold: the names become C text."""
-    names = [part.name for part in image.cpu_parts]
+    names = [part.name for part in image.parts_of(CpuPart)]
     for name in names:
         if not fullmatch(rf"{image.name}(_\w+)?", name, ASCII) or names.count(name) > 1:
             raise CodegenError(f"{name!r:.40} cannot be a function of the model {image.name!r}: the module is damaged or "
@@ -83,7 +86,7 @@ def _files(image: Image, layout: Layout, embed: str, *, rtl: bool) -> dict[str, 
         files |= {f"{name}_data.S": data.assembly(name).encode(), f"{name}.bin": layout.data}
     else:
         files[f"{name}_data.c"] = data.array(name, layout.data).encode()
-    objects = {f"{name}_part{number}.o": part.code for number, part in enumerate(image.cpu_parts)}
+    objects = {f"{name}_part{number}.o": part.code for number, part in enumerate(image.parts_of(CpuPart))}
     files |= objects
     runtime = (*_ALWAYS, *(_DEVICE if layout.device else ()))
     files |= {file: read_bytes(_HERE / "sources" / file, "a source of the C runtime") for file in runtime}
@@ -103,9 +106,9 @@ def _words(image: Image, layout: Layout, embed: str, objects: tuple[str, ...], *
     name, on_device = image.name, layout.device is not None
     model = [f"{name}.o", f"{name}_data.o", "vtakit_error.o", *(["vtakit_vta.o"] if on_device else [])]
     arrays = [f"in[{at}]" for at in range(len(image.inputs))] + [f"out[{at}]" for at in range(len(image.outputs))]
-    openmp = "-fopenmp" if any(part.parallel for part in image.cpu_parts) else ""
+    openmp = "-fopenmp" if any(part.parallel for part in image.parts_of(CpuPart)) else ""
     return {
-        "name": name, "NAME": name.upper(), "CALL": ", ".join(["model", *arrays]), "CC": _compiler(image.target),
+        "name": name, "NAME": name.upper(), "CALL": ", ".join(["model", *arrays]), "CC": _compiler(processor(image.target)),
         "OPENMP": openmp, "MODEL_OBJECTS": " ".join(model), "CPU_OBJECTS": " ".join(objects),
         "DATA": f"{name}_data.S {name}.bin" if embed == "incbin" else f"{name}_data.c",
         "DATA_FLAGS": "" if embed == "incbin" else "$(FLAGS) ",
@@ -150,7 +153,7 @@ def _about(image: Image, layout: Layout) -> dict[str, object]:
     """Return the description of a model for the manifest."""
     device = layout.device
     return {
-        "model": image.name, "target": str(image.target),
+        "model": image.name, "target": str(processor(image.target)),
         "inputs": {port.name: str(port) for port in image.inputs}, "outputs": {port.name: str(port) for port in image.outputs},
         "workspace_bytes": layout.host.size, "data_bytes": len(layout.data),
         **({"config": device.config.to_dict(), "launches": len(device.launches), "device_bytes": device.size} if device else {}),

@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import vtakit
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.file import make_folder, unwritable
-from vtakit.hw.isa.reading import read_bytes
+from vtakit.base.errors import VtakitError
+from vtakit.base.reading import read_bytes
+from vtakit.base.writing import make_folder, unwritable
 
 MANIFEST = "vtakit.json"  # lists the files that an export wrote, with the SHA-256 of each
 

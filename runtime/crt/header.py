@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 
 import vtakit
-from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.codegen.llvm.reserved import is_taken
 from vtakit.compiler.codegen.llvm.signature import c_names, c_type
+from vtakit.compiler.codegen.places import Port
 from vtakit.compiler.graph.memory import ALIGN
+from vtakit.runtime.cpu.engine import processor
+from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.crt.c_text import comment
 from vtakit.runtime.crt.layout import Layout
-from vtakit.runtime.image import Image
+from vtakit.runtime.target import Image
 
 _LOCALS = ("model", "device", "workspace", "error", "work", "data", "status", "messages")  # of the functions of NAME.c
 _GLOBALS = ("init", "run", "close", "inputs", "outputs", "data", "needs", "uploads", "launches")  # each behind NAME_
@@ -82,12 +84,12 @@ void {name}_close(struct {name} *model);
 def _about(image: Image, layout: Layout) -> str:
     """Return comment lines: the processor and the accelerator that the model is compiled for."""
     lines = []
-    if image.cpu_parts:
-        features = [each[1:] for each in image.target.features if each.startswith("+")]
-        lines.append(f" * The parts on the processor are machine code for {comment(str(image.target))}"
+    if image.parts_of(CpuPart):
+        features = [each[1:] for each in processor(image.target).features if each.startswith("+")]
+        lines.append(f" * The parts on the processor are machine code for {comment(str(processor(image.target)))}"
                      f"{', and use:' if features else '.'}")
         lines += [f" *     {' '.join(features[at:at + _FEATURES_A_LINE])}" for at in range(0, len(features), _FEATURES_A_LINE)]
-        if any(part.parallel for part in image.cpu_parts):
+        if any(part.parallel for part in image.parts_of(CpuPart)):
             lines.append(" * They run on several threads, and need an OpenMP runtime (-fopenmp).")
     if layout.device:
         lines.append(f" * Launches: {len(layout.device.launches)}, on an accelerator of the configuration")
@@ -97,7 +99,7 @@ def _about(image: Image, layout: Layout) -> str:
 
 def _allocation(image: Image) -> str:
     """Return a sentence: whether the machine code allocates memory."""
-    allocates = any("malloc" in part.outside for part in image.cpu_parts)
+    allocates = any("malloc" in part.outside for part in image.parts_of(CpuPart))
     return "The machine code calls malloc and free." if allocates else "No memory is allocated."
 
 
@@ -110,7 +112,7 @@ def _port_lines(image: Image) -> str:
 
 def argument_names(image: Image) -> list[str]:
     """Return the argument names of NAME_run for inputs and outputs: legal in C, and no identifiers or macros that are in use."""
-    taken = [*_LOCALS, *(f"{image.name}_{word}" for word in _GLOBALS), *(part.name for part in image.cpu_parts)]
+    taken = [*_LOCALS, *(f"{image.name}_{word}" for word in _GLOBALS), *(part.name for part in image.parts_of(CpuPart))]
     names = [f"arg_{name}" if _has_a_meaning(name, image) else name
              for name in c_names(port.name for port in (*image.inputs, *image.outputs))]
     return c_names([*taken, *names])[len(taken):]

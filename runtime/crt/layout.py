@@ -10,8 +10,10 @@ from vtakit.hw.isa.codec import to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.program import UOPS, BufferKind, Program, dram_alignment
-from vtakit.runtime.image import CpuPart, Image, VtaPart
+from vtakit.runtime.cpu.part import CpuPart
+from vtakit.runtime.target import Image
 from vtakit.runtime.vta.memory import GRANULE_BYTES
+from vtakit.runtime.vta.part import VtaPart
 
 WORD_BYTES = 8  # of an element of the C array that holds the data
 
@@ -83,10 +85,10 @@ def layout_of(image: Image) -> Layout:
     """Return the layout of a model."""
     data = bytearray()
     params = {}
-    for part in image.cpu_parts:
+    for part in image.parts_of(CpuPart):
         params[part] = len(data)
         _append(data, part.params.tobytes())
-    device = _device(image.vta_parts, data) if image.vta_parts else None
+    device = _device(image.parts_of(VtaPart), data) if image.parts_of(VtaPart) else None
     return Layout(bytes(data) or bytes(ALIGN), params, _host(image), device)
 
 

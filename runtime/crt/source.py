@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 import vtakit
-from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.codegen.llvm.signature import c_names
+from vtakit.compiler.codegen.places import Port
 from vtakit.compiler.graph.compile import Layer
 from vtakit.compiler.graph.memory import ALIGN
 from vtakit.hw.isa.regs import pack_config
+from vtakit.runtime.cpu.engine import processor
+from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.crt.c_text import c_string, comment
 from vtakit.runtime.crt.header import argument_names, init_parameters, parameters, run_parameters
 from vtakit.runtime.crt.layout import WORD_BYTES, Device, Launch, Layout
-from vtakit.runtime.image import CpuPart, Image
+from vtakit.runtime.target import Image
 
 _MACROS = {"x86_64": "__x86_64__", "aarch64": "__aarch64__", "riscv64": "__riscv"}  # predefined by GCC and Clang
 _MOST_NAMES = 6  # of layers that a comment lists
@@ -36,13 +38,13 @@ extern const uint64_t {name}_data[{len(layout.data) // WORD_BYTES}]; /* paramete
 
 def _machine_check(image: Image, layout: Layout) -> str:
     """Return preprocessor lines that reject machines other than the one of the export."""
-    arch = image.target.arch
+    arch = processor(image.target).arch
     macro = _MACROS.get(arch) or ("__arm__" if arch.startswith(("arm", "thumb")) else "")
-    processor = f"""\
+    check = f"""\
 #if (defined(__GNUC__) || defined(__clang__)) && !defined({macro})
 #error "the parts on the processor are machine code for {arch}: export the model for this machine"
 #endif
-""" if macro and image.cpu_parts else ""
+""" if macro and image.parts_of(CpuPart) else ""
     return f"""\
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "weights and programs are little-endian, and this machine is not"
@@ -50,13 +52,13 @@ def _machine_check(image: Image, layout: Layout) -> str:
 #if {max(layout.host.size, len(layout.data))}u > SIZE_MAX
 #error "the model needs more memory than this machine addresses"
 #endif
-{processor}"""
+{check}"""
 
 
 def _prototypes(image: Image) -> str:
     """Return declarations of the functions in the object files."""
     lines = []
-    for part in image.cpu_parts:
+    for part in image.parts_of(CpuPart):
         inputs, outputs = [image.values[at] for at in part.reads], [image.values[at] for at in part.writes]
         names = c_names([*(f"in{at}" for at in range(len(inputs))), *(f"out{at}" for at in range(len(outputs)))])
         listed = ", ".join([*parameters(names, inputs, outputs), "const void *params", "void *arena"])
@@ -135,7 +137,7 @@ def _run(image: Image, layout: Layout) -> str:
     native = f"""\
     const unsigned char *const data = (const unsigned char *){name}_data;
     int32_t status;
-""" if image.cpu_parts else ""
+""" if image.parts_of(CpuPart) else ""
     return f"""\
 int {name}_run({', '.join([f'struct {name} *model', *run_parameters(image)])})
 {{

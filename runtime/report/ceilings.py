@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx
 
-from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.compile import Layer, compile_graph
-from vtakit.runtime.image import image_of
+from vtakit.compiler.graph.cpu import CpuKernels
+from vtakit.runtime.cpu.target import Cpu, image_of
 from vtakit.runtime.model import compile
 from vtakit.runtime.module import Module
-from vtakit.runtime.profile import Timed
+from vtakit.runtime.target import Target
+from vtakit.runtime.timed import Timed
 
 _SIDE = 512  # of the matrices: a megabyte each, which caches hold
 _ELEMENTS = 1 << 23  # of the vectors: 32 megabytes each, which caches do not hold
@@ -67,19 +68,21 @@ def is_winograd(layer: Layer) -> bool:
 def measure(target: Target, layers: Iterable[Timed] = ()) -> Ceilings:
     """Measure with as many threads as models have: a product of two matrices, a sum of two vectors, an int8 convolution.
 
+    target : its processor is measured; this machine if that is no CPU
     layers : of the model, none of which stands above the result; the convolution is left out if none is in int8
     """
     layers = tuple(layers)
-    product, total = _timed("matmul", (_SIDE, _SIDE), target), _timed("add", (_ELEMENTS,), target)
+    cpu = Cpu.adopt(target.processor) or Cpu.host()
+    product, total = _timed("matmul", (_SIDE, _SIDE), cpu), _timed("add", (_ELEMENTS,), cpu)
     int8 = _int8_macs() if any(is_int8(timed.layer) for timed in layers) else 0.0
     measured = Ceilings(product.layer.macs / product.seconds, total.layer.bytes / total.seconds, int8)
     return measured.raised(layers)
 
 
-def _timed(op: str, shape: tuple[int, ...], target: Target) -> Timed:
+def _timed(op: str, shape: tuple[int, ...], target: Cpu) -> Timed:
     build = Builder(f"ceiling_of_{op}")
     a, b = (build.input(name, shape, "float32") for name in "ab")
-    module = Module(image_of(compile_graph(build.finish([("y", build.one(op, a, b))]), target), ""))
+    module = Module(image_of(compile_graph(build.finish([("y", build.one(op, a, b))]), CpuKernels(target)), target, ""))
     array = np.ones(shape, np.float32)
     (timed,) = module.profile({"a": array, "b": array}).layers
     return timed

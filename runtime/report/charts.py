@@ -11,9 +11,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
+from vtakit.base.text import one_line
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.regs import CYCLE_CAUSES
-from vtakit.hw.isa.text import one_line
 from vtakit.runtime.report.report import Report
 from vtakit.sim.trace import Trace
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.codec import to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.insns import MEMORIES, Opcode, Stage
 from vtakit.hw.isa.regs import CYCLE_CAUSES
 from vtakit.runtime.vta.loaded import LaunchResult

@@ -1,11 +1,12 @@
 """The page of a model on this processor."""
 
 from vtakit.runtime.grid import Grid, share
-from vtakit.runtime.image import Image
-from vtakit.runtime.profile import Profile, Timed
+from vtakit.runtime.profile import Profile
 from vtakit.runtime.report.ceilings import Ceilings, is_winograd
 from vtakit.runtime.report.charts import Roofline, inline, paint_roofline, paint_sequence
 from vtakit.runtime.report.page import Page, Section, facts
+from vtakit.runtime.target import Image
+from vtakit.runtime.timed import Timed
 
 _WIDE = 11.0  # inches
 _GIGA = 1e9
@@ -30,7 +31,7 @@ def model_page(title: str, image: Image, profile: Profile, ceilings: Ceilings) -
     )
     steps = [(_kind(timed), timed.seconds * 1e3) for timed in profile.layers]
     return Page(title, facts(
-        ("device", f"this processor, {image.target.triple}"), ("time", f"{profile.seconds * 1e3:.3f} ms"),
+        ("device", f"this processor, {image.target.processor}"), ("time", f"{profile.seconds * 1e3:.3f} ms"),
         ("MACs", f"{macs:,}"), ("rate", f"{macs / profile.seconds / _GIGA:.1f} GMAC/s" if macs and profile.seconds else None),
         ("layers", str(len(profile.layers))), ("parameters", f"{image.params_bytes:,} bytes"),
         ("arena", f"{image.arena_bytes:,} bytes"),

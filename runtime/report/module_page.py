@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from vtakit.runtime.image import Image
 from vtakit.runtime.profile import Profile
 from vtakit.runtime.report.accelerator_page import accelerator_page, device_facts
 from vtakit.runtime.report.ceilings import Ceilings
 from vtakit.runtime.report.model_page import model_page
 from vtakit.runtime.report.page import Page
 from vtakit.runtime.report.report import Report
+from vtakit.runtime.target import Image
 
 
 def module_page(title: str, image: Image, profile: Profile, ceilings: Ceilings) -> Page:

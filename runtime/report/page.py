@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import vtakit
-from vtakit.hw.isa.file import write_bytes
+from vtakit.base.writing import write_bytes
 from vtakit.runtime.grid import Grid
 
 _TEMPLATE = "page.html.j2"

@@ -11,8 +11,8 @@ from pathlib import Path
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from vtakit.hw.isa.errors import VtakitError, needs
-from vtakit.hw.isa.file import write_bytes
+from vtakit.base.errors import VtakitError, needs
+from vtakit.base.writing import write_bytes
 from vtakit.hw.isa.regs import CYCLE_CAUSES
 from vtakit.runtime.grid import UNKNOWN, Grid, count, number, share
 from vtakit.runtime.report.layer import READS, WRITES, Layer

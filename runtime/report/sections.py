@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from vtakit.base.errors import VtakitError
+from vtakit.base.text import counted
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.program import Program
 from vtakit.hw.isa.regs import CYCLE_CAUSES
-from vtakit.hw.isa.text import counted
 from vtakit.runtime.report.layer import Layer
 from vtakit.sim.trace import Trace
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.program import dram_alignment
 from vtakit.runtime.vta.device import Device, Ending
 from vtakit.runtime.vta.errors import DeviceTimeout

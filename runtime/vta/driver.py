@@ -7,13 +7,14 @@ from typing import Any, Self, SupportsBytes
 
 import numpy.typing as npt
 
+from vtakit.base.process import TIMEOUT_S
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.program import BufferKind, Program
 from vtakit.runtime.vta.buffer import DeviceBuffer
 from vtakit.runtime.vta.connection import Connection
 from vtakit.runtime.vta.device import Device
-from vtakit.runtime.vta.loaded import TIMEOUT_S, LaunchResult, LoadedProgram
+from vtakit.runtime.vta.loaded import LaunchResult, LoadedProgram
 from vtakit.runtime.vta.registry import open_device
 from vtakit.sim.api import ConfigLike, as_bytes, named
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from vtakit.base.errors import VtakitError
+from vtakit.base.reading import check_memory
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES
-from vtakit.hw.isa.reading import check_memory
 from vtakit.hw.isa.regs import device_features
 from vtakit.runtime.vta.device import Device, Ending
 from vtakit.sim.api import integer, keywords

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
 
+from vtakit.base.process import TIMEOUT_S
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.codec import to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES
@@ -20,8 +21,6 @@ from vtakit.runtime.vta.errors import ProgramStopped
 from vtakit.sim.api import named
 from vtakit.sim.decode import Decoded
 from vtakit.sim.trace import Trace
-
-TIMEOUT_S = 600.0  # of a launch, if its caller gives none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,20 +4,13 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from vtakit.base.errors import VtakitError, needs
 from vtakit.hw.isa.config import load_config
-from vtakit.hw.isa.errors import VtakitError, needs, one_of
 from vtakit.runtime.vta.device import Device
-from vtakit.sim.api import ConfigLike, check_options
+from vtakit.sim.api import ConfigLike, check_options, unknown_device
 
 # Modules with a function `open_device(config, **options) -> Device`, and the names of those as `OPTIONS`.
 DEVICES = {"fsim": "vtakit.runtime.vta.fsim", "rtl": "vtakit.runtime.vta.rtl"}
-
-
-def unknown_device(name: object) -> VtakitError:
-    """The error for a name of no device."""
-    if name == "cycle":
-        return VtakitError("unknown device 'cycle': 'rtl' counts cycles, and exactly; 'fsim' is quick, without cycles")
-    return VtakitError(f"unknown device {name!r}; {one_of(DEVICES, str(name))}")
 
 
 def options_of(name: str) -> tuple[str, ...]:
@@ -42,6 +35,6 @@ def open_device(name: str, config: ConfigLike, **options: Any) -> Device:
 
 def _find(name: str) -> ModuleType:
     if not isinstance(name, str) or name not in DEVICES:
-        raise unknown_device(name)
+        raise VtakitError(unknown_device(name, DEVICES))
     with needs(f"device {name!r}", "sim"):
         return import_module(DEVICES[name])

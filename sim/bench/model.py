@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
@@ -13,11 +14,12 @@ from amaranth.hdl import Const, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out, connect, flipped
 from cocotb_tools.runner import Verilator
+from find_libpython import find_libpython
 
+from vtakit.base.errors import VtakitError
 from vtakit.cache.building import built_once
 from vtakit.cache.entry import read
 from vtakit.cache.place import LOG, cache_folder
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.sim.verilator import (
     compiler,
     compiler_identity,
@@ -35,6 +37,17 @@ _PORTS_ONLY = f"""`verilator_config
 // The bench sees the ports and nothing else: Verilator may optimise the rest.
 public_flat_rw -module "{TOP}" -var "*"
 """
+
+
+def missing() -> str:
+    """Return what cocotb lacks here, with the cure; "" if it can run.
+
+    It loads Python into the simulator, from the shared library. Debian's own Python has that in a package of its own.
+    """
+    if find_libpython() is not None:
+        return ""
+    package = f"libpython{sys.version_info.major}.{sys.version_info.minor}"
+    return f"cocotb needs Python's shared library, which {sys.executable} lacks: apt install {package}"
 
 
 class Blocks(wiring.Component):
@@ -71,8 +84,10 @@ class _Runner(Verilator):
 def build(component: wiring.Component) -> Path:
     """Return the folder of the Verilated model of a component, built now if no process has before.
 
-    Raises `VtakitError` naming the file that holds the output of the step that failed.
+    Raises `VtakitError` if cocotb cannot run, or a step fails: the message names the file with its output.
     """
+    if why := missing():
+        raise VtakitError(why)
     text = str(verilog.convert(component, name=TOP, ports=_ports(component), emit_src=False))
     versions = (verilator_version(), version("cocotb"), compiler_identity(compiler()))
     tools = (*_BUILD_ARGS, *versions, *wheel_environment().values())

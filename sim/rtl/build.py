@@ -9,13 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import vtakit
+from vtakit.base.errors import VtakitError
+from vtakit.base.process import ToolError, run_tool, run_tools
 from vtakit.cache.bounds import lately_used
 from vtakit.cache.building import built_once, telling
 from vtakit.cache.place import LOG, OFF, cache_folder
 from vtakit.hw.acc_memory import acc_banks
 from vtakit.hw.interfaces import INDEX_BITS
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.process import ToolError, run_tool, run_tools
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME
 from vtakit.hw.verilog import source_hash, to_verilog

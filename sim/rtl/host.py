@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.hw.isa.file import written_whole
+from vtakit.base.writing import written_whole
 from vtakit.hw.isa.insns import MEMORIES
 from vtakit.hw.isa.regs import REGISTER_BYTES, REGISTERS, mask_of, offset_of
 from vtakit.hw.params import CoreParams

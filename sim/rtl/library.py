@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vtakit.base.errors import VtakitError
 from vtakit.cache.libraries import load_library
-from vtakit.hw.isa.errors import VtakitError
 
 
 @dataclass(frozen=True, slots=True)

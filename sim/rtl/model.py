@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl.library import Library
 from vtakit.sim.rtl.surroundings import Surroundings

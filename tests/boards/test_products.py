@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from vtakit.base.process import ToolError
 from vtakit.boards.synth.products import pack_products
 from vtakit.boards.synth.tools import run_yosys
-from vtakit.hw.isa.process import ToolError
 
 pytestmark = pytest.mark.skipif(find_spec("pyosys") is None, reason="needs pyosys: pip install 'vtakit[fpga]'")
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from support import raises
 
+from vtakit.base.errors import VtakitError
+from vtakit.base.process import ToolError
 from vtakit.boards.synth import DEVICES, Hop, Report, Usage, find_device, synthesise
 from vtakit.boards.synth.flow import too_large
 from vtakit.boards.synth.products import pack_products
 from vtakit.boards.synth.report import Names, read_placed, read_sta, source_of, usage_of
 from vtakit.boards.synth.tools import find_tool, run_yosys
 from vtakit.hw.isa.config import NAMED
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.process import ToolError
 from vtakit.hw.params import CoreParams
 from vtakit.hw.requantiser import Requantiser
 from vtakit.runtime.cli import main

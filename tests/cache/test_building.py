@@ -13,11 +13,11 @@ import pytest
 from filelock import FileLock
 from support import raises
 
+from vtakit.base.errors import VtakitError
 from vtakit.cache import building
 from vtakit.cache.building import built_once, telling
 from vtakit.cache.entry import SUMS, read
 from vtakit.cache.place import CacheWarning, temporary_root
-from vtakit.hw.isa.errors import VtakitError
 
 OTHER = 65_533
 CONTENT = bytes(range(256)) * 40

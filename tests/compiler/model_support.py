@@ -7,15 +7,16 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from vtakit.compiler.codegen.vta.target import vta
 from vtakit.compiler.graph.compile import compile_graph
+from vtakit.compiler.graph.cpu import CpuKernels
 from vtakit.compiler.graph.ir import Array, Graph
 from vtakit.compiler.graph.vta.compile import compile_parts
 from vtakit.compiler.graph.vta.region import Launch
-from vtakit.runtime.cpu.function import for_here
-from vtakit.runtime.image import Image, image_of, image_of_parts
+from vtakit.runtime.cpu.target import Cpu, image_of
 from vtakit.runtime.module import Module
+from vtakit.runtime.target import Image
 from vtakit.runtime.vta.driver import Driver
+from vtakit.runtime.vta.target import Vta, image_of_parts
 from vtakit.sim.checker import check_program
 
 Info = tuple[str, Any, Sequence[int | str]]
@@ -69,17 +70,17 @@ def network(seed: int = 0) -> onnx.ModelProto:
 
 def module_of(graph: Graph) -> Module:
     """A graph compiled for this machine, as it is."""
-    target = for_here(None, graph.name, parallel=True)
-    return Module(image_of(compile_graph(graph, target), str(graph)))
+    target = Cpu.host().ready(graph.name)
+    return Module(image_of(compile_graph(graph, CpuKernels(target)), target, str(graph)))
 
 
 def vta_image(graph: Graph, config: str = "default") -> Image:
     """A graph compiled for the accelerator and this machine; every program is proven by the static checker."""
-    target = for_here(None, graph.name, parallel=True)
+    target = Vta.make(config=config).ready(graph.name)
 
     def check(launch: Launch) -> None:
         assert check_program(launch.program) == []
-    return image_of_parts(compile_parts(graph, target, vta(config), check=check), target)
+    return image_of_parts(compile_parts(graph, CpuKernels(target.processor), target, check=check), target)
 
 
 def vta_module(graph: Graph, config: str = "default", device: str | Driver = "fsim", **options: Any) -> Module:

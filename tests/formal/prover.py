@@ -19,7 +19,7 @@ from amaranth.hdl import Assert, Assume, Value
 from amaranth.sim import Simulator, SimulatorContext
 from formal.checker import Checker
 
-from vtakit.hw.isa.process import ToolError, run_tool
+from vtakit.base.process import ToolError, run_tool
 
 ABC = Path(pyosys.__file__).parent / "yosys-abc"
 PRODUCTS = Path(__file__).with_name("product.v")

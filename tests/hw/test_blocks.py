@@ -13,11 +13,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from board import board, params_of
 
-from vtakit.sim.bench.model import Blocks, build, simulate
+from vtakit.sim.bench.model import Blocks, build, missing, simulate
 
 BENCHES = Path(__file__).parent / "benches"
 
 pytestmark = [
+    pytest.mark.skipif(bool(missing()), reason=missing()),
     pytest.mark.xdist_group("cocotb"),  # one process builds each model
     pytest.mark.timeout(900),  # the first test of a model builds it
 ]

@@ -5,9 +5,10 @@ import pytest
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import Top
-from vtakit.sim.bench.model import build, simulate
+from vtakit.sim.bench.model import build, missing, simulate
 
 pytestmark = [
+    pytest.mark.skipif(bool(missing()), reason=missing()),
     pytest.mark.xdist_group("cocotb"),  # one process builds each model
     pytest.mark.timeout(900),  # the first run builds it
 ]

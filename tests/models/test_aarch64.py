@@ -15,12 +15,13 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.compile import compile_graph
+from vtakit.compiler.graph.cpu import CpuKernels
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.base import run_passes
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
-from vtakit.runtime import library
-from vtakit.runtime.image import image_of
+from vtakit.runtime.cpu import library
+from vtakit.runtime.cpu.target import Cpu, image_of
 
 COMPILER, SYSROOT = "aarch64-linux-gnu-gcc", "/usr/aarch64-linux-gnu"
 SIZE = 64
@@ -49,7 +50,7 @@ def export(graph: Graph, target: Target, folder: Path, precision: str = "float32
     """A network as net.so, net.h and net.params."""
     passes = passes_for_cpu(evaluate_graph, integer=True, lanes=target.vector_bytes // 4, precision=precision)
     graph = run_passes(graph, passes, None)
-    library.export(image_of(compile_graph(graph, target), ""), folder / "net.so", (COMPILER,))
+    library.export(image_of(compile_graph(graph, CpuKernels(target)), Cpu.adopt(target), ""), folder / "net.so", (COMPILER,))
 
 
 def run_there(folder: Path, given: np.ndarray, threads: int) -> np.ndarray:

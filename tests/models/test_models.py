@@ -11,7 +11,7 @@ from support import raises
 
 import vtakit
 from vtakit import models
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 from vtakit.models.__main__ import main
 from vtakit.models.net import Net, Tensor
 

@@ -33,6 +33,7 @@ from vtakit.compiler.graph.passes.quantised.form import integer_form
 from vtakit.compiler.graph.reference import reference
 from vtakit.runtime.module import Module
 from vtakit.runtime.placement import PlacementWarning
+from vtakit.runtime.vta.part import VtaPart
 
 FLOATS: Mapping[str, Callable[..., Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "abs": np.abs,
@@ -167,8 +168,8 @@ def _compare(what: str, names: Sequence[str], wanted: Sequence[Array], got: Mapp
 
 
 def _tally(recipe: Recipe, module: Module) -> Tally:
-    found = Tally(1, int(recipe.exact), len(module.image.vta_parts))
-    for part in module.image.vta_parts:
+    found = Tally(1, int(recipe.exact), len(module.image.parts_of(VtaPart)))
+    for part in module.image.parts_of(VtaPart):
         for layer in part.layers:
             found.layers["+".join(layer.ops)] += 1
     for each in module.image.left:

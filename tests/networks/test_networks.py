@@ -18,6 +18,7 @@ from networks.orders import ORDERS, ordered
 from networks.recipe import INPUT, Recipe
 from networks.shrink import shrunk
 from vtakit.compiler.graph import memory
+from vtakit.runtime.vta.part import VtaPart
 
 LONG = next(seed for seed in range(500) if (found := draw(seed)).layers > 15 and found.order == "drawn")
 
@@ -51,7 +52,7 @@ def test_random_networks_that_are_quantised_here(seed):
     names = [output.name for output in proto.graph.output]
     on_cpu = vtakit.compile(proto, threads=1).run(given)
     module = vtakit.compile(proto, accelerator(seed), threads=1)
-    assert module.image.vta_parts
+    assert module.image.parts_of(VtaPart)
     on_vta = module.run(given)
     for name, want in zip(names, onnxruntime_of(proto).run(names, given), strict=True):
         np.testing.assert_array_equal(on_cpu[name], want)

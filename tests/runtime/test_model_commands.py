@@ -89,7 +89,7 @@ def test_open_sizes_are_options(files, capsys):
     (["run", "net.onnx"], ("vtakit run: the model needs 'x' (float32[1, 3, 16, 16]), and --input is not given: write the arrays "
                            "with numpy.savez('IN.npz', x=…) and give --input IN.npz")),
     (["run", "net.onnx", "--device", "gpu"],
-     "vtakit run: --device 'gpu' is unknown; did you mean 'cpu'? Known: cpu, fsim, rtl"),
+     "vtakit run: unknown device 'gpu'; did you mean 'cpu'? Known: cpu, fsim, rtl"),
     (["run", "net.onnx", "--target", "vta", "--device", "cycle"],
      "vtakit run: unknown device 'cycle': 'rtl' counts cycles, and exactly; 'fsim' is quick, without cycles"),
     (["run", "net.onnx", "--input", "none.npz"], "vtakit run: cannot read --input 'none.npz': No such file or directory"),
@@ -184,13 +184,14 @@ def test_a_quantised_model_runs_on_the_accelerator_as_on_the_cpu(quantised_files
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
-    (["run", "q.onnx", "--device", "rtl"], "--device rtl: the model is compiled for the CPU: use --target vta"),
+    (["run", "q.onnx", "--device", "rtl"],
+     "device 'rtl' runs models for target 'vta' (--target vta); this one is for 'llvm', which runs on cpu"),
     (["run", "q.onnx", "--target", "vta", "--device", "cpu"],
-     "--device cpu: the model is compiled for the accelerator (--target vta): use --device fsim or rtl"),
-    (["run", "q.onnx", "--config", "tiny"], "--config goes with --target vta"),
+     "device 'cpu' runs models for target 'llvm' (--target llvm); this one is for 'vta', which runs on fsim or rtl"),
+    (["run", "q.onnx", "--config", "tiny"], "--config goes with --target vta; this is --target llvm"),
     (["run", "q.onnx", "--target", "vta", "--config", "huge"], None),
     (["run", "q.onnx", "--target", "vta", "--device", "gpu"],
-     "--device 'gpu' is unknown; did you mean 'cpu'? Known: cpu, fsim, rtl"),
+     "unknown device 'gpu'; did you mean 'cpu'? Known: cpu, fsim, rtl"),
 ])
 def test_devices_that_do_not_go_with_a_target_are_told(quantised_files, capsys, words, sentence):
     told = fails(capsys, *words)

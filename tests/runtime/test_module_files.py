@@ -17,13 +17,14 @@ from model_support import network
 from module_support import with_header
 
 import vtakit
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.runtime import package
+from vtakit.runtime import module_file
 from vtakit.runtime.cpu.elf import _Object, check_object
+from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.module import Module
-from vtakit.runtime.package import PackageError
+from vtakit.runtime.module_file import PackageError
 
 X = np.random.default_rng(5).standard_normal((1, 3, 16, 16)).astype("f4")
 
@@ -60,9 +61,9 @@ PART = ("parts", 0)
 ])
 def test_a_header_that_is_not_that_of_the_code_is_refused(net, tmp_path, change):
     path = tmp_path / "net.vtak"
-    path.write_bytes(with_header(package.dump(net.image), lambda header: None))
+    path.write_bytes(with_header(module_file.dump(net.image), lambda header: None))
     np.testing.assert_array_equal(vtakit.load(path).run({"x": X})["y"], net.run({"x": X})["y"])
-    path.write_bytes(with_header(package.dump(net.image), change))
+    path.write_bytes(with_header(module_file.dump(net.image), change))
     with pytest.raises(VtakitError) as caught:
         vtakit.load(path)
     assert type(caught.value) in (CodegenError, PackageError)
@@ -83,7 +84,7 @@ def test_a_header_that_is_not_that_of_the_code_is_refused(net, tmp_path, change)
 ])
 def test_a_header_that_makes_no_sense_is_refused(net, tmp_path, change, words):
     path = tmp_path / "net.vtak"
-    path.write_bytes(with_header(package.dump(net.image), change))
+    path.write_bytes(with_header(module_file.dump(net.image), change))
     with pytest.raises(PackageError) as caught:
         vtakit.load(path)
     assert len(str(caught.value)) < 500
@@ -93,7 +94,7 @@ def test_a_header_that_makes_no_sense_is_refused(net, tmp_path, change, words):
 
 def test_code_of_another_model_is_refused(net):
     other = vtakit.compile(network(), shapes={"x": (2, 3, 16, 16)}, cache=False)
-    (part,), (given,) = net.image.cpu_parts, other.image.cpu_parts
+    (part,), (given,) = net.image.parts_of(CpuPart), other.image.parts_of(CpuPart)
     with pytest.raises(CodegenError, match="not made for the arrays"):
         Module(replace(net.image, parts=(replace(part, code=given.code),)))
 
@@ -118,8 +119,8 @@ def damaged(code: bytes, seed: int) -> bytes:
 
 def load_damaged(path: Path, first: int, count: int) -> None:
     """Load damaged objects in this process; print how many were refused."""
-    image = package.parse(path.read_bytes(), "it")
-    (part,) = image.cpu_parts
+    image = module_file.parse(path.read_bytes(), "it")
+    (part,) = image.parts_of(CpuPart)
     refused = 0
     for seed in range(first, first + count):
         try:
@@ -144,14 +145,14 @@ def test_damaged_objects_do_not_end_the_process(net, tmp_path):
 def test_objects_that_are_made_pass(triple):
     target = Target(triple)
     for words in ({}, {"winograd": False}):
-        (part,) = vtakit.compile(network(), target, cache=False, **words).image.cpu_parts
+        (part,) = vtakit.compile(network(), target, cache=False, **words).image.parts_of(CpuPart)
         check_object(part.code, target, part.symbols, frozenset(part.outside), "it")
 
 
 def test_a_relocation_of_eight_bytes_stands_on_eight_zeros():
     """R_X86_64_PC64; the loader adds what stands in its place."""
     target = Target("x86_64-unknown-linux-gnu")
-    (part,) = vtakit.compile(network(), target, cache=False).image.cpu_parts
+    (part,) = vtakit.compile(network(), target, cache=False).image.parts_of(CpuPart)
     code = bytearray(part.code)
     (at,), (count,) = struct.unpack_from("<Q", code, 40), struct.unpack_from("<H", code, 60)
     sections = [struct.unpack_from("<IIQQQQIIQQ", code, at + 64 * number) for number in range(count)]

@@ -13,6 +13,7 @@ from vtakit import models
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.runtime import cli
+from vtakit.runtime.cpu.target import Cpu
 
 THERE = Target("aarch64-linux-gnu", "neoverse-n1", threads=False)
 C = """\
@@ -42,7 +43,7 @@ def test_an_exported_model_gives_this_machines_results_there(model, tmp_path):
     given = models.inputs("dqn", 1)
     (wanted,) = vtakit.compile(model).run(given).values()
     module = vtakit.compile(model, THERE, name="net")
-    assert module.image.target == THERE
+    assert module.image.target == Cpu.adopt(THERE)
     module.export(tmp_path / "net.so")
     (tmp_path / "main.c").write_text(C)
     subprocess.run(["aarch64-linux-gnu-gcc", "-Wall", "-Werror", "main.c", "./net.so", "-o", "main"], cwd=tmp_path, check=True,
@@ -83,7 +84,7 @@ def test_an_older_processor_of_this_architecture(cpu, model, tmp_path, capsys):
 
 @pytest.mark.parametrize(("words", "says"), [
     (["--target", "aarch65"], "--target 'aarch65' is unknown; known: aarch64-linux-gnu, llvm, vta"),
-    (["--target", "vta", "--cpu", "znver4"], "--cpu goes with a target that is a processor: llvm, or LLVM's name of a machine"),
+    (["--target", "vta", "--cpu", "znver4"], "--cpu goes with --target llvm, or a machine; this is --target vta"),
     (["--cpu", "nonsense"], "LLVM says 'nonsense' is not a recognized processor for this target"),
     (["--target", "foo-bar-baz"], "LLVM has no target for the triple 'foo-bar-baz'"),
 ])

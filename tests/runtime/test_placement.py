@@ -10,10 +10,10 @@ import pytest
 from quantised_support import Layers, quantised, small_classifier
 
 import vtakit
-from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.graph.vta.place import Left
 from vtakit.runtime import cli
 from vtakit.runtime.placement import PlacementWarning
+from vtakit.runtime.target import TargetError
 from vtakit.sim.rtl.surroundings import Surroundings
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
@@ -49,7 +49,7 @@ def test_a_float_model_is_told_to_be_quantised_and_runs_on_the_cpu(files):
 
 def test_a_device_that_would_have_nothing_to_do_is_refused(files):
     for device in ("fsim", "rtl"):
-        with pytest.raises(VtaError, match=r"nothing of the model .* runs on the accelerator"):
+        with pytest.raises(TargetError, match=r"nothing of the model .* runs on the accelerator"):
             vtakit.compile("float.onnx", "vta", device=device)
 
 

@@ -22,15 +22,17 @@ from module_support import with_header
 from quantised_support import Layers, quantised
 
 import vtakit
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.stored import dump_graph, load_graph
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.runtime import cli, package, source
+from vtakit.runtime import cli, module_file, source
+from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.module import Module
-from vtakit.runtime.package import PackageError
+from vtakit.runtime.module_file import PackageError
 from vtakit.runtime.signing import SignatureError, new_key, sign
+from vtakit.runtime.vta.part import VtaPart
 
 X = np.random.default_rng(5).standard_normal((1, 3, 16, 16)).astype("f4")
 
@@ -41,25 +43,25 @@ def net() -> Module:
 
 
 def with_code(image: Any, code: bytes) -> Any:
-    (part,) = image.cpu_parts
+    (part,) = image.parts_of(CpuPart)
     return replace(image, parts=(replace(part, code=code),))
 
 
 def test_code_is_built_anew_and_none_of_the_file_is_taken(net, tmp_path):
     path = tmp_path / "net.vtak"
-    package.save(with_code(net.image, b"no code"), path)
+    module_file.save(with_code(net.image, b"no code"), path)
     with pytest.raises(VtakitError, match="damaged object"):
         vtakit.load(path)
     again = vtakit.load(path, recompile=True)
     np.testing.assert_array_equal(again.run({"x": X})["y"], net.run({"x": X})["y"])
-    assert package.dump(again.image) == package.dump(net.image)
+    assert module_file.dump(again.image) == module_file.dump(net.image)
 
 
 def test_an_error_while_code_is_built_anew_is_not_one_of_the_file(net, tmp_path, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/x")
     net.save(tmp_path / "net.vtak")
-    monkeypatch.setattr("vtakit.runtime.model.compile_graph", full)
+    monkeypatch.setattr("vtakit.runtime.cpu.target.compile_graph", full)
     with pytest.raises(OSError, match="No space left") as caught:
         vtakit.load(tmp_path / "net.vtak", recompile=True)
     assert "module file" not in str(caught.value)
@@ -83,10 +85,10 @@ def test_programs_of_the_accelerator_are_built_anew(tmp_path):
     layers = Layers(3, channels=3, size=6)
     layers.relu(layers.conv("x", 6))
     module = vtakit.compile(quantised(layers.model(), layers.inputs(4)), "vta", config="tiny")
-    assert module.image.vta_parts
+    assert module.image.parts_of(VtaPart)
     module.save(tmp_path / "net.vtak")
     again = vtakit.load(tmp_path / "net.vtak", recompile=True)
-    assert again.image.vta_parts[0].program == module.image.vta_parts[0].program
+    assert again.image.parts_of(VtaPart)[0].program == module.image.parts_of(VtaPart)[0].program
     given = {port.name: np.ones(port.shape, "f4") for port in module.image.inputs}
     for name, made in module.run(given).items():
         np.testing.assert_array_equal(again.run(given)[name], made)
@@ -97,8 +99,8 @@ def test_options_of_the_compilation_are_kept(tmp_path):
     module.save(tmp_path / "net.vtak")
     again = vtakit.load(tmp_path / "net.vtak", recompile=True)
     assert again.image.said == module.image.said != ""
-    assert again.image.source.options() == module.image.source.options()
-    assert again.image.source.options()["winograd"] is False
+    assert again.image.source.options == module.image.source.options
+    assert again.image.source.options.winograd is False
 
 
 def test_a_loaded_module_is_saved_with_its_graph(net, tmp_path, monkeypatch):
@@ -125,7 +127,7 @@ def test_a_loaded_module_is_saved_with_its_graph(net, tmp_path, monkeypatch):
 
 def test_the_graph_can_be_left_out(net, tmp_path):
     net.save(tmp_path / "net.vtak", graph=False)
-    assert (tmp_path / "net.vtak").stat().st_size < len(package.dump(net.image)) - 3000
+    assert (tmp_path / "net.vtak").stat().st_size < len(module_file.dump(net.image)) - 3000
     vtakit.load(tmp_path / "net.vtak").run({"x": X})
     with pytest.raises(PackageError, match=r"no graph .*graph=False \(--no-graph\)"):
         vtakit.load(tmp_path / "net.vtak", recompile=True)
@@ -166,9 +168,9 @@ def test_a_damaged_source_is_told(net, tmp_path):
     for change in (
         lambda header: header["source"].update(size=1 << 50), lambda header: header["source"].update(sha256="0"),
         lambda header: header["source"].update(precision="float8"), lambda header: header["source"].update(integer=3),
-        lambda header: header["source"].update(config={"LOG_BLOCK": 99}), lambda header: header.update(source=7),
+        lambda header: header["target"].update(triple=7), lambda header: header.update(source=7),
     ):
-        path.write_bytes(with_header(package.dump(net.image), change))
+        path.write_bytes(with_header(module_file.dump(net.image), change))
         with pytest.raises(VtakitError) as caught:
             vtakit.load(path, recompile=True)
         assert "\n" not in str(caught.value)

@@ -15,10 +15,10 @@ from model_support import network
 from module_support import with_header
 from quantised_support import quantised, small_classifier
 
+from vtakit.base.errors import VtakitError
+from vtakit.base.text import counted, one_line, printable
 from vtakit.hw.isa.asm import asm_program
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.file import dump
-from vtakit.hw.isa.text import counted, one_line, printable
 from vtakit.runtime import cli
 from vtakit.runtime.grid import Grid
 from vtakit.runtime.report.layer import Layer

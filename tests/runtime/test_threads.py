@@ -17,8 +17,9 @@ from support import raises
 
 import vtakit
 from vtakit.runtime.cpu import openmp
+from vtakit.runtime.cpu.engine import Native
+from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.module import InputError, Module
-from vtakit.runtime.parts import Native
 
 X = np.random.default_rng(5).standard_normal((1, 3, 16, 16)).astype("f4")
 
@@ -29,7 +30,8 @@ def net() -> Module:
 
 
 def _native(module: Module) -> Native:
-    (found,) = module._native.values()
+    ((_, engine),) = module._steps
+    (found,) = engine._native.values()
     return found
 
 
@@ -88,7 +90,7 @@ def _wide() -> Module:
 
 def test_a_run_has_its_own_number_of_threads_and_the_caller_keeps_his(monkeypatch):
     module, used = _wide(), []
-    assert module.image.cpu_parts[0].parallel
+    assert module.image.parts_of(CpuPart)[0].parallel
     _watch(monkeypatch, module, lambda _: used.append(openmp.threads()))
     before = openmp.threads()
     given = {"x": np.zeros((64, 2048), "f4")}
@@ -119,7 +121,7 @@ def test_a_module_with_threads_runs_on_one_after_a_fork():
 
 def test_small_layers_stay_on_the_thread_that_calls(net):
     """Waking another thread takes longer than they do."""
-    assert not net.image.cpu_parts[0].parallel
+    assert not net.image.parts_of(CpuPart)[0].parallel
 
 
 @pytest.mark.parametrize(("given", "message"), [
@@ -136,7 +138,7 @@ def test_numbers_of_threads_that_cannot_be_are_told(net, given, message):
 
 
 def test_a_module_says_what_memory_it_takes(net):
-    memory, (part,) = net.memory, net.image.cpu_parts
+    memory, (part,) = net.memory, net.image.parts_of(CpuPart)
     assert (memory.inputs_bytes, memory.outputs_bytes) == (X.nbytes, 5 * 4)
     assert (memory.weights_bytes, memory.arena_bytes) == (part.params.nbytes, part.arena_bytes)
     assert 0 < memory.live_bytes <= memory.arena_bytes
@@ -147,7 +149,7 @@ def test_results_do_not_depend_on_how_many_threads_there_are():
     proto = vtakit.models.build("mobilenet_v2", size=96)
     given = vtakit.models.inputs("mobilenet_v2", 1, size=96)
     module = vtakit.compile(proto, batch=1)
-    assert module.image.cpu_parts[0].parallel
+    assert module.image.parts_of(CpuPart)[0].parallel
     first, *others = [Module(module.image, threads=count).run(given)["fc"] for count in (1, 2, 3, 5)]
     assert all(np.array_equal(other, first) for other in others)
 

@@ -14,20 +14,24 @@ from support import raises
 
 import vtakit
 from vtakit import runtime
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target as CpuTarget
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import vta
+from vtakit.compiler.graph.cpu import CpuKernels
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Array, Graph
 from vtakit.compiler.graph.reference import reference
 from vtakit.compiler.graph.vta.compile import compile_parts
-from vtakit.hw.isa.errors import ProgramError, VtakitError
-from vtakit.runtime import package
-from vtakit.runtime.image import VtaPart
+from vtakit.hw.isa.errors import ProgramError
+from vtakit.runtime import module_file
+from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.module import InputError, Module
-from vtakit.runtime.package import PackageError
+from vtakit.runtime.module_file import PackageError
+from vtakit.runtime.target import TargetError
 from vtakit.runtime.vta import DeviceMemoryError, DeviceTimeout, connect
+from vtakit.runtime.vta.part import VtaPart
 from vtakit.sim.api import run_image
 
 
@@ -66,7 +70,7 @@ def test_progress_goes_on_within_a_program():
     for _ in range(6):
         x = net.conv(x, 8)
     told: list[tuple[int, int]] = []
-    compile_parts(net.finish(x), CpuTarget.host(), vta("tiny"), progress=lambda done, of: told.append((done, of)))
+    compile_parts(net.finish(x), CpuKernels(CpuTarget.host()), vta("tiny"), progress=lambda done, of: told.append((done, of)))
     assert told == sorted(told)
     assert {of for _, of in told} == {told[-1][0]}
     assert len({done for done, _ in told}) > 6  # of three parts
@@ -105,8 +109,8 @@ def test_whole_networks_in_one_launch_are_the_reference_on_every_device(make):
     given = inputs_of(graph)
     wanted = dict(zip([name for name, _ in graph.outputs], reference(graph, *given.values()), strict=True))
     module = vta_module(graph, "tiny")
-    assert len(module.image.vta_parts) == 1
-    there = {op for part in module.image.cpu_parts for layer in part.layers for op in layer.ops}
+    assert len(module.image.parts_of(VtaPart)) == 1
+    there = {op for part in module.image.parts_of(CpuPart) for layer in part.layers for op in layer.ops}
     assert there <= {"quantize_linear", "vta_pack", "vta_fold", "vta_unpack", "dequantize_linear"}
     check(module.run(given), wanted)
     with Module(module.image, "rtl") as hardware:
@@ -138,7 +142,7 @@ def test_a_saved_module_is_the_same_on_another_device(tiny, wanted, tmp_path):
     tiny.save(tmp_path / "small.vtak")
     again = vtakit.load(tmp_path / "small.vtak", device="rtl")
     check(again.run(GIVEN), wanted)
-    assert package.dump(again.image) == package.dump(tiny.image)
+    assert module_file.dump(again.image) == module_file.dump(tiny.image)
     for module in (copy.deepcopy(tiny), pickle.loads(pickle.dumps(tiny))):
         check(module.run(GIVEN), wanted)
 
@@ -149,7 +153,7 @@ def test_images_before_each_launch_run_on_any_simulator(tiny, tmp_path):
     about = json.loads((tmp_path / "001.json").read_text())
     dram = (tmp_path / "001.bin").read_bytes()
     result = run_image(dram, about["insn_addr"], about["insn_count"], about["config"])
-    part = tiny.image.vta_parts[1]
+    part = tiny.image.parts_of(VtaPart)[1]
     for name, number in zip(part.outputs, part.writes, strict=True):
         at = about["buffers"][name]
         found = result.dram[at["address"]:at["address"] + at["size_bytes"]]
@@ -195,9 +199,9 @@ def test_what_is_wrong_is_told_in_a_sentence(tiny, tmp_path):
     with raises(CodegenError, f"model 'small' has 2 parts for the accelerator, and {why}"):
         tiny.export(tmp_path / "small.so")
     assert not list(tmp_path.iterdir())
-    with raises(VtakitError, "unknown device 'rlt'; did you mean 'rtl'? Known: fsim, rtl"):
+    with raises(TargetError, "unknown device 'rlt'; did you mean 'rtl'? Known: cpu, fsim, rtl"):
         Module(tiny.image, "rlt")
-    with raises(VtakitError, "unknown device 'cycle': 'rtl' counts cycles, and exactly; 'fsim' is quick, without cycles"):
+    with raises(TargetError, "unknown device 'cycle': 'rtl' counts cycles, and exactly; 'fsim' is quick, without cycles"):
         Module(tiny.image, "cycle")
     with raises(VtakitError, "device 'fsim' has no option 'latency'; known: max_steps, memory_bytes, order, path"):
         Module(tiny.image, "fsim", latency=3)
@@ -235,15 +239,15 @@ def test_a_model_that_is_too_large_or_takes_too_long_leaves_a_module_that_runs(t
 ])
 def test_a_file_whose_header_and_parts_do_not_agree_is_refused(tiny, change, what):
     parts = [change(part) if isinstance(part, VtaPart) else part for part in tiny.image.parts]
-    data = package.dump(replace(tiny.image, parts=tuple(parts)))
+    data = module_file.dump(replace(tiny.image, parts=tuple(parts)))
     with pytest.raises(PackageError, match=r"^the file is inconsistent: ") as caught:
-        package.parse(data, "the file")
+        module_file.parse(data, "the file")
     assert what is None or str(caught.value) == f"the file is inconsistent: {what}"
 
 
 def test_a_damaged_file_or_one_of_another_version_is_told(tiny, tmp_path, monkeypatch):
     """Flipped bits all over the file: in its header, in machine code, in programs."""
-    data, path = package.dump(tiny.image), tmp_path / "small.vtak"
+    data, path = module_file.dump(tiny.image), tmp_path / "small.vtak"
     rng = np.random.default_rng(0)
     for at in [0, 8, 12, 16, len(data) - 1, *rng.integers(len(data), size=60)]:
         changed = bytearray(data)
@@ -301,6 +305,6 @@ def test_a_model_of_more_elements_than_code_counts_is_told_at_once():
 def test_values_that_no_part_makes_are_told(tiny):
     image = tiny.image
     with raises(PackageError, "the file is inconsistent: a part reads the value 'quantize1_packed' before any makes it"):
-        package.parse(package.dump(replace(image, parts=image.parts[1:])), "the file")
+        module_file.parse(module_file.dump(replace(image, parts=image.parts[1:])), "the file")
     with raises(PackageError, "the file is inconsistent: no part makes the value 'y0'"):
-        package.parse(package.dump(replace(image, parts=image.parts[:-1])), "the file")
+        module_file.parse(module_file.dump(replace(image, parts=image.parts[:-1])), "the file")

@@ -8,9 +8,10 @@ import pytest
 from sim_support import ACC_8BIT, FINISH, INP, OUT, TINY, UOP, load, steps, store
 from support import raises
 
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.codec import encode, to_bytes
 from vtakit.hw.isa.config import DEFAULT
-from vtakit.hw.isa.errors import ConfigError, ProgramError, VtakitError
+from vtakit.hw.isa.errors import ConfigError, ProgramError
 from vtakit.hw.isa.file import save
 from vtakit.hw.isa.insns import AluOp
 from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation

@@ -26,9 +26,9 @@ from sim_support import (
     tokens,
 )
 
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.codec import encode, encode_uop
 from vtakit.hw.isa.config import NAMED
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import AluOp, MemType
 from vtakit.sim import Result

@@ -6,9 +6,10 @@ from sim_support import CODE_AT, FINISH, TINY
 from support import raises
 from test_faults import STATIC
 
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.codec import encode, to_bytes
 from vtakit.hw.isa.config import DEFAULT, NAMED
-from vtakit.hw.isa.errors import ConfigError, VtakitError
+from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import MemType, Stage
 from vtakit.hw.isa.regs import CYCLE_CAUSES, device_features

@@ -11,9 +11,9 @@ from amaranth.back import verilog
 from hypothesis import given, settings
 from support import raises, random_configs
 
+from vtakit.base.errors import VtakitError
+from vtakit.base.process import run_tool
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.process import run_tool
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME, Top
 from vtakit.sim import verilator as tools

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sim_support import FINISH, TINY
 
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.codec import encode, to_bytes
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, ISA_VERSION, TOKEN_QUEUE_DEPTH, MemType, Stage
 from vtakit.hw.isa.regs import IDENTITY, REGISTERS, AccessMode, mask_of, offset_of, pack_config

@@ -13,8 +13,8 @@ import pytest
 from sim_support import FINISH, INP, TINY, load
 from support import interruptible, raises
 
+from vtakit.base.errors import FileError, VtakitError
 from vtakit.hw.isa.codec import to_bytes
-from vtakit.hw.isa.errors import ProgramError, VtakitError
 from vtakit.hw.params import CoreParams
 from vtakit.sim import run_image
 from vtakit.sim.faults import DeviceError
@@ -156,5 +156,5 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_is_built(tmp_pat
     monkeypatch.setattr(host, "library", build)
     for path, why in (("/nowhere/x.vcd", "No such file or directory"), (tmp_path / "file" / "x.vcd", "Not a directory")):
         (tmp_path / "file").touch()
-        with raises(ProgramError, f"cannot write the waveform {str(path)!r}: {why}"):
+        with raises(FileError, f"cannot write the waveform {str(path)!r}: {why}"):
             run_image(CODE, 0, 1, TINY, "rtl", wave=path)

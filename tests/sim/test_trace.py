@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from support import raises
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.insns import Stage
 from vtakit.sim.trace import Span, Trace
 

@@ -13,6 +13,7 @@ from vtakit.hw.isa.config import DEFAULT
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import FORMATS, MEMORIES, MemType, Opcode
 from vtakit.hw.isa.program import Buffer, BufferKind, Program, Relocation
+from vtakit.runtime.vta.part import VtaPart
 from vtakit.sim import run
 from vtakit.sim.checker import check_program
 from vtakit.sim.decode import Decoded
@@ -75,7 +76,7 @@ def moved(program: Program, value: str, by_bytes: int, only: int | None = None) 
 @cache
 def programs() -> list[Program]:
     """Programs of random networks with several scratch values."""
-    found = [part.program for seed in range(12) for part in vta_image(random_network(seed, layers=9)).vta_parts]
+    found = [part.program for seed in range(12) for part in vta_image(random_network(seed, layers=9)).parts_of(VtaPart)]
     return [program for program in found if len({entry.value for entry in program.relocations}) > 3]
 
 
@@ -201,5 +202,5 @@ def test_a_network_without_branches_needs_two_places():
     x = net.input(1, 16, 8, 8)
     for _ in range(5):
         x = net.conv(x, 16)
-    (part,) = vta_image(net.finish(x)).vta_parts
+    (part,) = vta_image(net.finish(x)).parts_of(VtaPart)
     assert max(b.size_bytes for b in part.program.buffers if b.kind is BufferKind.SCRATCH) == 2 * 16 * 64

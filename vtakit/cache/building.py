@@ -13,11 +13,11 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.status import Status
 
+from vtakit.base.errors import VtakitError
 from vtakit.cache.bounds import lately_used, prune
 from vtakit.cache.entry import building_place, publish, read
 from vtakit.cache.place import temporary_root, trouble, warn
 from vtakit.cache.trust import make_private
-from vtakit.hw.isa.errors import VtakitError
 
 LOCK_SECONDS = 1800  # another process that builds the same entry is waited for; it takes minutes at most
 ROOM_BYTES = 256 << 20  # that the disk must have free before anything is built on it; the largest builds take about that

@@ -8,8 +8,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.file import write_bytes
+from vtakit.base.errors import VtakitError
+from vtakit.base.writing import write_bytes
 from vtakit.models.networks import NETWORKS, build, parameter_count
 
 _ERROR = 2

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vtakit.hw.isa.errors import VtakitError, one_of
+from vtakit.base.errors import VtakitError, one_of
 from vtakit.models.language import LENGTH, STEPS, TOKENS, WORDS, bert_mini, language_model
 from vtakit.models.net import Net, Tensor
 from vtakit.models.numeric import Array

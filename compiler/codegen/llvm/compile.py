@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vtakit.base.writing import unwritable
 from vtakit.compiler.codegen.llvm import link, parallel
 from vtakit.compiler.codegen.llvm import types as ty
 from vtakit.compiler.codegen.llvm.errors import CodegenError
@@ -25,7 +26,6 @@ from vtakit.compiler.ir.calls import effect
 from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.dtypes import INT64
 from vtakit.compiler.ir.stmt import Evaluate, Function
-from vtakit.hw.isa.file import unwritable
 
 
 @dataclass(frozen=True, eq=False)

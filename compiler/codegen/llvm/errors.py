@@ -1,6 +1,6 @@
 """What a code generator raises."""
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 
 
 class CodegenError(VtakitError):

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from vtakit.base.errors import FileError
+from vtakit.base.writing import written_whole
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.hw.isa.errors import ProgramError
-from vtakit.hw.isa.file import written_whole
 
 _ZIG = ("-m", "ziglang")
 _HOST = {"Linux": "linux", "Darwin": "macos", "Windows": "windows"}
@@ -39,11 +39,11 @@ def files(path: str | Path, what: str, *suffixes: str) -> tuple[Path, ...]:
 
 @contextmanager
 def written(path: Path, what: str) -> Iterator[Path]:
-    """As `vtakit.hw.isa.file.written_whole`; what keeps the file from being written is a CodegenError."""
+    """As `vtakit.base.writing.written_whole`; what keeps the file from being written is a CodegenError."""
     try:
         with written_whole(path, what) as file:
             yield file
-    except ProgramError as error:
+    except FileError as error:
         raise CodegenError(str(error)) from None
 
 

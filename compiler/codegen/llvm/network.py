@@ -11,7 +11,6 @@ The first runs all steps and the second one of them, for profiles. `params` and 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from vtakit.compiler.codegen.llvm import parallel
 from vtakit.compiler.codegen.llvm.builder import Builder
@@ -23,38 +22,8 @@ from vtakit.compiler.codegen.llvm.operands import Value, int_constant
 from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
 from vtakit.compiler.codegen.llvm.signature import c_names, c_type, signature
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.compiler.codegen.places import Place, Region
-from vtakit.compiler.ir.dtypes import DType
+from vtakit.compiler.codegen.places import Place, Port, Region, Step
 from vtakit.compiler.ir.stmt import Function
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A call of a kernel.
-
-    kernel : its number; -1 copies `copied_bytes` from the first argument to the second
-    """
-
-    kernel: int
-    args: tuple[Place, ...]
-    copied_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """An input or output of a network."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: DType
-
-    def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
-
-    @property
-    def bytes(self) -> int:
-        """Of its array."""
-        return prod(self.shape) * self.dtype.bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

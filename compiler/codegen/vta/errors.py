@@ -1,8 +1,8 @@
 """What this code generator raises."""
 
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.ir.printer import function_text
 from vtakit.compiler.ir.stmt import Function, Stmt
-from vtakit.hw.isa.errors import VtakitError
 
 
 class VtaError(VtakitError, ValueError):

@@ -6,7 +6,7 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import maximum, minimum
 from vtakit.compiler.ir.values import const
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import REQUANT_PARAMS
+from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORD_BITS
 
 WIDE = "int64"  # no step of it leaves 63 bits
 
@@ -17,8 +17,10 @@ def requantised(cfg: VTAConfig, value: Expr, words: Sequence[Expr]) -> Expr:
     value : int32
     words : the three of the lane, int32, as `vtakit.hw.isa.codec.encode_requant` packs them
     """
-    of = {place.field.name: _parameter(words[place.offset // 32], place.offset % 32, place.width, signed=place.low < 0)
-          for place in REQUANT_PARAMS.place(cfg)}
+    of = {}
+    for place in REQUANT_PARAMS.place(cfg):
+        number, at = divmod(place.offset, REQUANT_WORD_BITS)
+        of[place.field.name] = _parameter(words[number], at, place.width, signed=place.low < 0)
     shift = of["shift"]
     half = (const(1, WIDE) << (maximum(shift, 1) - 1)) * minimum(shift, 1)
     product = (value.astype(WIDE) + of["bias"]) * of["multiplier"]

@@ -6,6 +6,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+from vtakit.base.errors import one_of
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.requant import requantised
 from vtakit.compiler.intrin.tensor_intrin import TensorIntrin, decl_tensor_intrin, hardware_intrin
@@ -15,16 +16,18 @@ from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.ops import binary
 from vtakit.compiler.ir.stmt import Evaluate, For, Stmt, Store, seq
+from vtakit.compiler.lower import Limits
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.compose import decl_buffer
 from vtakit.compiler.te.language import compute, placeholder, reduce_axis
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.config import DEFAULT, VTAConfig, load_config
-from vtakit.hw.isa.errors import one_of
+from vtakit.hw.isa.exhaustive import for_each
 from vtakit.hw.isa.insns import REQUANT_WORDS, AluOp, Feature
 from vtakit.hw.isa.regs import device_features
 
-_NODES = {AluOp.MIN: ir.Min, AluOp.MAX: ir.Max, AluOp.ADD: ir.Add, AluOp.SHR: ir.ShiftRight, AluOp.MUL: ir.Mul}
+_NODES = for_each(
+    AluOp, {AluOp.MIN: ir.Min, AluOp.MAX: ir.Max, AluOp.ADD: ir.Add, AluOp.SHR: ir.ShiftRight, AluOp.MUL: ir.Mul}, __name__)
 SCOPES = ("inp", "wgt", "acc")
 GEMM, RESET, REQUANT = "vta.gemm", "vta.reset", "vta.requant"
 NOTHING = Feature(0)
@@ -75,6 +78,16 @@ class Target:
     def dtype(self, scope: str) -> str:
         """The type of values in a scope; "out" is what a store makes of those in acc."""
         return f"int{getattr(self.config, f'{scope}_bits')}"
+
+    @property
+    def limits(self) -> Limits:
+        """Limits that the verifier checks: no buffer is larger than its scratchpad.
+
+        Buffers may share memory, so their sum is checked where programs are emitted. Values of less than a byte count as bytes,
+        as in the IR.
+        """
+        return Limits(buffer_bytes={
+            scope: self.depth(scope) * self.lanes(scope) * dtype(self.dtype(scope)).bytes for scope in SCOPES})
 
     @cached_property
     def gemm(self) -> TensorIntrin:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vtakit.base.limits import check_name, check_shape
+from vtakit.base.reading import memory_bytes, opened
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.tensors import kind_of
-from vtakit.hw.isa.limits import check_name, check_shape
-from vtakit.hw.isa.reading import memory_bytes, opened
 
 if TYPE_CHECKING:
     import onnx

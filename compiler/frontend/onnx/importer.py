@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vtakit.base.errors import VtakitError
+from vtakit.base.limits import MAX_CALL_NESTING, MAX_NODES, check_limit
 from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
 from vtakit.compiler.frontend.errors import ElementTypeError, ModelError, UnsupportedError
 from vtakit.compiler.frontend.onnx.functions import function_of
@@ -25,8 +27,6 @@ from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Array, Graph, Value
 from vtakit.compiler.graph.passes.fold import Evaluate
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.limits import MAX_CALL_NESTING, MAX_NODES, check_limit
 
 if TYPE_CHECKING:
     import onnx

@@ -8,11 +8,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtakit.compiler.frontend.errors import ModelError
-from vtakit.compiler.frontend.onnx.external import check_external, fill_attributes, folder_of, without_data
-from vtakit.compiler.frontend.onnx.tensors import kind_of
-from vtakit.compiler.graph.ir import TensorType
-from vtakit.hw.isa.limits import (
+from vtakit.base.limits import (
     MAX_CALL_NESTING,
     MAX_NODES,
     MAX_ONNX_BYTES,
@@ -21,8 +17,12 @@ from vtakit.hw.isa.limits import (
     check_name,
     check_shape,
 )
-from vtakit.hw.isa.process import endings_noted
-from vtakit.hw.isa.reading import read_bytes
+from vtakit.base.process import endings_noted
+from vtakit.base.reading import read_bytes
+from vtakit.compiler.frontend.errors import ModelError
+from vtakit.compiler.frontend.onnx.external import check_external, fill_attributes, folder_of, without_data
+from vtakit.compiler.frontend.onnx.tensors import kind_of
+from vtakit.compiler.graph.ir import TensorType
 
 if TYPE_CHECKING:
     import onnx

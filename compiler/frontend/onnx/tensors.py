@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vtakit.base.limits import check_shape
 from vtakit.compiler.frontend.errors import ElementTypeError, ModelError
 from vtakit.compiler.graph.builder import numpy_dtype
 from vtakit.compiler.graph.ir import Array
 from vtakit.compiler.ir import dtypes
 from vtakit.compiler.ir.dtypes import DType
-from vtakit.hw.isa.limits import check_shape
 
 if TYPE_CHECKING:
     import onnx

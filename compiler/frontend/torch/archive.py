@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vtakit.base.archive import Archive
+from vtakit.base.jsons import read_json
+from vtakit.base.limits import MAX_JSON_BYTES, check_name, check_shape
 from vtakit.compiler.frontend.errors import ModelError
-from vtakit.hw.isa.jsons import read_json
-from vtakit.hw.isa.limits import MAX_JSON_BYTES, check_name, check_shape
-from vtakit.hw.isa.zipped import Archive
 
 if TYPE_CHECKING:
     import torch

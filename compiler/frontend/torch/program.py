@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from vtakit.base.limits import MAX_BLOCK_NESTING, MAX_NODES, check_limit, check_name, check_shape
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.torch.archive import fixed_size
-from vtakit.hw.isa.limits import MAX_BLOCK_NESTING, MAX_NODES, check_limit, check_name, check_shape
 
 JSON = Any
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)

@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vtakit.compiler.codegen.llvm.target import Target as CpuTarget
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.codegen.vta.compile import Progress
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.compile import Network, check_sizes, compile_graph
 from vtakit.compiler.graph.ir import Graph, Node, Value
+from vtakit.compiler.graph.target import KernelTarget
 from vtakit.compiler.graph.vta.place import Placement, Region, place
 from vtakit.compiler.graph.vta.region import Launch, compile_region
 from vtakit.compiler.lower.errors import LowerError, VerifyError
 from vtakit.compiler.passes.base import PassError
 from vtakit.compiler.schedule.errors import ScheduleError
-from vtakit.hw.isa.errors import VtakitError
 
 Check = Callable[[Launch], None]
 UNFIT = VtaError, ScheduleError, LowerError, VerifyError, PassError  # why the accelerator does not take what fits it by itself
@@ -38,16 +38,16 @@ class Compiled:
 
 
 def compile_parts(
-    graph: Graph, cpu: CpuTarget, target: Target, *, check: Check | None = None, progress: Progress | None = None,
+    graph: Graph, host: KernelTarget, target: Target, *, check: Check | None = None, progress: Progress | None = None,
     most_bytes: int | None = None,
 ) -> Compiled:
-    """Compile a graph for the accelerator and the CPU.
+    """Compile a graph for the accelerator and its host.
 
     check      : is given each launch, and raises VtaError for one that must not be
     progress   : is called with how many of the nodes are done, and of how many
-    most_bytes : that a run of a part on the CPU may take; any if None
+    most_bytes : that a run of a part on the host may take; any if None
 
-    What the accelerator turns out not to run is left to the CPU. Raises VtaError for a configuration of other numbers than
+    What the accelerator turns out not to run is left to the host. Raises VtaError for a configuration of other numbers than
     networks in integers have, and what `compile_graph` raises.
     """
     check_sizes(graph)
@@ -76,7 +76,7 @@ def compile_parts(
         if isinstance(part, Region):
             parts.append(launches[part])
             continue
-        network = compile_graph(part, cpu, progress=_within(tell, done, _nodes(part), count), most_bytes=most_bytes)
+        network = compile_graph(part, host, progress=_within(tell, done, _nodes(part), count), most_bytes=most_bytes)
         parts.append(CpuPart(network, part.inputs, tuple([value for _, value in part.outputs])))
         done += _nodes(part)
         tell(done, count)

@@ -6,10 +6,10 @@ The nodes of one stage can run together. Parts are convex, and no order of the n
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.apply import result_types
+from vtakit.compiler.graph.compile import Left
 from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.printer import graph_text
@@ -63,17 +63,6 @@ class Region:
         lines += [f"  {unit.output!r} = {' '.join(unit.ops)}({', '.join(f'%{value.name}' for value in unit.data)})"
                   for unit in self.units]
         return "\n".join([*lines, f"  return {', '.join(map(repr, self.writes))}"])
-
-
-class Left(NamedTuple):
-    """An operator that is left to the CPU, and why."""
-
-    op: str
-    name: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"# {self.op} {self.name!r} is on the CPU: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

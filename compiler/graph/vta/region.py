@@ -74,7 +74,7 @@ class _Region:
             if made.view is not None and made.view in read:
                 s[made.view].compute_inline()
         args = [*given.values(), *constants, *outputs]
-        program = compile_for(lower(s, args, self.name), self.target, progress)
+        program = compile_for(lower(s, args, self.name, limits=self.target.limits), self.target, progress)
         called = [buffer.name for buffer in program.buffers[:len(args)]]
         program = _with_constants(program, dict(zip(called[len(given):], constants.values(), strict=False)))
         return Launch(program, self.region.reads, self.region.writes, tuple(called[:len(given)]),

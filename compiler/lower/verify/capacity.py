@@ -100,14 +100,21 @@ def _makes_copies(loop: st.For) -> bool:
 
 
 def check_memory(program: Program) -> Iterator[Broken]:
-    """Memory of a scope that is in use at one time fits the device."""
+    """Each buffer, and the memory of a scope that is in use at one time, fits the device."""
+    for s in statements(program.function.body) if program.limits.buffer_bytes else ():
+        if isinstance(s, st.Allocate):
+            size, room = _bytes(program, s.buffer), program.limits.buffer_bytes.get(s.buffer.scope, UNBOUNDED)
+            if size > room:
+                yield Broken(
+                    f"{s.buffer.name} has {_number(size)} bytes of {s.buffer.scope} memory, the device has {int(room)}", s,
+                    "compute the stage at an inner loop, or split its reader's loops into smaller tiles",
+                )
     for scope, most in program.limits.scope_bytes.items():
         used, culprit = _in_use(program, program.function.body, scope)
         if used > most:
             assert culprit is not None
-            size = "an unknown number of" if used == UNBOUNDED else str(int(used))
             yield Broken(
-                f"{size} bytes of {scope} memory are in use at one time, the device has {most}", culprit,
+                f"{_number(used)} bytes of {scope} memory are in use at one time, the device has {most}", culprit,
                 "compute the stage at an inner loop, or split its reader's loops into smaller tiles",
             )
 
@@ -120,6 +127,10 @@ def _in_use(program: Program, s: st.Stmt, scope: str) -> tuple[float, st.Stmt | 
         copies = 2 if s.notes.get("double_buffer") else 1
         return used + copies * _bytes(program, s.buffer), s
     return used, culprit
+
+
+def _number(size: float) -> str:
+    return "an unknown number of" if size == UNBOUNDED else str(int(size))
 
 
 def _bytes(program: Program, buffer: Buffer) -> float:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.frontend.npz import Header, read_npz
-from vtakit.hw.isa.errors import VtakitError
 
 X = np.arange(6, dtype="f4").reshape(2, 3)
 

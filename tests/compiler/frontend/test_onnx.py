@@ -14,10 +14,10 @@ from onnx import helper, numpy_helper
 from support import raises
 
 import vtakit
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.frontend.errors import ElementTypeError, ModelError, NotConstantError, UnsupportedError
 from vtakit.compiler.frontend.onnx.docs import operator_text
 from vtakit.compiler.frontend.onnx.importer import import_model
-from vtakit.hw.isa.errors import VtakitError
 
 node = helper.make_node
 RNG = np.random.default_rng(3)

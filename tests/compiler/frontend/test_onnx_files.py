@@ -13,10 +13,10 @@ from model_support import model
 from onnx import TensorProto, helper
 
 import vtakit
+from vtakit.base import limits
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.frontend.onnx.reader import external_files
-from vtakit.hw.isa import limits
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.runtime import keeping
+from vtakit.runtime import kept_models
 
 node = helper.make_node
 
@@ -47,7 +47,7 @@ def refused(path: Path, *words: str) -> None:
     """Compiled with the cache on, the model is refused in one sentence, soon, and no file of it is read for the cache."""
     begin = time.process_time()
     assert external_files(path) == ()
-    keeping.place_of(path)
+    kept_models.place_of(path)
     with pytest.raises(VtakitError) as caught:
         vtakit.compile(path)
     assert "\n" not in str(caught.value)

@@ -9,14 +9,15 @@ from onnx import helper
 from support import raises
 
 import vtakit
-from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Graph, Value, check
 from vtakit.compiler.graph.passes.half import half_precision, pairs_pay
 from vtakit.compiler.nn.cpu.caches import Caches
 from vtakit.compiler.nn.cpu.machine import Machine
-from vtakit.runtime.precision import narrowed
+from vtakit.runtime.cpu.precision import narrowed
+from vtakit.runtime.target import TargetError
 
 RNG = np.random.default_rng(2)
 ROUNDING = 2.0**-8  # of a number to bfloat16
@@ -138,7 +139,7 @@ def test_what_pays_is_in_bfloat16_and_what_is_depthwise_behind_it():
 
 def test_other_precisions_are_refused():
     given: onnx.ModelProto = network()
-    with raises(CodegenError, "precision 'float8': give one of 'float32', 'bfloat16', 'float16'"):
+    with raises(TargetError, "precision 'float8': give one of 'float32', 'bfloat16', 'float16'"):
         vtakit.compile(given, precision="float8")
-    with raises(CodegenError, "precision 'bfloat16' is for a CPU; the accelerator computes in integers"):
+    with raises(VtaError, "precision 'bfloat16' is for a CPU; the accelerator computes in integers"):
         vtakit.compile(given, "vta", precision="bfloat16")

@@ -11,6 +11,7 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.codegen.places import Place, Region
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.compile import compile_graph
+from vtakit.compiler.graph.cpu import CpuKernels
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.fusion import fuse
@@ -111,7 +112,7 @@ def test_a_network_allocates_nothing_large_around_a_kernel(threads):
     x = b.input("x", (1, 16, 64, 64), "float32")
     w = b.constant(rng.standard_normal((16, 16, 3, 3)).astype(np.float32))
     graph = b.finish([("y", b.one("conv", x, w, attrs={"pads": (1, 1, 1, 1)}))])
-    network = compile_graph(graph, Target.host(threads=threads))
+    network = compile_graph(graph, CpuKernels(Target.host(threads=threads)))
     assert network.live_bytes == network.arena_bytes == 16 * 66 * 66 * 4
     assert "malloc" not in network.code.outside
     data = rng.standard_normal((1, 16, 64, 64)).astype(np.float32)
@@ -126,7 +127,7 @@ def test_a_network_that_takes_too_much_memory_is_refused_before_it_is_compiled()
     message = ("network 'g' needs 3.0 GiB of memory (0.0 GiB for parameters, 1.0 GiB between its layers, 2.0 GiB for inputs and "
                "outputs), and 2.5 GiB are there: give smaller shapes or a smaller batch")
     with raises(GraphError, message):
-        compile_graph(graph, Target.host(), most_bytes=5 << 29)
+        compile_graph(graph, CpuKernels(Target.host()), most_bytes=5 << 29)
 
 
 def test_a_value_of_more_elements_than_code_counts_is_refused():
@@ -135,18 +136,19 @@ def test_a_value_of_more_elements_than_code_counts_is_refused():
     message = ("network 'g' has a value of the type int8[65536, 32768], which is 2,147,483,648 elements; code counts up to "
                "2,147,483,647: give smaller shapes or a smaller batch")
     with raises(GraphError, message):
-        compile_graph(b.finish([("y", b.one("neg", x))]), Target.host())
+        compile_graph(b.finish([("y", b.one("neg", x))]), CpuKernels(Target.host()))
 
 
 def test_a_program_that_is_not_correct_is_one_sentence():
-    def too_deep(outputs):
-        raise LowerError("depth", "it is nested too deep", "nest it less")
+    class TooDeep(CpuKernels):
+        def schedule(self, outputs):
+            raise LowerError("depth", "it is nested too deep", "nest it less")
     b = Builder("g")
     y = b.one("reduce_sum", b.input("x", (4, 8), "float32"), attrs={"axes": (1,)}, name="total")
     graph = b.finish([("y", y)])
     message = "no correct program was found for reduce_sum of float32[4, 8] (nodes 'total'): it is nested too deep"
     with raises(GraphError, message) as caught:
-        compile_graph(graph, Target.host(), schedule=too_deep)
+        compile_graph(graph, TooDeep(Target.host()))
     assert isinstance(caught.value.__cause__, LowerError)
 
 

@@ -6,10 +6,11 @@ from codegen_cases import HERE, LEVELS
 from integer_nets import Integers, inputs_of, random_network, resnet18
 
 from vtakit.compiler.graph.compile import compile_graph
+from vtakit.compiler.graph.cpu import CpuKernels
 from vtakit.compiler.graph.ir import Graph, check
 from vtakit.compiler.graph.passes.packed_bytes import pack_bytes, requantised_bytes
 from vtakit.compiler.graph.reference import reference
-from vtakit.runtime.image import image_of
+from vtakit.runtime.cpu.target import Cpu, image_of
 from vtakit.runtime.module import Module
 
 
@@ -23,7 +24,7 @@ def assert_same_bytes(graph: Graph, level: str | None = None) -> Graph:
     check(packed)
     given = inputs_of(graph)
     target = LEVELS[level] if level else LEVELS[HERE[-1]]
-    got = Module(image_of(compile_graph(packed, target), "")).run(given)
+    got = Module(image_of(compile_graph(packed, CpuKernels(target)), Cpu.adopt(target), "")).run(given)
     for (name, _), want in zip(graph.outputs, reference(graph, *given.values()), strict=True):
         np.testing.assert_array_equal(got[name], want)
     return packed

@@ -8,6 +8,7 @@ from support import raises
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import vta
+from vtakit.compiler.graph.cpu import CpuKernels
 from vtakit.compiler.graph.ir import Graph, Value
 from vtakit.compiler.graph.reference import reference
 from vtakit.compiler.graph.vta.compile import compile_parts
@@ -15,9 +16,9 @@ from vtakit.compiler.graph.vta.place import Placement, Region, place
 from vtakit.compiler.graph.vta.region import Launch
 from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.program import BufferKind
-from vtakit.runtime.cpu.function import for_here
-from vtakit.runtime.image import image_of_parts
 from vtakit.runtime.module import Module
+from vtakit.runtime.vta.part import VtaPart
+from vtakit.runtime.vta.target import Vta, image_of_parts
 
 
 def regions(placement: Placement) -> list[Region]:
@@ -38,7 +39,7 @@ def check_same(graph: Graph, config: str = "default", seed: int = 0) -> Placemen
     given = inputs_of(graph, seed)
     arrays = [given[value.name] for value in graph.inputs]
     module, placement = vta_module(graph, config), place(graph, vta(config))
-    there = [{name for layer in part.layers for name in layer.names} for part in module.image.vta_parts]
+    there = [{name for layer in part.layers for name in layer.names} for part in module.image.parts_of(VtaPart)]
     assert there == [{name for unit in region.units for name in unit.names} for region in regions(placement)]
     got = module.run(given)
     plain = run_graph(graph, *arrays)
@@ -209,7 +210,7 @@ def test_scratch_buffers_share_memory_once_their_contents_are_not_needed():
     x = net.input(1, 16, 12, 12)
     for _ in range(6):
         x = net.conv(x, 16)
-    (part,) = vta_image(net.finish(x)).vta_parts
+    (part,) = vta_image(net.finish(x)).parts_of(VtaPart)
     scratch = [buffer for buffer in part.program.buffers if buffer.kind is BufferKind.SCRATCH]
     assert [buffer.size_bytes for buffer in scratch] == [2 * 16 * 12 * 12]
     assert {entry.value for entry in part.program.relocations} == {"", *(f"conv{at}" for at in range(2, 7))}
@@ -238,8 +239,8 @@ def test_what_turns_out_not_to_run_is_left_to_the_cpu(together):
         wrong = len(launch.layers) > 1 if together else any("conv3" in layer.names for layer in launch.layers)
         if wrong:
             raise VtaError("it is wrong\nfor a reason")
-    target = for_here(None, "net", parallel=True)
-    compiled = compile_parts(graph, target, vta(), check=check)
+    target = Vta.make().ready("net")
+    compiled = compile_parts(graph, CpuKernels(target.processor), target, check=check)
     assert kinds(compiled.placement) == ("c" if together else "cvcvc")
     assert set(compiled.placement.reasons.values()) == {"it is wrong"}
     given = inputs_of(graph)

@@ -124,3 +124,13 @@ def test_double_buffers_need_twice_the_memory():
     s, args = on_threads()
     s["A1"].double_buffer()
     assert broken(lower(s, args), Limits(scope_bytes={"shared": 255})).startswith("memory: 256 bytes of shared memory")
+
+
+def test_a_buffer_fits_its_scope():
+    """With `buffer_bytes` alone, others may share its memory: a double buffer counts once."""
+    s, args = on_threads()
+    s["A1"].double_buffer()
+    verify(lower(s, args), Limits(buffer_bytes={"shared": 128}))
+    says = ("memory: A1 has 128 bytes of shared memory, the device has 127; compute the stage at an inner loop, or split its "
+            "reader's loops into smaller tiles")
+    assert broken(lower(s, args), Limits(buffer_bytes={"shared": 127})) == says

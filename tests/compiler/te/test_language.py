@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vtakit import te
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 
 
 def refused(message):

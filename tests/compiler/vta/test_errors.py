@@ -8,6 +8,7 @@ from vta_cases import of_data, of_weights
 from vta_support import matmul, matmul_schedule
 
 from vtakit import te
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.codegen.vta.compile import compile_for
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target, vta
@@ -18,7 +19,7 @@ from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.pool import Pool2d
 from vtakit.compiler.nn.vta.sum_pool import SumPool2d
 from vtakit.hw.isa.config import NAMED
-from vtakit.hw.isa.errors import ConfigError, VtakitError
+from vtakit.hw.isa.errors import ConfigError
 
 TARGET = vta()
 

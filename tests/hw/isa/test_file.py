@@ -13,12 +13,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support import programs, raises
 
+from vtakit.base.errors import FileError
+from vtakit.base.reading import read_bytes
+from vtakit.base.writing import write_bytes
 from vtakit.hw.isa.codec import encode
 from vtakit.hw.isa.config import DEFAULT, NAMED
 from vtakit.hw.isa.errors import ProgramError
-from vtakit.hw.isa.file import dump, load, parse, save, write_bytes
+from vtakit.hw.isa.file import dump, load, parse, save
 from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Part, Program, Relocation
-from vtakit.hw.isa.reading import read_bytes
 
 MAGIC = b"\x89VTA\r\n\x1a\n"
 HEADER = {
@@ -301,21 +303,21 @@ def test_an_unreadable_path_is_refused(tmp_path):
         load(tmp_path)
     with raises(ProgramError, "cannot read program file 'a\\x00b': embedded null byte"):
         load("a\0b")
-    with raises(ProgramError, f"cannot read DRAM image {str(missing)!r}: No such file or directory"):
+    with raises(FileError, f"cannot read DRAM image {str(missing)!r}: No such file or directory"):
         read_bytes(missing, "DRAM image")
 
 
 def test_an_unwritable_path_is_refused(tmp_path):
     nowhere = tmp_path / "no" / "a.vta"
-    with raises(ProgramError, f"cannot write program file {str(nowhere)!r}: No such file or directory"):
+    with raises(FileError, f"cannot write program file {str(nowhere)!r}: No such file or directory"):
         save(PROGRAM, nowhere)
-    with raises(ProgramError, f"cannot write program file {str(tmp_path)!r}: Is a directory"):
+    with raises(FileError, f"cannot write program file {str(tmp_path)!r}: Is a directory"):
         save(PROGRAM, tmp_path)
-    with raises(ProgramError, "cannot write program file 'a\\x00b': embedded null byte"):
+    with raises(FileError, "cannot write program file 'a\\x00b': embedded null byte"):
         save(PROGRAM, "a\0b")
     below_a_file = tmp_path / "file" / "a.vta"
     (tmp_path / "file").write_bytes(b"")
-    with raises(ProgramError, f"cannot write program file {str(below_a_file)!r}: Not a directory"):
+    with raises(FileError, f"cannot write program file {str(below_a_file)!r}: Not a directory"):
         save(PROGRAM, below_a_file)
     assert sorted(os.listdir(tmp_path)) == ["file"]
 
@@ -352,7 +354,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
             with pytest.raises(KeyboardInterrupt):
                 save(PROGRAM, path)
         else:
-            with raises(ProgramError, f"cannot write program file {str(path)!r}: No space left on device"):
+            with raises(FileError, f"cannot write program file {str(path)!r}: No space left on device"):
                 save(PROGRAM, path)
     assert os.listdir(tmp_path) == (["a.vta"] if existing else [])
     if existing:
@@ -362,7 +364,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
 def test_bytes_of_any_kind_are_written(tmp_path):
     write_bytes(tmp_path / "a", bytearray(b"abc"), "DRAM image")
     assert (tmp_path / "a").read_bytes() == b"abc"
-    with raises(ProgramError, f"cannot write DRAM image {str(tmp_path / 'b' / 'a')!r}: No such file or directory"):
+    with raises(FileError, f"cannot write DRAM image {str(tmp_path / 'b' / 'a')!r}: No such file or directory"):
         write_bytes(tmp_path / "b" / "a", b"", "DRAM image")
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from vtakit.hw.isa import limits
-from vtakit.hw.isa.jsons import read_json
-from vtakit.hw.isa.limits import LimitError, check_limit, check_name, check_shape
+from vtakit.base import limits
+from vtakit.base.jsons import read_json
+from vtakit.base.limits import LimitError, check_limit, check_name, check_shape
 
 PAGE = (Path(__file__).parents[3] / "docs" / "files.md").read_text(encoding="utf-8")
 NAMES = [name for name in vars(limits) if name.startswith("MAX_")]

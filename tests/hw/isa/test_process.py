@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from support import interruptible, raises, runs, wait_for
 
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.process import ToolError, find_tool, run_tool, run_tools
+from vtakit.base.errors import VtakitError
+from vtakit.base.process import ToolError, find_tool, run_tool, run_tools
 
 PYTHON = Path(sys.executable).name
 # Writes the numbers of itself and of a child, both of which would run for ever; the child does not mind being asked to end.
@@ -23,7 +23,7 @@ HANG = (
     "Path('pids.new').write_text(f'{os.getpid()} {p.pid}'); Path('pids.new').rename('pids'); p.wait()"
 )
 CALLER = (
-    "import sys; from pathlib import Path; from vtakit.hw.isa.process import run_tool;"
+    "import sys; from pathlib import Path; from vtakit.base.process import run_tool;"
     f"run_tool([sys.executable, '-c', {HANG!r}], work=Path.cwd(), limit_seconds=600)"
 )
 

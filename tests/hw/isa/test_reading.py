@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vtakit.hw.isa.reading import check_memory, memory_bytes
+from vtakit.base.reading import check_memory, memory_bytes
 
 GIB = 1 << 30
 

@@ -11,7 +11,7 @@ from steps import command, refused, step
 import vtakit
 from vtakit.cache.bounds import entries
 from vtakit.cache.place import cache_folder
-from vtakit.runtime import commands, keeping
+from vtakit.runtime import commands, kept_models
 
 X = np.random.default_rng(0).random((4, 4, 84, 84), np.float32)
 
@@ -23,7 +23,7 @@ with step("every command has help"):
 with step("compile, run, profile, save and load a model"):
     model = vtakit.models.build("dqn")
     onnx.save(model, "dqn.onnx")
-    keeping.WORTH_SECONDS = 0.0  # or a quick machine does not keep it
+    kept_models.WORTH_SECONDS = 0.0  # or a quick machine does not keep it
     compiled = vtakit.compile(model)
     (name,) = compiled.inputs
     wanted = compiled.run({name: X[:1]})

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from steps import command, step
 
+from vtakit.base.process import run_tool
 from vtakit.boards.synth import find_device
 from vtakit.boards.synth.flow import TARGET_MHZ
 from vtakit.boards.synth.tools import find_tool, run_yosys
-from vtakit.hw.isa.process import run_tool
 
 LIMIT_SECONDS = 300
 COUNTER = "module pins(input clk, output reg [15:0] count); always @(posedge clk) count <= count + 1; endmodule\n"

@@ -15,6 +15,7 @@ import vtakit
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.runtime import cli
+from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.crt.export import export_c
 
 X = np.random.default_rng(6).standard_normal((1, 3, 16, 16)).astype("f4")
@@ -64,7 +65,7 @@ def test_the_command_exports_modules_for_other_machines(files, capsys):
     (["net.onnx", "-o", "net.onnx"], "cannot export to 'net.onnx': Not a directory; name a folder"),
     (["net.onnx", "-o", "out", "--embed", "hex"], "embed='hex' is no way to embed weights; known: c, incbin"),
     (["net.onnx", "-o", "out", "--rtl"], "model 'net' has no part for the accelerator, so there is no RTL to export"),
-    (["net.onnx", "-o", "out", "--host", "aarch64-linux-gnu"], "--host goes with --target vta"),
+    (["net.onnx", "-o", "out", "--host", "aarch64-linux-gnu"], "--host goes with --target vta; this is --target llvm"),
     (["net.onnx", "-o", "out", "--target", "vta", "--host", "arm"], "--host 'arm' is no machine: give LLVM's name of one"),
     (["net.onnx", "-o", "out", "--recompile"], "--recompile goes with a module file (.vtak), which has machine code"),
     (["net.onnx", "-o", "out", "--trusted", "k.pem"], "--trusted goes with a module file (.vtak), which has machine code"),
@@ -100,7 +101,7 @@ def test_a_module_of_somebody_else(files, net, capsys):
     assert not Path("out").exists()
     said(capsys, "sign", "net.vtak", "--key", "me.pem")
     said(capsys, "export", "net.vtak", "-o", "out", "--trusted", "me.pub.pem")
-    assert (files / "out" / "net_part0.o").read_bytes() == net.image.cpu_parts[0].code
+    assert (files / "out" / "net_part0.o").read_bytes() == net.image.parts_of(CpuPart)[0].code
     with pytest.raises(SystemExit):
         cli.main(["export", "--help"])
     assert "machine code, which becomes part of the export" in " ".join(capsys.readouterr().out.split())
@@ -134,7 +135,7 @@ def test_a_module_whose_header_is_not_that_of_its_code(files, capsys, triple, ch
 @pytest.mark.parametrize("name", ["net(void); int evil", "net_0(", "other", "net\n"])
 def test_a_module_with_functions_that_are_no_names(files, net, capsys, name):
     """Names that would be text of C."""
-    part = replace(net.image.cpu_parts[0], symbols=(name, *net.image.cpu_parts[0].symbols[1:]))
+    part = replace(net.image.parts_of(CpuPart)[0], symbols=(name, *net.image.parts_of(CpuPart)[0].symbols[1:]))
     with pytest.raises(CodegenError, match="cannot be a function of the model 'net'"):
         export_c(replace(net.image, parts=(part,)), files / "out")
     assert not Path("out").exists()

@@ -16,21 +16,22 @@ from model_support import module_of, network
 from support import raises
 
 import vtakit
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.network import Port
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.places import Port
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.memory import ALIGN
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.hw.isa.c_header import c_registers
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.regs import REGISTERS, offset_of
+from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.crt import layout
 from vtakit.runtime.crt.c_text import c_string, comment
 from vtakit.runtime.crt.export import export_c
 from vtakit.runtime.crt.header import argument_names, header
 from vtakit.runtime.crt.layout import layout_of
-from vtakit.runtime.image import CpuPart, Image
+from vtakit.runtime.target import Image
 
 SOURCES = Path(layout.__file__).with_name("sources")
 X = np.random.default_rng(6).standard_normal((1, 3, 16, 16)).astype("f4")
@@ -90,7 +91,7 @@ def test_a_model_for_the_processor_alone_has_no_drivers(net, tmp_path):
     assert {*names} == {"net.h", "net.c", "net.bin", "net_data.S", "net_part0.o", "vtakit_error.c", "vtakit_error.h",
                         "vtakit_registers.h", "main.c", "Makefile", "README.txt"}
     assert "No memory is allocated." in (tmp_path / "net.h").read_text()
-    allocating = replace(net.image, parts=(replace(net.image.cpu_parts[0], outside=("free", "malloc")),))
+    allocating = replace(net.image, parts=(replace(net.image.parts_of(CpuPart)[0], outside=("free", "malloc")),))
     assert "The machine code calls malloc and free." in header(allocating, layout_of(allocating))
     assert layout_of(net.image).host.size >= net.image.arena_bytes > 0
     X.tofile(tmp_path / "x.raw")
@@ -197,7 +198,7 @@ def test_a_part_that_fails_is_a_sentence(net, tmp_path, status, says):
     (tmp_path / "stub.c").write_text(f"int net(void); int net_step(void); int net(void) {{ return {status}; }}\n")
     run(["gcc", "-c", "stub.c", "-o", "stub.o"], tmp_path)
     messages = ("the first condition holds", 'the second "condition" holds')
-    part = replace(net.image.cpu_parts[0], code=(tmp_path / "stub.o").read_bytes(), messages=messages)
+    part = replace(net.image.parts_of(CpuPart)[0], code=(tmp_path / "stub.o").read_bytes(), messages=messages)
     export_c(replace(net.image, parts=(part,)), tmp_path)
     (tmp_path / "stub.o").unlink()
     X.tofile(tmp_path / "x")
@@ -208,7 +209,7 @@ def test_a_part_that_fails_is_a_sentence(net, tmp_path, status, says):
 
 @pytest.mark.parametrize("name", ["main", "makefile", "vtakit_vta", "vtakit", "driver_sim", "int", "Größe"])
 def test_names_that_no_model_can_have(name, net, tmp_path):
-    image = SimpleNamespace(name=name, vta_parts=(), cpu_parts=())
+    image = SimpleNamespace(name=name, parts_of=lambda kind: ())
     with pytest.raises(CodegenError, match="with another name"):
         export_c(image, tmp_path / "out")
     assert not (tmp_path / "out").exists()

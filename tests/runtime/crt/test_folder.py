@@ -13,7 +13,7 @@ from model_support import network
 from support import raises
 
 import vtakit
-from vtakit.hw.isa.errors import ProgramError, VtakitError
+from vtakit.base.errors import FileError, VtakitError
 from vtakit.runtime.crt import folder
 from vtakit.runtime.crt.export import export_c
 
@@ -177,6 +177,6 @@ def test_a_disk_that_is_full(net, other, tmp_path, monkeypatch):
         return write(self, data)
     monkeypatch.setattr(Path, "write_bytes", full)
     for to in (tmp_path / "old", tmp_path / "above" / "new"):
-        with raises(ProgramError, f"cannot write the export's file {str(to / 'net.bin')!r}: No space left on device"):
+        with raises(FileError, f"cannot write the export's file {str(to / 'net.bin')!r}: No space left on device"):
             other.export_c(to)
         assert tree(tmp_path) == before

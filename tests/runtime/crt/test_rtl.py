@@ -9,6 +9,7 @@ from crt_support import GIVEN, STRICT, build, check_outputs, rtl_library, run, s
 from vtakit.compiler.graph.ir import Array
 from vtakit.hw.isa.config import INSN_BYTES
 from vtakit.runtime.crt.layout import layout_of
+from vtakit.runtime.vta.part import VtaPart
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
 
@@ -198,7 +199,7 @@ def test_programs_lie_where_the_python_driver_puts_them():
         module.run(GIVEN)
         layout = layout_of(module.image)
         assert layout.device is not None
-        sessions = [module._device._sessions[part] for part in module.image.vta_parts]
+        sessions = [engine._sessions[part] for part, engine in module._steps if isinstance(part, VtaPart)]
         for launch, session in zip(layout.device.launches, sessions, strict=True):
             buffers = {**session._loaded._symbols, **session.buffers}
             assert launch.addresses == {name: buffer.address for name, buffer in buffers.items()}

@@ -10,17 +10,20 @@ import numpy as np
 import pytest
 from codegen_machines import need
 from crt_support import GIVEN, GRAPH, HERE, SECONDS, build, split_module, write_inputs
+from support import raises
 
 import vtakit
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.compiler.codegen.vta.target import vta
+from vtakit.compiler.graph.cpu import CpuKernels
 from vtakit.compiler.graph.ir import Array
 from vtakit.compiler.graph.vta.compile import compile_parts
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.regs import mask_of, offset_of
 from vtakit.runtime.crt.export import export_c
-from vtakit.runtime.image import VtaPart, image_of_parts
+from vtakit.runtime.target import TargetError
 from vtakit.runtime.vta import connect
+from vtakit.runtime.vta.part import VtaPart
+from vtakit.runtime.vta.target import Vta, image_of_parts
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl.model import Kind, Op
 
@@ -134,8 +137,8 @@ def test_two_models_on_one_device(program, wanted):
 def test_the_same_for_another_processor(tmp_path, wanted, triple, cpu, compiler, runner):
     """The parts on the processor are machine code for it, the C is compiled for it, and qemu runs both."""
     need(compiler, runner)
-    there = Target(triple, cpu)
-    image = image_of_parts(compile_parts(GRAPH, there, vta("tiny")), there)
+    there = Vta.make(config="tiny", host=Target(triple, cpu))
+    image = image_of_parts(compile_parts(GRAPH, CpuKernels(there.processor), there), there)
     export_c(image, tmp_path)
     write_inputs(tmp_path, GIVEN)
     program = build(tmp_path, HERE / "serial.c", HERE / "serial_main.c", f"-I{HERE}", "-static", "-fopenmp",
@@ -143,7 +146,7 @@ def test_the_same_for_another_processor(tmp_path, wanted, triple, cpu, compiler,
     assert talk(program, Board(), (runner,)) == (0, LATE)
     check(program, wanted)
     assert f"CC = {compiler}\n" in (tmp_path / "Makefile").read_text()
-    assert f"machine code for {there}" in (tmp_path / "split.h").read_text()
+    assert f"machine code for {there.processor}" in (tmp_path / "split.h").read_text()
 
 
 def other(field: str, log2: int) -> dict[int, Callable[[int], int]]:
@@ -294,5 +297,5 @@ def test_faults_of_later_versions_are_numbers(program):
 
 def test_the_module_is_compiled_for_another_processor_by_name():
     """`host` goes with the accelerator, and is the processor of the parts beside it."""
-    with pytest.raises(vtakit.compiler.codegen.llvm.errors.CodegenError, match="given with target 'vta' only"):
+    with raises(TargetError, "target 'llvm' has no option 'host'; it is one of target 'vta'"):
         vtakit.compile("none.onnx", host=Target("aarch64-linux-gnu"))

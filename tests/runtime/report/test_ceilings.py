@@ -5,9 +5,10 @@ from quantised_support import Layers, quantised
 
 import vtakit
 from vtakit.compiler.graph.compile import Layer
-from vtakit.runtime.profile import Profile, Timed
+from vtakit.runtime.profile import Profile
 from vtakit.runtime.report.ceilings import Ceilings, measure
 from vtakit.runtime.report.model_page import layers_grid
+from vtakit.runtime.timed import Timed
 
 PEAK = Ceilings(100e9, 10e9, 400e9)
 

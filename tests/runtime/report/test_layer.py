@@ -9,8 +9,8 @@ from sim_support import FINISH, INP, UOP, WGT, load, steps, store
 from support import raises
 
 from vtakit import sim
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.config import DEFAULT
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.program import Program, Relocation
 from vtakit.hw.isa.regs import CYCLE_CAUSES

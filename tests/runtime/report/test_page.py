@@ -13,10 +13,11 @@ from quantised_support import Layers, quantised
 from support import EXAMPLES, raises
 
 import vtakit
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.file import save
 from vtakit.hw.isa.insns import Stage
 from vtakit.runtime import cli
+from vtakit.runtime.cpu.target import Cpu
 from vtakit.runtime.report import Layer, Report
 from vtakit.runtime.report.accelerator_page import accelerator_page
 from vtakit.runtime.report.ceilings import Ceilings, measure
@@ -153,8 +154,7 @@ def test_a_module_with_launches_has_the_sections_of_each_and_of_its_processor(re
 
 def test_ceilings_are_those_of_a_processor():
     """Wide bounds: between what any processor does and what none does."""
-    from vtakit.runtime.cpu.function import for_here
-    found = measure(for_here(None, "ceilings", parallel=True))
+    found = measure(Cpu.host().ready("ceilings"))
     assert 1e8 < found.macs < 1e14
     assert 1e8 < found.bytes < 1e13
 
@@ -241,7 +241,8 @@ def test_the_command_for_programs(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (["net.onnx", "-o", "page.html", "--device", "rtl"], "--device rtl: the model is compiled for the CPU: use --target vta"),
+    (["net.onnx", "-o", "page.html", "--device", "rtl"],
+     "device 'rtl' runs models for target 'vta' (--target vta); this one is for 'llvm', which runs on cpu"),
     (["net.onnx", "-o", "no/page.html"], "cannot write the report 'no/page.html': No such file or directory"),
     (["net.onnx", "-o", "page.html", "--input", "a", "--input", "b"],
      "a model takes --input once: an .npz file with an array for each input"),

@@ -13,7 +13,7 @@ from driver_support import COUNTERS, PRODUCT, TINY
 from rich.console import Console
 from support import raises
 
-from vtakit.hw.isa.errors import ProgramError, VtakitError
+from vtakit.base.errors import FileError, VtakitError
 from vtakit.hw.isa.file import save
 from vtakit.runtime import cli
 from vtakit.runtime.report import Layer, Report
@@ -125,7 +125,7 @@ def test_what_cannot_be_saved(report, tmp_path, monkeypatch):
     bare = Report("fsim", (Layer.of("product", TINY, PRODUCT.insns, {}),))
     with raises(VtakitError, "a plot needs cycles, which device 'fsim' does not have: use device 'rtl'"):
         bare.save(tmp_path / "r.svg")
-    with raises(ProgramError, "cannot write the report '/nowhere/r.json': No such file or directory"):
+    with raises(FileError, "cannot write the report '/nowhere/r.json': No such file or directory"):
         report.save("/nowhere/r.json")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with raises(VtakitError, "a plot needs the package matplotlib: pip install 'vtakit[plot]'"):

@@ -8,9 +8,10 @@ from driver_support import ADD, MEMORY_BYTES, convolution, tiny
 from support import raises
 
 from vtakit import sim
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.asm import asm_program
 from vtakit.hw.isa.config import NAMED
-from vtakit.hw.isa.errors import ProgramError, VtakitError
+from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.insns import ISA_VERSION
 from vtakit.hw.isa.program import Buffer, BufferKind, Program
 from vtakit.runtime.vta import DeviceMemoryError, connect

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import raises
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 from vtakit.runtime.vta import DeviceMemoryError, connect
 from vtakit.runtime.vta.memory import GRANULE_BYTES, Allocator
 

@@ -6,7 +6,7 @@ from driver_support import ADD, TINY, tiny
 from support import raises
 
 from vtakit import sim
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 from vtakit.runtime.report import Layer, Report
 from vtakit.runtime.report.sections import sections
 from vtakit.runtime.vta import DeviceMemoryError

@@ -6,7 +6,7 @@ import pytest
 from driver_support import ADD, TINY, tiny
 from support import raises
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.regs import IDENTITY, mask_of, offset_of
 from vtakit.hw.params import CoreParams
 from vtakit.runtime.vta import connect, fsim, rtl

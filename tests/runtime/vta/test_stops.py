@@ -8,8 +8,8 @@ from driver_support import ADD, MEMORY_BYTES, TINY, tiny
 from sim_support import INP, OUT, UOP, insn, load, steps, store
 from support import raises
 
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.asm import disasm
-from vtakit.hw.isa.errors import VtakitError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.isa.program import Program

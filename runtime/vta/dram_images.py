@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from vtakit.hw.isa.file import make_folder, write_bytes
-from vtakit.runtime.image import Image
+from vtakit.base.writing import make_folder, write_bytes
+from vtakit.runtime.target import Image
+from vtakit.runtime.vta.part import VtaPart
 
 
 def write_images(image: Image, folder: str | Path, values: Sequence[npt.NDArray[Any]] | None = None) -> int:
@@ -19,7 +20,8 @@ def write_images(image: Image, folder: str | Path, values: Sequence[npt.NDArray[
     The JSON has config, insn_addr and insn_count; and each buffer's address and size in bytes, and kind.
     """
     to = make_folder(folder)
-    for number, part in enumerate(image.vta_parts):
+    parts = image.parts_of(VtaPart)
+    for number, part in enumerate(parts):
         given = {} if values is None else {
             name: values[at].tobytes() for name, at in zip(part.inputs, part.reads, strict=True)}
         linked = part.program.link(given)
@@ -32,4 +34,4 @@ def write_images(image: Image, folder: str | Path, values: Sequence[npt.NDArray[
         }
         write_bytes(to / f"{number:03}.bin", linked.dram, "a DRAM image")
         write_bytes(to / f"{number:03}.json", (json.dumps(about, indent=2) + "\n").encode(), "what is known of a DRAM image")
-    return len(image.vta_parts)
+    return len(parts)

@@ -4,7 +4,7 @@ Each is far above what a real model has, and low enough that reading a file of a
 (tests/file_mutations.py). docs/files.md lists them.
 """
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 
 MAX_RANK = 32  # dimensions of a tensor; NumPy has at most 64
 MAX_NAME_CHARS = 1024  # of an input, output, node or file inside an archive

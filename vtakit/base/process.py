@@ -14,11 +14,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 
 QUOTED_LINES = 3  # of what a failed tool said
 END_SECONDS = 3.0  # to end when asked to, before a tool is killed
 KILL_SECONDS = 1.0  # until one that was killed is gone; where nobody buries orphans, it never is
+TIMEOUT_S = 600.0  # for a run on a device, if its caller gives no limit
 _LOOK_SECONDS = 0.02
 # What asks a process to end. One that is ignored, as in `nohup` or a shell's background jobs, stays ignored.
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

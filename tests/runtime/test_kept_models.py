@@ -10,11 +10,12 @@ import pytest
 from model_support import network
 
 import vtakit
+from vtakit.base.errors import VtakitError
 from vtakit.cache.place import CacheWarning
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.graph.errors import GraphError
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.runtime import cli, keeping, model, package, source
+from vtakit.runtime import cli, kept_models, model, module_file, source
+from vtakit.runtime.cpu import target
 
 X = np.random.default_rng(6).standard_normal((1, 3, 16, 16)).astype("f4")
 
@@ -23,14 +24,14 @@ X = np.random.default_rng(6).standard_normal((1, 3, 16, 16)).astype("f4")
 def kept(tmp_path, monkeypatch):
     """An empty folder in which everything is kept, and the number of compilations."""
     monkeypatch.setenv("VTAKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(keeping, "WORTH_SECONDS", 0)
+    monkeypatch.setattr(kept_models, "WORTH_SECONDS", 0)
     made = []
-    compile_graph = model.compile_graph
+    compile_graph = target.compile_graph
 
     def counted(graph, *args, **words):
         made.append(graph.name)
         return compile_graph(graph, *args, **words)
-    monkeypatch.setattr(model, "compile_graph", counted)
+    monkeypatch.setattr(target, "compile_graph", counted)
     return made
 
 
@@ -52,7 +53,7 @@ def test_the_graph_of_a_module_that_was_kept_stays_in_its_file(kept):
     assert kept == ["net"]
     assert first.memory.graph_bytes == first.image.source.blob.size > 1000
     assert second.memory.graph_bytes == 0
-    assert package.dump(second.image) == package.dump(first.image)
+    assert module_file.dump(second.image) == module_file.dump(first.image)
 
 
 def test_a_model_compiles_whose_graph_cannot_be_stored(kept, tmp_path, monkeypatch):
@@ -104,7 +105,7 @@ def test_all_that_decides_a_module_counts(kept, tmp_path):
 
 def test_a_changed_source_is_another_compiler(kept, monkeypatch):
     vtakit.compile(network())
-    monkeypatch.setattr(keeping, "_compiler", lambda: "another")
+    monkeypatch.setattr(kept_models, "_compiler", lambda: "another")
     vtakit.compile(network())
     assert len(kept) == 2
 
@@ -144,9 +145,9 @@ def test_a_folder_that_others_can_write_keeps_nothing(kept, tmp_path):
 def test_nothing_is_kept_where_that_is_not_wanted(kept, tmp_path, monkeypatch):
     vtakit.compile(network(), cache=False)
     vtakit.compile(network(), after=lambda *_: None)
-    monkeypatch.setattr(keeping, "WORTH_SECONDS", 1000)
+    monkeypatch.setattr(kept_models, "WORTH_SECONDS", 1000)
     vtakit.compile(network())
-    monkeypatch.setattr(keeping, "WORTH_SECONDS", 0)
+    monkeypatch.setattr(kept_models, "WORTH_SECONDS", 0)
     monkeypatch.setenv("VTAKIT_CACHE", "off")
     vtakit.compile(network())
     assert files(tmp_path) == []
@@ -177,7 +178,7 @@ def test_two_processes_at_once(kept, tmp_path):
     """Both get a module, and one whole file is left."""
     onnx.save(network(), tmp_path / "net.onnx")
     program = (
-        "import sys, vtakit\nfrom vtakit.runtime import keeping\nkeeping.WORTH_SECONDS = 0\n"
+        "import sys, vtakit\nfrom vtakit.runtime import kept_models\nkept_models.WORTH_SECONDS = 0\n"
         "print(vtakit.compile(sys.argv[1]).outputs)"
     )
     runs = [

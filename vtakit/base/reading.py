@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from vtakit.hw.isa.errors import ProgramError, VtakitError
+from vtakit.base.errors import FileError, VtakitError
 
 _STATM = Path("/proc/self/statm")  # of Linux: pages of this process, of its address space first
 
 
 @contextmanager
 def opened(
-    path: str | Path, what: str, most_bytes: int | None = None, *, error: Callable[[str], VtakitError] = ProgramError,
+    path: str | Path, what: str, most_bytes: int | None = None, *, error: Callable[[str], VtakitError] = FileError,
     follow: bool = True,
 ) -> Iterator[tuple[BinaryIO, int]]:
     """Yield a regular file, open to be read, and its size in bytes.
@@ -79,7 +79,7 @@ def _kind(mode: int) -> str:
 
 
 def read_bytes(
-    path: str | Path, what: str, most_bytes: int | None = None, *, error: Callable[[str], VtakitError] = ProgramError,
+    path: str | Path, what: str, most_bytes: int | None = None, *, error: Callable[[str], VtakitError] = FileError,
     follow: bool = True,
 ) -> bytes:
     """Return the bytes of a regular file; see `opened`, also for what it raises."""

@@ -3,40 +3,36 @@
     8 bytes  magic, made so that a text-mode transfer breaks it
     u32      file version · u32 header bytes · u64 payload bytes      (little-endian)
     header   JSON: vtakit's version, target, inputs, outputs, values between, parts, sizes, source
-    payload  graph text; for each part its object code and parameters, or its program file; then the graph that it was compiled
-             from, if it is there (`compiler.graph.stored`)
+    payload  graph text; the blobs of each part, as its kind has them: object code and parameters, or a program file; then the
+             graph that the model was compiled from, if it is there (`compiler.graph.stored`)
     32 bytes SHA-256 of everything before
     signature, if there is one (`signing`)
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
-
 import vtakit
-from vtakit.compiler.codegen.llvm.network import Port
-from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.compiler.graph.compile import Layer
+from vtakit.base.container import PREFIX, packed, unpacked
+from vtakit.base.errors import VtakitError
+from vtakit.base.jsons import read_json
+from vtakit.base.limits import MAX_JSON_BYTES, check_name, check_shape
+from vtakit.base.writing import write_bytes
+from vtakit.compiler.codegen.places import Port
+from vtakit.compiler.graph.compile import Layer, Left
 from vtakit.compiler.graph.stored import ELEMENTS
-from vtakit.compiler.graph.vta.place import Left
 from vtakit.compiler.ir.dtypes import dtype
-from vtakit.hw.isa import file as program_file
-from vtakit.hw.isa.errors import VtakitError
-from vtakit.hw.isa.file import PREFIX, packed, unpacked, write_bytes
-from vtakit.hw.isa.jsons import read_json
-from vtakit.hw.isa.limits import MAX_JSON_BYTES, check_name, check_shape
-from vtakit.hw.isa.program import BufferKind
-from vtakit.runtime.cpu.pages import reserve
-from vtakit.runtime.image import CpuPart, Image, Part, VtaPart
+from vtakit.runtime.fields import number, text, texts
 from vtakit.runtime.signing import unsigned
-from vtakit.runtime.source import Blob, Source, read_source
+from vtakit.runtime.source import Blob, Source, read_options
+from vtakit.runtime.target import Image, Part, Target
+from vtakit.runtime.targets import find_class
 
 MAGIC = b"\x89VTAK\r\n\x1a"
-FILE_VERSION = 4
-_MOST_BYTES = 1 << 48  # of memory that any machine could give
+FILE_VERSION = 5
 _PORTS = ("inputs", "outputs", "between")
 
 
@@ -54,31 +50,23 @@ def save(image: Image, path: str | Path, *, graph: bool = True) -> None:
 
 def dump(image: Image, *, graph: bool = True) -> bytes:
     """Return the bytes of a module file; see `save`."""
-    t = image.target
     parts, blobs = [], [image.graph.encode()]
     for part in image.parts:
-        entry: dict[str, Any] = {"reads": part.reads, "writes": part.writes}
-        entry["layers"] = [[each.kernel, each.ops, each.names, each.bytes, each.macs] for each in part.layers]
-        if isinstance(part, CpuPart):
-            entry |= {"kind": "cpu", "symbols": part.symbols, "outside": part.outside, "messages": part.messages,
-                      "arena": part.arena_bytes, "live": part.live_bytes}
-            own = [part.code, part.params.tobytes()]
-        else:
-            entry |= {"kind": "vta", "inputs": part.inputs, "outputs": part.outputs}
-            own = [program_file.dump(part.program)]
-        parts.append(entry | {"sizes": [len(blob) for blob in own]})
+        entry, own = part.dump()
+        parts.append(entry | {
+            "kind": part.kind, "reads": part.reads, "writes": part.writes, "sizes": [len(blob) for blob in own],
+            "layers": [[each.kernel, each.ops, each.names, each.bytes, each.macs] for each in part.layers],
+        })
         blobs += own
     source: dict[str, Any] | None = None
     if graph and image.source is not None:
         blob = image.source.blob
-        source = image.source.options() | {"size": blob.size, "sha256": blob.digest.hex()}
+        source = asdict(image.source.options) | {"size": blob.size, "sha256": blob.digest.hex()}
         blobs.append(blob.read())
     header = {
         "vtakit": vtakit.__version__,
         "name": image.name,
-        "target": {
-            "triple": t.triple, "cpu": t.cpu, "features": list(t.features), "contract": t.contract, "threads": t.threads,
-        },
+        "target": {"name": image.target.name, **image.target.to_dict()},
         **{kind: [_port(port) for port in getattr(image, kind)] for kind in _PORTS},
         "graph": len(blobs[0]), "left": image.left, "said": image.said, "parts": parts, "source": source,
     }
@@ -110,17 +98,17 @@ def check_file(data: bytes, where: str) -> None:
     _checked(data, where)
 
 
-def parse_source(data: bytes, where: str, file: int = -1) -> tuple[str, Source]:
-    """Return a module's name and source, without reading its machine code. Raises PackageError."""
+def parse_source(data: bytes, where: str, file: int = -1) -> tuple[str, Target, Source]:
+    """Return a module's name, target and source, without reading its code. Raises PackageError."""
     header, payload = _checked(data, where)
     with _consistent(where):
         if header["source"] is None:
             raise PackageError(f"{where} has no graph to build the code from: it was saved with graph=False (--no-graph)")
         reader = _Reader(header, payload, where, file)
-        reader.at = len(payload) - _number(header["source"]["size"], len(payload) + 1)
+        reader.at = len(payload) - number(header["source"]["size"], len(payload) + 1)
         found = reader.source()
         assert found is not None
-        return _text(header["name"]), found
+        return text(header["name"]), reader.target(), found
 
 
 def _checked(data: bytes, where: str) -> tuple[Mapping[str, Any], memoryview]:
@@ -155,23 +143,28 @@ class _Reader:
         self.at = 0
 
     def image(self) -> Image:
-        t = self.header["target"]
-        target = Target(
-            _text(t["triple"]), _text(t["cpu"]), tuple(map(_text, t["features"])), bool(t["contract"]), bool(t["threads"])
-        )
+        target = self.target()
         inputs, outputs, between = (tuple(map(_port_of, self.header[kind])) for kind in _PORTS)
         values = (*inputs, *outputs, *between)
         graph = bytes(self._take(self.header["graph"])).decode()
-        parts = tuple([self._part(entry, values) for entry in self.header["parts"]])
+        kinds = target.part_kinds
+        parts = tuple([self._part(entry, kinds, values) for entry in self.header["parts"]])
         source = self.source()
         if self.at != len(self.payload):
             self._wrong(f"{len(self.payload) - self.at} bytes of its payload belong to nothing")
         self._check_order(parts, len(inputs), values)
-        left = tuple([Left(*map(_text, (op, name, reason))) for op, name, reason in self.header["left"]])
-        name, said = _text(self.header["name"]), _text(self.header["said"])
+        left = tuple([Left(*texts((op, name, reason))) for op, name, reason in self.header["left"]])
+        name, said = text(self.header["name"]), text(self.header["said"])
         if not (name.isidentifier() and name.isascii()):
             self._wrong(f"the name {name!r:.40} is none in C")
-        return Image(name, target, inputs, outputs, between, parts, graph, left, said, source)
+        image = Image(name, target, inputs, outputs, between, parts, graph, left, said, source)
+        target.check_image(image)
+        return image
+
+    def target(self) -> Target:
+        """Return the target."""
+        found = self.header["target"]
+        return find_class(text(found["name"])).from_dict(found)
 
     def source(self) -> Source | None:
         """Return the graph in the next bytes of the payload; None if there is none."""
@@ -181,51 +174,25 @@ class _Reader:
         begin = self.begin + self.at
         data, digest = self._take(found["size"]), bytes.fromhex(found["sha256"])  # compared when it is read
         blob = Blob(len(data), digest, bytes(data)) if self.file < 0 else Blob.section(self.file, begin, len(data), digest)
-        return read_source(found, blob)
+        return Source(blob, read_options(found))
 
-    def _part(self, entry: Mapping[str, Any], values: tuple[Port, ...]) -> Part:
-        reads, writes = (tuple([_number(at, len(values)) for at in entry[kind]]) for kind in ("reads", "writes"))
+    def _part(self, entry: Mapping[str, Any], kinds: Mapping[str, type[Part]], values: tuple[Port, ...]) -> Part:
+        reads, writes = (tuple([number(at, len(values)) for at in entry[kind]]) for kind in ("reads", "writes"))
         layers = tuple([
-            Layer(int(kernel), tuple(map(_text, ops)), tuple(map(_text, names)), _number(size), _number(macs))
+            Layer(int(kernel), texts(ops), texts(names), number(size), number(macs))
             for kernel, ops, names, size, macs in entry["layers"]
         ])
-        if entry["kind"] == "vta":
-            (size,) = entry["sizes"]
-            program = program_file.parse(bytes(self._take(size)), "its program")
-            inputs, outputs = (tuple(map(_text, entry[kind])) for kind in ("inputs", "outputs"))
-            found = VtaPart(
-                reads=reads, writes=writes, program=program, inputs=inputs, outputs=outputs, layers=layers
-            )
-            self._check_buffers(found, values)
-            return found
-        if entry["kind"] != "cpu":
-            self._wrong(f"a part of kind {entry['kind']!r:.40}")
-        code_size, params_size = entry["sizes"]
-        code, given = bytes(self._take(code_size)), self._take(params_size)
-        params = reserve(len(given))
-        params[...] = np.frombuffer(given, np.uint8)
-        entry_name, step_name, manifest = map(_text, entry["symbols"])
-        return CpuPart(
-            reads=reads, writes=writes, code=code, symbols=(entry_name, step_name, manifest),
-            outside=tuple(map(_text, entry["outside"])),
-            messages=tuple(map(_text, entry["messages"])), layers=layers, params=params, arena_bytes=_number(entry["arena"]),
-            live_bytes=_number(entry["live"]),
-        )
+        kind = text(entry["kind"])
+        if kind not in kinds:
+            self._wrong(f"a part of kind {kind!r:.40}")
+        blobs = [self._take(size) for size in entry["sizes"]]
+        return kinds[kind].parse(entry, blobs, values, reads=reads, writes=writes, layers=layers)
 
     def _take(self, size: Any) -> memoryview:
-        first, self.at = self.at, self.at + _number(size)
+        first, self.at = self.at, self.at + number(size)
         if self.at > len(self.payload):
             self._wrong(f"its header asks for {self.at} bytes of a payload of {len(self.payload)}")
         return self.payload[first:self.at]
-
-    def _check_buffers(self, part: VtaPart, values: tuple[Port, ...]) -> None:
-        """Check that the program's inputs and outputs are those of the part, with the values' sizes."""
-        for kind, names, numbers in (
-            (BufferKind.INPUT, part.inputs, part.reads), (BufferKind.OUTPUT, part.outputs, part.writes),
-        ):
-            sizes = {buffer.name: buffer.size_bytes for buffer in part.program.buffers if buffer.kind is kind}
-            if sizes != dict(zip(names, [values[at].bytes for at in numbers], strict=True)) or len(set(names)) < len(names):
-                self._wrong(f"the {kind} buffers of a program are not the values of its part")
 
     def _check_order(self, parts: tuple[Part, ...], inputs: int, values: tuple[Port, ...]) -> None:
         """Check that every value is computed once, before it is read."""
@@ -243,25 +210,12 @@ class _Reader:
         raise PackageError(f"{self.where} is inconsistent: {what}")
 
 
-def _number(given: Any, end: int = _MOST_BYTES) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < end:
-        raise ValueError(f"{given!r:.40} is no number from 0 to {end - 1}")
-    return given
-
-
-def _text(given: Any) -> str:
-    if not isinstance(given, str):
-        raise TypeError(f"{given!r:.40} is no text")
-    given.encode()  # half a surrogate pair, which JSON can write, is a ValueError
-    return given
-
-
 def _port_of(given: Any) -> Port:
     name, shape, element = given
-    check_name(_text(name), "the value")
-    sizes = tuple(map(_number, shape))
+    check_name(text(name), "the value")
+    sizes = tuple(map(number, shape))
     check_shape(sizes, f"the value {name!r}")
-    kind = dtype(_text(element))
+    kind = dtype(text(element))
     if kind.lanes != 1 or str(kind) not in ELEMENTS:
         raise ValueError(f"{element!r:.40} is no element type of a value")
     return Port(name, sizes, kind)

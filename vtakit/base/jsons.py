@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from vtakit.hw.isa.limits import MAX_JSON_VALUES, MAX_NESTING, LimitError, check_limit
+from vtakit.base.limits import MAX_JSON_VALUES, MAX_NESTING, LimitError, check_limit
 
 _NO_MARKS = bytes(sorted(set(range(256)) - set(b'[]{},"')))
 _STRING = re.compile(rb'"[^"]*"?')  # an open one reaches to the end, so that each byte is looked at once

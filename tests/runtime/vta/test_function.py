@@ -11,18 +11,19 @@ from vta_support import matmul, matmul_schedule, wrap
 
 import vtakit
 from vtakit import te
-from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import vta
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.pool import Pool2d
-from vtakit.hw.isa.errors import ProgramError, VtakitError
+from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.file import save
 from vtakit.hw.isa.regs import CYCLE_CAUSES
 from vtakit.runtime import cli
-from vtakit.runtime.proven import CompilerDefectError
+from vtakit.runtime.target import TargetError
 from vtakit.runtime.vta import DeviceError, DeviceMemoryError, DeviceTimeout, connect
+from vtakit.runtime.vta.proven import CompilerDefectError
 from vtakit.sim.checker import check_program
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
@@ -67,7 +68,7 @@ def test_an_illegal_program_of_the_compiler_is_not_run(monkeypatch):
                f"{check_program(illegal)[0]}")
     with raises(CompilerDefectError, message):
         built("tiny")
-    monkeypatch.setattr("vtakit.runtime.proven.CHECKED_INSNS", len(illegal.insns) - 1)
+    monkeypatch.setattr("vtakit.runtime.vta.proven.CHECKED_INSNS", len(illegal.insns) - 1)
     assert built("tiny")[0].program == illegal
     with raises(CompilerDefectError, message):
         built("tiny", check=True)
@@ -264,5 +265,5 @@ def test_devices_and_options_that_there_are_not():
     a = te.placeholder((4,), name="a")
     b = te.compute((4,), lambda i: a[i] + 1, name="b")
     for name, value in (("latency", 3), ("device", "rtl")):
-        with raises(CodegenError, f"{name} is no argument of a build for a CPU; it is one of those for the accelerator"):
+        with raises(TargetError, f"{name!r} is no option of a build for a CPU; known: libraries, packed"):
             vtakit.build(te.create_schedule(b.op), [a, b], **{name: value})

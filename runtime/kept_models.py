@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import vtakit
+from vtakit.base.limits import MAX_ONNX_BYTES
+from vtakit.base.reading import read_bytes
 from vtakit.cache import bounds
 from vtakit.cache.entry import read
 from vtakit.cache.place import cache_folder, is_off, trouble, warn
-from vtakit.hw.isa.limits import MAX_ONNX_BYTES
-from vtakit.hw.isa.reading import read_bytes
-from vtakit.runtime.image import Image
-from vtakit.runtime.package import PackageError, dump, parse
+from vtakit.runtime.module_file import PackageError, dump, parse
+from vtakit.runtime.target import Image
 
 if TYPE_CHECKING:
     import onnx
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 WORTH_SECONDS = 1.0  # of compilation, from which on a module is kept
 _FILE = "module.vtak"
 _LIBRARIES = ("llvmlite", "numpy", "onnx")
-_SOURCES = ("cache", "compiler", "hw", "runtime", "sim")
+_SOURCES = ("base", "cache", "compiler", "hw", "runtime", "sim")
 
 
 def place_of(model: "str | Path | onnx.ModelProto", *options: object) -> Path | None:

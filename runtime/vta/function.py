@@ -8,6 +8,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.base.process import TIMEOUT_S
+from vtakit.base.text import counted
 from vtakit.compiler.codegen.vta.compile import Progress, compile_for
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
@@ -16,13 +18,12 @@ from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.ir.values import int_value
 from vtakit.hw.isa.program import Buffer as ProgramBuffer
 from vtakit.hw.isa.program import BufferKind, Program
-from vtakit.hw.isa.text import counted
-from vtakit.runtime.proven import prove
 from vtakit.runtime.report.report import Report
 from vtakit.runtime.report.sections import layers_of
 from vtakit.runtime.vta.connection import check_timeout
 from vtakit.runtime.vta.driver import Driver, connect
-from vtakit.runtime.vta.loaded import TIMEOUT_S, LaunchResult
+from vtakit.runtime.vta.loaded import LaunchResult
+from vtakit.runtime.vta.proven import prove
 from vtakit.runtime.vta.registry import options_of
 from vtakit.runtime.vta.session import Session, needed_bytes
 from vtakit.sim.api import check_options

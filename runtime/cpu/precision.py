@@ -3,26 +3,16 @@
 from functools import partial
 
 from vtakit.compiler.codegen.llvm import amx
-from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.half import Pays, pairs_pay
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.cpu.machine import Machine
 
-PRECISIONS = ("float32", "bfloat16", "float16")
 _PANELS = ("dense_panels", "lstm_panels")
 _PRODUCTS = (*_PANELS, "gemm", "matmul", "lstm", "gru", "rnn")
 _NARROW = ("conv_packed", "depthwise_packed")
 _CONVOLUTIONS = ("conv", "conv_blocked", "depthwise_blocked", "conv_winograd", "conv_transpose", "conv_transpose_blocked")
-
-
-def check_precision(precision: str, *, on_accelerator: bool) -> None:
-    """Raise CodegenError for an unknown precision, and for half precision on the accelerator."""
-    if precision not in PRECISIONS:
-        raise CodegenError(f"precision {precision!r}: give one of {', '.join(map(repr, PRECISIONS))}")
-    if on_accelerator and precision != PRECISIONS[0]:
-        raise CodegenError(f"precision {precision!r} is for a CPU; the accelerator computes in integers")
 
 
 def narrowed(precision: str, target: Target, *, winograd: bool = True) -> Pays | None:
@@ -39,7 +29,7 @@ def narrowed(precision: str, target: Target, *, winograd: bool = True) -> Pays |
 
 def said_of(precision: str, target: Target, graph: Graph) -> str:
     """Return what a graph computes in another precision than float32, one line; "" in float32."""
-    if precision == PRECISIONS[0]:
+    if precision == "float32":
         return ""
     done = sum(node.op in _NARROW and node.outputs[0].type.dtype is FLOAT32 for node in graph.nodes)
     left = sum(node.op in _CONVOLUTIONS for node in graph.nodes)

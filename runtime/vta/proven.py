@@ -1,6 +1,6 @@
 """Programs that the compiler has made, proven by the static checker before anything runs them."""
 
-from vtakit.hw.isa.errors import VtakitError
+from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.program import Program
 from vtakit.sim.checker import check_program
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, BinaryIO
 
-from vtakit.hw.isa.limits import MAX_EXPANSION, MAX_INFLATED_BYTES, MAX_MEMBERS, check_limit, check_name
+from vtakit.base.limits import MAX_EXPANSION, MAX_INFLATED_BYTES, MAX_MEMBERS, check_limit, check_name
 
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflate"}
 _ENCRYPTED = 1  # flag bit of a member

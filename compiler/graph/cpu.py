@@ -1,0 +1,43 @@
+"""Kernels and networks for a CPU."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vtakit.compiler.codegen.llvm.network import CompiledNetwork, compile_network
+from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.places import Port, Step
+from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.lower import Limits
+from vtakit.compiler.lower.verify.limits import NO_LIMITS
+from vtakit.compiler.nn.cpu.schedule import schedule
+from vtakit.compiler.passes import lower_late
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class CpuKernels:
+    """A processor as `compile_graph` takes one; see `KernelTarget`."""
+
+    target: Target
+
+    @property
+    def limits(self) -> Limits:
+        """No limits: LLVM splits vectors of any length, and memory is the system's."""
+        return NO_LIMITS
+
+    def schedule(self, outputs: Sequence[Tensor]) -> Schedule:
+        """Return the default schedule."""
+        return schedule(outputs, self.target)
+
+    def late(self, function: Function) -> Function:
+        """Return a kernel in low form."""
+        return lower_late(function)
+
+    def network(
+        self, name: str, kernels: Sequence[Function], steps: Sequence[Step], inputs: Sequence[Port], outputs: Sequence[Port], *,
+        params_bytes: int, arena_bytes: int,
+    ) -> CompiledNetwork:
+        """Return machine code."""
+        return compile_network(
+            name, kernels, steps, inputs, outputs, self.target, params_bytes=params_bytes, arena_bytes=arena_bytes)

@@ -1,0 +1,30 @@
+"""The interface of back ends at the graph level: `KernelTarget`."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from vtakit.compiler.codegen.places import Port, Step
+from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.lower import Limits
+from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.te.tensor import Tensor
+
+
+class KernelTarget(Protocol):
+    """A back end for kernels: it schedules a group of operators, and makes code of the loop programs that follow."""
+
+    @property
+    def limits(self) -> Limits:
+        """Limits that the verifier checks."""
+
+    def schedule(self, outputs: Sequence[Tensor]) -> Schedule:
+        """Return a schedule of all that the outputs of a group need."""
+
+    def late(self, function: Function) -> Function:
+        """Return a kernel in low form: the passes after lowering."""
+
+    def network(
+        self, name: str, kernels: Sequence[Function], steps: Sequence[Step], inputs: Sequence[Port], outputs: Sequence[Port], *,
+        params_bytes: int, arena_bytes: int,
+    ) -> Any:
+        """Return the code of a network: kernels in low form, called by steps on one arena."""

@@ -1,0 +1,1 @@
+"""What all parts share: errors, text for people, limits, files, processes; standard library only."""
