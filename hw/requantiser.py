@@ -7,14 +7,15 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORDS
+from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS
 
 LATENCY = 7  # cycles from values to results
-WORD_BITS = 32  # of a value, and of each word of a lane's parameters
+WORD_BITS = REQUANT_WORD_BITS  # of a value too
+MULTIPLIER_BITS, SHIFT_BITS = REQUANT_PARAMS.width("multiplier"), REQUANT_PARAMS.width("shift")
 LOW_BITS = 17  # of a sum of 33 bits: the rest has 16 and a sign's place, so that each half is one DSP block's operand
 NEAR_BITS = 10  # of a scaled value: beyond them neither rounding nor a zero point brings it back between the bounds of eight bits
 FINE_BITS = 4  # of a shift: the second shifter's part
-PRODUCT_BITS = WORD_BITS + 1 + 16
+PRODUCT_BITS = WORD_BITS + 1 + MULTIPLIER_BITS
 WINDOW_BITS = (1 << FINE_BITS) + NEAR_BITS  # what the second shifter can bring to the near bits and the one below them
 
 
@@ -85,16 +86,16 @@ class Requantiser(wiring.Component):
             return held
 
         sum1 = register("sum1", x + parameter("bias", 0, lane), signed(WORD_BITS + 1))
-        multiplier1 = register("multiplier1", parameter("multiplier", 0, lane), 16)
-        low2 = register("low2", sum1[:LOW_BITS] * multiplier1, LOW_BITS + 16)
+        multiplier1 = register("multiplier1", parameter("multiplier", 0, lane), MULTIPLIER_BITS)
+        low2 = register("low2", sum1[:LOW_BITS] * multiplier1, LOW_BITS + MULTIPLIER_BITS)
         high2 = register("high2", sum1[LOW_BITS:].as_signed() * multiplier1, signed(PRODUCT_BITS - LOW_BITS))
         product3 = register("product3", Cat(low2[:LOW_BITS], (high2 + low2[LOW_BITS:])[: len(high2)]), PRODUCT_BITS)
-        shift3 = register("shift3", parameter("shift", 2, lane), 6)
+        shift3 = register("shift3", parameter("shift", 2, lane), SHIFT_BITS)
 
         # Sixteens of the shift. Below the window's first bit is what is shifted out for good; the first bit is the rounding one.
         sign3, doubled3 = product3[-1], Cat(Const(0, 1), product3)
-        extended3 = Cat(doubled3, sign3.replicate(64))
-        starts = range(0, 64, 1 << FINE_BITS)
+        extended3 = Cat(doubled3, sign3.replicate(1 << SHIFT_BITS))
+        starts = range(0, 1 << SHIFT_BITS, 1 << FINE_BITS)
         windows = Array([extended3[at : at + WINDOW_BITS] for at in starts])
         uppers = [extended3[at + WINDOW_BITS :] for at in starts]
         beyond = Array([Mux(sign3, ~upper.all(), upper.any()) for upper in uppers])

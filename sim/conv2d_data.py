@@ -9,6 +9,7 @@ import numpy.typing as npt
 from vtakit.hw.isa.codec import encode_requant
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import ProgramError
+from vtakit.hw.isa.requant import rescaled
 from vtakit.sim.values import Ints, pack, unpack, wrap
 from vtakit.sim.workloads import Conv2d
 
@@ -29,9 +30,8 @@ def conv2d_reference(cfg: VTAConfig, shape: Conv2d, data: AnyInts, weights: AnyI
     sums = wrap(total, cfg.acc_bits)
     if shape.requant:
         for channel, p in enumerate(parameters):
-            product = (sums[:, channel] + p["bias"]) * p["multiplier"]
-            rounded = product if not p["shift"] else ((product >> p["shift"] - 1) + 1) >> 1
-            sums[:, channel] = np.minimum(np.maximum(rounded + p["zero_point"], p["low"]), p["high"])
+            scaled = rescaled(sums[:, channel], p["bias"], p["multiplier"], p["shift"], p["zero_point"])
+            sums[:, channel] = np.minimum(np.maximum(scaled, p["low"]), p["high"])
         return wrap(sums, cfg.out_bits)
     shifted = sums >> min(shape.shift, cfg.acc_bits - 1)
     half = 1 << (cfg.out_bits - 1)

@@ -8,6 +8,7 @@ from numba import njit
 from vtakit.hw.isa.config import DEFAULT
 from vtakit.hw.isa.exhaustive import covers
 from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS, AluOp, MemType, Opcode
+from vtakit.hw.isa.requant import rescaled
 from vtakit.sim.decode import COLUMNS
 from vtakit.sim.tiles import VECTOR_BLOCKS, multiply_any, multiply_tile
 
@@ -22,25 +23,22 @@ _OVERWRITE, _PARAMS = COLUMNS["overwrite"], COLUMNS["params"]
 _OPCODES = Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.FINISH, Opcode.ALU, Opcode.REQUANT
 _KINDS = MemType.UOP, MemType.WGT, MemType.INP, MemType.ACC, MemType.OUT, MemType.ACC_8BIT
 _ALU_OPS = AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR, AluOp.MUL
-covers(Opcode, _OPCODES, __name__)
-covers(MemType, _KINDS, __name__)
-covers(AluOp, _ALU_OPS, __name__)
+for _enumeration, _members in ((Opcode, _OPCODES), (MemType, _KINDS), (AluOp, _ALU_OPS)):
+    covers(_enumeration, _members, __name__)
 _LOAD, _STORE, _GEMM, _, _ALU_INSN, _REQUANT = map(int, _OPCODES)
 _UOP, _WGT, _INP = map(int, _KINDS[:3])
 _MIN, _MAX, _ADD, _SHR, _MUL = map(int, _ALU_OPS)
 
 # (word, shift to the left that puts the field on top, to the right that leaves it) of each of a lane's parameters.
-_PLACES = {
-    p.field.name: (p.offset // REQUANT_WORD_BITS, 64 - p.offset % REQUANT_WORD_BITS - p.width, 64 - p.width)
-    for p in REQUANT_PARAMS.place(DEFAULT)
-}
 _BIAS, _MULTIPLIER, _SHIFT, _ZERO_POINT, _LOW, _HIGH = (
-    _PLACES[n] for n in ("bias", "multiplier", "shift", "zero_point", "low", "high")
+    (p.offset // REQUANT_WORD_BITS, 64 - p.offset % REQUANT_WORD_BITS - p.width, 64 - p.width)
+    for p in REQUANT_PARAMS.place(DEFAULT)
 )
+_rescaled = njit(error_model="numpy")(rescaled)
 
 
 class Shape(NamedTuple):
-    """What the machine code must know of a configuration."""
+    """Sizes of a configuration."""
 
     batch: int
     block: int
@@ -61,7 +59,7 @@ class Shape(NamedTuple):
 def run_slice(
     table: Any, order: Any, first: int, last: int, dram: Any, layout: Any, shape: Any, uop: Any, inp: Any, wgt: Any, acc: Any
 ) -> Any:
-    """Instructions in `order`, of loops the outer iterations from `first` up to `last`.
+    """Run instructions in `order`, of loops the outer iterations from `first` up to `last`.
 
     Returns the number of the instruction whose indices leave a scratchpad, or -1.
     """
@@ -204,9 +202,8 @@ def _requantised(insn: Any, shape: Any, acc: Any) -> Any:
             bias, multiplier = _signed(words, lane, size, _BIAS), _unsigned(words, lane, size, _MULTIPLIER)
             shift, zero_point = _unsigned(words, lane, size, _SHIFT), _signed(words, lane, size, _ZERO_POINT)
             low, high = _signed(words, lane, size, _LOW), _signed(words, lane, size, _HIGH)
-            half = np.int64(1) << (shift - 1) if shift else np.int64(0)
             for at in range(lane, count * size, size):
-                scaled = (((np.int64(acc[first + at]) + bias) * multiplier + half) >> shift) + zero_point
+                scaled = _rescaled(np.int64(acc[first + at]), bias, multiplier, shift, zero_point)
                 values[at] = min(max(scaled, low), high)
     return values
 
@@ -216,10 +213,9 @@ def _store(insn: Any, dram: Any, layout: Any, shape: Any, acc: Any, at: Any) -> 
     """Consecutive values from `acc[at]` on."""
     kind = insn[_MEMORY]
     base, element, bits = layout[kind, 0], layout[kind, 1], layout[kind, 2]
-    size = shape.batch * shape.block
+    count = insn[_X] * shape.batch * shape.block
     for row in range(insn[_Y]):
         start = base + (insn[_DRAM] + row * insn[_STRIDE]) * element
-        count = insn[_X] * size
         if bits == 8:
             for n in range(count):
                 dram[start + n] = np.uint8(acc[at + n])
@@ -278,8 +274,7 @@ def _shift_right(value: Any, amount: Any, bits: Any) -> Any:
 
 @njit(error_model="numpy")
 def _alu(insn: Any, first: int, last: int, shape: Any, uop: Any, acc: Any) -> None:
-    size = shape.batch * shape.block
-    shift = 64 - shape.acc_bits
+    size, shift = shape.batch * shape.block, 64 - shape.acc_bits
     op, immediate = insn[_ALU], insn[_USE_IMM] == 1
     for outer in range(first, last):
         for inner in range(insn[_INNER]):

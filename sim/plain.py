@@ -13,6 +13,7 @@ from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
 from vtakit.hw.isa.exhaustive import for_each
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import MEMORIES, REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS, AluOp, MemType, Opcode
+from vtakit.hw.isa.requant import rescaled
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.values import Bytes, Ints, pack, unpack, wrap
 
@@ -114,10 +115,7 @@ def requantised(cfg: VTAConfig, values: Ints, words: Ints) -> Ints:
         bits = words[word] >> at & (1 << place.width) - 1
         return wrap(bits, place.width) if place.low < 0 else bits
 
-    product = (values + parameter("bias")) * parameter("multiplier")
-    shift = parameter("shift")
-    half = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
-    scaled = ((product + half) >> shift) + parameter("zero_point")
+    scaled = rescaled(values, *map(parameter, ("bias", "multiplier", "shift", "zero_point")))
     clipped: Ints = np.minimum(np.maximum(scaled, parameter("low")), parameter("high"))
     return clipped
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vtakit.hw.isa.insns import REQUANT_PARAMS
+from vtakit.hw.isa.requant import rescaled
 
 Ints = npt.NDArray[np.integer[Any]]
 
@@ -14,7 +15,9 @@ MOST_SHIFT = (1 << REQUANT_PARAMS.width("shift")) - 1
 
 
 def fixed_point(scale: npt.NDArray[np.float64], bits: int, most: int) -> tuple[Ints, Ints]:
-    """Multipliers of so many bits, fewer where the shift would pass `most`, and shifts: ``multiplier / 2**shift`` next to scales.
+    """Return multipliers of `bits` bits and shifts of at most `most`: ``multiplier / 2**shift`` is nearest to each scale.
+
+    A multiplier has fewer bits where the shift would pass `most`.
 
     A scale that such a multiplier does not reach has a shift below 0.
     """
@@ -27,15 +30,14 @@ def fixed_point(scale: npt.NDArray[np.float64], bits: int, most: int) -> tuple[I
 
 
 def half(shift: Ints) -> Ints:
-    """What is added before a shift, so that it rounds to the nearest: ``2**shift / 2`` rounded down."""
-    found: Ints = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
+    """Return what is added before a shift of up to 62 bits, so that it rounds to the nearest: ``2**shift / 2`` rounded down."""
+    found: Ints = (np.int64(1) << shift) >> 1
     return found
 
 
 def requantised(
     x: Ints, bias: Ints, multiplier: Ints, shift: Ints, zero_point: int | Ints, low: int, high: int
 ) -> Ints:
-    """``clip(((x + bias) * multiplier + half >> shift) + zero_point, low, high)``, exact in int64; all broadcast against x."""
-    scaled = ((x.astype(np.int64) + bias) * multiplier + half(shift) >> shift) + zero_point
-    found: Ints = np.clip(scaled, low, high)
+    """Return the results of REQUANT, int64; all broadcast against x."""
+    found: Ints = np.clip(rescaled(x.astype(np.int64), bias, multiplier, shift, zero_point), low, high)
     return found

@@ -1,4 +1,4 @@
-"""Accumulators to activations: the numbers of a requantisation, what they mean, and the words that the device reads."""
+"""Requantisation of accumulators to activations: its parameters, their meaning, and the words that the device reads."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
-from vtakit.compiler.nn.fixed import MULTIPLIER_BITS, fixed_point, half, requantised
+from vtakit.compiler.nn.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point, half, requantised
 from vtakit.compiler.nn.vta.arguments import check_target, whole
 from vtakit.compiler.nn.vta.packing import Ints, pack_vector
 from vtakit.compiler.te.language import placeholder
@@ -79,7 +79,7 @@ class Requantise:
         check_target("a requantisation", target)
         wanted = _scales(scale)
         at_once = target.has(Feature.REQUANT)
-        most = 63 if at_once else target.config.acc_bits - 1
+        most = MOST_SHIFT if at_once else target.config.acc_bits - 1
         for bits in range(MULTIPLIER_BITS, 0, -1):
             multiplier, shift = _fixed(wanted, bits, most)
             try:
