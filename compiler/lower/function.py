@@ -36,7 +36,8 @@ def lower(
     limits : of the device, for the verifier
     check  : whether the verifier is run on the result; without it one can look at a program that breaks a rule
 
-    Raises LowerError for a schedule that no program can be made of, VerifyError for a program that breaks a rule.
+    Raises LowerError for a schedule that no program can be made of, VerifyError for a program that breaks a rule, DecisionError
+    for a decision that the schedule was given and none of its rules made.
     """
     if not isinstance(schedule, Schedule):
         raise LowerError("arguments", f"{schedule!r} is no schedule", "make one of the results with te.create_schedule")
@@ -44,6 +45,7 @@ def lower(
         raise LowerError("arguments", f"the name of the function is {name!r}", "give a string")
     if not isinstance(args, Sequence):
         raise LowerError("arguments", f"the arguments of {name!r} are {args!r}", "give a list of tensors, variables and buffers")
+    schedule.decisions.check()
     given: dict[Tensor, Buffer] = {tensor: _fitting(tensor, buffer, name) for tensor, buffer in binds.items()}
     params: list[Buffer | Var] = []
     for arg in args:

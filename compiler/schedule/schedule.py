@@ -1,6 +1,6 @@
 """A schedule: the stages of a program, producers first, and the trace of what was done to them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from vtakit.base.errors import one_of
@@ -9,6 +9,7 @@ from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.schedule import cache, factor, group
 from vtakit.compiler.schedule.data import StageData
+from vtakit.compiler.schedule.decisions import Decisions
 from vtakit.compiler.schedule.errors import ScheduleError
 from vtakit.compiler.schedule.labels import distinct
 from vtakit.compiler.schedule.replay import Replay
@@ -25,11 +26,13 @@ class Schedule:
     stages  : groups included, each after those that make what it reads
     steps   : what was done, as data; `trace` is the same to print, keep and repeat
     intrinsics : those that stages are tensorized by, by their names
+    decisions  : given, and made by rules (`Stage.choose`)
     """
 
-    __slots__ = ("_labels", "_of_op", "_threads", "intrinsics", "outputs", "stages", "steps")
+    __slots__ = ("_labels", "_of_op", "_threads", "decisions", "intrinsics", "outputs", "stages", "steps")
 
-    def __init__(self, outputs: tuple[Operation, ...]) -> None:
+    def __init__(self, outputs: tuple[Operation, ...], decisions: Mapping[str, Any] | None = None) -> None:
+        self.decisions = Decisions(decisions)
         self.outputs = outputs
         self.stages: list[Stage] = []
         self.steps: list[Step] = []
@@ -153,6 +156,7 @@ class Schedule:
         new.steps, new.intrinsics, new._threads, new._of_op = (
             self.steps.copy(), self.intrinsics.copy(), self._threads.copy(), self._of_op.copy()
         )
+        new.decisions = self.decisions.copy()
         new.stages = [stage.copy_into(new) for stage in self.stages]
         new._labels = {stage.label: stage for stage in new.stages}
         return new
@@ -173,8 +177,8 @@ class Schedule:
             Replay(self, intrinsics or {}).run(trace.steps)
         except BaseException:
             self.stages, self._labels = stages, {stage.label: stage for stage in stages}
-            self.steps, self.intrinsics, self._threads, self._of_op = (
-                before.steps, before.intrinsics, before._threads, before._of_op
+            self.steps, self.intrinsics, self._threads, self._of_op, self.decisions = (
+                before.steps, before.intrinsics, before._threads, before._of_op, before.decisions
             )
             for stage, kept in zip(stages, before.stages, strict=True):
                 stage.restore(kept)
@@ -216,8 +220,10 @@ class Schedule:
         return f"Schedule({', '.join(stage.label for stage in self.stages)})"
 
 
-def create_schedule(ops: Any) -> Schedule:
-    """A schedule of the operations or tensors given, and of all that they need, each computed in loops of its own.
+def create_schedule(ops: Any, decisions: Mapping[str, Any] | None = None) -> Schedule:
+    """Return a schedule of the operations or tensors given, and of all that they need, each computed in loops of its own.
+
+    decisions : values that rules take in place of their defaults: name -> candidate (`Stage.choose`)
 
     Raises ScheduleError for anything else, or none.
     """
@@ -230,4 +236,4 @@ def create_schedule(ops: Any) -> Schedule:
         found[op] = None
     if not found:
         raise ScheduleError("create_schedule of nothing: give the operations of the results, such as C.op")
-    return Schedule(tuple(found))
+    return Schedule(tuple(found), decisions)

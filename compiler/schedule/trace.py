@@ -6,6 +6,7 @@ One step a line, with the names of stages and axes as the schedule labels them::
     C.reorder(i_outer, j, i_inner)
     A_shared = cache_read(A, "shared", readers=[C])
     C.bind(i_outer, thread("blockIdx.x", name="bx"))
+    C.choose("width", [8, 16], default=8, chosen=16, rule="my_rule")
 
 Everything in a step is plain data (numbers, strings, lists, dictionaries), so that a tuner can change it; results may be
 given any names, which later steps then use.
@@ -27,7 +28,7 @@ OF_STAGE: dict[str, tuple[str, ...]] = {
     "prefetch": ("tensor", "axis", "offset"),
     "tensorize": ("axis", "intrin"), "compute_at": ("parent", "axis"), "compute_inline": (), "compute_root": (),
     "set_scope": ("scope",), "storage_align": ("axis", "factor", "offset"), "double_buffer": (), "env_threads": ("*threads",),
-    "set_store_predicate": ("predicate",),
+    "set_store_predicate": ("predicate",), "choose": ("name", "candidates", "default=", "chosen=", "rule="),
 }
 OF_SCHEDULE: dict[str, tuple[str, ...]] = {
     "cache_read": ("tensor", "scope", "readers="), "cache_write": ("tensors", "scope"),
@@ -37,6 +38,7 @@ OF_SCHEDULE: dict[str, tuple[str, ...]] = {
 KINDS = {
     "axis": "label", "axes": "label", "parent": "label", "readers": "label", "outputs": "label", "inputs": "label",
     "tensor": "tensor", "tensors": "tensor", "thread": "thread", "threads": "thread",
+    "name": "plain", "candidates": "plain", "default": "plain", "chosen": "plain", "rule": "plain",
     "factor": "expr", "nparts": "expr", "offset": "expr", "value": "expr", "predicate": "expr",
     "key": "plain", "scope": "plain", "intrin": "plain", "factor_axis": "plain", "include_inputs": "plain",
 }

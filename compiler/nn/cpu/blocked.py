@@ -1,15 +1,18 @@
 """Convolutions with channels in blocks: tiles of pixels by blocks of channels, a register for each of their products."""
 
+from functools import partial
 from math import prod
 
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.stmt import PARTITION, PREFETCH_AHEAD
-from vtakit.compiler.nn.cpu.flow import Flow, divisor, extent, extents, loads
+from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import TASKS, Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation
 
+AHEADS = tuple([1 << log for log in range(8, 14)])  # candidates
+MOST_REPEATED = 8  # steps without a jump: more make code that the instruction cache does not hold
 AHEAD = 1024  # bytes of weights that are asked for before they are read: 16 steps of 14 cycles, longer than a second level takes
 
 
@@ -17,23 +20,33 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     """Schedule an anchor tagged "conv_blocked" and what follows it; return the operations that are done with.
 
     A tile's sums are in registers: each step loads a vector of weights for each block and multiplies it by a number of each
-    pixel. Which loops are around the tiles depends on what stays in the caches:
+    pixel. Decisions:
 
-    - All weights stay in the second level: some rows of pixels (or tiles of a row of all pixels) meet all filters before the next
-      rows do. Their data is read from far away once, and copied with its border where it is needed.
-    - The sums of a whole image, for so many blocks, stay in the first level, but not their weights: the weights of some channels
-      meet all tiles before those of the next, which are asked for meanwhile if there is room for them.
-    - Otherwise the weights of a few blocks of filters meet all pixels before those of the next.
+    tile     : pixels, and blocks of channels, of a tile
+    order    : loops around the tiles, by what stays in the caches:
+               "rows": a panel of rows of pixels (or of tiles, where all pixels are one row) meets all filters before the next one
+               does. Its data is read from far away once, and copied with its border where it is needed. The default where the
+               second level holds all weights;
+               "channels": the weights of a chunk of channels meet all tiles before those of the next, which are asked for
+               meanwhile if there is room. The default where the first level holds the sums of an image, but not their weights;
+               "filters": the weights of a few blocks of filters meet all pixels before those of the next
+    panel    : rows or tiles, of "rows"          chunk : blocks of input channels, of "channels"
+    parallel : whether threads share filters or tiles, of "filters" where all pixels are one row
+    repeat   : steps of the sum that follow each other without a jump
+    ahead    : bytes of weights that are asked for before they are read
     """
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
     for op in followers[:-1]:
         s[op].compute_inline()
-    sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
     images, blocks, *places, _ = extents(anchor)
-    pixels, width = machine.pixels(places[-1], blocks)
+    choose = partial(s[anchor].choose, rule="schedule_blocked")
+    pixels, width = choose("tile", machine.pixel_tiles(places[-1], blocks), machine.pixels(places[-1], blocks))
     panel = _panel(anchor, pixels, width, machine)
-    together = not panel and _is_small(anchor, pixels, width, machine)
+    whole = not places[-1] % pixels
+    order = choose("order", ["rows", "channels", "filters"] if whole else ["rows", "filters"],
+                   "rows" if panel else "channels" if _is_small(anchor, pixels, width, machine) else "filters")
+    sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
 
     out = s[last]
     n, m, *rows, column, lane = out.op.root_iter_vars
@@ -43,16 +56,18 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
         rows, column = [], rows[0]
     m, block = out.split(m, width)
     tile, pixel = out.split(column, pixels)
-    if panel:
-        near, far = out.split(rows[0] if rows else tile, panel)
+    if order == "rows":
+        near, far = out.split(rows[0] if rows else tile, choose("panel", divisors(_lines(anchor, pixels)), max(panel, 1)))
         inside = [far, *rows[1:], tile] if rows else [far]
         out.reorder(n, near, m, *inside, block, pixel, lane)
         outer, tile = [n, near], inside[-1]
     else:
         out.reorder(n, m, *rows, tile, block, pixel, lane)
-        outer = [n, m] if together else [n, m, *rows]
-        if not rows and images * blocks // width < TASKS and not places[-1] % pixels:
-            outer.append(tile)
+        outer = [n, m] if order == "channels" else [n, m, *rows]
+        if order == "filters" and not rows and whole:
+            few = images * blocks // width < TASKS
+            if choose("parallel", ["filters", "tiles"], "tiles" if few else "filters") == "tiles":
+                outer.append(tile)
     place = _fused(out, outer)
     out.parallel(place)
     out.unroll(block)
@@ -60,24 +75,29 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     out.vectorize(lane)
 
     inner = s[sums]
-    inner.compute_at(out, place if together or outer[-1] is tile else tile)
+    inner.compute_at(out, place if order == "channels" or outer[-1] is tile else tile)
     inner.set_scope("local")
-    chunks = _chunks(anchor, width, machine) if together else 0
-    _sum(inner, pixels, chunks, machine.repeated(pixels, width), _ahead(anchor, width, chunks, machine))
-    return {anchor, *followers, *_pad(s, anchor, out, place if panel else None)}
+    chunks = 0
+    if order == "channels":
+        chunks = choose("chunk", divisors(extent(anchor.reduce_axis[0])), _chunks(anchor, width, machine))
+    steps = extent(anchor.reduce_axis[-1]) * extent(anchor.reduce_axis[-2])
+    repeated = choose("repeat", [n for n in divisors(steps) if n <= MOST_REPEATED],
+                      divisor(steps, machine.repeated(pixels, width)))
+    ahead = _ahead(anchor, width, chunks, machine)
+    _sum(inner, pixels, chunks, repeated, choose("ahead", sorted({*AHEADS, ahead}), ahead))
+    return {anchor, *followers, *_pad(s, anchor, out, place if order == "rows" else None)}
 
 
 def _sum(stage: Stage, pixels: int, chunks: int, repeated: int, ahead: int) -> None:
-    """The loops of a tile's sums; of all tiles, for so many parts of the channels after so many, if that is not 0.
+    """Schedule the loops of a tile's sums; those of all tiles, for so many parts of the channels after so many, if not 0.
 
-    repeated : steps that follow each other without a jump, if they divide all
+    repeated : steps that follow each other without a jump, which divide all
     ahead    : bytes of weights that are asked for before they are read
     """
     op = stage.op
     assert isinstance(op, ComputeOp)
     first, second, *lines, x, k = op.axis
     chunk, *window, step, part = op.reduce_axis
-    repeated = divisor(extent(step) * extent(part), repeated)
     row = stage.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
     row, repeat = stage.split(row, repeated)
     if chunks:
@@ -109,12 +129,18 @@ def _panel(anchor: ComputeOp, pixels: int, width: int, machine: Machine) -> int:
     steps = _steps(anchor)
     if steps * _vectors(anchor, blocks) > machine.caches.second // 2:
         return 0
-    count, most = places[0], images * places[0] // TASKS
+    count = _lines(anchor, pixels)
+    most = images * count // TASKS
     if len(places) == 1:
-        count = -(-places[0] // pixels)
         room = machine.caches.first // 2 // steps - _vectors(anchor, width)
-        most = min(images * count // TASKS, room // (pixels * anchor.body[0].dtype.bytes))
+        most = min(most, room // (pixels * anchor.body[0].dtype.bytes))
     return divisor(count, most)
+
+
+def _lines(anchor: ComputeOp, pixels: int) -> int:
+    """Return the number of rows of an image; of tiles, if its pixels are one row."""
+    places = extents(anchor)[2:-1]
+    return places[0] if len(places) > 1 else -(-places[0] // pixels)
 
 
 def _pad(s: Schedule, anchor: ComputeOp, out: Stage, place: IterVar | None) -> set[Operation]:

@@ -1,11 +1,13 @@
 """Convolutions of one channel each and pooling, channels in blocks: some pixels of a row at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
+from typing import Any
 
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.stmt import WHOLE
-from vtakit.compiler.nn.cpu.flow import Flow, extent, extents
+from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
@@ -20,6 +22,8 @@ def schedule_blocked_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machi
 
     A tile is some pixels of a row, whose neighbours' loads are shared. Padding is not stored: for each row of the window it is
     asked once whether the row is there, and again for the first and the last pixel of a row.
+
+    Decision: pixels, those of a tile.
     """
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
@@ -27,7 +31,7 @@ def schedule_blocked_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machi
         s[op].compute_inline()
     sums = s[anchor] if followers else s[s.cache_write(anchor.output(0), "local")]
     out = s[last]
-    out.parallel(out.fuse(*_tiles(out, sums, machine)))
+    out.parallel(out.fuse(*_tiles(out, sums, machine, partial(s[anchor].choose, rule="schedule_blocked_depthwise"))))
     return {anchor, *followers}
 
 
@@ -35,7 +39,11 @@ def schedule_separable(s: Schedule, flow: Flow, first: ComputeOp, anchor: Comput
     """Schedule an anchor tagged "depthwise_blocked", one of single pixels that reads it, and what follows each of them.
 
     Some rows of the first, all channels, are made just before the second reads them, while they are in a cache.
+
+    Decisions: pixels, those of a tile of the first; tile, pixels and blocks of the second; strip, the rows made at once.
     """
+    choose = partial(s[anchor].choose, rule="schedule_separable")
+    of_first = partial(s[first].choose, rule="schedule_separable")
     before, after = flow.followers(first), flow.followers(anchor)
     for op in (*before[:-1], *after[:-1]):
         s[op].compute_inline()
@@ -43,9 +51,9 @@ def schedule_separable(s: Schedule, flow: Flow, first: ComputeOp, anchor: Comput
     middle, out = s[before[-1] if before else first], s[after[-1]]
     n, m, row, column, lane = out.op.root_iter_vars
     images, blocks, rows, columns, _ = extents(after[-1])
-    pixels, width = machine.pixels(columns, blocks)
+    pixels, width = choose("tile", machine.pixel_tiles(columns, blocks), machine.pixels(columns, blocks))
     m, block = out.split(m, width)
-    strip, row = out.split(row, _rows(first, images, rows))
+    strip, row = out.split(row, choose("strip", divisors(rows), _rows(first, images, rows)))
     tile, pixel = out.split(column, pixels)
     out.reorder(n, strip, m, row, tile, block, pixel, lane)
     place = out.fuse(n, strip)
@@ -63,7 +71,7 @@ def schedule_separable(s: Schedule, flow: Flow, first: ComputeOp, anchor: Comput
         product.unroll(axis)
     product.vectorize(k)
     middle.compute_at(out, place)
-    _tiles(middle, sums, machine)
+    _tiles(middle, sums, machine, of_first)
     return {first, *before, anchor, *after}
 
 
@@ -83,13 +91,14 @@ def separable(flow: Flow, anchors: Sequence[ComputeOp]) -> dict[ComputeOp, Compu
     return found
 
 
-def _tiles(out: Stage, sums: Stage, machine: Machine) -> tuple[IterVar, IterVar]:
+def _tiles(out: Stage, sums: Stage, machine: Machine, choose: Callable[[str, list[int], int], Any]) -> tuple[IterVar, IterVar]:
     """Loops of pixels of a row by vectors, the sums of each in registers; returns the loops of images and of blocks."""
     anchor = sums.op
     assert isinstance(anchor, ComputeOp)
     row = extents(anchor)[-2]
     room = machine.registers - 1 - prod([extent(axis) for axis in anchor.reduce_axis])  # beside weights
-    pixels = max([count for count in range(1, max(1, min(row, room)) + 1) if not row % count])
+    fits = [count for count in divisors(row) if count <= max(room, 1)]
+    pixels = choose("pixels", fits, max(fits))
     n, c, *rows, column, lane = out.op.root_iter_vars
     tile, pixel = out.split(column, pixels)
     out.reorder(n, c, *rows, tile, pixel, lane)
@@ -112,4 +121,4 @@ def _rows(first: ComputeOp, images: int, rows: int) -> int:
     """How many rows are made at once: a divisor of all, so many that work can be shared, and few enough for a cache."""
     _, blocks, _, columns, lanes = extents(first)
     most = min(STRIP // (blocks * columns * lanes * first.body[0].dtype.bytes), images * rows // TASKS)
-    return max([count for count in range(1, max(1, most) + 1) if not rows % count])
+    return divisor(rows, most)

@@ -1,5 +1,6 @@
 """Transposed convolutions by phases: tiles of pixels by blocks of channels, a register for each of their sums."""
 
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -22,7 +23,11 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
 
     A tile has the pixels of all phases along those dimensions in which it is wider than one, since these are neighbours in the
     result; the weights of some blocks meet all tiles before those of the next.
+
+    Decisions: tile, its pixels of the last one or two dimensions and blocks of channels; repeat, the steps of the sum that follow
+    each other without a jump.
     """
+    choose = partial(s[anchor].choose, rule="schedule_blocked_transposed")
     followers = flow.followers(anchor)
     assert followers, "the operator puts the phases together itself"
     last = followers[-1]
@@ -33,7 +38,9 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
     _, weight = loads(anchor)
     vector_bytes = lanes * anchor.body[0].dtype.bytes
     weight_bytes = prod([int_value(extent) or 0 for extent in weight.tensor.shape]) * anchor.body[0].dtype.bytes
-    *tall, wide, width = tile_of(tuple(cells[-2:]), blocks, vector_bytes, machine.registers, weight_bytes)
+    sides = tuple(cells[-2:])
+    *tall, wide, width = choose("tile", tiles(sides, blocks, machine.registers),
+                                tile_of(sides, blocks, vector_bytes, machine.registers, weight_bytes))
 
     out = s[last]
     n, m, *places, lane = out.op.root_iter_vars
@@ -59,7 +66,9 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
     assert isinstance(made, ComputeOp)
     first, second, *axes, k = made.axis
     chunk, *taps, step, part = made.reduce_axis
-    part, repeat = inner.split(part, 1 if extent(part) % REPEATED else REPEATED)
+    repeated = choose("repeat", [count for count in (1, 2, 4, 8) if not extent(part) % count],
+                      1 if extent(part) % REPEATED else REPEATED)
+    part, repeat = inner.split(part, repeated)
     step = inner.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
     inner.reorder(first, *axes[1::2], chunk, *taps, step, repeat, *axes[::2], second, k)
     inner.prefetch(weight.tensor, step, AHEAD // REPEATED)  # a processor's own prefetching ends with each page
@@ -78,8 +87,6 @@ def tile_of(cells: tuple[int, ...], blocks: int, vector_bytes: int, registers: i
 
     def cycles(tile: tuple[int, ...]) -> float:
         *sides, width = tile
-        if prod(sides) * width + width + 1 > registers:
-            return float("inf")
         parts = [[(count // side, side), (1, count % side)] for count, side in zip(cells, sides, strict=True)]
         stay = weight_bytes * width / blocks <= SECOND_LEVEL // 2
         total, first = 0.0, weight_bytes > SECOND_LEVEL
@@ -94,6 +101,11 @@ def tile_of(cells: tuple[int, ...], blocks: int, vector_bytes: int, registers: i
                 total, first = total + far - near, False
         left_over = sum(count % side > 0 for count, side in zip(cells, sides, strict=True))
         return total / width * (1 + 0.03 * left_over)  # what is left over is code of its own
+    return min(tiles(cells, blocks, registers), key=cycles)
+
+
+def tiles(cells: tuple[int, ...], blocks: int, registers: int) -> list[tuple[int, ...]]:
+    """Return all tiles of pixels and blocks whose sums, weights and number fit the registers."""
     choices = [range(1, min(count, registers) + 1) for count in cells]
     widths = [count for count in range(1, min(blocks, MOST_BLOCKS) + 1) if not blocks % count]
-    return min(product(*choices, widths), key=cycles)
+    return [tile for tile in product(*choices, widths) if prod(tile) + tile[-1] + 1 <= registers]

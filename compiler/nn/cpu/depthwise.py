@@ -1,9 +1,10 @@
 """Convolutions of one channel each: rows of an image by vectors."""
 
+from functools import partial
 from math import prod
 
 from vtakit.compiler.ir.stmt import PARTITION
-from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
+from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp, Operation
@@ -16,7 +17,11 @@ VECTORS = 4  # registers of a tile of sums through the rows of a plane
 
 
 def schedule_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
-    """Schedule an anchor tagged "depthwise" and what follows it; return the operations that are done with."""
+    """Schedule an anchor tagged "depthwise" and what follows it; return the operations that are done with.
+
+    Decisions: width, pixels of a vector; rows, those of a tile.
+    """
+    choose = partial(s[anchor].choose, rule="schedule_depthwise")
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
     done: set[Operation] = {anchor, *followers}
@@ -28,11 +33,12 @@ def schedule_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Mach
     image = out.fuse(n, m)
     out.parallel(image)
     sizes = extents(anchor)
-    width = min(sizes[-1], 2 * machine.lanes(anchor.body[0].dtype))
+    widths = [min(sizes[-1], count * machine.lanes(anchor.body[0].dtype)) for count in range(1, VECTORS + 1)]
+    width = choose("width", sorted({*widths}), widths[1])
     column, lane = out.split(places[-1], width)
     if len(places) > 1:
-        rows = max(count for count in range(1, ROWS + 1) if not sizes[-2] % count)
-        row, inner = out.split(places[-2], rows)
+        rows = [count for count in divisors(sizes[-2]) if count <= 2 * ROWS]
+        row, inner = out.split(places[-2], choose("rows", rows, divisor(sizes[-2], ROWS)))
         out.reorder(image, *places[:-2], row, column, inner, lane)
         out.unroll(inner)
     out.vectorize(lane)
@@ -67,7 +73,10 @@ def schedule_depthwise_planes(s: Schedule, flow: Flow, anchor: ComputeOp, machin
 
     A few channels at a time: their planes, then their sums by long vectors, then what follows, row by row; all in the first-level
     cache, but with enough between a store and the loads that span it and its neighbours.
+
+    Decisions: channels, those at a time; vectors, registers of a tile of sums.
     """
+    choose = partial(s[anchor].choose, rule="schedule_depthwise_planes")
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
     (source,) = {load.tensor.op for load in loads(anchor) if load.tensor.op.name == "planes"}
@@ -78,7 +87,8 @@ def schedule_depthwise_planes(s: Schedule, flow: Flow, anchor: ComputeOp, machin
     lanes = machine.lanes(anchor.body[0].dtype)
     out = s[last]
     n, m = out.op.root_iter_vars[:2]
-    channels, _ = out.split(m, _together(anchor, source))
+    most = [count for count in divisors(extents(anchor)[1]) if count <= 4 * CHANNELS]
+    channels, _ = out.split(m, choose("channels", most, _together(anchor, source)))
     image = out.fuse(n, channels)
     out.parallel(image)
     sums = s[anchor]
@@ -86,7 +96,7 @@ def schedule_depthwise_planes(s: Schedule, flow: Flow, anchor: ComputeOp, machin
         out.vectorize(out.split(out.op.root_iter_vars[-1], min(extents(followers[-1])[-1], 2 * lanes))[1])
         sums.compute_at(out, image)
     tile = s[s.cache_write(anchor.output(0), "local")]
-    chunk, lane = sums.split(sums.op.root_iter_vars[-1], VECTORS * lanes)
+    chunk, lane = sums.split(sums.op.root_iter_vars[-1], choose("vectors", [1, 2, 4, 8], VECTORS) * lanes)
     sums.vectorize(lane)
     tile.compute_at(sums, chunk)
     tile.set_scope("local")
@@ -112,4 +122,4 @@ def _together(anchor: ComputeOp, planes: ComputeOp) -> int:
     """How many channels, a divisor of all, whose planes are a quarter of a first-level cache; at least 1, at most `CHANNELS`."""
     channels = extents(anchor)[1]
     most = min(CHANNELS, PLANES // (prod(extents(planes)[2:]) * planes.body[0].dtype.bytes))
-    return max([count for count in range(1, max(1, most) + 1) if not channels % count])
+    return divisor(channels, most)

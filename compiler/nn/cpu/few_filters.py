@@ -1,9 +1,10 @@
 """Convolutions whose groups have few filters: rows of an image by vectors, read where they are."""
 
+from functools import partial
 from math import prod
 
 from vtakit.compiler.ir.stmt import PARTITION
-from vtakit.compiler.nn.cpu.flow import Flow, divisor, extent, extents, loads
+from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import TASKS, Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp, Operation
@@ -14,7 +15,10 @@ def schedule_few_filters(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Ma
 
     A tile is the filters of a group, or some, by vectors of a row, whose sums stay in registers through the whole reduction: each
     step loads the vectors once for all filters. Data is padded strip by strip, and a strip waits in the second-level cache.
+
+    Decisions: tile, its filters and pixels; strip, rows.
     """
+    choose = partial(s[anchor].choose, rule="schedule_few_filters")
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
     for op in followers[:-1]:
@@ -22,7 +26,8 @@ def schedule_few_filters(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Ma
     sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
     images, filters, *places = extents(anchor)
     groups = anchor.attrs["groups"]
-    height, width = machine.tile(filters // groups, places[-1], anchor.body[0].dtype, whole=True)
+    size, kind = (filters // groups, places[-1]), anchor.body[0].dtype
+    height, width = choose("tile", machine.tiles(*size, kind, whole=True), machine.tile(*size, kind, whole=True))
 
     out = s[last]
     n, m, *rows, column = out.op.root_iter_vars
@@ -31,7 +36,7 @@ def schedule_few_filters(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Ma
         group, m = out.split(m, filters // groups)
         outer.append(group)
     if rows:
-        strip, row = out.split(rows[0], _strip(anchor, images * groups, machine))
+        strip, row = out.split(rows[0], choose("strip", divisors(places[0]), _strip(anchor, images * groups, machine)))
         outer.append(strip)
         inner = [row, *rows[1:]]
     part, m = out.split(m, height)

@@ -136,8 +136,13 @@ def extents(op: ComputeOp) -> tuple[int, ...]:
     return tuple(map(extent, op.axis))
 
 
+def divisors(count: int) -> list[int]:
+    """Return all divisors, ascending."""
+    return [part for part in range(1, count + 1) if not count % part]
+
+
 def divisor(count: int, most: int) -> int:
-    """The largest divisor that is no larger than `most`; at least 1."""
+    """Return the largest divisor that is no larger than `most`; at least 1."""
     return max([part for part in range(1, max(min(count, most), 1) + 1) if not count % part])
 
 

@@ -11,6 +11,7 @@ from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.nn.cpu.caches import SMALLEST, Caches, caches
 
 MOST_BLOCKS = 6  # of channels in a tile
+HIGHEST = 16  # rows of a tile of a product
 SMALL = 1 << 14  # elements that are not worth waking threads for
 TASKS = 4  # parts that threads share: work that has fewer is cut further
 LATENCY = 4  # cycles of a multiply-add, two of which begin in each cycle
@@ -65,13 +66,24 @@ class Machine:
         whole : only tiles that are all of one height
         """
         lanes = self.lanes(kind)
-        heights = tuple([height for height in range(1, min(16, rows) + 1) if not whole or not rows % height])
+        heights = tuple([height for height in range(1, min(HIGHEST, rows) + 1) if not whole or not rows % height])
         free = _tile(rows, columns, lanes, self.registers, heights, False)
         if alike and columns % free.width:
             same = _tile(rows, columns, lanes, self.registers, heights, True)
             if same.cycles < 1.5 * free.cycles:
                 free = same
         return free.height, free.width
+
+    def tiles(self, rows: int, columns: int, kind: DType, *, whole: bool = False) -> list[tuple[int, int]]:
+        """Return all tiles of rows and columns whose sums, a vector of each column and a number fit the registers.
+
+        Widths are those of whole registers, and the divisors of all columns. whole : heights divide the rows
+        """
+        lanes = self.lanes(kind)
+        widths = {lanes * count for count in range(1, MOST_BLOCKS + 1)}
+        widths |= {width for width in range(1, MOST_BLOCKS * lanes + 1) if not columns % width}
+        return [(height, width) for height in range(1, min(HIGHEST, rows) + 1) if not whole or not rows % height
+                for width in sorted(widths) if (height + 1) * pieces(width, lanes) + 1 <= self.registers]
 
     def pixels(self, pixels: int, blocks: int) -> tuple[int, int]:
         """Pixels and blocks of channels of the tile of sums, held in registers, that takes the fewest cycles for so many of each.
@@ -80,6 +92,10 @@ class Machine:
         sum, one for each block's weights, and one for a pixel's number.
         """
         return _pixels(pixels, blocks, self.registers)
+
+    def pixel_tiles(self, pixels: int, blocks: int) -> list[tuple[int, int]]:
+        """Return all tiles of pixels and blocks of channels whose sums, weights and number fit the registers."""
+        return _pixel_tiles(pixels, blocks, self.registers)
 
     def repeated(self, pixels: int, blocks: int) -> int:
         """Steps of such a tile that follow each other without a jump: two where there are registers for the weights of both.
@@ -98,9 +114,9 @@ class _Choice(NamedTuple):
 @cache
 def _tile(rows: int, columns: int, lanes: int, registers: int, heights: tuple[int, ...], alike: bool) -> _Choice:
     best = _Choice(float("inf"), 1, lanes)
-    widths = [lanes * vectors for vectors in range(1, 7)]
+    widths = [lanes * vectors for vectors in range(1, MOST_BLOCKS + 1)]
     if alike:
-        widths = [width for width in range(1, 6 * lanes + 1) if not columns % width]
+        widths = [width for width in range(1, MOST_BLOCKS * lanes + 1) if not columns % width]
     for height, width in product(heights, widths):
         vectors = pieces(width, lanes)
         if height * vectors + vectors + 1 > registers:
@@ -122,9 +138,13 @@ def _pixels(pixels: int, blocks: int, registers: int) -> tuple[int, int]:
     def cycles(height: int, width: int) -> float:
         found = blocks // width * (pixels // height * step(height, width) + step(pixels % height, width))
         return found * (1.03 if pixels % height else 1)  # what is left over is code of its own
+    return min(_pixel_tiles(pixels, blocks, registers), key=lambda tile: cycles(*tile))
+
+
+def _pixel_tiles(pixels: int, blocks: int, registers: int) -> list[tuple[int, int]]:
     fits = [(height, width) for width in range(1, min(blocks, MOST_BLOCKS) + 1) if not blocks % width
             for height in range(1, pixels + 1) if height * width + width + 1 <= registers]
-    return min(fits, key=lambda tile: cycles(*tile), default=(1, 1))
+    return fits or [(1, 1)]
 
 
 def pieces(columns: int, lanes: int) -> int:

@@ -1,5 +1,6 @@
 """Products with matrices in panels: tiles of rows by panels, whose sums are in registers."""
 
+from functools import partial
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -23,7 +24,11 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     All rows meet the panels of a tile before those of the next, since these stay in the second-level cache; each step of the sum
     loads a vector of each panel and multiplies it by a number of each row. Rows that have matrices of their own go one matrix
     after another.
+
+    Decisions: tile, how many of the last axes of the rows are counted as one, and its rows and panels; parallel, whether threads
+    share panels, or rows as well; ahead, the steps that weights are asked for before.
     """
+    choose = partial(s[anchor].choose, rule="schedule_panels")
     followers = flow.followers(anchor)
     assert followers, "the operator makes its rows of these sums itself"
     last = followers[-1]
@@ -33,7 +38,9 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
 
     out = s[last]
     matrices, (*lead, column) = out.op.root_iter_vars[:len(batch)], out.op.root_iter_vars[len(batch):]
-    together, (_, height, count) = row_tiles([extent(axis) for axis in lead], panels, machine.registers)
+    rows = [extent(axis) for axis in lead]
+    best, (_, *tile) = row_tiles(rows, panels, machine.registers)
+    together, height, count = choose("tile", _candidates(rows, panels, machine.registers), (best, *tile))
     *outer, row = lead
     for axis in reversed(outer[len(lead) - together:]):
         row = out.fuse(axis, row)
@@ -44,7 +51,8 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     for axis in reversed(matrices):
         column_tile = out.fuse(axis, column_tile)
     place = column_tile
-    if prod(batch) * -(-panels // count) < TASKS:
+    few = prod(batch) * -(-panels // count) < TASKS
+    if choose("parallel", ["panels", "rows"], "rows" if few else "panels") == "rows":
         for axis in (*outer, row_tile):
             place = out.fuse(place, axis)
     out.parallel(place)
@@ -59,7 +67,8 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     p, n, lane = made.axis[len(batch):]
     inner.reorder(*made.reduce_axis, p, n, lane)
     _, weight = loads(anchor)
-    inner.prefetch(weight.tensor, made.reduce_axis[0], _ahead(count * lanes * weight.tensor.dtype.bytes, machine))
+    ahead = _ahead(count * lanes * weight.tensor.dtype.bytes, machine)
+    inner.prefetch(weight.tensor, made.reduce_axis[0], choose("ahead", sorted({4, 16, AHEAD, ahead}), ahead))
     inner.unroll(p)
     inner.unroll(n)
     inner.vectorize(lane)
@@ -81,7 +90,7 @@ def row_tiles(lead: list[int], panels: int, registers: int) -> tuple[int, Tile]:
     """
     found = []
     for together in range(1, len(lead) + 1):
-        whole = sum(size > 1 for size in lead[len(lead) - together:]) > 1 or (together > 1 and lead[-1] == 1)
+        whole = _leaves_nothing(lead[len(lead) - together:])
         tile = panel_tile(prod(lead[len(lead) - together:]), panels, registers, whole=whole)
         found.append((prod(lead[:len(lead) - together]) * tile.cycles, together, tile))
     _, together, tile = min(found)
@@ -94,10 +103,28 @@ def panel_tile(rows: int, panels: int, registers: int, *, whole: bool = False) -
         down, across = [(rows // height, height), (1, rows % height)], [(panels // width, width), (1, panels % width)]
         left_over = (rows % height > 0) + (panels % width > 0)
         return sum(n * m * _step(h, v) for (n, h), (m, v) in product(down, across)) * (1 + 0.03 * left_over)
+    fits = _fits(rows, panels, registers, whole=whole)
+    return min([Tile(cycles(height, width), height, width) for height, width in fits])
+
+
+def _fits(rows: int, panels: int, registers: int, *, whole: bool) -> list[tuple[int, int]]:
+    """Return all tiles whose sums, a vector of each panel and a number fit the registers; `whole` heights divide the rows."""
     heights = [height for height in range(1, min(rows, registers) + 1) if not whole or not rows % height]
-    fits = [Tile(cycles(height, width), height, width) for height in heights for width in range(1, min(panels, MOST_BLOCKS) + 1)
-            if height * width + width + 1 <= registers]
-    return min(fits, default=Tile(cycles(1, 1), 1, 1))
+    found = [(height, width) for height in heights for width in range(1, min(panels, MOST_BLOCKS) + 1)
+             if height * width + width + 1 <= registers]
+    return found or [(1, 1)]
+
+
+def _leaves_nothing(axes: list[int]) -> bool:
+    """Return whether axes that are counted as one need tiles that divide them: several have more than one element."""
+    return sum(size > 1 for size in axes) > 1 or (len(axes) > 1 and axes[-1] == 1)
+
+
+def _candidates(lead: list[int], panels: int, registers: int) -> list[tuple[int, int, int]]:
+    """Return all tiles: axes that are counted as one, rows, panels."""
+    return [(together, *tile) for together in range(1, len(lead) + 1)
+            for tile in _fits(prod(lead[len(lead) - together:]), panels, registers,
+                              whole=_leaves_nothing(lead[len(lead) - together:]))]
 
 
 def _step(height: int, width: int) -> float:

@@ -1,5 +1,6 @@
 """Products of matrices and convolutions: tiles of sums in registers, with what follows done to each tile."""
 
+from functools import partial
 from math import prod
 
 from vtakit.compiler.ir.expr import ProducerLoad
@@ -27,7 +28,11 @@ def schedule_product(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     """Schedule an anchor tagged "conv" or "matmul" and what follows it; return the operations that are done with.
 
     The last two axes of the anchor are the rows and columns of a matrix, and the columns are contiguous in one operand.
+
+    Decisions: tile, its rows and columns; parallel, whether threads share columns of tiles or rows of tiles (where all tiles are
+    of one width, or there is one matrix).
     """
+    choose = partial(s[anchor].choose, rule="schedule_product")
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
     done: set[Operation] = {anchor, *followers}
@@ -37,7 +42,9 @@ def schedule_product(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     lead, rows, columns = extents(anchor)[:-2], extents(anchor)[-2], extents(anchor)[-1]
     groups = _groups(anchor)
     parts = prod(lead) * groups
-    height, width = machine.tile(rows // groups, columns, anchor.body[0].dtype, alike=parts > 1, whole=groups > 1)
+    size, kind = (rows // groups, columns), anchor.body[0].dtype
+    height, width = choose("tile", machine.tiles(*size, kind, whole=groups > 1),
+                           machine.tile(*size, kind, alike=parts > 1, whole=groups > 1))
 
     out = s[last]
     axes = [*out.op.root_iter_vars]
@@ -55,12 +62,12 @@ def schedule_product(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
         place, inner, shared = column_tile, row_tile, True
         out.reorder(*outer, column_tile, row_tile, row, column)
         out.parallel(out.fuse(*outer))
-    elif parts * tiles >= TASKS:
+    elif choose("parallel", ["columns", "rows"], "columns" if parts * tiles >= TASKS else "rows") == "columns":
         inner, shared = row_tile, True
         out.reorder(*outer, column_tile, row_tile, row, column)
         place = out.fuse(*outer, column_tile) if outer else column_tile
         out.parallel(place)
-    else:  # too few tasks: rows of tiles are shared out
+    else:
         inner, shared = column_tile, False
         out.reorder(*outer, row_tile, column_tile, row, column)
         place = out.fuse(*outer, row_tile) if outer else row_tile

@@ -1,6 +1,7 @@
 """The default schedule of a group of operators."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.nn.cpu.blocked import schedule_blocked
@@ -31,13 +32,17 @@ ANCHORS = {
 }
 
 
-def schedule(outputs: Sequence[Tensor], target: Target | None = None) -> Schedule:
-    """A schedule of all that outputs need, whatever operators they are made of, for a CPU (this machine's by default).
+def schedule(
+    outputs: Sequence[Tensor], target: Target | None = None, decisions: Mapping[str, Any] | None = None,
+) -> Schedule:
+    """Return a schedule of all that outputs need, whatever operators they are made of, for a CPU (this machine's by default).
+
+    decisions : values of the rules' decisions that are not the default: name -> candidate
 
     Convolutions and products are cut into tiles that fill the registers, with the operators that follow applied to each tile;
     reductions and operators on elements run by vectors, large ones on all threads. What is cheap is computed where it is read.
     """
-    s = create_schedule([tensor.op for tensor in outputs])
+    s = create_schedule([tensor.op for tensor in outputs], decisions)
     machine = Machine.of(target)
     flow = Flow.of(s.outputs)
     if any(0 in extents(op) for op in flow.computes()):

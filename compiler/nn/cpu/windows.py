@@ -1,7 +1,9 @@
 """Convolutions of bytes and of bfloat16: tiles of pixels by filters, each one call of a micro-kernel, then what follows."""
 
+from functools import partial
+
 from vtakit.compiler.codegen.llvm.window_kernels import window, word_window
-from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
+from vtakit.compiler.nn.cpu.flow import Flow, divisors, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import TASKS, Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp, Operation
@@ -21,12 +23,21 @@ def pixels_of(height: int, width: int) -> tuple[int, int]:
     return max(fits, default=1), columns
 
 
+def tiles(height: int, width: int) -> list[tuple[int, int]]:
+    """Return the tiles of rows and columns that divide those of the image: parts of a row, or whole rows."""
+    parts = [(1, columns) for columns in divisors(width) if columns < width]
+    return [*parts, *[(rows, width) for rows in divisors(height) if rows == 1 or rows * width <= 2 * MOST_PIXELS]]
+
+
 def schedule_windows(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
     """Schedule an anchor tagged "conv_packed" or "conv_words" and what follows it; return the operations that are done with.
 
     The weights of a few filters, which lie together, meet all pixels before those of the next. A tile's sums go through the
     first-level cache to what follows, which takes vectors of as many channels.
+
+    Decisions: tile, its rows and columns of pixels; parallel, whether threads share filters, or tiles as well.
     """
+    choose = partial(s[anchor].choose, rule="schedule_windows")
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
     for op in followers[:-1]:
@@ -34,7 +45,7 @@ def schedule_windows(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
     images, blocks, height, width, block = extents(anchor)
     filters = anchor.attrs["filters"]
-    rows, columns = pixels_of(height, width)
+    rows, columns = choose("tile", tiles(height, width), pixels_of(height, width))
 
     out = s[last]
     n, m, y, x, lane = out.op.root_iter_vars
@@ -42,7 +53,9 @@ def schedule_windows(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     down, y = out.split(y, rows)
     across, x = out.split(x, columns)
     out.reorder(n, m, part, down, across, y, x, lane)
-    outer = [n, m, part] if images * blocks * (block // filters) >= TASKS else [n, m, part, down, across]
+    few = images * blocks * (block // filters) < TASKS
+    tiled = choose("parallel", ["filters", "tiles"], "tiles" if few else "filters") == "tiles"
+    outer = [n, m, part, down, across] if tiled else [n, m, part]
     place = outer[0]
     for axis in outer[1:]:
         place = out.fuse(place, axis)

@@ -1,10 +1,11 @@
 """Winograd convolutions with channels in blocks: a group of tiles at a time, whose values stay in the second-level cache."""
 
+from functools import partial
 from math import prod
 
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.stmt import PREFETCH_AHEAD
-from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
+from vtakit.compiler.nn.cpu.flow import Flow, divisors, extent, extents, loads
 from vtakit.compiler.nn.cpu.forms import cut
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.winograd import STEP
@@ -22,7 +23,11 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     An image's rows of tiles come in groups. The data of a group is transformed for all channels. Then some blocks of filters at a
     time are summed for all points, the tile of registers being that of a direct convolution, and taken back; so weights are read
     once for each group, one after another. Many groups are shared out among threads; of a few, all threads work on one.
+
+    Decisions: rows, those of a group; tile, the tiles and blocks whose sums are in registers; parallel, whether threads share
+    groups or each group's filters; ahead, bytes of weights that are asked for before they are read.
     """
+    choose = partial(s[anchor].choose, rule="schedule_winograd")
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
     for op in [anchor, *followers][:-1]:
@@ -39,7 +44,10 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     tile, points = extents(back.op)[3:5]
     down, across = -(-height // tile), -(-row // tile)
     channels = prod([extent(axis) for axis in sums.reduce_axis])
-    _, rows, pixels, width = cut(down, across, points**2, channels, blocks, machine)
+    _, rows, *best = cut(down, across, points**2, channels, blocks, machine)
+    rows = choose("rows", divisors(down), rows)
+    fits = machine.pixel_tiles(rows * across, blocks)
+    pixels, width = choose("tile", fits, best if tuple(best) in fits else machine.pixels(rows * across, blocks))
 
     out = s[last]
     n, m, y, x, lane = out.op.root_iter_vars
@@ -49,7 +57,8 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     x, dx = out.split(x, tile)
     out.reorder(n, group, m, block, y, x, dy, dx, lane)
     place = out.fuse(n, group)
-    many = extents(anchor)[0] * (down // rows) >= TASKS
+    many = choose("parallel", ["groups", "filters"],
+                  "groups" if extents(anchor)[0] * (down // rows) >= TASKS else "filters") == "groups"
     out.parallel(place if many else m)
     out.unroll(dx)
     out.vectorize(lane)
@@ -62,7 +71,7 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     c, part = sums.reduce_axis
     t, pixel = total.split(t, pixels)
     total.reorder(first, i, j, t, c, part, pixel, second, k)
-    total.pragma(part, PREFETCH_AHEAD, AHEAD)
+    total.pragma(part, PREFETCH_AHEAD, choose("ahead", [512, 1024, AHEAD, 4096, 8192], AHEAD))
     total.unroll(pixel)
     total.unroll(second)
     total.vectorize(k)

@@ -8,6 +8,7 @@ from schedule_support import gemm, nests, program
 from vtakit import te
 
 TEXT = """\
+D.choose("factor", [[4, 2], [8, 1]], default=[4, 2], chosen=[8, 1], rule="of ours")
 i_outer, i_inner = D.split(i, factor=8)
 j_outer, j_inner = D.split(j, nparts=3)
 D.reorder(i_outer, j_outer, i_inner, j_inner)
@@ -112,7 +113,7 @@ def test_several_outputs_and_rfactor():
     ("C.split(i, factor=", "line 1 of the trace cannot be read: '(' was never closed"),
     ("x = 3", "line 1 of the trace, 'x = 3', is no call of a primitive"),
     ("C.spilt(i, factor=2)", (
-        "step 0 of the trace: 'spilt' is no primitive of a stage: did you mean 'split'? Known: bind, compute_at, "
+        "step 0 of the trace: 'spilt' is no primitive of a stage: did you mean 'split'? Known: bind, choose, compute_at, "
         "compute_inline, compute_root, double_buffer, env_threads, fuse, parallel, pragma, prefetch, reorder, set_scope, "
         "set_store_predicate, split, storage_align, tensorize, unroll, vectorize")),
     ("shuffle(C)", (

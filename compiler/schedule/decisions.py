@@ -1,0 +1,96 @@
+"""Decisions: the choices of schedule rules, as data that can be listed, set and learned."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from vtakit.base.errors import VtakitError, one_of
+
+SHOWN = 12  # candidates in a message
+
+
+class DecisionError(VtakitError, ValueError):
+    """A decision that does not exist, or a value that is no candidate of it."""
+
+
+class Decision(NamedTuple):
+    """A choice of a rule.
+
+    name       : such as "conv.tile": a stage, and what is decided about it
+    candidates : values that are legal where the rule asks
+    default    : the candidate that the target's estimate prefers
+    chosen     : the candidate that was taken
+    rule       : the function that asked
+    """
+
+    name: str
+    candidates: tuple[Any, ...]
+    default: Any
+    chosen: Any
+    rule: str
+
+    @property
+    def is_default(self) -> bool:
+        """Return whether the estimate's candidate was taken."""
+        return bool(self.chosen == self.default)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON has them."""
+        return self._asdict() | {"candidates": [*self.candidates]}
+
+
+class Decisions:
+    """Decisions of one schedule: values that are given, and all that rules have asked for.
+
+    given : name -> value; rules take these in place of their defaults
+    """
+
+    __slots__ = ("given", "made")
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        self.given = {name: plain(value) for name, value in (given or {}).items()}
+        self.made: dict[str, Decision] = {}
+
+    def choose(self, name: str, candidates: Sequence[Any], default: Any, rule: str) -> Any:
+        """Return the given value of a decision, or the default, and keep it as made.
+
+        Raises DecisionError for a given value that is no candidate, and ValueError for a mistake of the rule: no candidate as the
+        default, or a name that was used before.
+        """
+        known, default = tuple(map(plain, candidates)), plain(default)
+        if default not in known:
+            raise ValueError(f"decision {name!r} has the default {default!r}, which is none of its candidates {listed(known)}")
+        if name in self.made:
+            raise ValueError(f"decision {name!r} is made twice: give each a name of its own")
+        chosen = self.given.get(name, default)
+        if not any(chosen == one and type(chosen) is type(one) for one in known):
+            raise DecisionError(f"decision {name!r} is {chosen!r:.80}, which is no candidate here: give one of {listed(known)}")
+        self.made[name] = Decision(name, known, default, chosen, rule)
+        return chosen
+
+    def check(self) -> None:
+        """Raise DecisionError for a given decision that no rule asked for."""
+        for name in self.given:
+            if name not in self.made:
+                cure = one_of(self.made, name) if self.made else "there is none"
+                raise DecisionError(f"decision {name!r} does not exist here: {cure}")
+
+    def __iter__(self) -> Iterator[Decision]:
+        return iter(self.made.values())
+
+    def copy(self) -> "Decisions":
+        """Return decisions of their own, with the same given and made."""
+        new = Decisions()
+        new.given, new.made = self.given.copy(), self.made.copy()
+        return new
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: tuples become lists."""
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def listed(candidates: Sequence[Any]) -> str:
+    """Return candidates as text; the first and the last of many."""
+    if len(candidates) <= SHOWN:
+        return ", ".join(map(repr, candidates))
+    return f"{', '.join(map(repr, candidates[: SHOWN - 1]))}, … {candidates[-1]!r} ({len(candidates)} in all)"
