@@ -94,16 +94,20 @@ class Cpu(llvm.Target, Target):
         if options.precision not in PRECISIONS:
             raise TargetError(f"precision {options.precision!r}: give one of {', '.join(map(repr, PRECISIONS))}")
 
+    def prepared(self, graph: Graph, options: Options, evaluate: Evaluate, after: Seen | None = None) -> Graph:
+        """Return a graph after all passes, as kernels are made of it; see `compile`."""
+        passes = passes_for_cpu(
+            evaluate, integer=options.integer, lanes=self.vector_bytes // FLOAT32.bytes,
+            winograd=Machine.of(self) if options.winograd else None, precision=options.precision,
+            narrowed=narrowed(options.precision, self, winograd=options.winograd))
+        return run_passes(graph, passes, after)
+
     def compile(
         self, graph: Graph, options: Options, evaluate: Evaluate, *, after: Seen | None = None, progress: Progress | None = None,
         most_bytes: int | None = None,
     ) -> Image:
         """Compile a graph as one native function."""
-        passes = passes_for_cpu(
-            evaluate, integer=options.integer, lanes=self.vector_bytes // FLOAT32.bytes,
-            winograd=Machine.of(self) if options.winograd else None, precision=options.precision,
-            narrowed=narrowed(options.precision, self, winograd=options.winograd))
-        graph = run_passes(graph, passes, after)
+        graph = self.prepared(graph, options, evaluate, after)
         network = compile_graph(graph, CpuKernels(self), progress=progress, most_bytes=most_bytes)
         return image_of(network, self, graph_text(graph), said=said_of(options.precision, self, graph))
 
