@@ -12,6 +12,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy benchmarks examples/digits
 	$(BIN)/python -m pytest -n auto
 
 $(VENV)/.demo: pyproject.toml

@@ -43,7 +43,7 @@ class Samples(CalibrationDataReader):
     def __init__(self, name: str, images: np.ndarray[Any, Any]) -> None:
         self.each = iter([{name: image[None]} for image in images])
 
-    def get_next(self) -> dict[str, Any] | None:  # type: ignore[override]
+    def get_next(self) -> dict[str, Any] | None:
         return next(self.each, None)
 
 

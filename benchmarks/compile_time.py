@@ -34,8 +34,9 @@ def convolution() -> te.Tensor:
     """A 3 × 3 convolution of 56 × 56 pixels and 64 channels (C2 of the paper), padded beforehand."""
     data, kernel = te.placeholder((1, 64, 58, 58), name="data"), te.placeholder((64, 64, 3, 3), name="kernel")
     c, dy, dx = te.reduce_axis((0, 64), "c"), te.reduce_axis((0, 3), "dy"), te.reduce_axis((0, 3), "dx")
-    return te.compute((1, 64, 56, 56), lambda n, k, y, x: te.sum(
+    made: te.Tensor = te.compute((1, 64, 56, 56), lambda n, k, y, x: te.sum(
         data[n, c, y + dy, x + dx] * kernel[k, c, dy, dx], axis=[c, dy, dx]), name="conv")
+    return made
 
 
 def record(schedule: te.Schedule) -> te.Schedule:

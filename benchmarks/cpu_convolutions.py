@@ -40,6 +40,7 @@ import vtakit
 from vtakit import te
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.dtypes import FLOAT32
+from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.cpu.forms import Conv3x3, best_tile
 from vtakit.compiler.nn.cpu.machine import Machine
@@ -107,7 +108,8 @@ LAYERS = (
 
 def apply(name: str, *tensors: te.Tensor, **attributes: Any) -> te.Tensor:
     """One operator of one result."""
-    found: te.Tensor = find(name).define(*tensors, **attributes)
+    found = find(name).define(*tensors, **attributes)
+    assert isinstance(found, te.Tensor)
     return found
 
 
@@ -135,13 +137,14 @@ def in_blocks(layer: Layer, arrays: Sequence[np.ndarray], target: Target, *, til
     for place, a in zip(held, given, strict=True):
         place[...] = a
     function = vtakit.build(schedule([out], target), [*tensors, out], target)
-    return function.bound(*held, aligned([extent.value for extent in out.shape]))
+    return function.bound(*held, aligned([int_value(extent) or 0 for extent in out.shape]))
 
 
 def alone(model: onnx.ModelProto, x: np.ndarray, out: np.ndarray, target: Target) -> Run:
     """A run of ours on one thread, of the model as vtakit.compile makes it, from an array to another."""
     image = vtakit.compile(model, target=target, cache=False).image
-    return partial(Native(*image.parts_of(CpuPart), image, 1).run, [x.ctypes.data, out.ctypes.data])
+    (part,) = image.parts_of(CpuPart)
+    return partial(Native(part, image, 1).run, [x.ctypes.data, out.ctypes.data])
 
 
 def exact(layer: Layer, arrays: Sequence[np.ndarray]) -> np.ndarray:

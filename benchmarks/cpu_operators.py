@@ -23,6 +23,7 @@ from onnx import helper
 
 import vtakit
 from vtakit import te
+from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find
 
@@ -128,7 +129,7 @@ def measure(layer: Layer, repeat: int) -> dict[str, float]:
     out = layer.make(*tensors)
     function = vtakit.build(schedule([out]), [*tensors, out])
     compiled = time.thread_time() - begin
-    result = np.empty([extent.value for extent in out.shape], str(out.dtype))
+    result = np.empty([int_value(extent) or 0 for extent in out.shape], str(out.dtype))
     theirs = session(layer, arrays)
     feed = {f"in{at}": a for at, a in enumerate(arrays[:layer.data])}
     want = theirs.run(None, feed)[0]

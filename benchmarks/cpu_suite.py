@@ -156,7 +156,8 @@ def measure_processes(
     with tempfile.TemporaryDirectory() as folder:
         path, inputs, compiled = (str(Path(folder) / name) for name in ("network.onnx", "in.npz", "network.vtak"))
         onnx.save(model, path)
-        np.savez(inputs, **given)
+        arrays: dict[str, Any] = {**given}
+        np.savez(inputs, **arrays)
         found = {OURS: fresh("compile", path, compiled, kind)}
         found[OURS] |= fresh(OURS, compiled, inputs, kind)
         return found | {peer.name: fresh(peer.name, path, inputs, kind) for peer in peers if kind in peer.kinds}
@@ -198,7 +199,7 @@ def measure(only: str, peers: Sequence[cpu_peers.Peer], threads: Sequence[int], 
             if kind == "int8":
                 model = vtakit.quantize(model, models.inputs(name, 4)).model
             model = cpu_peers.of_batch(model, 1)
-            row = {"title": models.find(name).title, "parameters": models.parameter_count(model)}
+            row: dict[str, Any] = {"title": models.find(name).title, "parameters": models.parameter_count(model)}
             row |= measure_model(model, given, kind, peers, threads, repeat)
             found["networks"][f"{name} {kind}"] = row | {"processes": measure_processes(model, given, kind, peers)}
             bar.advance(task)

@@ -114,7 +114,7 @@ def random_network(seed: int) -> Hashes:
     """Compile a random network for two processors and for a random accelerator."""
     draw, emit, accelerators = (import_module(f"networks.{name}") for name in ("draw", "emit", "accelerators"))
     model = emit.model_of(draw.draw(seed))
-    found = {}
+    found: Hashes = {}
     for where, chosen in (("AVX2", target("AVX2")), ("AMX", target("AMX"))):
         found |= {f"{where} {key}": value for key, value in of_module(vtakit.compile(model, chosen, cache=False)).items()}
     there = vtakit.compile(model, accelerators.accelerator(seed), host=target("AVX2"), cache=False)

@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -108,7 +109,7 @@ def cases() -> Iterator[Case]:
     yield Case("classifier, 1x512 by 512x1008", lambda t: dense(t, 1, 512, 1008))
     for size, channels, stride in ((112, 32, 1), (56, 128, 1), (56, 128, 2), (14, 512, 1), (7, 1024, 1)):
         yield Case(f"depthwise convolution {size}x{size}, {channels}, 3x3, stride {stride}",
-                   lambda t, shape=(size, channels, stride): depthwise(t, *shape))
+                   partial(depthwise, size=size, channels=channels, stride=stride))
     yield Case("greatest of 3x3, stride 2, 112x112, 64", lambda t: Pool2d(
         target=t, data=data(64, 112, 112), kernel=(3, 3), stride=(2, 2), pad=(1, 0, 1, 0)))
     yield Case("global average, 7x7, 512", lambda t: SumPool2d(

@@ -10,6 +10,7 @@ learnt from; each must give the bytes that NumPy gives.
 """
 
 import argparse
+import io
 import sys
 import time
 from collections.abc import Iterable
@@ -176,7 +177,8 @@ def main() -> int:
         parser.error(f"--batch takes a divisor of {TESTED}, not {args.batch}")
     if not 0 < args.sample <= TESTED or args.sample % args.batch:
         parser.error(f"--sample takes a multiple of {args.batch} up to {TESTED}, not {args.sample}")
-    sys.stdout.reconfigure(line_buffering=True)  # in a file too, what standard error says stands where it belongs
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # in a file too, what standard error says stands where it belongs
     make_folder(args.folder)
     to_learn, to_test = digits()
 

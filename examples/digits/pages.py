@@ -31,7 +31,8 @@ class Reading:
     @property
     def guesses(self) -> Array:
         """The class of each image."""
-        return self.logits.argmax(axis=1)
+        found: Array = self.logits.argmax(axis=1)
+        return found
 
     @property
     def wrong(self) -> Array:

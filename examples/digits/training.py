@@ -42,7 +42,8 @@ def digits(seed: int = 0) -> tuple[Digits, Digits]:
 def initial(seed: int = 0) -> Weights:
     """He-initialised weights: three convolutions and a classifier, each with a bias."""
     rng = np.random.default_rng(seed)
-    shapes = {f"conv{k}": (n, c, 3, 3) for k, (c, n) in enumerate(zip((1, *CHANNELS), CHANNELS, strict=False), 1)}
+    shapes: dict[str, tuple[int, ...]] = {
+        f"conv{k}": (n, c, 3, 3) for k, (c, n) in enumerate(zip((1, *CHANNELS), CHANNELS, strict=False), 1)}
     shapes["fc"] = (CLASSES, CHANNELS[-1] * (SIDE // 2) ** 2)
     weights: Weights = {}
     for name, shape in shapes.items():
@@ -61,13 +62,13 @@ def windows(x: Array) -> Array:
 
 def convolve(seen: Array, weight: Array, shape: tuple[int, ...]) -> Array:
     """The convolution of images of that shape, from their windows."""
-    made = seen @ weight.reshape(len(weight), -1).T
-    return made.reshape(shape[0], *shape[2:], len(weight)).transpose(0, 3, 1, 2)
+    made: Array = (seen @ weight.reshape(len(weight), -1).T).reshape(shape[0], *shape[2:], len(weight))
+    return made.transpose(0, 3, 1, 2)
 
 
 def loss_and_gradients(weights: Weights, images: Array, labels: Array) -> tuple[float, Weights]:
     """The mean cross-entropy of a batch, and its gradient with respect to each weight."""
-    kept, x = [], images
+    kept, x, largest = [], images, images  # the places of the largest, once the pooling has found them
     for number in range(1, len(CHANNELS) + 1):
         seen = windows(x)
         y = convolve(seen, weights[f"conv{number}.weight"], x.shape) + weights[f"conv{number}.bias"].reshape(-1, 1, 1)
