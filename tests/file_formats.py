@@ -152,7 +152,7 @@ def zipped(parts: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> byte
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", method) as archive:
         for name, data in parts.items():
-            archive.writestr(name, data)
+            archive.writestr(zipfile.ZipInfo(name), data, method)  # of 1980: a time of now would make each run another file
     return out.getvalue()
 
 
