@@ -32,7 +32,7 @@ RESULTS = for_each(AluOp, {
 
 
 def is_from(chosen: Value, result: Result) -> Value:
-    """Whether the selected operation (one-hot) takes its result from `result`."""
+    """Return 1 if the selected operation (one-hot) takes its result from `result`."""
     return reduce(or_, [chosen[op] for op in AluOp if RESULTS[op] is result])
 
 

@@ -237,7 +237,7 @@ class Target(ABC):
     # Running
 
     def is_device(self, given: object) -> bool:
-        """Whether something is an open device of this target."""
+        """Return whether `given` is an open device of this target."""
         return False
 
     def check_opening(self, opening: Opening) -> None:

@@ -45,7 +45,7 @@ class VtaEngine(Engine):
 
     @property
     def counters(self) -> tuple[dict[str, int], ...]:
-        """Of the last run of each part; cycles where the device has them."""
+        """Counters of the last run of each part; cycles where the device has them."""
         return tuple(self._counters.values())
 
     def run(self, part: VtaPart, values: Values) -> None:

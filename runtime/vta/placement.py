@@ -1,4 +1,4 @@
-"""What is said of a model of which nothing runs on the accelerator."""
+"""The warning for a model of which nothing runs on the accelerator."""
 
 from vtakit.compiler.graph.vta.place import OTHERWISE, UNQUANTISED
 from vtakit.runtime.target import Image

@@ -125,7 +125,7 @@ class Vta(codegen.Target, Target):
         return warning(image)
 
     def is_device(self, given: object) -> bool:
-        """Whether something is a driver."""
+        """Return whether `given` is a driver."""
         return isinstance(given, Driver)
 
     def check_opening(self, opening: Opening) -> None:

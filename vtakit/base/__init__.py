@@ -1,1 +1,1 @@
-"""What all parts share: errors, text for people, limits, files, processes; standard library only."""
+"""Shared by all packages: errors, text for people, limits, files, processes; standard library only."""

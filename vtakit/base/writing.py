@@ -40,7 +40,7 @@ def written_whole(path: str | Path, what: str) -> Iterator[Path]:
 
 @contextmanager
 def unwritable(path: str | Path, what: str) -> Iterator[None]:
-    """What keeps the block from writing the file at `path` is a `FileError` that calls it `what`."""
+    """Turn an OSError or ValueError of the block, which writes the file `what` at `path`, into a `FileError`."""
     try:
         yield
     except (OSError, ValueError) as error:

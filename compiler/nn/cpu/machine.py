@@ -143,7 +143,7 @@ def _pixels(pixels: int, blocks: int, registers: int) -> tuple[int, int]:
 
 def _pixel_tiles(pixels: int, blocks: int, registers: int) -> list[tuple[int, int]]:
     fits = [(height, width) for width in range(1, min(blocks, MOST_BLOCKS) + 1) if not blocks % width
-            for height in range(1, pixels + 1) if height * width + width + 1 <= registers]
+            for height in range(1, min(pixels, registers) + 1) if height * width + width + 1 <= registers]
     return fits or [(1, 1)]
 
 
