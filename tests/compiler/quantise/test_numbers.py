@@ -102,7 +102,8 @@ def test_a_residual_is_a_whole_number_of_accumulators():
 
 @pytest.mark.parametrize("skip", [None, 0.5])
 def test_scales_are_where_sixteen_bits_are_exact(skip):
-    weight = (RNG.standard_normal((40, 5, 3, 3)) * RNG.uniform(0.01, 3, (40, 1, 1, 1))).astype(np.float32)
+    rng = np.random.default_rng(40)  # of its own, so that the numbers do not depend on the tests before
+    weight = (rng.standard_normal((40, 5, 3, 3)) * rng.uniform(0.01, 3, (40, 1, 1, 1))).astype(np.float32)
     data, result, off = np.float64(np.float32(0.021)), np.float64(np.float32(0.037)), []
     for exact in (None, float(result)):
         found = quantised_weights(weight, 0, data, None, skip, exact)
@@ -112,7 +113,8 @@ def test_scales_are_where_sixteen_bits_are_exact(skip):
         assert np.all(np.abs(found.real - weight).max((1, 2, 3)) <= 0.51 * found.scale)
     assert off[1] < (1e-7 if skip is None else 0.4 * off[0])
     if skip is None:
-        np.testing.assert_allclose(held(ratio), ratio, rtol=1e-7)
+        # A scale is the float32 next to the exact one, or the one beside that (`fused`): off by 1.5 units in the last place.
+        np.testing.assert_allclose(held(ratio), ratio, rtol=1.5 * 2.0**-23)
 
 
 @pytest.mark.parametrize("axis", [0, 1, None])
