@@ -1,10 +1,11 @@
-# Two commands matter: `make demo` runs the main job, `make test` passes the tests. Both make what they need in .venv.
+# Two commands matter: `make demo` runs the main job, `make test` passes the tests. `make quick` is for the time between two changes.
+# All make what they need in .venv.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test clean
+.PHONY: demo test quick clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/digits
@@ -14,6 +15,12 @@ test: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/mypy benchmarks examples/digits
 	$(BIN)/python -m pytest -n auto
+
+# Lint, types, and the tests that a change touches most, without those that build a model in Verilator.
+quick: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n auto -m "not rtl" $$($(BIN)/python tests/touched.py)
 
 $(VENV)/.demo: pyproject.toml
 	$(call install,.[demo],demo)

@@ -28,6 +28,14 @@ def path(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of groups that share a model in Verilator, so that `-m "not rtl"` leaves them out."""
+    for item in items:
+        group = item.get_closest_marker("xdist_group")
+        if group is not None and str(*group.args).startswith(("rtl", "cocotb")):
+            item.add_marker("rtl")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of this project's tests."""
     parser.addoption("--deep-proofs", action="store_true", help="also run the formal proofs that take minutes")
