@@ -6,9 +6,9 @@ from vtakit.hw.isa.config import DEFAULT, VTAConfig
 from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.regs import DRAM_ADDRESS_BITS, device_features
+from vtakit.hw.system import BUS_BITS, REFERENCE
 
 PAGE_BYTES = 4096  # no AXI burst crosses a multiple of this
-BUS_BITS = (64, 128, 256, 512)
 MOST_OUTSTANDING = 255  # that the register `bus` can tell
 
 
@@ -27,7 +27,7 @@ class CoreParams:
     """
 
     cfg: VTAConfig = DEFAULT
-    bus_bits: int = 64
+    bus_bits: int = REFERENCE.bus_bits
     address_bits: int = DRAM_ADDRESS_BITS
     outstanding: int = 16
     burst_beats: int = 16

@@ -14,6 +14,7 @@ from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.importer import import_model, word
 from vtakit.compiler.frontend.torch.importer import import_program
+from vtakit.compiler.graph.decisions import Given, ModelDecisions, read_decisions
 from vtakit.compiler.graph.passes.base import Seen
 from vtakit.runtime import kept_models
 from vtakit.runtime.cpu.evaluate import evaluator
@@ -36,9 +37,10 @@ def compile(
     model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
     target: Any = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
-    name: str | None = None, integer: bool = True, winograd: bool = True, precision: str = "float32", after: Seen | None = None,
-    progress: Callable[[int, int], None] | None = None, cache: bool = True,
-    config: ConfigLike | None = None, host: Any = None, device: Any = None,
+    name: str | None = None, integer: bool = True, winograd: bool = True, precision: str = "float32",
+    decisions: Given | None = None, after: Seen | None = None, progress: Callable[[int, int], None] | None = None,
+    cache: bool = True,
+    config: ConfigLike | None = None, system: Any = None, host: Any = None, device: Any = None,
     timeout_s: float = TIMEOUT_S, threads: int | None = None, **options: Any,
 ) -> Module:
     """Compile a model, or find what an earlier call has made of the same.
@@ -59,11 +61,14 @@ def compile(
                error below 2e-5 (docs/winograd.md); else each is a sum of products
     precision : "float32"; or, on a CPU, "float16" or "bfloat16" for constant matrices, which are kept in 16 bits, and in bfloat16
                for convolutions that are faster so; sums are in float32 (docs/half_precision.md says how far results are off)
+    decisions : values that are not the target's own choice: layer -> decision -> candidate (`vtakit.decisions` lists all)
     after    : sees each pass over the graph with the graph before and after it
     progress : is called with how much is done, and of how much: kernels, or for the accelerator nodes
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.kept_models`); not if `after` is given
-    config, host : options of target "vta". `config`: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file,
-               "default" if None. `host`: the processor beside the accelerator, as a target; this machine if None
+    config, system, host : options of target "vta". `config`: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON
+               file, "default" if None. `system`: the memory for which tiles are chosen, and which device "rtl" then has: a
+               `vtakit.hw.system.System`, "reference" (if None), "ideal", a mapping of fields, or the path of a JSON file. `host`:
+               the processor beside the accelerator, as a target; this machine if None
     threads  : of this processor that a run uses; as OpenMP has it if None: see `Module`
     device, timeout_s, options : what the accelerator's parts run on: see `Module`
 
@@ -72,20 +77,19 @@ def compile(
 
     Raises UnsupportedError with all that is unsupported in the model, ModelError for a model that cannot be read or breaks a
     rule, GraphError for one whose run takes more memory than the machine has, TargetError for a target, a device or an option,
-    CodegenError for what has no code, VtaError for a configuration of other numbers than networks in integers have, InputError
-    for a number of threads, a name or a flag that is none.
+    DecisionError for a decision that does not exist or a value that is no candidate, CodegenError for what has no code, VtaError
+    for a configuration of other numbers than networks in integers have, InputError for a number of threads, a name or a flag that
+    is none.
     """
     check_threads(threads)
     _check_words(name, integer=integer, winograd=winograd, cache=cache)
-    chosen = find_target(target, config=config, host=host)
+    chosen = find_target(target, config=config, system=system, host=host)
     opening = Opening(device=device, timeout_s=timeout_s, threads=threads, options=options)
     check_opening(chosen, opening)
-    asked = Options(integer=integer, winograd=winograd, precision=precision)
+    asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions or {}))
     chosen.check_options(asked)
     chosen = chosen.ready("compile")
-    exported = named_program(model)
-    if exported is not None and (shapes or fixed or batch != 1):
-        raise ModelError("a PyTorch program has the shapes of its export: shapes, batch and fixed go with ONNX models")
+    exported = _program(model, shapes, batch, fixed)
     kept = cache and after is None and exported is None
     place_of = partial(kept_models.place_of, model, chosen.key, shapes, batch, fixed, name, asked)
     place = place_of() if kept else None
@@ -105,6 +109,47 @@ def compile(
             kept_models.keep(place, image, time.perf_counter() - begin, place_of)
     check_placed(image, device)
     return Module(image, device, timeout_s, threads=threads, **options)
+
+
+def decisions(
+    model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
+    target: Any = "llvm", *,
+    shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
+    integer: bool = True, winograd: bool = True, precision: str = "float32", decisions: Given | None = None,
+    config: ConfigLike | None = None, system: Any = None, host: Any = None,
+) -> ModelDecisions:
+    """Return the decisions with which `compile` would compile a model: candidates, default, choice, and the rule that asks.
+
+    Arguments as of `compile`. Decisions that are given may change which others there are.
+
+    ::
+
+        for layer, decision in vtakit.decisions("model.onnx"):
+            print(layer, decision.name, decision.chosen, decision.candidates)
+
+    Raises what `compile` raises for the model, the target and the decisions.
+    """
+    _check_words(None, integer=integer, winograd=winograd)
+    chosen = find_target(target, config=config, system=system, host=host)
+    asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions or {}))
+    chosen.check_options(asked)
+    chosen = chosen.ready("compile")
+    evaluate, exported = evaluator(chosen), _program(model, shapes, batch, fixed)
+    if exported is None:
+        graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate)
+    else:
+        graph = import_program(exported[0], name=exported[1])
+    return chosen.decisions(graph, asked, evaluate)
+
+
+def _program(
+    model: Any, shapes: Mapping[str, Sequence[int]] | None, batch: int, fixed: Mapping[str, Any] | None,
+) -> "tuple[torch.export.ExportedProgram, str] | None":
+    """Return a program of PyTorch with its name; None for an ONNX model. Raises ModelError for shapes beside the former."""
+    found = named_program(model)
+    if found is not None and (shapes or fixed or batch != 1):
+        raise ModelError("a PyTorch program has the shapes of its export: shapes, batch and fixed go with ONNX models")
+    return found
 
 
 def _check_words(name: object, **flags: object) -> None:

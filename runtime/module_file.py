@@ -32,7 +32,7 @@ from vtakit.runtime.target import Image, Part, Target
 from vtakit.runtime.targets import find_class
 
 MAGIC = b"\x89VTAK\r\n\x1a"
-FILE_VERSION = 5
+FILE_VERSION = 6
 _PORTS = ("inputs", "outputs", "between")
 
 

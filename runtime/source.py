@@ -5,24 +5,30 @@ import os
 import tempfile
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from vtakit.base.errors import VtakitError
+from vtakit.compiler.graph.decisions import read_decisions
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.stored import dump_graph, load_graph
+from vtakit.compiler.schedule.decisions import DecisionError
 
 _IN_MEMORY_BYTES = 1 << 20  # a larger graph lies in a file without a name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a model is compiled, whatever the target; see `vtakit.compile`."""
+    """How a model is compiled, whatever the target; see `vtakit.compile`.
+
+    decisions : layer -> name -> value, as `read_decisions` returns them
+    """
 
     integer: bool = True
     winograd: bool = True
     precision: str = "float32"
+    decisions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class SourceError(VtakitError, ValueError):
@@ -115,4 +121,7 @@ def read_options(header: Mapping[str, Any]) -> Options:
     options = Options(**{each.name: header[each.name] for each in fields(Options)})
     if not (isinstance(options.integer, bool) and isinstance(options.winograd, bool) and isinstance(options.precision, str)):
         raise SourceError("the options of its graph have other types: integer and winograd are booleans, precision is a name")
-    return options
+    try:
+        return replace(options, decisions=read_decisions(options.decisions))
+    except DecisionError as error:
+        raise SourceError(str(error)) from None

@@ -17,6 +17,7 @@ from vtakit.base.errors import VtakitError
 from vtakit.base.process import TIMEOUT_S
 from vtakit.compiler.codegen.places import Port
 from vtakit.compiler.graph.compile import Layer, Left
+from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.base import Seen
 from vtakit.compiler.graph.passes.fold import Evaluate
@@ -217,6 +218,8 @@ class Target(ABC):
             raise TargetError(f"precision {options.precision!r}: give one of {', '.join(map(repr, PRECISIONS))}")
         if options.precision != PRECISIONS[0]:
             raise TargetError(f"precision {options.precision!r} is for a CPU; target {self.name!r} has none")
+        if options.decisions and type(self).decisions is Target.decisions:
+            raise TargetError(f"decisions are given, and target {self.name!r} has none")
 
     @abstractmethod
     def compile(
@@ -229,6 +232,13 @@ class Target(ABC):
         after      : sees each pass
         most_bytes : limit on the memory of a run
         """
+
+    def decisions(self, graph: Graph, options: Options, evaluate: Evaluate) -> ModelDecisions:
+        """Return the decisions with which `compile` would compile a graph, without making code; `compile` takes any of them.
+
+        Raises DecisionError for a given one that does not exist or is no candidate.
+        """
+        raise TargetError(f"target {self.name!r} has no decisions")
 
     def warning(self, image: "Image") -> str:
         """Return a sentence if nothing of a model runs where it was meant to; "" otherwise."""

@@ -9,7 +9,7 @@ from itertools import product
 
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, AluOp, MemType, Stage
-from vtakit.hw.params import BUS_BITS
+from vtakit.hw.system import BUS_BITS
 
 Bin = tuple[str, ...]
 COUNTS = ("0", "1", "many")

@@ -10,7 +10,8 @@ import numpy as np
 from vtakit.hw.isa.codec import Insn, decode, from_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TRANSFERS, UOP, AluOp, MemType, Opcode, Stage
-from vtakit.hw.params import BUS_BITS, PAGE_BYTES
+from vtakit.hw.params import PAGE_BYTES
+from vtakit.hw.system import BUS_BITS
 from vtakit.sim.bins import COMPUTE_LOADS, GROUPS, NEAR, OTHER, TOKENS_ONLY, Bin, flag_text
 from vtakit.sim.random_programs import RandomProgram
 from vtakit.sim.trace import Trace

@@ -20,7 +20,7 @@ from vtakit.hw.isa.codec import decode, encode, from_bytes, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig, load_config
 from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.insns import FORMATS, TRANSFERS, Opcode
-from vtakit.hw.params import BUS_BITS
+from vtakit.hw.system import BUS_BITS
 from vtakit.sim.api import Result, find_device, run_image
 from vtakit.sim.checker import check_image
 from vtakit.sim.decode import Decoded

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from vtakit import boards, compiler, hw, models, runtime, sim, te
     from vtakit.compiler.lower import lower
     from vtakit.runtime.build import build
-    from vtakit.runtime.model import compile, load
+    from vtakit.runtime.model import compile, decisions, load
     from vtakit.runtime.quantise import quantize
     from vtakit.runtime.targets import target, targets
 
@@ -18,14 +18,15 @@ __version__ = "0.1.0"
 
 _PARTS = ("boards", "compiler", "hw", "models", "runtime", "sim", "te")
 _NAMES = {  # a function or class, and the module that has it
-    "build": "vtakit.runtime.build", "compile": "vtakit.runtime.model", "load": "vtakit.runtime.model",
+    "build": "vtakit.runtime.build", "compile": "vtakit.runtime.model", "decisions": "vtakit.runtime.model",
+    "load": "vtakit.runtime.model",
     "lower": "vtakit.compiler.lower", "quantize": "vtakit.runtime.quantise",
     "target": "vtakit.runtime.targets", "targets": "vtakit.runtime.targets",
 }
 
 __all__ = [
-    "__version__", "boards", "build", "compile", "compiler", "hw", "load", "lower", "models", "quantize", "runtime", "sim",
-    "target", "targets", "te",
+    "__version__", "boards", "build", "compile", "compiler", "decisions", "hw", "load", "lower", "models", "quantize", "runtime",
+    "sim", "target", "targets", "te",
 ]
 
 

@@ -1,19 +1,21 @@
 """From a graph to the code of the whole network."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vtakit.compiler.codegen.places import Place, Port, Region, Step
+from vtakit.compiler.graph.decisions import ModelDecisions, of_layer
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.fusion import Group, fuse
 from vtakit.compiler.graph.ir import Array, Graph
-from vtakit.compiler.graph.lower import Kernel, kernel_of, key_of
+from vtakit.compiler.graph.lower import Kernel, kernel_of, key_of, scheduled
 from vtakit.compiler.graph.memory import MemoryPlan, plan_memory
 from vtakit.compiler.graph.target import KernelTarget
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower.errors import LowerError, VerifyError
 from vtakit.compiler.passes.base import PassError
+from vtakit.compiler.schedule.decisions import Decision
 
 Progress = Callable[[int, int], None]
 _MOST_ELEMENTS = (1 << 31) - 1
@@ -70,20 +72,23 @@ class Network:
 
 
 def compile_graph(
-    graph: Graph, target: KernelTarget, *, progress: Progress | None = None, most_bytes: int | None = None,
+    graph: Graph, target: KernelTarget, *, decisions: ModelDecisions | None = None, progress: Progress | None = None,
+    most_bytes: int | None = None,
 ) -> Network:
     """Compile a graph for one target.
 
+    decisions  : given for its layers; those of the kernels' schedules are added
     progress   : called after each kernel with the number done and the number of all
     most_bytes : limit on inputs, outputs, parameters and what lies between, in bytes; None is no limit
 
-    Raises GraphError or what the target raises for what cannot be compiled.
+    Raises GraphError, DecisionError or what the target raises for what cannot be compiled.
     """
+    decisions = ModelDecisions() if decisions is None else decisions
     check_sizes(graph)
     groups = fuse(graph)
     if most_bytes is not None:
         _check_memory(graph, plan_memory(graph, groups), most_bytes)
-    kernels, numbers = _kernels(graph.name, [group for group in groups if not group.view], target, progress)
+    kernels, numbers = _kernels(graph.name, [group for group in groups if not group.view], target, decisions, progress)
     plan = plan_memory(graph, groups, {group: kernels[number].scratch for group, number in numbers.items()})
     steps, layers = [], []
     for group in groups:
@@ -134,30 +139,53 @@ def _gib(size: int) -> str:
     return f"{size / (1 << 30):,.1f} GiB"
 
 
-def _kernel(group: Group, name: str, target: KernelTarget) -> Kernel:
+def decide(graph: Graph, target: KernelTarget, decisions: ModelDecisions) -> None:
+    """Add the decisions of a graph's kernels, none of which is lowered."""
+    made: dict[Hashable, Mapping[str, Decision]] = {}
+    for group in fuse(graph):
+        if not group.view:
+            key, layer, given = _asked(group, decisions)
+            if key not in made:
+                with of_layer(layer):
+                    made[key] = scheduled(group, target, given).decisions.made
+            decisions.add(layer, made[key])
+
+
+def _asked(group: Group, decisions: ModelDecisions) -> tuple[Hashable, str, dict[str, Any]]:
+    """Return the key of a group's kernel, the group's layer, and the decisions given for its schedule."""
+    layer = decisions.kernel(group.nodes)
+    given = decisions.given(layer)
+    return (key_of(group), repr(sorted(given.items()))), layer, given
+
+
+def _kernel(group: Group, name: str, target: KernelTarget, layer: str, given: Mapping[str, Any]) -> Kernel:
     """A group's kernel; what is wrong with its program is one sentence here, and as a whole in the error's cause."""
     try:
-        return kernel_of(group, name, target)
+        with of_layer(layer):
+            return kernel_of(group, name, target, given)
     except (LowerError, VerifyError, PassError) as error:
         what = error.found if isinstance(error, LowerError | VerifyError) else str(error).partition("\n")[0]
         nodes = ", ".join(repr(node.name) for node in group.nodes if node.name) or "without a name"
         shapes = ", ".join(str(value.type) for value in group.inputs)
-        raise GraphError(f"no correct program was found for {group.name} of {shapes} (nodes {nodes}): {what}") from error
+        decided = f", with the decisions {dict(given)}" if given else ""
+        raise GraphError(
+            f"no correct program was found for {group.name} of {shapes} (nodes {nodes}){decided}: {what}") from error
 
 
 def _kernels(
-    name: str, groups: list[Group], target: KernelTarget, progress: Progress | None
+    name: str, groups: list[Group], target: KernelTarget, decisions: ModelDecisions, progress: Progress | None
 ) -> tuple[list[Kernel], dict[Group, int]]:
     """The different kernels of the groups, and the number of each group's."""
     known: dict[Hashable, int] = {}
     kernels: list[Kernel] = []
     numbers = {}
     for done, group in enumerate(groups):
-        key = key_of(group)
+        key, layer, given = _asked(group, decisions)
         if key not in known:
             known[key] = len(kernels)
-            kernels.append(_kernel(group, f"{name}_k{len(kernels)}", target))
+            kernels.append(_kernel(group, f"{name}_k{len(kernels)}", target, layer, given))
         numbers[group] = known[key]
+        decisions.add(layer, kernels[known[key]].decisions)
         if progress is not None:
             progress(done + 1, len(groups))
     return kernels, numbers

@@ -1,7 +1,8 @@
 """Kernels and networks for a CPU."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from vtakit.compiler.codegen.llvm.network import CompiledNetwork, compile_network
 from vtakit.compiler.codegen.llvm.target import Target
@@ -26,9 +27,9 @@ class CpuKernels:
         """No limits: LLVM splits vectors of any length, and memory is the system's."""
         return NO_LIMITS
 
-    def schedule(self, outputs: Sequence[Tensor]) -> Schedule:
-        """Return the default schedule."""
-        return schedule(outputs, self.target)
+    def schedule(self, outputs: Sequence[Tensor], decisions: Mapping[str, Any] | None = None) -> Schedule:
+        """Return the default schedule, but for the decisions that are given."""
+        return schedule(outputs, self.target, decisions)
 
     def late(self, function: Function) -> Function:
         """Return a kernel in low form."""

@@ -1,9 +1,10 @@
 """From groups of nodes to kernels: loop programs, one for all groups that compute the same."""
 
 import re
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 from vtakit.compiler.codegen.llvm.statements import STACK_BYTES
 from vtakit.compiler.graph.apply import apply
@@ -17,6 +18,8 @@ from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import map_stmt
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.function import shallow
+from vtakit.compiler.schedule.decisions import Decision, Decisions
+from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.operation import ComputeOp, producers_first
 from vtakit.compiler.te.tensor import Tensor
@@ -27,22 +30,25 @@ _NAME_LENGTH = 60
 # between large ones on two is slower than alone: it fetches the half of its data that is in the other's cache.
 _FEW_MACS, _FEW_BYTES = 800_000, 250_000
 _FEW_BYTES_WITHOUT_MACS = 100_000
+THREADS = "kernel.threads"  # the decision whether a kernel's parallel loops are run by all threads
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
     """A program for one or several groups of a network.
 
-    function : in low form; its parameters are those of a group's inputs that it reads, then its outputs, in order
-    reads    : which of a group's inputs it reads, by number; a definition need not read all
-    macs     : multiplications that it sums
-    scratch  : bytes of memory that it works in, each piece a parameter behind the outputs
+    function  : in low form; its parameters are those of a group's inputs that it reads, then its outputs, in order
+    reads     : which of a group's inputs it reads, by number; a definition need not read all
+    macs      : multiplications that it sums
+    scratch   : bytes of memory that it works in, each piece a parameter behind the outputs
+    decisions : of its schedule, by name
     """
 
     function: Function
     reads: tuple[int, ...]
     macs: int
     scratch: tuple[int, ...] = ()
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
 
 
 def key_of(group: Group) -> Hashable:
@@ -69,25 +75,62 @@ def tensors_of(group: Group) -> tuple[list[Tensor], list[Tensor]]:
     return [made[value] for value in group.inputs], [made[value] for value in group.outputs]
 
 
-def kernel_of(group: Group, name: str, target: KernelTarget) -> Kernel:
-    """Return the kernel of a group.
+@dataclass(frozen=True, slots=True, eq=False)
+class Scheduled:
+    """A group of nodes with a schedule.
 
-    Raises LowerError, VerifyError or PassError for a schedule of which no correct program can be made.
+    args      : of its kernel: the inputs that it reads, and its outputs
+    reads     : which of the group's inputs it reads, by number
+    decisions : given and made, those of the whole kernel included
+    threads   : whether its parallel loops are run by all threads
+    """
+
+    schedule: Schedule
+    args: tuple[Tensor, ...]
+    reads: tuple[int, ...]
+    macs: int
+    decisions: Decisions
+    threads: bool
+
+
+def scheduled(group: Group, target: KernelTarget, given: Mapping[str, Any] | None = None) -> Scheduled:
+    """Schedule a group.
+
+    given : values of decisions that are not the default: name -> candidate
+
+    Raises DecisionError for a decision that does not exist, or a value that is no candidate of it.
     """
     inputs, outputs = tensors_of(group)
+    reads, macs = read_by(outputs, inputs), macs_of(outputs)
+    size = sum(value.type.bytes for value in (*[group.inputs[at] for at in reads], *group.outputs))
+    few = macs < _FEW_MACS and size < (_FEW_BYTES if macs else _FEW_BYTES_WITHOUT_MACS)
+    found = target.schedule(outputs, {name: value for name, value in (given or {}).items() if name != THREADS})
+    decisions = found.decisions.copy()
+    if given and THREADS in given:
+        decisions.given[THREADS] = given[THREADS]
+    threads = not few
+    if any(step.do == "parallel" for step in found.steps):
+        threads = bool(decisions.choose(THREADS, [False, True], threads, scheduled.__name__))
+    decisions.check()
+    return Scheduled(found, (*[inputs[at] for at in reads], *outputs), reads, macs, decisions, threads)
+
+
+def kernel_of(group: Group, name: str, target: KernelTarget, given: Mapping[str, Any] | None = None) -> Kernel:
+    """Return the kernel of a group; `given` as for `scheduled`.
+
+    Raises DecisionError as `scheduled` does, LowerError, VerifyError or PassError for a schedule of which no correct program can
+    be made.
+    """
     label = re.sub(r"\W", "_", group.name)[:_NAME_LENGTH]
     with shallow(name):
-        reads = read_by(outputs, inputs)
-        args = [*[inputs[at] for at in reads], *outputs]
-        function = lower(target.schedule(outputs), args, f"{name}_{label}", limits=target.limits)
-        low, macs = target.late(function), macs_of(outputs)
-        size = sum(value.type.bytes for value in (*[group.inputs[at] for at in reads], *group.outputs))
-        if macs < _FEW_MACS and size < (_FEW_BYTES if macs else _FEW_BYTES_WITHOUT_MACS):
+        found = scheduled(group, target, given)
+        low = target.late(lower(found.schedule, found.args, f"{name}_{label}", limits=target.limits))
+        if not found.threads:
             low = low._replace(body=map_stmt(low.body, _serial))
         lent: list[Buffer] = []
         body = _borrowing(low.body, lent)
         pieces = tuple([_bytes(buffer) for buffer in lent])
-        return Kernel(low._replace(body=body, params=(*low.params, *lent)), reads, macs, pieces)
+        return Kernel(low._replace(body=body, params=(*low.params, *lent)), found.reads, found.macs, pieces, found.decisions.made)
 
 
 def _borrowing(s: Stmt, lent: list[Buffer]) -> Stmt:

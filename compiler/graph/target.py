@@ -1,6 +1,6 @@
 """The interface of back ends at the graph level: `KernelTarget`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from vtakit.compiler.codegen.places import Port, Step
@@ -17,8 +17,11 @@ class KernelTarget(Protocol):
     def limits(self) -> Limits:
         """Limits that the verifier checks."""
 
-    def schedule(self, outputs: Sequence[Tensor]) -> Schedule:
-        """Return a schedule of all that the outputs of a group need."""
+    def schedule(self, outputs: Sequence[Tensor], decisions: Mapping[str, Any] | None = None) -> Schedule:
+        """Return a schedule of all that the outputs of a group need.
+
+        decisions : values of its rules' decisions that are not the default: name -> candidate
+        """
 
     def late(self, function: Function) -> Function:
         """Return a kernel in low form: the passes after lowering."""

@@ -3,7 +3,7 @@
 import argparse
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from vtakit.hw.isa.codec import from_bytes
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig, load_config
 from vtakit.hw.isa.file import MAGIC, parse
 from vtakit.hw.isa.program import Program
-from vtakit.hw.params import CoreParams
+from vtakit.hw.system import REFERENCE, load_system
 
 
 def number(text: str) -> int:
@@ -52,9 +52,15 @@ _MEMORY_SYSTEM = {
 }
 
 
+def add_system(parser: argparse.ArgumentParser) -> None:
+    """Declare --system."""
+    parser.add_argument("--system", metavar="SYSTEM",
+                        help="memory of the accelerator: reference (default), ideal, or a JSON file")
+
+
 def add_memory_system(parser: argparse.ArgumentParser) -> None:
-    """Declare the memory system of device rtl."""
-    group = parser.add_argument_group("memory system of device rtl; the defaults are the reference system of docs/simulators.md")
+    """Declare the memory system of device rtl in detail, on top of --system."""
+    group = parser.add_argument_group("memory system of device rtl; the defaults are those of --system")
     for name, (metavar, what) in _MEMORY_SYSTEM.items():
         group.add_argument(_option(name), type=number, metavar=metavar, help=what)
 
@@ -62,16 +68,26 @@ def add_memory_system(parser: argparse.ArgumentParser) -> None:
 def memory_system(args: argparse.Namespace, device: str | None) -> dict[str, Any]:
     """Return the options of `add_memory_system` that were given. Raises VtakitError if the device has no such memory system."""
     given = {name: getattr(args, name) for name in _MEMORY_SYSTEM if getattr(args, name) is not None}
-    if given and device != "rtl":
-        option = _option(next(iter(given)))
-        raise VtakitError(f"{option} describes the accelerator's memory, which device rtl alone simulates: add --device rtl")
+    _check_simulated([_option(name) for name in given], device)
     return given
 
 
-def bus_bytes_of(args: argparse.Namespace) -> float:
-    """Return the bytes that the bus of `add_memory_system` moves a cycle at most, in each direction."""
-    bits = CoreParams().bus_bits if args.bus_bits is None else args.bus_bits
-    return float(bits / 8 * (100 if args.bandwidth is None else args.bandwidth) / 100)
+def simulated_system(args: argparse.Namespace, device: str | None) -> dict[str, Any]:
+    """Return the options that --system and `add_memory_system` say. Raises VtakitError if the device has no memory system."""
+    if args.system is None:
+        return memory_system(args, device)
+    _check_simulated(["--system"], device)
+    return load_system(args.system).options | memory_system(args, device)
+
+
+def _check_simulated(given: Sequence[str], device: str | None) -> None:
+    if given and device != "rtl":
+        raise VtakitError(f"{given[0]} describes the accelerator's memory, which device rtl alone simulates: add --device rtl")
+
+
+def bus_bytes_of(options: Mapping[str, Any]) -> float:
+    """Return the bytes that the bus of a simulated memory system moves a cycle at most, in each direction."""
+    return float(options.get("bus_bits", REFERENCE.bus_bits) / 8 * options.get("bandwidth", 100) / 100)
 
 
 def _option(name: str) -> str:

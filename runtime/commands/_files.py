@@ -11,6 +11,7 @@ ABOUT = {
     "export": f"{_MODEL} A module file (.vtak) holds machine code, which becomes part of the export: take those of others with "
               "--trusted or --recompile only (docs/files.md).",
     "compile": f"{_MODEL} The module that is written holds machine code: who loads it trusts you or your signature (see sign).",
+    "decisions": _MODEL,
     "quantize": _MODEL,
     "sim": _PROGRAM,
     "check": _PROGRAM,

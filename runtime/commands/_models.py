@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vtakit.base.errors import VtakitError, one_of
+from vtakit.base.jsons import read_json
+from vtakit.base.limits import MAX_JSON_BYTES
+from vtakit.base.reading import read_bytes
 from vtakit.base.text import one_line
-from vtakit.runtime.commands._arguments import add_config, memory_system, number
+from vtakit.runtime.commands._arguments import add_config, add_system, memory_system, number
 from vtakit.runtime.terminal import progress, say
 
 if TYPE_CHECKING:
@@ -38,10 +41,13 @@ def add_model(parser: argparse.ArgumentParser, *others: str) -> None:
                         help="shape of an input whose sizes the model leaves open; may be repeated")
     parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")
     add_config(parser)
+    add_system(parser)
     parser.add_argument("--dump-images", type=Path, metavar="DIR",
                         help="with --target vta: folder for the DRAM before each launch, as files for `vtakit sim --image`")
     parser.add_argument("--precision", default="float32",
                         help="of a CPU: float32 (default), or float16 or bfloat16, which are faster and less exact")
+    parser.add_argument("--decisions", type=Path, metavar="FILE.json",
+                        help="values of decisions that are not the default, as `vtakit decisions -o` writes them")
     parser.add_argument("--no-cache", action="store_true", help="compile anew, although the result of an earlier call is kept")
 
 
@@ -58,6 +64,25 @@ def refuse_module_options(args: argparse.Namespace) -> None:
     if args.recompile or args.trusted:
         option = "--recompile" if args.recompile else "--trusted"
         raise VtakitError(f"{option} goes with a module file (.vtak), which has machine code; a model has none")
+
+
+def refuse_other_files(path: Path) -> None:
+    """Raise VtakitError for a file that is no model, but something of ours."""
+    if cure := _OTHER_FILES.get(path.suffix):
+        raise VtakitError(f"{str(path)!r} is {cure}")
+
+
+def decisions_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what the file of --decisions says: layer -> decision -> value. Raises VtakitError for a file that does not."""
+    if args.decisions is None:
+        return {}
+    from vtakit.compiler.graph.decisions import read_decisions
+
+    data = read_bytes(args.decisions, "--decisions", MAX_JSON_BYTES)
+    try:
+        return read_decisions(read_json(data, most_bytes=MAX_JSON_BYTES))
+    except ValueError as error:
+        raise VtakitError(f"--decisions {str(args.decisions)!r}: {error}") from None
 
 
 def model_files(path: Path, outputs: Sequence[Path | None]) -> list[tuple[str, Path]]:
@@ -81,16 +106,15 @@ def compiled(
     from vtakit.runtime.model import compile
     from vtakit.runtime.placement import PlacementWarning
 
-    if cure := _OTHER_FILES.get(args.model.suffix):
-        raise VtakitError(f"{str(args.model)!r} is {cure}")
-    target = _target(args, host)
-    shapes = _shapes(args.shape)
+    refuse_other_files(args.model)
+    target, decisions = target_of(args, host), decisions_of(args)
+    shapes = shapes_of(args.shape)
     with progress() as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", PlacementWarning)  # `say_placement` says it
         task = bar.add_task(f"compiling {one_line(args.model.name)}", total=None)
         return compile(
-            args.model, target, shapes=shapes, batch=args.batch, precision=args.precision, after=after,
-            cache=not args.no_cache, device=device, **options,
+            args.model, target, shapes=shapes, batch=args.batch, precision=args.precision, decisions=decisions,
+            after=after, cache=not args.no_cache, device=device, **options,
             progress=lambda done, count: bar.update(task, completed=done, total=count),
         )
 
@@ -124,7 +148,7 @@ class _TargetAction(argparse.Action):
         setattr(args, self.dest, value)
 
 
-def _target(args: argparse.Namespace, host: str | None) -> "Target":
+def target_of(args: argparse.Namespace, host: str | None) -> "Target":
     """Return the target that --target, --cpu, --config and --host name together."""
     from vtakit.runtime.target import Target
     from vtakit.runtime.targets import find_class, target, targets
@@ -135,8 +159,7 @@ def _target(args: argparse.Namespace, host: str | None) -> "Target":
         raise VtakitError(f"--target {word!r} is unknown; {one_of((*targets(), 'aarch64-linux-gnu'), word)}")
     if name != word:
         options["triple"] = word
-    if args.config is not None:
-        options["config"] = args.config
+    options |= {name: getattr(args, name) for name in ("config", "system") if getattr(args, name) is not None}
     if host is not None:
         if "-" not in host:
             raise VtakitError(f"--host {host!r} is no machine: give LLVM's name of one, such as aarch64-linux-gnu")
@@ -162,9 +185,10 @@ def module_of(args: argparse.Namespace) -> "Module":
         return compiled(args, device=device, **options)
     from vtakit.runtime.model import load
 
-    if args.shape or args.batch != 1 or args.config is not None or args.precision != "float32":
-        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config and --precision go with a model "
-                          "that is not")
+    given = any(getattr(args, name) is not None for name in ("config", "system", "decisions"))
+    if args.shape or args.batch != 1 or args.precision != "float32" or given:
+        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config, --system, --precision and "
+                          "--decisions go with a model that is not")
     return load(args.model, device, trusted=args.trusted or None, recompile=args.recompile, **options)
 
 
@@ -181,7 +205,7 @@ def arrays(path: Path, ports: "Sequence[Port]" = ()) -> dict[str, Any]:
     return read_npz(path, "--input", lambda name, header: kinds.get(name) == (header.shape, header.dtype))
 
 
-def _shapes(words: list[str]) -> dict[str, tuple[int, ...]]:
+def shapes_of(words: list[str]) -> dict[str, tuple[int, ...]]:
     found = {}
     for word in words:
         name, equals, sizes = word.rpartition("=")

@@ -16,9 +16,9 @@ pip install 'vtakit[plot]'
 import argparse
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vtakit.base.errors import VtakitError
 from vtakit.base.reading import read_bytes
@@ -30,12 +30,13 @@ from vtakit.runtime.commands._arguments import (
     RawImage,
     add_memory_system,
     add_program,
+    add_system,
     bus_bytes_of,
     check_outputs,
-    memory_system,
     number,
     pairs,
     read_program,
+    simulated_system,
 )
 from vtakit.runtime.terminal import console, say
 
@@ -62,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--order", type=_order, metavar="ORDER",
                         help="fsim: interleaving of the stages: program (default), eager, lazy, or the seed of a random one")
     parser.add_argument("--path", help="fsim: auto (default), compiled, or plain, which is the definition and slow")
+    add_system(parser)
     add_memory_system(parser)
     for name, (metavar, what) in _NUMBERS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=number, metavar=metavar, help=f"rtl: {what}")
@@ -91,7 +93,8 @@ def run(args: argparse.Namespace) -> int:
     for name in options.keys() - {"device", *known}:
         device = "fsim" if args.device == "rtl" else "rtl"
         raise VtakitError(f"--{name.replace('_', '-')} is an option of device {device}, and the device is {args.device}")
-    options |= memory_system(args, args.device)
+    system = simulated_system(args, args.device)
+    options |= system
     several = isinstance(program, Program) and len(program.parts) > 1 and "trace" in known
     if args.trace or (args.report and several):
         options["trace"] = True
@@ -134,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     if args.trace and result.trace:
         _write_timeline(args.trace, result.trace, words, config)
     if args.report:
-        _report(args, program if isinstance(program, Program) else Program(config=config, insns=words), result)
+        _report(args, program if isinstance(program, Program) else Program(config=config, insns=words), result, system)
     if _TABLE not in args.report:
         width = max(map(len, result.counters))
         for name, value in result.counters.items():
@@ -146,12 +149,12 @@ def _write_timeline(path: Path, trace: "Trace", words: Sequence[int], config: VT
     write_bytes(path, trace.to_perfetto([disasm(word, config) for word in words]).encode(), "timeline")
 
 
-def _report(args: argparse.Namespace, program: Program, result: "Result") -> None:
+def _report(args: argparse.Namespace, program: Program, result: "Result", system: Mapping[str, Any]) -> None:
     from vtakit.runtime.report import Report
     from vtakit.runtime.report.sections import layers_of
 
     timed = "cycles" in result.counters
-    bus_bytes = bus_bytes_of(args) if timed else None
+    bus_bytes = bus_bytes_of(system) if timed else None
     name = str(args.program or args.image)
     layers = layers_of(name, program, result.counters, result.trace, bus_bytes=bus_bytes)
     report = Report(args.device, tuple(layers), result.trace)

@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Self
 
 from vtakit.base.errors import one_of
 from vtakit.compiler.codegen.llvm import target as llvm
-from vtakit.compiler.graph.compile import Left, Network, compile_graph
+from vtakit.compiler.graph.compile import Left, Network, compile_graph, decide
 from vtakit.compiler.graph.cpu import CpuKernels
+from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.base import Seen, run_passes
 from vtakit.compiler.graph.passes.fold import Evaluate
@@ -94,12 +95,15 @@ class Cpu(llvm.Target, Target):
         if options.precision not in PRECISIONS:
             raise TargetError(f"precision {options.precision!r}: give one of {', '.join(map(repr, PRECISIONS))}")
 
-    def prepared(self, graph: Graph, options: Options, evaluate: Evaluate, after: Seen | None = None) -> Graph:
-        """Return a graph after all passes, as kernels are made of it; see `compile`."""
+    def prepared(
+        self, graph: Graph, options: Options, evaluate: Evaluate, after: Seen | None = None,
+        decisions: ModelDecisions | None = None,
+    ) -> Graph:
+        """Return a graph after all passes, as kernels are made of it; see `compile`. Their decisions are added."""
         passes = passes_for_cpu(
             evaluate, integer=options.integer, lanes=self.vector_bytes // FLOAT32.bytes,
             winograd=Machine.of(self) if options.winograd else None, precision=options.precision,
-            narrowed=narrowed(options.precision, self, winograd=options.winograd))
+            narrowed=narrowed(options.precision, self, winograd=options.winograd), decisions=decisions)
         return run_passes(graph, passes, after)
 
     def compile(
@@ -107,9 +111,18 @@ class Cpu(llvm.Target, Target):
         most_bytes: int | None = None,
     ) -> Image:
         """Compile a graph as one native function."""
-        graph = self.prepared(graph, options, evaluate, after)
-        network = compile_graph(graph, CpuKernels(self), progress=progress, most_bytes=most_bytes)
+        decisions = ModelDecisions(options.decisions)
+        graph = self.prepared(graph, options, evaluate, after, decisions)
+        network = compile_graph(graph, CpuKernels(self), decisions=decisions, progress=progress, most_bytes=most_bytes)
+        decisions.check()
         return image_of(network, self, graph_text(graph), said=said_of(options.precision, self, graph))
+
+    def decisions(self, graph: Graph, options: Options, evaluate: Evaluate) -> ModelDecisions:
+        """Return the decisions of passes and schedules."""
+        found = ModelDecisions(options.decisions)
+        decide(self.prepared(graph, options, evaluate, decisions=found), CpuKernels(self), found)
+        found.check()
+        return found
 
     def engines(self, image: Image, opening: Opening) -> dict[str, Engine]:
         """Load the machine code of an image."""

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vtakit.hw.system import System
 from vtakit.runtime.report.report import Report
 from vtakit.runtime.report.sections import layers_of
 from vtakit.runtime.target import Engine, Image, Opening, Values
@@ -23,12 +24,12 @@ class VtaEngine(Engine):
 
     The device is opened by the first run and kept until `close`, or until something goes wrong: the next run then opens it anew.
 
-    device : its name
+    device : its name; one that simulates a memory has the target's, but for the options that are given
     """
 
     exclusive: ClassVar[bool] = True
 
-    def __init__(self, image: Image, opening: Opening) -> None:
+    def __init__(self, image: Image, opening: Opening, system: System) -> None:
         given = opening.device or DEFAULT_DEVICE
         self._given = given if isinstance(given, Driver) else None
         self._parts = image.parts_of(VtaPart)
@@ -38,6 +39,7 @@ class VtaEngine(Engine):
                 part.program.require(given.config, version=given.device.version, features=given.device.features)
         else:
             self.device = given
+        self._system = system
         self._name, self._timeout_s, self._options = image.name, opening.timeout_s, dict(opening.options)
         self._driver: Driver | None = None
         self._sessions: dict[VtaPart, Session] = {}
@@ -102,6 +104,7 @@ class VtaEngine(Engine):
         if self._given is not None:
             return self._given
         known, programs = options_of(self.device), [part.program for part in self._parts]
+        more |= {"system": self._system}
         options = {name: value for name, value in more.items() if name in known} | self._options
         if "memory_bytes" in known:
             options = {"memory_bytes": needed_bytes(programs)} | options

@@ -7,6 +7,7 @@ from typing import Any
 
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.params import CoreParams
+from vtakit.hw.system import REFERENCE, SystemLike
 from vtakit.runtime.vta.device import Device, Ending
 from vtakit.runtime.vta.fsim import simulated_memory
 from vtakit.runtime.vta.registers import RegisterDevice
@@ -15,7 +16,7 @@ from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl import surroundings
 from vtakit.sim.rtl.build import library
 from vtakit.sim.rtl.model import SLICE_CYCLES, Kind, Model, Op
-from vtakit.sim.rtl.surroundings import Surroundings
+from vtakit.sim.rtl.surroundings import surrounded
 from vtakit.sim.trace import Trace
 
 _FOR_EVER = 2**62  # cycles: waits have bounds of their own
@@ -124,17 +125,21 @@ class Rtl(RegisterDevice):
         return self.port.model.trace() if self._trace else None
 
 
-def open_device(config: VTAConfig, *, memory_bytes: int = 1 << 26, bus_bits: int = 64, **around: Any) -> Device:
+def open_device(
+    config: VTAConfig, *, memory_bytes: int = 1 << 26, system: SystemLike = REFERENCE, bus_bits: int | None = None, **around: Any,
+) -> Device:
     """The RTL of a configuration; its options are those after `config`.
 
     memory_bytes   of its DRAM
-    bus_bits       width of the AXI4 bus: 64, 128, 256 or 512
-    around         the fields of `vtakit.sim.rtl.surroundings.Surroundings` but `wave`; a trace is that of the last program
+    system         its memory: a `vtakit.hw.system.System`, a name, a mapping of fields, or the path of a JSON file
+    bus_bits       width of the AXI4 bus: 64, 128, 256 or 512; that of the system if None
+    around         the fields of `vtakit.sim.rtl.surroundings.Surroundings` but `wave`, on top of the system;
+                   a trace is that of the last program
     """
-    system = Surroundings(**around)
+    found, bits = surrounded(system, bus_bits, around)
     dram = simulated_memory(memory_bytes)
-    model = Model(library(CoreParams(cfg=config, bus_bits=bus_bits)), dram, replace(system, max_cycles=_FOR_EVER))
-    return Rtl(RtlPort(model, dram, system.max_cycles), config, system.bandwidth, system.trace)
+    model = Model(library(CoreParams(cfg=config, bus_bits=bits)), dram, replace(found, max_cycles=_FOR_EVER))
+    return Rtl(RtlPort(model, dram, found.max_cycles), config, found.bandwidth, found.trace)
 
 
 OPTIONS = (*keywords(open_device), *(name for name in surroundings.OPTIONS if name != "wave"))

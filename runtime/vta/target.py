@@ -11,15 +11,17 @@ from vtakit.compiler.codegen.places import Port
 from vtakit.compiler.codegen.vta import target as codegen
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.graph.cpu import CpuKernels
+from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.base import Seen, run_passes
 from vtakit.compiler.graph.passes.fold import Evaluate
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
-from vtakit.compiler.graph.vta.compile import Compiled, compile_parts
+from vtakit.compiler.graph.vta.compile import Compiled, compile_parts, decide_parts
 from vtakit.compiler.graph.vta.region import Launch
 from vtakit.compiler.ir.stmt import Function
 from vtakit.hw.isa.config import VTAConfig, load_config
 from vtakit.hw.isa.insns import Feature
+from vtakit.hw.system import REFERENCE, System, load_system
 from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.cpu.target import Cpu, image_of
 from vtakit.runtime.crt.export import export_c
@@ -50,18 +52,19 @@ class Vta(codegen.Target, Target):
     name: ClassVar[str] = "vta"
     summary: ClassVar[str] = "the accelerator, with a processor for what it leaves: int8 networks"
     devices: ClassVar[tuple[str, ...]] = tuple(DEVICES)
-    options: ClassVar[tuple[str, ...]] = ("config", "copies", "without", "host")
+    options: ClassVar[tuple[str, ...]] = ("config", "copies", "without", "system", "host")
     kinds: ClassVar[tuple[type[Part], ...]] = (VtaPart,)
 
     @classmethod
-    def make(cls, *, config: Any = "default", host: Any = None, **options: Any) -> Self:
+    def make(cls, *, config: Any = "default", system: Any = REFERENCE, host: Any = None, **options: Any) -> Self:
         """Return the accelerator of a configuration.
 
         config : a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file
+        system : its memory: a System, a name, a mapping of fields, or the path of a JSON file
         host   : the processor, as `vtakit.compile` takes a target
         """
-        made = codegen.vta(load_config(config), **options)
-        return cls(made.config, made.copies, made.without, _host(host))
+        made = codegen.vta(load_config(config), system=load_system(system), **options)
+        return cls(made.config, made.copies, made.without, made.system, _host(host))
 
     @classmethod
     def adopt(cls, given: object, *, host: Any = None, **options: Any) -> Self | None:
@@ -70,18 +73,18 @@ class Vta(codegen.Target, Target):
             return None
         if options:
             raise VtaError(f"{min(options)} goes with the name of a target, and a Target was given")
-        return cls(given.config, given.copies, given.without, _host(host))
+        return cls(given.config, given.copies, given.without, given.system, _host(host))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields."""
         return {"config": self.config.to_dict(), "copies": self.copies, "without": int(self.without),
-                "host": self.processor.to_dict()}
+                "system": self.system.to_dict(), "host": self.processor.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the accelerator of these fields."""
         return cls(VTAConfig.from_dict(data["config"]), number(data["copies"]), Feature(number(data["without"])),
-                   Cpu.from_dict(data["host"]))
+                   System.from_dict(data["system"]), Cpu.from_dict(data["host"]))
 
     @property
     def processor(self) -> Cpu:
@@ -117,8 +120,19 @@ class Vta(codegen.Target, Target):
         """Compile what the accelerator can run as programs, and the rest for its processor."""
         graph = run_passes(graph, passes_for_cpu(evaluate, integer=options.integer), after)
         host = CpuKernels(self.processor)
-        compiled = compile_parts(graph, host, self, check=_checked, progress=progress, most_bytes=most_bytes)
+        decisions = ModelDecisions(options.decisions)
+        compiled = compile_parts(
+            graph, host, self, decisions=decisions, check=_checked, progress=progress, most_bytes=most_bytes)
+        decisions.check()
         return image_of_parts(compiled, self)
+
+    def decisions(self, graph: Graph, options: Options, evaluate: Evaluate) -> ModelDecisions:
+        """Return the decisions of placement and schedules."""
+        found = ModelDecisions(options.decisions)
+        graph = run_passes(graph, passes_for_cpu(evaluate, integer=options.integer))
+        decide_parts(graph, CpuKernels(self.processor), self, found)
+        found.check()
+        return found
 
     def warning(self, image: Image) -> str:
         """Return a sentence if nothing of a model runs on the accelerator."""
@@ -142,7 +156,7 @@ class Vta(codegen.Target, Target):
     def engines(self, image: Image, opening: Opening) -> dict[str, Engine]:
         """Return those of the processor, and one on the device if there are programs."""
         found = self.processor.engines(image, Opening(threads=opening.threads))
-        return found | ({VtaPart.kind: VtaEngine(image, opening)} if image.parts_of(VtaPart) else {})
+        return found | ({VtaPart.kind: VtaEngine(image, opening, self.system)} if image.parts_of(VtaPart) else {})
 
     def check_image(self, image: Image) -> None:
         """Raise VtaError for a program of another configuration."""

@@ -10,13 +10,14 @@ from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.regs import COUNTERS, mask_of
 from vtakit.hw.params import CoreParams
-from vtakit.sim.api import Result, integer, keywords
+from vtakit.hw.system import REFERENCE, SystemLike
+from vtakit.sim.api import Result, keywords
 from vtakit.sim.decode import Decoded, Memories, program_bytes
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fsim import bases_of, window_of
-from vtakit.sim.rtl import surroundings
 from vtakit.sim.rtl.host import command, program_settings, read_register, session, until_idle
-from vtakit.sim.rtl.surroundings import Surroundings
+from vtakit.sim.rtl.surroundings import OPTIONS as AROUND
+from vtakit.sim.rtl.surroundings import surrounded
 
 
 def features(cfg: VTAConfig) -> Feature:
@@ -32,28 +33,30 @@ def simulate(
     *,
     bases: Mapping[str, int] | None = None,
     window: tuple[int, int] | None = None,
-    bus_bits: int = 64,
+    system: SystemLike = REFERENCE,
+    bus_bits: int | None = None,
     **around: Any,
 ) -> Result:
     """Run the instructions at `insn_addr` on the RTL; the default is the reference system of docs/simulators.md.
 
     bases, window   as in fsim
-    bus_bits        width of the AXI4 bus: 64, 128, 256 or 512
-    around          the fields of `vtakit.sim.rtl.surroundings.Surroundings`
+    system          its memory: a `vtakit.hw.system.System`, a name, a mapping of fields, or the path of a JSON file
+    bus_bits        width of the AXI4 bus: 64, 128, 256 or 512; that of the system if None
+    around          the fields of `vtakit.sim.rtl.surroundings.Surroundings`, on top of the system
 
     `counters` hold, besides those of fsim, `cycles`, the beats moved, and for each stage what its cycles were spent on.
     """
     memories = Memories(bases=bases_of(bases or {}), window=window_of(window, len(dram)))
     code = bytes(program_bytes(dram, insn_addr, insn_count))
-    system = Surroundings(**around)
-    params = CoreParams(cfg=cfg, bus_bits=integer("bus_bits", bus_bits))
+    surroundings, bits = surrounded(system, bus_bits, around)
+    params = CoreParams(cfg=cfg, bus_bits=bits)
     if not insn_count:
         raise ProgramFault(Fault.NO_FINISH, -1, "", "the program has no instructions; it must end with FINISH")
     ops = [
         *program_settings(insn_addr, insn_count, memories.bases, memories.window), command("start"), until_idle(),
         *(op for name in ("status", "error", "error_insn", *COUNTERS) for op in read_register(name)),
     ]
-    done = session(params, dram, ops, system)
+    done = session(params, dram, ops, surroundings)
     refused = next((op for op in done.answers if op.response), None)
     if refused is not None:
         raise DeviceError(f"the device refuses {refused.value} in its register at 0x{refused.address:x}")
@@ -74,4 +77,4 @@ def simulate(
     return Result(dram=bytes(dram), acc=values, counters=counters, trace=done.trace)
 
 
-OPTIONS = (*keywords(simulate), *surroundings.OPTIONS)
+OPTIONS = (*keywords(simulate), *AROUND)

@@ -1,10 +1,12 @@
 """What stands around the simulated accelerator: the options of device "rtl", said once for `vtakit.sim` and for the driver."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from vtakit.base.errors import VtakitError
+from vtakit.hw.system import REFERENCE, SystemLike, load_system
 from vtakit.sim.api import integer
 
 NOWHERE = 2**64 - 1  # an address at which no error is injected
@@ -30,9 +32,9 @@ class Surroundings:
     Raises `VtakitError` for a value that an option cannot have.
     """
 
-    latency: int = _number(40, 0, 100_000)
-    outstanding: int = _number(16, 1, 256)
-    bandwidth: int = _number(100, 1, 100)
+    latency: int = _number(REFERENCE.latency, 0, 100_000)
+    outstanding: int = _number(REFERENCE.outstanding, 1, 256)
+    bandwidth: int = _number(REFERENCE.options["bandwidth"], 1, 100)
     stall: int = _number(0, 0, 99)
     seed: int = _number(0, 0, 2**63)
     read_error: int = _number(NOWHERE, 0, NOWHERE)
@@ -57,6 +59,13 @@ class Surroundings:
                 raise VtakitError(f"wave must be the name of a .vcd or .fst file, got {self.wave!r:.40}") from None
             if self.wave.suffix not in (".vcd", ".fst"):
                 raise VtakitError(f"wave must be the name of a .vcd or .fst file, got {str(self.wave)!r}")
+
+
+def surrounded(system: SystemLike, bus_bits: int | None, options: Mapping[str, Any]) -> tuple[Surroundings, int]:
+    """Return the surroundings of a memory system with options on top, and the width of its bus in bits."""
+    known = load_system(system).options
+    bits = known.pop("bus_bits")
+    return Surroundings(**{**known, **options}), bits if bus_bits is None else integer("bus_bits", bus_bits)
 
 
 OPTIONS = tuple(option.name for option in fields(Surroundings))

@@ -5,6 +5,7 @@ import numpy as np
 from vtakit.compiler.codegen.vta.target import NOTHING, Target
 from vtakit.hw.isa.config import NAMED, VTAConfig
 from vtakit.hw.isa.insns import Feature
+from vtakit.hw.system import REFERENCE, System
 
 FOR_RTL = ("tiny", "tiny_b2")  # whose models in Verilator are built in seconds
 _NAMES = ("tiny", "tiny", "tiny_b2", "default", "blk8", "b2x16")
@@ -12,14 +13,22 @@ _LACKS = (NOTHING, NOTHING, NOTHING, Feature.OVERWRITE, Feature.REQUANT)
 
 
 def accelerator(seed: int, config: str | None = None, device: str = "fsim") -> Target:
-    """Choose an accelerator by a seed: of a configuration, of one that is cheap on a device, or half of the time of any."""
+    """Choose an accelerator by a seed: of a configuration, of one that is cheap on a device, or half of the time of any.
+
+    Its memory is the reference system, or half of the time a slower one, with the same bus.
+    """
     rng = np.random.default_rng([seed, 1 << 21])
     copies, lacks = int(rng.choice([1, 2, 2, 3])), _LACKS[rng.integers(len(_LACKS))]
     if config is not None:
-        return Target(NAMED[config], copies=copies, without=lacks)
-    names = FOR_RTL if device == "rtl" else _NAMES
-    chosen = NAMED[names[rng.integers(len(names))]]
-    return Target(chosen if device == "rtl" or rng.integers(2) else random_config(rng), copies=copies, without=lacks)
+        chosen = NAMED[config]
+    else:
+        names = FOR_RTL if device == "rtl" else _NAMES
+        chosen = NAMED[names[rng.integers(len(names))]]
+        chosen = chosen if device == "rtl" or rng.integers(2) else random_config(rng)
+    share, latency, outstanding = rng.choice([0.1, 0.25, 0.5]), rng.choice([0, 20, 60, 200]), rng.choice([1, 4, 16])
+    slow = System(bandwidth=float(share), latency=int(latency), outstanding=int(outstanding))
+    system = slow if rng.integers(2) else REFERENCE
+    return Target(chosen, copies=copies, without=lacks, system=system)
 
 
 def random_config(rng: np.random.Generator) -> VTAConfig:

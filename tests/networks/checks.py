@@ -13,10 +13,11 @@ Bytes must be equal:
   and on the RTL if asked for.
 """
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,16 @@ from quantised_support import onnxruntime_of
 
 import vtakit
 from networks.accelerators import accelerator
+from networks.decided import changed, random_decisions
 from networks.emit import model_of
 from networks.recipe import Array, Recipe
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.frontend.onnx.importer import import_model
+from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Node
 from vtakit.compiler.graph.passes.quantised.form import integer_form
 from vtakit.compiler.graph.reference import reference
+from vtakit.compiler.schedule.decisions import DecisionError
 from vtakit.runtime.module import Module
 from vtakit.runtime.placement import PlacementWarning
 from vtakit.runtime.vta.part import VtaPart
@@ -40,8 +44,10 @@ FLOATS: Mapping[str, Callable[..., Array]] = {
     "neg": np.negative,
     "relu": lambda x: np.maximum(x, np.float32(0)), "leaky_relu": lambda x, alpha: np.where(x < 0, x * np.float32(alpha), x),
     "clip": lambda x, low, high: np.clip(x, low, high),
+    "reduce_mean": lambda x, axes, keepdims=True: np.mean(x, tuple(axes), np.float64, keepdims=keepdims),
 }
 FLOAT_ERROR = 2e-5  # of the largest value, that one layer of floating-point numbers may add (docs/winograd.md)
+REFUSED = "cannot be compiled with", "no correct program was found"  # decisions that the verifier refuses
 FAULTS = "static checker", "verif"  # in the reason why a layer is on the CPU: the compiler's own fault, not a lack of room
 
 
@@ -67,12 +73,14 @@ class Tally:
     networks: int = 0
     exact: int = 0
     launches: int = 0
+    vectors: int = 0  # of random decisions
+    decided: Counter[str] = field(default_factory=Counter)  # that are not the default, by name
+    refused: Counter[str] = field(default_factory=Counter)  # vectors of decisions, by the reason
     layers: Counter[str] = field(default_factory=Counter)  # on the accelerator, by operator
     left: Counter[str] = field(default_factory=Counter)    # reasons for the CPU
 
     def __add__(self, other: "Tally") -> "Tally":
-        return Tally(self.networks + other.networks, self.exact + other.exact, self.launches + other.launches,
-                     self.layers + other.layers, self.left + other.left)
+        return Tally(*[getattr(self, each.name) + getattr(other, each.name) for each in fields(Tally)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +89,13 @@ class Check:
 
     config : the accelerator's; one of the seed's choice if None
     orders : random interleavings of the stages on fsim, beside the extreme ones
+    decide : compile with random decisions
     """
 
     config: str | None = None
     device: str = "fsim"
     orders: int = 1
+    decide: bool = False
 
     def __call__(self, recipe: Recipe) -> Tally:
         """Raises Difference for what is not equal."""
@@ -94,13 +104,16 @@ class Check:
         wanted = _step("onnxruntime", lambda: onnxruntime_of(proto, optimised=bool(recipe.seed % 2)).run(names, given))
         if not recipe.exact:
             wanted = _step("NumPy", lambda: _by_numpy(proto, given))
-        on_cpu = _step("compiling for the CPU", lambda: vtakit.compile(proto, threads=1, cache=False).run(given))
-        _compare("the CPU and " + ("onnxruntime" if recipe.exact else "NumPy"), names, wanted, on_cpu)
+        tally = Tally(1)
+        module = self._compiled(proto, "llvm", recipe.seed, tally)
+        if module is not None:
+            on_cpu: dict[str, Array] = _step("running on the CPU", lambda: module.run(given))
+            _compare("the CPU and " + ("onnxruntime" if recipe.exact else "NumPy"), names, wanted, on_cpu)
         target = accelerator(recipe.seed, self.config, self.device)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PlacementWarning)  # the smallest networks have nothing for it
-            module = _step("compiling for the accelerator", lambda: vtakit.compile(proto, target, threads=1, cache=False))
-        tally = _tally(recipe, module)
+        module = self._compiled(proto, target, recipe.seed, tally)
+        if module is None:
+            return tally
+        tally += _tally(recipe, module)
         if not tally.launches:
             return tally
         runs: list[tuple[str, dict[str, Any]]] = [("fsim", {})]
@@ -110,8 +123,27 @@ class Check:
             with Module(module.image, device, threads=1, **options) as opened:
                 got = _step(f"running on {device}", lambda opened=opened: opened.run(given))
             what = f"the accelerator ({device}) and the CPU"
-            _compare(what, names, list(on_cpu.values()), got, " ".join(f"{key} {value}" for key, value in options.items()))
+            _compare(what, names, wanted, got, " ".join(f"{key} {value}" for key, value in options.items()))
         return tally
+
+    def _compiled(self, proto: Any, target: Any, seed: int, tally: Tally) -> Module | None:
+        """Return a network's module; None if its decisions are refused, which counts with the reason."""
+        what = f"compiling for {'the CPU' if target == 'llvm' else 'the accelerator'}"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PlacementWarning)  # the smallest networks have nothing for it
+            given = _step(f"drawing decisions for {target}", lambda: random_decisions(proto, target, seed)) if self.decide else {}
+            if given:
+                tally.vectors += 1
+                tally.decided.update(changed(proto, target, given))
+            try:
+                return vtakit.compile(proto, target, threads=1, cache=False, decisions=given)
+            except (DecisionError, GraphError) as error:
+                if not given or not any(words in str(error) for words in REFUSED):
+                    raise _failed(what, error) from error
+                tally.refused[re.sub(r"\d+|\b\w+__?\w+", "#", str(error).rpartition("}: ")[2])] += 1
+                return None
+            except Exception as error:  # of any type: a compiler's own error is what is looked for
+                raise _failed(what, error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +168,7 @@ class CheckFloats:
 def describe(target: Target) -> str:
     """An accelerator in a line."""
     lacks = f", without {target.without.name}" if target.without else ""
-    return f"{target.config}, copies {target.copies}{lacks}"
+    return f"{target.config}, copies {target.copies}{lacks}, {target.system}"
 
 
 def _by_numpy(proto: Any, given: Mapping[str, Array]) -> list[Array]:
@@ -151,8 +183,12 @@ def _step(what: str, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except Exception as error:  # of any type: a compiler's own error is what is looked for
-        words = str(error).strip().splitlines() or [""]
-        raise Difference(f"{what} raised {type(error).__name__}", words[0][:500]) from error
+        raise _failed(what, error) from error
+
+
+def _failed(what: str, error: Exception) -> Difference:
+    words = str(error).strip().splitlines() or [""]
+    return Difference(f"{what} raised {type(error).__name__}", words[0][:500])
 
 
 def _compare(what: str, names: Sequence[str], wanted: Sequence[Array], got: Mapping[str, Array], note: str = "") -> None:
@@ -168,7 +204,7 @@ def _compare(what: str, names: Sequence[str], wanted: Sequence[Array], got: Mapp
 
 
 def _tally(recipe: Recipe, module: Module) -> Tally:
-    found = Tally(1, int(recipe.exact), len(module.image.parts_of(VtaPart)))
+    found = Tally(0, int(recipe.exact), len(module.image.parts_of(VtaPart)))
     for part in module.image.parts_of(VtaPart):
         for layer in part.layers:
             found.layers["+".join(layer.ops)] += 1

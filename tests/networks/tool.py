@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--device", choices=("fsim", "rtl"), default="fsim", help="run launches on the RTL too")
     made.add_argument("--float", action="store_true", help="the networks without quantisations, on this processor alone")
     made.add_argument("--orders", type=int, default=1, metavar="N", help="random interleavings on fsim, beside three fixed (1)")
+    made.add_argument("--decisions", action="store_true", help="compile with random decisions")
     made.add_argument("-j", "--jobs", type=int, default=1, metavar="J", help="processes (1)")
     made.add_argument("--all", action="store_true", help="go on after a difference, and count them; shrink none")
     made.add_argument("--save", type=Path, metavar="DIR", help="where the shrunk network is kept, as ONNX, with its inputs")
@@ -114,6 +115,10 @@ def tell(tally: Tally, seeds: str, seconds: float, where: str) -> None:
     """Print what was compared."""
     print(f"{seeds}, {seconds:,.0f} s: {tally.networks} networks without a difference, {tally.exact} of them equal to "
           f"onnxruntime, {tally.launches} launches of {sum(tally.layers.values())} layers {where}")
+    if tally.vectors:
+        print(f"{tally.vectors} vectors of decisions, {sum(tally.refused.values())} refused: "
+              + ", ".join(f"{count} {reason}" for reason, count in tally.refused.most_common()))
+        print("not the default: " + ", ".join(f"{count} {name}" for name, count in tally.decided.most_common()))
     print("on the accelerator: " + ", ".join(f"{count} {name}" for name, count in tally.layers.most_common()))
 
 
@@ -163,7 +168,7 @@ def _chunk(args: argparse.Namespace, seeds: range) -> tuple[Tally, list[Failure]
 
 def one(args: argparse.Namespace, seed: int) -> Tally | Failure:
     """Compare one network; the text of a failure has a smaller one with the same fault."""
-    check = CheckFloats() if args.float else Check(args.config, args.device, args.orders)
+    check = CheckFloats() if args.float else Check(args.config, args.device, args.orders, args.decisions)
 
     def fault(recipe: Recipe) -> Difference | None:
         try:
@@ -186,6 +191,7 @@ def one(args: argparse.Namespace, seed: int) -> Tally | Failure:
     words = f"--seed {seed} --count 1" + (f" --config {args.config}" if args.config else "")
     words += " --float" if args.float else ""
     words += " --device rtl" if args.device == "rtl" else ""
+    words += " --decisions" if args.decisions else ""
     words += f" --orders {args.orders}" if args.orders != 1 else ""
     machine = describe(accelerator(seed, args.config, args.device))
     text = (f"seed {seed}: {difference}\n{recipe}\n\n"

@@ -93,8 +93,8 @@ class Interpreted(Target):
     def function(self, function: Function, options: Mapping[str, Any]) -> Any:
         return lambda *arrays: interpret(function, arrays)
 
-    def schedule(self, outputs: Sequence[Tensor]) -> Schedule:
-        return create_schedule([tensor.op for tensor in outputs])
+    def schedule(self, outputs: Sequence[Tensor], decisions: Mapping[str, Any] | None = None) -> Schedule:
+        return create_schedule([tensor.op for tensor in outputs], decisions)
 
     def late(self, function: Function) -> Function:
         return lower_late(function)

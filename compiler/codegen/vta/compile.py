@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from math import gcd
 
 from vtakit.compiler.codegen.vta.actions import Action, Output, Requantised, Transfer
+from vtakit.compiler.codegen.vta.ahead import weights_ahead
 from vtakit.compiler.codegen.vta.early import clear_early, load_early
 from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
 from vtakit.compiler.codegen.vta.forms import evaluate
@@ -105,7 +106,7 @@ class _Maker:
         out = Output(self.cfg, tracked)
         self._run(self.root, out)
         made = overwrite(out.steps, self.cfg) if self.target.has(Feature.OVERWRITE) else out.steps
-        made = load_early(clear_early(made))
+        made = weights_ahead(load_early(clear_early(made)), self.target)
         shared = share_scratch(made, self._scratch_bytes(), self.symbols.values(), self.cfg, self.unit_bytes)
         self._tell_after(1)
         units[shared.name] = shared.size_bytes // self.unit_bytes

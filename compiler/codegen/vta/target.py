@@ -25,6 +25,7 @@ from vtakit.hw.isa.config import DEFAULT, VTAConfig, load_config
 from vtakit.hw.isa.exhaustive import for_each
 from vtakit.hw.isa.insns import REQUANT_WORDS, AluOp, Feature
 from vtakit.hw.isa.regs import device_features
+from vtakit.hw.system import REFERENCE, System, load_system
 
 _NODES = for_each(
     AluOp, {AluOp.MIN: ir.Min, AluOp.MAX: ir.Max, AluOp.ADD: ir.Add, AluOp.SHR: ir.ShiftRight, AluOp.MUL: ir.Mul}, __name__)
@@ -41,16 +42,20 @@ class Target:
     config : its shape
     copies : how many copies of a buffer in a scratchpad there are at most, so that one is filled while others are used
     without : what the device lacks of the abilities that its configuration can have
+    system : its memory, for which tiles are chosen; programs run with any other
     """
 
     config: VTAConfig = DEFAULT
     copies: int = 2
     without: Feature = NOTHING
+    system: System = REFERENCE
 
     def __post_init__(self) -> None:
         if not isinstance(self.copies, Integral) or not 1 <= self.copies <= MOST_COPIES:
             raise VtaError(f"copies is {self.copies!r} and must be a whole number from 1 to {MOST_COPIES}")
         object.__setattr__(self, "copies", int(self.copies))
+        if not isinstance(self.system, System):
+            raise VtaError(f"system is {self.system!r:.40} and must be a System: `vta` takes names")
         if not isinstance(self.without, Feature):
             raise VtaError(f"without is {self.without!r:.40} and must be a Feature of vtakit.hw.isa.insns, or more joined by |")
 
@@ -146,7 +151,7 @@ class Target:
 def vta(config: VTAConfig | str | Path | dict[str, object] = "default", **options: Any) -> Target:
     """The target for a configuration: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file of them.
 
-    options : the other fields of `Target`
+    options : the other fields of `Target`; system may also be a name, a mapping of fields, or the path of a JSON file
 
     Raises ConfigError for a configuration, VtaError for an option.
     """
@@ -154,4 +159,6 @@ def vta(config: VTAConfig | str | Path | dict[str, object] = "default", **option
     for name in options:
         if name not in known:
             raise VtaError(f"{name!r} is no option of a target for the accelerator; {one_of(known, name)}")
+    if "system" in options:
+        options["system"] = load_system(options["system"])
     return Target(load_config(config), **options)

@@ -4,12 +4,16 @@ What each instruction must be ordered after follows from the elements that it to
 are written. A token goes from the newest instruction that another must wait for to the one that waits, unless tokens that
 are there already order the two; so there is never a token too many, and none is left.
 
+Loading and storing have no queue between them: where a LOAD reads what a STORE wrote, the compute stage takes the token of one
+and gives one to the other, in an instruction of its own. It stands as early in the compute stage as the LOAD can start.
+Otherwise the LOAD would wait for products that do not concern it.
+
 A queue holds a thousand tokens. Where a stage could give more before the other has taken enough, it waits for that one; and where
 it has given nearly as many already, the other waits for its newest instruction at once, in the place of many before it.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -28,15 +32,41 @@ _DRAM_READERS = (Stage.LOAD, Stage.COMPUTE)
 CROWDED = TOKEN_QUEUE_DEPTH // 2  # tokens that may wait in a queue when an instruction is added that may give another
 
 
-def with_tokens(steps: Iterable[Step], sizes: Mapping[str, int]) -> list[Step]:
+def with_tokens(steps: Sequence[Step], sizes: Mapping[str, int]) -> list[Step]:
     """The program with dependence flags set, so that no two stages race, and with instructions that only pass tokens on.
 
     sizes : elements of each memory that accesses are given of
     """
-    order = _Order(sizes)
-    for step in steps:
+    order, passed = _Order(sizes), _passed_early(steps, sizes)
+    for at, step in enumerate(steps):
+        for load in passed.get(at, ()):
+            order.pass_on(load)
         order.append(step)
     return order.steps
+
+
+def _passed_early(steps: Sequence[Step], sizes: Mapping[str, int]) -> dict[int, list[Step]]:
+    """The LOADs of what STOREs wrote, by the number of the instruction before which the compute stage should wait for these.
+
+    That is after the products that last used the LOAD's place in a scratchpad, and those that the LOADs before it wait for.
+    """
+    touched = {name: np.full(size, -1, np.int32) for name, size in sizes.items()}  # by STORE in DRAM, by products in scratchpads
+    found: dict[int, list[Step]] = {}
+    start = computed = -1  # numbers of instructions; the latter of the last one of the compute stage
+    for at, step in enumerate(steps):
+        mine = [(access, touched[access.memory][access.elements]) for access in step.accesses]
+        if step.stage is Stage.LOAD:
+            start = max([start, *[int(last.max()) for _, last in mine]])
+            stored = any(not access.write and (last >= 0).any() for access, last in mine)
+            if stored and computed > start:
+                found.setdefault(start + 1, []).append(step)
+            continue
+        if step.stage is Stage.COMPUTE:
+            computed = at
+        for access in step.accesses:
+            if access.write is (step.stage is Stage.STORE) and access.memory != "acc":
+                touched[access.memory][access.elements] = at
+    return found
 
 
 class _Order:
@@ -73,6 +103,19 @@ class _Order:
             elif _WRITER.get(access.memory, Stage.STORE) is not step.stage:
                 self._read[access.memory, step.stage][access.elements] = index
 
+    def pass_on(self, load: Step) -> None:
+        """Let the compute stage wait for what a later LOAD reads, unless it knows of that already."""
+        read = [access for access in load.accesses if _WRITER.get(access.memory) is None]
+        index = max(int(self._written[access.memory][access.elements].max()) for access in read)
+        if self._now[Stage.COMPUTE][Stage.STORE] < index and self._now[Stage.LOAD][Stage.STORE] < index:
+            self._wait_in_compute(Stage.STORE, index)
+
+    def _wait_in_compute(self, other: Stage, index: int) -> None:
+        """Add an instruction of the compute stage that only waits for instruction `index` of another."""
+        after = [index if each is other else -1 for each in Stage]
+        nothing = Step(Opcode.LOAD, {"memory_type": int(MemType.UOP)}, Stage.COMPUTE)
+        self._add(nothing, self._givers(Stage.COMPUTE, after))
+
     def _givers(self, stage: Stage, after: list[int]) -> dict[Queue, int]:
         """Whose tokens the next instruction of `stage` takes, to run after one of each stage and to find room for its own."""
         givers: dict[Queue, int] = {}  # one token of a queue is taken: that of the newest, which knows of those before it
@@ -105,9 +148,7 @@ class _Order:
             return queue, index if waiting + 1 < TOKEN_QUEUE_DEPTH else self._newest[other]
         first = bisect_left(self._compute, index, key=lambda at: self._clocks[at][other])  # no neighbours: through compute
         if first == len(self._compute):
-            after = [index if each is other else -1 for each in Stage]
-            nothing = Step(Opcode.LOAD, {"memory_type": int(MemType.UOP)}, Stage.COMPUTE)
-            self._add(nothing, self._givers(Stage.COMPUTE, after))
+            self._wait_in_compute(other, index)
         return self._order(stage, Stage.COMPUTE, self._compute[first])
 
     def _add(self, step: Step, givers: Mapping[Queue, int]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.passes.layout import ELEMENTS, SAVED_PER_MOVED, with_blocks
 from vtakit.compiler.graph.passes.replacing import Replacing
@@ -36,10 +37,11 @@ class _Packed:
     narrow: Value | None = None
 
 
-def half_precision(graph: Graph, pays: Pays | None = None) -> Graph:
+def half_precision(graph: Graph, pays: Pays | None = None, decisions: ModelDecisions | None = None) -> Graph:
     """With convolutions, and products of what they make, in bfloat16.
 
-    pays : which convolutions are to be so, and those of single channels that read what these make; all that can be if None
+    pays      : which convolutions are so by default, with those of single channels that read what these make; all if None
+    decisions : precision, of each convolution and product
 
     ::
 
@@ -52,7 +54,7 @@ def half_precision(graph: Graph, pays: Pays | None = None) -> Graph:
         %z.1: float32[1, 2, 56, 56, 32] = relu(%y)
         %z.2: bfloat16[1, 2, 56, 56, 32] = cast(%z.1, to='bfloat16')
     """
-    return _Rewriter(graph, pays).run()
+    return _Rewriter(graph, pays, ModelDecisions() if decisions is None else decisions).run()
 
 
 def pairs_pay(node: Node, machine: Machine, *, winograd: bool) -> bool:
@@ -86,9 +88,9 @@ class _Rewriter(Replacing):
     packed : what stands for a value of the old graph in blocks
     """
 
-    def __init__(self, graph: Graph, pays: Pays | None) -> None:
+    def __init__(self, graph: Graph, pays: Pays | None, decisions: ModelDecisions) -> None:
         super().__init__(graph)
-        self.pays = pays
+        self.pays, self.decisions = pays, decisions
         self.packed: dict[Value, _Packed] = {}
         consumers = graph.consumers()
         given = [value for _, value in graph.outputs]
@@ -152,15 +154,22 @@ class _Rewriter(Replacing):
         value = node.inputs[at]
         return None if value is None else self.graph.constants.get(value)
 
+    def _is_narrow(self, node: Node, *, default: bool = True) -> bool:
+        """Decide whether a convolution or product is in bfloat16."""
+        kinds = ["float32", "bfloat16"]
+        return bool(self.decisions.choose(node, "precision", kinds, kinds[default], half_precision) == kinds[True])
+
     def _conv(self, node: Node) -> _Packed | None:
         x, weight = node.reads[0], self._weights(node)
         if weight is None or weight.ndim != 4 or len(node.reads) != 2:
             return None
         filters, depth = weight.shape[:2]
         block, groups = _block(filters), node.attrs.get("groups", 1)
-        if self.pays is not None and not (groups > 1 and x in self.packed) and not self.pays(node):
-            return None
         if filters % block:  # what fills up a block might become no number
+            return None
+        if groups > 1 and (depth != 1 or groups != filters):
+            return None
+        if not self._is_narrow(node, default=self.pays is None or (groups > 1 and x in self.packed) or self.pays(node)):
             return None
         attrs = {word: tuple(node.attrs[word]) for word in ("strides", "pads", "dilations") if node.attrs.get(word) is not None}
         half = weight.astype(ml_dtypes.bfloat16)
@@ -169,8 +178,6 @@ class _Rewriter(Replacing):
             packed = self._constant(packed_weight(half, data.type.shape[-1], block, _TOGETHER), node)
             return _Packed(self.made("conv_packed", data, packed, attrs={**attrs, "block": block}, like=node.outputs[0],
                                      name=node.name))
-        if depth != 1 or groups != filters:
-            return None
         packed = self._constant(blocked_vectors(half[:, 0], block, 0), node)
         return _Packed(self.made("depthwise_packed", self._narrow(x), packed, attrs=attrs, like=node.outputs[0], name=node.name))
 
@@ -180,7 +187,7 @@ class _Rewriter(Replacing):
         bias = self._weights(node, 2) if len(node.inputs) > 2 else None
         if x not in self.packed or len(x.type.shape) != 2 or weight is None or not _is_plain(node):
             return None
-        if bias is None and len(node.reads) > 2:
+        if (bias is None and len(node.reads) > 2) or not self._is_narrow(node):
             return None
         filters = weight if node.attrs.get("trans_b") else weight.T
         block, data = _block(len(filters)), self._narrow(x)
@@ -199,13 +206,13 @@ class _Rewriter(Replacing):
         It takes half of float32's time at most, and what it reads and makes changes its layout.
         """
         weight = self._weights(node) if node.op in ("gemm", "matmul") else None
-        if weight is None or weight.ndim != 2 or not weight.size or not _is_plain(node):
+        if weight is None or weight.ndim != 2 or not weight.size or not node.outputs[0].type.size or not _is_plain(node):
             return False
         x, out = node.reads[0], node.outputs[0]
         filters = weight if node.attrs.get("trans_b") else weight.T
         count, depth = filters.shape
         rows, block = out.type.size // count, _block(count)
-        if rows < FEWEST_ROWS or depth * count <= SAVED_PER_MOVED * 2 * (depth + count):
+        if not self._is_narrow(node, default=rows >= FEWEST_ROWS and depth * count > SAVED_PER_MOVED * 2 * (depth + count)):
             return False
         image = self.made("reshape", self.as_it_was(x), attrs={"shape": (1, 1, rows, depth)}, like=x)
         turned = self.made("transpose", image, attrs={"perm": (0, 3, 1, 2)}, like=x)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
 
+from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.graph.passes.savings import MEANS, POOLS, is_depthwise, saved
@@ -33,8 +34,12 @@ ELEMENTS = frozenset((
 REDUCTIONS = frozenset(("reduce_max", "reduce_mean", "reduce_min", "reduce_sum"))
 
 
-def block_layouts(graph: Graph, lanes: int, *, saved_per_moved: int = SAVED_PER_MOVED) -> Graph:
+def block_layouts(
+    graph: Graph, lanes: int, *, saved_per_moved: int = SAVED_PER_MOVED, decisions: ModelDecisions | None = None,
+) -> Graph:
     """With channels in blocks of `lanes` wherever that saves enough multiplications for each element that changes its layout.
+
+    Decisions: layout, of the first node of a region that hands data in blocks from node to node.
 
     ::
 
@@ -46,9 +51,14 @@ def block_layouts(graph: Graph, lanes: int, *, saved_per_moved: int = SAVED_PER_
         %z: float32[1, 4, 56, 56, 16] = relu(%y)
         %z.1: float32[1, 64, 56, 56] = unblock_channels(%z, channels=64)
     """
-    regions = _Regions(graph, lanes)
-    chosen = regions.chosen(saved_per_moved)
-    return _Rewriter(graph, lanes, chosen).run() if chosen else graph
+    decisions = ModelDecisions() if decisions is None else decisions
+    chosen = {
+        node for region in _Regions(graph, lanes).found()
+        if decisions.choose(region.nodes[0], "layout", ["plain", "blocks"],
+                            "blocks" if region.saved > saved_per_moved * region.moved else "plain", block_layouts) == "blocks"
+        for node in region.nodes
+    }
+    return _Rewriter(graph, lanes, frozenset(chosen)).run() if chosen else graph
 
 
 @dataclass(eq=False)
@@ -65,8 +75,8 @@ class _Regions:
         self.graph, self.lanes = graph, lanes
         self.of: dict[Value, _Region] = {}  # which region makes a value
 
-    def chosen(self, saved_per_moved: int) -> frozenset[Node]:
-        """The nodes of regions that pay."""
+    def found(self) -> list[_Region]:
+        """The regions, in the order of their last nodes."""
         for node in self.graph.nodes:
             if not self._takes(node):
                 continue
@@ -75,8 +85,7 @@ class _Regions:
                 region = self._joined(found, region)
             self.of[node.outputs[0]] = region
         self._count_moved()
-        regions = dict.fromkeys(self.of.values())
-        return frozenset([node for region in regions if region.saved > saved_per_moved * region.moved for node in region.nodes])
+        return [*dict.fromkeys(self.of.values())]
 
     def _joined(self, into: _Region, region: _Region) -> _Region:
         into.nodes += region.nodes

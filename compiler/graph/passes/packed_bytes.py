@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.passes.layout import with_blocks
 from vtakit.compiler.graph.passes.replacing import Replacing
@@ -40,8 +41,10 @@ class _Packed:
     most: Longs | None = None
 
 
-def pack_bytes(graph: Graph) -> Graph:
+def pack_bytes(graph: Graph, decisions: ModelDecisions | None = None) -> Graph:
     """With int8 convolutions, and what lies between them, on uint8 in blocks.
+
+    Decisions: layout, of each convolution and product.
 
     ::
 
@@ -59,7 +62,7 @@ def pack_bytes(graph: Graph) -> Graph:
     """
     if not any(node.op == "conv_integer" for node in graph.nodes):
         return graph
-    return _Rewriter(graph).run()
+    return _Rewriter(graph, ModelDecisions() if decisions is None else decisions).run()
 
 
 class _Rewriter(Replacing):
@@ -68,8 +71,9 @@ class _Rewriter(Replacing):
     packed : what stands for a value of the old graph in blocks
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, decisions: ModelDecisions) -> None:
         super().__init__(graph)
+        self.decisions = decisions
         self.packed: dict[Value, _Packed] = {}
 
     def replaces(self, node: Node) -> bool:
@@ -106,6 +110,10 @@ class _Rewriter(Replacing):
         found = [self.graph.constants[value] for value in values if value is not None and value in self.graph.constants]
         return found if len(found) == len(values) else None
 
+    def _is_plain(self, node: Node) -> bool:
+        """Decide whether a convolution or product, which can be in blocks, stays as it is."""
+        return bool(self.decisions.choose(node, "layout", ["plain", "blocks"], "blocks", pack_bytes) == "plain")
+
     def conv(self, node: Node) -> _Packed | None:
         """`conv_integer` without zero points, of constant weights."""
         x, known = node.reads[0], self._known(node, 1)
@@ -116,12 +124,10 @@ class _Rewriter(Replacing):
         groups = node.attrs.get("groups", 1)
         out, (filters, depth) = node.outputs[0], weight.shape[:2]
         sums = _sums(weight.reshape(filters, -1))
-        if sums is None:
+        if sums is None or (groups > 1 and (depth != 1 or groups != filters)) or self._is_plain(node):
             return None
         block = block_of(filters)
         if groups > 1:
-            if depth != 1 or groups != filters:
-                return None
             packed = self.constant(blocked_vectors(weight[:, 0], block, 0), name=node.reads[1].name)
             made = self.made("depthwise_packed", self._bytes(x), packed, attrs={**attrs, "fill": ZERO}, like=out, name=node.name)
         elif depth <= FEW and x not in self.packed and max(attrs.get("dilations", (1,))) == 1:
@@ -142,7 +148,7 @@ class _Rewriter(Replacing):
             return None
         weight = np.ascontiguousarray(known[0].T)
         sums = _sums(weight)
-        if sums is None:
+        if sums is None or self._is_plain(node):
             return None
         data, block = self._bytes(x), block_of(len(weight))
         packed = self.constant(packed_weight(weight[:, :, None, None], data.type.shape[-1], block, 4), name=node.reads[1].name)

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from vtakit.compiler.graph.builder import numpy_dtype
+from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Array, Graph, Node, Value
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import FLOAT32, dtype
@@ -19,7 +20,7 @@ MOST_ROWS = 64  # of data that a matrix is kept in 16 bits for: with more its nu
 WASTE = 3  # of a product's columns, at most one in so many may be one that fills up a panel
 
 
-def pack_matrices(graph: Graph, lanes: int, kept: str = "float32") -> Graph:
+def pack_matrices(graph: Graph, lanes: int, kept: str = "float32", decisions: ModelDecisions | None = None) -> Graph:
     """With panels of `lanes` columns for the constant matrices of products, and of recurrent layers.
 
     ::
@@ -34,23 +35,27 @@ def pack_matrices(graph: Graph, lanes: int, kept: str = "float32") -> Graph:
 
     kept : the type in which matrices are kept that up to `MOST_ROWS` rows of data meet: "float32", or "float16" or "bfloat16",
            rounded to nearest even; a matrix with a number beyond the greatest of that type stays in float32
+
+    Decisions: matrix, plain or in panels, of each node that multiplies by one; it is there twice if nodes that share it differ.
     """
-    packer = _Packer(graph, lanes, kept)
+    packer = _Packer(graph, lanes, kept, ModelDecisions() if decisions is None else decisions)
     return packer.run() if packer.chosen else graph
 
 
 class _Packer(Replacing):
     """The graph being made. `chosen` are the nodes that become others."""
 
-    def __init__(self, graph: Graph, lanes: int, kept: str) -> None:
+    def __init__(self, graph: Graph, lanes: int, kept: str, decisions: ModelDecisions) -> None:
         super().__init__(graph)
         self.lanes = lanes
         self.kept = numpy_dtype(dtype(kept))
         self.packed: dict[tuple[Value, bool, float], Value] = {}
         able = {node for node in graph.nodes if self._takes(node)}
         readers = graph.consumers()
-        self.chosen = frozenset([node for node in able if all(
-            able.issuperset(readers[value]) for value in self._matrices(node))])
+        self.chosen = frozenset([node for node in graph.nodes if node in able and decisions.choose(
+            node, "matrix", ["plain", "panels"],
+            "panels" if all(able.issuperset(readers[value]) for value in self._matrices(node)) else "plain", pack_matrices,
+        ) == "panels"])
 
     def replaces(self, node: Node) -> bool:
         if node in self.chosen:

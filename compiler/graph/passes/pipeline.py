@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.passes.base import GraphPass
 from vtakit.compiler.graph.passes.batch_norm import fold_scales, simplify_inference
 from vtakit.compiler.graph.passes.cse import merge_common, merge_constants
@@ -19,7 +20,7 @@ from vtakit.compiler.nn.cpu.machine import Machine
 
 def passes_for_cpu(
     evaluate: Evaluate, *, integer: bool = True, lanes: int | None = None, winograd: Machine | None = None,
-    precision: str = "float32", narrowed: Pays | None = None,
+    precision: str = "float32", narrowed: Pays | None = None, decisions: ModelDecisions | None = None,
 ) -> tuple[GraphPass, ...]:
     """The passes before fusion, in order.
 
@@ -29,7 +30,9 @@ def passes_for_cpu(
     winograd : the processor for which convolutions in blocks take Winograd's form where it is faster; None leaves them direct
     precision : in which constant matrices in panels are kept: "float32", "float16" or "bfloat16"
     narrowed  : which convolutions of floating-point numbers are to be in bfloat16; none if None
+    decisions : given for nodes; those of the passes are added
     """
+    all_ = ModelDecisions() if decisions is None else decisions
     return (
         GraphPass("remove_dead", remove_dead),
         *([GraphPass("integer_form", integer_form)] if integer else []),
@@ -38,10 +41,10 @@ def passes_for_cpu(
         GraphPass("fold_input_scales", fold_input_scales),
         GraphPass("fold_constants", partial(fold_constants, evaluate=evaluate)),
         GraphPass("merge_common", merge_common),
-        *([GraphPass("pack_bytes", pack_bytes)] if lanes and integer else []),
-        *([GraphPass("half_precision", partial(half_precision, pays=narrowed))] if narrowed else []),
-        *([GraphPass("block_layouts", partial(block_layouts, lanes=lanes))] if lanes else []),
-        *([GraphPass("pack_matrices", partial(pack_matrices, lanes=lanes, kept=precision))] if lanes else []),
-        *([GraphPass("winograd_forms", partial(winograd_forms, machine=winograd))] if lanes and winograd else []),
+        *([GraphPass("pack_bytes", partial(pack_bytes, decisions=all_))] if lanes and integer else []),
+        *([GraphPass("half_precision", partial(half_precision, pays=narrowed, decisions=all_))] if narrowed else []),
+        *([GraphPass("block_layouts", partial(block_layouts, lanes=lanes, decisions=all_))] if lanes else []),
+        *([GraphPass("pack_matrices", partial(pack_matrices, lanes=lanes, kept=precision, decisions=all_))] if lanes else []),
+        *([GraphPass("winograd_forms", partial(winograd_forms, machine=winograd, decisions=all_))] if lanes and winograd else []),
         *([GraphPass("merge_constants", merge_constants)] if lanes else []),
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.apply import result_types
 from vtakit.compiler.graph.compile import Left
+from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.printer import graph_text
@@ -89,27 +90,48 @@ class Placement:
         return "\n".join([*lines, *map(str, self.left)])
 
 
-def place(graph: Graph, target: Target, without: Mapping[Node, str] | None = None) -> Placement:
+IDLE = "there is no convolution or matrix product beside it"
+
+
+def place(
+    graph: Graph, target: Target, without: Mapping[Node, str] | None = None, decisions: ModelDecisions | None = None,
+) -> Placement:
     """Place the nodes of a graph.
 
     without : nodes that end a layer and must stay on the CPU, with the reason
 
+    Decisions: place, of each layer that the accelerator can run.
+
     Raises VtaError for a configuration whose widths are not those of quantised networks.
     """
     check_words(target)
+    decisions = ModelDecisions() if decisions is None else decisions
     units = Units(graph, target)
     refused = {**units.reasons, **(without or {})}
-    chosen = [unit for end, unit in units.found.items() if end not in refused]
+    able = [unit for end, unit in units.found.items() if end not in refused]
+    chosen = _beside_sums(graph, able)
+    placed = []
+    for unit in able:
+        default = "vta" if unit in chosen else "cpu"
+        if decisions.choose(unit.nodes, "place", ["vta", "cpu"], default, place) == "vta":
+            placed.append(unit)
+        else:
+            refused[unit.nodes[-1]] = IDLE if default == "cpu" else "a decision places it there"
+    chosen = placed
+    parts = _Cutter(graph, target, chosen, _Stages(graph, chosen)).parts() if chosen else (graph,)
+    return Placement(graph, parts, refused)
+
+
+def _beside_sums(graph: Graph, units: list[Unit]) -> list[Unit]:
+    """The units in whose launch there is a convolution or matrix product."""
+    chosen = units
     while True:
         stages = _Stages(graph, chosen)
         working = {stages.of[unit] for unit in chosen if not SUMS.isdisjoint(unit.ops)}
-        idle = [unit for unit in chosen if stages.of[unit] not in working]
-        if not idle:
-            break
-        refused |= {unit.nodes[-1]: "there is no convolution or matrix product beside it" for unit in idle}
-        chosen = [unit for unit in chosen if unit not in idle]
-    parts = _Cutter(graph, target, chosen, stages).parts() if chosen else (graph,)
-    return Placement(graph, parts, refused)
+        busy = [unit for unit in chosen if stages.of[unit] in working]
+        if len(busy) == len(chosen):
+            return chosen
+        chosen = busy
 
 
 class _Stages:

@@ -6,16 +6,19 @@ from dataclasses import dataclass, replace
 from vtakit.compiler.codegen.vta.compile import Progress, compile_for
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.compile import Layer
+from vtakit.compiler.graph.decisions import ModelDecisions, of_layer
 from vtakit.compiler.graph.ir import Array, Value
 from vtakit.compiler.graph.vta.made import Made, Maker, identifier
 from vtakit.compiler.graph.vta.place import Region
 from vtakit.compiler.graph.vta.units import Unit
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.function import shallow
-from vtakit.compiler.schedule.schedule import create_schedule
+from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.program import Buffer, BufferKind, Program
+
+RESULT = "result"  # of a layer: the stage that has its decisions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,15 +38,33 @@ class Launch:
     layers: tuple[Layer, ...]
 
 
-def compile_region(region: Region, target: Target, name: str, progress: Progress | None = None) -> Launch:
+def compile_region(
+    region: Region, target: Target, name: str, progress: Progress | None = None, decisions: ModelDecisions | None = None,
+) -> Launch:
     """Compile a region.
 
-    progress : called with the work done and the whole, in the same unit
+    progress  : called with the work done and the whole, in the same unit
+    decisions : given for its layers; those of their schedules are added
 
     Raises VtaError, LowerError or VerifyError where the accelerator cannot run it.
     """
     with shallow(name):
-        return _Region(region, target, name).launch(progress)
+        return _Region(region, target, name).launch(ModelDecisions() if decisions is None else decisions, progress)
+
+
+def decide_region(region: Region, target: Target, name: str, decisions: ModelDecisions) -> None:
+    """Add the decisions of a region's schedules; no program is made."""
+    _Region(region, target, name).schedule(decisions)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scheduled:
+    """A region's schedule, and what its program is called with."""
+
+    schedule: Schedule
+    given: tuple[Tensor, ...]
+    constants: Mapping[Tensor, Array]
+    outputs: tuple[Tensor, ...]
 
 
 class _Region:
@@ -52,7 +73,18 @@ class _Region:
         self.names = _names(region.units)
         self.made: dict[Unit, Made] = {}
 
-    def launch(self, progress: Progress | None) -> Launch:
+    def launch(self, decisions: ModelDecisions, progress: Progress | None) -> Launch:
+        """Make the program of the schedule."""
+        found = self.schedule(decisions)
+        args = [*found.given, *found.constants, *found.outputs]
+        program = compile_for(lower(found.schedule, args, self.name, limits=self.target.limits), self.target, progress)
+        called = [buffer.name for buffer in program.buffers[:len(args)]]
+        constants = dict(zip(called[len(found.given):], found.constants.values(), strict=False))
+        return Launch(_with_constants(program, constants), self.region.reads, self.region.writes,
+                      tuple(called[:len(found.given)]), tuple(called[len(args) - len(found.outputs):]), self._layers(program))
+
+    def schedule(self, decisions: ModelDecisions) -> _Scheduled:
+        """Make the operators, and schedule them."""
         given = {key[:2]: placeholder(key[2].type.shape, "int8", name=f"in{i}__") for i, key in enumerate(self.region.inputs)}
         values: dict[Value, Tensor] = {}
         for unit in self.region.units:
@@ -69,16 +101,19 @@ class _Region:
             constants |= {tensor: made.constants[tensor] for tensor in made.layer.inputs if tensor in made.constants}
         s = create_schedule([tensor.op for tensor in outputs])
         read = {tensor for made in self.made.values() for tensor in made.reads}
-        for made in self.made.values():
-            made.schedule(s)
+        for unit, made in self.made.items():
+            layer, label = decisions.kernel(unit.nodes), s[made.layer.result].label
+            for name, value in decisions.given(layer).items():
+                if name.startswith(f"{RESULT}."):
+                    s.decisions.given[f"{label}{name.removeprefix(RESULT)}"] = value
+            with of_layer(layer):
+                made.schedule(s)
+            found = [each for each in s.decisions if each.name.startswith(f"{label}.")]
+            own = [each._replace(name=f"{RESULT}{each.name.removeprefix(label)}") for each in found]
+            decisions.add(layer, {each.name: each for each in own})
             if made.view is not None and made.view in read:
                 s[made.view].compute_inline()
-        args = [*given.values(), *constants, *outputs]
-        program = compile_for(lower(s, args, self.name, limits=self.target.limits), self.target, progress)
-        called = [buffer.name for buffer in program.buffers[:len(args)]]
-        program = _with_constants(program, dict(zip(called[len(given):], constants.values(), strict=False)))
-        return Launch(program, self.region.reads, self.region.writes, tuple(called[:len(given)]),
-                      tuple(called[len(args) - len(outputs):]), self._layers(program))
+        return _Scheduled(s, tuple(given.values()), constants, tuple(outputs))
 
     def _layers(self, program: Program) -> tuple[Layer, ...]:
         """Describe each part of the program; a part has the names of the values that it stores."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.schedule.schedule import Schedule
 
 
 def whole(what: str, given: Any, least: int | None = None, *, other: str = "") -> int:
@@ -55,3 +56,9 @@ def check_pad(what: str, pad: object) -> None:
 
 def _numbers(given: object, count: int) -> TypeGuard[tuple[int, ...]]:
     return isinstance(given, tuple) and len(given) == count and all(isinstance(number, Integral) for number in given)
+
+
+def check_schedule(name: str, given: object) -> None:
+    """Raise VtaError for what is no schedule."""
+    if not isinstance(given, Schedule):
+        raise VtaError(f"{name}: the schedule is {given!r:.40} and must be what te.create_schedule makes")

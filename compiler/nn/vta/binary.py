@@ -11,7 +11,7 @@ from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
-from vtakit.compiler.nn.vta.tiles import Sizes, largest, tiles
+from vtakit.compiler.nn.vta.tiles import Pair, Sizes, decided, tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -91,9 +91,13 @@ class Binary2d(Layer):
         return self.a, self.b, *self.weights
 
     def schedule(self, s: Schedule) -> None:
-        """Schedule its stages in a schedule that has them, with the largest tiles that fit. Raises VtaError if none fits."""
+        """Schedule its stages in a schedule that has them, with the largest tiles that fit. Raises VtaError if none fits.
+
+        Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`.
+        """
         shape = self._shape[:4]
-        out, _, inner = self.tail.tile(s, largest(self.target, self.name, shape, list(tiles(shape)), self._needs, self._loaded))
+        sizes, _ = decided(self.stage(s), self.target, shape, [list(tiles(shape))], self._needs, self._loaded)
+        out, _, inner = self.tail.tile(s, sizes)
         for operand in self.lifted:
             operand.schedule(s, out, inner)
 
@@ -102,10 +106,10 @@ class Binary2d(Layer):
         a, b = (prod(min(size, whole) for size, whole in zip(sizes, operand.shape, strict=False)) for operand in self.lifted)
         return a, b
 
-    def _loaded(self, sizes: Sizes) -> int:
+    def _loaded(self, chunk: Pair, sizes: Sizes) -> int:
         return sum(self._parts(sizes))
 
-    def _needs(self, sizes: Sizes) -> dict[str, int]:
+    def _needs(self, chunk: Pair, sizes: Sizes) -> dict[str, int]:
         lifted = sum(part * operand.stages for part, operand in zip(self._parts(sizes), self.lifted, strict=True))
         values = prod(sizes) * (1 + len(self.epilogue.elements)) + sizes[1] * self.epilogue.channel_elements
-        return {"acc": lifted + values, "inp": self._loaded(sizes), "wgt": 2}
+        return {"acc": lifted + values, "inp": self._loaded(chunk, sizes), "wgt": 2}

@@ -10,10 +10,10 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.arguments import check_pad, check_pairs, whole
-from vtakit.compiler.nn.vta.blocking import Cut, Work, choose
+from vtakit.compiler.nn.vta.blocking import choose, decided
+from vtakit.compiler.nn.vta.cuts import Cut, Work
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
-from vtakit.compiler.nn.vta.tail import Tail
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.language import reduce_axis
@@ -138,7 +138,9 @@ class Conv2d(Layer):
         outs, ins, kernel_rows, kernel_columns = shape_of(self.weights)[:4]
         return Work(
             images=shape_of(self.data)[0], out_blocks=outs // self.groups, rows=self.out_height, columns=self.out_width,
-            in_blocks=ins, kernel_rows=kernel_rows, kernel_columns=kernel_columns, row_step=self._row_step,
+            in_blocks=ins, kernel_rows=kernel_rows, kernel_columns=kernel_columns,
+            in_rows=shape_of(self.data)[2] * self._row_step // self.stride[0], in_columns=shape_of(self.data)[3],
+            row_step=self._row_step,
             column_step=self.stride[1], row_dilation=self.dilation[0], column_dilation=self.dilation[1],
             passes=self.tail.passes, tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements,
             repeats=self.groups, store_loops=self._store_loops,
@@ -151,13 +153,15 @@ class Conv2d(Layer):
         by_block = self.epilogue.requantise is not None and self.epilogue.requantise.on_store
         return ("images", "out_blocks") if by_block or self.out_height * self.out_width > 1 else ()
 
-    def schedule(self, s: Schedule, cut: Cut | None = None, threads: int = 1) -> None:
-        """Schedule its stages in a schedule that has them, by the cut that should be fastest if none is given.
+    def schedule(self, s: Schedule, cut: Cut | None = None, threads: int | None = None) -> None:
+        """Schedule its stages in a schedule that has them.
 
+        cut     : by which; the one that should be fastest if None
         threads : virtual threads that share the tiles, each with memory of its own in all of the target's copies
+
+        Decisions, if neither is given: those of `vtakit.compiler.nn.vta.blocking.decided`.
         """
-        found = chosen(self.target, self.work, threads) if cut is None else cut
-        schedule_products(s, self.tail, self.window, self.weights, found, threads)
+        schedule_products(s, self, self.work, self.window, self.weights, cut, threads)
 
 
 def chosen(target: Target, work: Work, threads: int) -> Cut:
@@ -171,14 +175,21 @@ def chosen(target: Target, work: Work, threads: int) -> Cut:
     return choose(replace(target, copies=target.copies * count), work)
 
 
-def schedule_products(s: Schedule, tail: Tail, window: Tensor, weights: Tensor, cut: Cut, threads: int) -> None:
+def schedule_products(
+    s: Schedule, layer: Layer, work: Work, window: Tensor, weights: Tensor, cut: Cut | None, threads: int | None,
+) -> None:
     """Schedule sums of products and what follows them by a cut: tiles of the result, chunks of their reduction.
 
     Raises VtaError for what is no cut, and where there are fewer tiles than threads.
     """
+    tail = layer.tail
+    if cut is None and threads is None:
+        cut, threads = decided(layer.stage(s), layer.target, work)
+    elif cut is None:
+        cut = chosen(layer.target, work, 1 if threads is None else threads)
     if not isinstance(cut, Cut):
-        raise VtaError(f"{tail.name}: the cut is {cut!r:.40} and must be a Cut of vtakit.compiler.nn.vta.blocking")
-    out, blocks, _ = tail.tile(s, (cut.images, cut.out_blocks, cut.rows, cut.columns), threads)
+        raise VtaError(f"{tail.name}: the cut is {cut!r:.40} and must be a Cut of vtakit.compiler.nn.vta.cuts")
+    out, blocks, _ = tail.tile(s, (cut.images, cut.out_blocks, cut.rows, cut.columns), 1 if threads is None else threads)
     sums = s[tail.sums]
     assert isinstance(sums.op, ComputeOp)
     c, dy, dx, kk = sums.op.reduce_axis

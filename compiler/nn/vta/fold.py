@@ -9,7 +9,8 @@ import numpy as np
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.arguments import check_array, check_pad, check_pairs, whole
-from vtakit.compiler.nn.vta.blocking import Work, choose, even_sizes
+from vtakit.compiler.nn.vta.blocking import choose, even_sizes
+from vtakit.compiler.nn.vta.cuts import Work
 from vtakit.compiler.nn.vta.packing import Ints, blocks, pack_activations, pack_weights
 
 Pair = tuple[int, int]

@@ -8,10 +8,11 @@ from numbers import Integral
 from vtakit.compiler.codegen.vta.alu import HIGHEST, LOWEST
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
-from vtakit.compiler.nn.vta.arguments import check_target
+from vtakit.compiler.nn.vta.arguments import check_schedule, check_target
 from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, shape_of
 from vtakit.compiler.nn.vta.tail import Tail
 from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.insns import Feature
 
@@ -113,6 +114,11 @@ class Layer(ABC):
     def inputs(self) -> tuple[Tensor, ...]:
         """What it reads, once each."""
         return tuple(dict.fromkeys((*self.operands, *self.epilogue.tensors)))
+
+    def stage(self, s: Schedule) -> Stage:
+        """Return the stage of the result, which has the decisions. Raises VtaError for what is no schedule."""
+        check_schedule(self.name, s)
+        return s[self.result]
 
     @abstractmethod
     def schedule(self, s: Schedule) -> None:

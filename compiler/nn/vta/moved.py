@@ -10,7 +10,7 @@ from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer
 from vtakit.compiler.nn.vta.lifted import WHOLE, Lifted
-from vtakit.compiler.nn.vta.tiles import Sizes, in_parts, tiles
+from vtakit.compiler.nn.vta.tiles import Pair, Sizes, decided, tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -54,17 +54,18 @@ class Moved2d(Layer):
     def schedule(self, s: Schedule) -> None:
         """Schedule its stages in a schedule that has them, with the largest tiles that fit.
 
-        Raises VtaError if not even one value, with one tap at a time, fits.
+        Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`. Raises VtaError if not even one value, with one tap at a time,
+        fits.
         """
-        sizes, chunk = self._sizes()
+        sizes, chunk = self._sizes(s)
         out, _, inner = self.tail.tile(s, sizes)
         self.lifted.schedule(s, out, inner, chunk)
 
-    def _sizes(self) -> tuple[Sizes, tuple[int, int]]:
+    def _sizes(self, s: Schedule) -> tuple[Sizes, Pair]:
         """The tile and the taps at once; where no whole period of what is read alike fits, a part of one does."""
         shape, whole = shape_of(self.result)[:4], dict.fromkeys((self.lifted.together, WHOLE))
-        return in_parts(self.target, self.name, shape, self.lifted.taps, [list(tiles(shape, part)) for part in whole],
-                        self._needs, self._loaded)
+        groups = [list(tiles(shape, part)) for part in whole]
+        return decided(self.stage(s), self.target, shape, groups, self._needs, self._loaded, self.lifted.taps)
 
     def _loaded(self, chunk: tuple[int, int], sizes: Sizes) -> int:
         return sizes[0] * sizes[1] * self.window_pixels(*sizes[2:], chunk)

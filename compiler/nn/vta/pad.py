@@ -82,8 +82,11 @@ class Pad2d(Moved2d):
         return self.lifted.stages + 2 * bool(self.value)
 
     def schedule(self, s: Schedule) -> None:
-        """Schedule its stages in a schedule that has them, with the largest tiles that fit. Raises VtaError if none fits."""
-        sizes, chunk = self._sizes()
+        """Schedule its stages in a schedule that has them, with the largest tiles that fit. Raises VtaError if none fits.
+
+        Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`.
+        """
+        sizes, chunk = self._sizes(s)
         out, _, inner = self.tail.tile(s, sizes)
         self.lifted.schedule(s, out, inner, chunk)
         if self.value:

@@ -13,7 +13,7 @@ from vtakit.compiler.nn.vta.epilogue import made, shape_of, widened
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
-from vtakit.compiler.nn.vta.tiles import Sizes, in_parts, tiles
+from vtakit.compiler.nn.vta.tiles import Sizes, decided, tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.operation import ComputeOp
@@ -124,6 +124,8 @@ class Pool2d(Layer):
 
         chunk : taps (down, across) of a window that are in the accumulator at once; all of them if none is given with sizes
 
+        Decisions, if no sizes are given: those of `vtakit.compiler.nn.vta.tiles.decided`.
+
         Raises VtaError if not even one value, with one tap at a time, fits, and for sizes and chunks that make no sense.
         """
         shape, what = shape_of(self.result)[:4], f"pooling {self.name!r}"
@@ -132,8 +134,8 @@ class Pool2d(Layer):
         if chunk is not None:
             check_pairs(what, chunk=chunk)
         if sizes is None:
-            sizes, chunk = in_parts(
-                self.target, self.name, shape, self.kernel, [list(tiles(shape))], self._needs, self._window_size)
+            sizes, chunk = decided(
+                self.stage(s), self.target, shape, [list(tiles(shape))], self._needs, self._window_size, self.kernel)
         out, _, inner = self.tail.tile(s, sizes)
         sums, at = s[self.sums], inner
         assert isinstance(sums.op, ComputeOp)

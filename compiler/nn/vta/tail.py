@@ -13,6 +13,7 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.ops import maximum, minimum
 from vtakit.compiler.ir.values import int_value, wrap
+from vtakit.compiler.nn.vta.arguments import check_schedule
 from vtakit.compiler.nn.vta.epilogue import Epilogue, axes, made, shape_of, widened
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
@@ -161,8 +162,7 @@ class Tail:
         Returns the result's stage, its loop over output blocks, and its innermost loop over tiles. Raises VtaError if no
         dimension has so many tiles.
         """
-        if not isinstance(s, Schedule):
-            raise VtaError(f"{self.name}: the schedule is {s!r:.40} and must be what te.create_schedule makes")
+        check_schedule(self.name, s)
         out = s[self.result]
         if self.phases is None:
             n, *g, o, y, x, b, k = axes(out)

@@ -8,6 +8,7 @@ from math import prod
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.blocking import even_sizes
+from vtakit.compiler.schedule.stage import Stage
 
 Sizes = tuple[int, int, int, int]  # images, blocks, rows, columns of a tile
 PER_TILE = 16  # elements that could be loaded in the time that a tile takes beside its elements, measured
@@ -28,46 +29,51 @@ def tiles(shape: Sequence[int], whole: tuple[int, int] = (1, 1)) -> Iterator[Siz
     yield from ((n, blocks, height, width) for n in even_sizes(images))
 
 
-def largest(
-    target: Target, name: str, shape: Sequence[int], candidates: Sequence[Sizes], needs: Callable[[Sizes], Mapping[str, int]],
-    loaded: Callable[[Sizes], int],
-) -> Sizes:
-    """The tile that fits, in as many copies as the target has or as can be, and should take least time.
-
-    That is the time of loads, and of one tile's load and store, which nothing hides.
-
-    needs  : elements of each scratchpad for one copy of a tile
-    loaded : elements that are loaded for a tile
-
-    Raises VtaError if not even the smallest tile fits.
-    """
-    def cost(sizes: Sizes) -> int:
-        count = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=False))
-        return count * (loaded(sizes) + PER_TILE) + loaded(sizes) + prod(sizes)
-    for copies in range(target.copies, 0, -1):
-        fitting = [c for c in candidates if all(n * copies <= target.depth(scope) for scope, n in needs(c).items())]
-        if fitting:
-            return min(fitting, key=cost)
-    scope, need = next((scope, n) for scope, n in needs(candidates[0]).items() if n > target.depth(scope))
-    raise VtaError(f"{name}: the {need} elements of its smallest tile do not fit the {target.depth(scope)} of the {scope} "
-                   "scratchpad; enlarge it")
+Pair = tuple[int, int]
+Needs = Callable[[Pair, Sizes], Mapping[str, int]]  # elements of each scratchpad for one copy of a tile, by the taps at once
+Loaded = Callable[[Pair, Sizes], int]  # elements that are loaded for a tile
 
 
-def in_parts(
-    target: Target, name: str, shape: Sequence[int], taps: tuple[int, int], candidates: Sequence[Sequence[Sizes]],
-    needs: Callable[[tuple[int, int], Sizes], Mapping[str, int]], loaded: Callable[[tuple[int, int], Sizes], int],
-) -> tuple[Sizes, tuple[int, int]]:
-    """The tile, and how many taps (down, across) of a window at once: all of them, else some of its rows, else some of a row.
+def decided(
+    stage: Stage, target: Target, shape: Sequence[int], groups: Sequence[Sequence[Sizes]], needs: Needs, loaded: Loaded,
+    taps: Pair = (1, 1),
+) -> tuple[Sizes, Pair]:
+    """Return the tile of an operator, and how many taps (down, across) of its window are in the accumulator at once.
 
-    candidates : tiles to choose from, and others for where none of those fits
+    stage  : of the result, which has the decisions: chunk, the taps at once: by default all of them, else some of the rows, else
+             some of a row; copies, for how many of a tile there is room; tile, its images, blocks, rows and columns: by default
+             the one whose loads, and the load and store of one tile, which nothing hides, should take least time
+    shape  : of the result
+    groups : tiles to choose from, and others for where none of those fits
+    taps   : of the window
 
     Raises VtaError if not even the smallest tile fits, with one tap at a time.
     """
-    chunks = [(n, taps[1]) for n in reversed(even_sizes(taps[0]))] + [(1, n) for n in reversed(even_sizes(taps[1]))]
-    for chunk, some in product(chunks, candidates):
-        try:
-            return largest(target, name, shape, some, partial(needs, chunk), partial(loaded, chunk)), chunk
-        except VtaError:
-            if chunk == chunks[-1] and some is candidates[-1]:
-                raise
-    raise AssertionError("there is always a chunk")
+    def cost(chunk: Pair, sizes: Sizes) -> int:
+        count = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=False))
+        return count * (loaded(chunk, sizes) + PER_TILE) + loaded(chunk, sizes) + prod(sizes)
+
+    def fitting(chunk: Pair, copies: int) -> list[list[Sizes]]:
+        """Return the groups with the tiles that fit, without empty groups."""
+        found = [[tile for tile in group if _fits(target, needs(chunk, tile), copies)] for group in groups]
+        return [group for group in found if group]
+    ask = partial(stage.choose, rule="decided")
+    every = [(n, taps[1]) for n in reversed(even_sizes(taps[0]))] + [(1, n) for n in reversed(even_sizes(taps[1]))]
+    chunks = [chunk for chunk in dict.fromkeys(every) if fitting(chunk, 1)]
+    if not chunks:
+        scope, need = next((scope, n) for scope, n in needs(every[-1], groups[-1][0]).items() if n > target.depth(scope))
+        raise VtaError(f"{stage.op.name}: the {need} elements of its smallest tile do not fit the {target.depth(scope)} of the "
+                       f"{scope} scratchpad; enlarge it")
+    down, across = ask("chunk", chunks, chunks[0]) if len(every) > 1 else chunks[0]
+    chunk = down, across
+    first = fitting(chunk, 1)[0]
+    counts = [count for count in range(1, target.copies + 1) if fitting(chunk, count)]
+    default = max(count for count in counts if any(_fits(target, needs(chunk, tile), count) for tile in first))
+    found = fitting(chunk, ask("copies", counts, default))
+    images, blocks, rows, columns = ask(
+        "tile", [*dict.fromkeys(tile for group in found for tile in group)], min(found[0], key=partial(cost, chunk)))
+    return (images, blocks, rows, columns), chunk
+
+
+def _fits(target: Target, needs: Mapping[str, int], copies: int) -> bool:
+    return all(count * copies <= target.depth(scope) for scope, count in needs.items())

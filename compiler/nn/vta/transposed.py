@@ -8,8 +8,8 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.arguments import whole
-from vtakit.compiler.nn.vta.blocking import Cut, Work
-from vtakit.compiler.nn.vta.conv2d import chosen, schedule_products
+from vtakit.compiler.nn.vta.conv2d import schedule_products
+from vtakit.compiler.nn.vta.cuts import Cut, Work
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
 from vtakit.compiler.schedule.schedule import Schedule
@@ -120,15 +120,18 @@ class TransposedConv2d(Layer):
         images, phases, outs, rows, columns, *_ = shape_of(self.sums)
         return Work(
             images=images, out_blocks=outs, rows=rows, columns=columns, in_blocks=shape_of(self.weights)[1],
-            kernel_rows=self._taps[0], kernel_columns=self._taps[1], passes=self.tail.passes,
+            kernel_rows=self._taps[0], kernel_columns=self._taps[1], in_rows=shape_of(self.data)[2],
+            in_columns=shape_of(self.data)[3], passes=self.tail.passes,
             tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements, repeats=phases,
             store_loops=("images", "out_blocks", "rows"),
         )
 
-    def schedule(self, s: Schedule, cut: Cut | None = None, threads: int = 1) -> None:
-        """Schedule its stages in a schedule that has them, by the cut that should be fastest if none is given.
+    def schedule(self, s: Schedule, cut: Cut | None = None, threads: int | None = None) -> None:
+        """Schedule its stages in a schedule that has them.
 
+        cut     : by which; the one that should be fastest if None
         threads : virtual threads that share the tiles, each with memory of its own in all of the target's copies
+
+        Decisions, if neither is given: those of `vtakit.compiler.nn.vta.blocking.decided`.
         """
-        found = chosen(self.target, self.work, threads) if cut is None else cut
-        schedule_products(s, self.tail, self.window, self.weights, found, threads)
+        schedule_products(s, self, self.work, self.window, self.weights, cut, threads)

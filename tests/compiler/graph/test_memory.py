@@ -141,7 +141,7 @@ def test_a_value_of_more_elements_than_code_counts_is_refused():
 
 def test_a_program_that_is_not_correct_is_one_sentence():
     class TooDeep(CpuKernels):
-        def schedule(self, outputs):
+        def schedule(self, outputs, decisions=None):
             raise LowerError("depth", "it is nested too deep", "nest it less")
     b = Builder("g")
     y = b.one("reduce_sum", b.input("x", (4, 8), "float32"), attrs={"axes": (1,)}, name="total")

