@@ -24,6 +24,10 @@ which run ahead of one another as far as the data allow::
 - `Core` joins the stages, tells the program's end from a deadlock, and names the first fault. `Top` adds the host's registers
   (`Registers`), counters, and `Supervisor`, which stops the core cleanly and sets it back.
 
-To read it: `isa` for what instructions mean; `interfaces` and `pipeline` for the words of this hardware; `load_stage` with what
-it instantiates; `compute_stage`, `steps`, `arithmetic`; `store_stage`; `core`, `top`. `params` has all that can be chosen.
+Rooms: `fetch`, `load`, `compute`, `store`, each with the blocks of a stage; `issue`, what stages share; `memory`, AXI4 and
+scratchpads; `control`, the host's registers and counters. `core` joins them, `top` is the whole.
+
+To read it: `isa` for what instructions mean; `interfaces` and `pipeline` for the words of this hardware; `load.stage` with what
+it instantiates; `compute.stage`, `compute.steps`, `compute.arithmetic`; `store.stage`; `core`, `top`. `params` has all that can
+be chosen.
 """

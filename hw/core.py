@@ -7,24 +7,24 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from vtakit.hw.compute_stage import ComputeStage
-from vtakit.hw.fetch import Fetch
+from vtakit.hw.compute.stage import ComputeStage
+from vtakit.hw.fetch.fetch import Fetch
 from vtakit.hw.interfaces import FAULT_BITS, INDEX_BITS, axi_read, axi_write
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import FLAG_QUEUES, MEMORIES, TOKEN_QUEUE_DEPTH, MemType, Queue, Stage
-from vtakit.hw.load_stage import LoadStage, target
+from vtakit.hw.issue.stage import activity
+from vtakit.hw.issue.token_queue import TokenQueue
+from vtakit.hw.load.stage import LoadStage, target
+from vtakit.hw.memory.read_master import ReadMaster
+from vtakit.hw.memory.scratchpad import Scratchpad
 from vtakit.hw.params import CoreParams
-from vtakit.hw.read_master import ReadMaster
-from vtakit.hw.scratchpad import Scratchpad
-from vtakit.hw.stage import activity
-from vtakit.hw.store_stage import StoreStage
-from vtakit.hw.token_queue import TokenQueue
+from vtakit.hw.store.stage import StoreStage
 
 QUIET_CYCLES = 8  # after this many in which nothing can move, a program that has not finished never will
 
 
 class Core(wiring.Component):
-    """Runs one program after each reset; `hw.supervisor` starts it and acts on its end.
+    """Runs one program after each reset; `hw.control.supervisor` starts it and acts on its end.
 
     Members
     -------

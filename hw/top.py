@@ -4,14 +4,14 @@ from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Mo
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from vtakit.hw.control.counters import Counters
+from vtakit.hw.control.registers import Registers
+from vtakit.hw.control.supervisor import Supervisor
 from vtakit.hw.core import Core
-from vtakit.hw.counters import Counters
 from vtakit.hw.interfaces import INDEX_BITS, axi_lite, axi_read, axi_write
 from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES, Stage
 from vtakit.hw.isa.regs import ADDRESS_BITS, CYCLE_CAUSES, IDENTITY, pack_config
 from vtakit.hw.params import CoreParams
-from vtakit.hw.registers import Registers
-from vtakit.hw.supervisor import Supervisor
 
 TOP_NAME = "vta"
 _INCREMENTING = 1

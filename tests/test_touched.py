@@ -16,7 +16,7 @@ def test_tests_that_import_what_changed_come_first(changed, first):
     assert touched.ranked([touched.ROOT / changed], TESTS)[0] == touched.ROOT / first
 
 
-@pytest.mark.parametrize("path", ["sim/kernels.py", "hw/steps.py", "vtakit/base/errors.py", "runtime/commands/run.py"])
+@pytest.mark.parametrize("path", ["sim/kernels.py", "hw/compute/steps.py", "vtakit/base/errors.py", "runtime/commands/run.py"])
 def test_every_part_has_tests(path):
     """A bench finds its module by its name, the command line its commands, a device its simulator."""
     assert touched.ranked([touched.ROOT / path], TESTS)

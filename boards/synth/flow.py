@@ -20,7 +20,7 @@ _LONGER = "--limit gives it longer"
 MOST_SEED = 2**63 - 1  # that every nextpnr takes
 TARGET_MHZ = 80  # what nextpnr is asked for
 
-# Nothing uses what it reads in the cycle in which that is written (`hw.scratchpad`). Without being told, yosys surrounds each
+# Nothing uses what it reads in the cycle in which that is written (`Scratchpad`). Without being told, yosys surrounds each
 # block RAM of an ECP5 or iCE40 with registers and multiplexers that keep the old value: a fifth of all registers of the core.
 #
 # The core keeps its own module until its cells are counted; then all becomes one module, and generated nets get the names of

@@ -14,7 +14,7 @@ from vtakit.sim.bench.ports import Pins, Port
 class ScratchpadReads:
     """The read side of a scratchpad: `contents` at an index, `latency` cycles after it.
 
-    kept     data stay while nothing is asked for, as in `hw.scratchpad`; otherwise noise follows, as where the port is shared
+    kept     data stay while nothing is asked for, as in `Scratchpad`; otherwise noise follows, as where the port is shared
     """
 
     def __init__(

@@ -396,7 +396,7 @@ struct vta_model {
         }
         const uint64_t told[kStages] = {pins.ACTIVITY(load), pins.ACTIVITY(compute), pins.ACTIVITY(store)};
         for (uint16_t stage = 0; stage < kStages; stage++) {
-            const uint64_t now = told[stage];  // hw.stage.activity: cause, starts, retires, and the numbers of the two
+            const uint64_t now = told[stage];  // hw.issue.stage.activity: cause, starts, retires, and the numbers of the two
             const uint32_t cause = now & 7;
             if (!was_busy || cause != causes[stage]) events.push_back({busy_cycle, cause, stage, kCause});
             causes[stage] = cause;

@@ -18,7 +18,7 @@ from vtakit.boards.synth.report import Names, read_placed, read_sta, source_of, 
 from vtakit.boards.synth.tools import find_tool, run_yosys
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.params import CoreParams
-from vtakit.hw.requantiser import Requantiser
+from vtakit.hw.store.requantiser import Requantiser
 from vtakit.runtime.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -92,8 +92,8 @@ def test_a_placed_path_is_told_in_the_names_of_the_source():
     fmax, path = read_placed(placed(), Names(NETLIST, "pins"))
     assert fmax == 127.39
     assert path == (
-        Hop("vta.core.fetch.fifo.storage", "hw/read_buffer.py:34", 5.8, 1.25),
-        Hop("vta.core.fetch.held", "hw/fetch.py:86", 0.2, 0.5),
+        Hop("vta.core.fetch.fifo.storage", "hw/memory/read_buffer.py:34", 5.8, 1.25),
+        Hop("vta.core.fetch.held", "hw/fetch/fetch.py:86", 0.2, 0.5),
         Hop("vta.core.fetch.fifo.level", "amaranth/lib/fifo.py:279", 0.1, 0.0),
     )
 

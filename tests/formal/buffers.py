@@ -3,8 +3,8 @@
 from amaranth.hdl import Module, Mux, Signal
 from formal.checker import Checker, Scoreboard, held
 
+from vtakit.hw.memory.read_buffer import ReadBuffer
 from vtakit.hw.params import CoreParams
-from vtakit.hw.read_buffer import ReadBuffer
 
 
 class BeatsHaveRoom(Checker):

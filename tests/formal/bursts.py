@@ -4,7 +4,7 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from formal.checker import Checker, Scoreboard, held
 
-from vtakit.hw.bursts import BurstGenerator
+from vtakit.hw.memory.bursts import BurstGenerator
 from vtakit.hw.params import CoreParams
 
 PENDING = 6  # pieces that the generator may have taken and not yet done with

@@ -8,10 +8,10 @@ from amaranth.lib.wiring import Out
 from formal.checker import Checker
 
 from vtakit.hw import core
+from vtakit.hw.control.supervisor import Supervisor
 from vtakit.hw.core import Core
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.params import CoreParams
-from vtakit.hw.supervisor import Supervisor
 
 FREED = ("Fetch", "LoadStage", "ComputeStage", "StoreStage", "ReadMaster", "Scratchpad")
 

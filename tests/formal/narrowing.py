@@ -12,8 +12,8 @@ from formal.checker import Checker, Scoreboard, SmallParams, held
 from vtakit.hw.interfaces import layout
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import REQUANT, REQUANT_WORDS, Feature, Opcode
-from vtakit.hw.requantiser import LATENCY
-from vtakit.hw.store_port import StorePort
+from vtakit.hw.store.port import StorePort
+from vtakit.hw.store.requantiser import LATENCY
 
 IN_FLIGHT = 4  # instructions taken whose beats have not all left
 

@@ -18,7 +18,7 @@ from formal.writes import WritesAreWhole
 
 from vtakit.hw.isa.config import NAMED, VTAConfig
 from vtakit.hw.isa.insns import TOKEN_QUEUE_DEPTH, MemType
-from vtakit.hw.load_planner import Target
+from vtakit.hw.load.planner import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data
 from formal.checker import Checker, Scoreboard, held
 
+from vtakit.hw.memory.read_master import ReadMaster
 from vtakit.hw.params import CoreParams
-from vtakit.hw.read_master import ReadMaster
 
 
 class ReadsComeBackInOrder(Checker):

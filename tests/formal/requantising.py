@@ -9,7 +9,7 @@ from formal.checker import Checker
 from vtakit.hw.interfaces import layout
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORDS
-from vtakit.hw.requantiser import FINE_BITS, LATENCY, LOW_BITS, NEAR_BITS, PRODUCT_BITS, WORD_BITS, Requantiser
+from vtakit.hw.store.requantiser import FINE_BITS, LATENCY, LOW_BITS, NEAR_BITS, PRODUCT_BITS, WORD_BITS, Requantiser
 
 PRODUCT_AT = 3  # the stage that has the product
 

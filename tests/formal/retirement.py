@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data
 from formal.checker import Checker, Scoreboard
 
-from vtakit.hw.retire import Retire
+from vtakit.hw.issue.retire import Retire
 
 
 class InstructionsRetireInOrder(Checker):
@@ -24,7 +24,7 @@ class InstructionsRetireInOrder(Checker):
 
         class FewerEntries(Retire):
             def elaborate(self, platform: object) -> Module:
-                with patch("vtakit.hw.retire.ENTRIES", entries):
+                with patch("vtakit.hw.issue.retire.ENTRIES", entries):
                     return super().elaborate(platform)
 
         m.submodules.retire = dut = FewerEntries(2)

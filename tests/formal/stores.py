@@ -7,7 +7,7 @@ from vtakit.hw.interfaces import layout
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import STORE, MemType, Opcode
 from vtakit.hw.params import CoreParams
-from vtakit.hw.store_stage import StoreStage
+from vtakit.hw.store.stage import StoreStage
 
 BYTES = 8  # bits of the byte counters: they wrap, and are never half their range apart
 

@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Signal
 from formal.checker import Checker
 
-from vtakit.hw.token_queue import TokenQueue
+from vtakit.hw.issue.token_queue import TokenQueue
 
 
 class TokensAreKept(Checker):

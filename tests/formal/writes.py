@@ -3,8 +3,8 @@
 from amaranth.hdl import Const, Module, Mux, Signal
 from formal.checker import Checker, Scoreboard, held
 
+from vtakit.hw.memory.write_master import WriteMaster
 from vtakit.hw.params import CoreParams
-from vtakit.hw.write_master import WriteMaster
 
 
 class WritesAreWhole(Checker):

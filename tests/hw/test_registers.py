@@ -5,8 +5,8 @@ import pytest
 from amaranth.hdl import ClockDomain, Module
 from amaranth.sim import Simulator
 
+from vtakit.hw.control.registers import OKAY, SLVERR, Registers
 from vtakit.hw.isa.regs import REGISTERS, AccessMode, offset_of
-from vtakit.hw.registers import OKAY, SLVERR, Registers
 
 SETTINGS = {r.name: 32 for r in REGISTERS if r.mode is AccessMode.READ_WRITE}
 NAMES = ("insn_count", "base_inp")  # written one after the other

@@ -99,7 +99,8 @@ class Finder(importlib.abc.MetaPathFinder):
         self.text = ""  # of all modules as they are rewritten
         self._loaders: dict[str, _Loader] = {}
         for name, path in sorted(modules.items()):
-            tree, found = sites.rewrite(path.read_text(), path.name, len(self.sites) + 1)
+            file = f"{name.removeprefix('vtakit.hw.').replace('.', '/')}.py"
+            tree, found = sites.rewrite(path.read_text(), file, len(self.sites) + 1)
             self.sites += found
             self.text += ast.unparse(tree)
             self._loaders[name] = _Loader(name, str(path), compile(tree, str(path), "exec"))

@@ -28,7 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.write(options.page)
         return 0
     console, commit = Console(), _commit()
-    finder = schemata.Finder({f"vtakit.hw.{path.stem}": path for path in (ROOT / "hw").glob("*.py") if path.stem != "__init__"})
+    finder = schemata.Finder({
+        ".".join(("vtakit", *path.relative_to(ROOT).with_suffix("").parts)): path for path in (ROOT / "hw").rglob("*.py")
+        if path.stem != "__init__" and "isa" not in path.parts})
     finder.install()
     from mutation import model, suite  # they import the RTL, which is rewritten from here on
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import fifo, memory
 
-from vtakit.hw import scratchpad
+from vtakit.hw.memory import scratchpad
 from vtakit.hw.params import CoreParams
 from vtakit.hw.verilog import source_hash, to_verilog
 from vtakit.sim.rtl import build, host

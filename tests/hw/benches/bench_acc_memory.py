@@ -3,7 +3,7 @@
 import cocotb
 from board import blocks, params
 
-from vtakit.hw.acc_memory import acc_banks
+from vtakit.hw.compute.acc_memory import acc_banks
 from vtakit.sim.bench.agents import Bench
 
 CYCLES = 800

@@ -4,7 +4,7 @@ import cocotb
 import numpy as np
 from board import blocks, params
 
-from vtakit.hw.alu import operand_bits
+from vtakit.hw.compute.alu import operand_bits
 from vtakit.hw.isa.insns import AluOp
 from vtakit.sim.bench.agents import Bench
 from vtakit.sim.plain import ALU

@@ -6,7 +6,7 @@ import cocotb
 from board import ISSUES, blocks, params
 
 from vtakit.hw.isa.insns import FLAG_QUEUES, LOAD, Opcode
-from vtakit.hw.retire import ENTRIES
+from vtakit.hw.issue.retire import ENTRIES
 from vtakit.sim.bench.agents import STALLS, Bench
 
 COUNT = 150

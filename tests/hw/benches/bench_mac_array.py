@@ -4,7 +4,7 @@ import cocotb
 import numpy as np
 from board import blocks, params
 
-from vtakit.hw.mac_array import mac_latency, sum_bits
+from vtakit.hw.compute.mac_array import mac_latency, sum_bits
 from vtakit.sim.bench.agents import Bench
 from vtakit.sim.values import pack, wrap
 

@@ -5,7 +5,7 @@ import numpy as np
 from board import PARTS, PARTS_LANES, blocks
 
 from vtakit.hw.isa.codec import encode_requant
-from vtakit.hw.requantiser import LATENCY
+from vtakit.hw.store.requantiser import LATENCY
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.plain import requantised
 from vtakit.sim.random_parameters import random_parameters

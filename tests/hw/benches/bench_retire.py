@@ -5,7 +5,7 @@ from collections import deque
 import cocotb
 from board import blocks
 
-from vtakit.hw.retire import ENTRIES
+from vtakit.hw.issue.retire import ENTRIES
 from vtakit.sim.bench.agents import STALLS, Bench
 
 UNITS = 2

@@ -6,34 +6,34 @@ from functools import cache
 import cocotb
 from amaranth.lib import wiring
 
-from vtakit.hw.acc_memory import AccMemory
-from vtakit.hw.acc_writer import AccWriter
-from vtakit.hw.alu import Alu
-from vtakit.hw.arithmetic import Arithmetic
-from vtakit.hw.bursts import BurstGenerator
-from vtakit.hw.counters import Counters
-from vtakit.hw.decoder import Decoder
-from vtakit.hw.fetch import Fetch
+from vtakit.hw.compute.acc_memory import AccMemory
+from vtakit.hw.compute.acc_writer import AccWriter
+from vtakit.hw.compute.alu import Alu
+from vtakit.hw.compute.arithmetic import Arithmetic
+from vtakit.hw.compute.mac_array import MacArray
+from vtakit.hw.compute.steps import StepGenerator
+from vtakit.hw.control.counters import Counters
+from vtakit.hw.control.supervisor import Supervisor
+from vtakit.hw.fetch.decoder import Decoder
+from vtakit.hw.fetch.fetch import Fetch
 from vtakit.hw.isa.config import NAMED, VTAConfig
 from vtakit.hw.isa.insns import MEMORIES, MemType, Stage
-from vtakit.hw.issue import Issue
-from vtakit.hw.load_planner import Target
-from vtakit.hw.load_port import LoadPort
-from vtakit.hw.load_stage import target
-from vtakit.hw.load_writer import LoadWriter
-from vtakit.hw.mac_array import MacArray
+from vtakit.hw.issue.issue import Issue
+from vtakit.hw.issue.retire import Retire
+from vtakit.hw.issue.token_queue import TokenQueue
+from vtakit.hw.load.planner import Target
+from vtakit.hw.load.port import LoadPort
+from vtakit.hw.load.stage import target
+from vtakit.hw.load.writer import LoadWriter
+from vtakit.hw.memory.bursts import BurstGenerator
+from vtakit.hw.memory.read_buffer import ReadBuffer
+from vtakit.hw.memory.read_master import ReadMaster
+from vtakit.hw.memory.scratchpad import Scratchpad
+from vtakit.hw.memory.write_master import WriteMaster
 from vtakit.hw.params import CoreParams
 from vtakit.hw.pipeline import Queue, Slice
-from vtakit.hw.read_buffer import ReadBuffer
-from vtakit.hw.read_master import ReadMaster
-from vtakit.hw.requantiser import Requantiser
-from vtakit.hw.retire import Retire
-from vtakit.hw.scratchpad import Scratchpad
-from vtakit.hw.steps import StepGenerator
-from vtakit.hw.store_port import StorePort
-from vtakit.hw.supervisor import Supervisor
-from vtakit.hw.token_queue import TokenQueue
-from vtakit.hw.write_master import WriteMaster
+from vtakit.hw.store.port import StorePort
+from vtakit.hw.store.requantiser import Requantiser
 
 SCRATCHPADS = {
     "scratchpad": {"element_bits": 24, "depth_log2": 4, "readers": 2, "registered": False},

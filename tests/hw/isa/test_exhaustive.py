@@ -54,7 +54,7 @@ def refused(lines: list[str], modules: list[str], what: str) -> None:
 
 
 def test_an_alu_operation_that_only_the_enumeration_has(copy):
-    insns, consumers = "vtakit.hw.isa.insns", ["vtakit.sim.plain", "vtakit.sim.kernels", "vtakit.hw.alu",
+    insns, consumers = "vtakit.hw.isa.insns", ["vtakit.sim.plain", "vtakit.sim.kernels", "vtakit.hw.compute.alu",
                                                "vtakit.compiler.codegen.vta.target"]
     edit(copy, "hw/isa/insns.py", "    MUL = 4\n", "    MUL = 4\n    MOV = 5\n")
     refused(said_by(copy, insns), [insns], "AluOp MOV")
@@ -66,7 +66,7 @@ def test_an_alu_operation_that_only_the_enumeration_has(copy):
 
 
 def test_an_opcode_that_only_the_enumeration_and_a_format_have(copy):
-    consumers = ["vtakit.sim.plain", "vtakit.sim.kernels", "vtakit.sim.access", "vtakit.hw.decoder"]
+    consumers = ["vtakit.sim.plain", "vtakit.sim.kernels", "vtakit.sim.access", "vtakit.hw.fetch.decoder"]
     edit(copy, "hw/isa/insns.py", "    REQUANT = 5\n", "    REQUANT = 5\n    NOP = 6\n")
     refused(said_by(copy, "vtakit.hw.isa.insns"), ["vtakit.hw.isa.insns"], "Opcode NOP")
     edit(copy, "hw/isa/insns.py", "    Opcode.REQUANT: REQUANT,\n", "    Opcode.REQUANT: REQUANT, Opcode.NOP: FINISH,\n")

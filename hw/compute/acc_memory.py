@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.interfaces import sram_read, sram_write
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.scratchpad import Scratchpad
+from vtakit.hw.memory.scratchpad import Scratchpad
 
 
 def acc_banks(cfg: VTAConfig) -> int:

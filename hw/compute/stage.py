@@ -14,22 +14,22 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from vtakit.hw.acc_memory import AccMemory
-from vtakit.hw.acc_writer import AccWriter
-from vtakit.hw.arithmetic import Arithmetic
+from vtakit.hw.compute.acc_memory import AccMemory
+from vtakit.hw.compute.acc_writer import AccWriter
+from vtakit.hw.compute.arithmetic import Arithmetic
+from vtakit.hw.compute.steps import LOAD_COUNT_BITS, StepGenerator, ordered_command
 from vtakit.hw.interfaces import COMMAND, burst, layout, read_beat, sram_read
 from vtakit.hw.isa.config import UOP_BITS
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import LOAD, MEMORIES, MemType, Opcode, Stage
-from vtakit.hw.issue import Issue
-from vtakit.hw.load_planner import Target
-from vtakit.hw.load_port import AHEAD, LoadPort
-from vtakit.hw.load_stage import connect_write, target
+from vtakit.hw.issue.issue import Issue
+from vtakit.hw.issue.stage import Cause, attribute, status, token_members
+from vtakit.hw.load.planner import Target
+from vtakit.hw.load.port import AHEAD, LoadPort
+from vtakit.hw.load.stage import connect_write, target
+from vtakit.hw.memory.scratchpad import Scratchpad
 from vtakit.hw.params import CoreParams
 from vtakit.hw.pipeline import Slice
-from vtakit.hw.scratchpad import Scratchpad
-from vtakit.hw.stage import Cause, attribute, status, token_members
-from vtakit.hw.steps import LOAD_COUNT_BITS, StepGenerator, ordered_command
 
 ARITHMETIC_AHEAD = 8  # GEMM and ALU instructions that wait behind the one that runs
 LOADS, ARITHMETIC = 1, 2  # units

@@ -4,12 +4,12 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from vtakit.hw.bursts import BurstGenerator, burst_of_rows
 from vtakit.hw.interfaces import COMMAND, INDEX_BITS, layout, sram_read
 from vtakit.hw.isa.insns import REQUANT, REQUANT_WORDS, STORE, Feature, Opcode
-from vtakit.hw.narrower import Narrower, element_parts
+from vtakit.hw.memory.bursts import BurstGenerator, burst_of_rows
+from vtakit.hw.memory.write_master import write_beat
 from vtakit.hw.params import CoreParams
-from vtakit.hw.write_master import write_beat
+from vtakit.hw.store.narrower import Narrower, element_parts
 
 
 class StorePort(wiring.Component):

@@ -4,8 +4,8 @@ from amaranth.hdl import Module, ResetSignal, Signal
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from vtakit.hw.bursts import burst_of_rows
 from vtakit.hw.interfaces import axi_write
+from vtakit.hw.memory.bursts import burst_of_rows
 from vtakit.hw.params import CoreParams
 from vtakit.hw.pipeline import Queue
 

@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from vtakit.hw.interfaces import COMMAND, INDEX_BITS, layout
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import FLAG_QUEUES, LOAD, Opcode, Stage
-from vtakit.hw.retire import Retire
-from vtakit.hw.stage import token_members
+from vtakit.hw.issue.retire import Retire
+from vtakit.hw.issue.stage import token_members
 
 
 class Issue(wiring.Component):

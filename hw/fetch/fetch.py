@@ -4,15 +4,15 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from vtakit.hw.bursts import BurstGenerator
-from vtakit.hw.decoder import Decoder
+from vtakit.hw.fetch.decoder import Decoder
 from vtakit.hw.interfaces import COMMAND, FAULT_BITS, INDEX_BITS, burst, read_beat
 from vtakit.hw.isa.config import INSN_BITS, INSN_BYTES
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, Stage
+from vtakit.hw.memory.bursts import BurstGenerator
+from vtakit.hw.memory.read_buffer import ReadBuffer
 from vtakit.hw.params import CoreParams
 from vtakit.hw.pipeline import Queue, Slice
-from vtakit.hw.read_buffer import ReadBuffer
 
 
 class Fetch(wiring.Component):

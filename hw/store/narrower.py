@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
 from vtakit.hw.params import CoreParams
-from vtakit.hw.requantiser import LATENCY, Requantiser
+from vtakit.hw.store.requantiser import LATENCY, Requantiser
 
 # Parts of elements that may be under way: at least as many as their way takes cycles.
 PLAIN_AHEAD = 4

@@ -24,12 +24,12 @@ from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from vtakit.hw.alu import IMM_BITS, RESULTS, Alu, Result
+from vtakit.hw.compute.alu import IMM_BITS, RESULTS, Alu, Result
+from vtakit.hw.compute.mac_array import MacArray, mac_latency
+from vtakit.hw.compute.steps import guard, step
 from vtakit.hw.interfaces import INDEX_BITS, sram_read, sram_write
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import ALU, AluOp
-from vtakit.hw.mac_array import MacArray, mac_latency
-from vtakit.hw.steps import guard, step
 
 ALU_STAGES = 2  # stages that an ALU step takes beyond a GEMM step
 

@@ -6,14 +6,14 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from vtakit.hw.bursts import BurstGenerator
 from vtakit.hw.interfaces import COMMAND, FAULT_BITS, INDEX_BITS, burst, layout, read_beat
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import LOAD
-from vtakit.hw.load_planner import COUNT_BITS, Target
-from vtakit.hw.load_writer import LoadWriter, load_write
+from vtakit.hw.load.planner import COUNT_BITS, Target
+from vtakit.hw.load.writer import LoadWriter, load_write
+from vtakit.hw.memory.bursts import BurstGenerator
+from vtakit.hw.memory.read_buffer import ReadBuffer
 from vtakit.hw.params import CoreParams
-from vtakit.hw.read_buffer import ReadBuffer
 
 AHEAD = 4  # LOADs whose addresses may be under way before their data are written
 

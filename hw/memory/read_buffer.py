@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from vtakit.hw.bursts import burst_of_rows
 from vtakit.hw.interfaces import burst, read_beat
+from vtakit.hw.memory.bursts import burst_of_rows
 from vtakit.hw.params import CoreParams
 from vtakit.hw.pipeline import Queue, Slice
 

@@ -7,12 +7,12 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from vtakit.hw.interfaces import COMMAND, INDEX_BITS, axi_write, sram_read
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Stage
-from vtakit.hw.issue import Issue
+from vtakit.hw.issue.issue import Issue
+from vtakit.hw.issue.retire import ENTRIES
+from vtakit.hw.issue.stage import Cause, attribute, status, token_members
+from vtakit.hw.memory.write_master import WriteMaster
 from vtakit.hw.params import CoreParams
-from vtakit.hw.retire import ENTRIES
-from vtakit.hw.stage import Cause, attribute, status, token_members
-from vtakit.hw.store_port import StorePort
-from vtakit.hw.write_master import WriteMaster
+from vtakit.hw.store.port import StorePort
 
 
 class StoreStage(wiring.Component):

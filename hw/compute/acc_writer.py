@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.interfaces import sram_write
-from vtakit.hw.load_writer import load_write
+from vtakit.hw.load.writer import load_write
 from vtakit.hw.params import CoreParams
 
 

@@ -6,11 +6,11 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.interfaces import COMMAND, burst, layout, read_beat, sram_write
 from vtakit.hw.isa.insns import LOAD, MEMORIES, MemType, Stage
-from vtakit.hw.issue import Issue
-from vtakit.hw.load_planner import Target
-from vtakit.hw.load_port import LoadPort
+from vtakit.hw.issue.issue import Issue
+from vtakit.hw.issue.stage import Cause, attribute, status, token_members
+from vtakit.hw.load.planner import Target
+from vtakit.hw.load.port import LoadPort
 from vtakit.hw.params import CoreParams
-from vtakit.hw.stage import Cause, attribute, status, token_members
 
 KINDS = (MemType.INP, MemType.WGT)
 

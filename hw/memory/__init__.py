@@ -1,0 +1,1 @@
+"""Memory: AXI4 masters, the bursts that they move, and scratchpads."""
