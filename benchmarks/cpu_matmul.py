@@ -27,7 +27,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read when NumPy is loaded
 import numpy as np
 
 from vtakit import te
-from vtakit.compiler.codegen.llvm import micro_kernels
+from vtakit.compiler.codegen.llvm.kernels import micro_kernels
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st

@@ -4,7 +4,7 @@ import numpy as np
 
 import vtakit
 from vtakit import te
-from vtakit.compiler.codegen.llvm.micro_kernels import tile
+from vtakit.compiler.codegen.llvm.kernels.micro_kernels import tile
 
 N = 1024
 

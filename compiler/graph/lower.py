@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from vtakit.compiler.codegen.llvm.statements import STACK_BYTES
+from vtakit.compiler.codegen.llvm.lowering.statements import STACK_BYTES
 from vtakit.compiler.graph.apply import apply
 from vtakit.compiler.graph.fusion import Group
 from vtakit.compiler.graph.ir import Value

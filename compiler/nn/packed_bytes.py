@@ -8,7 +8,7 @@ that off (`vtakit.compiler.graph.passes.packed_bytes`).
 
 from collections.abc import Sequence
 
-from vtakit.compiler.codegen.llvm.window_kernels import KINDS, byte_of
+from vtakit.compiler.codegen.llvm.kernels.window_kernels import KINDS, byte_of
 from vtakit.compiler.ir.dtypes import INT32, DType, dtype
 from vtakit.compiler.ir.expr import BitXor, Expr
 from vtakit.compiler.ir.ops import all_of, binary, if_then_else, maximum, minimum

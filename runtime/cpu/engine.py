@@ -8,8 +8,8 @@ from contextlib import nullcontext
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.manifest import MANIFEST_BYTES
-from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text.module import OUT_OF_MEMORY
 from vtakit.runtime.cpu import openmp
 from vtakit.runtime.cpu.function import CheckError
 from vtakit.runtime.cpu.loader import Loaded, check_code

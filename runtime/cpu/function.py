@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from vtakit.base.errors import VtakitError
-from vtakit.compiler.codegen.llvm.calls import PACKED
 from vtakit.compiler.codegen.llvm.compile import Compiled, compile_for
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY, RAISED
-from vtakit.compiler.codegen.llvm.parallel import has_loops
+from vtakit.compiler.codegen.llvm.lowering.calls import PACKED
+from vtakit.compiler.codegen.llvm.lowering.parallel import has_loops
 from vtakit.compiler.codegen.llvm.signature import c_type
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text.module import OUT_OF_MEMORY, RAISED
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.walk import free_vars

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vtakit.base.errors import VtakitError
-from vtakit.compiler.codegen.llvm.module import RAISED, PackedArg, PackedSite
+from vtakit.compiler.codegen.llvm.text.module import RAISED, PackedArg, PackedSite
 from vtakit.compiler.ir.dtypes import DType
 
 _REGISTERED: dict[str, Callable[..., Any]] = {}

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from vtakit.compiler.codegen.llvm import amx
+from vtakit.compiler.codegen.llvm.kernels import amx
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.half import Pays, pairs_pay

@@ -8,8 +8,8 @@ import vtakit
 from vtakit.base.errors import VtakitError, one_of
 from vtakit.base.reading import read_bytes
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text.reserved import is_taken, is_word
 from vtakit.runtime.cpu.engine import processor
 from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.crt import data, folder

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import vtakit
-from vtakit.compiler.codegen.llvm.reserved import is_taken
 from vtakit.compiler.codegen.llvm.signature import c_names, c_type
+from vtakit.compiler.codegen.llvm.text.reserved import is_taken
 from vtakit.compiler.codegen.places import Port
 from vtakit.compiler.graph.memory import ALIGN
 from vtakit.runtime.cpu.engine import processor

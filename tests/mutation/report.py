@@ -64,7 +64,7 @@ def page(result: Mapping[str, Any], reasons: Mapping[str, Mapping[str, str]]) ->
     lines = [
         "# Mutation check of the RTL's tests", "",
         f"{summary(result)}.", "",
-        f"Date {result['date']}, commit {result['commit']}, configuration `tiny`, 64-bit bus. hw/ without hw/isa has {result['sites']}",
+        f"Date {result['date']}, commit {result['commit']}, configuration `tiny`, 64-bit bus. hw/ has {result['sites']}",
         f"changes to make; {result['applied']} of them change hardware in this configuration, the others numbers of Python. Of",
         f"those, {len(result['verdicts'])} were run, in random order.",
         f"Each mutant meets {result['checks']} checks, the fastest first, up to the first that fails: the tests of the RTL that",

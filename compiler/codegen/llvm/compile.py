@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from vtakit.base.writing import unwritable
-from vtakit.compiler.codegen.llvm import link, parallel
-from vtakit.compiler.codegen.llvm import types as ty
+from vtakit.compiler.codegen.llvm import link
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.floats import from_bits
-from vtakit.compiler.codegen.llvm.module import Module, PackedSite
-from vtakit.compiler.codegen.llvm.operands import Value, int_constant
+from vtakit.compiler.codegen.llvm.lowering import parallel
+from vtakit.compiler.codegen.llvm.lowering.floats import from_bits
+from vtakit.compiler.codegen.llvm.lowering.statements import Statements
 from vtakit.compiler.codegen.llvm.passes import machine_code
-from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
 from vtakit.compiler.codegen.llvm.signature import Signature, header, signature
-from vtakit.compiler.codegen.llvm.statements import Statements
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.module import Module, PackedSite
+from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
+from vtakit.compiler.codegen.llvm.text.reserved import is_taken, is_word
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.calls import effect
 from vtakit.compiler.ir.depth import deep

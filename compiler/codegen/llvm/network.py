@@ -12,16 +12,16 @@ The first runs all steps and the second one of them, for profiles. `params` and 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vtakit.compiler.codegen.llvm import parallel
-from vtakit.compiler.codegen.llvm.builder import Builder
 from vtakit.compiler.codegen.llvm.compile import translate, write_function
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.lowering import parallel
 from vtakit.compiler.codegen.llvm.manifest import digest, manifest_symbol
-from vtakit.compiler.codegen.llvm.module import Module
-from vtakit.compiler.codegen.llvm.operands import Value, int_constant
-from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
 from vtakit.compiler.codegen.llvm.signature import c_names, c_type, signature
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text.builder import Builder
+from vtakit.compiler.codegen.llvm.text.module import Module
+from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
+from vtakit.compiler.codegen.llvm.text.reserved import is_taken, is_word
 from vtakit.compiler.codegen.places import Place, Port, Region, Step
 from vtakit.compiler.ir.stmt import Function
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from vtakit.base.errors import VtakitError
 from vtakit.base.limits import MAX_CALL_NESTING, MAX_NODES, check_limit
-from vtakit.compiler.codegen.llvm.reserved import is_taken, is_word
+from vtakit.compiler.codegen.llvm.text.reserved import is_taken, is_word
 from vtakit.compiler.frontend.errors import ElementTypeError, ModelError, UnsupportedError
 from vtakit.compiler.frontend.onnx.functions import function_of
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, Unsupported

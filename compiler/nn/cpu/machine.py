@@ -5,7 +5,7 @@ from functools import cache
 from itertools import product
 from typing import NamedTuple
 
-from vtakit.compiler.codegen.llvm.intrinsics import registers
+from vtakit.compiler.codegen.llvm.kernels.intrinsics import registers
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.nn.cpu.caches import SMALLEST, Caches, caches

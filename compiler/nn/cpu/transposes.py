@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from vtakit.compiler.codegen.llvm.transpose_kernels import KINDS, transpose_32
+from vtakit.compiler.codegen.llvm.kernels.transpose_kernels import KINDS, transpose_32
 from vtakit.compiler.ir.expr import Expr, ProducerLoad
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value

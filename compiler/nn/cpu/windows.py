@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from vtakit.compiler.codegen.llvm.window_kernels import window, word_window
+from vtakit.compiler.codegen.llvm.kernels.window_kernels import window, word_window
 from vtakit.compiler.nn.cpu.flow import Flow, divisors, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import TASKS, Machine
 from vtakit.compiler.schedule.schedule import Schedule

@@ -13,8 +13,8 @@ from codegen_cases import HERE, LEVELS, buffer, loop
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from vtakit.compiler.codegen.llvm import micro_kernels as mk
 from vtakit.compiler.codegen.llvm.compile import compile_for
+from vtakit.compiler.codegen.llvm.kernels import micro_kernels as mk
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st

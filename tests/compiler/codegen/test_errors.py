@@ -4,14 +4,14 @@ import pytest
 from codegen_cases import buffer, loop, ramp
 from support import raises
 
-from vtakit.compiler.codegen.llvm.builder import Builder, Phi
 from vtakit.compiler.codegen.llvm.compile import compile_for
-from vtakit.compiler.codegen.llvm.declarations import Declarations
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant
 from vtakit.compiler.codegen.llvm.passes import machine_code
-from vtakit.compiler.codegen.llvm.setups import Slot
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text.builder import Builder, Phi
+from vtakit.compiler.codegen.llvm.text.declarations import Declarations
+from vtakit.compiler.codegen.llvm.text.operands import Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.text.setups import Slot
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.calls import effect

@@ -11,9 +11,9 @@ from support import raises
 
 import vtakit
 from vtakit import te
-from vtakit.compiler.codegen.llvm import micro_kernels as mk
 from vtakit.compiler.codegen.llvm.compile import compile_for
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.kernels import micro_kernels as mk
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.lower import LowerError, lower
 from vtakit.compiler.lower.interpreter import interpret

@@ -5,8 +5,8 @@ import re
 import pytest
 from support import module
 
-from vtakit.compiler.codegen.llvm import micro_kernels as mk
 from vtakit.compiler.codegen.llvm.compile import compile_for
+from vtakit.compiler.codegen.llvm.kernels import micro_kernels as mk
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.lower import lower
 from vtakit.compiler.passes import lower_late

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from vtakit.compiler.codegen.llvm.setups import Setups
+from vtakit.compiler.codegen.llvm.text.setups import Setups
 
 # A program is a list of: a name, which needs that setup; None, which ends any; or a list, which is a loop.
 PROGRAMS = some.recursive(

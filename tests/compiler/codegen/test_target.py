@@ -10,9 +10,9 @@ from codegen_machines import in_wasm
 from support import raises
 
 from vtakit import te
-from vtakit.compiler.codegen.llvm import micro_kernels as mk
 from vtakit.compiler.codegen.llvm.compile import compile_for
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.kernels import micro_kernels as mk
 from vtakit.compiler.codegen.llvm.link import find_linker
 from vtakit.compiler.codegen.llvm.target import PROCESSORS, Target, machine
 from vtakit.compiler.ir import expr as ir

@@ -11,9 +11,9 @@ from support import raises
 import vtakit
 from vtakit import te
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.kernels.transpose_kernels import KINDS, MEANING, transpose_32
+from vtakit.compiler.codegen.llvm.kernels.transposes import transposed
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.compiler.codegen.llvm.transpose_kernels import KINDS, MEANING, transpose_32
-from vtakit.compiler.codegen.llvm.transposes import transposed
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
 from vtakit.compiler.nn.cpu.schedule import schedule

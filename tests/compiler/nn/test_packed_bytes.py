@@ -11,10 +11,10 @@ from support import raises
 
 import vtakit
 from vtakit import te
-from vtakit.compiler.codegen.llvm import window_kernels
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.kernels import window_kernels
+from vtakit.compiler.codegen.llvm.kernels.window_kernels import MEANING
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.compiler.codegen.llvm.window_kernels import MEANING
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
 from vtakit.compiler.nn.cpu.schedule import schedule

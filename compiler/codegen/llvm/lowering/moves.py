@@ -2,7 +2,7 @@
 
 import struct
 
-from vtakit.compiler.codegen.llvm.types import is_narrow
+from vtakit.compiler.codegen.llvm.text.types import is_narrow
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import DType, dtype

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vtakit.compiler.codegen.llvm import amx
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.operands import Value
+from vtakit.compiler.codegen.llvm.kernels import amx
+from vtakit.compiler.codegen.llvm.text.operands import Value
 from vtakit.compiler.ir import expr as ir
 
 if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.expressions import Expressions
+    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from vtakit.compiler.codegen.llvm import types as ty
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.floats import from_bits, suffix, to_bits
-from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant, lane_constants
+from vtakit.compiler.codegen.llvm.lowering.floats import from_bits, suffix, to_bits
+from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.operands import Value, float_constant, int_constant, lane_constants
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import DType
@@ -13,7 +13,7 @@ from vtakit.compiler.ir.ops import binary
 from vtakit.compiler.ir.values import value_of
 
 if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.expressions import Expressions
+    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
 
 
 class _Lanes(NamedTuple):

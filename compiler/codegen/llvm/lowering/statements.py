@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from vtakit.compiler.codegen.llvm import memory, parallel, team
-from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Builder
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.expressions import Expressions
-from vtakit.compiler.codegen.llvm.module import OUT_OF_MEMORY, Module
-from vtakit.compiler.codegen.llvm.moves import as_bits
-from vtakit.compiler.codegen.llvm.operands import Value, int_constant
-from vtakit.compiler.codegen.llvm.pieces import pieces
+from vtakit.compiler.codegen.llvm.lowering import memory, parallel, team
+from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
+from vtakit.compiler.codegen.llvm.lowering.moves import as_bits
+from vtakit.compiler.codegen.llvm.lowering.pieces import pieces
+from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.builder import Builder
+from vtakit.compiler.codegen.llvm.text.module import OUT_OF_MEMORY, Module
+from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.values import value_of
 

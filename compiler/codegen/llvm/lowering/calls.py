@@ -3,20 +3,21 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vtakit.compiler.codegen.llvm import arithmetic as ar
-from vtakit.compiler.codegen.llvm import intrinsics, math, memory
-from vtakit.compiler.codegen.llvm import types as ty
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.floats import from_bits, narrow_double, suffix, to_bits
-from vtakit.compiler.codegen.llvm.module import RAISED, PackedArg, PackedSite
-from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.kernels import intrinsics
+from vtakit.compiler.codegen.llvm.lowering import arithmetic as ar
+from vtakit.compiler.codegen.llvm.lowering import math, memory
+from vtakit.compiler.codegen.llvm.lowering.floats import from_bits, narrow_double, suffix, to_bits
+from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.module import RAISED, PackedArg, PackedSite
+from vtakit.compiler.codegen.llvm.text.operands import Value, float_constant, int_constant
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.calls import FLOAT_TESTS, is_address
 from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.values import value_of
 
 if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.expressions import Expressions
+    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
 
 PACKED = "vtakit_packed"  # int32_t (int32_t site, int64_t *slots): provided by whoever loads the code
 

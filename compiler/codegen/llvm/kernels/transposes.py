@@ -10,13 +10,13 @@ that lies over the one before or, where the whole is narrower than a vector, by 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from vtakit.compiler.codegen.llvm import types as ty
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.operands import Value, int_constant, lane_constants
+from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant, lane_constants
 from vtakit.compiler.ir import expr as ir
 
 if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.expressions import Expressions
+    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
 
 T = TypeVar("T")
 Shuffle = Callable[[T, T, Sequence[int]], T]

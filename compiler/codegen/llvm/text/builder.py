@@ -6,10 +6,10 @@ value is made before it is used follows from how statements nest; LLVM's verifie
 
 from collections.abc import Callable, Sequence
 
-from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.declarations import Declarations
-from vtakit.compiler.codegen.llvm.operands import Value, int_constant, lane_constants
-from vtakit.compiler.codegen.llvm.setups import Setups, Slot
+from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.declarations import Declarations
+from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant, lane_constants
+from vtakit.compiler.codegen.llvm.text.setups import Setups, Slot
 
 
 class Block:

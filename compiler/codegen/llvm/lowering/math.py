@@ -10,11 +10,11 @@ What is neither among them nor an LLVM intrinsic calls the C library, lane by la
 import math
 from collections.abc import Callable, Sequence
 
-from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Builder
-from vtakit.compiler.codegen.llvm.floats import suffix
-from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.lowering.floats import suffix
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.builder import Builder
+from vtakit.compiler.codegen.llvm.text.operands import Value, float_constant, int_constant
 
 # Highest power first.
 _EXP = (0.0013951717410236597, 0.008369598537683487, 0.0416661873459816, 0.16666512191295624, 0.5)

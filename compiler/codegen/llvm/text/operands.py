@@ -4,7 +4,7 @@ import functools
 import struct
 from collections.abc import Iterable
 
-from vtakit.compiler.codegen.llvm import types as ty
+from vtakit.compiler.codegen.llvm.text import types as ty
 from vtakit.compiler.ir import dtypes
 from vtakit.compiler.ir.values import rounded, wrapped
 

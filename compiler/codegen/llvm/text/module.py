@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from vtakit.compiler.codegen.llvm.builder import Builder
-from vtakit.compiler.codegen.llvm.declarations import Declarations
-from vtakit.compiler.codegen.llvm.operands import Value
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text.builder import Builder
+from vtakit.compiler.codegen.llvm.text.declarations import Declarations
+from vtakit.compiler.codegen.llvm.text.operands import Value
 from vtakit.compiler.ir.dtypes import DType
 
 OUT_OF_MEMORY, RAISED = -1, -2  # statuses of a call; 0 is success, and from 1 on they are assertions that do not hold

@@ -1,11 +1,11 @@
 """Operations on values in registers, in the IR's meaning: wrapping integers, floor division, NaN passed on by min and max."""
 
-from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Builder
-from vtakit.compiler.codegen.llvm.floats import narrow_double, round_to, suffix
-from vtakit.compiler.codegen.llvm.math import library
-from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.lowering.floats import narrow_double, round_to, suffix
+from vtakit.compiler.codegen.llvm.lowering.math import library
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.builder import Builder
+from vtakit.compiler.codegen.llvm.text.operands import Value, float_constant, int_constant
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import DType
 

@@ -6,14 +6,14 @@ A thread that fails notes its status; the others finish their part.
 
 from typing import TYPE_CHECKING
 
-from vtakit.compiler.codegen.llvm.builder import Builder
-from vtakit.compiler.codegen.llvm.operands import Value, int_constant
+from vtakit.compiler.codegen.llvm.text.builder import Builder
+from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.walk import expressions, statements, subexpressions
 
 if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.statements import Statements
+    from vtakit.compiler.codegen.llvm.lowering.statements import Statements
 
 
 class Captured:

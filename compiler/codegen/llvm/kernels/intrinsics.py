@@ -10,16 +10,16 @@ which takes int32xN, uint8x(4N), int8x(4N) and wraps, as AVX-512's VPDPBUSD does
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from vtakit.compiler.codegen.llvm import gemm, transposes, windows
-from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.dots import dot4
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.operands import Value
+from vtakit.compiler.codegen.llvm.kernels import gemm, transposes, windows
+from vtakit.compiler.codegen.llvm.kernels.dots import dot4
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.operands import Value
 from vtakit.compiler.ir import expr as ir
 
 if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.expressions import Expressions
+    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
 
 
 def registers(target: Target) -> int:

@@ -17,13 +17,13 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from vtakit.compiler.codegen.llvm import amx, gemm, gemm_tile
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.operands import Value, int_constant
+from vtakit.compiler.codegen.llvm.kernels import amx, gemm, gemm_tile
+from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
 from vtakit.compiler.ir import expr as ir
 
 if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.expressions import Expressions
+    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
 
 _GEMMS = {  # the outer products that make the sums
     "window_u8s8s32": "gemm_u8s8s32", "window_words": "gemm_u8s8s32", "window_bf16": "gemm_bf16",

@@ -8,13 +8,13 @@ end of the function. Intel's ISA extensions reference, chapter 3, has what the i
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from vtakit.compiler.codegen.llvm.operands import Value, int_constant
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
 
 if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.expressions import Expressions
-    from vtakit.compiler.codegen.llvm.gemm_tile import Tile
-    from vtakit.compiler.codegen.llvm.module import Module
+    from vtakit.compiler.codegen.llvm.kernels.gemm_tile import Tile
+    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
+    from vtakit.compiler.codegen.llvm.text.module import Module
 
 ROWS = 16  # of a tile register; and columns of 32 bits, and steps of four bytes
 _REGISTERS = 8

@@ -8,16 +8,16 @@ loop is marked "parallel_barrier_when_finish": what comes next may read what the
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from vtakit.compiler.codegen.llvm.builder import Builder
-from vtakit.compiler.codegen.llvm.operands import Value, int_constant
-from vtakit.compiler.codegen.llvm.parallel import Captured, body_of, note_failure, record_of
+from vtakit.compiler.codegen.llvm.lowering.parallel import Captured, body_of, note_failure, record_of
+from vtakit.compiler.codegen.llvm.text.builder import Builder
+from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.walk import free_vars, subexpressions
 from vtakit.compiler.passes.pragmas import LAUNCH, STRIDED
 
 if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.statements import Statements
+    from vtakit.compiler.codegen.llvm.lowering.statements import Statements
 
 
 class Team(NamedTuple):

@@ -7,13 +7,13 @@ are made in 64 bits, where they cannot overflow, as the IR assumes of index arit
 from collections.abc import Callable
 from typing import Any
 
-from vtakit.compiler.codegen.llvm import arithmetic as ar
-from vtakit.compiler.codegen.llvm import calls, memory
-from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Block, Builder
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.module import Module
-from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant, lane_constants
+from vtakit.compiler.codegen.llvm.lowering import arithmetic as ar
+from vtakit.compiler.codegen.llvm.lowering import calls, memory
+from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.builder import Block, Builder
+from vtakit.compiler.codegen.llvm.text.module import Module
+from vtakit.compiler.codegen.llvm.text.operands import Value, float_constant, int_constant, lane_constants
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import INT64
 from vtakit.compiler.ir.values import rounded, value_of

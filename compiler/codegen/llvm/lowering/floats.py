@@ -5,10 +5,10 @@ of a compiler's runtime library, which a Python process or a WebAssembly module 
 x86's own conversion loses subnormal numbers.
 """
 
-from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.builder import Builder
-from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.builder import Builder
+from vtakit.compiler.codegen.llvm.text.operands import Value, float_constant, int_constant
 from vtakit.compiler.ir.dtypes import DType
 
 _INFINITY = 0x7F800000  # the bits of a float32

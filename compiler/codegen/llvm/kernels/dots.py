@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.operands import Value, int_constant
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
 
 if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.expressions import Expressions
+    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
 
 FLIP = 0x80  # the bit that makes a signed byte x the unsigned byte x + 128
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from vtakit.compiler.codegen.llvm import amx
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.kernels import amx
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.intrin.tensor_intrin import TensorIntrin, decl_tensor_intrin, hardware_intrin
 from vtakit.compiler.ir.buffer import Buffer

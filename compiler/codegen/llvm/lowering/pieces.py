@@ -5,7 +5,7 @@ of 24 columns some forty times slower than one of 32.
 """
 
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.compiler.codegen.llvm.types import MOST_LANES
+from vtakit.compiler.codegen.llvm.text.types import MOST_LANES
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.base import same
 from vtakit.compiler.ir.calls import FLOAT_MATH, FLOAT_PAIRS, FLOAT_TESTS, OTHER_MATH

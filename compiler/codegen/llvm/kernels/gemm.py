@@ -13,16 +13,16 @@ ldc, says that the sums begin at 0, whatever c holds.
 from functools import partial
 from typing import TYPE_CHECKING
 
-from vtakit.compiler.codegen.llvm import amx, dots
-from vtakit.compiler.codegen.llvm import types as ty
-from vtakit.compiler.codegen.llvm.floats import suffix
-from vtakit.compiler.codegen.llvm.gemm_tile import Tile
-from vtakit.compiler.codegen.llvm.operands import Value, float_constant, int_constant
+from vtakit.compiler.codegen.llvm.kernels import amx, dots
+from vtakit.compiler.codegen.llvm.kernels.gemm_tile import Tile
+from vtakit.compiler.codegen.llvm.lowering.floats import suffix
+from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.operands import Value, float_constant, int_constant
 from vtakit.compiler.ir import expr as ir
 
 if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.builder import Builder
-    from vtakit.compiler.codegen.llvm.expressions import Expressions
+    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
+    from vtakit.compiler.codegen.llvm.text.builder import Builder
 
 _SECOND = 0xFFFF0000  # of a word with two bfloat16: the bits of the second as a float32
 

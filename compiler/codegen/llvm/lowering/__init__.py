@@ -1,0 +1,1 @@
+"""From expressions and statements of the loop IR to LLVM's instructions."""

@@ -1,0 +1,1 @@
+"""LLVM's text: types, operands, and the instructions of functions and modules."""
