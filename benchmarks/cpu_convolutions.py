@@ -41,12 +41,12 @@ from vtakit import te
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.ir.values import int_value
-from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
-from vtakit.compiler.nn.cpu.forms import Conv3x3, best_tile
+from vtakit.compiler.nn.conv.blocked import blocked_vectors, blocked_weight
+from vtakit.compiler.nn.conv.winograd import winograd_weight
+from vtakit.compiler.nn.conv.winograd_forms import Conv3x3, best_tile
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find
-from vtakit.compiler.nn.winograd import winograd_weight
 from vtakit.runtime.cpu.engine import Native
 from vtakit.runtime.cpu.function import build
 from vtakit.runtime.cpu.part import CpuPart

@@ -13,7 +13,7 @@ import numpy as np
 
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Array, Graph, Node, Value
-from vtakit.compiler.nn.fixed import requantised
+from vtakit.compiler.nn.numbers.fixed import requantised
 
 Meaning = Callable[..., Array]
 

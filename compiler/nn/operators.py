@@ -1,35 +1,13 @@
 """Every operator, by name: importing this module fills the table of `vtakit.compiler.nn.registry`."""
 
 from vtakit.base.errors import one_of
-from vtakit.compiler.nn import (
-    blocked,
-    blocked_transposed,
-    broadcasting,
-    conv,
-    einsum,
-    elementwise,
-    half,
-    indexing,
-    integer,
-    loss,
-    matmul,
-    normalise,
-    packed,
-    packed_bytes,
-    panels,
-    pool,
-    quantise,
-    recurrent,
-    recurrent_panels,
-    reduction,
-    resize,
-    running,
-    sampling,
-    shape,
-    signal,
-    transposed,
-    winograd,
-)
+from vtakit.compiler.nn.conv import blocked, blocked_transposed, conv, half, packed_bytes, transposed, winograd
+from vtakit.compiler.nn.elements import broadcasting, elementwise
+from vtakit.compiler.nn.moves import indexing, packed, resize, sampling, shape
+from vtakit.compiler.nn.numbers import integer, quantise
+from vtakit.compiler.nn.product import einsum, matmul, panels, signal
+from vtakit.compiler.nn.recurrent import recurrent, recurrent_panels
+from vtakit.compiler.nn.reduction import loss, normalise, pool, reduction, running
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 
 FAMILIES = (

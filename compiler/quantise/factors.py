@@ -7,7 +7,7 @@ give the same number unless a result lies in the middle between two integers, or
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.compiler.nn.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point
+from vtakit.compiler.nn.numbers.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point
 
 Floats = npt.NDArray[np.float64]
 

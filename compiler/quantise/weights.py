@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.compiler.nn.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point
+from vtakit.compiler.nn.numbers.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point
 from vtakit.compiler.quantise.factors import PARTS, fused, held, lift, reached, short, whole
 
 Floats = npt.NDArray[np.float32]

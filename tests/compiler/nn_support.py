@@ -11,7 +11,7 @@ import vtakit
 from vtakit import te
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
-from vtakit.compiler.nn.blocked import blocked_vectors
+from vtakit.compiler.nn.conv.blocked import blocked_vectors
 from vtakit.compiler.nn.cpu.flow import Flow
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find

@@ -16,11 +16,11 @@ from vtakit.compiler.graph.passes.layout import ELEMENTS, SAVED_PER_MOVED, with_
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.graph.passes.savings import MEANS
 from vtakit.compiler.ir.dtypes import FLOAT32
-from vtakit.compiler.nn.blocked import blocked_vectors
-from vtakit.compiler.nn.cpu.forms import Conv3x3, pairs_are_faster
+from vtakit.compiler.nn.conv.blocked import blocked_vectors
+from vtakit.compiler.nn.conv.packed_weights import block_of, packed_weight
+from vtakit.compiler.nn.conv.winograd import KERNEL
+from vtakit.compiler.nn.conv.winograd_forms import Conv3x3, pairs_are_faster
 from vtakit.compiler.nn.cpu.machine import Machine
-from vtakit.compiler.nn.packed_weights import block_of, packed_weight
-from vtakit.compiler.nn.winograd import KERNEL
 
 _MOST_BLOCK = 32  # channels whose bfloat16 fill a register
 _TOGETHER = 2  # that an instruction adds up

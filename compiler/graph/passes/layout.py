@@ -16,9 +16,9 @@ from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.graph.passes.savings import MEANS, POOLS, is_depthwise, saved
 from vtakit.compiler.ir.dtypes import FLOAT32
-from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
-from vtakit.compiler.nn.blocked_transposed import has_phases, phase_weights
-from vtakit.compiler.nn.cpu.transposes import LEAST
+from vtakit.compiler.nn.conv.blocked import blocked_vectors, blocked_weight
+from vtakit.compiler.nn.conv.blocked_transposed import has_phases, phase_weights
+from vtakit.compiler.nn.moves.transposes_cpu import LEAST
 
 # What a region must save for each element that changes its layout, in multiplications: one saves 3 to 16 ps in blocks, and an
 # element takes 90 ps to move (Zen 4, benchmarks/cpu_convolutions.py).

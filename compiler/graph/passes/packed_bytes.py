@@ -17,8 +17,8 @@ from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.passes.layout import with_blocks
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import dtype
-from vtakit.compiler.nn.blocked import blocked_vectors
-from vtakit.compiler.nn.packed_weights import FEW, ZERO, block_of, packed_vector, packed_weight, packed_words
+from vtakit.compiler.nn.conv.blocked import blocked_vectors
+from vtakit.compiler.nn.conv.packed_weights import FEW, ZERO, block_of, packed_vector, packed_weight, packed_words
 
 INT8 = dtype("int8")
 Longs = npt.NDArray[np.int64]

@@ -12,8 +12,8 @@ from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Array, Graph, Node, Value
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import FLOAT32, dtype
-from vtakit.compiler.nn.panels import panels_of
-from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, peepholes_in_blocks, recurrent_panels
+from vtakit.compiler.nn.product.panels import panels_of
+from vtakit.compiler.nn.recurrent.recurrent_panels import gates_in_blocks, peepholes_in_blocks, recurrent_panels
 
 PEEPHOLES = 6  # the operand of an LSTM that looks at its cells
 MOST_ROWS = 64  # of data that a matrix is kept in 16 bits for: with more its numbers become float32 again and again

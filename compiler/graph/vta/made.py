@@ -11,7 +11,7 @@ import numpy as np
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.ir import Array, TensorType
-from vtakit.compiler.nn.packed import as_image
+from vtakit.compiler.nn.moves.packed import as_image
 from vtakit.compiler.nn.vta.epilogue import Epilogue, made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer
 from vtakit.compiler.nn.vta.packing import blocks, identity, pack_vector

@@ -9,7 +9,7 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.ir import Array
 from vtakit.compiler.graph.vta.made import Attrs, Made, Maker, Numbers, Skip, four_pads, largest_sum, pairs, viewed
-from vtakit.compiler.nn.packed import Image
+from vtakit.compiler.nn.moves.packed import Image
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.fold import Fold, choose_fold

@@ -12,7 +12,7 @@ from vtakit.compiler.graph.ir import Array, Graph, Node, TensorType, Value
 from vtakit.compiler.graph.vta import moves, products
 from vtakit.compiler.graph.vta.made import Made, Maker, Numbers, Skip, four_pads, identifier, packed_shape, pairs, spatial_of
 from vtakit.compiler.ir.dtypes import dtype
-from vtakit.compiler.nn.packed import as_image
+from vtakit.compiler.nn.moves.packed import as_image
 from vtakit.compiler.nn.vta.fold import Fold
 from vtakit.compiler.schedule.schedule import create_schedule
 from vtakit.compiler.te.language import placeholder

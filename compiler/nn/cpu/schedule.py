@@ -4,20 +4,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vtakit.compiler.codegen.llvm.target import Target
-from vtakit.compiler.nn.cpu.blocked import schedule_blocked
-from vtakit.compiler.nn.cpu.blocked_depthwise import schedule_blocked_depthwise, schedule_separable, separable
-from vtakit.compiler.nn.cpu.blocked_transposed import schedule_blocked_transposed
-from vtakit.compiler.nn.cpu.depthwise import schedule_depthwise, schedule_depthwise_planes
-from vtakit.compiler.nn.cpu.few_filters import schedule_few_filters
+from vtakit.compiler.nn.conv.blocked_cpu import schedule_blocked
+from vtakit.compiler.nn.conv.blocked_depthwise_cpu import schedule_blocked_depthwise, schedule_separable, separable
+from vtakit.compiler.nn.conv.blocked_transposed_cpu import schedule_blocked_transposed
+from vtakit.compiler.nn.conv.depthwise_cpu import schedule_depthwise, schedule_depthwise_planes
+from vtakit.compiler.nn.conv.few_filters_cpu import schedule_few_filters
+from vtakit.compiler.nn.conv.packed_bytes_cpu import schedule_windows
+from vtakit.compiler.nn.conv.winograd import STEP
+from vtakit.compiler.nn.conv.winograd_cpu import schedule_winograd
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
 from vtakit.compiler.nn.cpu.machine import Machine
-from vtakit.compiler.nn.cpu.panels import run_panels_within, schedule_panels
-from vtakit.compiler.nn.cpu.products import is_product_of_rows, schedule_product
-from vtakit.compiler.nn.cpu.rows import schedule_rows
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
-from vtakit.compiler.nn.cpu.windows import schedule_windows
-from vtakit.compiler.nn.cpu.winograd import schedule_winograd
-from vtakit.compiler.nn.winograd import STEP
+from vtakit.compiler.nn.product.panels_cpu import run_panels_within, schedule_panels
+from vtakit.compiler.nn.product.products_cpu import is_product_of_rows, schedule_product
+from vtakit.compiler.nn.reduction.rows_cpu import schedule_rows
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.tensor import Tensor
 

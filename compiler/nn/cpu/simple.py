@@ -9,7 +9,7 @@ from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import free_vars
 from vtakit.compiler.nn.cpu.flow import Reads, extent, extents
 from vtakit.compiler.nn.cpu.machine import SMALL, TASKS, Machine
-from vtakit.compiler.nn.cpu.transposes import run_transposed
+from vtakit.compiler.nn.moves.transposes_cpu import run_transposed
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
-from vtakit.compiler.nn.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point, half, requantised
+from vtakit.compiler.nn.numbers.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point, half, requantised
 from vtakit.compiler.nn.vta.arguments import check_target, whole
 from vtakit.compiler.nn.vta.packing import Ints, pack_vector
 from vtakit.compiler.te.language import placeholder

@@ -6,7 +6,7 @@ from nn_support import blocks, channels, check, floats, onnx_run, placeholders, 
 from support import raises
 
 from vtakit.compiler.lower import lower
-from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
+from vtakit.compiler.nn.conv.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import OperatorError, find

@@ -5,9 +5,9 @@ import pytest
 from nn_support import check, floats, onnx_run, placeholders, run, run_group
 from support import raises
 
-from vtakit.compiler.nn.blocked import blocked_vectors
-from vtakit.compiler.nn.blocked_transposed import has_phases, phase_weights
-from vtakit.compiler.nn.cpu.blocked_transposed import tile_of
+from vtakit.compiler.nn.conv.blocked import blocked_vectors
+from vtakit.compiler.nn.conv.blocked_transposed import has_phases, phase_weights
+from vtakit.compiler.nn.conv.blocked_transposed_cpu import tile_of
 from vtakit.compiler.nn.operators import OperatorError, find
 
 CASES = [  # data, weights, block, strides, pads, output_padding

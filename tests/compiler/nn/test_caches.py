@@ -10,8 +10,9 @@ from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.walk import statements
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
-from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
-from vtakit.compiler.nn.cpu import blocked, caches
+from vtakit.compiler.nn.conv import blocked_cpu as blocked
+from vtakit.compiler.nn.conv.blocked import blocked_vectors, blocked_weight
+from vtakit.compiler.nn.cpu import caches
 from vtakit.compiler.nn.cpu.flow import Flow
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.operators import find

@@ -7,7 +7,7 @@ from nn_support import check, floats, onnx_run, placeholders, run, run_group
 from vtakit.compiler.ir.stmt import For
 from vtakit.compiler.ir.walk import statements
 from vtakit.compiler.lower import lower
-from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
+from vtakit.compiler.nn.conv.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find
 from vtakit.compiler.passes import lower_late

@@ -17,10 +17,10 @@ from vtakit.compiler.codegen.llvm.kernels.window_kernels import MEANING
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
+from vtakit.compiler.nn.conv.packed_bytes_cpu import pixels_of
+from vtakit.compiler.nn.conv.packed_weights import ZERO, block_of, packed_weight, packed_words
 from vtakit.compiler.nn.cpu.schedule import schedule
-from vtakit.compiler.nn.cpu.windows import pixels_of
 from vtakit.compiler.nn.operators import OperatorError, find
-from vtakit.compiler.nn.packed_weights import ZERO, block_of, packed_weight, packed_words
 from vtakit.compiler.passes import lower_late
 
 CASES = [  # images, channels, height, width, filters, kernel, strides, pads, dilations

@@ -9,11 +9,11 @@ from support import raises
 from vtakit.compiler.ir.stmt import For, LoopKind
 from vtakit.compiler.ir.walk import statements
 from vtakit.compiler.lower import lower
-from vtakit.compiler.nn.cpu.panels import panel_tile, row_tiles
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import OperatorError, find
-from vtakit.compiler.nn.panels import panels_of
-from vtakit.compiler.nn.recurrent_panels import gates_in_blocks, peepholes_in_blocks, recurrent_panels
+from vtakit.compiler.nn.product.panels import panels_of
+from vtakit.compiler.nn.product.panels_cpu import panel_tile, row_tiles
+from vtakit.compiler.nn.recurrent.recurrent_panels import gates_in_blocks, peepholes_in_blocks, recurrent_panels
 from vtakit.runtime.cpu import openmp
 
 PRODUCTS = [  # rows, K, N, panel

@@ -10,13 +10,13 @@ from vtakit.compiler.ir.stmt import For, LoopKind
 from vtakit.compiler.ir.walk import statements
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
-from vtakit.compiler.nn.blocked import blocked_vectors, blocked_weight
+from vtakit.compiler.nn.conv.blocked import blocked_vectors, blocked_weight
+from vtakit.compiler.nn.conv.winograd import Transforms, winograd_weight
+from vtakit.compiler.nn.conv.winograd_forms import Conv3x3, best_tile, cut
 from vtakit.compiler.nn.cpu.caches import Caches
-from vtakit.compiler.nn.cpu.forms import Conv3x3, best_tile, cut
 from vtakit.compiler.nn.cpu.machine import PACES, Machine
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import OperatorError, find
-from vtakit.compiler.nn.winograd import Transforms, winograd_weight
 from vtakit.runtime.cpu import openmp
 
 BOUND = 2e-5  # of the greatest difference by the greatest result, that the documents promise

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vtakit.compiler.nn.fixed import fixed_point
+from vtakit.compiler.nn.numbers.fixed import fixed_point
 from vtakit.compiler.quantise.factors import COARSER, PARTS, alike, fused, held, lift, proportion, quotient, short, whole
 
 RNG = np.random.default_rng(0)

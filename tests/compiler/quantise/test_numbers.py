@@ -8,7 +8,7 @@ import pytest
 from model_support import model
 from onnx import helper
 
-from vtakit.compiler.nn.fixed import fixed_point
+from vtakit.compiler.nn.numbers.fixed import fixed_point
 from vtakit.compiler.quantise.correction import mean_error
 from vtakit.compiler.quantise.factors import PARTS, held, short
 from vtakit.compiler.quantise.ranges import BINS, METHODS, Histogram

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.compiler.nn.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point
+from vtakit.compiler.nn.numbers.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.nn.common import dims, made
-from vtakit.compiler.nn.matmul import in_type
-from vtakit.compiler.nn.pool import Window
+from vtakit.compiler.nn.product.matmul import in_type
+from vtakit.compiler.nn.reduction.pool import Window
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.tensor import Tensor

@@ -13,9 +13,9 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import if_then_else, maximum, minimum, select
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import dims, made, same_dtype
-from vtakit.compiler.nn.elementwise import check_float
-from vtakit.compiler.nn.panels import check_stored
-from vtakit.compiler.nn.recurrent import ACTIVATIONS
+from vtakit.compiler.nn.elements.elementwise import check_float
+from vtakit.compiler.nn.product.panels import check_stored
+from vtakit.compiler.nn.recurrent.recurrent import ACTIVATIONS
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te.compose import scan
 from vtakit.compiler.te.language import placeholder, reduce_axis

@@ -6,8 +6,8 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import maximum, minimum, select
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import Shape, dims, made, same_dtype
-from vtakit.compiler.nn.elementwise import check_float
-from vtakit.compiler.nn.matmul import product
+from vtakit.compiler.nn.elements.elementwise import check_float
+from vtakit.compiler.nn.product.matmul import product
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math
 from vtakit.compiler.te.compose import scan

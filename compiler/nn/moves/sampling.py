@@ -6,9 +6,9 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, maximum, minimum, select
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import dims, made
-from vtakit.compiler.nn.elementwise import check_float
+from vtakit.compiler.nn.elements.elementwise import check_float
+from vtakit.compiler.nn.moves.resize import cubic
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
-from vtakit.compiler.nn.resize import cubic
 from vtakit.compiler.te import math
 from vtakit.compiler.te.tensor import Tensor
 

@@ -8,10 +8,10 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import binary, maximum, minimum, select
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import axis_of, broadcast_read, broadcast_shape, dims, made, same_dtype
-from vtakit.compiler.nn.elementwise import check_float, each
-from vtakit.compiler.nn.matmul import accumulator, in_type
-from vtakit.compiler.nn.pool import lp_norm
-from vtakit.compiler.nn.reduction import argmax, count_along, reduced
+from vtakit.compiler.nn.elements.elementwise import check_float, each
+from vtakit.compiler.nn.product.matmul import accumulator, in_type
+from vtakit.compiler.nn.reduction.pool import lp_norm
+from vtakit.compiler.nn.reduction.reduction import argmax, count_along, reduced
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math, reduce
 from vtakit.compiler.te.language import reduce_axis

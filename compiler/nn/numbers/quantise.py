@@ -7,10 +7,10 @@ from vtakit.compiler.ir.expr import EQ, Expr
 from vtakit.compiler.ir.ops import binary, maximum, minimum, select
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import axis_of, dims, made, same_dtype, size
-from vtakit.compiler.nn.conv import conv
-from vtakit.compiler.nn.elementwise import check_float, numeric_type
-from vtakit.compiler.nn.matmul import in_type, matmul_integer
-from vtakit.compiler.nn.reduction import reduce_max, reduce_min
+from vtakit.compiler.nn.conv.conv import conv
+from vtakit.compiler.nn.elements.elementwise import check_float, numeric_type
+from vtakit.compiler.nn.product.matmul import in_type, matmul_integer
+from vtakit.compiler.nn.reduction.reduction import reduce_max, reduce_min
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math
 from vtakit.compiler.te.tensor import Tensor

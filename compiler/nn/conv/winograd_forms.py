@@ -11,8 +11,8 @@ from functools import cache
 from typing import NamedTuple
 
 from vtakit.compiler.ir.dtypes import FLOAT32
+from vtakit.compiler.nn.conv.winograd import PAIRS
 from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
-from vtakit.compiler.nn.winograd import PAIRS
 
 NEAR_BYTES = 128  # a cycle, from the second-level cache, beside the multiply-adds
 LARGEST = 24 << 20  # bytes of a layer's weights that stay in a third level

@@ -11,8 +11,8 @@ import numpy as np
 
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.nn.common import Shape, dims, flattened, made, same_dtype
-from vtakit.compiler.nn.conv import padded, spatial
-from vtakit.compiler.nn.matmul import accumulator
+from vtakit.compiler.nn.conv.conv import padded, spatial
+from vtakit.compiler.nn.product.matmul import accumulator
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.reduce import sum as sum_of

@@ -5,10 +5,10 @@ from math import prod
 
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.stmt import PREFETCH_AHEAD
+from vtakit.compiler.nn.conv.winograd import STEP
+from vtakit.compiler.nn.conv.winograd_forms import cut
 from vtakit.compiler.nn.cpu.flow import Flow, divisors, extent, extents, loads
-from vtakit.compiler.nn.cpu.forms import cut
 from vtakit.compiler.nn.cpu.machine import Machine
-from vtakit.compiler.nn.winograd import STEP
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp, Operation

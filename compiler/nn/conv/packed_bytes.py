@@ -14,10 +14,10 @@ from vtakit.compiler.ir.expr import BitXor, Expr
 from vtakit.compiler.ir.ops import all_of, binary, if_then_else, maximum, minimum
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import dims, made
-from vtakit.compiler.nn.conv import padded, spatial, window_sizes
-from vtakit.compiler.nn.matmul import in_type
-from vtakit.compiler.nn.packed_weights import FEW, ZERO
-from vtakit.compiler.nn.pool import Window
+from vtakit.compiler.nn.conv.conv import padded, spatial, window_sizes
+from vtakit.compiler.nn.conv.packed_weights import FEW, ZERO
+from vtakit.compiler.nn.product.matmul import in_type
+from vtakit.compiler.nn.reduction.pool import Window
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.language import reduce_axis

@@ -10,7 +10,7 @@ from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.ops import all_of, any_of, binary, select, truncdiv
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import axes_of, axis_of, dims, made
-from vtakit.compiler.nn.elementwise import check_float, each
+from vtakit.compiler.nn.elements.elementwise import check_float, each
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math, reduce
 from vtakit.compiler.te.language import reduce_axis

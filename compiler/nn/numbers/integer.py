@@ -11,10 +11,10 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import maximum, minimum, select
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import dims, made
-from vtakit.compiler.nn.matmul import in_type
-from vtakit.compiler.nn.pool import Window
+from vtakit.compiler.nn.conv.transposed import conv_transpose
+from vtakit.compiler.nn.product.matmul import in_type
+from vtakit.compiler.nn.reduction.pool import Window
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
-from vtakit.compiler.nn.transposed import conv_transpose
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.tensor import Tensor
 

@@ -8,8 +8,8 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import any_of, binary, select
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import axis_of, dims, made
-from vtakit.compiler.nn.elementwise import check_float
-from vtakit.compiler.nn.matmul import in_type
+from vtakit.compiler.nn.elements.elementwise import check_float
+from vtakit.compiler.nn.product.matmul import in_type
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math
 from vtakit.compiler.te.language import reduce_axis

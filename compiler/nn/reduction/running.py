@@ -7,7 +7,7 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import axis_of, dims, made
-from vtakit.compiler.nn.elementwise import identity
+from vtakit.compiler.nn.elements.elementwise import identity
 from vtakit.compiler.nn.registry import Kind, operator
 from vtakit.compiler.te.compose import scan
 from vtakit.compiler.te.language import placeholder

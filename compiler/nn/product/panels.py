@@ -11,7 +11,7 @@ import numpy as np
 from vtakit.compiler.ir.dtypes import FLOAT32, DType, dtype
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.nn.common import dims, flattened, made, unflattened
-from vtakit.compiler.nn.matmul import accumulator
+from vtakit.compiler.nn.product.matmul import accumulator
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.reduce import sum as sum_of

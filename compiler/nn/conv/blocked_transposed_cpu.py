@@ -5,7 +5,7 @@ from itertools import product
 from math import prod
 
 from vtakit.compiler.ir.values import int_value
-from vtakit.compiler.nn.blocked_transposed import AHEAD
+from vtakit.compiler.nn.conv.blocked_transposed import AHEAD
 from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
 from vtakit.compiler.schedule.schedule import Schedule

@@ -9,9 +9,9 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, any_of, binary, maximum, minimum, select, truncdiv
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import Shape, dims, flattened, made
-from vtakit.compiler.nn.conv import padded, spatial
-from vtakit.compiler.nn.elementwise import check_float
-from vtakit.compiler.nn.reduction import reduce_max, reduce_mean, reduced
+from vtakit.compiler.nn.conv.conv import padded, spatial
+from vtakit.compiler.nn.elements.elementwise import check_float
+from vtakit.compiler.nn.reduction.reduction import reduce_max, reduce_mean, reduced
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import math, reduce
 from vtakit.compiler.te.language import compute, reduce_axis

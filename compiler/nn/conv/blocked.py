@@ -13,8 +13,8 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import Shape, dims, flattened, made, same_dtype, unflattened
-from vtakit.compiler.nn.conv import padded, spatial, window_sizes
-from vtakit.compiler.nn.matmul import accumulator, in_type
+from vtakit.compiler.nn.conv.conv import padded, spatial, window_sizes
+from vtakit.compiler.nn.product.matmul import accumulator, in_type
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.reduce import sum as sum_of

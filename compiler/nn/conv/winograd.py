@@ -1,7 +1,7 @@
 """Winograd convolution F(m, 3): a tile of m x m results from (m + 2)^2 products a channel, where a direct one takes 9 m^2.
 
 Each tile of the data, m + 2 pixels a side, is taken to as many values as it has, which are multiplied by those of the filter; the
-sums over the channels are taken back. Channels lie in blocks, as `vtakit.compiler.nn.blocked` has them.
+sums over the channels are taken back. Channels lie in blocks, as `vtakit.compiler.nn.conv.blocked` has them.
 
 The three transforms are evaluations at points and the way back (Toom, Cook; for tiles of two dimensions Lavin and Gray, "Fast
 algorithms for convolutional neural networks", CVPR 2016). Points are 0, pairs p and -p, and infinity: of a pair, what even and
@@ -21,7 +21,7 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import select
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import dims, made, same_dtype
-from vtakit.compiler.nn.conv import padded, spatial, window_sizes
+from vtakit.compiler.nn.conv.conv import padded, spatial, window_sizes
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.reduce import sum as sum_of

@@ -1,0 +1,1 @@
+"""Operators on each element."""

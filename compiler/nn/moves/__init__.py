@@ -1,0 +1,1 @@
+"""Operators that move elements, with the schedule of transpositions for a CPU."""
