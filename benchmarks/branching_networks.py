@@ -1,7 +1,7 @@
-"""Quantised networks with branches and joins, from another library: outputs of the accelerator compared with the CPU's.
+"""Quantized networks with branches and joins, from another library: outputs of the accelerator compared with the CPU's.
 
-pytorchcv defines the networks; weights are random, and batch normalisations have averages of random images. PyTorch exports
-each to ONNX. onnxruntime quantises it (QDQ, int8, symmetric activations, weights by channel), and so does `vtakit.quantize`. The
+pytorchcv defines the networks; weights are random, and batch normalizations have averages of random images. PyTorch exports
+each to ONNX. onnxruntime quantizes it (QDQ, int8, symmetric activations, weights by channel), and so does `vtakit.quantize`. The
 functional simulator runs both with the default configuration. The exit status is 1 if an output differs.
 Needs `pip install pytorchcv onnxscript onnxruntime torch`.
 
@@ -33,7 +33,7 @@ NETWORKS = {
     "ShuffleNet v2, half": ("shufflenetv2", "shufflenetv2_wd2", 224),
     "DLA-34": ("dla", "dla34", 224),
 }
-QUANTISERS = ("onnxruntime", "vtakit")
+QUANTIZERS = ("onnxruntime", "vtakit")
 SAMPLES = 2
 
 
@@ -48,7 +48,7 @@ class Samples(CalibrationDataReader):
 
 
 def network(name: str) -> tuple[torch.nn.Module, np.ndarray[Any, Any]]:
-    """A network with random weights whose normalisations have seen images, and some images."""
+    """A network with random weights whose normalizations have seen images, and some images."""
     module, function, size = NETWORKS[name]
     torch.manual_seed(0)
     made = getattr(import_module(f"pytorchcv.models.{module}"), function)(pretrained=False)
@@ -60,7 +60,7 @@ def network(name: str) -> tuple[torch.nn.Module, np.ndarray[Any, Any]]:
     return made.eval(), images[:SAMPLES].numpy()
 
 
-def quantised(model: onnx.ModelProto, images: np.ndarray[Any, Any], by: str) -> onnx.ModelProto:
+def quantized(model: onnx.ModelProto, images: np.ndarray[Any, Any], by: str) -> onnx.ModelProto:
     """The model in int8."""
     name = model.graph.input[0].name
     if by == "vtakit":
@@ -86,7 +86,7 @@ def exported(name: str) -> tuple[onnx.ModelProto, np.ndarray[Any, Any]]:
 
 def row(name: str, model: onnx.ModelProto, images: np.ndarray[Any, Any], by: str) -> tuple[str, bool]:
     """A line of the table, and whether every byte was right."""
-    proto = quantised(model, images, by)
+    proto = quantized(model, images, by)
     given = {proto.graph.input[0].name: images[:1]}
     want = vtakit.compile(proto, cache=False).run(given)
     module = vtakit.compile(proto, "vta", cache=False)
@@ -107,12 +107,12 @@ def main() -> int:
     args = parser.parse_args()
     if args.write and args.only:
         parser.error("--write needs every network: leave out --only")
-    head = "network", "quantised by", "launches", "layers on the accelerator", "of MACs", "outputs that differ"
+    head = "network", "quantized by", "launches", "layers on the accelerator", "of MACs", "outputs that differ"
     lines, right = [f"| {' | '.join(head)} |", "|---|---|---:|---:|---:|---:|"], True
     for name in NETWORKS:
         if args.only in name:
             model, images = exported(name)
-            for by in QUANTISERS:
+            for by in QUANTIZERS:
                 line, equal = row(name, model, images, by)
                 print(line, file=sys.stderr, flush=True)
                 lines.append(line)

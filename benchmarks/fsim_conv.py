@@ -2,7 +2,7 @@
 
 Timed is the whole `run_image` call: checking, ordering and running the program, and copying DRAM. In turn with it, in the same
 process, runs what one would write first: the GEMM instruction's meaning as scalar loops in numba, the whole layer as one
-instruction on scratchpads without bounds, so without loads, stores and requantisation. Both results are compared with NumPy's
+instruction on scratchpads without bounds, so without loads, stores and requantization. Both results are compared with NumPy's
 before anything is timed.
 
     python benchmarks/fsim_conv.py [--repeats N] [--contexts N] [--plain] [--json [FILE]]

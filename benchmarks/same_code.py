@@ -64,7 +64,7 @@ def cases(random: int, quick: bool) -> Iterator[Case]:
             for precision in ("float32", "bfloat16"):
                 yield f"{name}, {precision}, {feature}", "network", (name, feature, precision)
             if name in IMAGES:
-                yield f"{name}, int8, {feature}", "quantised", (name, feature)
+                yield f"{name}, int8, {feature}", "quantized", (name, feature)
     for name in [] if quick else IMAGES:
         for config in CONFIGS:
             yield f"{name}, accelerator {config}", "placed", (name, config)
@@ -82,7 +82,7 @@ def network(name: str, feature: str, precision: str) -> Hashes:
     return of_module(vtakit.compile(_model(name), target(feature), precision=precision, cache=False))
 
 
-def quantised(name: str, feature: str) -> Hashes:
+def quantized(name: str, feature: str) -> Hashes:
     """Compile a network in int8 for a processor."""
     return of_module(vtakit.compile(_int8(name), target(feature), cache=False))
 

@@ -26,7 +26,7 @@ from vtakit.compiler.codegen.vta.target import Target, vta
 from vtakit.compiler.lower import lower
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.epilogue import Epilogue
-from vtakit.compiler.nn.vta.requantise import Requantise
+from vtakit.compiler.nn.vta.requantize import Requantize
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 from vtakit.hw.isa.config import DEFAULT, INSN_BYTES, UOP_BYTES
 from vtakit.hw.isa.insns import Feature
@@ -69,53 +69,53 @@ class Case:
         return compile_for(lower(schedule, [*layer.inputs, layer.result]), target)
 
 
-def requantised(target: Target, outs: int, products: int) -> Requantise:
+def requantized(target: Target, outs: int, products: int) -> Requantize:
     """Bias, scale, zero point and clip for each channel, for sums of so many products."""
     rng = np.random.default_rng(outs)
-    return Requantise.by_scale(target=target, scale=rng.uniform(1, 2, outs) / 2**14, bias=rng.integers(-9999, 9999, outs),
+    return Requantize.by_scale(target=target, scale=rng.uniform(1, 2, outs) / 2**14, bias=rng.integers(-9999, 9999, outs),
                                zero_point=-3, low=-3, largest=products << 14)
 
 
 def convolution(target: Target, size: int, ins: int, outs: int, kernel: int, stride: int, pad: int, skip: bool = False) -> Conv2d:
-    """A layer with bias, requantisation and clip, and maybe a residual with a scale of its own."""
+    """A layer with bias, requantization and clip, and maybe a residual with a scale of its own."""
     out = (size + 2 * pad - kernel) // stride + 1
     added = te.placeholder((1, outs // 16, out, out, 1, 16), "int8", name="skip") if skip else None
     return Conv2d(
         target=target, stride=(stride, stride), pad=(pad,) * 4,
         data=te.placeholder((1, ins // 16, size, size, 1, 16), "int8", name="data"),
         weights=te.placeholder((outs // 16, ins // 16, kernel, kernel, 16, 16), "int8", name="weights"),
-        epilogue=Epilogue(requantise=requantised(target, outs, ins * kernel**2), add=added, add_scale=300 if skip else None),
+        epilogue=Epilogue(requantize=requantized(target, outs, ins * kernel**2), add=added, add_scale=300 if skip else None),
     )
 
 
 def transposed(target: Target, size: int, ins: int, outs: int, images: int = 1) -> TransposedConv2d:
-    """A layer of DCGAN: kernel 4, stride 2, pad 1; with bias, requantisation and clip."""
+    """A layer of DCGAN: kernel 4, stride 2, pad 1; with bias, requantization and clip."""
     return TransposedConv2d(
         target=target, rows=2 * size, columns=2 * size, pad=(1, 1),
         data=te.placeholder((images, ins // 16, size, size, 1, 16), "int8", name="data"),
         weights=te.placeholder((outs // 16, ins // 16, 2, 2, 2, 2, 16, 16), "int8", name="weights"),
-        epilogue=Epilogue(requantise=requantised(target, outs, 4 * ins)),
+        epilogue=Epilogue(requantize=requantized(target, outs, 4 * ins)),
     )
 
 
 def depthwise(target: Target, size: int, channels: int, stride: int) -> Conv2d:
-    """A layer of MobileNet: 3 x 3, pad 1, with bias, requantisation and clip."""
+    """A layer of MobileNet: 3 x 3, pad 1, with bias, requantization and clip."""
     blocks = channels // 16
     return Conv2d(
         target=target, stride=(stride, stride), pad=(1,) * 4, groups=blocks,
         data=te.placeholder((1, blocks, size, size, 1, 16), "int8", name="data"),
         weights=te.placeholder((blocks, 1, 3, 3, 16, 16), "int8", name="weights"),
-        epilogue=Epilogue(requantise=requantised(target, channels, 9)),
+        epilogue=Epilogue(requantize=requantized(target, channels, 9)),
     )
 
 
 def product(target: Target, size: int) -> Conv2d:
-    """A square matrix product with bias, requantisation and clip."""
+    """A square matrix product with bias, requantization and clip."""
     blocks = size // 16
     return Conv2d(
         target=target, data=te.placeholder((size, blocks, 1, 1, 1, 16), "int8", name="data"),
         weights=te.placeholder((blocks, blocks, 1, 1, 16, 16), "int8", name="weights"),
-        epilogue=Epilogue(requantise=requantised(target, size, size)),
+        epilogue=Epilogue(requantize=requantized(target, size, size)),
     )
 
 
@@ -151,12 +151,12 @@ def large() -> Iterator[Case]:
 
 
 def wide(target: Target, images: int, height: int, width: int, ins: int, outs: int, kernel: int) -> Conv2d:
-    """A convolution of so many images, with bias, requantisation and clip."""
+    """A convolution of so many images, with bias, requantization and clip."""
     return Conv2d(
         target=target, pad=(kernel // 2,) * 4,
         data=te.placeholder((images, ins // 16, height, width, 1, 16), "int8", name="data"),
         weights=te.placeholder((outs // 16, ins // 16, kernel, kernel, 16, 16), "int8", name="weights"),
-        epilogue=Epilogue(requantise=requantised(target, outs, ins * kernel**2)),
+        epilogue=Epilogue(requantize=requantized(target, outs, ins * kernel**2)),
     )
 
 

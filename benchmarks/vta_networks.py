@@ -22,7 +22,7 @@ import numpy as np
 import vtakit
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.ir import Graph
-from vtakit.compiler.graph.passes.quantised.form import integer_form
+from vtakit.compiler.graph.passes.quantized.form import integer_form
 from vtakit.runtime.module import Module
 from vtakit.runtime.vta.part import VtaPart
 
@@ -33,7 +33,7 @@ PAGE, GOLDEN = ROOT / "docs" / "networks.md", ROOT / "tests" / "data" / "vta_net
 BEGIN, END = "<!-- begin: benchmarks/vta_networks.py --write -->\n", "<!-- end -->\n"
 
 
-def quantised(name: str) -> Graph:
+def quantized(name: str) -> Graph:
     """A network of `vtakit.models` in integers."""
     samples = vtakit.models.inputs(name, 2)
     return integer_form(import_model(vtakit.quantize(vtakit.models.build(name), samples, evaluation=samples).model))
@@ -41,9 +41,9 @@ def quantised(name: str) -> Graph:
 
 NETWORKS: dict[str, Callable[[], Graph]] = {
     "ResNet-18, 224x224": NETS.resnet18,
-    "MobileNet v1, 224x224": lambda: quantised("mobilenet_v1"),
-    "MobileNet v2, 224x224": lambda: quantised("mobilenet_v2"),
-    "DCGAN's generator, 64x64": lambda: quantised("dcgan"),
+    "MobileNet v1, 224x224": lambda: quantized("mobilenet_v1"),
+    "MobileNet v2, 224x224": lambda: quantized("mobilenet_v2"),
+    "DCGAN's generator, 64x64": lambda: quantized("dcgan"),
     "ResNet-18, 32x32, a quarter of the channels": lambda: NETS.resnet18(32, 16, 10),
 }
 

@@ -28,7 +28,7 @@ from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.fold import Fold, choose_fold
 from vtakit.compiler.nn.vta.pad import Pad2d
 from vtakit.compiler.nn.vta.pool import Pool2d
-from vtakit.compiler.nn.vta.requantise import Requantise
+from vtakit.compiler.nn.vta.requantize import Requantize
 from vtakit.compiler.nn.vta.resize import Resize2d
 from vtakit.compiler.nn.vta.sum_pool import SumPool2d
 from vtakit.hw.isa.program import BufferKind
@@ -59,9 +59,9 @@ def weights(*outer: int) -> te.Tensor:
     return te.placeholder((*outer, 16, 16), "int8", name="weights")
 
 
-def requantised(target: Target, channels: int, scale: float = 2**-9) -> Epilogue:
+def requantized(target: Target, channels: int, scale: float = 2**-9) -> Epilogue:
     """A scale for each channel."""
-    return Epilogue(requantise=Requantise.by_scale(target=target, scale=np.full(channels, scale)))
+    return Epilogue(requantize=Requantize.by_scale(target=target, scale=np.full(channels, scale)))
 
 
 def first(target: Target, folded: bool) -> Conv2d:
@@ -72,26 +72,26 @@ def first(target: Target, folded: bool) -> Conv2d:
     work = fold.work(target, shape, 64)
     rows, columns = fold.folded_size(*shape[2:])
     return Conv2d(target=target, data=data(work.in_blocks * 16, rows, columns), stride=fold.stride, dilation=fold.dilation,
-                  weights=weights(4, work.in_blocks, *fold.parts), epilogue=requantised(target, 64))
+                  weights=weights(4, work.in_blocks, *fold.parts), epilogue=requantized(target, 64))
 
 
 def dense(target: Target, rows: int, ins: int, outs: int) -> Conv2d:
     """A product of matrices."""
     return Conv2d(target=target, data=data(ins, 1, 1, rows), weights=weights(outs // 16, ins // 16, 1, 1),
-                  epilogue=requantised(target, outs))
+                  epilogue=requantized(target, outs))
 
 
 def depthwise(target: Target, size: int, channels: int, stride: int) -> Conv2d:
     """A layer of MobileNet."""
     return Conv2d(target=target, data=data(channels, size, size), weights=weights(channels // 16, 1, 3, 3), pad=(1, 1, 1, 1),
-                  stride=(stride, stride), groups=channels // 16, epilogue=requantised(target, channels))
+                  stride=(stride, stride), groups=channels // 16, epilogue=requantized(target, channels))
 
 
 def two(target: Target, kind: str, *, repeated: bool) -> Binary2d:
     """Two tensors, the second maybe of one pixel."""
     b = data(128, 1, 1, name="b") if repeated else data(128, 28, 28, name="b")
     return Binary2d(target=target, a=data(128, 28, 28), b=b, weights=(weights(), weights()), kind=kind,
-                    epilogue=requantised(target, 128))
+                    epilogue=requantized(target, 128))
 
 
 def joined(target: Target) -> Concat2d:
@@ -113,7 +113,7 @@ def cases() -> Iterator[Case]:
     yield Case("greatest of 3x3, stride 2, 112x112, 64", lambda t: Pool2d(
         target=t, data=data(64, 112, 112), kernel=(3, 3), stride=(2, 2), pad=(1, 0, 1, 0)))
     yield Case("global average, 7x7, 512", lambda t: SumPool2d(
-        target=t, data=data(512, 7, 7), weights=weights(), kernel=(7, 7), epilogue=requantised(t, 512, 1 / 49)))
+        target=t, data=data(512, 7, 7), weights=weights(), kernel=(7, 7), epilogue=requantized(t, 512, 1 / 49)))
     yield Case("add with two scales, 28x28, 128", lambda t: two(t, "add", repeated=False))
     yield Case("multiply by one pixel, 28x28, 128", lambda t: two(t, "mul", repeated=True))
     yield Case("concatenation 28x28, 64 + 128 + 32 + 32", joined)

@@ -1,4 +1,4 @@
-"""Real networks on the accelerator: quantised, compiled, run, and compared with this processor.
+"""Real networks on the accelerator: quantized, compiled, run, and compared with this processor.
 
     python examples/vta_networks.py                             ResNet-18, MobileNet v1 and v2, DCGAN, on the functional simulator
     python examples/vta_networks.py mobilenet_v1 --size 64      one of them, on small images
@@ -22,21 +22,21 @@ SAMPLES = 4  # that scales are chosen from
 
 
 def show(name: str, size: int | None, device: str) -> None:
-    """Quantise a network, compile it for both, run it on both, and say where it ran. Exits if they give other bytes."""
+    """Quantize a network, compile it for both, run it on both, and say where it ran. Exits if they give other bytes."""
     network = models.find(name)
     size = size if network.resizable else None
     float_model = models.build(name, size=size)
     samples = models.inputs(name, SAMPLES, size=size, seed=2)
-    quantised = vtakit.quantize(float_model, samples, evaluation=samples)
+    quantized = vtakit.quantize(float_model, samples, evaluation=samples)
     begin = time.perf_counter()
-    module = vtakit.compile(quantised.model, target="vta", device=device, name=name)
+    module = vtakit.compile(quantized.model, target="vta", device=device, name=name)
     seconds = time.perf_counter() - begin
     inputs = models.inputs(name, size=size)
     with module:
         begin = time.perf_counter()
         found = module.run(inputs)
         took, launches = time.perf_counter() - begin, module.counters
-    wanted, real = (vtakit.compile(model, name=name).run(inputs) for model in (quantised.model, float_model))
+    wanted, real = (vtakit.compile(model, name=name).run(inputs) for model in (quantized.model, float_model))
     there = sum(len(part.layers) for part in module.image.parts_of(VtaPart))
     print(f"{network.title}: {there} layers on the accelerator in {len(launches)} launch{'es' * (len(launches) != 1)}, "
           f"compiled in {seconds:.1f} s, run on {device} in {took:.2f} s")

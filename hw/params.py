@@ -21,7 +21,7 @@ class CoreParams:
     outstanding     read bursts in flight at most; writes likewise
     burst_beats     beats of the longest burst: short bursts share the bus fairly
     buffer_beats    beats of read data that each reader has room for, at least two bursts
-    requantises     REQUANT's multipliers are built, where the configuration has it
+    requantizes     REQUANT's multipliers are built, where the configuration has it
 
     Raises `ConfigError` naming the field.
     """
@@ -32,7 +32,7 @@ class CoreParams:
     outstanding: int = 16
     burst_beats: int = 16
     buffer_beats: int = 128
-    requantises: bool = True
+    requantizes: bool = True
 
     def __post_init__(self) -> None:
         if self.bus_bits not in BUS_BITS:
@@ -61,7 +61,7 @@ class CoreParams:
     def features(self) -> Feature:
         """The abilities beyond the smallest device that the core has."""
         features = device_features(self.cfg)
-        return features if self.requantises else features & ~Feature.REQUANT
+        return features if self.requantizes else features & ~Feature.REQUANT
 
     def lanes(self, element_bytes: int, depth: int) -> int:
         """Elements of a scratchpad that one beat fills."""

@@ -1,4 +1,4 @@
-"""Accuracy of a quantised model against the float model, value by value."""
+"""Accuracy of a quantized model against the float model, value by value."""
 
 import math
 from dataclasses import dataclass, field
@@ -31,13 +31,13 @@ class Compared:
     signal: float = 0.0
     noise: float = 0.0
 
-    def add(self, real: Array, quantised: Array) -> None:
+    def add(self, real: Array, quantized: Array) -> None:
         """Compare the arrays of a further run."""
         wide = real.astype(np.float64)
         finite = np.isfinite(wide)
         self.signal += float(np.sum(wide**2, where=finite))
-        apart = ~((wide == quantised) | (np.isnan(wide) & np.isnan(quantised)))  # an infinity less itself is nan
-        noise = float(np.sum(np.subtract(wide, quantised, out=np.zeros_like(wide), where=apart) ** 2))
+        apart = ~((wide == quantized) | (np.isnan(wide) & np.isnan(quantized)))  # an infinity less itself is nan
+        noise = float(np.sum(np.subtract(wide, quantized, out=np.zeros_like(wide), where=apart) ** 2))
         self.noise += math.inf if math.isnan(noise) else noise
 
     @property
@@ -53,7 +53,7 @@ class Compared:
 
 @dataclass(slots=True)
 class Accuracy:
-    """Error that quantisation adds; `str` of it is a table.
+    """Error that quantization adds; `str` of it is a table.
 
     values  : in the order of the model
     outputs : the names of those among them that the model gives

@@ -55,7 +55,7 @@ def compile(
     batch    : the size of a symbolic first dimension
     fixed    : inputs that become constants, as those must that decide shapes: name -> array
     name     : of the functions in C; that of the file or of the model's graph by default
-    integer  : whether quantised models are computed in integers where they allow it, the same bytes on every target; else in
+    integer  : whether quantized models are computed in integers where they allow it, the same bytes on every target; else in
                floating point, as they are written
     winograd : whether 3 x 3 convolutions of float32 are computed by Winograd's way on a CPU where that is faster, with a relative
                error below 2e-5 (docs/winograd.md); else each is a sum of products

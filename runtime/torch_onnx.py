@@ -1,4 +1,4 @@
-"""PyTorch programs as ONNX models, which the quantiser reads."""
+"""PyTorch programs as ONNX models, which the quantizer reads."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ def onnx_of(program: "torch.export.ExportedProgram", name: str) -> "onnx.ModelPr
 
     Raises ModelError for a program that PyTorch cannot write as ONNX, and the errors of vtakit.compile for one that it rejects.
     """
-    with needs("quantising a PyTorch program", "torch"):
+    with needs("quantizing a PyTorch program", "torch"):
         import_module("onnxscript")
         torch: Any = import_module("torch")
     graph = import_program(program, name=name)
@@ -29,7 +29,7 @@ def onnx_of(program: "torch.export.ExportedProgram", name: str) -> "onnx.ModelPr
                 output_names=[port for port, _ in graph.outputs])
     except torch.onnx.OnnxExporterError as error:
         why = str(error).strip().partition("\n")[0]
-        raise ModelError(f"PyTorch cannot write the program {name!r} as ONNX, which the quantiser reads: {why}") from None
+        raise ModelError(f"PyTorch cannot write the program {name!r} as ONNX, which the quantizer reads: {why}") from None
     proto: onnx.ModelProto = made.model_proto
     proto.graph.name = name
     return proto

@@ -29,7 +29,7 @@ CLEAR_CYCLES = 9  # for each element that a LOAD clears while every step writes 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatMul:
-    """result[rows, columns] = requantised (data[rows, inner] x transpose(weights[columns, inner])).
+    """result[rows, columns] = requantized (data[rows, inner] x transpose(weights[columns, inner])).
 
     shift   bits that every sum is shifted right, by one ALU pass; 0: none
     clip    whether two more passes clip it to the output's range; without them STORE keeps the low bits
@@ -152,7 +152,7 @@ class _Writer:
         self.insn("gemm", uop_bgn=first, uop_end=first + deep, iter_out=len(chunk.rows), dst_out=down * len(chunk.columns),
                   src_out=down * deep, iter_in=len(chunk.columns), dst_in=across, wgt_in=across * deep, **tokens)
 
-    def requantise(self, tile: _Box, context: int, ops: list[tuple[AluOp, int]]) -> None:
+    def requantize(self, tile: _Box, context: int, ops: list[tuple[AluOp, int]]) -> None:
         """Run ALU passes over a tile; the last gives a token to the store stage."""
         first = context * self.contexts * len(self.cut.inner)
         for number, (op, imm) in enumerate(ops, 1):
@@ -204,7 +204,7 @@ def matmul_program(cfg: VTAConfig, shape: MatMul, contexts: int = 2) -> Program:
             done += 1
             if more and contexts > 1 and at == len(depths) // 2:  # by now the slice's tile before has surely been stored
                 writer.clear(tiles[number + 1], number + 1)
-        writer.requantise(tile, context, passes)
+        writer.requantize(tile, context, passes)
         writer.store(tile, context, free=number + contexts < len(tiles))
         if more and contexts == 1:
             writer.clear(tiles[number + 1], number + 1)

@@ -71,7 +71,7 @@ def run_slice(
         elif op == _STORE:
             _store(insn, dram, layout, shape, acc, insn[_SRAM] * shape.batch * shape.block)
         elif op == _REQUANT:
-            _store(insn, dram, layout, shape, _requantised(insn, shape, acc), 0)
+            _store(insn, dram, layout, shape, _requantized(insn, shape, acc), 0)
         elif op == _GEMM or op == _ALU_INSN:
             if insn[_OUTER] == 0 or insn[_INNER] == 0 or insn[_END] <= insn[_BGN]:
                 continue
@@ -190,7 +190,7 @@ def _unsigned(words: Any, lane: int, size: int, place: Any) -> Any:
 
 
 @njit(error_model="numpy")
-def _requantised(insn: Any, shape: Any, acc: Any) -> Any:
+def _requantized(insn: Any, shape: Any, acc: Any) -> Any:
     """The elements that a REQUANT stores."""
     size = shape.batch * shape.block
     count = insn[_X] * insn[_Y]

@@ -100,14 +100,14 @@ def _store_values(m: Machine, insn: Insn, values: Ints) -> None:
 
 
 def requant(m: Machine, insn: Insn) -> None:
-    """Store consecutive accumulator elements requantised, by the parameters of their lanes."""
+    """Store consecutive accumulator elements requantized, by the parameters of their lanes."""
     first, count = insn["sram_base"], insn["y_size"] * insn["x_size"]
     if count:
         words = m.acc[insn["params"] : insn["params"] + REQUANT_WORDS]
-        _store_values(m, insn, requantised(m.cfg, m.acc[first : first + count], words))
+        _store_values(m, insn, requantized(m.cfg, m.acc[first : first + count], words))
 
 
-def requantised(cfg: VTAConfig, values: Ints, words: Ints) -> Ints:
+def requantized(cfg: VTAConfig, values: Ints, words: Ints) -> Ints:
     """Values [.., batch, block] after bias, scale, rounding shift, zero point and clip; `words` [3, batch, block] hold how."""
     def parameter(name: str) -> Ints:
         place = next(p for p in REQUANT_PARAMS.place(cfg) if p.field.name == name)

@@ -25,7 +25,7 @@ from vtakit.sim.blocking import BUS_BYTES, START_CYCLES, even_sizes, part_count,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conv2d:
-    """A 2-D convolution with a square kernel, requantised: shifted right by `shift` bits, then clipped to the output's range.
+    """A 2-D convolution with a square kernel, requantized: shifted right by `shift` bits, then clipped to the output's range.
 
     height, width, kernel, stride   in pixels
     pad                             pixels of zeros on every side

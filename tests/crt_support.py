@@ -24,7 +24,7 @@ def split_network() -> Graph:
     """Two launches with a part on the processor between them, before them and behind them; a value goes past each."""
     net = Integers("split", seed=12)
     x = net.conv(net.input(2, 3, 7, 8), 6, stride=2)
-    y = net.quantised(net.builder.one("sigmoid", net.dequantised(net.conv(x, 6))))
+    y = net.quantized(net.builder.one("sigmoid", net.dequantized(net.conv(x, 6))))
     z = net.mean(net.conv(y, 5))
     return net.finish(net.dense(net.reshape(z, 2, 5), 4), net.conv(x, 7, 1))
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from vtakit.compiler.lower import lower
     from vtakit.runtime.build import build
     from vtakit.runtime.model import compile, decisions, load
-    from vtakit.runtime.quantise import quantize
+    from vtakit.runtime.quantize import quantize
     from vtakit.runtime.targets import target, targets
 
 __version__ = "0.1.0"
@@ -20,7 +20,7 @@ _PARTS = ("boards", "compiler", "hw", "models", "runtime", "sim", "te")
 _NAMES = {  # a function or class, and the module that has it
     "build": "vtakit.runtime.build", "compile": "vtakit.runtime.model", "decisions": "vtakit.runtime.model",
     "load": "vtakit.runtime.model",
-    "lower": "vtakit.compiler.lower", "quantize": "vtakit.runtime.quantise",
+    "lower": "vtakit.compiler.lower", "quantize": "vtakit.runtime.quantize",
     "target": "vtakit.runtime.targets", "targets": "vtakit.runtime.targets",
 }
 

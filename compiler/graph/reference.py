@@ -13,7 +13,7 @@ import numpy as np
 
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Array, Graph, Node, Value
-from vtakit.compiler.nn.numbers.fixed import requantised
+from vtakit.compiler.nn.numbers.fixed import requantized
 
 Meaning = Callable[..., Array]
 
@@ -82,7 +82,7 @@ def _conv(x: Array, weight: Array, x_zero: Array | None = None, weight_zero: Arr
 
 
 def _less(x: Array, zero: Array | None, axis: int) -> Array:
-    """Quantised numbers less their zero point: one, or one for each index of an axis."""
+    """Quantized numbers less their zero point: one, or one for each index of an axis."""
     if zero is None:
         return x.astype(np.int32)
     shape = [1] * x.ndim
@@ -143,10 +143,10 @@ def _max_pool(x: Array, *, kernel_shape: Sequence[int], strides: Sequence[int] |
     return found
 
 
-def _requantise(acc: Array, bias: Array, multiplier: Array, shift: Array, *, zero_point: int = 0, low: int = -128,
+def _requantize(acc: Array, bias: Array, multiplier: Array, shift: Array, *, zero_point: int = 0, low: int = -128,
                 high: int = 127) -> Array:
     add, by, down = (_channels(vector, acc.ndim) for vector in (bias, multiplier, shift))
-    return requantised(acc, add, by, down, zero_point, low, high).astype(np.int8)
+    return requantized(acc, add, by, down, zero_point, low, high).astype(np.int8)
 
 
 def _scaled_add(acc: Array, skip: Array, scale: Array) -> Array:
@@ -234,7 +234,7 @@ def _slice(x: Array, *, starts: Sequence[int], ends: Sequence[int], axes: Sequen
 
 MEANING: Mapping[str, Meaning] = {
     "conv_integer": _conv, "conv_transpose_integer": _conv_transpose, "matmul_integer": _matmul, "sum_pool": _sum_pool,
-    "scaled_add": _scaled_add, "scaled_sum": _scaled_sum, "requantise": _requantise, "max_pool": _max_pool,
+    "scaled_add": _scaled_add, "scaled_sum": _scaled_sum, "requantize": _requantize, "max_pool": _max_pool,
     "concat": lambda *parts, axis: np.concatenate(parts, axis), "pad": _pad, "resize": _resize, "slice": _slice,
     "reshape": lambda x, shape: x.reshape(shape), "transpose": lambda x, perm=None: np.transpose(x, perm),
     "quantize_linear": _quantize, "dequantize_linear": _dequantize,

@@ -4,15 +4,15 @@ from vtakit.base.errors import one_of
 from vtakit.compiler.nn.conv import blocked, blocked_transposed, conv, half, packed_bytes, transposed, winograd
 from vtakit.compiler.nn.elements import broadcasting, elementwise
 from vtakit.compiler.nn.moves import indexing, packed, resize, sampling, shape
-from vtakit.compiler.nn.numbers import integer, quantise
+from vtakit.compiler.nn.numbers import integer, quantize
 from vtakit.compiler.nn.product import einsum, matmul, panels, signal
 from vtakit.compiler.nn.recurrent import recurrent, recurrent_panels
-from vtakit.compiler.nn.reduction import loss, normalise, pool, reduction, running
+from vtakit.compiler.nn.reduction import loss, normalize, pool, reduction, running
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 
 FAMILIES = (
-    blocked, blocked_transposed, broadcasting, conv, einsum, elementwise, half, indexing, integer, loss, matmul, normalise,
-    packed, packed_bytes, panels, pool, quantise, recurrent, recurrent_panels, reduction, resize, running, sampling, shape,
+    blocked, blocked_transposed, broadcasting, conv, einsum, elementwise, half, indexing, integer, loss, matmul, normalize,
+    packed, packed_bytes, panels, pool, quantize, recurrent, recurrent_panels, reduction, resize, running, sampling, shape,
     signal, transposed, winograd,
 )
 

@@ -4,7 +4,7 @@
     python examples/digits --folder out         leave the models, the module and the page in another folder
     python examples/digits --config blk8        on another shape of the hardware
 
-A small convolutional network learns scikit-learn's digits in NumPy, becomes an ONNX model, is quantised to int8, and is compiled
+A small convolutional network learns scikit-learn's digits in NumPy, becomes an ONNX model, is quantized to int8, and is compiled
 into one program for the accelerator. The functional simulator and the hardware itself, in Verilator, read images that it has not
 learnt from; each must give the bytes that NumPy gives.
 """
@@ -30,7 +30,7 @@ import vtakit
 from vtakit.base.errors import VtakitError
 from vtakit.base.writing import make_folder, write_bytes
 from vtakit.compiler.frontend.onnx.importer import import_model
-from vtakit.compiler.graph.passes.quantised.form import integer_form
+from vtakit.compiler.graph.passes.quantized.form import integer_form
 from vtakit.compiler.graph.reference import reference
 from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.grid import count, share
@@ -89,17 +89,17 @@ def export(weights: Weights) -> onnx.ModelProto:
     return model
 
 
-def quantise(model: onnx.ModelProto, data: Digits) -> onnx.ModelProto:
+def quantize(model: onnx.ModelProto, data: Digits) -> onnx.ModelProto:
     """The network with weights and activations in int8, whose ranges are those of images that it has learnt from."""
     start = time.perf_counter()
     with Progress(console=PROGRESS, transient=True, disable=not PROGRESS.is_terminal) as bar:
-        task = bar.add_task("quantising", total=None)
+        task = bar.add_task("quantizing", total=None)
         found = vtakit.quantize(
             model, data.images[:CALIBRATED],
             progress=lambda what, done, count: bar.update(task, description=what, completed=done, total=count),
         )
     worst = found.accuracy.worst(1)[0]
-    print(f"quantised with {CALIBRATED} images in {time.perf_counter() - start:.1f} s; least signal to noise: "
+    print(f"quantized with {CALIBRATED} images in {time.perf_counter() - start:.1f} s; least signal to noise: "
           f"{worst.decibels:.1f} dB, of {worst.name}")
     return found.model
 
@@ -123,7 +123,7 @@ def read_in_float(model: onnx.ModelProto, data: Digits) -> Reading:
 
 
 def read_in_int8(module: Module, device: str, data: Digits) -> Reading:
-    """What the quantised network makes of images, batch by batch."""
+    """What the quantized network makes of images, batch by batch."""
     batches = np.split(data.images, len(data.labels) // module.image.inputs[0].shape[0])
     logits = [module.run({"image": batch})["logits"] for batch in shown(batches, f"reading on {device}", len(batches))]
     found = Reading(device, "int8", np.concatenate(logits), data.labels)
@@ -132,7 +132,7 @@ def read_in_int8(module: Module, device: str, data: Digits) -> Reading:
 
 
 def computed_by_numpy(model: onnx.ModelProto, images: Array) -> Array:
-    """The outputs of the quantised network in plain NumPy, which shares nothing with the compiler's operators."""
+    """The outputs of the quantized network in plain NumPy, which shares nothing with the compiler's operators."""
     (logits,) = reference(integer_form(import_model(model, batch=len(images))), images)
     return logits
 
@@ -184,14 +184,14 @@ def main() -> int:
 
     model = export(learn(to_learn, args.epochs))
     write_bytes(args.folder / "digits.onnx", model.SerializeToString(), "the model")
-    quantised = quantise(model, to_learn)
-    write_bytes(args.folder / "digits_int8.onnx", quantised.SerializeToString(), "the quantised model")
-    module = compile_for_accelerator(quantised, args.config, args.batch)
+    quantized = quantize(model, to_learn)
+    write_bytes(args.folder / "digits_int8.onnx", quantized.SerializeToString(), "the quantized model")
+    module = compile_for_accelerator(quantized, args.config, args.batch)
     module.save(args.folder / "digits.vtak")
 
     real = read_in_float(model, to_test)
     small = read_in_int8(module, "fsim", to_test)
-    wanted = computed_by_numpy(quantised, to_test.images)
+    wanted = computed_by_numpy(quantized, to_test.images)
     check_bytes(small, wanted)
     check_accuracy(real, small)
     print_wrong(to_test, small, real)

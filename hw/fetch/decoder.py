@@ -37,8 +37,8 @@ class Decoder(wiring.Component):
         m, cfg = Module(), self._params.cfg
         f = data.View(layout(LOAD, cfg), self.word)
         a = data.View(layout(FORMATS[Opcode.ALU], cfg), self.word)
-        requantises = Feature.REQUANT in self._params.features
-        formats = {op: fmt for op, fmt in FORMATS.items() if op is not Opcode.REQUANT or requantises}
+        requantizes = Feature.REQUANT in self._params.features
+        formats = {op: fmt for op, fmt in FORMATS.items() if op is not Opcode.REQUANT or requantizes}
         is_op = {op: f.opcode == op for op in formats}
         stores = _any(is_op[op] for op in formats if STAGES[op] is Stage.STORE)
         transfer = is_op[Opcode.LOAD] | stores

@@ -80,7 +80,7 @@ def describe(insn: Insn) -> str:
     if (down, across) != (insn["y_size"], insn["x_size"]):
         size += f" padded to {down} x {across}"
     if insn.op is Opcode.REQUANT:
-        span += f", requantised by acc[{insn['params']}:{insn['params'] + REQUANT_WORDS}]"
+        span += f", requantized by acc[{insn['params']}:{insn['params'] + REQUANT_WORDS}]"
     return f"{stage}: {size} elements {'to' if insn.op is Opcode.LOAD else 'from'} {span}"
 
 

@@ -109,7 +109,7 @@ def decode_uop(cfg: VTAConfig, word: int) -> dict[str, int]:
 
 
 def encode_requant(cfg: VTAConfig, **values: int) -> tuple[int, ...]:
-    """The words of one lane's requantisation parameters, for accumulator elements params, params + 1 and params + 2.
+    """The words of one lane's requantization parameters, for accumulator elements params, params + 1 and params + 2.
 
     bias, multiplier, shift, zero_point, low, high; absent ones are 0. Raises `EncodingError` as `encode` does.
     """

@@ -198,7 +198,7 @@ REQUANT = Format(name="requant", bits=INSN_BITS, items=(
     *_TRANSFER,
     Field(name="params", width=16, doc="first of the three accumulator elements that hold every lane's parameters"),
 ), doc=(
-    "A STORE that requantises: each value x of a lane becomes min(max((((x + bias) * multiplier + half) >> shift) + zero_point, "
+    "A STORE that requantizes: each value x of a lane becomes min(max((((x + bias) * multiplier + half) >> shift) + zero_point, "
     "low), high), with half = 1 << shift >> 1 and an arithmetic shift, all exact in integers; its low output-width bits are "
     "stored. The lane's parameters are that lane's words in the elements params, params + 1 and params + 2, as they are when the "
     "instruction runs. One that moves nothing reads no parameters."))

@@ -1,1 +1,1 @@
-"""The store stage: accumulator elements are narrowed or requantised, joined to beats, and written to DRAM."""
+"""The store stage: accumulator elements are narrowed or requantized, joined to beats, and written to DRAM."""

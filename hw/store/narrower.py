@@ -1,4 +1,4 @@
-"""From accumulator elements to output values: their low bits, or requantised; as many lanes at a time as a beat takes."""
+"""From accumulator elements to output values: their low bits, or requantized; as many lanes at a time as a beat takes."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, fifo, stream, wiring
@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
 from vtakit.hw.params import CoreParams
-from vtakit.hw.store.requantiser import LATENCY, Requantiser
+from vtakit.hw.store.requantizer import LATENCY, Requantizer
 
 # Parts of elements that may be under way: at least as many as their way takes cycles.
 PLAIN_AHEAD = 4
@@ -27,7 +27,7 @@ def narrowed(params: CoreParams) -> data.StructLayout:
 
 
 def asked(params: CoreParams) -> data.StructLayout:
-    """What is being read from ACC: a part of an element, to be requantised or not, or a word of every lane's parameters."""
+    """What is being read from ACC: a part of an element, to be requantized or not, or a word of every lane's parameters."""
     return data.StructLayout({
         "is_part": 1, "scales": 1, "part": range(element_parts(params)), "place": narrowed(params)["place"].shape,
         "is_word": 1, "word": range(REQUANT_WORDS),
@@ -41,7 +41,7 @@ class Narrower(wiring.Component):
     data : ``In``             the element that was read in the cycle before
     found : ``Out(stream)``   output values, in the order in which they were asked for
     has_room : ``Out(1)``     a part may be asked for
-    settled : ``Out(1)``      nothing to be requantised is under way; otherwise only more of that may be asked for
+    settled : ``Out(1)``      nothing to be requantized is under way; otherwise only more of that may be asked for
     """
 
     def __init__(self, params: CoreParams) -> None:
@@ -53,8 +53,8 @@ class Narrower(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m, cfg = Module(), self._params.cfg
-        requantises = Feature.REQUANT in self._params.features
-        ahead = SCALED_AHEAD if requantises else PLAIN_AHEAD
+        requantizes = Feature.REQUANT in self._params.features
+        ahead = SCALED_AHEAD if requantizes else PLAIN_AHEAD
         m.submodules.queue = queue = fifo.SyncFIFO(width=narrowed(self._params).size, depth=ahead)
         room = Signal(range(ahead + 1), init=ahead)
         out = Signal(narrowed(self._params))
@@ -72,8 +72,8 @@ class Narrower(wiring.Component):
             queue.w_en.eq(here.is_part & ~here.scales), out.place.eq(here.place),
             out.value.eq(Cat(values[n : n + cfg.out_bits] for n in range(0, len(values), cfg.acc_bits))),
         ]
-        if requantises:
-            m.submodules.requantiser = unit = Requantiser(cfg, len(values) // cfg.acc_bits, here.place.shape().size)
+        if requantizes:
+            m.submodules.requantizer = unit = Requantizer(cfg, len(values) // cfg.acc_bits, here.place.shape().size)
             m.d.comb += [
                 unit.loads.eq(coming.is_word), unit.word.eq(coming.word), unit.element.eq(self.data),
                 unit.valid.eq(here.is_part & here.scales), unit.values.eq(values),

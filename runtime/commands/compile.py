@@ -7,7 +7,7 @@
 `vtakit run` and vtakit.load read the .vtak file. A shared library has a C header and a file of parameters beside it.
 
 With --target vta the accelerator runs the layers in int8, and the CPU the others. The command lists what is left to the CPU,
-and why. A float model must be quantised first: `vtakit quantize`.
+and why. A float model must be quantized first: `vtakit quantize`.
 
 --precision float16 or bfloat16 keeps constant matrices in 16 bits on a CPU, with sums in float32 (docs/half_precision.md).
 """

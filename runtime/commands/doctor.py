@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _JOBS = {
-    "core": "models on this CPU, quantisation, assembler, checker, functional simulator",
+    "core": "models on this CPU, quantization, assembler, checker, functional simulator",
     "sim": "RTL simulation, and machine code for the functional simulator",
     "fpga": "synthesis, place and route: resources and clock frequency on FPGAs; no bitstreams yet",
     "plot": "pictures and HTML pages of reports",

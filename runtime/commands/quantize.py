@@ -1,11 +1,11 @@
-"""Quantise a float model to int8, the numbers of the accelerator.
+"""Quantize a float model to int8, the numbers of the accelerator.
 
   vtakit quantize MODEL.onnx --calibration SAMPLES.npz -o INT8.onnx
   vtakit quantize MODEL.pt2 --calibration SAMPLES.npz -o INT8.onnx
 
 SAMPLES.npz has one array for each input, by name; the first dimension counts samples. Some tens of typical inputs suffice.
 The result is an ONNX model with QuantizeLinear and DequantizeLinear nodes, which onnxruntime runs too. The command prints
-how far the result is from the float model: the outputs, and the values with the largest error (docs/quantisation.md).
+how far the result is from the float model: the outputs, and the values with the largest error (docs/quantization.md).
 """
 
 import argparse
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--calibration", type=Path, required=True, metavar="DATA.npz", help="sample inputs, from which ranges are chosen")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="INT8.onnx", help="quantised model to write")
+        "-o", "--output", type=Path, required=True, metavar="INT8.onnx", help="quantized model to write")
     parser.add_argument("--evaluation", type=Path, metavar="DATA.npz",
                         help="sample inputs on which the accuracy is measured (default: some of the calibration's)")
     parser.add_argument("--method", default=_METHODS[0], help=f"how a range is chosen: {', '.join(_METHODS)} (default: mse)")
@@ -39,10 +39,10 @@ def run(args: argparse.Namespace) -> int:
     if args.method not in _METHODS:
         raise VtakitError(f"--method {args.method!r} is unknown; {one_of(_METHODS, args.method)}")
     check_outputs(
-        ("--output", "the quantised model", args.output), ("--json", "the report", args.json),
+        ("--output", "the quantized model", args.output), ("--json", "the report", args.json),
         reads=(("the model", args.model), ("the calibration", args.calibration), ("the evaluation", args.evaluation)))
     from vtakit.base.writing import write_bytes
-    from vtakit.runtime.quantise import quantize
+    from vtakit.runtime.quantize import quantize
 
     with progress() as bar:
         task = bar.add_task(f"compiling {one_line(args.model.name)}", total=None)

@@ -8,7 +8,7 @@ IN.npz has one array for each input, by name; OUT.npz gets one for each output. 
 range of each result. --profile and --json give the cost of each layer: cycles and bytes on the accelerator, time on the CPU.
 
 With --target vta the accelerator runs the layers in int8, and the CPU the others; the command lists what is left to the CPU.
-A float model must be quantised first: `vtakit quantize`.
+A float model must be quantized first: `vtakit quantize`.
 """
 
 import argparse

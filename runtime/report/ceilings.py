@@ -57,7 +57,7 @@ class Ceilings:
 
 def is_int8(layer: Layer) -> bool:
     """Return whether a layer multiplies integers."""
-    return any(op.startswith(("requantise", "scaled_")) or op.endswith("_integer") for op in layer.ops)
+    return any(op.startswith(("requantize", "scaled_")) or op.endswith("_integer") for op in layer.ops)
 
 
 def is_winograd(layer: Layer) -> bool:

@@ -1,10 +1,10 @@
 """The warning for a model of which nothing runs on the accelerator."""
 
-from vtakit.compiler.graph.vta.place import OTHERWISE, UNQUANTISED
+from vtakit.compiler.graph.vta.place import OTHERWISE, UNQUANTIZED
 from vtakit.runtime.target import Image
 from vtakit.runtime.vta.part import VtaPart
 
-QUANTISE = "vtakit quantize MODEL --calibration SAMPLES.npz -o INT8.onnx"
+QUANTIZE = "vtakit quantize MODEL --calibration SAMPLES.npz -o INT8.onnx"
 
 
 def warning(image: Image) -> str:
@@ -12,10 +12,10 @@ def warning(image: Image) -> str:
     if image.parts_of(VtaPart):
         return ""
     lead, reasons = f"nothing of the model {image.name!r} runs on the accelerator", {each.reason for each in image.left}
-    if UNQUANTISED in reasons:
-        return (f"{lead}: the model computes in floating point and the accelerator in int8; quantise it first "
-                f"({QUANTISE}), then give INT8.onnx instead")
+    if UNQUANTIZED in reasons:
+        return (f"{lead}: the model computes in floating point and the accelerator in int8; quantize it first "
+                f"({QUANTIZE}), then give INT8.onnx instead")
     if OTHERWISE in reasons:
-        return (f"{lead}: the model is quantised otherwise than the accelerator computes, in int8 with zero points of 0, a "
-                f"layer being a product, a residual sum and an activation; quantise its float model ({QUANTISE})")
+        return (f"{lead}: the model is quantized otherwise than the accelerator computes, in int8 with zero points of 0, a "
+                f"layer being a product, a residual sum and an activation; quantize its float model ({QUANTIZE})")
     return f"{lead}: it has no convolution or matrix product in int8 that the accelerator can run"

@@ -18,7 +18,7 @@ from vtakit.boards.synth.report import Names, read_placed, read_sta, source_of, 
 from vtakit.boards.synth.tools import find_tool, run_yosys
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.params import CoreParams
-from vtakit.hw.store.requantiser import Requantiser
+from vtakit.hw.store.requantizer import Requantizer
 from vtakit.runtime.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -188,7 +188,7 @@ def test_the_tiny_core_is_counted(monkeypatch):
 
     monkeypatch.setattr("vtakit.boards.synth.flow.pack_products", pack)
     report = synthesise(CoreParams(cfg=NAMED["tiny"]), ECP5, place=False)
-    assert moved == [4 * 4 * 16 + 4 * (32 + 16 + 16) + 4 * (32 + 33)]  # matrix core, ALU, requantiser
+    assert moved == [4 * 4 * 16 + 4 * (32 + 16 + 16) + 4 * (32 + 33)]  # matrix core, ALU, requantizer
     assert report.fmax_mhz is None
     assert report.path == ()
     assert report.usage["dsp"].used >= NAMED["tiny"].block ** 2
@@ -215,7 +215,7 @@ def test_bad_arguments_get_one_sentence(words, message, capsys):
 @needs_yosys
 def test_the_command_prints_a_table_and_writes_its_report(tmp_path, monkeypatch, capsys):
     """Of one block, whose multipliers, carries and slowest path are of the same kinds as the core's: that takes a minute."""
-    monkeypatch.setattr("vtakit.boards.synth.pins.Top", lambda params: Requantiser(params.cfg, lanes=1, tag_bits=1))
+    monkeypatch.setattr("vtakit.boards.synth.pins.Top", lambda params: Requantizer(params.cfg, lanes=1, tag_bits=1))
     path = tmp_path / "report.json"
     assert main(["synth", "--config", "tiny", "--device", "xc7", "--json", str(path)]) == 0
     told = capsys.readouterr().out

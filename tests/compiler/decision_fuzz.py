@@ -90,7 +90,7 @@ def layer_model(rng: np.random.Generator) -> onnx.ModelProto:
 
 
 def models(seed: int) -> Iterator[onnx.ModelProto]:
-    """A random network, quantised or in floating point, and some layers of usual sizes."""
+    """A random network, quantized or in floating point, and some layers of usual sizes."""
     yield model_of(draw(seed), real=bool(seed % 2))
     rng = np.random.default_rng([seed, 1])
     for _ in range(4):

@@ -9,28 +9,28 @@ from vtakit.compiler.graph.ir import Array, Graph, Value
 
 
 class Integers:
-    """A network being made: float in, quantised, layers in integers, float out."""
+    """A network being made: float in, quantized, layers in integers, float out."""
 
     def __init__(self, name: str = "net", seed: int = 0) -> None:
         self.builder, self.rng = Builder(name), np.random.default_rng(seed)
         self._count = 0
 
     def input(self, *shape: int, name: str = "x") -> Value:
-        """A float input, quantised."""
-        return self.quantised(self.builder.input(name, shape, "float32"))
+        """A float input, quantized."""
+        return self.quantized(self.builder.input(name, shape, "float32"))
 
-    def quantised(self, x: Value) -> Value:
+    def quantized(self, x: Value) -> Value:
         """Float numbers as int8."""
         scale, zero = self._of(np.float32(0.05)), self._of(np.int8(0))
         return self.builder.one("quantize_linear", x, scale, zero, name=self._name("quantize"))
 
-    def dequantised(self, x: Value) -> Value:
+    def dequantized(self, x: Value) -> Value:
         """int8 numbers as float."""
         return self.builder.one("dequantize_linear", x, self._of(np.float32(0.1)), self._of(np.int8(0)), name=self._name("float"))
 
     def finish(self, *values: Value) -> Graph:
         """The graph, whose outputs y0, y1, … are these values as float."""
-        return self.builder.finish([(f"y{at}", self.dequantised(value)) for at, value in enumerate(values)])
+        return self.builder.finish([(f"y{at}", self.dequantized(value)) for at, value in enumerate(values)])
 
     def conv(
         self, x: Value, outs: int, kernel: int = 3, stride: int = 1, *, pad: int | None = None, groups: int = 1,
@@ -43,7 +43,7 @@ class Integers:
             "conv_integer", x, self._weights(outs, ins // groups, kernel, kernel), name=name,
             attrs={"strides": (stride,) * 2, "pads": (around,) * 4, "groups": groups, "dilations": (dilation,) * 2})
         sums = self._with_skip(sums, skip, name)
-        return self.requantised(sums, 74 * np.sqrt(ins // groups * kernel**2), f"{name}.requantise", low)
+        return self.requantized(sums, 74 * np.sqrt(ins // groups * kernel**2), f"{name}.requantize", low)
 
     def deconv(
         self, x: Value, outs: int, kernel: int = 4, stride: int = 2, pad: int = 1, *, groups: int = 1, dilation: int = 1,
@@ -55,7 +55,7 @@ class Integers:
         sums = self.builder.one("conv_transpose_integer", x, self._weights(ins, outs // groups, kernel, kernel), name=name,
                                 attrs=attrs)
         sums = self._with_skip(sums, skip, name)
-        return self.requantised(sums, 74 * np.sqrt(ins // groups * kernel**2 / stride**2), f"{name}.requantise")
+        return self.requantized(sums, 74 * np.sqrt(ins // groups * kernel**2 / stride**2), f"{name}.requantize")
 
     def _with_skip(self, sums: Value, skip: Value | None, name: str) -> Value:
         if skip is None:
@@ -67,7 +67,7 @@ class Integers:
         """A matrix product."""
         name, ins = self._name("dense"), x.type.shape[1]
         sums = self.builder.one("matmul_integer", x, self._weights(ins, outs), name=name)
-        return self.requantised(sums, 74 * np.sqrt(ins), f"{name}.requantise")
+        return self.requantized(sums, 74 * np.sqrt(ins), f"{name}.requantize")
 
     def max_pool(self, x: Value, kernel: int = 2, stride: int = 2, pad: int = 0, **attrs: object) -> Value:
         """The greatest of each window."""
@@ -78,7 +78,7 @@ class Integers:
         """The mean of each window, of the whole image if none is given."""
         window = tuple(kernel or x.type.shape[2:])
         sums = self.builder.one("sum_pool", x, attrs={"kernel_shape": window}, name=self._name("mean"))
-        return self.requantised(sums, float(np.prod(window)), self._name("requantise"))
+        return self.requantized(sums, float(np.prod(window)), self._name("requantize"))
 
     def sum(self, a: Value, b: Value, *, small: bool = False) -> Value:
         """A sum of two tensors of different scales; small ones are the same for all channels."""
@@ -87,7 +87,7 @@ class Integers:
             np.full(channels, self.rng.integers(1, 128), np.int32) if small else self.rng.integers(1, 3000, channels, np.int32)
             for _ in "ab"]
         sums = self.builder.one("scaled_sum", a, b, *map(self._of, scales), name=self._name("sum"))
-        return self.requantised(sums, 100 if small else 2500, self._name("requantise"))
+        return self.requantized(sums, 100 if small else 2500, self._name("requantize"))
 
     def concat(self, *values: Value, axis: int = 1) -> Value:
         """Channels of several tensors."""
@@ -109,13 +109,13 @@ class Integers:
         """Another shape."""
         return self.builder.one("reshape", x, attrs={"shape": shape}, name=self._name("reshape"))
 
-    def requantised(self, sums: Value, spread: float, name: str, low: int = -128) -> Value:
+    def requantized(self, sums: Value, spread: float, name: str, low: int = -128) -> Value:
         """Sums as int8, divided by about `spread`."""
         channels = sums.type.shape[1]
         bias, multiplier = self.rng.integers(-500, 500, channels), self.rng.integers(1 << 14, 1 << 16, channels)
         shift = np.full(channels, 15 + int(np.ceil(np.log2(max(spread, 1)))))
         numbers = [self._of(each.astype(np.int32)) for each in (bias, multiplier, shift)]
-        return self.builder.one("requantise", sums, *numbers, attrs={"low": low, "high": 127}, name=name)
+        return self.builder.one("requantize", sums, *numbers, attrs={"low": low, "high": 127}, name=name)
 
     def _weights(self, *shape: int) -> Value:
         return self._of(self.rng.integers(-128, 128, shape, np.int8))
@@ -173,7 +173,7 @@ def random_network(seed: int, layers: int = 6) -> Graph:
             case 10 if small < 12:
                 x = net.pad(x, 1, int(rng.integers(-128, 128)))
             case 11:  # which the accelerator does not have
-                x = net.quantised(net.builder.one("sigmoid", net.dequantised(x)))
+                x = net.quantized(net.builder.one("sigmoid", net.dequantized(x)))
     if rng.integers(2):
         images, *rest = x.type.shape
         x = net.dense(net.reshape(x, images, int(np.prod(rest))), int(rng.integers(1, 30)))

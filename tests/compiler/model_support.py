@@ -41,7 +41,7 @@ def model(
 
 
 def network(seed: int = 0) -> onnx.ModelProto:
-    """Convolutions with batch normalisation and a shortcut, pools and a classifier."""
+    """Convolutions with batch normalization and a shortcut, pools and a classifier."""
     rng = np.random.default_rng(seed)
 
     def some(*shape: int) -> Any:

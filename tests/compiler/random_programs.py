@@ -102,7 +102,7 @@ class Build:
         d = te.compute((m, n), lambda i, j: c[i, j] + i, name="D")
         return [d], [a, b, d]
 
-    def normalise(self) -> tuple[list[Any], list[Any]]:
+    def normalize(self) -> tuple[list[Any], list[Any]]:
         (m, _), (n, _) = self.size(), self.size()
         a = te.placeholder((m, n), "int32", name="A")
         k, r = te.reduce_axis((0, n), name="k"), te.reduce_axis((0, n), name="r")
@@ -191,7 +191,7 @@ class Build:
 
 
 KINDS = (
-    "chain", "stencil", "blur", "padded_conv", "matmul", "normalise", "transposed", "reshaped", "triangular", "two_outputs",
+    "chain", "stencil", "blur", "padded_conv", "matmul", "normalize", "transposed", "reshaped", "triangular", "two_outputs",
     "gather", "largest", "running", "half",
 )
 

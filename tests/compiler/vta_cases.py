@@ -11,12 +11,12 @@ from vtakit import te
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.epilogue import Epilogue
-from vtakit.compiler.nn.vta.requantise import Requantise
+from vtakit.compiler.nn.vta.requantize import Requantize
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import Feature
 
 Given = dict[Any, np.ndarray]
-BOUND = 1000  # of what an ALU requantises, which must not overflow
+BOUND = 1000  # of what an ALU requantizes, which must not overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Case:
 
     def given(self, rng: np.random.Generator) -> Given:
         """Values of every input."""
-        requantise = self.layer.epilogue.requantise
-        own = {} if requantise is None else {requantise.parameters: requantise.words}
+        requantize = self.layer.epilogue.requantize
+        own = {} if requantize is None else {requantize.parameters: requantize.words}
         return input_values(rng, self.inputs, self.known | own)
 
     def wanted(self, given: Given) -> Given:
@@ -106,11 +106,11 @@ def finish(epilogue: Epilogue, x: np.ndarray, given: dict[Any, np.ndarray], cfg:
         x = np.maximum(x, epilogue.low)
     if epilogue.high is not None:
         x = np.minimum(x, epilogue.high)
-    return wrap(x if epilogue.requantise is None else requantised(epilogue.requantise, x), cfg.out_bits)
+    return wrap(x if epilogue.requantize is None else requantized(epilogue.requantize, x), cfg.out_bits)
 
 
-def requantised(by: Requantise, x: np.ndarray) -> np.ndarray:
-    """What a requantisation makes of accumulators; channels that only fill the last block are 0, clipped."""
+def requantized(by: Requantize, x: np.ndarray) -> np.ndarray:
+    """What a requantization makes of accumulators; channels that only fill the last block are 0, clipped."""
     def lanes(numbers: Any) -> np.ndarray:
         found = np.zeros(x.shape[1] * x.shape[-1], np.int64)
         found[:by.channels] = numbers
@@ -138,20 +138,20 @@ def random_epilogue(
     add = None
     if some() and target.has(Feature.ACC_8BIT):
         add = te.placeholder(shape, target.dtype("out"), name=f"{prefix}added") if added is None else added
-    requantise = random_requantise(rng, target, blocks, f"{prefix}requant") if some() else None
+    requantize = random_requantize(rng, target, blocks, f"{prefix}requant") if some() else None
     bound = min(BOUND, (1 << target.config.acc_bits - 1) - 1)
-    low, high = (-bound, bound) if requantise is not None and not requantise.on_store else (
+    low, high = (-bound, bound) if requantize is not None and not requantize.on_store else (
         int(rng.integers(-9, 2)) if some() else None, int(rng.integers(2, 9)) if some() else None)
     return Epilogue(
         bias=vector("bias") if some() else None,
         scale=vector("scale") if some() else int(rng.integers(1, 99)) if some() else None,
         shift=vector("shift") if some() else int(rng.integers(0, min(32, target.config.acc_bits))) if some() else None,
         add=add, add_scale=None if add is None or some() else vector("add_scale") if some() else int(rng.integers(1, 99)),
-        low=low, high=high, requantise=requantise,
+        low=low, high=high, requantize=requantize,
     )
 
 
-def random_requantise(rng: np.random.Generator, target: Target, blocks: int, name: str) -> Requantise | None:
+def random_requantize(rng: np.random.Generator, target: Target, blocks: int, name: str) -> Requantize | None:
     """Numbers that the device can hold, for all channels or for each, or None where it holds none of those tried."""
     channels, half = int(rng.integers((blocks - 1) * target.config.block + 1, blocks * target.config.block + 1)), (
         1 << target.config.out_bits - 1)
@@ -163,7 +163,7 @@ def random_requantise(rng: np.random.Generator, target: Target, blocks: int, nam
             least = 0 if name in ("multiplier", "shift") else -most[name]
             return rng.integers(least, most[name], channels if rng.random() < 0.5 else ())
         try:
-            return Requantise(target=target, channels=channels, low=low, high=high, largest=BOUND, name=name,
+            return Requantize(target=target, channels=channels, low=low, high=high, largest=BOUND, name=name,
                               **{field: number(field) for field in most})
         except VtaError:
             continue

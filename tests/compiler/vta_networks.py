@@ -136,9 +136,9 @@ class Network:
             if "fit" in str(error):
                 return
             raise
-        requantise = layer.epilogue.requantise
-        if requantise is not None:
-            self.known[requantise.parameters] = requantise.words
+        requantize = layer.epilogue.requantize
+        if requantize is not None:
+            self.known[requantize.parameters] = requantize.words
         for tensor in layer.inputs:
             self.read.add(next((value.result for value in self.values if value.tensor is tensor), tensor))
         self.layers.append((layer, want))

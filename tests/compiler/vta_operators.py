@@ -175,7 +175,7 @@ def large_pool(rng: np.random.Generator, target: Target) -> Case:
 
 
 def value(rng: np.random.Generator, target: Target) -> Case:
-    """An epilogue alone, on each value: scale, shift, bias, a tensor added, clip, requantisation."""
+    """An epilogue alone, on each value: scale, shift, bias, a tensor added, clip, requantization."""
     return _pool(rng, target, kernel=(1, 1), stride=(pick(rng, 1, 1, 2), 1), pad=(0, 0, 0, 0), kind="max")
 
 

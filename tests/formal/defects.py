@@ -47,7 +47,7 @@ RETIRE = ("retirement, 3 entries", "retire", "Retire")
 END = ("end of a program", "supervisor", "Supervisor")
 WRITES = ("writes, 2 outstanding", "write_master", "WriteMaster")
 BYTES = ("stored bytes", "store_port", "StorePort")
-SCALED = ("requantiser, lanes: 1", "requantiser", "Requantiser")
+SCALED = ("requantizer, lanes: 1", "requantizer", "Requantizer")
 
 DEFECTS = (
     defect(*QUEUE, "(count == self._depth)", "(count + 1 == self._depth)", "formal.tokens"),
@@ -102,10 +102,10 @@ DEFECTS = (
     defect("stored bytes", "narrower", "Narrower", "self.settled.eq(~unit.busy &", "self.settled.eq(", "vtakit.hw.store.port"),
     defect("stored bytes", "narrower", "Narrower", "out.place.eq(unit.result_tag)", "out.place.eq(here.place)",
            "vtakit.hw.store.port"),
-    defect(*SCALED, "+ near5[0] +", "+", "formal.requantising"),
-    defect(*SCALED, "far4 | (unlike4 >> fine4).any()", "far4", "formal.requantising"),
-    defect(*SCALED, "| (low6 > high6)", "", "formal.requantising"),
-    defect(*SCALED, "(high2 + low2[LOW_BITS:])", "high2", "formal.requantising"),
-    defect("requantiser, lanes: 2", *SCALED[1:], "word_select(parts[stage], ", "word_select(parts[0], ", "formal.requantising"),
-    defect(*SCALED, "self.busy.eq(Cat(valid).any())", "self.busy.eq(Cat(valid[:-1]).any())", "formal.requantising"),
+    defect(*SCALED, "+ near5[0] +", "+", "formal.requantizing"),
+    defect(*SCALED, "far4 | (unlike4 >> fine4).any()", "far4", "formal.requantizing"),
+    defect(*SCALED, "| (low6 > high6)", "", "formal.requantizing"),
+    defect(*SCALED, "(high2 + low2[LOW_BITS:])", "high2", "formal.requantizing"),
+    defect("requantizer, lanes: 2", *SCALED[1:], "word_select(parts[stage], ", "word_select(parts[0], ", "formal.requantizing"),
+    defect(*SCALED, "self.busy.eq(Cat(valid).any())", "self.busy.eq(Cat(valid[:-1]).any())", "formal.requantizing"),
 )

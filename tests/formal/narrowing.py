@@ -13,22 +13,22 @@ from vtakit.hw.interfaces import layout
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import REQUANT, REQUANT_WORDS, Feature, Opcode
 from vtakit.hw.store.port import StorePort
-from vtakit.hw.store.requantiser import LATENCY
+from vtakit.hw.store.requantizer import LATENCY
 
 IN_FLIGHT = 4  # instructions taken whose beats have not all left
 
 
-class Requantising(SmallParams):
-    """A port that requantises, whatever the width of its accumulator."""
+class Requantizing(SmallParams):
+    """A port that requantizes, whatever the width of its accumulator."""
 
     @property
     def features(self) -> Feature:
         return Feature.REQUANT
 
 
-def requantising(cfg: VTAConfig, bus_bits: int) -> Requantising:
+def requantizing(cfg: VTAConfig, bus_bits: int) -> Requantizing:
     """Such a port with short bursts."""
-    return Requantising(cfg=cfg, bus_bits=bus_bits, address_bits=5, outstanding=2, burst_beats=2, buffer_beats=4)
+    return Requantizing(cfg=cfg, bus_bits=bus_bits, address_bits=5, outstanding=2, burst_beats=2, buffer_beats=4)
 
 
 def mixed(value: Value, words: list[Value]) -> Value:
@@ -37,7 +37,7 @@ def mixed(value: Value, words: list[Value]) -> Value:
 
 
 class Mixer(wiring.Component):
-    """A requantiser but for its arithmetic; parameters that come too early spoil what is under way."""
+    """A requantizer but for its arithmetic; parameters that come too early spoil what is under way."""
 
     def __init__(self, cfg: VTAConfig, lanes: int, tag_bits: int) -> None:
         parts = cfg.batch * cfg.block // lanes
@@ -70,11 +70,11 @@ class Mixer(wiring.Component):
 class BeatsHoldTheRows(Checker):
     """StorePort with any STOREs and REQUANTs (fields within `bits`) that stay inside the accumulator.
 
-    Every byte of the accumulator has its own value, and the requantiser is a `Mixer`. With `stalls`,
+    Every byte of the accumulator has its own value, and the requantizer is a `Mixer`. With `stalls`,
     instructions, reads, bursts and beats may be kept waiting in any cycle.
     """
 
-    def __init__(self, params: Requantising, bits: dict[str, int], *, stalls: bool) -> None:
+    def __init__(self, params: Requantizing, bits: dict[str, int], *, stalls: bool) -> None:
         self._params, self._bits, self._stalls = params, bits, stalls
         super().__init__()
 
@@ -85,7 +85,7 @@ class BeatsHoldTheRows(Checker):
         params, cfg = self._params, self._params.cfg
         dut = StorePort(params)
         narrower = StorePort.elaborate.__globals__["Narrower"]  # of the block, or of a copy with a defect
-        with patch.dict(narrower.elaborate.__globals__, Requantiser=Mixer):
+        with patch.dict(narrower.elaborate.__globals__, Requantizer=Mixer):
             m.submodules.port = Fragment.get(dut, None)
         word = Signal(layout(REQUANT, cfg))
         for name, width in self._bits.items():

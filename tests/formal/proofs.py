@@ -8,9 +8,9 @@ from formal.bursts import BurstsCoverRows
 from formal.checker import Checker, SmallParams
 from formal.ending import DoneAfterAllWrites
 from formal.loads import LoadsFollowTheDefinition
-from formal.narrowing import BeatsHoldTheRows, requantising
+from formal.narrowing import BeatsHoldTheRows, requantizing
 from formal.reads import ReadsComeBackInOrder
-from formal.requantising import LATENCY, PRODUCT_AT, ValuesAreRequantised
+from formal.requantizing import LATENCY, PRODUCT_AT, ValuesAreRequantized
 from formal.retirement import InstructionsRetireInOrder
 from formal.stores import StoresRetireWhenWritten
 from formal.tokens import TokensAreKept
@@ -73,9 +73,9 @@ def bursts(*, count_bits: int, bytes_bits: int, address_bits: int, kinds: int) -
     return lambda: BurstsCoverRows(params, count_bits=count_bits, bytes_bits=bytes_bits, kinds=kinds)
 
 
-def requantised(cfg: VTAConfig, *, deep: bool = False, **more: int) -> Proof:
+def requantized(cfg: VTAConfig, *, deep: bool = False, **more: int) -> Proof:
     """Elements of parts of one lane. The window begins with the two halves of a product, whatever these are."""
-    return Proof(name=f"requantiser, lanes: {cfg.block}", checker=lambda: ValuesAreRequantised(cfg, 1),
+    return Proof(name=f"requantizer, lanes: {cfg.block}", checker=lambda: ValuesAreRequantized(cfg, 1),
                  window=LATENCY - PRODUCT_AT + 2, seconds=60, deep=deep, **more)
 
 
@@ -118,13 +118,13 @@ PROOFS = (
           cycles=12, cover_cycles=18),
     Proof(name="stores, longer", checker=lambda: StoresRetireWhenWritten(small(address_bits=4, cfg=TINY), STORES), cycles=16,
           seconds=600, deep=True),
-    Proof(name="stored bytes", checker=lambda: BeatsHoldTheRows(requantising(TINY, 16), MIXED, stalls=False), cycles=22,
+    Proof(name="stored bytes", checker=lambda: BeatsHoldTheRows(requantizing(TINY, 16), MIXED, stalls=False), cycles=22,
           cover_cycles=30, seconds=120),
     Proof(name="stored bytes, elements of two beats", cycles=20, cover_cycles=30, seconds=120,
-          checker=lambda: BeatsHoldTheRows(requantising(PAIR, 8), MIXED, stalls=False)),
-    Proof(name="stored bytes, any stalls", checker=lambda: BeatsHoldTheRows(requantising(TINY, 16), MIXED, stalls=True),
+          checker=lambda: BeatsHoldTheRows(requantizing(PAIR, 8), MIXED, stalls=False)),
+    Proof(name="stored bytes, any stalls", checker=lambda: BeatsHoldTheRows(requantizing(TINY, 16), MIXED, stalls=True),
           cycles=16, seconds=600, deep=True),
-    requantised(LANE, cover_cycles=13),
-    requantised(replace(LANE, log_block=1), deep=True),
+    requantized(LANE, cover_cycles=13),
+    requantized(replace(LANE, log_block=1), deep=True),
     Proof(name="end of a program", checker=lambda: DoneAfterAllWrites(small(address_bits=4, cfg=TINY)), cover_cycles=20),
 )

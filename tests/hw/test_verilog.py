@@ -117,7 +117,7 @@ def inputs_before_outputs(verilog: str, folder: Path) -> set[str]:
 @needs_yosys
 def test_registers_before_the_multipliers_of_data_feed_nothing_else(tmp_path):
     """What they also feed would draw them away from the DSP blocks; yosys must not merge them with others of equal value."""
-    assert products_and_other_readers(text_of("tiny", 64), tmp_path) == (4 * 4 + 4 * 3 + 4 * 2, set())  # MACs, ALU, requantiser
+    assert products_and_other_readers(text_of("tiny", 64), tmp_path) == (4 * 4 + 4 * 3 + 4 * 2, set())  # MACs, ALU, requantizer
     shared = "reg [7:0] a, b; always @(posedge c) begin a <= d; b <= d; end assign e = a * b; assign f = ~a;"
     top = f"module {TOP_NAME}(input c, input [7:0] d, output [7:0] e, output [7:0] f);\n  {shared}\nendmodule\n"
     assert products_and_other_readers(top, tmp_path) == (1, {"$not"})

@@ -1,1 +1,1 @@
-"""Random quantised networks: how they are drawn, written as ONNX, compared on every target, and shrunk."""
+"""Random quantized networks: how they are drawn, written as ONNX, compared on every target, and shrunk."""

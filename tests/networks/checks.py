@@ -7,7 +7,7 @@ Bytes must be equal:
 - This processor and NumPy, for networks of arbitrary scales. Runtimes differ there by 1 in any layer: a result in the middle of
   two integers is rounded up here and to the even one by onnxruntime, and factors of 16 bits are not exact. NumPy computes the
   network's integer form by `vtakit.compiler.graph.reference`, and what stays in floating point by `FLOATS`.
-- This processor and onnxruntime, for the same network without its quantisations, to within `FLOAT_ERROR`: float32 has layouts,
+- This processor and onnxruntime, for the same network without its quantizations, to within `FLOAT_ERROR`: float32 has layouts,
   kernels and groups of its own, and so another plan of memory.
 - The accelerator and this processor: each launch on fsim, in the order of the program and in other interleavings of the stages,
   and on the RTL if asked for.
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
-from quantised_support import onnxruntime_of
+from quantized_support import onnxruntime_of
 
 import vtakit
 from networks.accelerators import accelerator
@@ -32,7 +32,7 @@ from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.graph.ir import Node
-from vtakit.compiler.graph.passes.quantised.form import integer_form
+from vtakit.compiler.graph.passes.quantized.form import integer_form
 from vtakit.compiler.graph.reference import reference
 from vtakit.compiler.schedule.decisions import DecisionError
 from vtakit.runtime.module import Module
@@ -148,7 +148,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckFloats:
-    """Compare a network without its quantisations on this processor with onnxruntime."""
+    """Compare a network without its quantizations on this processor with onnxruntime."""
 
     def __call__(self, recipe: Recipe) -> Tally:
         """Raises Difference for what is farther apart than rounding."""

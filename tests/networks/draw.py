@@ -1,4 +1,4 @@
-"""Draw random quantised networks: branches, joins, values read again at a distance, several inputs and outputs."""
+"""Draw random quantized networks: branches, joins, values read again at a distance, several inputs and outputs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A recipe as an ONNX model: in QDQ form, as onnxruntime's quantiser and `vtakit.quantize` write them, or in floating point."""
+"""A recipe as an ONNX model: in QDQ form, as onnxruntime's quantizer and `vtakit.quantize` write them, or in floating point."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from networks.recipe import INPUT, Array, Recipe, Step
 def model_of(recipe: Recipe, *, real: bool = False) -> onnx.ModelProto:
     """The model, its nodes in the order that the recipe says.
 
-    real : leave all quantisations out, so that every value is float32
+    real : leave all quantizations out, so that every value is float32
     """
     return _Writer(recipe, real).model()
 
@@ -25,7 +25,7 @@ class _Writer:
         self.constants: dict[str, Array] = {}
         self.nodes: list[NodeProto] = []
         self.count = 0
-        self.floats: dict[int, str] = {}  # the one dequantisation of each value
+        self.floats: dict[int, str] = {}  # the one dequantization of each value
 
     def model(self) -> onnx.ModelProto:
         recipe, numbers = self.recipe, range(len(self.recipe.steps))
@@ -80,7 +80,7 @@ class _Writer:
         self.constants[name] = np.asarray(array)
         return name
 
-    def dequantised(self, value: str | Array, scale: Any, made: str, axis: int = 0) -> str:
+    def dequantized(self, value: str | Array, scale: Any, made: str, axis: int = 0) -> str:
         """A value, or a constant, as float."""
         steps = np.asarray(scale, np.float32)
         kind = np.int8 if isinstance(value, str) else value.dtype
@@ -93,14 +93,14 @@ class _Writer:
         return self.node("DequantizeLinear", reads, made, **({"axis": axis} if steps.ndim else {}))
 
     def float_of(self, value: int) -> str:
-        """The value as float, dequantised here unless it is already."""
+        """The value as float, dequantized here unless it is already."""
         if self.real:
             return f"v{value}"
         if self.recipe.steps[value].bare:
             return f"v{value}_float"
         if value not in self.floats or self.recipe.paired:
             made = f"v{value}_float{self.count}"
-            self.floats[value] = self.dequantised(f"v{value}", np.float32(self.recipe.steps[value].scale), made)
+            self.floats[value] = self.dequantized(f"v{value}", np.float32(self.recipe.steps[value].scale), made)
         return self.floats[value]
 
     def step(self, at: int, step: Step) -> None:
@@ -108,16 +108,16 @@ class _Writer:
             if step.integers and not self.real:
                 self.node("Identity", [f"x{at}"], f"v{at}")
             else:
-                self.quantised(f"x{at}", at, step)
+                self.quantized(f"x{at}", at, step)
             return
         reads = [self.float_of(value) for value in step.reads]
         reads += ["" if array is None else self.constant(array) for array in step.extra]
         bias = None
         if step.weights is not None:
             weights, unit = step.weights, np.float32(self.recipe.steps[step.reads[0]].scale) * step.weights.scales
-            reads.append(self.dequantised(weights.numbers, weights.scales, f"v{at}_weight", weights.axis))
+            reads.append(self.dequantized(weights.numbers, weights.scales, f"v{at}_weight", weights.axis))
             if weights.bias is not None:
-                bias = self.dequantised(weights.bias, unit, f"v{at}_bias")
+                bias = self.dequantized(weights.bias, unit, f"v{at}_bias")
                 if step.op != "MatMul":
                     reads.append(bias)
         rest = ["MatMulBias"] * (bias is not None and step.op == "MatMul") + ["Skip"] * (step.skip is not None)
@@ -135,12 +135,12 @@ class _Writer:
                 bounds = [self.constant(np.float32(step.scale) * np.float32(bound)) for bound in step.act[1:]]
                 made = self.node(step.act[0], [made, *bounds], end)
         if self.real or not step.bare:
-            self.quantised(made, at, step)
+            self.quantized(made, at, step)
 
     def inner(self, at: int, step: Step, left: int) -> str:
         return f"v{at}_float" if step.bare and not left and not self.real else f"v{at}_{left}"
 
-    def quantised(self, made: str, at: int, step: Step) -> None:
+    def quantized(self, made: str, at: int, step: Step) -> None:
         if self.real:
             self.node("Identity", [made], f"v{at}")
             return

@@ -1,4 +1,4 @@
-"""A random quantised network as data: steps that make one value each, which can be cut, printed, and written as ONNX."""
+"""A random quantized network as data: steps that make one value each, which can be cut, printed, and written as ONNX."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,15 +27,15 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """One layer with its quantisation.
+    """One layer with its quantization.
 
     op       : ONNX's operator, or `INPUT`
     reads    : the values that it reads, by the numbers of the steps that make them
     scale    : the real value of 1 in the int8 result
     extra    : constant operands behind those read; None for one that is left out
-    skip     : a value that is added to the sums before they are quantised
-    act      : an activation in front of the quantisation: ("Relu",) or ("Clip", low, high) in quanta
-    bare     : leave the result in floating point, without a quantisation; its scale is that of what it reads
+    skip     : a value that is added to the sums before they are quantized
+    act      : an activation in front of the quantization: ("Relu",) or ("Clip", low, high) in quanta
+    bare     : leave the result in floating point, without a quantization; its scale is that of what it reads
     integers : an input of the network that is int8
     """
 
@@ -75,7 +75,7 @@ class Recipe:
 
     outputs : values that it gives, each as float or, if True, as int8
     order   : in which order its nodes are written (`networks.orders`)
-    paired  : dequantise a value anew for each of its readers
+    paired  : dequantize a value anew for each of its readers
     seed    : of the inputs, of the accelerator, and of the order
     again   : which of several random orders of that seed
     naming  : how nodes are called: "plain", "none", or "alike", by names that become the same identifier
@@ -122,7 +122,7 @@ class Recipe:
         return found
 
     def __str__(self) -> str:
-        head = f"network {self.seed}: nodes {self.order}, {'paired' if self.paired else 'shared'} dequantisations, "
+        head = f"network {self.seed}: nodes {self.order}, {'paired' if self.paired else 'shared'} dequantizations, "
         head += f"names {self.naming}"
         lines = [f"  v{at} = {step}" for at, step in enumerate(self.steps)]
         ends = [f"v{value}{' as int8' if whole else ''}" for value, whole in self.outputs]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx
 import pytest
-from quantised_support import onnxruntime_of
+from quantized_support import onnxruntime_of
 
 import vtakit
 from networks import tool
@@ -42,7 +42,7 @@ def test_random_networks_in_floating_point(seed):
 
 
 @pytest.mark.parametrize("seed", [700009, 700014, 700016, 700020])
-def test_random_networks_that_are_quantised_here(seed):
+def test_random_networks_that_are_quantized_here(seed):
     """By `vtakit.quantize`, with scales of its own choice: the bytes of onnxruntime here and on the accelerator."""
     recipe = draw(seed)
     rng, given = np.random.default_rng(seed), recipe.inputs(real=True)

@@ -1,8 +1,8 @@
-"""Draw random quantised networks and compare them on every target until two results differ.
+"""Draw random quantized networks and compare them on every target until two results differ.
 
   python tests/network_fuzz.py --seed 0 --count 300               on fsim; each seed chooses the accelerator
   python tests/network_fuzz.py --config tiny --device rtl --count 50
-  python tests/network_fuzz.py --float --count 100                without quantisations, on this processor alone
+  python tests/network_fuzz.py --float --count 100                without quantizations, on this processor alone
   python tests/network_fuzz.py --seed 7 --count 1 --save DIR      keep the shrunk network as ONNX, with its inputs
 
 A network has up to 30 layers: branches, joins, residuals, values read again at a distance, several inputs and outputs, and its
@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--count", type=int, default=100, metavar="N", help="networks (100)")
     made.add_argument("--config", metavar="CFG", help="the accelerator's configuration; by default one that the seed chooses")
     made.add_argument("--device", choices=("fsim", "rtl"), default="fsim", help="run launches on the RTL too")
-    made.add_argument("--float", action="store_true", help="the networks without quantisations, on this processor alone")
+    made.add_argument("--float", action="store_true", help="the networks without quantizations, on this processor alone")
     made.add_argument("--orders", type=int, default=1, metavar="N", help="random interleavings on fsim, beside three fixed (1)")
     made.add_argument("--decisions", action="store_true", help="compile with random decisions")
     made.add_argument("-j", "--jobs", type=int, default=1, metavar="J", help="processes (1)")

@@ -6,15 +6,15 @@ import numpy as np
 import onnx
 import pytest
 from onnx import shape_inference
-from quantised_support import Layers, onnxruntime_of, random_network
+from quantized_support import Layers, onnxruntime_of, random_network
 
 import vtakit
 from vtakit.compiler.frontend.onnx.importer import import_model
-from vtakit.compiler.graph.passes.quantised.form import integer_form
+from vtakit.compiler.graph.passes.quantized.form import integer_form
 
 
 def with_all_values(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The model for one sample, with each value that it quantises as an output."""
+    """The model for one sample, with each value that it quantizes as an output."""
     found = onnx.ModelProto()
     found.CopyFrom(proto)
     for info in found.graph.input:

@@ -174,7 +174,7 @@ def test_doctor_knows_what_is_here(capsys):
     assert cli.main(["doctor", "core"]) == 0
     out = capsys.readouterr().out
     assert np.__version__ in out
-    assert "core: ready (models on this CPU, quantisation, assembler, checker, functional simulator)\n" in out
+    assert "core: ready (models on this CPU, quantization, assembler, checker, functional simulator)\n" in out
 
 
 WRONG = {

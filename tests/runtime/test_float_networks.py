@@ -5,7 +5,7 @@ import onnx
 import pytest
 from model_support import model
 from onnx import helper
-from quantised_support import Layers, onnxruntime_of, random_network
+from quantized_support import Layers, onnxruntime_of, random_network
 
 import vtakit
 from vtakit.runtime.cpu import openmp

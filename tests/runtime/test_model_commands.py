@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from model_support import network
-from quantised_support import Layers, quantised
+from quantized_support import Layers, quantized
 
 import vtakit
 from vtakit.runtime import cli
@@ -146,18 +146,18 @@ def test_arrays_that_cannot_be_read_are_one_sentence(files, capsys):
 
 
 @pytest.fixture
-def quantised_files(tmp_path, monkeypatch):
-    """A folder with a quantised model and an input for it."""
+def quantized_files(tmp_path, monkeypatch):
+    """A folder with a quantized model and an input for it."""
     monkeypatch.chdir(tmp_path)
     net = Layers(3, channels=3, size=6)
     net.pool(net.relu(net.conv("x", 6)))
     net.classifier(net.last, 4)
-    onnx.save(quantised(net.model(), net.inputs(4)), "q.onnx")
+    onnx.save(quantized(net.model(), net.inputs(4)), "q.onnx")
     np.savez("in.npz", x=net.inputs(1, 7))
     return tmp_path
 
 
-def test_a_quantised_model_runs_on_the_accelerator_as_on_the_cpu(quantised_files, capsys):
+def test_a_quantized_model_runs_on_the_accelerator_as_on_the_cpu(quantized_files, capsys):
     words = ["compile", "q.onnx", "--target", "vta", "--config", "tiny", "-o", "q.vtak", "--dump-images", "images"]
     assert cli.main(words) == 0
     assert "accelerator: 4 of 6 layers in 1 launch, 100.0% of the multiply-accumulates\n" in capsys.readouterr().out
@@ -194,7 +194,7 @@ def test_a_quantised_model_runs_on_the_accelerator_as_on_the_cpu(quantised_files
     (["run", "q.onnx", "--target", "vta", "--device", "gpu"],
      "unknown device 'gpu'; did you mean 'cpu'? Known: cpu, fsim, rtl"),
 ])
-def test_devices_that_do_not_go_with_a_target_are_told(quantised_files, capsys, words, sentence):
+def test_devices_that_do_not_go_with_a_target_are_told(quantized_files, capsys, words, sentence):
     told = fails(capsys, *words)
     assert sentence is None or told == f"vtakit run: {sentence}"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from quantised_support import Layers, quantised, small_classifier
+from quantized_support import Layers, quantized, small_classifier
 
 import vtakit
 from vtakit.compiler.graph.vta.place import Left
@@ -27,17 +27,17 @@ MIXED = """
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """A folder with a float model, the same quantised, and inputs of both."""
+    """A folder with a float model, the same quantized, and inputs of both."""
     monkeypatch.chdir(tmp_path)
     net = small_classifier()
     onnx.save(net.model(), "float.onnx")
-    onnx.save(quantised(net.model(), net.inputs(4)), "q.onnx")
+    onnx.save(quantized(net.model(), net.inputs(4)), "q.onnx")
     np.savez("in.npz", x=net.inputs(1, 7))
     return tmp_path
 
 
-def test_a_float_model_is_told_to_be_quantised_and_runs_on_the_cpu(files):
-    with pytest.warns(PlacementWarning, match="quantise it first .vtakit quantize MODEL --calibration"):
+def test_a_float_model_is_told_to_be_quantized_and_runs_on_the_cpu(files):
+    with pytest.warns(PlacementWarning, match="quantize it first .vtakit quantize MODEL --calibration"):
         module = vtakit.compile("float.onnx", "vta")
     placement = module.placement
     assert (placement.launches, placement.macs, placement.share_of_macs) == (0, 0, 0.0)
@@ -53,19 +53,19 @@ def test_a_device_that_would_have_nothing_to_do_is_refused(files):
             vtakit.compile("float.onnx", "vta", device=device)
 
 
-def test_a_model_without_products_is_not_told_to_be_quantised():
+def test_a_model_without_products_is_not_told_to_be_quantized():
     with pytest.warns(PlacementWarning) as told:
         module = vtakit.compile(onnx.parser.parse_model(MIXED), "vta")
-    assert "quantise" not in str(told[0].message)
+    assert "quantize" not in str(told[0].message)
     assert [each.name for each in module.placement.left] == ["bend", "twice"]
     assert module.placement.share_of_macs is None
 
 
-def test_a_model_that_is_quantised_otherwise_is_told_so(files):
+def test_a_model_that_is_quantized_otherwise_is_told_so(files):
     net = Layers(3, channels=3, size=6)
     net.conv("x", 6)
-    uneven = quantised(net.model(), net.inputs(4), ActivationSymmetric=False)
-    with pytest.warns(PlacementWarning, match="quantised otherwise than the accelerator computes, in int8 with zero points of 0"):
+    uneven = quantized(net.model(), net.inputs(4), ActivationSymmetric=False)
+    with pytest.warns(PlacementWarning, match="quantized otherwise than the accelerator computes, in int8 with zero points of 0"):
         vtakit.compile(uneven, "vta")
 
 

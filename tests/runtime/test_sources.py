@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from model_support import network
 from module_support import with_header
-from quantised_support import Layers, quantised
+from quantized_support import Layers, quantized
 
 import vtakit
 from vtakit.base.errors import VtakitError
@@ -84,7 +84,7 @@ def test_a_module_of_another_machine_or_version_is_built_anew(net, tmp_path, mon
 def test_programs_of_the_accelerator_are_built_anew(tmp_path):
     layers = Layers(3, channels=3, size=6)
     layers.relu(layers.conv("x", 6))
-    module = vtakit.compile(quantised(layers.model(), layers.inputs(4)), "vta", config="tiny")
+    module = vtakit.compile(quantized(layers.model(), layers.inputs(4)), "vta", config="tiny")
     assert module.image.parts_of(VtaPart)
     module.save(tmp_path / "net.vtak")
     again = vtakit.load(tmp_path / "net.vtak", recompile=True)

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from model_support import network
 from module_support import with_header
-from quantised_support import quantised, small_classifier
+from quantized_support import quantized, small_classifier
 
 from vtakit.base.errors import VtakitError
 from vtakit.base.text import counted, one_line, printable
@@ -61,7 +61,7 @@ def files(tmp_path, monkeypatch):
     net = small_classifier()
     hostile = renamed(net.model())
     onnx.save(hostile, "float.onnx")
-    onnx.save(renamed(quantised(net.model(), net.inputs(4))), "q.onnx")
+    onnx.save(renamed(quantized(net.model(), net.inputs(4))), "q.onnx")
     odd = renamed(network())
     odd.graph.node[0].op_type = HOSTILE
     onnx.save(odd, "odd.onnx")

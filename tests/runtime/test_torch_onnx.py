@@ -1,4 +1,4 @@
-"""PyTorch programs are quantised through PyTorch's own ONNX exporter.
+"""PyTorch programs are quantized through PyTorch's own ONNX exporter.
 
 These tests need torch 2.13, an extra; tests/conftest.py leaves them out where it is not installed.
 """
@@ -35,17 +35,17 @@ def program(tmp_path, monkeypatch):
 
 
 @needs_onnxscript
-def test_a_program_is_quantised_as_a_file_and_as_an_object(program, capfd):
+def test_a_program_is_quantized_as_a_file_and_as_an_object(program, capfd):
     words = ["quantize", "net.pt2", "--calibration", "samples.npz", "-o", "int8.onnx"]
     assert cli.main(words) == 0
     out, err = capfd.readouterr()
     assert err == ""
     assert out.startswith("net: float against int8, 16 samples\n")
-    real, quantised = vtakit.compile(program), vtakit.compile("int8.onnx", "vta", config="tiny")
-    assert (quantised.inputs, quantised.outputs) == (real.inputs, real.outputs)
-    assert quantised.placement.share_of_macs == 1
+    real, quantized = vtakit.compile(program), vtakit.compile("int8.onnx", "vta", config="tiny")
+    assert (quantized.inputs, quantized.outputs) == (real.inputs, real.outputs)
+    assert quantized.placement.share_of_macs == 1
     given = {"input": SAMPLES[:1]}
-    found, wanted = quantised.run(given)["output"], real.run(given)["output"]
+    found, wanted = quantized.run(given)["output"], real.run(given)["output"]
     np.testing.assert_allclose(found, wanted, atol=0.02 * np.abs(wanted).max())
     same = vtakit.quantize(program, SAMPLES).model
     np.testing.assert_array_equal(vtakit.compile(same).run(given)["output"], found)
@@ -55,5 +55,5 @@ def test_without_onnxscript_a_sentence_says_what_to_install(program, capsys, mon
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     assert cli.main(["quantize", "net.pt2", "--calibration", "samples.npz", "-o", "int8.onnx"]) == 2
     assert capsys.readouterr().err == (
-        "vtakit quantize: quantising a PyTorch program needs the package onnxscript: pip install 'vtakit[torch]'\n")
+        "vtakit quantize: quantizing a PyTorch program needs the package onnxscript: pip install 'vtakit[torch]'\n")
     assert not Path("int8.onnx").exists()

@@ -39,7 +39,7 @@ def small_network() -> Graph:
     """Two launches on the accelerator, a residual, and a classifier."""
     net = Integers("small", seed=12)
     x = net.conv(net.input(2, 3, 7, 8), 6, stride=2)
-    y = net.quantised(net.builder.one("sigmoid", net.dequantised(net.conv(x, 6))))
+    y = net.quantized(net.builder.one("sigmoid", net.dequantized(net.conv(x, 6))))
     z = net.mean(net.conv(y, 5, skip=None))
     return net.finish(net.dense(net.reshape(z, 2, 5), 4), net.conv(x, 7, 1))
 

@@ -93,7 +93,7 @@ def test_the_static_checker_accepts_the_program_and_finds_a_race_without_any_one
             assert Fault.RACE in {fault.fault for fault in faults}, f"token {number} of {queue.name}"
 
 
-def test_every_step_of_a_product_multiplies_or_requantises():
+def test_every_step_of_a_product_multiplies_or_requantizes():
     shape = MatMul(rows=512, inner=512, columns=512, shift=16)
     program = matmul_program(DEFAULT, shape)
     assert check_program(program) == []

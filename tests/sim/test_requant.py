@@ -213,7 +213,7 @@ def test_programs_state_that_they_need_it():
 
 
 @pytest.mark.parametrize("config", [name for name, cfg in NAMED.items() if cfg.has_requant])
-def test_random_programs_requantise_real_numbers(config, monkeypatch):
+def test_random_programs_requantize_real_numbers(config, monkeypatch):
     """Most REQUANTs that store something find parameters that leave several values; a wrong lane or parameter shows."""
     various, all_of_them = 0, 0
 
@@ -224,8 +224,8 @@ def test_random_programs_requantise_real_numbers(config, monkeypatch):
         various += len(np.unique(found)) > 2
         return found
 
-    right = plain.requantised
-    monkeypatch.setattr(plain, "requantised", watching)
+    right = plain.requantized
+    monkeypatch.setattr(plain, "requantized", watching)
     for seed in range(40):
         p = Case(config=config, seed=seed, length=40, device="fsim").program()
         run_image(p.dram, p.insn_addr, p.insn_count, p.config, path="plain", bases=p.bases)

@@ -1,4 +1,4 @@
-"""Convolutions made by hand that requantise on the way out: each result value, every order of the stages, no pass of the ALU."""
+"""Convolutions made by hand that requantize on the way out: each result value, every order of the stages, no pass of the ALU."""
 
 import random
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 OPSET = 17
 _IR_VERSION = 8  # of ONNX files with that operator set
-EPSILON = 1e-5  # of batch normalisation
+EPSILON = 1e-5  # of batch normalization
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,7 @@ class Tensor:
 class Net:
     """A model being made.
 
-    Every layer adds its nodes and its weights, and computes what it makes of the data. So batch normalisations have the mean and
+    Every layer adds its nodes and its weights, and computes what it makes of the data. So batch normalizations have the mean and
     variance that their input really has, and activations stay in range however deep the network is.
 
     name : of the model
@@ -71,7 +71,7 @@ class Net:
         )
 
     def batch_norm(self, x: Tensor, *, name: str) -> Tensor:
-        """Batch normalisation with the statistics of the data, and a scale and a shift near one and zero."""
+        """Batch normalization with the statistics of the data, and a scale and a shift near one and zero."""
         channels = x.data.shape[1]
         mean, var = x.data.mean(axis=(0, 2, 3)), x.data.var(axis=(0, 2, 3))
         given = {

@@ -95,7 +95,7 @@ def find(name: str) -> Network:
 def build(name: str, *, size: int | None = None, seed: int = 0) -> "onnx.ModelProto":
     """A network as an ONNX model with a symbolic batch, weights He-initialised by `seed`.
 
-    size : pixels of a side of the images; the published one by default. The weights do not depend on it: batch normalisations
+    size : pixels of a side of the images; the published one by default. The weights do not depend on it: batch normalizations
            have the statistics of random images of the published size
 
     Raises VtakitError for an unknown network, or a size that it does not have.

@@ -94,7 +94,7 @@ def _inverted_residual(net: Net, x: Tensor, channels: int, expansion: int, name:
 def _normed(
     net: Net, x: Tensor, channels: int, kernel: int, name: str, *, stride: int = 1, groups: int = 1, six: bool = False
 ) -> Tensor:
-    """A convolution, batch normalisation, and a ReLU."""
+    """A convolution, batch normalization, and a ReLU."""
     x = net.batch_norm(net.conv(x, channels, kernel, stride=stride, groups=groups, name=name), name=f"{name}.bn")
     return net.relu6(x, name=f"{name}.relu") if six else net.relu(x, name=f"{name}.relu")
 

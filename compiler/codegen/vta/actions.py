@@ -144,7 +144,7 @@ def _box(
 
 
 @dataclass(frozen=True, slots=True)
-class Requantised:
+class Requantized:
     """REQUANT instructions, one or more for each place of parameters; each iteration of the nest is a memory element.
 
     lanes  : values of a memory element
@@ -257,7 +257,7 @@ class Passes:
                     out.run(op, kernel, base, accesses, alu_opcode=int(one.op), **imm)
 
 
-Action = Transfer | Requantised | Product | Passes
+Action = Transfer | Requantized | Product | Passes
 
 
 @lru_cache(maxsize=4096)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import gcd
 
-from vtakit.compiler.codegen.vta.actions import Action, Output, Requantised, Transfer
+from vtakit.compiler.codegen.vta.actions import Action, Output, Requantized, Transfer
 from vtakit.compiler.codegen.vta.ahead import weights_ahead
 from vtakit.compiler.codegen.vta.early import clear_early, load_early
 from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
@@ -169,9 +169,9 @@ class _Maker:
                     site.enter()
                 self._run(node.body, out)
 
-    def _transfers(self) -> Iterator[tuple[str, Transfer | Requantised]]:
+    def _transfers(self) -> Iterator[tuple[str, Transfer | Requantized]]:
         for action in self.actions.values():
-            if isinstance(action, Transfer | Requantised) and action.symbol:
+            if isinstance(action, Transfer | Requantized) and action.symbol:
                 yield action.symbol, action
 
     def _tracked(self) -> tuple[dict[str, int], dict[str, int]]:
@@ -198,7 +198,7 @@ class _Maker:
             kind = BufferKind.SCRATCH if data in inside else BufferKind.OUTPUT if name in stored else BufferKind.INPUT
             yield ProgramBuffer(name=name, size_bytes=size, kind=kind)
 
-    def _bits(self, action: Transfer | Requantised) -> int:
+    def _bits(self, action: Transfer | Requantized) -> int:
         """Return the bits in DRAM of one value that a transfer moves."""
         return MEMORIES[action.kind].bytes_in(self.cfg) * 8 // action.lanes
 

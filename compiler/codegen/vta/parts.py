@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vtakit.compiler.codegen.vta.actions import Action, Requantised, Transfer
+from vtakit.compiler.codegen.vta.actions import Action, Requantized, Transfer
 from vtakit.compiler.codegen.vta.stream import Step
 from vtakit.compiler.codegen.vta.tree import Let, Memory, Nest, Node, Row, nests
 from vtakit.hw.isa.insns import MEMORIES, Stage
@@ -61,5 +61,5 @@ def _pieces(node: Node) -> Iterator[Node]:
 def _stores(node: Node, actions: Mapping[Nest, Action]) -> Iterator[str]:
     for nest in nests(node):
         action = actions[nest]
-        if isinstance(action, Transfer | Requantised) and action.symbol and MEMORIES[action.kind].stage is Stage.STORE:
+        if isinstance(action, Transfer | Requantized) and action.symbol and MEMORIES[action.kind].stage is Stage.STORE:
             yield action.symbol

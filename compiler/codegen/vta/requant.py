@@ -11,7 +11,7 @@ from vtakit.hw.isa.requant import rescaled
 WIDE = "int64"  # each step stays within 51 bits
 
 
-def requantised(cfg: VTAConfig, value: Expr, words: Sequence[Expr]) -> Expr:
+def requantized(cfg: VTAConfig, value: Expr, words: Sequence[Expr]) -> Expr:
     """Return ``min(max(rescaled(value, …), low), high)``, exact, as WIDE; see `vtakit.hw.isa.requant`.
 
     value : int32

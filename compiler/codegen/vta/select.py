@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from vtakit.compiler.codegen.vta.actions import Action, Operand, Passes, Product, Requantised, Transfer
+from vtakit.compiler.codegen.vta.actions import Action, Operand, Passes, Product, Requantized, Transfer
 from vtakit.compiler.codegen.vta.alu import passes
 from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Guard, form, guards
@@ -144,10 +144,10 @@ class Selector:
             assert isinstance(load, Load)
             operands.append(self.operand(nest, load.buffer, load.indices[0]))
         if call.name == REQUANT:
-            return self._requantised(nest, *operands)
+            return self._requantized(nest, *operands)
         return Product(nest, tuple([self.target.lanes(scope) for scope in ("acc", "inp", "wgt")]), *operands)
 
-    def _requantised(self, nest: Nest, dram: Operand, sram: Operand, *words: Operand) -> Requantised:
+    def _requantized(self, nest: Nest, dram: Operand, sram: Operand, *words: Operand) -> Requantized:
         """The REQUANT of accumulators on their way to DRAM; its parameters must be three elements one after another."""
         if not self.target.has(Feature.REQUANT):
             raise UnfitError("this device has no REQUANT: compute what is stored in stages of scope acc")
@@ -159,4 +159,4 @@ class Selector:
                              "shape […, 3, batch, block] and read that with cache_read into acc")
         if not isinstance(dram.memory, str):
             raise UnfitError("what it makes is stored to DRAM: leave that stage without a scope")
-        return Requantised(nest, MemType.OUT, lanes, sram, dram, words[0])
+        return Requantized(nest, MemType.OUT, lanes, sram, dram, words[0])

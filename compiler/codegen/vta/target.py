@@ -8,7 +8,7 @@ from typing import Any
 
 from vtakit.base.errors import one_of
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.requant import requantised
+from vtakit.compiler.codegen.vta.requant import requantized
 from vtakit.compiler.intrin.tensor_intrin import TensorIntrin, decl_tensor_intrin, hardware_intrin
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
@@ -111,13 +111,13 @@ class Target:
 
     @cached_property
     def requant(self) -> TensorIntrin:
-        """``out[batch, block] = requantised(acc[batch, block], words)``, on its way to DRAM; the words of each lane are three
+        """``out[batch, block] = requantized(acc[batch, block], words)``, on its way to DRAM; the words of each lane are three
         accumulator elements, one after another.
         """
         shape, acc = self.element("acc"), self.dtype("acc")
         value = placeholder(shape, acc, name="value")
         words = [placeholder(shape, acc, name=f"word{at}") for at in range(REQUANT_WORDS)]
-        out = compute(shape, lambda i, j: requantised(
+        out = compute(shape, lambda i, j: requantized(
             self.config, value[i, j], [word[i, j] for word in words]).astype(self.dtype("out")), name="out")
 
         binds = {tensor: self._bound(tensor, "acc") for tensor in (value, *words)}

@@ -30,7 +30,7 @@ def operator_text() -> str:
     heads = {
         "own": "Read as they are; `If` where its condition is known",
         "function": "Read as the function that ONNX's standard gives them",
-        "microsoft": "Read of the domain com.microsoft, as onnxruntime's quantiser writes them",
+        "microsoft": "Read of the domain com.microsoft, as onnxruntime's quantizer writes them",
         "none": "Not read",
     }
     parts = []

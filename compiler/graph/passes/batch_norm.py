@@ -1,4 +1,4 @@
-"""Batch normalisation as a factor and a term for each channel, and these as part of the convolution before it."""
+"""Batch normalization as a factor and a term for each channel, and these as part of the convolution before it."""
 
 from collections.abc import Callable
 from dataclasses import replace

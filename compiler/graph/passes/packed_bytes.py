@@ -2,7 +2,7 @@
 
 A value [N, C, H, W] becomes [N, ceil(C / u), H, W, u], where `block_of` says what u is; one of [N, C] has H and W of 1. Sums of
 products of uint8 are more than those of int8 by a number for each channel, 128 times the sum of its weights, which is taken off
-in requantising. Everything is exact: the bytes are those of the network as it was.
+in requantizing. Everything is exact: the bytes are those of the network as it was.
 """
 
 from collections.abc import Callable
@@ -50,14 +50,14 @@ def pack_bytes(graph: Graph, decisions: ModelDecisions | None = None) -> Graph:
 
         %a: int32[1, 64, 56, 56] = conv_integer(%x, %w, pads=(1, 1, 1, 1))         # x: int8[1, 64, 56, 56]
         %b: int32[1, 64, 56, 56] = scaled_add(%a, %s, %factor)
-        %y: int8[1, 64, 56, 56] = requantise(%b, %bias, %multiplier, %shift, low=0, high=127)
+        %y: int8[1, 64, 56, 56] = requantize(%b, %bias, %multiplier, %shift, low=0, high=127)
 
         %x.1: uint8[1, 1, 56, 56, 64] = block_bytes(%x, block=64)
         %s.1: uint8[1, 1, 56, 56, 64] = block_bytes(%s, block=64)
         %a: int32[1, 1, 56, 56, 64] = conv_packed(%x.1, %w, block=64, pads=(1, 1, 1, 1), fill=128)
                                                                                      # w: int8[2, 1, 3, 3, 16, 32, 4]
         %b: int32[1, 1, 56, 56, 64] = scaled_add_bytes(%a, %s.1, %factor)
-        %y.1: uint8[1, 1, 56, 56, 64] = requantise_bytes(%b, %least, %most, %multiplier, %offset, %shift)
+        %y.1: uint8[1, 1, 56, 56, 64] = requantize_bytes(%b, %least, %most, %multiplier, %offset, %shift)
         %y: int8[1, 64, 56, 56] = unblock_bytes(%y.1, shape=(1, 64, 56, 56))
     """
     if not any(node.op == "conv_integer" for node in graph.nodes):
@@ -211,14 +211,14 @@ class _Rewriter(Replacing):
             return self.packed[x]
         return None
 
-    def requantise(self, node: Node) -> _Packed | None:
+    def requantize(self, node: Node) -> _Packed | None:
         """Sums that are here as uint8."""
         acc, known = node.reads[0], self._known(node, 1)
         if known is None or acc not in self.packed:
             return None
         sums = self.packed[acc]
         assert sums.excess is not None, node
-        numbers = requantised_bytes(known[0] - sums.excess, known[1], known[2], **node.attrs)
+        numbers = requantized_bytes(known[0] - sums.excess, known[1], known[2], **node.attrs)
         if numbers is None:
             return None
         *bounds, multiplier, offset, shift = numbers
@@ -226,7 +226,7 @@ class _Rewriter(Replacing):
             (bounds[0], "least"), (bounds[1], "most"), (multiplier, "multiplier"))]
         wide = np.int64 if shift.max() > _SHORT_SHIFT else np.int32
         vectors += [self._vector(offset, wide, sums.value, "offset"), self._vector(shift, np.int32, sums.value, "shift")]
-        return _Packed(self.made("requantise_bytes", sums.value, *vectors, attrs={}, like=node.outputs[0], name=node.name))
+        return _Packed(self.made("requantize_bytes", sums.value, *vectors, attrs={}, like=node.outputs[0], name=node.name))
 
     def _is_bytes(self, value: Value) -> bool:
         return value in self.packed and self.packed[value].excess is None
@@ -239,11 +239,11 @@ def _sums(weight: npt.NDArray[np.int8]) -> tuple[Longs, Longs] | None:
     return (ZERO * long.sum(1), most) if most.max(initial=0) <= _INT32.max else None
 
 
-def requantised_bytes(
+def requantized_bytes(
     bias: Longs, multiplier: npt.NDArray[np.int32], shift: npt.NDArray[np.int32], *, zero_point: int = 0, low: int = -128,
     high: int = 127,
 ) -> tuple[Longs, Longs, Longs, Longs, Longs] | None:
-    """least, most, multiplier, offset, shift of `requantise_bytes` with the result, plus 128, of `requantise` of the same sums.
+    """least, most, multiplier, offset, shift of `requantize_bytes` with the result, plus 128, of `requantize` of the same sums.
 
     A multiplier's factors of 2 go into the shift. The bounds are the first and the last sum that give low and high, which there
     are where a sum's result is at most one more than that of the sum before; None where not.
@@ -265,5 +265,5 @@ def requantised_bytes(
 _WAYS: dict[str, Callable[[_Rewriter, Node], _Packed | None]] = {
     "conv_integer": _Rewriter.conv, "matmul_integer": _Rewriter.product, "scaled_add": _Rewriter.scaled_add,
     "scaled_sum": _Rewriter.scaled_sum, "sum_pool": _Rewriter.sum_pool, "max_pool": _Rewriter.max_pool,
-    "reshape": _Rewriter.reshape, "requantise": _Rewriter.requantise,
+    "reshape": _Rewriter.reshape, "requantize": _Rewriter.requantize,
 }

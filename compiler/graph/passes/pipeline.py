@@ -12,7 +12,7 @@ from vtakit.compiler.graph.passes.half import Pays, half_precision
 from vtakit.compiler.graph.passes.layout import block_layouts
 from vtakit.compiler.graph.passes.packed_bytes import pack_bytes
 from vtakit.compiler.graph.passes.panels import pack_matrices
-from vtakit.compiler.graph.passes.quantised.form import integer_form
+from vtakit.compiler.graph.passes.quantized.form import integer_form
 from vtakit.compiler.graph.passes.scales import fold_input_scales
 from vtakit.compiler.graph.passes.winograd import winograd_forms
 from vtakit.compiler.nn.cpu.machine import Machine
@@ -25,7 +25,7 @@ def passes_for_cpu(
     """The passes before fusion, in order.
 
     evaluate : runs a graph of constants
-    integer  : whether quantised models become networks in integers; before what would take their int8 weights apart
+    integer  : whether quantized models become networks in integers; before what would take their int8 weights apart
     lanes    : float32 numbers of a vector, to lay channels and columns out in blocks of so many; None leaves layouts as they are
     winograd : the processor for which convolutions in blocks take Winograd's form where it is faster; None leaves them direct
     precision : in which constant matrices in panels are kept: "float32", "float16" or "bfloat16"

@@ -15,7 +15,7 @@ from vtakit.compiler.nn.moves.packed import as_image
 from vtakit.compiler.nn.vta.epilogue import Epilogue, made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer
 from vtakit.compiler.nn.vta.packing import blocks, identity, pack_vector
-from vtakit.compiler.nn.vta.requantise import Requantise
+from vtakit.compiler.nn.vta.requantize import Requantize
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
@@ -26,7 +26,7 @@ MOST_SUM = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Numbers:
-    """A requantise node's numbers; those of channels as arrays of int64."""
+    """A requantize node's numbers; those of channels as arrays of int64."""
 
     bias: Array
     multiplier: Array
@@ -77,12 +77,12 @@ class Maker:
         """A number for each channel."""
         return self.constant(pack_vector(self.target, numbers), "acc", what)
 
-    def requantise(self, numbers: Numbers, largest: int) -> Requantise:
-        """A requantisation of sums of at most `largest`, either way. Raises VtaError where the device is not exact with it."""
+    def requantize(self, numbers: Numbers, largest: int) -> Requantize:
+        """A requantization of sums of at most `largest`, either way. Raises VtaError where the device is not exact with it."""
         name = f"{self.name}__requant"
         multiplier, shift = _least(numbers.multiplier, numbers.shift)
         try:
-            found = Requantise(
+            found = Requantize(
                 target=self.target, channels=len(numbers.bias), bias=numbers.bias, multiplier=multiplier, shift=shift,
                 zero_point=numbers.zero_point, low=numbers.low, high=numbers.high, largest=min(largest, MOST_SUM), name=name,
             )
@@ -92,12 +92,12 @@ class Maker:
         return found
 
     def epilogue(self, numbers: Numbers, largest: int, skip: Skip | None = None) -> Epilogue:
-        """What follows sums of at most `largest`: a residual if there is one, then the requantisation."""
+        """What follows sums of at most `largest`: a residual if there is one, then the requantization."""
         if skip is None:
-            return Epilogue(requantise=self.requantise(numbers, largest))
+            return Epilogue(requantize=self.requantize(numbers, largest))
         most = largest + 128 * int(np.abs(skip.scale).max(initial=0))
         return Epilogue(
-            add=skip.tensor, add_scale=self.vector(skip.scale, "skip_scale"), requantise=self.requantise(numbers, most)
+            add=skip.tensor, add_scale=self.vector(skip.scale, "skip_scale"), requantize=self.requantize(numbers, most)
         )
 
 

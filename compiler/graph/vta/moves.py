@@ -30,7 +30,7 @@ def max_pool(m: Maker, data: Tensor, kernel: Pair, stride: Pair, pad: Pads) -> M
 
 
 def sum_pool(m: Maker, data: Tensor, kernel: Pair, stride: Pair, pad: Pads, numbers: Numbers, skip: Skip | None) -> Made:
-    """The sum of each window, requantised."""
+    """The sum of each window, requantized."""
     largest = 128 * kernel[0] * kernel[1]
     layer = SumPool2d(target=m.target, name=m.name, data=data, kernel=kernel, stride=stride, pad=pad, weights=m.identity(),
                       epilogue=m.epilogue(numbers, largest, skip))
@@ -38,7 +38,7 @@ def sum_pool(m: Maker, data: Tensor, kernel: Pair, stride: Pair, pad: Pads, numb
 
 
 def scaled_sum(m: Maker, a: Tensor, b: Tensor, a_scale: Array, b_scale: Array, numbers: Numbers) -> Made:
-    """Two tensors, each times a number of its channel, requantised: by products where both have one small number for all."""
+    """Two tensors, each times a number of its channel, requantized: by products where both have one small number for all."""
     largest = 128 * int((np.abs(a_scale.astype(np.int64)) + np.abs(b_scale.astype(np.int64))).max(initial=0))
     alike = [int(scale[0]) for scale in (a_scale, b_scale) if (scale == scale[0]).all()]
     small = [scale for scale in alike if abs(scale) <= _MOST_WEIGHT]
@@ -46,7 +46,7 @@ def scaled_sum(m: Maker, a: Tensor, b: Tensor, a_scale: Array, b_scale: Array, n
         weights = m.identity(small[0], "a_weights"), m.identity(small[1], "b_weights")
         return _plain(m, Binary2d(target=m.target, name=m.name, a=a, b=b, weights=weights, epilogue=m.epilogue(numbers, largest)))
     epilogue = Epilogue(scale=m.vector(a_scale, "a_scale"), add=b, add_scale=m.vector(b_scale, "b_scale"),
-                        requantise=m.requantise(numbers, largest))
+                        requantize=m.requantize(numbers, largest))
     return _plain(m, SumPool2d(target=m.target, name=m.name, data=a, weights=m.identity(), epilogue=epilogue))
 
 

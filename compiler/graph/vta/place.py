@@ -18,8 +18,8 @@ from vtakit.compiler.graph.vta.made import check_words
 from vtakit.compiler.graph.vta.units import SUMS, Unit, Units
 from vtakit.compiler.nn.vta.fold import Fold
 
-UNQUANTISED = "it computes in floating point, and the accelerator in int8: quantise the model first"
-OTHERWISE = ("its operands, or its result after a residual sum and an activation, are not quantised as the accelerator computes: "
+UNQUANTIZED = "it computes in floating point, and the accelerator in int8: quantize the model first"
+OTHERWISE = ("its operands, or its result after a residual sum and an activation, are not quantized as the accelerator computes: "
              "int8, zero points 0, biases of int32")
 _FLOAT = "it computes in floating point, and the accelerator in int8"
 _ABSENT = "the accelerator has no such operator"
@@ -70,7 +70,7 @@ class Region:
 class Placement:
     """A graph divided into parts that run in order; the parts on the CPU are graphs.
 
-    reasons : why nodes that end a quantised layer are not on the accelerator
+    reasons : why nodes that end a quantized layer are not on the accelerator
     """
 
     graph: Graph
@@ -102,7 +102,7 @@ def place(
 
     Decisions: place, of each layer that the accelerator can run.
 
-    Raises VtaError for a configuration whose widths are not those of quantised networks.
+    Raises VtaError for a configuration whose widths are not those of quantized networks.
     """
     check_words(target)
     decisions = ModelDecisions() if decisions is None else decisions
@@ -259,13 +259,13 @@ class _Cutter:
 
 
 def _reason(node: Node, made: Mapping[Value, Node]) -> str:
-    """Return why a node outside quantised layers is on the CPU. `made`: the node that computes a value."""
+    """Return why a node outside quantized layers is on the CPU. `made`: the node that computes a value."""
     if not any(value.type.dtype.is_float for value in (*node.reads, *node.outputs)):
         return _ABSENT
     if node.op not in _FLOAT_SUMS:
         return _FLOAT
-    quantised = any(value in made and made[value].op == "dequantize_linear" for value in node.reads)
-    return OTHERWISE if quantised else UNQUANTISED
+    quantized = any(value in made and made[value].op == "dequantize_linear" for value in node.reads)
+    return OTHERWISE if quantized else UNQUANTIZED
 
 
 def _node(op: str, value: Value, attrs: Mapping[str, object], name: str = "") -> Node:

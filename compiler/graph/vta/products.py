@@ -56,7 +56,7 @@ def fold_of(target: Target, image: Image, weights: Array, shape: Shape) -> Fold 
 def conv(
     m: Maker, data: Tensor, weights: Array, shape: Shape, numbers: Numbers, skip: Skip | None, fold: Fold | None
 ) -> Made:
-    """conv_integer and its requantisation; `data` is what `fold` makes of it, if that is given."""
+    """conv_integer and its requantization; `data` is what `fold` makes of it, if that is given."""
     given, epilogue = shape.four(weights), m.epilogue(numbers, largest_sum(weights, tuple(range(1, weights.ndim))), skip)
     if fold is not None:
         packed = m.constant(fold.weights(m.target, given), "wgt", "weights")
@@ -72,7 +72,7 @@ def conv(
 def transposed(
     m: Maker, data: Tensor, weights: Array, shape: Shape, image: Image, numbers: Numbers, skip: Skip | None
 ) -> Made:
-    """conv_transpose_integer and its requantisation.
+    """conv_transpose_integer and its requantization.
 
     image : the shape of the result
 
@@ -115,7 +115,7 @@ def _phased(skip: Tensor, stride: tuple[int, int], name: str) -> Tensor:
 def dense(
     m: Maker, data: Tensor, weights: Array, size: tuple[int, int, int], numbers: Numbers, skip: Skip | None, image: Image | None
 ) -> Made:
-    """matmul_integer and its requantisation: a convolution whose kernel is the whole of each image.
+    """matmul_integer and its requantization: a convolution whose kernel is the whole of each image.
 
     weights : [channels * rows * columns, outputs]
     size    : channels, rows and columns of the data

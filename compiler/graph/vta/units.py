@@ -101,7 +101,7 @@ class Units:
         if any(value.type.dtype is not INT8 for value in node.outputs):
             return None
         match node.op:
-            case "requantise":
+            case "requantize":
                 return self._layer(node, node)
             case "reshape":
                 return self._reshaped(node)
@@ -133,12 +133,12 @@ class Units:
         bias, multiplier, shift = (self._constant(value).astype(np.int64) for value in node.inputs[1:4])
         return Numbers(bias, multiplier, shift, **node.attrs)
 
-    def _layer(self, end: Node, requantise: Node, reshaped: TensorType | None = None) -> Unit | None:
-        """Sums, maybe a residual, and their requantisation."""
-        sums, inside = self._unread(requantise.inputs[0]), [requantise] + [end] * (end is not requantise)
+    def _layer(self, end: Node, requantize: Node, reshaped: TensorType | None = None) -> Unit | None:
+        """Sums, maybe a residual, and their requantization."""
+        sums, inside = self._unread(requantize.inputs[0]), [requantize] + [end] * (end is not requantize)
         if sums is None:
             return None
-        numbers, skip, skip_scale = self._numbers(requantise), None, None
+        numbers, skip, skip_scale = self._numbers(requantize), None, None
         if sums.op == "scaled_add":
             inside.insert(0, sums)
             skip, skip_scale = self._activations(sums.inputs[1]), self._constant(sums.inputs[2])
@@ -207,7 +207,7 @@ class Units:
     def _reshaped(self, node: Node) -> Unit | None:
         """A matrix product whose rows become images."""
         before, shape = self._unread(node.reads[0]), node.outputs[0].type.shape
-        if before is None or before.op != "requantise" or node.outputs[0] in self.root or not 3 <= len(shape) <= 4:
+        if before is None or before.op != "requantize" or node.outputs[0] in self.root or not 3 <= len(shape) <= 4:
             return None
         if node.reads[0].type.shape[0] != shape[0]:
             return None

@@ -2,7 +2,7 @@
 
 Activations are uint8 with the zero point 128, x + 128 of an int8 x, since processors multiply unsigned by signed bytes. Channels
 lie in blocks of `u`, which is 16, 32 or 64: [N, ceil(C / u), H, W, u]. What a last block has beyond C is any number, and weights
-there are 0. A filter's sums are larger than those of int8 data, by 128 times the sum of its weights; what requantises them takes
+there are 0. A filter's sums are larger than those of int8 data, by 128 times the sum of its weights; what requantizes them takes
 that off (`vtakit.compiler.graph.passes.packed_bytes`).
 """
 
@@ -212,8 +212,8 @@ def scaled_sum_bytes(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> 
                 + b(*at).astype(INT32) * b_scale(at[1], at[-1]), "scaled_sum_bytes")
 
 
-@operator("requantise_bytes", kind=Kind.INJECTIVE)
-def requantise_bytes(acc: Tensor, least: Tensor, most: Tensor, multiplier: Tensor, offset: Tensor, shift: Tensor) -> Tensor:
+@operator("requantize_bytes", kind=Kind.INJECTIVE)
+def requantize_bytes(acc: Tensor, least: Tensor, most: Tensor, multiplier: Tensor, offset: Tensor, shift: Tensor) -> Tensor:
     """``clip(acc, least, most) * multiplier + offset >> shift`` in uint8, computed in offset's type, which wraps.
 
     acc                              int32 [N, C / u, H, W, u]
@@ -222,7 +222,7 @@ def requantise_bytes(acc: Tensor, least: Tensor, most: Tensor, multiplier: Tenso
 
     What does not fit uint8 is not told: bounds are such that all does.
     """
-    _fits("requantise_bytes", acc, acc, least, most, multiplier, offset, shift)
+    _fits("requantize_bytes", acc, acc, least, most, multiplier, offset, shift)
     kind = offset.dtype
 
     def value(*at: Expr) -> Expr:
@@ -232,7 +232,7 @@ def requantise_bytes(acc: Tensor, least: Tensor, most: Tensor, multiplier: Tenso
         kept = maximum(minimum(acc(*at), of(most)), of(least)).astype(kind)
         found: Expr = (kept * of(multiplier).astype(kind) + of(offset) >> of(shift).astype(kind)).astype(UINT8)
         return found
-    return made(dims(acc), value, "requantise_bytes")
+    return made(dims(acc), value, "requantize_bytes")
 
 
 def _fits(what: str, a: Tensor, b: Tensor, *vectors: Tensor) -> None:

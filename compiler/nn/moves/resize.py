@@ -28,7 +28,7 @@ def resize(
     """x with other extents, each dimension on its own. Source: ONNX Resize.
 
     sizes  : of the result, one a dimension     scales : of each dimension, where they are not the ratios of the extents
-    roi    : of tf_crop_and_resize, the first normalised place of each dimension, then the last
+    roi    : of tf_crop_and_resize, the first normalized place of each dimension, then the last
     mode   : "nearest", "linear" or "cubic"     coordinates : how a place in the result is one in x, by ONNX's names
     Dimensions that keep extent and scale are left alone. Raises OperatorError for unknown words, or numbers that do not match.
     """

@@ -1,4 +1,4 @@
-"""Real factors as an integer multiplier and a shift, and the requantisation that they are for, in NumPy."""
+"""Real factors as an integer multiplier and a shift, and the requantization that they are for, in NumPy."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def half(shift: Ints) -> Ints:
     return found
 
 
-def requantised(
+def requantized(
     x: Ints, bias: Ints, multiplier: Ints, shift: Ints, zero_point: int | Ints, low: int, high: int
 ) -> Ints:
     """Return the results of REQUANT, int64; all broadcast against x."""

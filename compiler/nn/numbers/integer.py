@@ -1,7 +1,7 @@
 """The operators of a network in integers: what a device computes bit for bit, defined once for every target.
 
 Activations are int8 with one scale and no zero point, accumulators int32. A layer is a chain: `conv_integer`,
-`conv_transpose_integer`, `matmul_integer`, `sum_pool` or `scaled_sum`, then `scaled_add` for a residual, then `requantise`.
+`conv_transpose_integer`, `matmul_integer`, `sum_pool` or `scaled_sum`, then `scaled_add` for a residual, then `requantize`.
 """
 
 from collections.abc import Sequence
@@ -95,8 +95,8 @@ def scaled_sum(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tensor
     return made(dims(a), lambda *at: a(*at).astype(INT32) * a_scale(at[1]) + b(*at).astype(INT32) * b_scale(at[1]), "scaled_sum")
 
 
-@operator("requantise", kind=Kind.INJECTIVE)
-def requantise(
+@operator("requantize", kind=Kind.INJECTIVE)
+def requantize(
     acc: Tensor, bias: Tensor, multiplier: Tensor, shift: Tensor, *, zero_point: int = 0, low: int = -128, high: int = 127,
 ) -> Tensor:
     """``clip(((acc + bias) * multiplier + half >> shift) + zero_point, low, high)`` in int8, each step exact.
@@ -104,13 +104,13 @@ def requantise(
     acc   int32 [N, C, D...]        bias, multiplier, shift  int32 [C]
 
     half is ``2**shift / 2`` rounded down: what lies in the middle goes up. A multiplier is 0 to 65535, a shift 0 to 63.
-    Source: the ISA's REQUANT; `vtakit.compiler.nn.vta.requantise.Requantise.reference` has the same values.
+    Source: the ISA's REQUANT; `vtakit.compiler.nn.vta.requantize.Requantize.reference` has the same values.
     Raises OperatorError for types, shapes or bounds that do not fit.
     """
-    _check("requantise: accumulators", INT32, acc)
-    _check_vectors("requantise", acc, bias, multiplier, shift)
+    _check("requantize: accumulators", INT32, acc)
+    _check_vectors("requantize", acc, bias, multiplier, shift)
     if not -128 <= low <= high <= 127:
-        raise OperatorError(f"requantise: a clip from {low} to {high}: give bounds from -128 to 127, the lower first")
+        raise OperatorError(f"requantize: a clip from {low} to {high}: give bounds from -128 to 127, the lower first")
     one, nothing = const(1, "int64"), const(0, "int64")
 
     def value(*at: Expr) -> Expr:
@@ -120,4 +120,4 @@ def requantise(
         found = (product + rounding >> by) + const(zero_point, "int64")
         kept: Expr = maximum(minimum(found, high), low).astype(INT8)
         return kept
-    return made(dims(acc), value, "requantise")
+    return made(dims(acc), value, "requantize")

@@ -118,7 +118,7 @@ def matmul_integer(a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: T
 
 
 def without_zero(x: Tensor, zero: Tensor | None, *, rows: bool) -> Tensor:
-    """Quantised numbers less their zero point, in int32."""
+    """Quantized numbers less their zero point, in int32."""
     if not (x.dtype.is_int and x.dtype.bits <= 16):
         raise OperatorError(f"matmul of integers takes int8, uint8, int16 or uint16, got {x.dtype}")
     if zero is None:

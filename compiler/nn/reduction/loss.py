@@ -7,7 +7,7 @@ from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.common import dims, made, same_dtype
 from vtakit.compiler.nn.elements.elementwise import check_float
 from vtakit.compiler.nn.moves.indexing import within
-from vtakit.compiler.nn.reduction.normalise import log_softmax
+from vtakit.compiler.nn.reduction.normalize import log_softmax
 from vtakit.compiler.nn.reduction.reduction import reduce_sum
 from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te.tensor import Tensor

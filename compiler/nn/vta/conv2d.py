@@ -106,7 +106,7 @@ class Conv2d(Layer):
     @property
     def blocks_first(self) -> bool:
         """Whether accumulators lie block by block: REQUANT stores those of one block, and images may be as small as a vector."""
-        return self.epilogue.requantise is not None and self.epilogue.requantise.on_store and shape_of(self.data)[0] > 1
+        return self.epilogue.requantize is not None and self.epilogue.requantize.on_store and shape_of(self.data)[0] > 1
 
     @cached_property
     def sums(self) -> Tensor:
@@ -150,7 +150,7 @@ class Conv2d(Layer):
     def _store_loops(self) -> tuple[str, ...]:
         if self.blocks_first:
             return ("out_blocks",)
-        by_block = self.epilogue.requantise is not None and self.epilogue.requantise.on_store
+        by_block = self.epilogue.requantize is not None and self.epilogue.requantize.on_store
         return ("images", "out_blocks") if by_block or self.out_height * self.out_width > 1 else ()
 
     def schedule(self, s: Schedule, cut: Cut | None = None, threads: int | None = None) -> None:

@@ -13,7 +13,7 @@ from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.compiler.nn.vta.packing import Ints
-from vtakit.compiler.nn.vta.requantise import Requantise
+from vtakit.compiler.nn.vta.requantize import Requantize
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.language import compute
 from vtakit.compiler.te.operation import ComputeOp
@@ -23,13 +23,13 @@ from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epilogue:
-    """``clip(((x + bias) * scale >> shift) + add * add_scale, low, high)``, then `requantise`; what is None is left out.
+    """``clip(((x + bias) * scale >> shift) + add * add_scale, low, high)``, then `requantize`; what is None is left out.
 
     bias, scale, shift, add_scale : a number, or a tensor of accumulator type [out blocks, batch, block] with one for each channel
     shift rounds down, so half of the last bit belongs into the bias
     scale may also be activations, which are multiplied element by element
     add         : activations of the result's shape, a residual
-    low, high   : bounds; the store keeps the low bits of what is left, or what `requantise` makes of it
+    low, high   : bounds; the store keeps the low bits of what is left, or what `requantize` makes of it
 
     Each step wraps at the accumulator's width. Raises VtaError for numbers that make no sense.
     """
@@ -41,7 +41,7 @@ class Epilogue:
     add_scale: Tensor | int | None = None
     low: int | None = None
     high: int | None = None
-    requantise: Requantise | None = None
+    requantize: Requantize | None = None
 
     def __post_init__(self) -> None:
         for name in ("bias", "scale", "shift", "add_scale", "low", "high"):
@@ -50,8 +50,8 @@ class Epilogue:
                 object.__setattr__(self, name, whole(f"the epilogue's {name}", given, other=other))
         if self.add is not None and not isinstance(self.add, Tensor):
             raise VtaError(f"the epilogue's add is {self.add!r:.40} and must be a tensor")
-        if self.requantise is not None and not isinstance(self.requantise, Requantise):
-            raise VtaError(f"the epilogue's requantise is {self.requantise!r:.40} and must be a Requantise")
+        if self.requantize is not None and not isinstance(self.requantize, Requantize):
+            raise VtaError(f"the epilogue's requantize is {self.requantize!r:.40} and must be a Requantize")
         if isinstance(self.shift, int) and not 0 <= self.shift < 32:
             raise VtaError(f"a shift by {self.shift} bits: give 0 to 31")
         if isinstance(self.scale, int) and not self.scale:
@@ -65,7 +65,7 @@ class Epilogue:
     def tensors(self) -> tuple[Tensor, ...]:
         """What it reads."""
         own = self.bias, self.scale, self.shift, self.add, self.add_scale
-        parameters = (self.requantise.parameters,) if self.requantise is not None else ()
+        parameters = (self.requantize.parameters,) if self.requantize is not None else ()
         return tuple([t for t in (*own, *parameters) if isinstance(t, Tensor)])
 
     @property
@@ -81,13 +81,13 @@ class Epilogue:
     @property
     def channel_elements(self) -> int:
         """Accumulators beside the values that each output block needs."""
-        return len(self.vectors) + (REQUANT_WORDS if self.requantise is not None else 0)
+        return len(self.vectors) + (REQUANT_WORDS if self.requantize is not None else 0)
 
     @property
     def passes(self) -> int:
         """ALU passes over a tile."""
         own = self.bias, self.scale, self.shift, self.add, self.add_scale, self.low, self.high
-        return sum(part is not None for part in own) + (self.requantise.passes if self.requantise is not None else 0)
+        return sum(part is not None for part in own) + (self.requantize.passes if self.requantize is not None else 0)
 
     def reference(self, target: Target, x: Ints, given: Mapping[Tensor, Ints]) -> Ints:
         """What it makes of accumulators [images, out blocks, rows, columns, batch, block]: the definition, in NumPy.
@@ -113,11 +113,11 @@ class Epilogue:
             x = _wrapped(x + (added if self.add_scale is None else _wrapped(added * value(self.add_scale), acc)), acc)
         x = x if self.low is None else np.maximum(x, self.low)
         x = x if self.high is None else np.minimum(x, self.high)
-        if self.requantise is not None:
-            split, channels = x.transpose(0, 1, 5, 2, 3, 4), self.requantise.channels
+        if self.requantize is not None:
+            split, channels = x.transpose(0, 1, 5, 2, 3, 4), self.requantize.channels
             flat = split.reshape(len(x), -1, *x.shape[2:5])
-            done = np.full_like(flat, self.requantise.filler)
-            done[:, :channels] = self.requantise.reference(flat[:, :channels])
+            done = np.full_like(flat, self.requantize.filler)
+            done[:, :channels] = self.requantize.reference(flat[:, :channels])
             x = done.reshape(split.shape).transpose(0, 1, 3, 4, 5, 2)
         return _wrapped(x, out)
 

@@ -97,12 +97,12 @@ class Layer(ABC):
                 cure = " or ".join(f"{shape} of {kind}" for shape, kind in kinds)
                 raise VtaError(f"{self.name}: the epilogue's {name}, {tensor.name}, is {given[0]} of {given[1]}, but must be "
                                f"{cure}")
-        requantise = self.epilogue.requantise
-        if requantise is not None and (
-                requantise.target.config != self.target.config or requantise.on_store > self.target.has(Feature.REQUANT)):
-            raise VtaError(f"{self.name}: the requantisation is for another device than the operator: make both with one target")
-        if requantise is not None and -(-requantise.channels // element[1]) != channels:
-            raise VtaError(f"{self.name}: the requantisation is for {requantise.channels} channels, but the result has "
+        requantize = self.epilogue.requantize
+        if requantize is not None and (
+                requantize.target.config != self.target.config or requantize.on_store > self.target.has(Feature.REQUANT)):
+            raise VtaError(f"{self.name}: the requantization is for another device than the operator: make both with one target")
+        if requantize is not None and -(-requantize.channels // element[1]) != channels:
+            raise VtaError(f"{self.name}: the requantization is for {requantize.channels} channels, but the result has "
                            f"{channels} blocks of {element[1]}")
 
     @property

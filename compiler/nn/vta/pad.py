@@ -21,7 +21,7 @@ from vtakit.compiler.te.tensor import Tensor
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Pad2d(Moved2d):
-    """The data with `value` around, as a quantised network's zero point; zeros are the LOAD's and take no arithmetic.
+    """The data with `value` around, as a quantized network's zero point; zeros are the LOAD's and take no arithmetic.
 
     pad : pixels (above, below, left, right)
 

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.requant import requantised
+from vtakit.compiler.codegen.vta.requant import requantized
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterVar
@@ -58,7 +58,7 @@ class Tail:
     @property
     def _on_store(self) -> bool:
         """Whether REQUANT stores the result."""
-        return self.epilogue.requantise is not None and self.epilogue.requantise.on_store
+        return self.epilogue.requantize is not None and self.epilogue.requantize.on_store
 
     @property
     def passes(self) -> int:
@@ -115,19 +115,19 @@ class Tail:
             value = maximum(value, e.low)
         if e.high is not None:
             value = minimum(value, e.high)
-        if e.requantise is None or e.requantise.on_store:
+        if e.requantize is None or e.requantize.on_store:
             return value
-        by, plus, shift = (e.requantise.parameters[block, word, b, k] for word in range(REQUANT_WORDS))
-        low, high = e.requantise.clip
+        by, plus, shift = (e.requantize.parameters[block, word, b, k] for word in range(REQUANT_WORDS))
+        low, high = e.requantize.clip
         return minimum(maximum(value * by + plus >> shift, low), high)
 
     def _stored(self, *at: Expr) -> Expr:
         """What is stored of an accumulator."""
         value: Expr = self.finished(*self._order(at))
-        requantise = self.epilogue.requantise
-        if requantise is not None and requantise.on_store:
-            words = [requantise.parameters[self._block(at), word, at[-2], at[-1]] for word in range(REQUANT_WORDS)]
-            value = requantised(self.target.config, value, words)
+        requantize = self.epilogue.requantize
+        if requantize is not None and requantize.on_store:
+            words = [requantize.parameters[self._block(at), word, at[-2], at[-1]] for word in range(REQUANT_WORDS)]
+            value = requantized(self.target.config, value, words)
         return value.astype(self.target.dtype("out"))
 
     @cached_property
@@ -187,8 +187,8 @@ class Tail:
             s[tensor].set_scope("acc")
             s[tensor].compute_at(out, outer[3])
         readers = {vector: self.added if vector is e.add_scale else self.finished for vector in e.vectors}
-        if e.requantise is not None:
-            readers[e.requantise.parameters] = self.result if self._on_store else self.finished
+        if e.requantize is not None:
+            readers[e.requantize.parameters] = self.result if self._on_store else self.finished
         for tensor, reader in readers.items():
             s[s.cache_read(tensor, "acc", [reader])].compute_at(out, outer[1])
         if self._on_store:

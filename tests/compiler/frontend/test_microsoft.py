@@ -1,4 +1,4 @@
-"""The operators of onnxruntime's quantiser are within a quantum of onnxruntime."""
+"""The operators of onnxruntime's quantizer are within a quantum of onnxruntime."""
 
 import numpy as np
 import onnxruntime
@@ -28,7 +28,7 @@ CASES = {
 }
 
 
-def quantised(rng, op, words, attributes, shape, kind):
+def quantized(rng, op, words, attributes, shape, kind):
     """A model of one node on numbers of a type; no quotient of scales is a fraction that halves are frequent of."""
     low = 0 if kind == "u1" else -128
     constants = {
@@ -49,7 +49,7 @@ def quantised(rng, op, words, attributes, shape, kind):
 def test_it_is_within_a_quantum_of_onnxruntime(op, kind):
     rng = np.random.default_rng(11)
     words, attributes, shape = CASES[op]
-    proto = quantised(rng, op, words, attributes, shape, kind)
+    proto = quantized(rng, op, words, attributes, shape, kind)
     least, most = np.iinfo(kind).min, np.iinfo(kind).max
     given = {info.name: rng.integers(least, most + 1, shape).astype(kind) for info in proto.graph.input}
     (want,) = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, given)

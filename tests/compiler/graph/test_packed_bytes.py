@@ -8,7 +8,7 @@ from integer_nets import Integers, inputs_of, random_network, resnet18
 from vtakit.compiler.graph.compile import compile_graph
 from vtakit.compiler.graph.cpu import CpuKernels
 from vtakit.compiler.graph.ir import Graph, check
-from vtakit.compiler.graph.passes.packed_bytes import pack_bytes, requantised_bytes
+from vtakit.compiler.graph.passes.packed_bytes import pack_bytes, requantized_bytes
 from vtakit.compiler.graph.reference import reference
 from vtakit.runtime.cpu.target import Cpu, image_of
 from vtakit.runtime.module import Module
@@ -39,7 +39,7 @@ def test_random_networks(seed):
 def test_a_residual_network(level):
     packed = assert_same_bytes(resnet18(64, 16, 10), level)
     assert set(ops(packed)) - {"quantize_linear", "dequantize_linear"} == {
-        "pixel_words", "conv_words", "requantise_bytes", "max_pool", "conv_packed", "scaled_add_bytes", "sum_pool_bytes",
+        "pixel_words", "conv_words", "requantize_bytes", "max_pool", "conv_packed", "scaled_add_bytes", "sum_pool_bytes",
         "unblock_bytes"}
 
 
@@ -78,8 +78,8 @@ def test_sums_that_int32_does_not_hold_are_left():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_requantising_by_brute_force(seed):
-    """Every sum near the bounds and the middles between results, for random numbers of a requantisation."""
+def test_requantizing_by_brute_force(seed):
+    """Every sum near the bounds and the middles between results, for random numbers of a requantization."""
     rng = np.random.default_rng(seed)
     count = 16
     bits = rng.integers(1, 17, count)
@@ -88,7 +88,7 @@ def test_requantising_by_brute_force(seed):
     bias = rng.integers(-(1 << 20), 1 << 20, count)
     low, high = sorted(rng.integers(-128, 128, 2).tolist())
     zero = int(rng.integers(-3, 4))
-    found = requantised_bytes(bias, multiplier, shift, zero_point=zero, low=low, high=high)
+    found = requantized_bytes(bias, multiplier, shift, zero_point=zero, low=low, high=high)
     assert found is not None
     least, most, factor, offset, by = found
     for at in range(count):
@@ -107,5 +107,5 @@ def test_requantising_by_brute_force(seed):
 def test_a_factor_above_one_is_left():
     """Results would skip integers, so that no sum gives the bounds."""
     one = np.array([3], np.int32)
-    assert requantised_bytes(np.array([0]), one, np.array([1], np.int32)) is None
-    assert requantised_bytes(np.array([0]), np.array([0], np.int32), np.array([4], np.int32)) is None
+    assert requantized_bytes(np.array([0]), one, np.array([1], np.int32)) is None
+    assert requantized_bytes(np.array([0]), np.array([0], np.int32), np.array([4], np.int32)) is None

@@ -25,7 +25,7 @@ def ops(graph: Graph) -> list[str]:
 
 
 def normed(b: Builder, x: Value, channels: int = 4) -> Value:
-    """A batch normalisation with constants of its own."""
+    """A batch normalization with constants of its own."""
     vectors = [b.constant(some(channels)) for _ in range(3)]
     return b.one("batch_norm", x, *vectors, b.constant(RNG.random(channels).astype(np.float32) + 0.5), attrs={"epsilon": 1e-3})
 

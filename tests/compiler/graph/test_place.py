@@ -59,9 +59,9 @@ def test_a_residual_network_is_one_launch_with_its_first_layer_folded_and_its_cl
     assert ops(first) == ["quantize_linear", "vta_fold"]
     assert ops(last) == ["vta_unpack", "dequantize_linear"]
     assert isinstance(region, Region)
-    assert [unit.ops for unit in region.units][:2] == [("conv_integer", "requantise"), ("max_pool",)]
+    assert [unit.ops for unit in region.units][:2] == [("conv_integer", "requantize"), ("max_pool",)]
     assert sum("scaled_add" in unit.ops for unit in region.units) == 8
-    assert region.units[-1].ops == ("matmul_integer", "requantise")
+    assert region.units[-1].ops == ("matmul_integer", "requantize")
     assert not placement.reasons
 
 
@@ -84,7 +84,7 @@ def test_images_become_rows_and_rows_images_without_a_launch_between():
     graph = net.finish(net.dense(net.reshape(image, 2, 5 * 6 * 4), 11))
     (region,) = regions(check_same(graph))
     assert [unit.ops for unit in region.units] == [
-        ("matmul_integer", "requantise", "reshape"), ("conv_transpose_integer", "requantise"), ("matmul_integer", "requantise")]
+        ("matmul_integer", "requantize", "reshape"), ("conv_transpose_integer", "requantize"), ("matmul_integer", "requantize")]
 
 
 @pytest.mark.parametrize(
@@ -107,14 +107,14 @@ def test_convolutions_along_one_dimension():
     net = Integers(seed=3)
     x = net.input(1, 6, 30)
     sums = net.builder.one("conv_integer", x, net._weights(9, 6, 5), attrs={"strides": (2,), "pads": (2, 1)})
-    y = net.requantised(sums, 400, "first")
+    y = net.requantized(sums, 400, "first")
     assert kinds(check_same(net.finish(y))) == "cvc"
 
 
 def test_what_the_accelerator_lacks_runs_on_the_cpu_between_two_launches():
     net = Integers(seed=4)
     x = net.conv(net.input(1, 8, 8, 8), 16)
-    y = net.quantised(net.builder.one("sigmoid", net.dequantised(x)))
+    y = net.quantized(net.builder.one("sigmoid", net.dequantized(x)))
     placement = check_same(net.finish(net.conv(y, 8, skip=net.conv(x, 8))))
     assert kinds(placement) == "cvcvc"
     first, second = regions(placement)
@@ -126,7 +126,7 @@ def test_branches_that_need_the_cpu_at_different_depths_share_launches():
     """A node is in the earliest part that it can be in, so that two branches take two launches and not three."""
     net = Integers(seed=5)
     x = net.input(1, 8, 8, 8)
-    a = net.quantised(net.builder.one("sigmoid", net.dequantised(net.conv(x, 8))))
+    a = net.quantized(net.builder.one("sigmoid", net.dequantized(net.conv(x, 8))))
     b = net.conv(net.conv(x, 8), 8)
     placement = check_same(net.finish(net.concat(net.conv(a, 8), net.conv(b, 8))))
     assert kinds(placement) == "cvcvc"
@@ -197,7 +197,7 @@ def test_without_requant_layers_of_small_factors_are_the_accelerators():
     def layer(factor: int) -> Value:
         sums = net.builder.one("conv_integer", x, net._weights(8, 8, 3, 3), name=f"times{factor}", attrs={"pads": (1,) * 4})
         numbers = [net._of(np.full(8, number, np.int32)) for number in (100, factor << 7, 7 + 18)]
-        return net.builder.one("requantise", sums, *numbers, attrs={"low": 0, "high": 127}, name=f"times{factor}")
+        return net.builder.one("requantize", sums, *numbers, attrs={"low": 0, "high": 127}, name=f"times{factor}")
     placement = place(net.finish(layer(301), layer(511 << 7 | 1)), target)
     (region,) = regions(placement)
     assert [unit.name for unit in region.units] == ["times301"]

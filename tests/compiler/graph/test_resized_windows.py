@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from quantised_support import onnxruntime_of
+from quantized_support import onnxruntime_of
 
 import vtakit
 
@@ -35,6 +35,6 @@ def test_windows_over_resized_values(rows, columns, scales, place, rounding):
     model = onnx.parser.parse_model(MODEL.format(rows=rows, columns=columns, scales=scales, place=place, rounding=rounding))
     x = np.random.default_rng(0).integers(-60, 60, (1, 12, rows, columns), np.int8)
     module = vtakit.compile(model, threads=1, cache=False)
-    assert module.image.layers[-1].ops[-3:] == ("resize", "sum_pool", "requantise")
+    assert module.image.layers[-1].ops[-3:] == ("resize", "sum_pool", "requantize")
     (want,) = onnxruntime_of(model, optimised=False).run(["y"], {"x": x})
     np.testing.assert_array_equal(module.run({"x": x})["y"], want)

@@ -1,4 +1,4 @@
-"""The operators of networks in integers, against NumPy and against what the device's requantisation is defined as."""
+"""The operators of networks in integers, against NumPy and against what the device's requantization is defined as."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from nn_support import integers, placeholders, rng, run, run_group
 
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.operators import OperatorError, find
-from vtakit.compiler.nn.vta.requantise import Requantise
+from vtakit.compiler.nn.vta.requantize import Requantize
 from vtakit.hw.isa.config import DEFAULT
 
 TARGET = Target(DEFAULT)
@@ -34,18 +34,18 @@ def numbers(channels: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("bounds", [{}, {"low": 0}, {"low": -3, "high": 77, "zero_point": 5}, {"zero_point": -128}], ids=str)
 @pytest.mark.parametrize("seed", range(3))
-def test_requantise_is_the_requantisation_of_the_device(shape, bounds, seed):
+def test_requantize_is_the_requantization_of_the_device(shape, bounds, seed):
     x, (bias, multiplier, shift) = accumulators(shape, seed), numbers(shape[1], seed)
-    defined = Requantise(target=TARGET, channels=shape[1], bias=bias, multiplier=multiplier, shift=shift, **bounds)
-    got = run("requantise", x, bias, multiplier, shift, **bounds)
+    defined = Requantize(target=TARGET, channels=shape[1], bias=bias, multiplier=multiplier, shift=shift, **bounds)
+    got = run("requantize", x, bias, multiplier, shift, **bounds)
     assert got.dtype == np.int8
     np.testing.assert_array_equal(got, defined.reference(x))
 
 
-def test_requantise_rounds_what_lies_in_the_middle_up():
+def test_requantize_rounds_what_lies_in_the_middle_up():
     x = np.arange(-6, 7, dtype=np.int32).reshape(1, 1, 13)
     one = np.ones(1, np.int32)
-    got = run("requantise", x, 0 * one, one, one, how="interpreter")
+    got = run("requantize", x, 0 * one, one, one, how="interpreter")
     np.testing.assert_array_equal(got.reshape(-1), np.floor(x.reshape(-1) / 2 + 0.5))
 
 
@@ -94,31 +94,31 @@ def test_transposed_convolutions_in_integers(attributes, weight):
 
 @pytest.mark.parametrize("how", ["default", "interpreter"])
 def test_a_whole_layer_is_one_group(how):
-    """A convolution, a residual and their requantisation, computed in tiles of the convolution."""
+    """A convolution, a residual and their requantization, computed in tiles of the convolution."""
     x, w = integers(-128, 128, (1, 4, 6, 9), "int8"), integers(-128, 128, (5, 4, 3, 3), "int8", seed=1)
     skip, scale = integers(-128, 128, (1, 5, 6, 9), "int8", seed=2), integers(1, 900, (5,))
     bias, multiplier, shift = integers(-9999, 9999, (5,)), integers(20000, 65536, (5,)), integers(22, 26, (5,))
     tensors = placeholders((x, w, skip, scale, bias, multiplier, shift))
     sums = find("conv_integer").define(tensors[0], tensors[1], pads=(1, 1, 1, 1))
-    made = find("requantise").define(find("scaled_add").define(sums, *tensors[2:4]), *tensors[4:], low=0)
+    made = find("requantize").define(find("scaled_add").define(sums, *tensors[2:4]), *tensors[4:], low=0)
     (got,) = run_group([x, w, skip, scale, bias, multiplier, shift], tensors, [made], how)
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), axis=(2, 3))
     acc = np.einsum("nchwij,mcij->nmhw", windows.astype(np.int64), w) + skip * scale.reshape(-1, 1, 1).astype(np.int64)
-    layer = Requantise(target=TARGET, channels=5, bias=bias, multiplier=multiplier, shift=shift, low=0)
+    layer = Requantize(target=TARGET, channels=5, bias=bias, multiplier=multiplier, shift=shift, low=0)
     np.testing.assert_array_equal(got, layer.reference(acc))
 
 
 @pytest.mark.parametrize(("name", "operands", "attributes", "message"), [
-    ("requantise", [(2, 3, "int8"), (3, "int32"), (3, "int32"), (3, "int32")], {},
-     "requantise: accumulators: the type is int32, got int8"),
-    ("requantise", [(2, 3, "int32"), (3, "int32"), (2, "int32"), (3, "int32")], {},
-     "requantise: (2,) numbers for the 3 channels of (2, 3)"),
-    ("requantise", [(2, 3, "int32"), (3, "int32"), (3, "int64"), (3, "int32")], {},
-     "requantise: what each channel has of its own: the type is int32, got int64"),
-    ("requantise", [(2, 3, "int32"), (3, "int32"), (3, "int32"), (3, "int32")], {"low": 5, "high": 4},
-     "requantise: a clip from 5 to 4: give bounds from -128 to 127, the lower first"),
-    ("requantise", [(3, "int32"), (3, "int32"), (3, "int32"), (3, "int32")], {},
-     "requantise takes data [N, C, D...], got shape (3,)"),
+    ("requantize", [(2, 3, "int8"), (3, "int32"), (3, "int32"), (3, "int32")], {},
+     "requantize: accumulators: the type is int32, got int8"),
+    ("requantize", [(2, 3, "int32"), (3, "int32"), (2, "int32"), (3, "int32")], {},
+     "requantize: (2,) numbers for the 3 channels of (2, 3)"),
+    ("requantize", [(2, 3, "int32"), (3, "int32"), (3, "int64"), (3, "int32")], {},
+     "requantize: what each channel has of its own: the type is int32, got int64"),
+    ("requantize", [(2, 3, "int32"), (3, "int32"), (3, "int32"), (3, "int32")], {"low": 5, "high": 4},
+     "requantize: a clip from 5 to 4: give bounds from -128 to 127, the lower first"),
+    ("requantize", [(3, "int32"), (3, "int32"), (3, "int32"), (3, "int32")], {},
+     "requantize takes data [N, C, D...], got shape (3,)"),
     ("scaled_add", [(2, 3, "int32"), (2, 1, "int8"), (3, "int32")], {}, "scaled_add: shapes (2, 3) and (2, 1) differ"),
     ("scaled_sum", [(2, 3, "uint8"), (2, 3, "int8"), (3, "int32"), (3, "int32")], {}, "scaled_sum: the type is int8, got uint8"),
     ("sum_pool", [(2, 3, 4, "float32")], {"kernel_shape": (2,)}, "sum_pool: the type is int8, got float32"),

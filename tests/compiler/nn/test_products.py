@@ -1,4 +1,4 @@
-"""Products of matrices and convolutions, of any shape and as quantised numbers, against NumPy and onnxruntime."""
+"""Products of matrices and convolutions, of any shape and as quantized numbers, against NumPy and onnxruntime."""
 
 import numpy as np
 import pytest
@@ -73,28 +73,28 @@ def test_columns_back_into_images():
     check(got, onnx_run("Col2Im", x, np.array([5, 5]), np.array([2, 2]), **sizes))
 
 
-def quantised(*shape: int, kind: str = "uint8", seed: int = 0) -> np.ndarray:
+def quantized(*shape: int, kind: str = "uint8", seed: int = 0) -> np.ndarray:
     limits = np.iinfo(kind)
     return integers(limits.min, limits.max, shape, kind, seed)
 
 
-def test_products_of_quantised_numbers():
-    a, b = quantised(9, 20), quantised(20, 11, kind="int8", seed=1)
+def test_products_of_quantized_numbers():
+    a, b = quantized(9, 20), quantized(20, 11, kind="int8", seed=1)
     zeros = np.array(7, "uint8"), integers(-9, 9, (11,), "int8")
     check(run("matmul_integer", a, b, *zeros), onnx_run("MatMulInteger", a, b, *zeros))
     scales = [np.array(number, np.float32) for number in (0.02, 0.03, 1.7)]
     zero = np.array(11, "uint8")
-    weights = quantised(20, 11, seed=2)
+    weights = quantized(20, 11, seed=2)
     given = a, scales[0], zeros[0], weights, scales[1], np.array(100, "uint8"), scales[2], zero
     check(run("qlinear_matmul", *given), onnx_run("QLinearMatMul", *given))
 
 
-def test_convolutions_of_quantised_numbers():
-    x, w = quantised(1, 4, 9, 9), quantised(6, 4, 3, 3, seed=1)
+def test_convolutions_of_quantized_numbers():
+    x, w = quantized(1, 4, 9, 9), quantized(6, 4, 3, 3, seed=1)
     pads = {"pads": (1, 1, 1, 1)}
     three = np.array(3, "uint8")
     check(run("conv_integer", x, w, three, None, **pads), onnx_run("ConvInteger", x, w, three, **pads))
-    kernel, bias = quantised(6, 4, 3, 3, kind="int8", seed=1), integers(-500, 500, (6,), "int32")
+    kernel, bias = quantized(6, 4, 3, 3, kind="int8", seed=1), integers(-500, 500, (6,), "int32")
     scales = np.array(0.02, np.float32), np.abs(floats(6)) / 10 + np.float32(0.01), np.array(0.9, np.float32)
     zeros = np.array(3, "uint8"), np.zeros(6, "int8"), np.array(9, "uint8")
     given = x, scales[0], zeros[0], kernel, scales[1], zeros[1], scales[2], zeros[2], bias
@@ -105,14 +105,14 @@ def test_convolutions_of_quantised_numbers():
 
 
 @pytest.mark.parametrize("kind", ["uint8", "int8", "uint16", "int16"])
-def test_quantise_and_back(kind):
+def test_quantize_and_back(kind):
     x, scale, zero = floats(3, 5, 4) * 20, np.array(0.25, np.float32), np.array(3, kind)
     whole = run("quantize_linear", x, scale, zero)
     check(whole, onnx_run("QuantizeLinear", x, scale, zero, opset=21))
     check(run("dequantize_linear", whole, scale, zero), onnx_run("DequantizeLinear", whole, scale, zero, opset=21))
 
 
-def test_quantise_by_axis_and_by_block():
+def test_quantize_by_axis_and_by_block():
     x, steps, zeros = floats(3, 6, 4) * 5, np.abs(floats(6)) + np.float32(0.1), integers(-5, 5, (6,), "int8")
     check(run("quantize_linear", x, steps, zeros, axis=1), onnx_run("QuantizeLinear", x, steps, zeros, axis=1, opset=21))
     blocks = np.abs(floats(3, 3, 4)) + np.float32(0.1)

@@ -1,4 +1,4 @@
-"""Reductions, normalisation and losses, against NumPy and onnxruntime."""
+"""Reductions, normalization and losses, against NumPy and onnxruntime."""
 
 import numpy as np
 import pytest
@@ -94,7 +94,7 @@ def test_running_sums(exclusive, reverse):
     check(run("cumprod", X, axis=1), np.cumprod(X, 1))
 
 
-def test_normalisation_over_the_last_axes():
+def test_normalization_over_the_last_axes():
     x, scale, bias = floats(4, 6, 48), floats(48, seed=1), floats(48, seed=2)
     got = run("layer_norm", x, scale, bias)
     check(got[0], onnx_run("LayerNormalization", x, scale, bias))
@@ -104,7 +104,7 @@ def test_normalisation_over_the_last_axes():
     check(run("rms_norm", x, scale), x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * scale)
 
 
-def test_normalisation_of_channels():
+def test_normalization_of_channels():
     x, scale, bias = floats(2, 6, 5, 7), floats(6, seed=1), floats(6, seed=2)
     mean, var = floats(6, seed=3), np.abs(floats(6, seed=4)) + np.float32(0.1)
     check(run("batch_norm", x, scale, bias, mean, var), onnx_run("BatchNormalization", x, scale, bias, mean, var))
@@ -142,7 +142,7 @@ def test_einsum():
 
 
 @pytest.mark.parametrize("centre", [0, 100, 1000, 1e5])
-def test_normalisation_far_from_zero_is_exact(centre):
+def test_normalization_far_from_zero_is_exact(centre):
     """The deviation is that of the data as they are in float32, whatever the mean."""
     x = (floats(2, 6, 9, 16) + np.float32(centre)).astype("f4")
     ones, zeros = np.ones(6, "f4"), np.zeros(6, "f4")

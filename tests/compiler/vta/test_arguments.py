@@ -26,7 +26,7 @@ from vtakit.compiler.nn.vta.packing import (
 )
 from vtakit.compiler.nn.vta.pad import Pad2d
 from vtakit.compiler.nn.vta.pool import Pool2d
-from vtakit.compiler.nn.vta.requantise import Requantise, skip_multipliers
+from vtakit.compiler.nn.vta.requantize import Requantize, skip_multipliers
 from vtakit.compiler.nn.vta.resize import Resize2d
 from vtakit.compiler.nn.vta.sum_pool import SumPool2d
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
@@ -103,23 +103,23 @@ def of_two(**fields):
     (lambda: of(TransposedConv2d, weights=TAPS, rows=15, columns=16),
      ("transposed convolution 'deconv': a result of 15 x 16 is no whole number of strides of 2 x 2: make it larger and leave "
       "the rest away")),
-    (lambda: Epilogue(requantise=3), "the epilogue's requantise is 3 and must be a Requantise"),
+    (lambda: Epilogue(requantize=3), "the epilogue's requantize is 3 and must be a Requantize"),
     (lambda: Epilogue(shift=1.5), "the epilogue's shift is 1.5 and must be a whole number or a tensor"),
     (lambda: Epilogue(low=1.5), "the epilogue's low is 1.5 and must be a whole number"),
     (lambda: Epilogue(add=3), "the epilogue's add is 3 and must be a tensor"),
     (lambda: Epilogue(shift=np.int64(40)), "a shift by 40 bits: give 0 to 31"),
     (lambda: Epilogue(scale=np.int64(0)), "a scale of 0 makes every value 0: leave the operator out"),
-    (lambda: Requantise(target=TARGET, channels=0),
+    (lambda: Requantize(target=TARGET, channels=0),
      "requant: the number of channels is 0 and must be a whole number of at least 1"),
-    (lambda: Requantise(target="default", channels=4),
-     "a requantisation's target is 'default' and must be what vta(...) makes"),
-    (lambda: Requantise.by_scale(target="default", scale=0.1),
-     "a requantisation's target is 'default' and must be what vta(...) makes"),
-    (lambda: Requantise(target=TARGET, channels=4, largest=-5),
+    (lambda: Requantize(target="default", channels=4),
+     "a requantization's target is 'default' and must be what vta(...) makes"),
+    (lambda: Requantize.by_scale(target="default", scale=0.1),
+     "a requantization's target is 'default' and must be what vta(...) makes"),
+    (lambda: Requantize(target=TARGET, channels=4, largest=-5),
      "requant: largest is -5 and must be a whole number of at least 0"),
-    (lambda: Requantise(target=TARGET, channels=4, low=1.5), "requant: low is 1.5 and must be a whole number"),
-    (lambda: Requantise.by_scale(target=TARGET, scale="a"), "scales are 'a' and must be positive numbers"),
-    (lambda: Requantise.by_scale(target=TARGET, scale=[]), "scales are of shape (0,): give a number, or one for each channel"),
+    (lambda: Requantize(target=TARGET, channels=4, low=1.5), "requant: low is 1.5 and must be a whole number"),
+    (lambda: Requantize.by_scale(target=TARGET, scale="a"), "scales are 'a' and must be positive numbers"),
+    (lambda: Requantize.by_scale(target=TARGET, scale=[]), "scales are of shape (0,): give a number, or one for each channel"),
     (lambda: of(Concat2d, data=()), "concatenation 'concat': there is nothing to join: give at least one tensor"),
     (lambda: of(Concat2d, data=(DATA, SMALL)),
      "concatenation 'concat': small has 1 images of 4 x 8 pixels, but data has 1 of 8 x 8"),
@@ -177,7 +177,7 @@ def of_two(**fields):
     (lambda: skip_multipliers([0.0], 1.0), "a scale of 0.0: scales are positive numbers"),
     (lambda: skip_multipliers([1.0], "a"), "scales are 'a' and must be positive numbers"),
     (lambda: skip_multipliers([1.0], float("nan")), "a scale of nan: scales are positive numbers"),
-    (lambda: Requantise(target=TARGET, channels=4, name=3), "a requantisation's name is 3 and must be text"),
+    (lambda: Requantize(target=TARGET, channels=4, name=3), "a requantization's name is 3 and must be text"),
     (lambda: of_two(kind=["add"]), "operator 'binary': the kind ['add'] is none of add, sub, mul, max, min"),
     (lambda: of(SumPool2d).schedule(None), "sum_pool: the schedule is None and must be what te.create_schedule makes"),
     (lambda: scheduled(threads=33), "threads is 33, and with copies=2 of each one's buffers there can be 32"),
@@ -207,10 +207,10 @@ def vector(shape, kind="int32"):
                        "give -2147483648 to 2147483647")),
     ({"low": -2**33}, ("sum_pool: the epilogue's low is -8589934592, and accumulators of this configuration have 32 bits: "
                        "give -2147483648 to 2147483647")),
-    ({"requantise": Requantise(target=TARGET, channels=40)},
-     "sum_pool: the requantisation is for 40 channels, but the result has 2 blocks of 16"),
-    ({"requantise": Requantise(target=vta("i4w4"), channels=32)},
-     "sum_pool: the requantisation is for another device than the operator: make both with one target"),
+    ({"requantize": Requantize(target=TARGET, channels=40)},
+     "sum_pool: the requantization is for 40 channels, but the result has 2 blocks of 16"),
+    ({"requantize": Requantize(target=vta("i4w4"), channels=32)},
+     "sum_pool: the requantization is for another device than the operator: make both with one target"),
     ({"bias": 1 << 15}, ("sum_pool: the epilogue's bias is 32768, and ALU instructions hold numbers of -32768 to 32767: give one "
                          "of those, or a tensor with a number for each channel")),
     ({"high": -40_000},
@@ -221,13 +221,13 @@ def test_epilogues_that_do_not_go_with_the_result(fields, message):
         _ = of(SumPool2d, epilogue=Epilogue(**fields)).result
 
 
-def test_a_requantisation_of_another_device():
+def test_a_requantization_of_another_device():
     """One with REQUANT for a device without; the other way round, the ALU does it on either."""
-    with raises(VtaError, "sum_pool: the requantisation is for another device than the operator: make both with one target"):
+    with raises(VtaError, "sum_pool: the requantization is for another device than the operator: make both with one target"):
         _ = of(SumPool2d, target=vta(without=Feature.REQUANT), epilogue=Epilogue(
-            requantise=Requantise(target=TARGET, channels=32))).result
-    numbers = Requantise(target=vta(without=Feature.REQUANT), channels=32, largest=100)
-    assert of(SumPool2d, epilogue=Epilogue(requantise=numbers)).result.name == "sum_pool"
+            requantize=Requantize(target=TARGET, channels=32))).result
+    numbers = Requantize(target=vta(without=Feature.REQUANT), channels=32, largest=100)
+    assert of(SumPool2d, epilogue=Epilogue(requantize=numbers)).result.name == "sum_pool"
 
 
 def test_numbers_of_numpy_are_numbers():
@@ -244,5 +244,5 @@ def test_numbers_of_numpy_are_numbers():
 
 
 def test_a_scale_of_next_to_nothing_makes_zero_points():
-    numbers = Requantise.by_scale(target=TARGET, scale=[1e-30, 0.5], zero_point=3)
+    numbers = Requantize.by_scale(target=TARGET, scale=[1e-30, 0.5], zero_point=3)
     assert numbers.reference(np.array([[[[2**31 - 1]], [[9]]]])).tolist() == [[[[3]], [[8]]]]

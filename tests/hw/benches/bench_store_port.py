@@ -10,7 +10,7 @@ from vtakit.hw.isa.codec import encode
 from vtakit.hw.params import PAGE_BYTES
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.memory import ScratchpadReads, check_burst
-from vtakit.sim.plain import requantised
+from vtakit.sim.plain import requantized
 from vtakit.sim.random_parameters import random_parameters
 from vtakit.sim.values import pack, unpack
 
@@ -78,7 +78,7 @@ async def writes_exactly_its_rows(dut, stall, free, small, block):
         op, values = "store", acc[f["sram_base"] :][: f["y_size"] * f["x_size"]]
         if cfg.has_requant and bench.random.randrange(2):
             op, f = "requant", f | {"params": bench.random.choice((3 * bench.random.randrange(SETS), cfg.acc_depth - 3))}
-            values = requantised(cfg, values, acc[f["params"] : f["params"] + 3])
+            values = requantized(cfg, values, acc[f["params"] : f["params"] + 3])
         commands.queue.append({"command": encode(cfg, op, memory_type=4, **f) | index << 128, "base": base})
         for row in range(f["y_size"]):
             data = pack(values[row * f["x_size"] :][: f["x_size"]], cfg.out_bits).tobytes()

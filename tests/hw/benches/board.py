@@ -33,7 +33,7 @@ from vtakit.hw.memory.write_master import WriteMaster
 from vtakit.hw.params import CoreParams
 from vtakit.hw.pipeline import Queue, Slice
 from vtakit.hw.store.port import StorePort
-from vtakit.hw.store.requantiser import Requantiser
+from vtakit.hw.store.requantizer import Requantizer
 
 SCRATCHPADS = {
     "scratchpad": {"element_bits": 24, "depth_log2": 4, "readers": 2, "registered": False},
@@ -43,7 +43,7 @@ SCRATCHPADS = {
 TOKENS = 5  # depth of the token queue under test
 READERS = 3
 QUEUE = 5  # depth of the queue under test
-# An output element of several beats of 64 bits, of 8 lanes each; with the requantiser, whatever the model's configuration.
+# An output element of several beats of 64 bits, of 8 lanes each; with the requantizer, whatever the model's configuration.
 PARTS = VTAConfig(
     log_batch=2, log_block=2, log_uop_buff_size=7, log_inp_buff_size=9, log_wgt_buff_size=8, log_acc_buff_size=11,
 )
@@ -69,7 +69,7 @@ def board(params: CoreParams) -> dict[str, wiring.Component]:
         "bursts": BurstGenerator(params), "read_buffer": ReadBuffer(params), "read_master": ReadMaster(params, READERS),
         "write_master": WriteMaster(params), "load_writer": LoadWriter(params, load_targets(params)),
         "load_port": LoadPort(params, load_targets(params)), "acc_writer": AccWriter(params), "store_port": StorePort(params),
-        "store_port_parts": StorePort(replace(params, cfg=PARTS)), "requantiser": Requantiser(PARTS, PARTS_LANES, 3),
+        "store_port_parts": StorePort(replace(params, cfg=PARTS)), "requantizer": Requantizer(PARTS, PARTS_LANES, 3),
         "decoder": Decoder(params), "fetch": Fetch(params), "retire": Retire(2),
         "pipeline_slice": Slice(16), "pipeline_queue": Queue(16, QUEUE), "acc_memory": AccMemory(cfg), "counters": Counters(),
         "supervisor": Supervisor(), **{name: Issue(cfg, stage, units) for name, (stage, units) in ISSUES.items()},

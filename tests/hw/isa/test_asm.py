@@ -54,7 +54,7 @@ COMMENTS = {  # ISA.md's worked examples with what they do
     "load.acc_8bit y_size=2 x_size=3": "compute: 2 x 3 elements to acc[0:6]",
     "store.out sram_base=7 y_size=2 x_size=3": "store: 2 x 3 elements from acc[7:13]",
     "requant.out sram_base=7 y_size=2 x_size=3 params=2045":
-        "store: 2 x 3 elements from acc[7:13], requantised by acc[2045:2048]",
+        "store: 2 x 3 elements from acc[7:13], requantized by acc[2045:2048]",
     "gemm uop_end=1 iter_out=1 iter_in=64 overwrite": "compute: overwrite 64 tiles (1 x 64 x 1 micro-ops)",
     "load.wgt x_pad_0=1": "load: tokens only",
     "gemm uop_bgn=3 uop_end=9 iter_out=14 iter_in=28": "compute: multiply 2352 tiles (14 x 28 x 6 micro-ops)",

@@ -43,7 +43,7 @@ with step("run a model from the command line"):
     with np.load("out.npz") as out:
         assert set(out) == set(wanted)
 
-with step("quantise a model"):
+with step("quantize a model"):
     np.savez("data.npz", **{name: X})
     command("vtakit", "quantize", "dqn.onnx", "--calibration", "data.npz", "-o", "int8.onnx")
     int8 = vtakit.compile("int8.onnx").run({name: X[:1]})

@@ -7,7 +7,7 @@ from steps import command, step
 
 DIGITS = Path(sys.argv[1]) / "examples" / "digits"
 
-with step("learn, quantise, compile and read digits, on the functional simulator and the hardware"):
+with step("learn, quantize, compile and read digits, on the functional simulator and the hardware"):
     said = command("python", str(DIGITS), "--epochs", "2", "--config", "tiny", "--batch", "4", "--sample", "8")
     assert "rtl: the same bytes as NumPy for all 8 images" in said
     assert Path("build/digits/digits.html").exists()

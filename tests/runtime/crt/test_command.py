@@ -9,7 +9,7 @@ import pytest
 from crt_support import run
 from model_support import network
 from module_support import with_header
-from quantised_support import Layers, quantised
+from quantized_support import Layers, quantized
 
 import vtakit
 from vtakit.compiler.codegen.llvm.errors import CodegenError
@@ -80,11 +80,11 @@ def test_what_is_wrong_with_a_command_is_a_sentence(files, net, capsys, words, s
 
 
 def test_the_processor_beside_the_accelerator_is_an_option(files, capsys):
-    """A quantised model: its parts on the processor are for another machine."""
+    """A quantized model: its parts on the processor are for another machine."""
     layers = Layers(3, channels=3, size=6)
     layers.relu(layers.conv("x", 6))
     layers.classifier(layers.last, 4)
-    onnx.save(quantised(layers.model(), layers.inputs(4)), "q.onnx")
+    onnx.save(quantized(layers.model(), layers.inputs(4)), "q.onnx")
     out, _ = said(capsys, "export", "q.onnx", "--target", "vta", "--config", "tiny", "--host", "aarch64-linux-gnu", "--cpu",
                   "cortex-a53", "-o", "q", "--name", "q")
     assert " in 1 launch, " in out

@@ -1,7 +1,7 @@
 """Roofs of a model's layers: no layer stands above its own, but for a stated reason."""
 
 import pytest
-from quantised_support import Layers, quantised
+from quantized_support import Layers, quantized
 
 import vtakit
 from vtakit.compiler.graph.compile import Layer
@@ -21,7 +21,7 @@ CASES = {  # a layer, and the roof that bounds it with its share
     "compute": (timed(("conv",), 50_000_000, 1000, 1e-3), ("compute", "50.0%")),
     "memory": (timed(("conv",), 1_000_000, 1_000_000, 1e-3), ("memory", "10.0%")),
     "cache": (timed(("conv",), 50_000_000, 50_000_000, 1e-3), ("cache", "50.0%")),
-    "int8": (timed(("conv_packed", "requantise_bytes"), 300_000_000, 1000, 1e-3), ("compute", "75.0%")),
+    "int8": (timed(("conv_packed", "requantize_bytes"), 300_000_000, 1000, 1e-3), ("compute", "75.0%")),
     "winograd": (timed(("conv_winograd",), 200_000_000, 1000, 1e-3), ("compute", "200.0%")),
     "nothing to multiply": (timed(("relu",), 0, 1000, 1e-3), ("", "")),
 }
@@ -42,11 +42,11 @@ def test_a_layer_faster_than_the_measurement_raises_the_roof():
     assert PEAK.raised(fast) == Ceilings(200e9, 10e9, 900e9)
 
 
-def test_no_layer_of_a_quantised_model_is_above_its_roof():
+def test_no_layer_of_a_quantized_model_is_above_its_roof():
     net = Layers(3, channels=16, size=12)
     net.pool(net.relu(net.conv("x", 32)))
     net.classifier(net.last, 10)
-    model = quantised(net.model(), net.inputs(4))
+    model = quantized(net.model(), net.inputs(4))
     module = vtakit.compile(model)
     profile = module.profile({"x": net.inputs(1, 7)})
     ceilings = measure(module.image.target, profile.layers)

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from driver_support import COUNTERS, PRODUCT, TINY
 from model_support import network
-from quantised_support import Layers, quantised
+from quantized_support import Layers, quantized
 from support import EXAMPLES, raises
 
 import vtakit
@@ -199,7 +199,7 @@ def test_the_command_for_models_on_the_accelerator(tmp_path, capsys):
     model, page = tmp_path / "net.onnx", tmp_path / "page.html"
     net = Layers(3, channels=3, size=6)
     net.classifier(net.pool(net.relu(net.conv("x", 6))), 4)
-    onnx.save(quantised(net.model(), net.inputs(4)), model)
+    onnx.save(quantized(net.model(), net.inputs(4)), model)
     assert cli.main(["report", str(model), "-o", str(page), "--target", "vta", "--config", "tiny", "--device", "rtl"]) == 0
     device = ["Layers", "Roofline", "Stalls", "Timeline", "Traffic"]
     processor = ["Layers", "Roofline", "Time by operator", "Timeline"]

@@ -8,9 +8,9 @@ from vtakit.compiler.frontend.onnx.operators import (
     indexing,
     matmul,
     microsoft,
-    normalise,
+    normalize,
     pool,
-    quantise,
+    quantize,
     recurrent,
     reduction,
     resize,
@@ -19,7 +19,7 @@ from vtakit.compiler.frontend.onnx.operators import (
 )
 
 FAMILIES = (
-    constants, conv, elementwise, indexing, matmul, microsoft, normalise, pool, quantise, recurrent, reduction, resize, shape,
+    constants, conv, elementwise, indexing, matmul, microsoft, normalize, pool, quantize, recurrent, reduction, resize, shape,
     signal,
 )
 

@@ -1,7 +1,7 @@
-"""Operators of the domain com.microsoft that onnxruntime's quantiser writes: quantised forms of ONNX's own.
+"""Operators of the domain com.microsoft that onnxruntime's quantizer writes: quantized forms of ONNX's own.
 
-Each is read as what it stands for: its operands dequantised, the operator of floats, its result quantised. That is how
-onnxruntime defines them, and what the passes for quantised models look for. Source: onnxruntime's ContribOperators.md.
+Each is read as what it stands for: its operands dequantized, the operator of floats, its result quantized. That is how
+onnxruntime defines them, and what the passes for quantized models look for. Source: onnxruntime's ContribOperators.md.
 """
 
 from vtakit.compiler.frontend.onnx.nodes import OnnxNode, converts
@@ -16,44 +16,44 @@ def _real(n: OnnxNode, at: int, *, axis: int = 0) -> Value:
     return n.apply("dequantize_linear", n[at], n[at + 1], n.maybe(at + 2), axis=axis if n[at + 1].type.size > 1 else 0)
 
 
-def _quantised(n: OnnxNode, value: Value, at: int, of: int) -> Value:
+def _quantized(n: OnnxNode, value: Value, at: int, of: int) -> Value:
     """A result in the scale and zero point that begin at an operand, in the type of another operand."""
     return n.apply("quantize_linear", value, n[at], n.maybe(at + 1), axis=0, dtype=str(n.dtype(of)))
 
 
 @converts("QLinearAdd", "QLinearMul", domain=_DOMAIN)
 def of_two(n: OnnxNode) -> Value:
-    return _quantised(n, n.apply(n.op.removeprefix("QLinear").lower(), _real(n, 0), _real(n, 3)), 6, 0)
+    return _quantized(n, n.apply(n.op.removeprefix("QLinear").lower(), _real(n, 0), _real(n, 3)), 6, 0)
 
 
 @converts("QLinearSigmoid", domain=_DOMAIN)
 def sigmoid(n: OnnxNode) -> Value:
-    return _quantised(n, n.apply("sigmoid", _real(n, 0)), 3, 0)
+    return _quantized(n, n.apply("sigmoid", _real(n, 0)), 3, 0)
 
 
 @converts("QLinearLeakyRelu", domain=_DOMAIN)
 def leaky_relu(n: OnnxNode) -> Value:
-    return _quantised(n, n.apply("leaky_relu", _real(n, 0), alpha=n.attr("alpha", 0.01)), 3, 0)
+    return _quantized(n, n.apply("leaky_relu", _real(n, 0), alpha=n.attr("alpha", 0.01)), 3, 0)
 
 
 @converts("QLinearSoftmax", domain=_DOMAIN)
 def softmax(n: OnnxNode) -> Value:
     if n.attr("opset", 13) < 13:
         raise n.unsupported("of an operator set before 13")
-    return _quantised(n, n.apply("softmax", _real(n, 0), axis=n.attr("axis", -1)), 3, 0)
+    return _quantized(n, n.apply("softmax", _real(n, 0), axis=n.attr("axis", -1)), 3, 0)
 
 
 @converts("QLinearGlobalAveragePool", domain=_DOMAIN)
 def global_average_pool(n: OnnxNode) -> Value:
     _channels_first(n)
-    return _quantised(n, n.apply("global_average_pool", _real(n, 0)), 3, 0)
+    return _quantized(n, n.apply("global_average_pool", _real(n, 0)), 3, 0)
 
 
 @converts("QLinearAveragePool", domain=_DOMAIN)
 def average_pool(n: OnnxNode) -> Value:
     _channels_first(n)
     padded = bool(n.attr("count_include_pad", 0))
-    return _quantised(n, n.apply("average_pool", _real(n, 0), count_include_pad=padded, **window(n)), 3, 0)
+    return _quantized(n, n.apply("average_pool", _real(n, 0), count_include_pad=padded, **window(n)), 3, 0)
 
 
 def _channels_first(n: OnnxNode) -> None:
@@ -64,12 +64,12 @@ def _channels_first(n: OnnxNode) -> None:
 @converts("QLinearConcat", domain=_DOMAIN)
 def concat(n: OnnxNode) -> Value:
     parts = [_real(n, at) for at in range(2, len(n), 3)]
-    return _quantised(n, n.apply("concat", *parts, axis=n.required("axis")), 0, 2)
+    return _quantized(n, n.apply("concat", *parts, axis=n.required("axis")), 0, 2)
 
 
 @converts("QLinearWhere", domain=_DOMAIN)
 def where(n: OnnxNode) -> Value:
-    return _quantised(n, n.apply("where", n[0], _real(n, 1), _real(n, 4)), 7, 1)
+    return _quantized(n, n.apply("where", n[0], _real(n, 1), _real(n, 4)), 7, 1)
 
 
 @converts("QGemm", domain=_DOMAIN)
@@ -85,4 +85,4 @@ def gemm(n: OnnxNode) -> Value:
         "gemm", _real(n, 0), _real(n, 3, axis=0 if trans_b else 1), bias, alpha=alpha, beta=1.0,
         trans_a=bool(n.attr("transA", 0)), trans_b=trans_b,
     )
-    return _quantised(n, real, 7, 0) if n.has(7) else real
+    return _quantized(n, real, 7, 0) if n.has(7) else real

@@ -1,4 +1,4 @@
-"""Convolutions, pools, normalisations and products of matrices."""
+"""Convolutions, pools, normalizations and products of matrices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -113,7 +113,7 @@ def batch_norm(n: AtenNode) -> list[Value | None]:
 
 @converts("_native_batch_norm_legit.no_stats")
 def instance_norm(n: AtenNode) -> list[Value | None]:
-    """What nn.InstanceNorm becomes: all instances as channels of one image, normalised by its own statistics."""
+    """What nn.InstanceNorm becomes: all instances as channels of one image, normalized by its own statistics."""
     x = n.value("input")
     if x.type.shape[0] != 1:
         n.unsupported("of several images")

@@ -1,0 +1,215 @@
+"""Requantization of accumulators to activations: its parameters, their meaning, and the words that the device reads."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.compiler.codegen.vta.errors import VtaError
+from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.nn.numbers.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point, half, requantized
+from vtakit.compiler.nn.vta.arguments import check_target, whole
+from vtakit.compiler.nn.vta.packing import Ints, pack_vector
+from vtakit.compiler.te.language import placeholder
+from vtakit.compiler.te.tensor import Tensor
+from vtakit.hw.isa.codec import encode_requant
+from vtakit.hw.isa.errors import EncodingError
+from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
+
+Numbers = int | npt.ArrayLike
+CHANNEL = ("bias", "multiplier", "shift", "zero_point")  # numbers that each channel has of its own
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Requantize:
+    """``clip(((x + bias) * multiplier + half >> shift) + zero_point, low, high)``, exact in integers.
+
+    half is ``2**shift / 2`` rounded down, so what lies in the middle goes up.
+
+    bias, multiplier, shift, zero_point : a number, or one for each of the channels
+    low, high : bounds, within the output's type; its own if they are None
+    largest   : the greatest |x| that can occur; only asked for where the device has no REQUANT
+
+    On a device with REQUANT it costs no cycles, and any numbers will do that its fields hold. Elsewhere it is five ALU passes,
+    which are exact as long as ``(largest + |bias|) * multiplier + half + |zero_point| * 2**shift`` fits an accumulator.
+
+    Raises VtaError for numbers that the device cannot hold or that could overflow.
+    """
+
+    target: Target
+    channels: int
+    bias: Numbers = 0
+    multiplier: Numbers = 1
+    shift: Numbers = 0
+    zero_point: Numbers = 0
+    low: int | None = None
+    high: int | None = None
+    largest: int | None = None
+    name: str = "requant"
+
+    def __post_init__(self) -> None:
+        check_target("a requantization", self.target)
+        if not isinstance(self.name, str):
+            raise VtaError(f"a requantization's name is {self.name!r:.40} and must be text")
+        object.__setattr__(self, "channels", whole(f"{self.name}: the number of channels", self.channels, 1))
+        for name, enough in (("low", None), ("high", None), ("largest", 0)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, whole(f"{self.name}: {name}", getattr(self, name), enough))
+        (least, most), (low, high) = self._bounds, self.clip
+        if not least <= low <= high <= most:
+            raise VtaError(f"{self.name}: a clip from {low} to {high}: give bounds from {least} to {most}, the lower first")
+        for name in CHANNEL:
+            self._numbers(name)
+        if self.on_store:
+            self._check_fields()
+        elif self._needed > self._most:
+            raise VtaError(f"{self.name}: this device has no REQUANT, and its ALU could overflow: {self._needed} may occur, and "
+                           f"accumulators hold {self._most}; give multipliers of fewer bits, or `largest`, their bound")
+
+    @classmethod
+    def by_scale(cls, *, target: Target, scale: npt.ArrayLike, largest: int | None = None, **rest: Any) -> Self:
+        """The requantization that multiplies by a positive scale for each channel, in as many bits as the device is exact with.
+
+        A scale that makes less than half of every accumulator may become a multiplier of 0: the values are the zero point.
+
+        Raises VtaError for a scale that is no positive number or too large, and for the reasons of the class.
+        """
+        check_target("a requantization", target)
+        wanted = _scales(scale)
+        at_once = target.has(Feature.REQUANT)
+        most = MOST_SHIFT if at_once else target.config.acc_bits - 1
+        for bits in range(MULTIPLIER_BITS, 0, -1):
+            multiplier, shift = _fixed(wanted, bits, most)
+            try:
+                return cls(target=target, channels=len(wanted), multiplier=multiplier, shift=shift, largest=largest, **rest)
+            except VtaError:
+                if at_once or bits == 1:
+                    raise
+        raise AssertionError
+
+    @property
+    def on_store(self) -> bool:
+        """Whether REQUANT does it, on the way to DRAM."""
+        return self.target.has(Feature.REQUANT)
+
+    @property
+    def passes(self) -> int:
+        """ALU passes over a tile."""
+        return 0 if self.on_store else 5
+
+    @cached_property
+    def parameters(self) -> Tensor:
+        """What the program reads: acc type [blocks, 3, batch, block]."""
+        blocks = -(-self.channels // self.target.config.block)
+        return placeholder((blocks, REQUANT_WORDS, *self.target.element("acc")), self.target.dtype("acc"), name=self.name)
+
+    @cached_property
+    def words(self) -> Ints:
+        """The values of `parameters`: with REQUANT those of the ISA, else multiplier, what is added to the product, and shift."""
+        fill = (0, -self.channels % self.target.config.block)
+        numbers = [np.pad(self._numbers(name), fill) for name in CHANNEL]
+        if self.on_store:
+            clip = dict(zip(("low", "high"), self.clip, strict=True))
+            found = np.array([
+                encode_requant(self.target.config, **dict(zip(CHANNEL, map(int, each), strict=True)), **clip)
+                for each in zip(*numbers, strict=True)], np.int64).T
+        else:
+            bias, multiplier, shift, zero_point = numbers
+            found = np.stack([multiplier, bias * multiplier + half(shift) + (zero_point << shift), shift])
+        bits = self.target.config.acc_bits
+        signed = (found + (1 << bits - 1) & (1 << bits) - 1) - (1 << bits - 1)
+        return np.stack([pack_vector(self.target, word) for word in signed], axis=1)
+
+    @property
+    def filler(self) -> int:
+        """The value of channels that only fill the last block."""
+        low, high = self.clip
+        return min(max(0, low), high)
+
+    def reference(self, x: Ints) -> Ints:
+        """What it makes of accumulators [images, channels, …]: the definition."""
+        bias, multiplier, shift, zero_point = (
+            self._numbers(name).reshape(-1, *[1] * (x.ndim - 2)) for name in CHANNEL)
+        return requantized(x, bias, multiplier, shift, zero_point, *self.clip)
+
+    def _numbers(self, name: str) -> Ints:
+        given = np.asarray(getattr(self, name))
+        if given.dtype.kind not in "iu" or given.shape not in ((), (self.channels,)):
+            raise VtaError(f"{self.name}: {name} is of shape {given.shape} and type {given.dtype}: give an integer, or one for "
+                           f"each of the {self.channels} channels")
+        return np.broadcast_to(given.astype(np.int64), (self.channels,))
+
+    @property
+    def clip(self) -> tuple[int, int]:
+        """The bounds."""
+        least, most = self._bounds
+        return least if self.low is None else self.low, most if self.high is None else self.high
+
+    @property
+    def _bounds(self) -> tuple[int, int]:
+        bits = self.target.config.out_bits
+        return -(1 << bits - 1), (1 << bits - 1) - 1
+
+    @property
+    def _most(self) -> int:
+        """The largest accumulator."""
+        return (1 << self.target.config.acc_bits - 1) - 1
+
+    @property
+    def _needed(self) -> int:
+        """The largest accumulator that the ALU passes may meet; Python's integers, which do not overflow."""
+        largest = self._most if self.largest is None else self.largest
+        most = 0
+        for bias, multiplier, shift, zero_point in zip(*(self._numbers(name).tolist() for name in CHANNEL), strict=True):
+            if not 0 <= shift < self.target.config.acc_bits or multiplier < 0:
+                raise VtaError(f"{self.name}: a multiplier of {multiplier} and a shift of {shift}: give at least 0, and shifts "
+                               f"below {self.target.config.acc_bits}")
+            most = max(most, (largest + abs(bias)) * multiplier + (1 << shift >> 1) + (abs(zero_point) << shift))
+        return most
+
+    def _check_fields(self) -> None:
+        for name in CHANNEL:
+            numbers = self._numbers(name)
+            for number in (int(numbers.min(initial=0)), int(numbers.max(initial=0))):
+                try:
+                    encode_requant(self.target.config, **{name: number})
+                except EncodingError as error:
+                    raise VtaError(f"{self.name}: {error}") from None
+
+
+def _scales(given: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """A scale for each channel, or one. Raises VtaError for what is no positive number."""
+    try:
+        found = np.atleast_1d(np.asarray(given, np.float64))
+    except (TypeError, ValueError):
+        raise VtaError(f"scales are {given!r:.40} and must be positive numbers") from None
+    if found.ndim > 1 or not found.size:
+        raise VtaError(f"scales are of shape {found.shape}: give a number, or one for each channel")
+    if not (np.isfinite(found).all() and (found > 0).all()):
+        raise VtaError(f"a scale of {found[~(found > 0) | ~np.isfinite(found)][0]}: scales are positive numbers")
+    return found
+
+
+def skip_multipliers(scale: npt.ArrayLike, skip_scale: float) -> Ints:
+    """What a residual is multiplied by to be added to accumulators: the integers next to ``skip_scale / scale`` of each channel.
+
+    scale      : what one unit of an accumulator means, for each channel; skip_scale : one unit of the residual
+    A residual with a zero point needs ``- zero_point * multiplier`` in the bias. An integer m is wrong by 1 part in 2 m at most.
+
+    Raises VtaError for scales that are no positive numbers, and where an integer would be 0 or too large for an accumulator.
+    """
+    found = np.rint(_scales(skip_scale) / _scales(scale))
+    if not ((found >= 1) & (found < 1 << 23)).all():
+        raise VtaError(f"the residual's scale {skip_scale} is {found.min():g} to {found.max():g} times that of the accumulators; "
+                       "it can be added where it is 1 to 8,388,607 times as large")
+    return found.astype(np.int64)
+
+
+def _fixed(scale: npt.NDArray[np.float64], bits: int, most: int) -> tuple[Ints, Ints]:
+    """`fixed_point` of scales that it reaches. Raises VtaError for others."""
+    multiplier, shift = fixed_point(scale, bits, most)
+    if (shift < 0).any():
+        raise VtaError(f"a scale of {scale[shift < 0][0]:g}: a multiplier of {bits} bits reaches {(1 << bits) - 1}")
+    return multiplier, shift

@@ -1,1 +1,0 @@
-"""Post-training quantisation of ONNX models: ranges of activations, what becomes int8, and the QDQ model that says so."""

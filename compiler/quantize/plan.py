@@ -1,0 +1,252 @@
+"""Which values of a network become int8: those between convolutions, products and what can be done to int8 behind them.
+
+A chain ``conv -> + bias -> + residual -> relu`` is one layer of a device, so only its end is quantized. What moves elements keeps
+their scale, so what it reads and makes has one. Whatever else there is stays in floating point.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vtakit.compiler.quantize.network import Network, attributes
+
+if TYPE_CHECKING:
+    import onnx
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+ANCHORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+MOVES = (
+    "MaxPool", "GlobalMaxPool", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Resize", "Pad", "Slice",
+    "Identity", "Dropout",
+)
+COORDINATES = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners")
+
+
+class _Open(Enum):
+    """What may still follow in the layer that a value ends so far."""
+
+    SUMS = "a bias, a residual, an activation"
+    SUMMED = "an activation"
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """A sum that a layer ends in.
+
+    anchor : the number of the node whose sums they are     acc : the layer's other operand     skip : the residual
+    """
+
+    anchor: int
+    acc: str
+    skip: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """What becomes int8.
+
+    values    : the activations that do, in order
+    whole     : the nodes, by number, that compute on int8 alone
+    anchors   : those of them with weights
+    ends      : the value that a layer ends in, by the number of its first node
+    residuals : sums that are part of a layer, by the number of their node
+    same      : of each value, one that has the same scale
+    made      : which values are made of int8, so that all that read them read the quantized form
+    """
+
+    values: dict[str, None] = field(default_factory=dict)
+    whole: set[int] = field(default_factory=set)
+    anchors: list[int] = field(default_factory=list)
+    ends: dict[int, str] = field(default_factory=dict)
+    residuals: dict[int, Residual] = field(default_factory=dict)
+    same: dict[str, str] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The values whose range is asked for: those that become int8, or do if a residual does not fit its layer."""
+        return (*self.values, *[each.acc for each in self.residuals.values()])
+
+    def root(self, name: str) -> str:
+        """The one of the values with one scale that stands for all."""
+        while (up := self.same.get(name, name)) != name:
+            name = up
+        return name
+
+    def join(self, name: str, other: str) -> None:
+        """Give two values one scale."""
+        self.same[self.root(name)] = self.root(other)
+
+
+def plan_of(network: Network, shapes: Shapes) -> Plan:
+    """What becomes int8 in a network whose values have the given shapes; those of float32 alone are in `shapes`."""
+    return _Planner(network, shapes).plan()
+
+
+class _Planner:
+    def __init__(self, network: Network, shapes: Shapes) -> None:
+        self.network, self.shapes = network, shapes
+        self.found = Plan()
+        self.open: dict[str, tuple[_Open, int]] = {}  # what ends a layer so far: what may follow, and the layer's first node
+        self.readers = network.readers()
+        self.nodes = list(network.nodes)
+
+    def plan(self) -> Plan:
+        for number, node in enumerate(self.nodes):
+            if not self.node(number, node):
+                for name in node.input:
+                    self.close(name)
+        for name in [*self.open]:
+            self.close(name)
+        return self.found
+
+    def node(self, number: int, node: "onnx.NodeProto") -> bool:
+        """Whether a node computes on int8; what it makes is then open or quantized."""
+        if node.domain or not node.input or node.output[0] not in self.shapes or any(node.output[1:]):
+            return False
+        if node.op_type in ANCHORS:
+            return self.anchor(number, node)
+        if node.op_type == "Add":
+            return self.add(number, node)
+        if node.op_type in ("Relu", "Clip"):
+            return self.activation(number, node)
+        if node.op_type in ("AveragePool", "GlobalAveragePool", "ReduceMean"):
+            return self.mean(number, node)
+        return node.op_type in MOVES and self.move(number, node)
+
+    def is_int8(self, name: str) -> bool:
+        """Whether a value is there as int8, or can be."""
+        return name in self.found.values or name in self.open
+
+    def close(self, name: str) -> None:
+        """The layer that a value ends, ends there."""
+        if name in self.open:
+            self.found.ends[self.open.pop(name)[1]] = name
+            self.found.made.add(name)
+            self.found.values[name] = None
+
+    def follows(self, name: str, *states: _Open) -> bool:
+        """Whether a layer goes on behind a value: nothing else reads it."""
+        return name in self.open and self.open[name][0] in states and self.readers[name] == 1
+
+    def goes_on(self, number: int, node: "onnx.NodeProto", name: str, state: _Open) -> bool:
+        """The layer that a value ended so far goes on."""
+        self.open[node.output[0]] = (state, self.open.pop(name)[1])
+        self.found.whole.add(number)
+        return True
+
+    def begins(self, number: int, node: "onnx.NodeProto", *reads: str) -> bool:
+        """A layer begins, which reads int8."""
+        for name in reads:
+            self.close(name)
+            self.found.values[name] = None
+        self.found.whole.add(number)
+        return True
+
+    def anchor(self, number: int, node: "onnx.NodeProto") -> bool:
+        data, weight = node.input[0], self.network.constant(node.input[1])
+        bias = self.network.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+        if weight is None or weight.dtype != np.float32 or data not in self.shapes or not weight.size:
+            return False
+        if len(node.input) > 2 and node.input[2] and bias is None:
+            return False
+        given = attributes(node)
+        if node.op_type in ("Gemm", "MatMul"):
+            columns = weight.shape[0 if given.get("transB") else -1] if weight.ndim == 2 else -1
+            plain = given.get("alpha", 1.0) == given.get("beta", 1.0) == 1 and not given.get("transA")
+            fits = bias is None or (bias.size in (1, columns) and bias.shape[-1:] in ((), (1,), (columns,)))
+            if weight.ndim != 2 or len(self.shapes[data]) < 2 or not plain or not fits:
+                return False
+        elif node.op_type == "ConvTranspose" and given.get("auto_pad", "NOTSET") not in ("NOTSET", ""):
+            return False
+        self.begins(number, node, data)
+        self.found.anchors.append(number)
+        self.open[node.output[0]] = (_Open.SUMS, number)
+        return True
+
+    def add(self, number: int, node: "onnx.NodeProto") -> bool:
+        for data, term in (node.input, node.input[::-1]):
+            known = self.network.constant(term)
+            if known is not None:
+                return self.bias(number, node, data, known)
+        a, b = node.input
+        if a == b or a not in self.shapes or b not in self.shapes or self.shapes[a] != self.shapes[b] or len(self.shapes[a]) < 2:
+            return False
+        order = sorted((a, b), key=lambda name: self.open[name][1] if name in self.open else -1)
+        skip, acc = order  # the layer that comes last takes the other's result as its residual
+        if self.follows(acc, _Open.SUMS) and self.nodes[self.open[acc][1]].op_type in ANCHORS and self.is_int8(skip):
+            anchor = self.open[acc][1]
+            if self.nodes[anchor].op_type != "MatMul" or len(self.shapes[acc]) == 2:
+                self.close(skip)
+                self.found.residuals[number] = Residual(anchor, acc, skip)
+                return self.goes_on(number, node, acc, _Open.SUMMED)
+        if not (self.is_int8(a) and self.is_int8(b)):
+            return False
+        self.begins(number, node, a, b)
+        self.open[node.output[0]] = (_Open.SUMMED, number)
+        return True
+
+    def bias(self, number: int, node: "onnx.NodeProto", data: str, known: np.ndarray) -> bool:
+        """A constant for each channel, added to sums."""
+        if not self.follows(data, _Open.SUMS) or self.shapes[data] != self.shapes[node.output[0]]:
+            return False
+        maker, shape = self.nodes[self.open[data][1]], self.shapes[data]
+        axis = len(shape) - 1 if maker.op_type in ("Gemm", "MatMul") else 1
+        spread = (1,) * (len(shape) - known.ndim) + known.shape
+        if maker.op_type not in ANCHORS or known.ndim > len(shape) or not known.size == spread[axis] in (1, shape[axis]):
+            return False
+        return self.goes_on(number, node, data, _Open.SUMS)
+
+    def activation(self, number: int, node: "onnx.NodeProto") -> bool:
+        data = node.input[0]
+        if any(name and self.network.constant(name) is None for name in node.input[1:]):
+            return False
+        if self.follows(data, _Open.SUMS, _Open.SUMMED):
+            return self.goes_on(number, node, data, _Open.SUMMED)
+        if not self.is_int8(data) or len(self.shapes.get(data, ())) < 2:
+            return False
+        self.begins(number, node, data)
+        self.open[node.output[0]] = (_Open.SUMMED, number)
+        return True
+
+    def mean(self, number: int, node: "onnx.NodeProto") -> bool:
+        data, given = node.input[0], attributes(node)
+        ndim = len(self.shapes.get(data, ()))
+        if not self.is_int8(data) or ndim < 3:
+            return False
+        if node.op_type == "AveragePool":
+            pads = any(given.get("pads", ())) or given.get("auto_pad", "NOTSET") not in ("NOTSET", "", "VALID")
+            if (pads and not given.get("count_include_pad")) or given.get("ceil_mode") or max(given.get("dilations", (1,))) > 1:
+                return False
+        elif node.op_type == "ReduceMean":
+            known = self.network.constant(node.input[1]) if len(node.input) > 1 else given.get("axes")
+            if known is None or sorted(int(axis) % ndim for axis in known) != [*range(2, ndim)]:
+                return False
+        self.begins(number, node, data)
+        self.open[node.output[0]] = (_Open.SUMMED, number)
+        return True
+
+    def move(self, number: int, node: "onnx.NodeProto") -> bool:
+        reads = list(node.input) if node.op_type == "Concat" else [node.input[0]]
+        rest = [] if node.op_type == "Concat" else [name for name in node.input[1:] if name]
+        known = [self.network.constant(name) for name in rest]
+        if not all(map(self.is_int8, reads)) or any(each is None for each in known):
+            return False
+        given = attributes(node)
+        if node.op_type == "Resize" and (
+                given.get("mode", "nearest") != "nearest" or
+                given.get("coordinate_transformation_mode", "half_pixel") not in COORDINATES):
+            return False
+        if node.op_type == "Pad" and (given.get("mode", "constant") != "constant" or (len(node.input) > 2 and any(
+                np.any(each) for each in known[1:2]))):
+            return False
+        self.begins(number, node, *reads)
+        for name in reads:
+            self.found.join(name, node.output[0])
+        self.found.values[node.output[0]] = None
+        self.found.made.add(node.output[0])
+        return True

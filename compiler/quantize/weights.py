@@ -1,0 +1,136 @@
+"""Weights and biases as integers."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.compiler.nn.numbers.fixed import MOST_SHIFT, MULTIPLIER_BITS, fixed_point
+from vtakit.compiler.quantize.factors import PARTS, fused, held, lift, reached, short, whole
+
+Floats = npt.NDArray[np.float32]
+
+MOST = 127  # of a symmetric int8
+NOTHING = 1e-30  # a magnitude that is taken for zero: float32 would not hold products of scales for it
+OF_ZEROS = 1e-12  # the scale of weights that are all zero
+LEAST_UNIT = 2.0**-120  # of the sums: float32 holds its parts, too, with all bits
+MOST_BIAS = 1 << 23  # of a bias: float32 holds such an integer exactly
+LEAST_FACTOR, MOST_FACTOR = 4, 1 << 20  # of a residual: fewer would cost the weights too much of their precision
+TRIED = 256  # integers that stand for a residual
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weights:
+    """Symmetric int8 weights.
+
+    scale : the real value of 1, one number or one for each index of an axis
+    lift  : by how many parts of `PARTS` the bias is more than a whole number of sums, beside each scale; None if it is none
+    """
+
+    numbers: npt.NDArray[np.int8]
+    scale: Floats
+    axis: int
+    lift: npt.NDArray[np.int64] | None = None
+
+    @property
+    def real(self) -> npt.NDArray[Any]:
+        """What they stand for."""
+        found: npt.NDArray[Any] = self.numbers * _spread(self.scale, self.axis, self.numbers.ndim)
+        return found
+
+
+def _spread(scale: npt.NDArray[Any], axis: int, ndim: int) -> npt.NDArray[Any]:
+    shape = [1] * ndim
+    if scale.size > 1:
+        shape[axis] = scale.size
+    return scale.reshape(shape)
+
+
+def least_scale(
+    weight: npt.NDArray[Any], axis: int | None, data_scale: float, bias: npt.NDArray[Any] | None, lifted: bool = False
+) -> npt.NDArray[np.float64]:
+    """The finest scales of the weights of an anchor, for each index of an axis or, where that is None, for all.
+
+    bias   : a scale is no finer than the bias, in its quanta, allows
+    lifted : these quanta are parts of a unit of the sums
+    """
+    others = tuple([at for at in range(weight.ndim) if at != axis])
+    most = np.abs(weight).max(others) if axis is not None else np.abs(weight).max(keepdims=False).reshape(1)
+    wanted = np.where(most > NOTHING, most.astype(np.float64) / MOST, OF_ZEROS)
+    scale: npt.NDArray[np.float64] = np.maximum(wanted, LEAST_UNIT / data_scale)
+    if bias is not None:
+        per = np.abs(bias.astype(np.float64)) * (PARTS if lifted else 1) / (data_scale * MOST_BIAS)
+        scale = np.maximum(scale, per if axis is not None else per.max())
+    return scale
+
+
+def quantized_weights(
+    weight: npt.NDArray[Any], axis: int | None, data_scale: float, bias: npt.NDArray[Any] | None, skip_scale: float | None,
+    result_scale: float | None = None, *, lifted: bool = False,
+) -> Weights:
+    """The weights of an anchor, with a scale for each index of an axis, or one for all where that is None.
+
+    bias         : a scale is no finer than the bias, in its quanta, allows
+    skip_scale   : of a residual; the scales are made coarser by so much that a whole number of accumulators is one quantum of it
+    result_scale : of what the layer makes; the scales are moved to where integers and float32 round alike: to factors that
+                   `short` gives if the sums are lifted, else to those that `held` gives, or with a residual to those that a
+                   requantization has next to exactly
+    lifted       : whether the layer's bias may be more than a whole number of sums
+    """
+    scale = least_scale(weight, axis, data_scale, bias, lifted)
+    if result_scale is not None and lifted:
+        factors = short(data_scale * scale / result_scale)
+        fits = reached(factors)
+        if skip_scale is not None:
+            fits &= whole(skip_scale / result_scale / factors)
+        if fits[1:].any(0).all():
+            return _lifted(weight, axis, factors, fits, result_scale / data_scale)
+    if skip_scale is not None:
+        most = np.clip(np.floor(skip_scale / (data_scale * scale)), 1, MOST_FACTOR)
+        scale = skip_scale / (data_scale * (most if result_scale is None else _best_factors(most, skip_scale / result_scale)))
+    elif result_scale is not None:
+        ratio = data_scale * scale / result_scale
+        scale = np.where(reached(held(ratio)), fused(ratio, data_scale, result_scale), scale)
+    return _rounded(weight, axis, scale)
+
+
+def _rounded(weight: npt.NDArray[Any], axis: int | None, scale: npt.NDArray[np.float64]) -> Weights:
+    kept = scale.astype(np.float32)
+    nearest = np.rint(weight / _spread(kept, axis or 0, weight.ndim))
+    return Weights(np.clip(nearest, -MOST, MOST).astype(np.int8), kept, axis or 0)
+
+
+def _lifted(
+    weight: npt.NDArray[Any], axis: int | None, factors: npt.NDArray[np.float64], fits: npt.NDArray[np.bool_], unit: float
+) -> Weights:
+    """Weights by factors that `short` gave, of those that fit: the least from the second on, or the first if it errs less."""
+    above = 1 + fits[1:].argmax(0)
+    chosen = np.take_along_axis(factors, above[None], 0)[0]
+    others = tuple([at for at in range(weight.ndim) if at != axis])
+    given = weight.astype(np.float64)
+    errors = [((given - _rounded(weight, axis, each * unit).real) ** 2).sum(others, keepdims=axis is None).reshape(-1)
+              for each in (factors[0], chosen)]
+    chosen = np.where(fits[0] & (errors[0] < errors[1]), factors[0], chosen)
+    found = _rounded(weight, axis, chosen * unit)
+    return replace(found, lift=lift(chosen))
+
+
+def _exact(ratio: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The factor that a requantization has for one."""
+    multiplier, shift = fixed_point(ratio, MULTIPLIER_BITS, MOST_SHIFT)
+    return np.ldexp(multiplier.astype(np.float64), -shift)
+
+
+def _best_factors(most: npt.NDArray[np.float64], ratio: float) -> npt.NDArray[np.float64]:
+    """Of the integers up to those given, less a 16th at most, those by which a ratio is most exact in 16 bits."""
+    tried = np.maximum(most[..., None] - np.minimum(np.arange(TRIED), most[..., None] // 16), 1)
+    wanted = ratio / tried
+    best = np.argmin(np.abs(_exact(wanted) - wanted) / wanted, -1)
+    found: npt.NDArray[np.float64] = np.take_along_axis(tried, best[..., None], -1)[..., 0]
+    return found
+
+
+def fits_residual(weight: npt.NDArray[Any], axis: int | None, data_scale: float, skip_scale: float) -> bool:
+    """Whether one quantum of a residual is several accumulators of every channel, so that it can be added to them."""
+    return bool((skip_scale / (data_scale * least_scale(weight, axis, data_scale, None)) >= LEAST_FACTOR).all())

@@ -1,0 +1,115 @@
+"""Requantization on the way from ACC to memory: bias, scale, rounding shift, zero point and clip, some lanes a cycle."""
+
+from collections.abc import Callable
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS
+
+LATENCY = 7  # cycles from values to results
+WORD_BITS = REQUANT_WORD_BITS  # of a value too
+MULTIPLIER_BITS, SHIFT_BITS = REQUANT_PARAMS.width("multiplier"), REQUANT_PARAMS.width("shift")
+LOW_BITS = 17  # of a sum of 33 bits: the rest has 16 and a sign's place, so that each half is one DSP block's operand
+NEAR_BITS = 10  # of a scaled value: beyond them neither rounding nor a zero point brings it back between the bounds of eight bits
+FINE_BITS = 4  # of a shift: the second shifter's part
+PRODUCT_BITS = WORD_BITS + 1 + MULTIPLIER_BITS
+WINDOW_BITS = (1 << FINE_BITS) + NEAR_BITS  # what the second shifter can bring to the near bits and the one below them
+
+
+class Requantizer(wiring.Component):
+    """Takes values in any cycle and never waits; a lane's result is that of `sim.plain.requantized`, its low output-width bits.
+
+    The shift is done in two steps, and on few bits: all that the result can depend on is a window of a product, and whether the
+    bits above it are more than a sign. Half of the last bit is added as that bit itself, which is shifted out last.
+
+    Members
+    -------
+    word : ``In``             which of the parameters' words comes, while `loads`
+    loads : ``In(1)``         take `element` as that word of every lane; never while `busy`
+    element : ``In``          an accumulator element
+    valid : ``In(1)``
+    values : ``In``           a part of an element, `part` says which
+    tag : ``In``              comes out beside the result
+    results, result_tag, result_valid : ``Out``    `LATENCY` cycles later
+    busy : ``Out(1)``         values are under way
+    """
+
+    def __init__(self, cfg: VTAConfig, lanes: int, tag_bits: int) -> None:
+        self._cfg, self._lanes, self._parts = cfg, lanes, cfg.batch * cfg.block // lanes
+        super().__init__({
+            "word": In(range(REQUANT_WORDS)), "loads": In(1), "element": In(8 * cfg.acc_bytes),
+            "valid": In(1), "values": In(lanes * WORD_BITS), "part": In(range(self._parts)), "tag": In(tag_bits),
+            "results": Out(lanes * cfg.out_bits), "result_tag": Out(tag_bits), "result_valid": Out(1), "busy": Out(1),
+        })
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        elements = [Signal(8 * self._cfg.acc_bytes, name=f"parameters{n}", reset_less=True) for n in range(REQUANT_WORDS)]
+        for n, element in enumerate(elements):
+            with m.If(self.loads & (self.word == n)):
+                m.d.sync += element.eq(self.element)
+
+        # Which part is at each stage: its lanes' parameters meet it there.
+        valid, parts, tags = [self.valid], [Value.cast(self.part)], [Value.cast(self.tag)]
+        for n in range(LATENCY):
+            flag, part = Signal(name=f"valid{n}"), Signal.like(self.part, name=f"part{n}", reset_less=True)
+            tag = Signal.like(self.tag, name=f"tag{n}", reset_less=True)
+            m.d.sync += [flag.eq(valid[-1]), part.eq(parts[-1]), tag.eq(tags[-1])]
+            valid, parts, tags = [*valid, flag], [*parts, part], [*tags, tag]
+        m.d.comb += [
+            self.result_valid.eq(valid[-1]), self.result_tag.eq(tags[-1]), self.busy.eq(Cat(valid).any()),
+        ]
+
+        fields = {p.field.name: p for p in REQUANT_PARAMS.place(self._cfg)}
+
+        def parameter(name: str, stage: int, lane: int) -> Value:
+            """Of the lane's value that is at `stage`."""
+            word, at = divmod(fields[name].offset, WORD_BITS)
+            chosen = elements[word].word_select(parts[stage], self._lanes * WORD_BITS)
+            value = chosen[lane * WORD_BITS + at : lane * WORD_BITS + at + fields[name].width]
+            return value.as_signed() if fields[name].low < 0 else value
+
+        for lane in range(self._lanes):
+            x = self.values[lane * WORD_BITS : (lane + 1) * WORD_BITS].as_signed()
+            result = self._lane(m, lane, x, parameter)
+            m.d.comb += self.results.word_select(lane, self._cfg.out_bits).eq(result)
+        return m
+
+    def _lane(self, m: Module, lane: int, x: Value, parameter: Callable[[str, int, int], Value]) -> Value:
+        """The result of one lane; the names end in the stage at which they are."""
+        def register(name: str, value: Value, shape: ShapeLike) -> Signal:
+            held = Signal(shape, name=f"{name}_{lane}", reset_less=True)
+            m.d.sync += held.eq(value)
+            return held
+
+        sum1 = register("sum1", x + parameter("bias", 0, lane), signed(WORD_BITS + 1))
+        multiplier1 = register("multiplier1", parameter("multiplier", 0, lane), MULTIPLIER_BITS)
+        low2 = register("low2", sum1[:LOW_BITS] * multiplier1, LOW_BITS + MULTIPLIER_BITS)
+        high2 = register("high2", sum1[LOW_BITS:].as_signed() * multiplier1, signed(PRODUCT_BITS - LOW_BITS))
+        product3 = register("product3", Cat(low2[:LOW_BITS], (high2 + low2[LOW_BITS:])[: len(high2)]), PRODUCT_BITS)
+        shift3 = register("shift3", parameter("shift", 2, lane), SHIFT_BITS)
+
+        # Sixteens of the shift. Below the window's first bit is what is shifted out for good; the first bit is the rounding one.
+        sign3, doubled3 = product3[-1], Cat(Const(0, 1), product3)
+        extended3 = Cat(doubled3, sign3.replicate(1 << SHIFT_BITS))
+        starts = range(0, 1 << SHIFT_BITS, 1 << FINE_BITS)
+        windows = Array([extended3[at : at + WINDOW_BITS] for at in starts])
+        uppers = [extended3[at + WINDOW_BITS :] for at in starts]
+        beyond = Array([Mux(sign3, ~upper.all(), upper.any()) for upper in uppers])
+        window4 = register("window4", windows[shift3[FINE_BITS:]], WINDOW_BITS)
+        far4 = register("far4", beyond[shift3[FINE_BITS:]], 1)
+        fine4, sign4 = register("fine4", shift3[:FINE_BITS], FINE_BITS), register("sign4", sign3, 1)
+
+        near5 = register("near5", (window4 >> fine4)[: NEAR_BITS + 1], NEAR_BITS + 1)
+        unlike4 = window4[NEAR_BITS:] ^ sign4.replicate(WINDOW_BITS - NEAR_BITS)
+        far5, sign5 = register("far5", far4 | (unlike4 >> fine4).any(), 1), register("sign5", sign4, 1)
+
+        farthest5 = Cat((~sign5).replicate(NEAR_BITS - 1), sign5).as_signed()  # the least number of so many bits, or the largest
+        scaled5 = Mux(far5, farthest5, near5[1:].as_signed())
+        total6 = register("total6", scaled5 + near5[0] + parameter("zero_point", 5, lane), signed(NEAR_BITS + 2))
+        low6, high6 = parameter("low", 6, lane), parameter("high", 6, lane)
+        clipped6 = Mux((total6 > high6) | (low6 > high6), high6, Mux(total6 < low6, low6, total6))
+        return register("result7", clipped6, self._cfg.out_bits)

@@ -1,0 +1,269 @@
+"""Post-training quantization: from a float ONNX model and sample inputs to a QDQ model, which any ONNX runtime takes."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.base.errors import one_of
+from vtakit.base.text import counted
+from vtakit.base.writing import write_bytes
+from vtakit.compiler.frontend.onnx.reader import read_model
+from vtakit.compiler.frontend.onnx.tensors import kind_of
+from vtakit.compiler.quantize.correction import mean_error
+from vtakit.compiler.quantize.errors import QuantizeError
+from vtakit.compiler.quantize.network import Network, activations_first, channel_axis, fold_batch_norms
+from vtakit.compiler.quantize.plan import Plan, plan_of
+from vtakit.compiler.quantize.ranges import DEFAULT_METHOD, METHODS, Histogram, Method
+from vtakit.compiler.quantize.samples import Port, Samples, samples_of
+from vtakit.compiler.quantize.scales import lifted, scales_of
+from vtakit.compiler.quantize.weights import Weights, quantized_weights
+from vtakit.compiler.quantize.write import Writer
+from vtakit.runtime.accuracy import Accuracy, Compared
+from vtakit.runtime.model import compile
+from vtakit.runtime.torch_onnx import onnx_of
+from vtakit.runtime.torch_program import named_program
+
+if TYPE_CHECKING:
+    import onnx
+    import torch
+
+Array = npt.NDArray[Any]
+Progress = Callable[[str, int, int], None]
+
+_COMPARED = 32  # runs that the accuracy is measured on, unless the caller gives arrays of their own
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantized:
+    """A quantized model.
+
+    model    : in ONNX, with QuantizeLinear and DequantizeLinear; `vtakit.compile` makes integers of it
+    accuracy : against the float model
+    scales   : what 1 means in int8, by value
+    """
+
+    model: "onnx.ModelProto"
+    accuracy: Accuracy
+    scales: dict[str, float]
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file, whole or not at all."""
+        write_bytes(path, self.model.SerializeToString(), "quantized model")
+
+    def __str__(self) -> str:
+        return str(self.accuracy)
+
+
+def quantize(
+    model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
+    calibration: "Mapping[str, Any] | npt.ArrayLike | str | Path", *,
+    method: Method = DEFAULT_METHOD, bias_correction: bool = True,
+    evaluation: "Mapping[str, Any] | npt.ArrayLike | str | Path | None" = None, progress: Progress | None = None,
+) -> Quantized:
+    """Quantize a float model: weights to int8 for each channel, activations to int8, all symmetric.
+
+    model           : in ONNX, or a program of torch.export (package onnxscript), or the path of either
+    calibration     : sample inputs, by name, an array for a single input, or an .npz file; their first dimension counts samples
+    method          : how a range is chosen from the samples' values (see `vtakit.compiler.quantize.ranges`)
+    bias_correction : add to biases the mean shift of the sums that rounding the weights causes. Source: Nagel et al.,
+                      "Data-free quantization through weight equalization and bias correction" (ICCV 2019), section 4.2
+    evaluation      : sample inputs on which the accuracy is measured; some of the calibration's by default
+    progress        : is called with the name of a step, how much of it is done, and of how much
+
+    Operators that cannot be quantized stay in floating point. Raises QuantizeError for arrays that do not fit the model or for a
+    model that has nothing to quantize, and the errors of `vtakit.compile`.
+    """
+    if method not in METHODS:
+        raise QuantizeError(f"method={method!r} is no way to choose a range: {one_of(tuple(METHODS), method)}")
+    exported = named_program(model)
+    proto, name, folder = read_model(model if exported is None else onnx_of(*exported))
+    network = Network(proto, folder)
+    ports = _ports(network)
+    samples = samples_of(calibration, ports)
+    tested = samples.first(_COMPARED) if evaluation is None else samples_of(evaluation, ports, "evaluation")
+    _check_float(network, name)
+    fold_batch_norms(network)
+    activations_first(network)
+    real = _fixed(network.finished(), samples)
+    shapes = _shapes(real)
+    plan = plan_of(network, shapes)
+    if not plan.anchors:
+        raise QuantizeError(f"the model {name!r} has nothing to quantize: no Conv, ConvTranspose, Gemm or MatMul with constant "
+                            "weights on float32 data")
+    say = progress or (lambda what, done, of: None)
+    outputs = [info.name for info in real.graph.output if info.name in shapes]
+    values = _Values(real, [*plan.observed, *outputs], shapes)
+    ranges, means = _observed(values, network, plan, shapes, samples, say)
+    limits = {name: METHODS[method](histogram) for name, histogram in ranges.items()}
+    scales = scales_of(network, plan, limits, shapes)
+    weights = _weights(network, plan, scales)
+    biases = _biases(network, plan, weights, means if bias_correction else {}, shapes)
+    left = [f"{node.op_type} {node.name or node.output[0]}" for at, node in enumerate(network.nodes) if at not in plan.whole]
+    makers = {out: node.op_type for node in network.nodes for out in node.output}
+    writer = Writer(network, plan, scales)
+    made = writer.write(weights, biases)
+    whole = _fixed(made, samples)
+    known = _shapes(whole)
+    pairs = {each: writer.result[each] for each in plan.values if writer.result[each] in known} | {each: each for each in outputs}
+    given = {each: scales[plan.root(each)] for each in plan.values}
+    compared = [Compared(each, makers.get(each, "input"), given.get(each, 0.0)) for each in pairs]
+    accuracy = Accuracy(name, compared, outputs, left=left)
+    accuracy.agree = {each: 0 for each in outputs if len(shapes[each]) == 2 and shapes[each][1] > 1}
+    _compare(accuracy, values, _Values(whole, pairs.values(), known), pairs, tested, say)
+    return Quantized(made, accuracy, given)
+
+
+def _ports(network: Network) -> list[Port]:
+    """The model's inputs. Raises QuantizeError for one whose first dimension cannot count samples."""
+    found = []
+    for info in network.graph.input:
+        tensor = info.type.tensor_type
+        if not tensor.HasField("shape") or not tensor.shape.dim:
+            raise QuantizeError(f"input {info.name!r} has no first dimension in the model, which would count samples")
+        shape = tuple([int(dim.dim_value) if dim.HasField("dim_value") else None for dim in tensor.shape.dim])
+        found.append(Port(info.name, shape, str(kind_of(tensor.elem_type, f"input {info.name!r}"))))
+    if not found:
+        raise QuantizeError("the model has no inputs: nothing in it depends on samples")
+    return found
+
+
+def _check_float(network: Network, name: str) -> None:
+    found = [node.op_type for node in network.nodes if node.op_type in ("QuantizeLinear", "QLinearConv", "QLinearMatMul")]
+    if found:
+        raise QuantizeError(f"the model {name!r} is quantized already, it has {counted(len(found), 'node')} such as "
+                            f"{found[0]}: give the float model")
+
+
+def _fixed(proto: "onnx.ModelProto", samples: Samples) -> "onnx.ModelProto":
+    """A copy whose inputs have the shapes that one run takes."""
+    copy = type(proto)()
+    copy.CopyFrom(proto)
+    for info in copy.graph.input:
+        shape = (samples.batch, *samples.arrays[info.name].shape[1:])
+        for dim, size in zip(info.type.tensor_type.shape.dim, shape, strict=True):
+            dim.dim_value = size
+    inputs = {info.name: info for info in copy.graph.input}
+    for info in copy.graph.output:  # the sizes that follow from them
+        if info.name in inputs:
+            info.CopyFrom(inputs[info.name])
+        else:
+            info.type.tensor_type.ClearField("shape")
+    del copy.graph.value_info[:]
+    return copy
+
+
+def _shapes(proto: "onnx.ModelProto") -> dict[str, tuple[int, ...]]:
+    """The shapes of all float32 values that ONNX can tell."""
+    from onnx import TensorProto, shape_inference
+
+    graph = shape_inference.infer_shapes(proto, data_prop=True).graph
+    found = {}
+    for info in (*graph.input, *graph.value_info, *graph.output):
+        tensor = info.type.tensor_type
+        dims = [int(dim.dim_value) if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim]
+        if tensor.elem_type == TensorProto.FLOAT and tensor.HasField("shape") and min(dims, default=1) > 0:
+            found[info.name] = tuple(dims)
+    return found
+
+
+class _Values:
+    """A model whose values can be seen, by name, whether they are its outputs or not."""
+
+    def __init__(self, proto: "onnx.ModelProto", names: Iterable[str], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        from onnx import TensorProto, helper
+
+        copy = type(proto)()
+        copy.CopyFrom(proto)
+        inputs = {info.name for info in copy.graph.input}
+        made = [name for name in dict.fromkeys(names) if name not in inputs]
+        del copy.graph.output[:]
+        copy.graph.output.extend([helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes[name]) for name in made])
+        self._module = compile(copy)
+
+    def runs(self, samples: Samples) -> Iterator[dict[str, Array]]:
+        """Inputs and values, run by run."""
+        for sample in samples:
+            yield sample | self._module.run(sample)
+
+
+def _observed(
+    real: _Values, network: Network, plan: Plan, shapes: Mapping[str, tuple[int, ...]], samples: Samples, say: Progress,
+) -> tuple[dict[str, Histogram], dict[str, Array]]:
+    """How often magnitudes occur in each value, and the mean of what each anchor reads, over its batch."""
+    nodes = list(network.nodes)
+    ranges = {name: Histogram() for name in plan.observed}
+    read = list(dict.fromkeys([nodes[at].input[0] for at in plan.anchors]))
+    means: dict[str, Array] = {name: np.zeros((1, *shapes[name][1:])) for name in read}
+    for done, made in enumerate(real.runs(samples)):
+        for name, histogram in ranges.items():
+            _check_finite(name, made[name], nodes)
+            histogram.add(made[name])
+        for name in read:
+            means[name] += made[name].mean(0, keepdims=True, dtype=np.float64) / len(samples)
+        say("calibrating", done + 1, len(samples))
+    return ranges, means
+
+
+def _check_finite(name: str, array: Array, nodes: "list[onnx.NodeProto]") -> None:
+    """Raise QuantizeError for a value of the float model with a nan or infinity, which no range holds."""
+    finite = np.isfinite(array)
+    if not finite.all():
+        at = np.argwhere(~finite)[0].tolist()
+        maker = next((node.op_type for node in nodes if name in node.output), "input")
+        raise QuantizeError(f"the float model makes {array[tuple(at)]} of the samples, in the value {name!r} ({maker}) at {at}: "
+                            "ranges need finite numbers")
+
+
+def _weights(network: Network, plan: Plan, scales: Mapping[str, float]) -> dict[int, Weights]:
+    """The anchors' weights as integers."""
+    nodes = list(network.nodes)
+    skips = {each.anchor: scales[plan.root(each.skip)] for each in plan.residuals.values()}
+    found = {}
+    for at in plan.anchors:
+        node = nodes[at]
+        bias = network.constants[node.input[2]] if len(node.input) > 2 and node.input[2] else None
+        found[at] = quantized_weights(
+            network.constants[node.input[1]], channel_axis(node), scales[plan.root(node.input[0])], bias, skips.get(at),
+            scales[plan.root(plan.ends[at])], lifted=lifted(network, plan, at))
+    return found
+
+
+def _biases(
+    network: Network, plan: Plan, weights: Mapping[int, Weights], means: Mapping[str, Array],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> dict[int, Array]:
+    """The anchors' biases, less the mean of what rounding their weights adds to their sums."""
+    nodes = list(network.nodes)
+    moved: dict[int, Array] = {}
+    for at in plan.anchors if means else []:
+        node = nodes[at]
+        error = weights[at].real - network.constants[node.input[1]]
+        moved[at] = mean_error(node, means[node.input[0]], error, shapes[node.output[0]])
+    found = {}
+    for at in plan.anchors:
+        node = nodes[at]
+        given = network.constants[node.input[2]] if len(node.input) > 2 and node.input[2] else None
+        if node.op_type == "MatMul" or (given is None and at not in moved and weights[at].lift is None):
+            continue
+        width = shapes[node.output[0]][-1 if node.op_type == "Gemm" else 1]
+        start = np.zeros(width) if given is None else np.broadcast_to(given.astype(np.float64).reshape(-1), (width,))
+        found[at] = start - moved.get(at, 0.0)
+    return found
+
+
+def _compare(
+    accuracy: Accuracy, real: _Values, quantized: _Values, pairs: Mapping[str, str], samples: Samples, say: Progress
+) -> None:
+    """Run both models on samples; `pairs` has what the quantized model calls each value."""
+    both = zip(real.runs(samples), quantized.runs(samples), strict=True)
+    for done, (first, second) in enumerate(both):
+        for value in accuracy.values:
+            value.add(first[value.name], second[pairs[value.name]])
+        for each in accuracy.agree:
+            accuracy.agree[each] += int(np.sum(first[each].argmax(1) == second[each].argmax(1)))
+        accuracy.samples += samples.batch
+        say("comparing", done + 1, len(samples))

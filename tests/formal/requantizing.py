@@ -1,0 +1,91 @@
+"""The requantizer: every value leaves as the instruction set's formula says."""
+
+import itertools
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import data
+from formal.checker import Checker
+
+from vtakit.hw.interfaces import layout
+from vtakit.hw.isa.config import VTAConfig
+from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORDS
+from vtakit.hw.store.requantizer import FINE_BITS, LATENCY, LOW_BITS, NEAR_BITS, PRODUCT_BITS, WORD_BITS, Requantizer
+
+PRODUCT_AT = 3  # the stage that has the product
+
+
+class ValuesAreRequantized(Checker):
+    """Requantizer against the formula, in exact integers: values, parts, tags and parameters are free in every cycle.
+
+    No solver finds out in time that a product of 33 by 16 bits is the sum of two smaller ones. That is algebra: the checker forms
+    it by the distributive law too, with the block's cut, one step a cycle. All that follows is done in one step, `LATENCY` cycles
+    after the value. Parameters may be loaded in any cycle in which none is under way, so those held at the end are those held
+    when the value came.
+    """
+
+    def __init__(self, cfg: VTAConfig, lanes: int) -> None:
+        self._cfg, self._lanes = cfg, lanes
+        super().__init__()
+
+    def properties(self, m: Module) -> None:
+        cfg, lanes = self._cfg, self._lanes
+        m.submodules.requantizer = dut = Requantizer(cfg, lanes, 1)
+        loads, word = self.free("loads") & ~dut.busy, self.free("word", range(REQUANT_WORDS))
+        element, values = self.free("element", 8 * cfg.acc_bytes), self.free("values", lanes * WORD_BITS)
+        given = data.StructLayout({"valid": 1, "tag": 1, "part": dut.part.shape()})
+        stages = [Signal(given, name=f"given{n}") for n in range(LATENCY + 1)]
+        m.d.comb += [
+            dut.loads.eq(loads), dut.word.eq(word), dut.element.eq(element), dut.values.eq(values), dut.valid.eq(stages[0].valid),
+            dut.part.eq(stages[0].part), dut.tag.eq(stages[0].tag), stages[0].eq(self.free("given", given)),
+        ]
+        m.d.sync += [later.eq(now) for now, later in itertools.pairwise(stages)]
+        held = [Signal(8 * cfg.acc_bytes, name=f"held{n}") for n in range(REQUANT_WORDS)]
+        for n, register in enumerate(held):
+            with m.If(loads & (word == n)):
+                m.d.sync += register.eq(element)
+
+        def parameters(stage: int, lane: int) -> data.View:
+            """Of the lane of the part that is at `stage`."""
+            chosen = (register.word_select(stages[stage].part, lanes * WORD_BITS) for register in held)
+            return data.View(layout(REQUANT_PARAMS, cfg), Cat(each.word_select(lane, WORD_BITS) for each in chosen))
+
+        came = stages[LATENCY]
+        self.watch(busy=dut.busy, result_valid=dut.result_valid, results=dut.results)
+        self.prove(m, "a result comes exactly so many cycles behind its value", dut.result_valid == came.valid)
+        self.prove(m, "busy: a value is under way", dut.busy == Cat(stage.valid for stage in stages).any())
+        with m.If(came.valid):
+            self.prove(m, "the tag is the value's", dut.result_tag == came.tag)
+        for lane in range(lanes):
+            product = self._product(m, lane, values.word_select(lane, WORD_BITS).as_signed(), parameters(0, lane))
+            wanted, result = Signal(cfg.out_bits, name=f"wanted{lane}"), dut.results.word_select(lane, cfg.out_bits)
+            m.d.comb += wanted.eq(_formula(product, parameters(LATENCY, lane)))
+            self.watch(**{f"product{lane}": product, f"wanted{lane}": wanted})
+            with m.If(came.valid):
+                self.prove(m, f"lane {lane} is the formula's", result == wanted)
+            f, inside = parameters(LATENCY, lane), Signal(name=f"inside{lane}")
+            m.d.comb += inside.eq(came.valid & (wanted.as_signed() > f.low) & (wanted.as_signed() < f.high))
+            rounds_up = (f.shift > 1 << FINE_BITS) & ((product << 1) >> f.shift)[0]
+            self.reach(m, f"lane {lane}: rounded up, not clipped", inside & rounds_up & product[-1])
+            self.reach(m, f"lane {lane}: far above, clipped", came.valid & (product >> f.shift > 1 << NEAR_BITS) & (result == 5))
+
+    @staticmethod
+    def _product(m: Module, lane: int, value: Value, f: data.View) -> Value:
+        """The value with its bias, times the multiplier, when the result is due."""
+        total, multiplier = Signal(signed(WORD_BITS + 1), name=f"total{lane}"), Signal(16, name=f"multiplier{lane}")
+        low, high = Signal(PRODUCT_BITS, name=f"low{lane}"), Signal(signed(PRODUCT_BITS), name=f"high{lane}")
+        m.d.sync += [
+            total.eq(value + f.bias), multiplier.eq(f.multiplier),
+            low.eq(total[:LOW_BITS] * multiplier), high.eq(total[LOW_BITS:].as_signed() * multiplier),
+        ]
+        products = [Signal(signed(PRODUCT_BITS), name=f"product{lane}_{n}") for n in range(PRODUCT_AT, LATENCY + 1)]
+        m.d.sync += [products[0].eq((high << LOW_BITS) + low)]
+        m.d.sync += [later.eq(now) for now, later in itertools.pairwise(products)]
+        return products[-1]
+
+
+def _formula(product: Value, f: data.View) -> Value:
+    """Rounding shift, zero point and clip."""
+    half = ((1 << f.shift) >> 1).as_unsigned()
+    scaled = ((product + half) >> f.shift) + f.zero_point
+    above = Mux(scaled < f.low, f.low, scaled)
+    return Mux(above > f.high, f.high, above)
