@@ -1,4 +1,4 @@
-"""The graph: values with shapes and types, nodes that make them, constants.
+"""The graph: values with shapes and types, nodes that make them, constants; and its text.
 
 Nothing changes a graph, node or value once it is made: passes make new ones.
 """
@@ -15,6 +15,7 @@ from vtakit.compiler.graph.errors import GraphError
 from vtakit.compiler.ir.dtypes import DType
 
 Array = npt.NDArray[Any]
+_MOST_ELEMENTS = 8  # of a constant that is written out
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,6 @@ class Graph:
         return found
 
     def __str__(self) -> str:
-        from vtakit.compiler.graph.printer import graph_text  # the printer knows every part; this is for people only
         return graph_text(self)
 
 
@@ -137,3 +137,49 @@ def check(graph: Graph) -> None:
 def type_of(array: Array, dtype: DType) -> TensorType:
     """The type of a constant's value."""
     return TensorType(tuple(map(int, np.shape(array))), dtype)
+
+
+class _Names:
+    """A name for each value, made different from the others."""
+
+    def __init__(self) -> None:
+        self._of: dict[Value, str] = {}
+        self._taken: set[str] = set()
+
+    def __getitem__(self, value: Value) -> str:
+        if value not in self._of:
+            count, name = 0, value.name or "v"
+            while name in self._taken:
+                count += 1
+                name = f"{value.name or 'v'}.{count}"
+            self._taken.add(name)
+            self._of[value] = f"%{name}"
+        return self._of[value]
+
+
+def graph_text(graph: Graph) -> str:
+    """The graph's text:
+
+    ::
+
+        graph mlp(%x: float32[1, 8]):
+          const %w: float32[4, 8]
+          %h: float32[1, 4] = dense(%x, %w)
+          return y=%h
+    """
+    names = _Names()
+    inputs = ", ".join(f"{names[value]}: {value.type}" for value in graph.inputs)
+    lines = [f"graph {graph.name}({inputs}):"]
+    for value, array in graph.constants.items():
+        shown = f" = {array.tolist()}" if array.size <= _MOST_ELEMENTS else ""
+        lines.append(f"  const {names[value]}: {value.type}{shown}")
+    for node in graph.nodes:
+        made = ", ".join(f"{names[value]}: {value.type}" for value in node.outputs)
+        operands = ["none" if value is None else names[value] for value in node.inputs]
+        lines.append(f"  {made} = {node.op}({', '.join([*operands, *_attrs(node.attrs)])})")
+    lines.append(f"  return {', '.join(f'{name}={names[value]}' for name, value in graph.outputs)}")
+    return "\n".join(lines)
+
+
+def _attrs(attrs: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={value!r}" for name, value in attrs.items()]

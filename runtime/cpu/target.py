@@ -10,11 +10,10 @@ from vtakit.compiler.codegen.llvm import target as llvm
 from vtakit.compiler.graph.compile import Left, Network, compile_graph, decide
 from vtakit.compiler.graph.cpu import CpuKernels
 from vtakit.compiler.graph.decisions import ModelDecisions
-from vtakit.compiler.graph.ir import Graph
+from vtakit.compiler.graph.ir import Graph, graph_text
 from vtakit.compiler.graph.passes.base import Seen, run_passes
 from vtakit.compiler.graph.passes.fold import Evaluate
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
-from vtakit.compiler.graph.printer import graph_text
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.nn.cpu.machine import Machine

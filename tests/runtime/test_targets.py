@@ -17,11 +17,10 @@ from vtakit import te
 from vtakit.base.errors import VtakitError
 from vtakit.compiler.codegen.places import Place, Port, Region, Step
 from vtakit.compiler.graph.compile import Layer, Network, compile_graph
-from vtakit.compiler.graph.ir import Graph
+from vtakit.compiler.graph.ir import Graph, graph_text
 from vtakit.compiler.graph.passes.base import Seen, run_passes
 from vtakit.compiler.graph.passes.fold import Evaluate
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
-from vtakit.compiler.graph.printer import graph_text
 from vtakit.compiler.graph.stored import dump_graph, load_graph
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.stmt import Function

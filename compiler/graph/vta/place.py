@@ -11,9 +11,8 @@ from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.apply import result_types
 from vtakit.compiler.graph.compile import Left
 from vtakit.compiler.graph.decisions import ModelDecisions
-from vtakit.compiler.graph.ir import Graph, Node, Value
+from vtakit.compiler.graph.ir import Graph, Node, Value, graph_text
 from vtakit.compiler.graph.passes.dead import remove_dead
-from vtakit.compiler.graph.printer import graph_text
 from vtakit.compiler.graph.vta.made import check_words
 from vtakit.compiler.graph.vta.units import SUMS, Unit, Units
 from vtakit.compiler.nn.vta.fold import Fold
