@@ -11,8 +11,8 @@ import numpy.typing as npt
 from vtakit.base.errors import one_of
 from vtakit.base.text import counted
 from vtakit.base.writing import write_bytes
+from vtakit.compiler.frontend.onnx.kinds import kind_of
 from vtakit.compiler.frontend.onnx.reader import read_model
-from vtakit.compiler.frontend.onnx.tensors import kind_of
 from vtakit.compiler.quantize.correction import mean_error
 from vtakit.compiler.quantize.errors import QuantizeError
 from vtakit.compiler.quantize.network import Network, activations_first, channel_axis, fold_batch_norms

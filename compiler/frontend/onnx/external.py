@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vtakit.base.limits import check_name, check_shape
 from vtakit.base.reading import memory_bytes, opened
 from vtakit.compiler.frontend.errors import ModelError
-from vtakit.compiler.frontend.onnx.tensors import kind_of
+from vtakit.compiler.frontend.onnx.kinds import kind_of
 
 if TYPE_CHECKING:
     import onnx

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vtakit.compiler.frontend.errors import ModelError, NotConstantError
-from vtakit.compiler.frontend.onnx.tensors import array_of, kind_of
+from vtakit.compiler.frontend.onnx.kinds import kind_of
+from vtakit.compiler.frontend.onnx.tensors import array_of
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.ir import Array, Value
 from vtakit.compiler.ir.dtypes import DType

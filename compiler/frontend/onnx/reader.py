@@ -21,7 +21,7 @@ from vtakit.base.process import endings_noted
 from vtakit.base.reading import read_bytes
 from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.external import check_external, fill_attributes, folder_of, without_data
-from vtakit.compiler.frontend.onnx.tensors import kind_of
+from vtakit.compiler.frontend.onnx.kinds import kind_of
 from vtakit.compiler.graph.ir import TensorType
 
 if TYPE_CHECKING:
