@@ -6,7 +6,7 @@
     payload  graph text; the blobs of each part, as its kind has them: object code and parameters, or a program file; then the
              graph that the model was compiled from, if it is there (`compiler.graph.stored`)
     32 bytes SHA-256 of everything before
-    signature, if there is one (`signing`)
+    signature, if there is one (`trailer`)
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,10 +26,10 @@ from vtakit.compiler.graph.compile import Layer, Left
 from vtakit.compiler.graph.stored import ELEMENTS
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.runtime.fields import number, text, texts
-from vtakit.runtime.signing import unsigned
 from vtakit.runtime.source import Blob, Source, read_options
 from vtakit.runtime.target import Image, Part, Target
 from vtakit.runtime.targets import find_class
+from vtakit.runtime.trailer import unsigned
 
 MAGIC = b"\x89VTAK\r\n\x1a"
 FILE_VERSION = 6

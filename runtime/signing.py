@@ -1,9 +1,7 @@
-"""Signatures of module files: Ed25519 over every byte of the file, appended to it.
+"""Signatures of module files: Ed25519 over every byte of the file, appended to it (`trailer`).
 
-    the module file · 8 bytes mark · 32 bytes public key · 64 bytes signature
-
-What is signed is a context, the file and the public key. A checksum shows damage; a signature shows who made the file. The public
-key in the file only names the signer in messages: what counts is whether a trusted key verifies.
+A signature covers a context, the file and the public key. A checksum shows damage; a signature shows who made the file. The
+public key in the file only names the signer in messages: a file is accepted if one of the trusted keys verifies.
 """
 
 import os
@@ -16,15 +14,14 @@ from vtakit.base.errors import VtakitError, needs
 from vtakit.base.limits import MAX_CONFIG_BYTES
 from vtakit.base.reading import read_bytes
 from vtakit.base.writing import unwritable, write_bytes
+from vtakit.runtime.module_file import check_file
+from vtakit.runtime.trailer import Trailer, trailer_of, unsigned
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 Trusted: TypeAlias = "str | Path | Ed25519PublicKey | Sequence[str | Path | Ed25519PublicKey]"
-_MARK = b"\x89VTASIG\x02"
 _CONTEXT = b"vtakit module file\0"  # a signature of the same key over something else is none of a module
-_KEY_BYTES, _SIGNATURE_BYTES = 32, 64
-_TRAILER_BYTES = len(_MARK) + _KEY_BYTES + _SIGNATURE_BYTES
 _EXTRA = "sign"
 
 
@@ -32,29 +29,20 @@ class SignatureError(VtakitError, ValueError):
     """A module file that is not signed by a trusted key, or a key that cannot be used."""
 
 
-def unsigned(data: bytes) -> memoryview:
-    """Return a module file's bytes without the signature, if there is one."""
-    view = memoryview(data)
-    return view[:-_TRAILER_BYTES] if _is_signed(data) else view
-
-
-def _is_signed(data: bytes) -> bool:
-    return len(data) > _TRAILER_BYTES and data[-_TRAILER_BYTES:].startswith(_MARK)
-
-
 def verify(data: bytes, where: str, trusted: "Trusted") -> None:
     """Raise SignatureError unless one of the trusted keys has signed a module file, which messages call `where`."""
     keys = _trusted(trusted)
     with needs("verifying a signature", _EXTRA):
         from cryptography.exceptions import InvalidSignature
-    if not _is_signed(data):
+    trailer = trailer_of(data)
+    if trailer is None:
         raise SignatureError(f"{where} is not signed, and only files that a trusted key has signed are loaded: sign it with "
                              "`vtakit sign`, or load it with recompile=True (--recompile)")
-    trailer = data[-_TRAILER_BYTES:]
-    named, signature = trailer[len(_MARK):-_SIGNATURE_BYTES], trailer[-_SIGNATURE_BYTES:]
+    named, signature = trailer
+    message = b"".join((_CONTEXT, unsigned(data), named))
     for key in keys:
         try:
-            key.verify(signature, _CONTEXT + data[:-_TRAILER_BYTES] + named)
+            key.verify(signature, message)
         except InvalidSignature:
             continue
         return
@@ -65,20 +53,19 @@ def verify(data: bytes, where: str, trusted: "Trusted") -> None:
 
 
 def sign(path: str | Path, key: str | Path, to: str | Path | None = None) -> str:
-    """Sign a module file with the private key in a PEM file, in place of a signature that it has; returns the public key.
+    """Sign a module file with the private key in a PEM file, in place of a signature that it has, and return the public key.
 
     to : where to write the signed file; over the old one if None
 
-    Raises SignatureError for a key that cannot be used, PackageError for what is no module file.
+    Raises SignatureError for a key that cannot be used, PackageError for a file that is no module file.
     """
-    from vtakit.runtime.module_file import check_file
-
     private = _private(key)
     data = read_bytes(path, "module file")
     check_file(data, f"module file {str(path)!r}")
     body = bytes(unsigned(data))
     named = private.public_key().public_bytes_raw()
-    write_bytes(path if to is None else to, body + _MARK + named + private.sign(_CONTEXT + body + named), "module file")
+    trailer = Trailer(named, private.sign(_CONTEXT + body + named))
+    write_bytes(path if to is None else to, body + trailer.dump(), "module file")
     return named.hex()
 
 
