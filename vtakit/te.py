@@ -81,10 +81,10 @@ from vtakit.compiler.te.math import (
     tanh,
     trunc,
 )
-from vtakit.compiler.te.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
+from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
 from vtakit.compiler.te.reduce import comm_reducer, infinity, max, max_value, min, min_value, prod, sum
 from vtakit.compiler.te.save import load_json, save_json
-from vtakit.compiler.te.tensor import Tensor
+from vtakit.compiler.te.tensor import Operation, Tensor
 
 indexdiv, indexmod = floordiv, floormod
 

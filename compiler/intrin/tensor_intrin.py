@@ -14,8 +14,8 @@ from vtakit.compiler.ir.expr import Call, Expr, Var
 from vtakit.compiler.ir.stmt import Evaluate, Stmt
 from vtakit.compiler.te.compose import decl_buffer
 from vtakit.compiler.te.errors import ExpressionError
-from vtakit.compiler.te.operation import ComputeOp, Operation
-from vtakit.compiler.te.tensor import Tensor
+from vtakit.compiler.te.operation import ComputeOp
+from vtakit.compiler.te.tensor import Operation, Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)

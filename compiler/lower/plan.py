@@ -13,8 +13,8 @@ from vtakit.compiler.lower.selects import safe_selects
 from vtakit.compiler.schedule.data import StageData
 from vtakit.compiler.schedule.relations import AttachKind
 from vtakit.compiler.schedule.schedule import Schedule
-from vtakit.compiler.te.operation import ComputeOp, Operation, PlaceholderOp, ScanOp
-from vtakit.compiler.te.tensor import Tensor
+from vtakit.compiler.te.operation import ComputeOp, PlaceholderOp, ScanOp
+from vtakit.compiler.te.tensor import Operation, Tensor
 
 # How far memory of a scope is seen, as the rank of the widest loop that shares it: blocks share rank 0, threads of one block
 # rank 1. Memory of any scope not named here is a thread's (or, on an accelerator, a virtual thread's) own.

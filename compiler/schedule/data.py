@@ -6,7 +6,7 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.schedule.labels import distinct
 from vtakit.compiler.schedule.relations import AT_ROOT, PLAIN, Align, Attach, AttachKind, Fuse, Notes, Relation, Split
-from vtakit.compiler.te.operation import Operation
+from vtakit.compiler.te.tensor import Operation
 
 if TYPE_CHECKING:
     from vtakit.compiler.schedule.schedule import Schedule

@@ -6,8 +6,8 @@ from vtakit.compiler.ir.expr import Expr, ProducerLoad, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.ir.walk import map_expr
-from vtakit.compiler.te.operation import ComputeOp, ExternOp, Operation, ScanOp
-from vtakit.compiler.te.tensor import Tensor
+from vtakit.compiler.te.operation import ComputeOp, ExternOp, ScanOp
+from vtakit.compiler.te.tensor import Operation, Tensor
 
 
 def with_inputs(op: Operation, new: Mapping[Tensor, Tensor]) -> Operation:

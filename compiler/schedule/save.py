@@ -6,9 +6,8 @@ from typing import Any
 from vtakit.compiler.schedule.errors import ScheduleError
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.trace import Trace
-from vtakit.compiler.te.operation import Operation
 from vtakit.compiler.te.save import load_json, save_json
-from vtakit.compiler.te.tensor import Tensor
+from vtakit.compiler.te.tensor import Operation, Tensor
 
 
 def save_schedule(schedule: Schedule, args: list[Tensor] | None = None) -> str:

@@ -15,8 +15,8 @@ from vtakit.compiler.schedule.labels import distinct
 from vtakit.compiler.schedule.replay import Replay
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.schedule.trace import Step, Trace
-from vtakit.compiler.te.operation import Operation, ScanOp, producers_first
-from vtakit.compiler.te.tensor import Tensor
+from vtakit.compiler.te.operation import ScanOp, producers_first
+from vtakit.compiler.te.tensor import Operation, Tensor
 
 
 class Schedule:

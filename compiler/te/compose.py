@@ -13,8 +13,8 @@ from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import map_expr, map_stmt, subexpressions
 from vtakit.compiler.te.errors import ExpressionError
 from vtakit.compiler.te.language import extents
-from vtakit.compiler.te.operation import NO_ATTRS, ComputeOp, ExternOp, PlaceholderOp, ScanOp
-from vtakit.compiler.te.tensor import Tensor
+from vtakit.compiler.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
+from vtakit.compiler.te.tensor import NO_ATTRS, Tensor
 
 _ALIGNMENTS = tuple(1 << power for power in range(32))  # of addresses, as LLVM has them
 

@@ -22,8 +22,8 @@ from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.values import const, int_value, wrap
 from vtakit.compiler.ir.walk import free_vars, subexpressions
 from vtakit.compiler.te.errors import ExpressionError
-from vtakit.compiler.te.operation import NO_ATTRS, ComputeOp, PlaceholderOp
-from vtakit.compiler.te.tensor import Tensor
+from vtakit.compiler.te.operation import ComputeOp, PlaceholderOp
+from vtakit.compiler.te.tensor import NO_ATTRS, Tensor
 
 THREAD_TAGS = (*[f"{index}Idx.{dim}" for index in ("block", "thread") for dim in "xyz"], "vthread", "cthread")
 

@@ -1,15 +1,66 @@
-"""Tensors: what operations make and expressions read."""
+"""Tensors and the operations that make them: each refers to the other.
 
-from typing import TYPE_CHECKING, Any
+Nothing changes an operation after it is made. Two are equal only if they are one object.
+"""
 
+from collections.abc import Mapping
+from typing import Any
+
+from vtakit.base.text import counted
 from vtakit.compiler.ir.base import OPERATORS, Expr, Operand
 from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.expr import ProducerLoad
+from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import wrap
 from vtakit.compiler.te.errors import ExpressionError
 
-if TYPE_CHECKING:
-    from vtakit.compiler.te.operation import Operation
+NO_ATTRS: Mapping[str, Any] = {}
+
+
+class Operation:
+    """A node of the dataflow.
+
+    name  : for people
+    tag   : what kind of operator it is, for library schedules; "" for none
+    attrs : whatever the maker wants to keep with it
+    """
+
+    __slots__ = ("__weakref__", "attrs", "name", "tag")
+
+    def __init__(self, name: str, tag: str = "", attrs: Mapping[str, Any] = NO_ATTRS) -> None:
+        self.name, self.tag, self.attrs = name, tag, attrs
+
+    @property
+    def num_outputs(self) -> int:
+        return 1
+
+    @property
+    def root_iter_vars(self) -> tuple[IterVar, ...]:
+        """The axes that a schedule starts from, data axes first."""
+        return ()
+
+    @property
+    def input_tensors(self) -> "tuple[Tensor, ...]":
+        """The tensors that it reads, each once, in the order of their first use."""
+        return ()
+
+    def type_of(self, value_index: int) -> tuple[tuple[Expr, ...], DType]:
+        """Shape and element type of an output."""
+        raise NotImplementedError
+
+    def output(self, value_index: int = 0) -> "Tensor":
+        """One of its tensors; raises IndexError beyond the last."""
+        if not 0 <= value_index < self.num_outputs:
+            raise IndexError(f"{self.name!r} has {counted(self.num_outputs, 'output')}, numbered from 0; there is no output "
+                             f"{value_index}")
+        return Tensor(self, value_index, *self.type_of(value_index))
+
+    @property
+    def outputs(self) -> "tuple[Tensor, ...]":
+        return tuple(map(self.output, range(self.num_outputs)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
 
 
 class Tensor(Operand):
@@ -27,7 +78,7 @@ class Tensor(Operand):
     __slots__ = ("dtype", "op", "shape", "value_index")
     dtype: DType
 
-    def __init__(self, op: "Operation", value_index: int, shape: tuple[Expr, ...], dtype: DType) -> None:
+    def __init__(self, op: Operation, value_index: int, shape: tuple[Expr, ...], dtype: DType) -> None:
         self.op, self.value_index, self.shape, self.dtype = op, value_index, shape, dtype
 
     @property

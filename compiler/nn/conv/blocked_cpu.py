@@ -9,7 +9,8 @@ from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents
 from vtakit.compiler.nn.cpu.machine import TASKS, Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
-from vtakit.compiler.te.operation import ComputeOp, Operation
+from vtakit.compiler.te.operation import ComputeOp
+from vtakit.compiler.te.tensor import Operation
 
 AHEADS = tuple([1 << log for log in range(8, 14)])  # candidates
 MOST_REPEATED = 8  # steps without a jump: more make code that the instruction cache does not hold

@@ -11,7 +11,8 @@ from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
-from vtakit.compiler.te.operation import ComputeOp, Operation
+from vtakit.compiler.te.operation import ComputeOp
+from vtakit.compiler.te.tensor import Operation
 
 STRIP = 1 << 17  # bytes of a first convolution's rows that wait for the second one
 TASKS = 8  # parts that work is to have at least

@@ -9,7 +9,8 @@ from vtakit.compiler.nn.conv.blocked_transposed import AHEAD
 from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
 from vtakit.compiler.schedule.schedule import Schedule
-from vtakit.compiler.te.operation import ComputeOp, Operation
+from vtakit.compiler.te.operation import ComputeOp
+from vtakit.compiler.te.tensor import Operation
 
 NEAR_BYTES = 16  # a cycle, from the second-level cache, where weights wait for the next tile
 MEMORY_BYTES = 8  # a cycle, from memory

@@ -7,7 +7,8 @@ from vtakit.compiler.ir.stmt import PARTITION
 from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
-from vtakit.compiler.te.operation import ComputeOp, Operation
+from vtakit.compiler.te.operation import ComputeOp
+from vtakit.compiler.te.tensor import Operation
 
 ROWS = 4  # computed together, since neighbours read the same pixels
 CHANNELS = 8  # with planes of their own at once

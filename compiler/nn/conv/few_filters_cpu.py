@@ -7,7 +7,8 @@ from vtakit.compiler.ir.stmt import PARTITION
 from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import TASKS, Machine
 from vtakit.compiler.schedule.schedule import Schedule
-from vtakit.compiler.te.operation import ComputeOp, Operation
+from vtakit.compiler.te.operation import ComputeOp
+from vtakit.compiler.te.tensor import Operation
 
 
 def schedule_few_filters(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:

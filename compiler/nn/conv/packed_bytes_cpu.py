@@ -6,7 +6,8 @@ from vtakit.compiler.codegen.llvm.kernels.window_kernels import window, word_win
 from vtakit.compiler.nn.cpu.flow import Flow, divisors, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import TASKS, Machine
 from vtakit.compiler.schedule.schedule import Schedule
-from vtakit.compiler.te.operation import ComputeOp, Operation
+from vtakit.compiler.te.operation import ComputeOp
+from vtakit.compiler.te.tensor import Operation
 
 MOST_PIXELS = 64  # of a tile: its sums stay in the first-level cache
 LEAST_COLUMNS, MOST_COLUMNS = 8, 32  # of a tile: two rows of tile registers

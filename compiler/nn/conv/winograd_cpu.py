@@ -11,7 +11,8 @@ from vtakit.compiler.nn.cpu.flow import Flow, divisors, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
-from vtakit.compiler.te.operation import ComputeOp, Operation
+from vtakit.compiler.te.operation import ComputeOp
+from vtakit.compiler.te.tensor import Operation
 
 TASKS = 8  # groups of which each thread takes some, rather than a part of each
 AHEAD = 2048  # bytes of weights that are asked for before they are read: 32 steps of 14 cycles, longer than a third level takes

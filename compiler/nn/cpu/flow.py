@@ -7,7 +7,8 @@ from vtakit.compiler.ir.expr import Call, Div, ProducerLoad
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import subexpressions, substitute
-from vtakit.compiler.te.operation import ComputeOp, Operation, ScanOp, producers_first
+from vtakit.compiler.te.operation import ComputeOp, ScanOp, producers_first
+from vtakit.compiler.te.tensor import Operation
 
 LARGEST = 200  # nodes of an expression that is put in place of each read
 

@@ -9,7 +9,8 @@ from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
 from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
-from vtakit.compiler.te.operation import ComputeOp, Operation
+from vtakit.compiler.te.operation import ComputeOp
+from vtakit.compiler.te.tensor import Operation
 
 TASKS = 4  # fewer parts than this and the work is shared out by rows as well
 NUMBER = 0.25  # cycles of a step for each row, whose number is loaded into a vector, beyond those of its multiply-adds

@@ -10,8 +10,8 @@ from vtakit.compiler.nn.cpu.machine import TASKS, Machine
 from vtakit.compiler.nn.cpu.simple import WIDEST, run_along
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
-from vtakit.compiler.te.operation import ComputeOp, Operation
-from vtakit.compiler.te.tensor import Tensor
+from vtakit.compiler.te.operation import ComputeOp
+from vtakit.compiler.te.tensor import Operation, Tensor
 
 FEW = 4  # rows that are not worth turning the other matrix for
 WORTH = 16  # rows of the result that read the columns of a tile: fewer, and copying these side by side first does not pay

@@ -7,7 +7,8 @@ from vtakit.compiler.nn.cpu.flow import Flow, Reads, extent, extents, is_injecti
 from vtakit.compiler.nn.cpu.machine import SMALL, TASKS, Machine
 from vtakit.compiler.nn.cpu.simple import WIDEST, reduce_along
 from vtakit.compiler.schedule.schedule import Schedule
-from vtakit.compiler.te.operation import ComputeOp, Operation
+from vtakit.compiler.te.operation import ComputeOp
+from vtakit.compiler.te.tensor import Operation
 
 
 def schedule_rows(s: Schedule, flow: Flow, done: set[Operation], machine: Machine, reads: Reads) -> set[Operation]:
