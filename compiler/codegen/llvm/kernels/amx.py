@@ -6,15 +6,11 @@ end of the function. Intel's ISA extensions reference, chapter 3, has what the i
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
+from vtakit.compiler.codegen.llvm.lowering.context import Context
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text.module import Module
 from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
-
-if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.kernels.gemm_tile import Tile
-    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
-    from vtakit.compiler.codegen.llvm.text.module import Module
 
 ROWS = 16  # of a tile register; and columns of 32 bits, and steps of four bytes
 _REGISTERS = 8
@@ -37,46 +33,16 @@ def has(target: Target, kernel: str) -> bool:
 
 def takes(target: Target, kernel: str, m: int, n: int, steps: int | None) -> bool:
     """Whether tile registers hold a kernel's m x n sums beside a row and a column of operands."""
-    down, across = len(_cut(m)), len(_cut(n))
+    down, across = len(cut(m)), len(cut(n))
     return bool(steps) and has(target, kernel) and down * across + down + across <= _REGISTERS
 
 
-def _cut(size: int) -> list[int]:
+def cut(size: int) -> list[int]:
+    """Return the numbers of rows, or columns of 32 bits, of the registers that hold so many."""
     return [min(ROWS, size - first) for first in range(0, size, ROWS)]
 
 
-class _Part(NamedTuple):
-    """Some of a kernel's steps, from `first` to `end`, so many to a product of two tiles."""
-
-    first: int
-    end: int
-    each: int
-
-
-def _parts(steps: int) -> list[_Part]:
-    """Products of tiles that are all alike if they can be, since others need other shapes."""
-    count = -(-steps // ROWS)
-    if steps % count == 0:
-        return [_Part(0, steps, steps // count)]
-    full = steps // ROWS * ROWS
-    return [_Part(0, full, ROWS), _Part(full, steps, steps - full)]
-
-
-def otherwise(x: "Expressions", kernel: str, t: "Tile", by_vectors: Callable[[], None]) -> None:
-    """The kernel by tile registers, or by vectors where the system refuses them."""
-    assert t.steps, kernel
-    parts = _parts(t.steps)
-    set_up(x, _cut(t.m), _cut(t.n), parts[0].each)
-
-    def by_tiles() -> None:
-        for part in parts:
-            if part.first:
-                set_up(x, _cut(t.m), _cut(t.n), part.each)
-            _run(x, kernel, t, part)
-    if_permitted(x, by_tiles, by_vectors)
-
-
-def if_permitted(x: "Expressions", by_tiles: Callable[[], None], by_vectors: Callable[[], None]) -> None:
+def if_permitted(x: Context, by_tiles: Callable[[], None], by_vectors: Callable[[], None]) -> None:
     """One of two ways, by what the system said when the registers were first set up, which the caller has had done."""
     b = x.b
     tiles, vectors, after = b.block("tiles"), b.block("vectors"), b.block("after")
@@ -90,52 +56,13 @@ def if_permitted(x: "Expressions", by_tiles: Callable[[], None], by_vectors: Cal
     b.place(after)
 
 
-def _run(x: "Expressions", kernel: str, t: "Tile", part: _Part) -> None:
-    """Sums in tile registers over all of the part's steps."""
-    b = x.b
-    _, instruction, size = INSTRUCTIONS[kernel]
-    sums, a, of_b = registers(len(_cut(t.m)), len(_cut(t.n)))
-
-    def bytes_of(stride: Value, size: int) -> Value:
-        return b.op("mul", stride, int_constant("i64", size), "nsw")
-
-    def number(register: int) -> Value:
-        return int_constant("i8", register)
-    lda, ldb, ldc = bytes_of(t.lda, size), bytes_of(t.ldb, size), bytes_of(t.ldc, 4)
-    places = {
-        register: b.address(b.address(t.c, "i8", bytes_of(ldc, ROWS * i)), "i8", int_constant("i64", 4 * ROWS * j))
-        for (i, j), register in sums.items()
-    }
-    for register, place in places.items():
-        if t.fresh and not part.first:
-            b.intrinsic("x86.tilezero", "void", number(register))
-        else:
-            b.intrinsic("x86.tileloadd64", "void", number(register), place, ldc)
-
-    def product(p: Value, none: list[Value]) -> list[Value]:
-        column = b.address(t.a, "i8", bytes_of(p, 4))
-        row = b.address(t.b, "i8", b.op("mul", p, ldb, "nsw"))
-        operands = {of_b[j]: (b.address(row, "i8", int_constant("i64", 4 * ROWS * j)), ldb) for j in range(len(of_b))}
-        operands |= {a[i]: (b.address(column, "i8", bytes_of(lda, ROWS * i)), lda) for i in range(len(a))}
-        for (i, j), register in sums.items():
-            for operand in (of_b[j], a[i]):
-                if operand in operands:
-                    b.intrinsic("x86.tileloadd64", "void", number(operand), *operands.pop(operand))
-            b.intrinsic(f"x86.{instruction}", "void", number(register), number(a[i]), number(of_b[j]))
-        return none
-    first, end = (int_constant("i64", step) for step in (part.first, part.end))
-    b.repeat("steps", first, end, part.each, [], product)
-    for register, place in places.items():
-        b.intrinsic("x86.tilestored64", "void", number(register), place, ldc)
-
-
 def registers(down: int, across: int) -> tuple[dict[tuple[int, int], int], list[int], list[int]]:
     """The registers of the sums, by row and column of tiles, of the tiles of a and of b."""
     sums = {(i, j): i * across + j for i in range(down) for j in range(across)}
     return sums, [len(sums) + i for i in range(down)], [len(sums) + down + j for j in range(across)]
 
 
-def set_up(x: "Expressions", heights: Sequence[int], widths: Sequence[int], each: int) -> None:
+def set_up(x: Context, heights: Sequence[int], widths: Sequence[int], each: int) -> None:
     """Have the registers' shapes be those of tiles of so many rows and columns of sums, and so many steps to a product."""
     sums, a, of_b = registers(len(heights), len(widths))
     shapes = {register: (heights[i], 4 * widths[j]) for (i, j), register in sums.items()}
@@ -156,12 +83,12 @@ def set_up(x: "Expressions", heights: Sequence[int], widths: Sequence[int], each
     x.b.prepare(f"call void @{name}.set({shape})", f"call void @{name}.release()")
 
 
-def _state(module: "Module") -> Value:
+def _state(module: Module) -> Value:
     """What the system said."""
     return module.variable("tiles.state", f"internal global i32 {_UNKNOWN}, align 4")
 
 
-def _write_set(module: "Module", name: str) -> None:
+def _write_set(module: Module, name: str) -> None:
     """The function that shapes the registers of this thread, if they are permitted; the first time it asks."""
     b = module.function(name, "void", ["ptr %shape"], internal=True)
     state = _state(module)
@@ -182,7 +109,7 @@ def _write_set(module: "Module", name: str) -> None:
     module.finish(b)
 
 
-def _write_release(module: "Module", name: str) -> None:
+def _write_release(module: Module, name: str) -> None:
     """The function that gives the registers back, which makes switching threads cheaper."""
     b = module.function(name, "void", [], internal=True)
     release, after = b.block("release"), b.block("after")

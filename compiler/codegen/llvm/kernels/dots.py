@@ -1,18 +1,15 @@
 """Dot products of four bytes each: instructions where the target has them, portable code elsewhere. Sums wrap."""
 
-from typing import TYPE_CHECKING
 
+from vtakit.compiler.codegen.llvm.lowering.context import Context
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.codegen.llvm.text import types as ty
 from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
 
-if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
-
 FLIP = 0x80  # the bit that makes a signed byte x the unsigned byte x + 128
 
 
-def dot4(x: "Expressions", c: Value, a: Value, b: Value, *, signed: tuple[bool, bool] = (False, True)) -> Value:
+def dot4(x: Context, c: Value, a: Value, b: Value, *, signed: tuple[bool, bool] = (False, True)) -> Value:
     """``c[j] + sum over q < 4 of a[4 j + q] * b[4 j + q]`` of vectors; `signed` says which of a and b are."""
     lanes = ty.split(c.type)[1]
     name = instruction(x.target, lanes, signed)
@@ -59,7 +56,7 @@ def pairs(target: Target, lanes: int) -> str | None:
     return f"x86.{name}" if name and target.arch == "x86_64" and (lanes == 4 or target.has(feature)) else None
 
 
-def half(x: "Expressions", bytes_: Value, phase: int, *, signed: bool) -> Value:
+def half(x: Context, bytes_: Value, phase: int, *, signed: bool) -> Value:
     """Of each two bytes the first or the second, as int16."""
     words = x.b.bitcast(bytes_, ty.vector("i16", ty.split(bytes_.type)[1] // 2))
     eight = int_constant(words.type, 8)
@@ -68,7 +65,7 @@ def half(x: "Expressions", bytes_: Value, phase: int, *, signed: bool) -> Value:
     return x.b.op("ashr" if signed else "lshr", words, eight)
 
 
-def add_pairs(x: "Expressions", c: Value, a: Value, b: Value) -> Value:
+def add_pairs(x: Context, c: Value, a: Value, b: Value) -> Value:
     """c and the products of two `half` of bytes, which int32 holds."""
     name = pairs(x.target, ty.split(c.type)[1])
     assert name is not None, c
@@ -83,7 +80,7 @@ def flips(target: Target, lanes: int, signed: bool) -> bool:
     return instruction(target, lanes, (signed, True)) is None and instruction(target, lanes, (signed, False)) is not None
 
 
-def sums_of_rows(x: "Expressions", a: Value, stride: Value, rows: int, groups: Value, *, signed: bool) -> list[Value]:
+def sums_of_rows(x: Context, a: Value, stride: Value, rows: int, groups: Value, *, signed: bool) -> list[Value]:
     """The sum of the first ``4 * groups`` bytes of each row, wrapped to i32; rows are `stride` bytes apart."""
     b, four = x.b, int_constant("i64", 4)
     starts = [b.address(a, "i8", b.op("mul", stride, int_constant("i64", row), "nsw")) for row in range(rows)]

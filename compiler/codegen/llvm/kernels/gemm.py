@@ -1,4 +1,4 @@
-"""Outer products that add to a tile of sums in registers: by vectors here, by tile registers in `amx`.
+"""Outer products that add to a tile of sums in registers: by vectors here, by tile registers in `gemm_amx`.
 
     gemm_f32(a, b, c, m, n, k, lda, ldb, ldc)    c[i, j] += sum over p of a[i, p] * b[p, j]                float32
     gemm_bf16(…)                                 c[i, j] += sum over p, q of a[i, 2 p + q] * b[p, j, q]    q < 2
@@ -11,18 +11,15 @@ ldc, says that the sums begin at 0, whatever c holds.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
-from vtakit.compiler.codegen.llvm.kernels import amx, dots
+from vtakit.compiler.codegen.llvm.kernels import dots, gemm_amx
 from vtakit.compiler.codegen.llvm.kernels.gemm_tile import Tile
+from vtakit.compiler.codegen.llvm.lowering.context import Context
 from vtakit.compiler.codegen.llvm.lowering.floats import suffix
 from vtakit.compiler.codegen.llvm.text import types as ty
+from vtakit.compiler.codegen.llvm.text.builder import Builder
 from vtakit.compiler.codegen.llvm.text.operands import Value, float_constant, int_constant
 from vtakit.compiler.ir import expr as ir
-
-if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
-    from vtakit.compiler.codegen.llvm.text.builder import Builder
 
 _SECOND = 0xFFFF0000  # of a word with two bfloat16: the bits of the second as a float32
 
@@ -36,7 +33,7 @@ class Vectors:
     kind = "float"
     phases: tuple[int, ...] = (0,)
 
-    def __init__(self, x: "Expressions", t: Tile) -> None:
+    def __init__(self, x: Context, t: Tile) -> None:
         self.x, self.b, self.t = x, x.b, t
         # Code for machines that refuse tile registers is kept short.
         self.unrolled = 1 if t.by_tiles else next(count for count in (4, 2, 1) if (t.steps or 1) % count == 0)
@@ -114,7 +111,7 @@ class _PairsOfBfloat16(Vectors):
     """By VDPBF16PS, but not on Intel's processors with AMX, which take twice as long for it as for two multiply-adds."""
 
     @staticmethod
-    def suits(x: "Expressions", t: Tile) -> bool:
+    def suits(x: Context, t: Tile) -> bool:
         """Whether the target has it for vectors of all the lengths."""
         has, all_ = x.target.has("avx512bf16") and not x.target.has("amx-bf16"), x.target.has("avx512vl")
         return has and all(width == 16 or (width in (4, 8) and all_) for width in t.widths)
@@ -137,7 +134,7 @@ class _Bytes(Vectors):
 
     kind = "i32"
 
-    def __init__(self, x: "Expressions", t: Tile, *, signed: bool) -> None:
+    def __init__(self, x: Context, t: Tile, *, signed: bool) -> None:
         super().__init__(x, t)
         self.signed = signed
         self.flips = [dots.flips(x.target, width, signed) for width in t.widths]
@@ -174,13 +171,13 @@ class _HalvesOfBytes(Vectors):
     kind = "i32"
     phases = (0, 1)
 
-    def __init__(self, x: "Expressions", t: Tile, *, signed: bool) -> None:
+    def __init__(self, x: Context, t: Tile, *, signed: bool) -> None:
         super().__init__(x, t)
         self.signed = signed
         self.unrolled = 1  # the registers are full, and LLVM would load for the next step too early
 
     @staticmethod
-    def suits(x: "Expressions", t: Tile, *, signed: bool) -> bool:
+    def suits(x: Context, t: Tile, *, signed: bool) -> bool:
         """Whether the target has these, and no products of four bytes, for vectors of all the lengths."""
         return all(dots.pairs(x.target, width) and not dots.instruction(x.target, width, (signed, True))
                    and not dots.flips(x.target, width, signed) for width in t.widths)
@@ -211,7 +208,7 @@ def _block(t: Tile, v: Vectors, first: int, end: int) -> None:
     store_sums(v.b, sums, places)
 
 
-def places_of(b: "Builder", t: Tile, first: int, end: int) -> list[list[Value]]:
+def places_of(b: Builder, t: Tile, first: int, end: int) -> list[list[Value]]:
     """The addresses of the vectors of sums of some rows."""
     return [
         [b.address(b.address(t.c, "i32", b.op("mul", t.ldc, int_constant("i64", i))), "i32", int_constant("i64", j * t.lanes))
@@ -226,7 +223,7 @@ def zeros_of(t: Tile, kind: str, rows: int) -> list[list[Value]]:
     return [list(zeros) for _ in range(rows)]
 
 
-def store_sums(b: "Builder", sums: list[list[Value]], places: list[list[Value]]) -> None:
+def store_sums(b: Builder, sums: list[list[Value]], places: list[list[Value]]) -> None:
     """Store vectors of sums at their addresses."""
     for line, where in zip(sums, places, strict=True):
         for sum_, place in zip(line, where, strict=True):
@@ -251,7 +248,7 @@ def accumulated(t: Tile, v: Vectors, first: int, start: list[list[Value]]) -> li
     return [sums[at:at + across] for at in range(0, len(sums), across)]
 
 
-def vectors(x: "Expressions", kernel: str, t: Tile) -> Vectors:
+def vectors(x: Context, kernel: str, t: Tile) -> Vectors:
     """How the target's vectors compute a kernel."""
     match kernel:
         case "gemm_f32":
@@ -263,11 +260,11 @@ def vectors(x: "Expressions", kernel: str, t: Tile) -> Vectors:
             return (_HalvesOfBytes if _HalvesOfBytes.suits(x, t, signed=signed) else _Bytes)(x, t, signed=signed)
 
 
-def _gemm(x: "Expressions", e: ir.Call) -> Value:
+def _gemm(x: Context, e: ir.Call) -> Value:
     t = Tile.of(x, e)
     v = vectors(x, e.name, t)
     if t.by_tiles:
-        amx.otherwise(x, e.name, t, lambda: _by_vectors(t, v))
+        gemm_amx.otherwise(x, e.name, t, lambda: _by_vectors(t, v))
     else:
         _by_vectors(t, v)
     return int_constant("i32", 0)

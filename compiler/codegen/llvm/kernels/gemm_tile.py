@@ -1,15 +1,12 @@
 """The tile of sums of an outer product: its operands, and how vectors of the target cut it."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.kernels import amx
+from vtakit.compiler.codegen.llvm.lowering.context import Context
 from vtakit.compiler.codegen.llvm.text.operands import Value
 from vtakit.compiler.ir import expr as ir
-
-if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,7 +37,7 @@ class Tile:
     blocks: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, x: "Expressions", e: ir.Call) -> "Tile":
+    def of(cls, x: Context, e: ir.Call) -> "Tile":
         """Of a call. Raises CodegenError for a tile that the registers do not hold."""
         if len(e.args) not in (9, 10):
             raise CodegenError(f"{e} has {len(e.args)} arguments: {e.name} takes a, b, c, m, n, k, lda, ldb, ldc")
@@ -67,12 +64,12 @@ class Tile:
                    lanes=lanes, widths=widths, blocks=blocks)
 
 
-def vectors_of(x: "Expressions", n: int) -> tuple[int, tuple[int, ...]]:
+def vectors_of(x: Context, n: int) -> tuple[int, tuple[int, ...]]:
     """The lanes of a vector of 32 bits, and the widths of those of a row of n, of which the last may be shorter."""
     lanes = x.target.vector_bytes // 4
     return lanes, tuple([min(lanes, n - first) for first in range(0, n, lanes)])
 
 
-def rows_of_sums(x: "Expressions", vectors: int) -> int:
+def rows_of_sums(x: Context, vectors: int) -> int:
     """How many rows of so many vectors of sums the registers hold, beside a row of b and an element of a."""
     return (x.target.vector_registers - vectors - 1) // vectors

@@ -8,18 +8,15 @@ which takes int32xN, uint8x(4N), int8x(4N) and wraps, as AVX-512's VPDPBUSD does
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.kernels import gemm, transposes, windows
 from vtakit.compiler.codegen.llvm.kernels.dots import dot4
+from vtakit.compiler.codegen.llvm.lowering.context import Context
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.codegen.llvm.text import types as ty
 from vtakit.compiler.codegen.llvm.text.operands import Value
 from vtakit.compiler.ir import expr as ir
-
-if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
 
 
 def registers(target: Target) -> int:
@@ -27,7 +24,7 @@ def registers(target: Target) -> int:
     return target.vector_registers
 
 
-def _dot4_u8s8(x: "Expressions", e: ir.Call) -> Value:
+def _dot4_u8s8(x: Context, e: ir.Call) -> Value:
     if len(e.args) != 3 or e.dtype.scalar.bits != 32:
         raise CodegenError(f"{e}: dot4_u8s8 takes an int32xN, a uint8x(4N) and an int8x(4N), and gives an int32xN")
     c, a, b = (x.value(arg) for arg in e.args)
@@ -41,6 +38,6 @@ def _dot4_u8s8(x: "Expressions", e: ir.Call) -> Value:
     return dot4(x, c, a, b)
 
 
-BY_NAME: dict[str, Callable[["Expressions", ir.Call], Value]] = {
+BY_NAME: dict[str, Callable[[Context, ir.Call], Value]] = {
     **gemm.BY_NAME, **windows.BY_NAME, **transposes.BY_NAME, "dot4_u8s8": _dot4_u8s8,
 }

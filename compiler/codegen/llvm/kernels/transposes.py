@@ -8,15 +8,13 @@ that lies over the one before or, where the whole is narrower than a vector, by 
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.lowering.context import Context
 from vtakit.compiler.codegen.llvm.text import types as ty
 from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant, lane_constants
 from vtakit.compiler.ir import expr as ir
-
-if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
 
 T = TypeVar("T")
 Shuffle = Callable[[T, T, Sequence[int]], T]
@@ -29,7 +27,7 @@ class _Transpose:
     side : of a square, in lanes of a vector
     """
 
-    def __init__(self, x: "Expressions", e: ir.Call) -> None:
+    def __init__(self, x: Context, e: ir.Call) -> None:
         if len(e.args) != 6:
             raise CodegenError(f"{e} has {len(e.args)} arguments: transpose_32 takes a, b, rows, columns, lda, ldb")
         sizes = [arg.value if isinstance(arg, ir.IntImm) else 0 for arg in e.args[2:4]]
@@ -128,7 +126,7 @@ def _by_parts(lines: Sequence[T], shuffle: Shuffle[T], side: int) -> list[T]:
     return [line for pair in zip(*halves, strict=True) for line in pair]
 
 
-def _transpose(x: "Expressions", e: ir.Call) -> Value:
+def _transpose(x: Context, e: ir.Call) -> Value:
     _Transpose(x, e).squares()
     return int_constant("i32", 0)
 

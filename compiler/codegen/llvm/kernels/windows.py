@@ -15,15 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.kernels import amx, gemm, gemm_tile
+from vtakit.compiler.codegen.llvm.lowering.context import Context
 from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
 from vtakit.compiler.ir import expr as ir
-
-if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
 
 _GEMMS = {  # the outer products that make the sums
     "window_u8s8s32": "gemm_u8s8s32", "window_words": "gemm_u8s8s32", "window_bf16": "gemm_bf16",
@@ -44,7 +41,7 @@ class _Run:
 class _Window:
     """The arguments of a call."""
 
-    def __init__(self, x: "Expressions", e: ir.Call) -> None:
+    def __init__(self, x: Context, e: ir.Call) -> None:
         if len(e.args) != 21:
             raise CodegenError(f"{e} has {len(e.args)} arguments: {e.name} takes a, b, c, seven counts and eleven strides")
         self.x, self.kernel = x, _GEMMS[e.name]
@@ -91,7 +88,7 @@ class _Window:
         return self.x.b.address(found, "i32", int_constant("i64", first)) if first else found
 
 
-def _window(x: "Expressions", e: ir.Call) -> Value:
+def _window(x: Context, e: ir.Call) -> Value:
     w = _Window(x, e)
     if w.by_tiles:
         groups = _tiles(w)

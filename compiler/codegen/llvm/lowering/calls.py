@@ -1,12 +1,13 @@
 """Calls: math functions, C functions, Python functions, assertions, and the intrinsics of this code generator."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.kernels import intrinsics
 from vtakit.compiler.codegen.llvm.lowering import arithmetic as ar
 from vtakit.compiler.codegen.llvm.lowering import math, memory
+from vtakit.compiler.codegen.llvm.lowering.context import Context
 from vtakit.compiler.codegen.llvm.lowering.floats import from_bits, narrow_double, suffix, to_bits
 from vtakit.compiler.codegen.llvm.text import types as ty
 from vtakit.compiler.codegen.llvm.text.module import RAISED, PackedArg, PackedSite
@@ -16,13 +17,10 @@ from vtakit.compiler.ir.calls import FLOAT_TESTS, is_address
 from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.values import value_of
 
-if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
-
 PACKED = "vtakit_packed"  # int32_t (int32_t site, int64_t *slots): provided by whoever loads the code
 
 
-def call(x: "Expressions", e: ir.Call) -> Value:
+def call(x: Context, e: ir.Call) -> Value:
     """The value of a call, or its effect."""
     if e.kind == "extern":
         return _extern(x, e)
@@ -39,7 +37,7 @@ def call(x: "Expressions", e: ir.Call) -> Value:
     )
 
 
-def _absolute(x: "Expressions", e: ir.Call) -> Value:
+def _absolute(x: Context, e: ir.Call) -> Value:
     value, b = x.value(e.args[0]), x.b
     if e.dtype.is_float:
         return b.intrinsic(f"fabs.{suffix(value.type)}", value.type, value)
@@ -48,7 +46,7 @@ def _absolute(x: "Expressions", e: ir.Call) -> Value:
     return b.intrinsic(f"abs.{suffix(value.type)}", value.type, value, int_constant("i1", 0))
 
 
-def _fma(x: "Expressions", e: ir.Call) -> Value:
+def _fma(x: Context, e: ir.Call) -> Value:
     a, b, c = (x.value(arg) for arg in e.args)
     if not e.dtype.is_float:
         return x.b.op("add", x.b.op("mul", a, b), c)
@@ -59,7 +57,7 @@ def _fma(x: "Expressions", e: ir.Call) -> Value:
     return x.b.intrinsic(f"fma.{suffix(a.type)}", a.type, a, b, c)
 
 
-def _next_after(x: "Expressions", e: ir.Call) -> Value:
+def _next_after(x: Context, e: ir.Call) -> Value:
     """The next number of the type in the direction of the second: of float16 and bfloat16 a step of their bits."""
     start, goal = (x.value(arg) for arg in e.args)
     b, dtype = x.b, e.dtype
@@ -75,8 +73,8 @@ def _next_after(x: "Expressions", e: ir.Call) -> Value:
     return b.select(b.fcmp("uno", start, goal), b.op("fadd", start, goal), found)
 
 
-def _count_bits(name: str) -> Callable[["Expressions", ir.Call], Value]:
-    def make(x: "Expressions", e: ir.Call) -> Value:
+def _count_bits(name: str) -> Callable[[Context, ir.Call], Value]:
+    def make(x: Context, e: ir.Call) -> Value:
         value = x.value(e.args[0])
         extra = (int_constant("i1", 0),) if name == "ctlz" else ()
         found = x.b.intrinsic(f"{name}.{suffix(value.type)}", value.type, value, *extra)
@@ -84,7 +82,7 @@ def _count_bits(name: str) -> Callable[["Expressions", ir.Call], Value]:
     return make
 
 
-def _test(x: "Expressions", e: ir.Call) -> Value:
+def _test(x: Context, e: ir.Call) -> Value:
     value, b = x.value(e.args[0]), x.b
     if e.name == "isnan":
         return b.fcmp("uno", value, value)
@@ -102,7 +100,7 @@ def _pointee(e: ir.Expr) -> tuple[ir.Load, ir.Expr, str]:
     return source, offset, mask.value
 
 
-def address(x: "Expressions", e: ir.Expr) -> Value:
+def address(x: Context, e: ir.Expr) -> Value:
     """The address that an `address_of` stands for."""
     source, offset, _ = _pointee(e)
     index: ir.Expr = source.buffer.offset
@@ -113,7 +111,7 @@ def address(x: "Expressions", e: ir.Expr) -> Value:
     return memory.element(x, source.buffer, index + offset)
 
 
-def _prefetch(x: "Expressions", e: ir.Call) -> Value:
+def _prefetch(x: Context, e: ir.Call) -> Value:
     read, locality, data = (int_constant("i32", n) for n in (0, 3, 1))
     at = x.value(e.args[0])
     if len(e.args) > 1:
@@ -122,7 +120,7 @@ def _prefetch(x: "Expressions", e: ir.Call) -> Value:
     return int_constant("i32", 0)
 
 
-def _assert(x: "Expressions", e: ir.Call) -> Value:
+def _assert(x: Context, e: ir.Call) -> Value:
     condition, message = e.args
     assert isinstance(message, ir.StringImm), e
     _unless_masked(x, e)
@@ -134,12 +132,12 @@ def _assert(x: "Expressions", e: ir.Call) -> Value:
     return int_constant("i32", 0)
 
 
-def _unless_masked(x: "Expressions", e: ir.Call) -> None:
+def _unless_masked(x: Context, e: ir.Call) -> None:
     if x.mask is not None:
         raise CodegenError(f"the effect of {e} depends on lanes of a vector: such a statement must stay scalar")
 
 
-def _extern(x: "Expressions", e: ir.Call) -> Value:
+def _extern(x: Context, e: ir.Call) -> Value:
     """A C function; a vector argument makes one call a lane."""
     if not e.name.isidentifier() or not e.name.isascii():
         raise CodegenError(f"{e.name!r} is no name of a C function")
@@ -166,7 +164,7 @@ def _extension(dtype: DType) -> str:
     return "" if not dtype.is_int or dtype.bits >= 32 else "signext " if dtype.code == "int" else "zeroext "
 
 
-def _packed(x: "Expressions", e: ir.Call) -> Value:
+def _packed(x: Context, e: ir.Call) -> Value:
     """A Python function: the arguments in slots of 8 bytes, the result in the first."""
     _unless_masked(x, e)
     name = e.args[0]
@@ -202,7 +200,7 @@ def _packed(x: "Expressions", e: ir.Call) -> Value:
     return ar.resize(x.b, found, ty.value_type(e.dtype), signed=True)
 
 
-def _slot(x: "Expressions", arg: ir.Expr) -> Value:
+def _slot(x: Context, arg: ir.Expr) -> Value:
     """A number as 64 bits."""
     if isinstance(arg, ir.StringImm) or arg.dtype.code == "handle":
         raise CodegenError(f"{arg} cannot be passed to a Python function: pass numbers, and buffers by access_ptr")
@@ -223,7 +221,7 @@ def _extents(arg: ir.Expr) -> tuple[ir.Expr, ...]:
     return (size - offset - (source.indices[0] if len(source.indices) == 1 else 0),)
 
 
-_WAYS: dict[str, Callable[["Expressions", Any], Value]] = {
+_WAYS: dict[str, Callable[[Context, Any], Value]] = {
     "abs": _absolute, "fma": _fma, "nextafter": _next_after, "popcount": _count_bits("ctpop"), "clz": _count_bits("ctlz"),
     "address_of": address,
     "prefetch": _prefetch, "assert_that": _assert, "call_packed": _packed, **dict.fromkeys(FLOAT_TESTS, _test),

@@ -10,9 +10,9 @@ from typing import Any
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.lowering import arithmetic as ar
 from vtakit.compiler.codegen.llvm.lowering import calls, memory
+from vtakit.compiler.codegen.llvm.lowering.context import Context
 from vtakit.compiler.codegen.llvm.text import types as ty
-from vtakit.compiler.codegen.llvm.text.builder import Block, Builder
-from vtakit.compiler.codegen.llvm.text.module import Module
+from vtakit.compiler.codegen.llvm.text.builder import Block
 from vtakit.compiler.codegen.llvm.text.operands import Value, float_constant, int_constant, lane_constants
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import INT64
@@ -24,21 +24,8 @@ _LINEAR = (ir.Add, ir.Sub, ir.Mul, ir.Min, ir.Max)
 _CHEAP = 12  # nodes of an expression that is evaluated rather than jumped around
 
 
-class Expressions:
-    """The expressions of one function: what its variables stand for, and where its instructions go.
-
-    values  : scalar and vector variables
-    indices : loop variables and sizes, as i64; both are at least 0
-    memory  : the address of each buffer's first element, by the buffer's `data`
-    mask    : which lanes are active where a condition has lanes, or None
-    """
-
-    def __init__(self, module: Module, b: Builder) -> None:
-        self.module, self.b, self.target = module, b, module.target
-        self.values: dict[ir.Var, Value] = {}
-        self.indices: dict[ir.Var, Value] = {}
-        self.memory: dict[ir.Var, Value] = {}
-        self.mask: Value | None = None
+class Expressions(Context):
+    """The instructions of expressions."""
 
     def value(self, e: ir.Expr) -> Value:
         """The value of an expression."""
@@ -50,10 +37,6 @@ class Expressions:
         found = make(self, e)
         assert found.type == ty.value_type(e.dtype), f"{e} of {e.dtype} became {found}"
         return found
-
-    def fail(self, code: Value) -> None:
-        """Leave the function with a status; statements know what is to be freed before."""
-        raise NotImplementedError
 
     # Integers as indices.
 

@@ -1,8 +1,9 @@
 """Loads and stores: contiguous, reversed, broadcast, gathered; under a mask if one is set."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.lowering.context import Context
 from vtakit.compiler.codegen.llvm.lowering.floats import from_bits, suffix, to_bits
 from vtakit.compiler.codegen.llvm.text import types as ty
 from vtakit.compiler.codegen.llvm.text.operands import Value, float_constant, int_constant, lane_constants
@@ -11,9 +12,6 @@ from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.ir.ops import binary
 from vtakit.compiler.ir.values import value_of
-
-if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
 
 
 class _Lanes(NamedTuple):
@@ -53,7 +51,7 @@ def _only_index(buffer: Buffer, indices: tuple[ir.Expr, ...]) -> ir.Expr:
     return indices[0]
 
 
-def base_of(x: "Expressions", buffer: Buffer) -> Value:
+def base_of(x: Context, buffer: Buffer) -> Value:
     """The address of a buffer's first element."""
     if buffer.data not in x.memory:
         raise CodegenError(
@@ -62,7 +60,7 @@ def base_of(x: "Expressions", buffer: Buffer) -> Value:
     return x.memory[buffer.data]
 
 
-def element(x: "Expressions", buffer: Buffer, index: ir.Expr) -> Value:
+def element(x: Context, buffer: Buffer, index: ir.Expr) -> Value:
     """The address of a scalar element, or a vector of addresses."""
     at = x.index(index)
     if buffer.dtype.lanes > 1:
@@ -70,7 +68,7 @@ def element(x: "Expressions", buffer: Buffer, index: ir.Expr) -> Value:
     return x.b.address(base_of(x, buffer), ty.scalar(ty.memory_type(buffer.dtype)), at)
 
 
-def load(x: "Expressions", e: ir.Load) -> Value:
+def load(x: Context, e: ir.Load) -> Value:
     """The elements at an index, as a value."""
     index, b = _only_index(e.buffer, e.indices), x.b
     dtype = e.buffer.dtype
@@ -101,7 +99,7 @@ def load(x: "Expressions", e: ir.Load) -> Value:
     return _to_value(x, dtype, raw)
 
 
-def store(x: "Expressions", buffer: Buffer, indices: tuple[ir.Expr, ...], value: ir.Expr) -> None:
+def store(x: Context, buffer: Buffer, indices: tuple[ir.Expr, ...], value: ir.Expr) -> None:
     """Write a value to the elements at an index."""
     index = _only_index(buffer, indices)
     dtype, b = buffer.dtype, x.b
@@ -137,7 +135,7 @@ def store(x: "Expressions", buffer: Buffer, indices: tuple[ir.Expr, ...], value:
         b.intrinsic(name, "void", raw, where, int_constant("i32", align), _all(x, count))
 
 
-def _scattered(x: "Expressions", buffer: Buffer, index: ir.Expr, lanes: _Lanes | None) -> Value:
+def _scattered(x: Context, buffer: Buffer, index: ir.Expr, lanes: _Lanes | None) -> Value:
     """The addresses of a vector's elements; a constant distance apart, they are one address and constants, which LLVM takes as
     they are for an instruction that gathers or scatters."""
     step = value_of(lanes.stride) if lanes else None
@@ -147,13 +145,13 @@ def _scattered(x: "Expressions", buffer: Buffer, index: ir.Expr, lanes: _Lanes |
     return x.b.address(element(x, buffer, lanes.base), ty.scalar(ty.memory_type(buffer.dtype)), apart)
 
 
-def _load_run(x: "Expressions", to: str, address: Value, align: int, mask: Value | None) -> Value:
+def _load_run(x: Context, to: str, address: Value, align: int, mask: Value | None) -> Value:
     if mask is None:
         return x.b.load(to, address, align)
     return x.b.intrinsic(f"masked.load.{suffix(to)}.p0", to, address, int_constant("i32", align), mask, _nothing(to))
 
 
-def _load_every_second(x: "Expressions", kind: str, buffer: Buffer, lanes: _Lanes, align: int) -> Value:
+def _load_every_second(x: Context, kind: str, buffer: Buffer, lanes: _Lanes, align: int) -> Value:
     """Two runs, from the first element on and up to the last, put together; a gather takes a load for each element.
 
     What lies between the elements is in the same memory.
@@ -166,14 +164,14 @@ def _load_every_second(x: "Expressions", kind: str, buffer: Buffer, lanes: _Lane
     return x.b.shuffle(first, second, [at if at < width else width + at - start for at in range(0, span, 2)])
 
 
-def _store_run(x: "Expressions", value: Value, address: Value, align: int, mask: Value | None) -> None:
+def _store_run(x: Context, value: Value, address: Value, align: int, mask: Value | None) -> None:
     if mask is None:
         x.b.store(value, address, align)
     else:
         x.b.intrinsic(f"masked.store.{suffix(value.type)}.p0", "void", value, address, int_constant("i32", align), mask)
 
 
-def _all(x: "Expressions", lanes: int) -> Value:
+def _all(x: Context, lanes: int) -> Value:
     return int_constant(ty.vector("i1", lanes), 1) if x.mask is None else x.mask
 
 
@@ -182,17 +180,17 @@ def _nothing(type_: str) -> Value:
     return float_constant(type_, 0.0) if ty.is_float(type_) else int_constant(type_, 0)
 
 
-def _reverse(x: "Expressions", value: Value) -> Value:
+def _reverse(x: Context, value: Value) -> Value:
     return x.b.shuffle(value, value, range(ty.split(value.type)[1] - 1, -1, -1))
 
 
-def _to_value(x: "Expressions", dtype: DType, raw: Value) -> Value:
+def _to_value(x: Context, dtype: DType, raw: Value) -> Value:
     if dtype.is_bool:
         return x.b.icmp("ne", raw, int_constant(raw.type, 0))
     return from_bits(x.b, x.target, dtype.scalar, raw) if ty.is_narrow(dtype) else raw
 
 
-def _to_memory(x: "Expressions", dtype: DType, value: Value) -> Value:
+def _to_memory(x: Context, dtype: DType, value: Value) -> Value:
     if dtype.is_bool:
         return x.b.convert("zext", value, ty.like("i8", value.type))
     return to_bits(x.b, x.target, dtype.scalar, value) if ty.is_narrow(dtype) else value

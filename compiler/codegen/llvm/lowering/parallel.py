@@ -4,22 +4,18 @@ The entry points are those that GCC's and LLVM's OpenMP runtimes share. Each thr
 A thread that fails notes its status; the others finish their part.
 """
 
-from typing import TYPE_CHECKING
-
+from vtakit.compiler.codegen.llvm.lowering.context import Body
 from vtakit.compiler.codegen.llvm.text.builder import Builder
 from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.walk import expressions, statements, subexpressions
 
-if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.lowering.statements import Statements
-
 
 class Captured:
     """What a loop, or its body, refers to outside of it, by how the function around it keeps it."""
 
-    def __init__(self, x: "Statements", body: st.Stmt) -> None:
+    def __init__(self, x: Body, body: st.Stmt) -> None:
         nodes = {node: None for e in expressions(body) for node in _atoms(e)}
         nodes |= {s.buffer.data: None for s in statements(body) if isinstance(s, st.Store | st.Allocate)}
         self.memory = [var for var in nodes if var in x.memory]
@@ -31,7 +27,7 @@ class Captured:
         ]
         self.types = [value.type for value in self.given]
 
-    def bind(self, x: "Statements", values: list[Value]) -> None:
+    def bind(self, x: Body, values: list[Value]) -> None:
         """Make the variables stand for `values` in the body's own function."""
         todo = iter(values)
         x.memory = {var: next(todo) for var in self.memory}
@@ -49,7 +45,7 @@ def _atoms(e: ir.Expr) -> list[ir.Var]:
     return found
 
 
-def loop(x: "Statements", s: st.For) -> None:
+def loop(x: Body, s: st.For) -> None:
     """A parallel loop."""
     b, captured = x.b, Captured(x, s.body)
     extent = x.index(s.extent)
@@ -79,12 +75,12 @@ def loop(x: "Statements", s: st.For) -> None:
     b.place(good)
 
 
-def body_of(x: "Statements", s: st.For, captured: Captured) -> str:
+def body_of(x: Body, s: st.For, captured: Captured) -> str:
     """``status body(what it refers to…, first, end)``. Buffers come as arguments so that LLVM knows that they do not overlap."""
     name = x.module.unique("body")
     params = [f"{type_}{' noalias' if type_ == 'ptr' else ''} %c{i}" for i, type_ in enumerate(captured.types)]
     builder = x.module.function(name, "i32", [*params, "i64 %first", "i64 %end"], internal=True)
-    inner = type(x)(x.module, builder, threaded=True)
+    inner = x.another(builder, threaded=True)
     captured.bind(inner, [Value(f"%c{i}", type_) for i, type_ in enumerate(captured.types)])
     inner.count(s.var, Value("%first", "i64"), Value("%end", "i64"), s.body, runs=False)
     builder.ret(int_constant("i32", 0))
@@ -92,7 +88,7 @@ def body_of(x: "Statements", s: st.For, captured: Captured) -> str:
     return name
 
 
-def _share(x: "Statements", body: str, record: str, captured: Captured) -> str:
+def _share(x: Body, body: str, record: str, captured: Captured) -> str:
     """What each thread runs: its part of the iterations."""
     name = x.module.unique("share")
     b: Builder = x.module.function(name, "void", ["ptr %closure"], internal=True)
@@ -110,7 +106,7 @@ def _share(x: "Statements", body: str, record: str, captured: Captured) -> str:
     return name
 
 
-def record_of(x: "Statements", captured: Captured, extent: Value) -> tuple[str, Value]:
+def record_of(x: Body, captured: Captured, extent: Value) -> tuple[str, Value]:
     """The type and the address of what threads are given: a status, an extent, and what the loop refers to."""
     record = "{ " + ", ".join(["i32", "i64", *captured.types]) + " }"
     closure = x.b.alloca(record, 64)

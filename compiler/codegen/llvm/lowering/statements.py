@@ -1,10 +1,11 @@
 """Statements become blocks of instructions."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.lowering import memory, parallel, team
+from vtakit.compiler.codegen.llvm.lowering.context import Body, Team
 from vtakit.compiler.codegen.llvm.lowering.expressions import Expressions
 from vtakit.compiler.codegen.llvm.lowering.moves import as_bits
 from vtakit.compiler.codegen.llvm.lowering.pieces import pieces
@@ -20,7 +21,7 @@ STACK_BYTES = 64 << 10  # a buffer of at most that many is in the frame, and so 
 MOST_MOVED = 1 << 14  # values of a loop's body out of which LLVM may move code: the time that it takes grows with the third power
 
 
-class Statements(Expressions):
+class Statements(Expressions, Body):
     """The body of one LLVM function.
 
     heap     : allocations to be freed when the function is left early
@@ -28,11 +29,14 @@ class Statements(Expressions):
     team     : of threads that run this function and part its parallel loops among them
     """
 
-    def __init__(self, module: Module, b: Builder, *, threaded: bool = False, team: team.Team | None = None) -> None:
+    def __init__(self, module: Module, b: Builder, *, threaded: bool = False, team: Team | None = None) -> None:
         super().__init__(module, b)
         self.heap: list[Value] = []
         self.frame_bytes = 0
         self.threaded, self.team = threaded, team
+
+    def another(self, b: Builder, *, threaded: bool = False, team: Team | None = None) -> Self:
+        return type(self)(self.module, b, threaded=threaded, team=team)
 
     def run(self, s: st.Stmt) -> None:
         """Add a statement's instructions."""

@@ -6,8 +6,7 @@ loop in it a thread takes its part: a contiguous one, or every so many-th iterat
 loop is marked "parallel_barrier_when_finish": what comes next may read what the others wrote.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from vtakit.compiler.codegen.llvm.lowering.context import Body, Team
 from vtakit.compiler.codegen.llvm.lowering.parallel import Captured, body_of, note_failure, record_of
 from vtakit.compiler.codegen.llvm.text.builder import Builder
 from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
@@ -15,17 +14,6 @@ from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.walk import free_vars, subexpressions
 from vtakit.compiler.passes.pragmas import LAUNCH, STRIDED
-
-if TYPE_CHECKING:
-    from vtakit.compiler.codegen.llvm.lowering.statements import Statements
-
-
-class Team(NamedTuple):
-    """What a thread knows of its team: its number, how many they are, and where a failure is noted."""
-
-    number: Value
-    size: Value
-    status: Value
 
 
 def is_launch(s: st.For) -> bool:
@@ -50,7 +38,7 @@ def _same_everywhere(e: ir.Expr) -> bool:
     return not any(isinstance(node, ir.Load | ir.Call) for node in subexpressions(e))
 
 
-def launch(x: "Statements", s: st.For) -> None:
+def launch(x: Body, s: st.For) -> None:
     """A loop that all threads run, with the memory that they share around it."""
     if isinstance(s.body, st.Allocate) and not any(s.var in free_vars(extent) for extent in s.body.buffer.shape):
         x.allocate(s.body.replace(body=s.replace(body=s.body.body)))
@@ -76,13 +64,13 @@ def launch(x: "Statements", s: st.For) -> None:
     b.place(good)
 
 
-def _run(x: "Statements", s: st.For, captured: Captured, record: str) -> str:
+def _run(x: Body, s: st.For, captured: Captured, record: str) -> str:
     """What each thread runs: the loop, and in it the thread's part of each parallel one."""
     name = x.module.unique("launch")
     b: Builder = x.module.function(name, "void", ["ptr %closure"], internal=True)
     closure = Value("%closure", "ptr")
     number, size = (b.convert("sext", b.call(f"omp_get_{what}", "i32"), "i64") for what in ("thread_num", "num_threads"))
-    inner = type(x)(x.module, b, team=Team(number, size, b.field(closure, record, 0)))
+    inner = x.another(b, team=Team(number, size, b.field(closure, record, 0)))
     captured.bind(inner, [b.load(type_, b.field(closure, record, field), 1) for field, type_ in enumerate(captured.types, 2)])
     inner.count(s.var, int_constant("i64", 0), inner.index(s.extent), s.body, runs=False)
     b.ret()
@@ -90,7 +78,7 @@ def _run(x: "Statements", s: st.For, captured: Captured, record: str) -> str:
     return name
 
 
-def part(x: "Statements", s: st.For, team: Team) -> None:
+def part(x: Body, s: st.For, team: Team) -> None:
     """A thread's part of a parallel loop; then it waits for the others."""
     b, captured = x.b, Captured(x, s.body)
     extent, one = x.index(s.extent), int_constant("i64", 1)
