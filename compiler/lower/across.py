@@ -1,6 +1,5 @@
 """Reductions whose terms are spread over the threads of a block."""
 
-from typing import TYPE_CHECKING
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
@@ -13,14 +12,12 @@ from vtakit.compiler.ir.values import TRUE, const, int_value
 from vtakit.compiler.lower.axes import coming_from, parents
 from vtakit.compiler.lower.blocks import Point, combine, reduction, translate, update_body, with_regions
 from vtakit.compiler.lower.errors import LowerError
+from vtakit.compiler.lower.loops import Loops
 from vtakit.compiler.lower.plan import Plan, is_launch, scope_rank
 from vtakit.compiler.te.operation import ComputeOp
 
-if TYPE_CHECKING:
-    from vtakit.compiler.lower.nest import Nests
 
-
-def across_threads(nests: "Nests", plan: Plan, op: ComputeOp, reducing: set[IterVar]) -> st.Stmt:
+def across_threads(nests: Loops, plan: Plan, op: ComputeOp, reducing: set[IterVar]) -> st.Stmt:
     """Each thread reduces its part into memory of its own; then all combine, and one of them stores.
 
     ``part = identity; for k: part = part + term; allreduce(part -> all); if thread == 0: out = all``
@@ -103,7 +100,7 @@ def _combine_all(name: str, reduce: ir.Reduce, part: list[Buffer], whole: list[B
     return st.Block(f"{name}_all", (), regions[0], regions[1], TRUE, None, body, {"allreduce": len(threads)})
 
 
-def _results(nests: "Nests", plan: Plan, end: Point, whole: list[Buffer]) -> st.Stmt:
+def _results(nests: Loops, plan: Plan, end: Point, whole: list[Buffer]) -> st.Stmt:
     """The combined values where the output has them; what a reduction starts from comes in only here, once."""
     reduce = reduction(plan)
     at = nests.targets(plan, end)

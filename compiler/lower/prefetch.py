@@ -1,9 +1,8 @@
 """Prefetches: what a later iteration of a loop reads is asked for at the start of an earlier one."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from vtakit.compiler.arith import Interval, region
+from vtakit.compiler.arith import Analyzer, Interval, region
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.calls import effect
 from vtakit.compiler.ir.expr import Expr, Load, Var
@@ -12,26 +11,23 @@ from vtakit.compiler.ir.ops import maximum, minimum
 from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.lower.axes import ceil_div, pass_intervals
 from vtakit.compiler.lower.errors import LowerError
-from vtakit.compiler.lower.plan import Plan
+from vtakit.compiler.lower.memory import Memory
+from vtakit.compiler.lower.plan import Plan, Plans
 from vtakit.compiler.schedule.relations import Prefetch
 from vtakit.compiler.te.operation import ComputeOp
-
-if TYPE_CHECKING:
-    from vtakit.compiler.lower.nest import Nests
 
 LINE_BYTES = 64  # what one prefetch brings in, on all machines that we know
 
 
-def prefetches(nests: "Nests", plan: Plan, leaf: IterVar) -> Iterator[st.Stmt]:
-    """The prefetches that stand at the start of a loop's body."""
+def prefetches(plans: Plans, memory: Memory, a: Analyzer, plan: Plan, leaf: IterVar) -> Iterator[st.Stmt]:
+    """Yield the prefetches that stand at the start of a loop's body."""
     for item in plan.stage.note(leaf).prefetches:
         assert isinstance(plan.op, ComputeOp), "the schedule lets only computes prefetch"
-        yield _prefetch(nests, plan, leaf, item)
+        yield _prefetch(plans, memory, a, plan, leaf, item)
 
 
-def _prefetch(nests: "Nests", plan: Plan, leaf: IterVar, item: Prefetch) -> st.Stmt:
+def _prefetch(plans: Plans, memory: Memory, a: Analyzer, plan: Plan, leaf: IterVar, item: Prefetch) -> st.Stmt:
     """``for each line of the region: prefetch(address)``; indices beyond the tensor become its last."""
-    plans = nests.bounds.plans
     maker = plans.maker(item.tensor)
     reads = [load for load in plan.reads() if load.tensor == item.tensor or (maker and plans.maker(load.tensor) is maker)]
     asked, mark = f"{plan.stage.label} prefetches {item.tensor.name}, which", (plan.stage, leaf)
@@ -41,7 +37,6 @@ def _prefetch(nests: "Nests", plan: Plan, leaf: IterVar, item: Prefetch) -> st.S
     if maker and any(level == (plan, leaf) for level in maker.outside()):
         raise LowerError("prefetch", f"{asked} is computed anew in each iteration of {leaf.name}",
                          f"prefetch what is there before the loop, or compute {item.tensor.name} outside of it", mark)
-    a = nests.analyzer
     leaves: dict[IterVar, Interval] = {}
     fixed = True
     for axis in plan.stage.leaf_iter_vars:
@@ -59,7 +54,7 @@ def _prefetch(nests: "Nests", plan: Plan, leaf: IterVar, item: Prefetch) -> st.S
     ranges |= {  # which may set how far others go
         value: Range(const(0, value.dtype), plan.extents[axis]) for axis in inside if isinstance(value := plan.leaves[axis], Var)
     }
-    buffer, origin = nests.memory.of(item.tensor)
+    buffer, origin = memory.of(item.tensor)
     index: list[Expr] = []
     loops: list[tuple[Var, Expr]] = []
     for d, extent in enumerate(buffer.shape):

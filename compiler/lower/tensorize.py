@@ -1,6 +1,6 @@
 """A tensor intrinsic's code in the place of the loops that it computes."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
@@ -12,12 +12,10 @@ from vtakit.compiler.ir.values import const, int_value, wrap
 from vtakit.compiler.ir.walk import loads, map_stmt, substitute, substitute_stmt
 from vtakit.compiler.lower.axes import coming_from, parents, pass_values
 from vtakit.compiler.lower.blocks import Point, point_of, translate
+from vtakit.compiler.lower.loops import Loops
 from vtakit.compiler.lower.matching import Match, Operand
 from vtakit.compiler.lower.plan import Plan, is_launch, loop_var
 from vtakit.compiler.lower.tile import Intrinsic, Tile, bindings
-
-if TYPE_CHECKING:
-    from vtakit.compiler.lower.nest import Nests
 
 # A buffer of an intrinsic -> the box of a buffer of the program that it is, and which dimension each of its own is.
 Places = dict[Buffer, tuple[st.Region, tuple[int | None, ...]]]
@@ -175,7 +173,7 @@ def _unflattened(offset: Expr, buffer: Buffer) -> tuple[Expr, ...]:
     return (offset, *found) if buffer.shape else ()
 
 
-def tensorized(nests: "Nests", plan: Plan, leaf: IterVar, intrin: Intrinsic) -> st.Stmt:
+def tensorized(nests: Loops, plan: Plan, leaf: IterVar, intrin: Intrinsic) -> st.Stmt:
     """The loops of a stage down to `leaf`, with the intrinsic's code in them.
 
     Where loops around it reduce, the intrinsic's reset stands before the first of them and its update in them; without a reset

@@ -4,7 +4,7 @@ The loops from the tensorized one inward must cover a box of the stage's axes ex
 takes their place counts tiles: an iterator ``t`` of an axis stands for the elements ``t * extent`` on.
 """
 
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from vtakit.compiler.arith.sets import Interval, conjuncts, region
 from vtakit.compiler.ir import expr as ir
@@ -18,14 +18,11 @@ from vtakit.compiler.ir.walk import free_vars, substitute
 from vtakit.compiler.lower.axes import pass_intervals, pass_values
 from vtakit.compiler.lower.blocks import Point
 from vtakit.compiler.lower.errors import LowerError
+from vtakit.compiler.lower.loops import Loops
 from vtakit.compiler.lower.matching import Match
 from vtakit.compiler.lower.plan import Plan
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Tensor
-
-if TYPE_CHECKING:
-    from vtakit.compiler.lower.nest import Nests
-
 
 PAD = "split evenly, or compute a tensor of whole tiles from padded operands, and copy the part that is needed"
 
@@ -59,7 +56,7 @@ class Tile:
     extents : of each axis of the operation, how many elements; bases : the first one, counted from 0, by the outer loops
     """
 
-    def __init__(self, nests: "Nests", plan: Plan, leaf: IterVar, intrin: Intrinsic) -> None:
+    def __init__(self, nests: Loops, plan: Plan, leaf: IterVar, intrin: Intrinsic) -> None:
         self.nests, self.plan, self.leaf, self.intrin = nests, plan, leaf, intrin
         self.analyzer = nests.analyzer
         op = plan.op

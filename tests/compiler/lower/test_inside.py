@@ -78,7 +78,7 @@ def test_what_may_be_right_is_not_refused():
 
 def test_what_is_written_of_a_buffer_has_room(monkeypatch):
     """Here 12 elements of 11, as a lowering makes it that forgets guards."""
-    monkeypatch.setattr("vtakit.compiler.lower.nest.guards", lambda *args: [])
+    monkeypatch.setattr("vtakit.compiler.lower.loops.guards", lambda *args: [])
     first = te.placeholder((11,), name="first")
     C = te.compute((11,), lambda i: first[i], name="C")
     s = te.create_schedule(C.op)

@@ -14,7 +14,7 @@ def test_random_schedules_compute_what_the_operator_does(start):
 
 
 def forget_guards(monkeypatch):
-    monkeypatch.setattr("vtakit.compiler.lower.nest.guards", lambda *args: [])
+    monkeypatch.setattr("vtakit.compiler.lower.loops.guards", lambda *args: [])
 
 
 def test_the_verifier_refuses_what_a_lowering_without_guards_makes(monkeypatch):

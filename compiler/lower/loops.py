@@ -1,0 +1,180 @@
+"""The loops of a stage around its blocks, with the stages that stand within them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from vtakit.compiler.arith import Analyzer
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
+from vtakit.compiler.ir.buffer import Buffer
+from vtakit.compiler.ir.expr import Expr, Var
+from vtakit.compiler.ir.iters import IterVar
+from vtakit.compiler.ir.ops import all_of
+from vtakit.compiler.ir.values import const, int_value
+from vtakit.compiler.ir.walk import substitute
+from vtakit.compiler.lower.axes import guards
+from vtakit.compiler.lower.blocks import Point, point_of, target
+from vtakit.compiler.lower.bounds import Bounds
+from vtakit.compiler.lower.memory import Memory
+from vtakit.compiler.lower.plan import Plan, is_launch, scope_rank, thread_rank
+from vtakit.compiler.lower.prefetch import prefetches
+from vtakit.compiler.schedule.relations import Mark, Relation
+from vtakit.compiler.te.operation import PlaceholderOp
+
+NONE: Mapping[IterVar, st.Stmt] = MappingProxyType({})
+KINDS = {
+    Mark.SERIAL: st.LoopKind.SERIAL, Mark.UNROLLED: st.LoopKind.UNROLLED, Mark.VECTORIZED: st.LoopKind.VECTORIZED,
+    Mark.PARALLEL: st.LoopKind.PARALLEL, Mark.TENSORIZED: st.LoopKind.SERIAL,
+}
+
+
+class Loops(ABC):
+    """Writes the loops of all plans; `nest`, which a subclass defines, writes what one of them computes.
+
+    within  : the plans that stand in each loop of a plan, in the order of the program
+    at_root : the plans that stand in no loop
+    """
+
+    def __init__(self, bounds: Bounds, memory: Memory, analyzer: Analyzer) -> None:
+        self.bounds, self.memory, self.analyzer = bounds, memory, analyzer
+        self.within: dict[tuple[Plan, IterVar], list[Plan]] = {}
+        self.at_root: list[Plan] = []
+        for plan in bounds.plans.all:
+            if isinstance(plan.op, PlaceholderOp):
+                continue
+            if plan.home is None:
+                self.at_root.append(plan)
+            else:
+                self.within.setdefault((plan.home.plan, plan.home.axis), []).append(plan)
+
+    def program(self) -> st.Stmt:
+        return self._pipeline(self.at_root, st.NOTHING)
+
+    @abstractmethod
+    def nest(self, plan: Plan) -> st.Stmt:
+        """Return a stage's loops with its blocks."""
+
+    def _pipeline(self, plans: Sequence[Plan], body: st.Stmt) -> st.Stmt:
+        """The plans' loops one after another before `body`, each in the memory that it writes."""
+        for plan in reversed(plans):
+            made = self.nest(plan)
+            body = st.seq(self._launched(plan, made) if plan.home is None else made, body)
+            for buffer in reversed(self.memory.own.get(plan, ())):
+                if not _is_nothing(body):
+                    body = st.Allocate(buffer, body, self._buffer_notes(plan))
+        return body
+
+    def _buffer_notes(self, plan: Plan) -> Mapping[str, Any]:
+        notes: dict[str, Any] = {}
+        if plan.stage.double_buffered:
+            notes["double_buffer"] = True
+        if plan.stage.aligns:
+            axes = plan.op.root_iter_vars
+            notes["storage_align"] = tuple((axes.index(axis), a.factor, a.offset) for axis, a in plan.stage.aligns.items())
+        return notes or st.NO_NOTES
+
+    def _launched(self, plan: Plan, body: st.Stmt) -> st.Stmt:
+        """One loop a thread axis around everything that stands within a stage at the root."""
+        launch = self.bounds.launches.get(plan)
+        if launch is None:
+            return body
+        for tag in sorted(launch.vars, key=lambda tag: (thread_rank(tag), tag), reverse=True):
+            body = _repeat(st.For(launch.vars[tag], launch.extents[tag], body, st.LoopKind.THREAD, tag))
+        return body
+
+    def loops(
+        self, plan: Plan, body: st.Stmt, before: Mapping[IterVar, st.Stmt] = NONE, leave_out: Sequence[IterVar] = (),
+        leaves: Sequence[IterVar] | None = None,
+    ) -> st.Stmt:
+        """The stage's loops, or some of them, around `body`, with the stages that stand within each and what goes before it."""
+        for leaf in reversed(plan.stage.leaf_iter_vars if leaves is None else leaves):
+            body = self._pipeline(self.within.get((plan, leaf), ()), body)
+            body = st.seq(*prefetches(self.bounds.plans, self.memory, self.analyzer, plan, leaf), body)
+            value = plan.leaves[leaf]
+            if isinstance(value, Var) and leaf not in leave_out:
+                if not is_launch(plan.tag(leaf)):
+                    body = self.loop(plan, leaf, value, body)
+                elif int_value(plan.extents[leaf]) == 0:  # the launch has a thread, for other stages
+                    body = st.NOTHING
+            if leaf in before:
+                body = st.seq(before[leaf], body)
+        return body
+
+    def loop(self, plan: Plan, leaf: IterVar, var: Var, body: st.Stmt) -> st.Stmt:
+        note = plan.stage.note(leaf)
+        extent, tag = plan.extents[leaf], plan.tag(leaf)
+        if tag:
+            return _repeat(st.For(var, extent, body, st.LoopKind.THREAD, tag, note.pragmas))
+        return _repeat(st.For(var, extent, body, KINDS[note.mark], "", note.pragmas))
+
+    # For blocks.
+
+    def where(
+        self, plan: Plan, point: Point, values: Mapping[IterVar, Expr], relations: Sequence[Relation], *,
+        own: bool = False,
+    ) -> Expr:
+        """The condition under which a block of the stage runs.
+
+        own : whether the block only touches memory of its thread, so that every thread may run it
+        """
+        found = guards(relations, values, plan.extents, self.analyzer)
+        if plan.root() in self.bounds.launches:
+            found += self._thread_conditions(plan, own)
+        found += point.overhang(self.analyzer, found)
+        if plan.stage.store_predicate is not None and not own:
+            found.append(substitute(plan.stage.store_predicate, point.vars | self._threads_of(plan)))
+        return all_of(*found)
+
+    def _thread_conditions(self, plan: Plan, own: bool) -> list[Expr]:
+        """Which threads run the stage: those that its loops have iterations for, and one of those that it does not use."""
+        launch, found, used = self.bounds.launches[plan.root()], [], set()
+        if plan.stage.store_predicate is not None:  # it says which of the threads around store
+            used |= {thread.thread for thread in plan.stage.threads_around}
+        for leaf in plan.stage.leaf_iter_vars:
+            tag = plan.tag(leaf)
+            if is_launch(tag):
+                used.add(tag)
+                extent, whole = plan.extents[leaf], launch.extents[tag]
+                if extent is not whole and not self.analyzer.prove(whole <= extent):
+                    found.append(launch.vars[tag] < extent)
+        for tag, var in launch.vars.items():
+            if not own and tag not in used and self._shared_by(plan, tag):
+                found.append(ir.EQ(var, const(0, var.dtype)))
+        return found
+
+    def _shared_by(self, plan: Plan, tag: str) -> bool:
+        """Whether the threads of a tag see the same memory of the stage."""
+        if plan.scope == "warp":
+            return False
+        return scope_rank(plan.scope) <= thread_rank(tag)
+
+    def _threads_of(self, plan: Plan) -> dict[Var, Expr]:
+        """The variables of the thread axes that a person named in a kernel, as those of its launch."""
+        launch = self.bounds.launches.get(plan.root())
+        found: dict[Var, Expr] = {}
+        for other in self.bounds.plans.all if launch is not None else ():
+            if launch is not None and other.root() is plan.root():
+                threads = [other.stage.note(leaf).thread for leaf in other.stage.leaf_iter_vars]
+                for thread in (*threads, *other.stage.threads_around):
+                    if thread is not None and thread.thread in launch.vars:
+                        found[thread.var] = launch.vars[thread.thread]
+        return found
+
+    def read(self, load: ir.ProducerLoad) -> Expr:
+        """The element of a buffer that holds an element of a tensor."""
+        buffer, origin = self.memory.of(load.tensor)
+        return ir.Load(buffer, point_of(buffer, load.indices, origin))
+
+    def targets(self, plan: Plan, point: Point) -> list[tuple[Buffer, tuple[Expr, ...]]]:
+        return [(buffer, target(plan, point, i)) for i, buffer in enumerate(plan.buffers)]
+
+
+def _is_nothing(s: st.Stmt) -> bool:
+    return isinstance(s, st.Seq) and not s.stmts
+
+
+def _repeat(loop: st.For) -> st.Stmt:
+    """The loop; nothing if it has no iterations, so that what never runs need not be right."""
+    return st.NOTHING if int_value(loop.extent) == 0 or _is_nothing(loop.body) else loop
