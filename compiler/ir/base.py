@@ -16,6 +16,8 @@ from vtakit.compiler.ir.dtypes import DType
 
 # Filled by vtakit.compiler.ir.ops, which knows types and folding: operator name -> function of two operands.
 OPERATORS: dict[str, Callable[[Any, Any], "Expr"]] = {}
+# Filled by vtakit.compiler.ir, since a printer knows every kind of node: base class of nodes -> function that returns the text.
+PRINTERS: dict[type[Any], Callable[[Any], str]] = {}
 
 
 def _binary(name: str, *, swapped: bool = False) -> Callable[[Any, Any], "Expr"]:
@@ -161,8 +163,7 @@ class Expr(Operand):
         return None, {name: getattr(self, name) for name in (*self.fields, "dtype")}
 
     def __repr__(self) -> str:
-        from vtakit.compiler.ir.printer import expr_text  # the printer knows every node; this is for people only
-        return expr_text(self)
+        return PRINTERS[Expr](self)
 
 
 def same(a: Expr, b: Expr) -> bool:

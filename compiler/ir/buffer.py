@@ -1,9 +1,11 @@
-"""Buffers: memory with a shape, a type and a scope."""
+"""Buffers, memory with a shape, a type and a scope, and reads of their elements."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+from vtakit.compiler.ir.base import Expr
+from vtakit.compiler.ir.basic import Call, IntImm, StringImm, Var
 from vtakit.compiler.ir.dtypes import HANDLE, INT32, DType
-from vtakit.compiler.ir.expr import Call, Expr, IntImm, Load, StringImm, Var
 from vtakit.compiler.ir.values import wrap
 
 
@@ -39,14 +41,14 @@ class Buffer:
         shape = ", ".join(map(str, self.shape))
         return f"{self.name}: {self.dtype}[{shape}]" + (f" in {self.scope}" if self.scope != "global" else "")
 
-    def __getitem__(self, indices: "Expr | int | tuple[Expr | int, ...]") -> Load:
+    def __getitem__(self, indices: "Expr | int | tuple[Expr | int, ...]") -> "Load":
         """The element at the indices; raises ValueError if their number is not that of the dimensions."""
         given = indices if isinstance(indices, tuple) else (indices,)
         if len(given) != len(self.shape):
             raise ValueError(f"buffer {self.name!r} has {len(self.shape)} dimensions, got {len(given)} indices")
         return Load(self, tuple(wrap(index) for index in given))
 
-    def __iter__(self) -> Iterator[Load]:
+    def __iter__(self) -> "Iterator[Load]":
         raise TypeError(f"{self} cannot be iterated while a program is being described: read its elements by index")
 
     def compact_strides(self) -> tuple[Expr, ...]:
@@ -68,3 +70,17 @@ class Buffer:
         first = Load(self, tuple(IntImm(0, INT32) for _ in self.shape))
         return Call(HANDLE, "address_of", (first, wrap(offset), StringImm(mask)))
 
+
+class Load(Expr):
+    """An element of a buffer, one index a dimension; a vector if the last index is one, or another index is (a gather)."""
+
+    __slots__ = ("buffer", "indices")
+
+    def __init__(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
+        self.buffer, self.indices = buffer, indices
+        self.dtype = self._dtype_after({})
+
+    def _dtype_after(self, parts: dict[str, Any]) -> DType:
+        buffer: Buffer = parts.get("buffer", self.buffer)
+        indices: tuple[Expr, ...] = parts.get("indices", self.indices)
+        return buffer.dtype.with_lanes(max((index.dtype.lanes for index in indices), default=1) * buffer.dtype.lanes)

@@ -1,13 +1,12 @@
 """Every kind of expression: values without side effects, except calls that say otherwise."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn
 
 from vtakit.compiler.ir.base import OPERATORS, Expr, same
-from vtakit.compiler.ir.dtypes import BOOL, HANDLE, INT32, DType
-
-if TYPE_CHECKING:
-    from vtakit.compiler.ir.buffer import Buffer
-    from vtakit.compiler.ir.iters import IterVar
+from vtakit.compiler.ir.basic import Broadcast, Call, Cast, FloatImm, IntImm, StringImm, Var
+from vtakit.compiler.ir.buffer import Load
+from vtakit.compiler.ir.dtypes import BOOL, DType
+from vtakit.compiler.ir.iters import IterVar
 
 __all__ = [
     "EQ", "LE", "LT", "NE", "Add", "And", "Binary", "BitAnd", "BitOr", "BitXor", "Broadcast", "Call", "Cast", "CommReducer",
@@ -15,59 +14,6 @@ __all__ = [
     "ProducerLoad", "Ramp", "Reduce", "Select", "ShiftLeft", "ShiftRight", "StringImm", "Sub", "TruncDiv", "TruncMod", "Var",
     "same",
 ]
-
-
-class Var(Expr):
-    """A variable; two are the same only if they are one object.
-
-    name : for people; two variables may share it, the printer then tells them apart
-    size : a symbolic size, at least 0
-    """
-
-    __slots__ = ("name", "size")
-    unique = True
-
-    def __init__(self, name: str, dtype: DType = INT32, *, size: bool = False) -> None:
-        self.name, self.dtype, self.size = name, dtype, size
-
-    def __hash__(self) -> int:
-        return id(self) >> 4
-
-    def replace(self, **parts: Any) -> Self:
-        raise AssertionError("a variable has no parts: make a new one")
-
-
-class IntImm(Expr):
-    """An integer or bool constant; `value` is within the type."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: int, dtype: DType = INT32) -> None:
-        self.value, self.dtype = value, dtype
-
-    def __bool__(self) -> bool:
-        return bool(self.value) if self.dtype.is_bool else super().__bool__()
-
-
-class FloatImm(Expr):
-    """A floating-point constant; `value` is a Python float. That of a number which has no type yet is rounded later."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: float, dtype: DType) -> None:
-        self.value, self.dtype = value, dtype
-
-    def __hash__(self) -> int:
-        return hash((FloatImm, self.value.hex()))
-
-
-class StringImm(Expr):
-    """A string among the arguments of a call."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: str) -> None:
-        self.value, self.dtype = value, HANDLE
 
 
 class Binary(Expr):
@@ -233,22 +179,6 @@ class Not(Expr):
         self.a, self.dtype = a, a.dtype
 
 
-class Cast(Expr):
-    """`value` as another type.
-
-    Floats become integers by rounding to zero, integers others by keeping the low bits, anything a bool by ``!= 0``.
-    """
-
-    __slots__ = ("value",)
-
-    def __init__(self, dtype: DType, value: Expr) -> None:
-        self.value, self.dtype = value, dtype
-
-    def _dtype_after(self, parts: dict[str, Any]) -> DType:
-        value: Expr = parts.get("value", self.value)
-        return self.dtype.with_lanes(value.dtype.lanes)
-
-
 class Select(Expr):
     """`true` where `condition`, else `false`; both are evaluated."""
 
@@ -297,42 +227,6 @@ class Ramp(Expr):
         self.base, self.stride, self.lanes, self.dtype = base, stride, lanes, base.dtype.with_lanes(lanes)
 
 
-class Broadcast(Expr):
-    """The scalar `value` in each of `lanes` lanes."""
-
-    __slots__ = ("value", "lanes")
-
-    def __init__(self, value: Expr, lanes: int) -> None:
-        self.value, self.lanes, self.dtype = value, lanes, value.dtype.with_lanes(lanes)
-
-
-class Call(Expr):
-    """A named operation or an outside function; `vtakit.compiler.ir.calls` lists the names that have a meaning.
-
-    kind : "pure" (a function of its arguments), "extern" (a C function by name) or "effect" (an operation with side effects)
-    """
-
-    __slots__ = ("name", "args", "kind")
-
-    def __init__(self, dtype: DType, name: str, args: tuple[Expr, ...], kind: str = "pure") -> None:
-        self.name, self.args, self.kind, self.dtype = name, args, kind, dtype
-
-
-class Load(Expr):
-    """An element of a buffer, one index a dimension; a vector if the last index is one, or another index is (a gather)."""
-
-    __slots__ = ("buffer", "indices")
-
-    def __init__(self, buffer: "Buffer", indices: tuple[Expr, ...]) -> None:
-        self.buffer, self.indices = buffer, indices
-        self.dtype = self._dtype_after({})
-
-    def _dtype_after(self, parts: dict[str, Any]) -> DType:
-        buffer: Buffer = parts.get("buffer", self.buffer)
-        indices: tuple[Expr, ...] = parts.get("indices", self.indices)
-        return buffer.dtype.with_lanes(max((index.dtype.lanes for index in indices), default=1) * buffer.dtype.lanes)
-
-
 class ProducerLoad(Expr):
     """An element of a tensor: what a tensor expression reads before lowering gives the tensor a buffer.
 
@@ -377,7 +271,7 @@ class Reduce(Expr):
     __slots__ = ("combiner", "source", "axes", "condition", "value_index", "init")
 
     def __init__(
-        self, combiner: CommReducer, source: tuple[Expr, ...], axes: "tuple[IterVar, ...]", condition: Expr, value_index: int,
+        self, combiner: CommReducer, source: tuple[Expr, ...], axes: tuple[IterVar, ...], condition: Expr, value_index: int,
         init: tuple[Expr, ...] = (),
     ) -> None:
         self.combiner, self.source, self.axes, self.condition = combiner, source, axes, condition

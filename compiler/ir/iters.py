@@ -3,9 +3,9 @@
 from enum import Enum
 from typing import Any, NamedTuple
 
-from vtakit.compiler.ir.base import OPERATORS, Operand
+from vtakit.compiler.ir.base import OPERATORS, Expr, Operand
+from vtakit.compiler.ir.basic import Var
 from vtakit.compiler.ir.dtypes import DType
-from vtakit.compiler.ir.expr import Expr, Var
 
 
 class IterKind(Enum):

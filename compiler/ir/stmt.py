@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple, Self
 
+from vtakit.compiler.ir.base import PRINTERS
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, Range
@@ -54,8 +55,7 @@ class Stmt:
         return self.replace(**parts) if parts else self
 
     def __repr__(self) -> str:
-        from vtakit.compiler.ir.printer import stmt_text  # the printer knows every node; this is for people only
-        return stmt_text(self)
+        return PRINTERS[Stmt](self)
 
 
 def _rebuild(value: Any, on_stmt: Callable[[Stmt], Stmt], on_expr: Callable[[Expr], Expr]) -> Any:
@@ -232,8 +232,7 @@ class Function(NamedTuple):
     requires: tuple[Requirement, ...] = ()
 
     def __str__(self) -> str:
-        from vtakit.compiler.ir.printer import function_text  # as in Stmt
-        return function_text(self)
+        return PRINTERS[Function](self)
 
 
 NOTHING = Seq(())

@@ -10,9 +10,9 @@ import math
 import struct
 from typing import Any
 
-from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir.base import Expr
+from vtakit.compiler.ir.basic import Broadcast, Cast, FloatImm, IntImm
 from vtakit.compiler.ir.dtypes import BOOL, FLOAT32, INT32, INT64, DType, dtype
-from vtakit.compiler.ir.expr import Expr, FloatImm, IntImm
 
 TRUE, FALSE = IntImm(1, BOOL), IntImm(0, BOOL)
 
@@ -47,7 +47,7 @@ def const(value: float, to: str | DType) -> Expr:
     """
     kind = dtype(to)
     if kind.lanes > 1:
-        return ir.Broadcast(const(value, kind.scalar), kind.lanes)
+        return Broadcast(const(value, kind.scalar), kind.lanes)
     if kind.is_float:
         return FloatImm(rounded(float(value), kind), kind)
     if kind.is_bool:
@@ -62,7 +62,7 @@ def value_of(e: Expr) -> int | float | None:
     if isinstance(e, IntImm | FloatImm):
         number: int | float = e.value
         return number
-    return value_of(e.value) if isinstance(e, ir.Broadcast) else None
+    return value_of(e.value) if isinstance(e, Broadcast) else None
 
 
 def int_value(e: Expr) -> int | None:
@@ -99,20 +99,20 @@ def cast(value: Any, to: str | DType) -> Expr:
             raise TypeError(f"cannot convert {e}, which has {e.dtype.lanes} lanes, to {kind}")
         kind = kind.with_lanes(max(kind.lanes, e.dtype.lanes))
         if e.dtype.lanes == 1:
-            return ir.Broadcast(cast(e, kind.scalar), kind.lanes)
+            return Broadcast(cast(e, kind.scalar), kind.lanes)
     if e.dtype is kind:
         return e
-    if isinstance(e, ir.Broadcast):
-        return ir.Broadcast(cast(e.value, kind.scalar), e.lanes)
+    if isinstance(e, Broadcast):
+        return Broadcast(cast(e.value, kind.scalar), e.lanes)
     number = value_of(e)
     if number is None or kind.code == "handle":
-        return ir.Cast(kind, e)
+        return Cast(kind, e)
     if kind.is_bool:
         return TRUE if number else FALSE
     if kind.is_float:
         return FloatImm(rounded(float(number), kind), kind)
     if isinstance(number, float) and not (math.isfinite(number) and kind.min <= int(number) <= kind.max):
-        return ir.Cast(kind, e)  # undefined in C, so left to the machine
+        return Cast(kind, e)  # undefined in C, so left to the machine
     return IntImm(wrapped(int(number), kind), kind)
 
 
