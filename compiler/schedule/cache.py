@@ -1,7 +1,7 @@
 """cache_read and cache_write: copies of tensors in other memories."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vtakit.compiler.ir.expr import Expr, ProducerLoad, Reduce, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
@@ -9,20 +9,17 @@ from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.ir.walk import substitute
 from vtakit.compiler.schedule import group
-from vtakit.compiler.schedule.checks import refuse_scope
+from vtakit.compiler.schedule.checks import refuse, refuse_scope
 from vtakit.compiler.schedule.domains import extents, leaves_from_roots, roots_from_leaves
-from vtakit.compiler.schedule.errors import ScheduleError, refuse
+from vtakit.compiler.schedule.errors import ScheduleError
 from vtakit.compiler.schedule.rewrite import copy_of, data_axis, with_inputs
-from vtakit.compiler.schedule.stage import Stage
+from vtakit.compiler.schedule.stage import Stage, Stages
 from vtakit.compiler.te.compose import scope_name
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Tensor
 
-if TYPE_CHECKING:
-    from vtakit.compiler.schedule.schedule import Schedule
 
-
-def cache_read(schedule: "Schedule", tensor: Tensor, scope: Any, readers: Sequence[Any] | None) -> Tensor:
+def cache_read(schedule: Stages, tensor: Tensor, scope: Any, readers: Sequence[Any] | None) -> Tensor:
     """`Schedule.cache_read`."""
     name = scope_name(scope)
     by = "" if not readers else f", [{', '.join(str(getattr(item, 'name', item)) for item in readers)}]"
@@ -53,11 +50,11 @@ def cache_read(schedule: "Schedule", tensor: Tensor, scope: Any, readers: Sequen
     return op.output(0)
 
 
-def _stage(schedule: "Schedule", of: Any) -> Stage:
+def _stage(schedule: Stages, of: Any) -> Stage:
     return of if isinstance(of, Stage) else schedule[of]
 
 
-def cache_write(schedule: "Schedule", tensors: Sequence[Any], scope: Any) -> list[Tensor]:
+def cache_write(schedule: Stages, tensors: Sequence[Any], scope: Any) -> list[Tensor]:
     """`Schedule.cache_write`, of all outputs of one operation."""
     name = scope_name(scope)
     asked = f"cache_write({', '.join(str(getattr(tensor, 'name', tensor)) for tensor in tensors)}, {name or scope!r})"

@@ -8,7 +8,8 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterKind, IterVar
 from vtakit.compiler.ir.values import int_value, wrap
 from vtakit.compiler.schedule.data import StageData
-from vtakit.compiler.schedule.errors import refuse
+from vtakit.compiler.schedule.errors import ScheduleError
+from vtakit.compiler.schedule.nest import nest_text
 from vtakit.compiler.schedule.relations import PLAIN, Fuse, Mark, Split
 
 _WHY = {
@@ -17,6 +18,15 @@ _WHY = {
     IterKind.OPAQUE: "it is inside a body that the schedule does not know",
     IterKind.THREAD: "it is a thread index",
 }
+
+
+def refuse(stage: StageData, asked: str, truth: str, cure: str, mark: IterVar | str = "stage") -> NoReturn:
+    """Raise a ScheduleError about a stage.
+
+    asked : the call, as the user wrote it; truth : what stands against it; cure : what would work
+    mark  : what of the stage's loops an arrow points at (`nest_text`)
+    """
+    raise ScheduleError(f"{asked}: {truth}\n\n{nest_text(stage, mark)}\n\nhint: {cure}")
 
 
 def refuse_scope(stage: StageData, asked: str, scope: Any) -> NoReturn:

@@ -1,15 +1,24 @@
-"""What a schedule keeps of a stage: its operation, its loops, its place and its memory."""
+"""The data of a schedule and of its stages, which refer to each other: operations, loops, places, memory, and the steps done.
 
-from typing import TYPE_CHECKING, Self
+`Stage` and `Schedule` derive from these classes and add the primitives.
+"""
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Self, TypeVar
+
+from vtakit.base.errors import one_of
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterVar
+from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.schedule.decisions import Decisions
+from vtakit.compiler.schedule.errors import ScheduleError
 from vtakit.compiler.schedule.labels import distinct
 from vtakit.compiler.schedule.relations import AT_ROOT, PLAIN, Align, Attach, AttachKind, Fuse, Notes, Relation, Split
-from vtakit.compiler.te.tensor import Operation
+from vtakit.compiler.schedule.trace import Step
+from vtakit.compiler.te.tensor import Operation, Tensor
 
-if TYPE_CHECKING:
-    from vtakit.compiler.schedule.schedule import Schedule
+StageT = TypeVar("StageT", bound="StageData", covariant=True)
 
 
 class GroupOp(Operation):
@@ -61,7 +70,7 @@ class StageData:
         "threads_around",
     )
 
-    def __init__(self, schedule: "Schedule", label: str, op: Operation, *, is_output: bool = False) -> None:
+    def __init__(self, schedule: "StageTable[StageData]", label: str, op: Operation, *, is_output: bool = False) -> None:
         self.schedule, self.label, self.op, self.origin_op = schedule, label, op, op
         self.is_output = is_output
         self.relations: list[Relation] = []
@@ -117,7 +126,7 @@ class StageData:
                     axis = fused
         return axis
 
-    def copy_into(self, schedule: "Schedule") -> Self:
+    def copy_into(self, schedule: "StageTable[StageData]") -> Self:
         """The same stage as part of another schedule; axes and operations are shared."""
         stage = object.__new__(type(self))
         stage.schedule = schedule
@@ -158,3 +167,115 @@ class StageData:
     def __repr__(self) -> str:
         return f"Stage({self.label})"
 
+
+class StageTable(ABC, Generic[StageT]):
+    """The stages of a schedule by label and by operation, and the steps that led to them.
+
+    outputs : the operations that it is for
+    stages  : groups included, each after those that make what it reads
+    steps   : what was done, as data; `Schedule.trace` is the same to print, keep and repeat
+    intrinsics : those that stages are tensorized by, by their names
+    decisions  : given, and made by rules (`Stage.choose`)
+    """
+
+    __slots__ = ("_labels", "_of_op", "_threads", "decisions", "intrinsics", "outputs", "stages", "steps")
+
+    def __init__(self, outputs: tuple[Operation, ...], decisions: Mapping[str, Any] | None = None) -> None:
+        self.decisions = Decisions(decisions)
+        self.outputs = outputs
+        self.stages: list[StageT] = []
+        self.steps: list[Step] = []
+        self.intrinsics: dict[str, Any] = {}
+        self._threads: dict[IterVar, str] = {}
+        self._labels: dict[str, StageT] = {}
+        self._of_op: dict[Operation, str] = {}
+
+    def __getitem__(self, of: Tensor | Operation | str) -> StageT:
+        """The stage of a tensor, an operation or a label; raises ScheduleError for what is not in the schedule."""
+        found: StageT | None = None
+        if isinstance(of, str):
+            found = self._labels.get(of)
+        elif isinstance(of, Tensor | Operation):
+            found = self.stage_of(of.op if isinstance(of, Tensor) else of)
+        if found is None:
+            name = str(of if isinstance(of, str) else getattr(of, "name", of))
+            if name in self._labels:
+                raise ScheduleError(f"{name!r} of another program is given: use the tensor that this schedule was created for")
+            raise ScheduleError(f"{name!r} is no stage of this schedule: {one_of(self._labels, name)}")
+        return found
+
+    def stage_of(self, op: Operation) -> StageT | None:
+        """The stage of an operation, of the expression or as a primitive rewrote it."""
+        label = self._of_op.get(op)
+        return self._labels[label] if label is not None else None
+
+    def labelled(self, label: str) -> StageT:
+        """The stage of a label; KeyError for another."""
+        return self._labels[label]
+
+    def members(self, stage: StageData) -> list[StageData]:
+        """The stages that a group holds, directly or in groups within; any other stage by itself."""
+        if not stage.is_group:
+            return [stage]
+        return [part for inner in self.stages if inner.group == stage.label for part in self.members(inner)]
+
+    def reads(self, label: str) -> list[str]:
+        """The labels of the stages that make what a stage reads."""
+        return [self._of_op[tensor.op] for tensor in self._labels[label].op.input_tensors]
+
+    def read_as(self, reader: StageData, tensor: Tensor) -> list[Tensor]:
+        """What a stage reads of a tensor: under the operation of the expression, or one that took its place."""
+        made = self._of_op.get(tensor.op)
+        return [
+            item for item in reader.op.input_tensors if item.value_index == tensor.value_index and self._of_op[item.op] == made
+        ]
+
+    def readers_of(self, stage: StageData) -> list[StageT]:
+        """The stages that read what a stage, or a member of a group, makes."""
+        made = {part.label for part in self.members(stage)}
+        return [other for other in self.stages if not made.isdisjoint(self.reads(other.label)) and other.label not in made]
+
+    def attached_to(self, stage: StageData) -> list[StageT]:
+        """The stages that stand within a loop of a stage."""
+        return [other for other in self.stages if other.attach.stage == stage.label]
+
+    # Steps.
+
+    def record(self, on: str, do: str, args: dict[str, Any], gives: Sequence[str] = ()) -> None:
+        """Add a step to the trace."""
+        self.steps.append(Step(on, do, args, tuple(gives)))
+
+    def tensor_label(self, tensor: Tensor) -> str | list[Any]:
+        """A tensor in the trace: the label of its stage, with the number of the output if there are several."""
+        label = self._of_op[tensor.op]
+        return label if tensor.op.num_outputs == 1 else [label, tensor.value_index]
+
+    def thread_as_data(self, thread: IterVar) -> dict[str, Any]:
+        """A thread axis in the trace: its tag, a name of its own, and its extent if it is given one."""
+        name = self._threads.get(thread)
+        if name is None:
+            name = self._threads[thread] = distinct(thread.name, self._threads.values())
+        extent = None if thread.dom is None else int_value(thread.dom.extent)
+        return {"tag": thread.thread, "name": name} | ({} if extent is None else {"extent": extent})
+
+    # Changes.
+
+    @abstractmethod
+    def new_stage(self, label: str, op: Operation, *, is_output: bool) -> StageT:
+        """Return a stage of this schedule that is not yet among the others."""
+
+    def add_stage(self, op: Operation, at: int, *, is_output: bool = False) -> StageT:
+        """Put a stage for `op` at a place in the order."""
+        stage = self.new_stage(distinct(op.name, self._labels), op, is_output=is_output)
+        self.stages.insert(at, stage)
+        self._labels[stage.label] = stage
+        self._of_op[op] = stage.label
+        return stage
+
+    def redefine(self, stage: StageData, op: Operation) -> None:
+        """Let a stage compute another operation that makes the same values."""
+        stage.op = op
+        self._of_op[op] = stage.label
+
+    def __repr__(self) -> str:
+        return f"Schedule({', '.join(stage.label for stage in self.stages)})"

@@ -1,26 +1,22 @@
 """rfactor: part of a reduction as a dimension of a tensor of its own."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from vtakit.compiler.ir.expr import Expr, ProducerLoad, Reduce, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.ir.walk import free_vars, substitute
+from vtakit.compiler.schedule.checks import refuse
 from vtakit.compiler.schedule.domains import extents, roots_from_leaves
-from vtakit.compiler.schedule.errors import refuse
 from vtakit.compiler.schedule.relations import Fuse, Relation, Singleton, Split
 from vtakit.compiler.schedule.rewrite import data_axis
-from vtakit.compiler.schedule.stage import Stage
+from vtakit.compiler.schedule.stage import Stage, Stages
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Tensor
 
-if TYPE_CHECKING:
-    from vtakit.compiler.schedule.schedule import Schedule
 
-
-def rfactor(schedule: "Schedule", tensor: Tensor, axis: IterVar | str, factor_axis: int) -> list[Tensor]:
+def rfactor(schedule: Stages, tensor: Tensor, axis: IterVar | str, factor_axis: int) -> list[Tensor]:
     """`Schedule.rfactor`."""
     stage = schedule[tensor]
     whole = isinstance(factor_axis, int) and not isinstance(factor_axis, bool)

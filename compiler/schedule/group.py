@@ -1,18 +1,16 @@
 """Groups of stages that are placed together."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from vtakit.compiler.schedule.checks import refuse
 from vtakit.compiler.schedule.data import GroupOp
-from vtakit.compiler.schedule.errors import ScheduleError, refuse
+from vtakit.compiler.schedule.errors import ScheduleError
 from vtakit.compiler.schedule.relations import Attach, AttachKind
-from vtakit.compiler.schedule.stage import Stage
+from vtakit.compiler.schedule.stage import Stage, Stages
 from vtakit.compiler.te.operation import ScanOp
 
-if TYPE_CHECKING:
-    from vtakit.compiler.schedule.schedule import Schedule
 
-
-def hold_update(schedule: "Schedule", scan: ScanOp) -> None:
+def hold_update(schedule: Stages, scan: ScanOp) -> None:
     """Put what the update of a scan needs beyond the states and its inputs, and the update, within the scan's loop."""
     outputs = [schedule.stage_of(tensor.op) for tensor in scan.update]
     inputs = [schedule.stage_of(tensor.op) for tensor in (*scan.state_placeholder, *scan.inputs)]
@@ -22,7 +20,7 @@ def hold_update(schedule: "Schedule", scan: ScanOp) -> None:
     made.attach = Attach(AttachKind.SCAN, schedule[scan].label, scan.scan_axis)
 
 
-def of_state(schedule: "Schedule", stage: Stage) -> str:
+def of_state(schedule: Stages, stage: Stage) -> str:
     """The label of the group within a scan's loop that reads a stage as the scan's state, "" if it is no state."""
     for other in schedule.stages:
         if isinstance(other.op, ScanOp) and any(schedule.stage_of(state.op) is stage for state in other.op.state_placeholder):
@@ -31,7 +29,7 @@ def of_state(schedule: "Schedule", stage: Stage) -> str:
     return ""
 
 
-def create_group(schedule: "Schedule", outputs: Any, inputs: Any, *, include_inputs: bool) -> Stage:
+def create_group(schedule: Stages, outputs: Any, inputs: Any, *, include_inputs: bool) -> Stage:
     """`Schedule.create_group`."""
     ends, starts = (_stages(schedule, given) for given in (outputs, inputs))
     asked = f"create_group([{', '.join(s.label for s in ends)}], [{', '.join(s.label for s in starts)}])"
@@ -44,12 +42,12 @@ def create_group(schedule: "Schedule", outputs: Any, inputs: Any, *, include_inp
     return group
 
 
-def _stages(schedule: "Schedule", given: Any) -> list[Stage]:
+def _stages(schedule: Stages, given: Any) -> list[Stage]:
     items = given if isinstance(given, list | tuple) else [given]
     return [item if isinstance(item, Stage) else schedule[item] for item in items]
 
 
-def _between(schedule: "Schedule", outputs: list[Stage], inputs: list[Stage], *, include_inputs: bool) -> list[Stage]:
+def _between(schedule: Stages, outputs: list[Stage], inputs: list[Stage], *, include_inputs: bool) -> list[Stage]:
     """The stages that need an input and that an output needs, in order."""
     starts, ends = {stage.label for stage in inputs}, {stage.label for stage in outputs}
     needed: set[str] = set()
@@ -68,7 +66,7 @@ def _between(schedule: "Schedule", outputs: list[Stage], inputs: list[Stage], *,
     return [stage for stage in schedule.stages if stage.label in chosen]
 
 
-def make_group(schedule: "Schedule", held: list[Stage], asked: str = "") -> Stage:
+def make_group(schedule: Stages, held: list[Stage], asked: str = "") -> Stage:
     """A new group of stages; groups that hold only some of these go into it as a whole."""
     chains = [_groups_around(schedule, stage) for stage in held]
     common = [label for label in chains[0] if all(label in chain for chain in chains)]
@@ -92,7 +90,7 @@ def make_group(schedule: "Schedule", held: list[Stage], asked: str = "") -> Stag
     return group
 
 
-def _groups_around(schedule: "Schedule", stage: Stage) -> list[str]:
+def _groups_around(schedule: Stages, stage: Stage) -> list[str]:
     """The labels of the groups that a stage is in, innermost first."""
     found = []
     label = stage.group

@@ -8,8 +8,7 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.stmt import AUTO_STEPS
 from vtakit.compiler.ir.values import const, int_value
-from vtakit.compiler.schedule.checks import Checks
-from vtakit.compiler.schedule.errors import refuse
+from vtakit.compiler.schedule.checks import Checks, refuse
 from vtakit.compiler.schedule.relations import Fuse, Mark, Prefetch, Singleton, Split
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Tensor

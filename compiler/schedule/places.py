@@ -6,9 +6,8 @@ from typing import Any
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterKind, IterVar
 from vtakit.compiler.ir.values import wrap
-from vtakit.compiler.schedule.checks import Checks, refuse_scope
+from vtakit.compiler.schedule.checks import Checks, refuse, refuse_scope
 from vtakit.compiler.schedule.data import StageData
-from vtakit.compiler.schedule.errors import refuse
 from vtakit.compiler.schedule.relations import AT_ROOT, INLINED, Align, Attach, AttachKind
 from vtakit.compiler.te.compose import scope_name
 from vtakit.compiler.te.operation import ComputeOp, PlaceholderOp, ScanOp

@@ -4,7 +4,7 @@ import ast
 import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vtakit.base.errors import VtakitError, one_of
 from vtakit.compiler.ir.base import OPERATORS
@@ -14,14 +14,11 @@ from vtakit.compiler.ir.ops import all_of, any_of, maximum, minimum, negate, tru
 from vtakit.compiler.ir.values import cast, wrap
 from vtakit.compiler.ir.walk import free_vars
 from vtakit.compiler.schedule.errors import ScheduleError
-from vtakit.compiler.schedule.stage import Stage
+from vtakit.compiler.schedule.stage import Stage, Stages
 from vtakit.compiler.schedule.trace import KINDS, Step
 from vtakit.compiler.te.language import thread_axis
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Tensor
-
-if TYPE_CHECKING:
-    from vtakit.compiler.schedule.schedule import Schedule
 
 _FUNCTIONS: dict[str, Callable[..., Expr]] = {
     "min": minimum, "max": maximum, "truncdiv": truncdiv, "truncmod": truncmod,
@@ -36,7 +33,7 @@ _SYMBOLS: dict[type[ast.AST], str] = {
 class Replay:
     """The state of doing the steps of a trace: what its names stand for in the schedule."""
 
-    def __init__(self, schedule: "Schedule", intrinsics: dict[str, Any]) -> None:
+    def __init__(self, schedule: Stages, intrinsics: dict[str, Any]) -> None:
         self.schedule = schedule
         self.intrinsics = schedule.intrinsics | intrinsics
         self.stages: dict[str, Stage] = {stage.label: stage for stage in schedule.stages}

@@ -1,8 +1,9 @@
 """A stage: one operation of a schedule, with the primitives that change how it is computed."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+from vtakit.compiler.schedule.data import StageTable
 from vtakit.compiler.schedule.decisions import plain
 from vtakit.compiler.schedule.loops import LoopPrimitives
 from vtakit.compiler.schedule.places import PlacePrimitives
@@ -39,3 +40,6 @@ class Stage(LoopPrimitives, PlacePrimitives):
         args = {"name": name, "candidates": [*made.candidates], "default": made.default, "chosen": found}
         self.schedule.record(self.label, "choose", args | ({"rule": rule} if rule else {}))
         return found
+
+
+Stages: TypeAlias = StageTable[Stage]  # what primitives of several stages take: a schedule without its primitives
