@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import vtakit.compiler.ir.expr as ir
+from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.base import OPERATORS
 from vtakit.compiler.ir.dtypes import INT32
 from vtakit.compiler.ir.expr import Expr, IntImm

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import vtakit.compiler.ir.expr as ir
-import vtakit.compiler.ir.stmt as st
+from vtakit.compiler.ir import expr as ir
+from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.dtypes import BOOL, FLOAT32, INT32, DType

@@ -6,7 +6,7 @@ would not come to the end of.
 import functools
 from collections.abc import Callable, Container, Iterator, Mapping
 
-import vtakit.compiler.ir.expr as ir
+from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.dtypes import HANDLE
 from vtakit.compiler.ir.expr import Expr, Let, Var
 from vtakit.compiler.ir.ops import negate
