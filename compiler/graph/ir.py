@@ -39,7 +39,7 @@ class TensorType:
 
 
 class Value:
-    """What a node makes or the graph is given; two are equal only if they are one object.
+    """A result of a node, or an input or constant of the graph; two are equal only if they are one object.
 
     name : for people; that of the model it came from, where it had one
     """
@@ -95,11 +95,11 @@ class Graph:
     constants: Mapping[Value, Array]
 
     def producers(self) -> dict[Value, Node]:
-        """The node that makes each value; inputs and constants have none."""
+        """Return the node that makes each value; inputs and constants have none."""
         return {value: node for node in self.nodes for value in node.outputs}
 
     def consumers(self) -> dict[Value, list[Node]]:
-        """The nodes that read each value, each once; the graph's outputs are not among them."""
+        """Return the nodes that read each value, each once; the graph's outputs are not among them."""
         found: dict[Value, list[Node]] = {}
         for node in self.nodes:
             for value in dict.fromkeys(node.reads):
@@ -135,7 +135,7 @@ def check(graph: Graph) -> None:
 
 
 def type_of(array: Array, dtype: DType) -> TensorType:
-    """The type of a constant's value."""
+    """Return the type of a constant's value."""
     return TensorType(tuple(map(int, np.shape(array))), dtype)
 
 
@@ -158,7 +158,7 @@ class _Names:
 
 
 def graph_text(graph: Graph) -> str:
-    """The graph's text:
+    """Return the graph as text, a node a line.
 
     ::
 

@@ -1,4 +1,4 @@
-"""What all expressions share: parts, equality, Python's operators.
+"""The base of all expressions: parts, equality, Python's operators.
 
 Nodes are values: nothing changes one after it is made. They are not frozen dataclasses only because making those takes four
 times as long, and a lowering makes tens of thousands. Each class names its parts in `__slots__`, in the order of its
@@ -27,7 +27,7 @@ def _binary(name: str, *, swapped: bool = False) -> Callable[[Any, Any], "Expr"]
 
 
 class Operand:
-    """What Python's operators make expressions of: an expression, or something that stands for one and says so by `as_expr`."""
+    """An operand of Python's operators: an expression, or something that stands for one and gives it by `as_expr`."""
 
     __slots__ = ()
     __array_ufunc__: ClassVar[None] = None  # beside a NumPy number, our operator decides
@@ -35,11 +35,11 @@ class Operand:
     dtype: Any
 
     def astype(self, to: "str | DType") -> "Expr":
-        """This value converted to another type."""
+        """Return this value converted to another type."""
         return OPERATORS["cast"](self, to)
 
     def equal(self, other: Any) -> "Expr":
-        """The comparison ``self == other``, for scripts that write it so."""
+        """Return the comparison ``self == other``, for scripts that write it so."""
         return OPERATORS["=="](self, other)
 
     __add__ = _binary("+")
@@ -95,7 +95,7 @@ class Expr(Operand):
         cls.fields = (*cls.fields, *cls.__dict__.get("__slots__", ()))
 
     def children(self) -> "tuple[Expr, ...]":
-        """The operands, in order; tuples of operands are flattened."""
+        """Return the operands, in order; tuples of operands are flattened."""
         found: list[Expr] = []
         for field in self.fields:
             value = getattr(self, field)
@@ -106,7 +106,7 @@ class Expr(Operand):
         return tuple(found)
 
     def rebuild(self, change: "Callable[[Expr], Expr]") -> Self:
-        """The same node with `change` applied to each operand; itself if none changed."""
+        """Return the same node with `change` applied to each operand; itself if none changed."""
         parts: dict[str, Any] = {}
         for field in self.fields:
             value = getattr(self, field)
@@ -121,7 +121,7 @@ class Expr(Operand):
         return self.replace(**parts) if parts else self
 
     def replace(self, **parts: Any) -> Self:
-        """The same node with the named parts exchanged; a binary node's type follows its operands."""
+        """Return the same node with the named parts exchanged; a binary node's type follows its operands."""
         node = object.__new__(type(self))
         for field in self.fields:
             setattr(node, field, parts.get(field, getattr(self, field)))
@@ -129,7 +129,7 @@ class Expr(Operand):
         return node
 
     def _dtype_after(self, parts: dict[str, Any]) -> DType:
-        """The type once `parts` are exchanged: lanes may have changed, the scalar type may not."""
+        """Return the type once `parts` are exchanged: lanes may have changed, the scalar type may not."""
         return self.dtype
 
     def __hash__(self) -> int:
@@ -159,7 +159,7 @@ class Expr(Operand):
         )
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """What is kept in a file: all but the hash, which holds addresses of this process."""
+        """Return what a file keeps: all but the hash, which holds addresses of this process."""
         return None, {name: getattr(self, name) for name in (*self.fields, "dtype")}
 
     def __repr__(self) -> str:
@@ -167,12 +167,12 @@ class Expr(Operand):
 
 
 def same(a: Expr, b: Expr) -> bool:
-    """Whether two expressions have the same structure over the same variables and buffers."""
+    """Return whether two expressions have the same structure over the same variables and buffers."""
     return a is b or _same(a, b, set())
 
 
 def _same(a: Expr, b: Expr, found: set[tuple[int, int]]) -> bool:
-    """As `same`; `found` are pairs that are: both may hold one object in many places."""
+    """Return whether two expressions are the same; `found` are pairs known to be, as both may hold one object in many places."""
     if a is b:
         return True
     if type(a) is not type(b) or a.dtype is not b.dtype or hash(a) != hash(b) or a.unique:

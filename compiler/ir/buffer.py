@@ -42,7 +42,7 @@ class Buffer:
         return f"{self.name}: {self.dtype}[{shape}]" + (f" in {self.scope}" if self.scope != "global" else "")
 
     def __getitem__(self, indices: "Expr | int | tuple[Expr | int, ...]") -> "Load":
-        """The element at the indices; raises ValueError if their number is not that of the dimensions."""
+        """Return the element at the indices. Raises ValueError if their number is not that of the dimensions."""
         given = indices if isinstance(indices, tuple) else (indices,)
         if len(given) != len(self.shape):
             raise ValueError(f"buffer {self.name!r} has {len(self.shape)} dimensions, got {len(given)} indices")
@@ -52,7 +52,7 @@ class Buffer:
         raise TypeError(f"{self} cannot be iterated while a program is being described: read its elements by index")
 
     def compact_strides(self) -> tuple[Expr, ...]:
-        """Elements from one index to the next in each dimension: the given strides, or those of row-major order."""
+        """Return the elements from one index to the next in each dimension: the given strides, or those of row-major order."""
         if self.strides or not self.shape:
             return self.strides
         strides: list[Expr] = [IntImm(1, INT32)]
@@ -61,7 +61,9 @@ class Buffer:
         return tuple(strides)
 
     def access_ptr(self, mask: str = "rw", offset: Expr | int = 0) -> Call:
-        """The address of the element at a row-major `offset`, for an intrinsic that reads ("r"), writes ("w") or does both.
+        """Return the address of the element at a row-major `offset`, for an intrinsic.
+
+        mask : "r" if the intrinsic reads the elements from there on, "w" if it writes them, "rw" for both
 
         Raises ValueError for another `mask`.
         """

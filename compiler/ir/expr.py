@@ -159,14 +159,14 @@ class LE(Binary):
 
 
 class And(Binary):
-    """Of bools; `b` is not evaluated where `a` is false."""
+    """Conjunction of bools; `b` is not evaluated where `a` is false."""
 
     __slots__ = ()
     symbol = "and"
 
 
 class Or(Binary):
-    """Of bools; `b` is not evaluated where `a` is true."""
+    """Disjunction of bools; `b` is not evaluated where `a` is true."""
 
     __slots__ = ()
     symbol = "or"

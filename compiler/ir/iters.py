@@ -9,7 +9,7 @@ from vtakit.compiler.ir.dtypes import DType
 
 
 class IterKind(Enum):
-    """What an axis iterates over; a schedule may make others of it, but never reorders what an `ORDERED` axis does."""
+    """The kind of an axis; a schedule may split and mark it, but never reorders the steps of an `ORDERED` axis."""
 
     DATA = "data"  # independent elements of the result
     REDUCE = "reduce"  # terms of a reduction
@@ -43,7 +43,7 @@ class IterVar(Operand):
         self.var, self.dom, self.kind, self.thread = var, dom, kind, thread
 
     def as_expr(self) -> Var:
-        """The variable, which the axis stands for in an expression."""
+        """Return the variable, which the axis stands for in an expression."""
         return self.var
 
     def __hash__(self) -> int:

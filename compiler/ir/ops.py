@@ -27,7 +27,7 @@ _DIVIDES = (ir.FloorDiv, ir.FloorMod, ir.TruncDiv, ir.TruncMod)
 
 
 def _fold_constants(node: type[ir.Binary], x: Expr, y: Expr) -> Expr | None:
-    """The constant that an operation on two integer constants gives; floats are left to the machine, except comparisons."""
+    """Return the constant that an operation on two integer constants gives; None for floats, except comparisons."""
     if not (isinstance(x, IntImm) and isinstance(y, IntImm)) or node not in _FOLD:
         return None
     if node in _DIVIDES and y.value == 0:
@@ -41,7 +41,7 @@ def _fold_constants(node: type[ir.Binary], x: Expr, y: Expr) -> Expr | None:
 
 
 def _fold_neutral(node: type[ir.Binary], x: Expr, y: Expr) -> Expr | None:
-    """The operand that an integer operation leaves as it is, or the constant that it comes to."""
+    """Return the operand that an integer operation leaves as it is, or the constant that it comes to; else None."""
     a, b = value_of(x), value_of(y)
     if node in (ir.Add, ir.BitOr, ir.BitXor) and a == 0:
         return y
@@ -59,7 +59,7 @@ def _fold_neutral(node: type[ir.Binary], x: Expr, y: Expr) -> Expr | None:
 
 
 def binary(node: type[ir.Binary], a: Any, b: Any) -> Expr:
-    """The operation on two operands, which are brought to a common type and folded. Raises TypeError where it does not apply."""
+    """Return the operation on two operands, brought to a common type and folded. Raises TypeError where it does not apply."""
     x, y = unify(a, b)
     if x.dtype.is_bool and not node.compares and node not in (ir.BitAnd, ir.BitOr, ir.BitXor, ir.Min, ir.Max):
         x, y = cast(x, INT32), cast(y, INT32)
@@ -73,7 +73,7 @@ def binary(node: type[ir.Binary], a: Any, b: Any) -> Expr:
 
 
 def divide(a: Any, b: Any) -> Expr:
-    """``a / b`` of floating-point operands; of integers it is a TypeError, since the field's tools disagree on its rounding."""
+    """Return ``a / b`` of floating-point operands. Raises TypeError for integers: the field's tools disagree on the rounding."""
     x, y = unify(a, b)
     if not x.dtype.is_float:
         raise TypeError(
@@ -90,7 +90,7 @@ def _logic(value: Any, where: str) -> Expr:
 
 
 def all_of(*conditions: Any) -> Expr:
-    """Whether all conditions hold; later ones are evaluated only where earlier ones do. Of none: true."""
+    """Return whether all conditions hold; later ones are evaluated only where earlier ones do. Without any: true."""
     found: Expr = TRUE
     for item in conditions:
         e = _logic(item, "all")
@@ -102,7 +102,7 @@ def all_of(*conditions: Any) -> Expr:
 
 
 def any_of(*conditions: Any) -> Expr:
-    """Whether any condition holds; later ones are evaluated only where earlier ones do not. Of none: false."""
+    """Return whether any condition holds; later ones are evaluated only where earlier ones do not. Without any: false."""
     found: Expr = FALSE
     for item in conditions:
         e = _logic(item, "any")
@@ -114,7 +114,7 @@ def any_of(*conditions: Any) -> Expr:
 
 
 def negate(condition: Any) -> Expr:
-    """Whether a condition does not hold."""
+    """Return whether a condition does not hold."""
     e = _logic(condition, "not")
     if isinstance(e, IntImm):
         return FALSE if e.value else TRUE
@@ -135,7 +135,7 @@ def _bits_or_logic(node: type[ir.Binary], logic: Callable[..., Expr]) -> Callabl
 
 
 def invert(a: Expr, _: object) -> Expr:
-    """``~a``: all bits of an integer, or the other truth value."""
+    """Return ``~a``: all bits of an integer, or the other truth value."""
     return negate(a) if a.dtype.is_bool else binary(ir.BitXor, a, const(-1 if a.dtype.code == "int" else a.dtype.max, a.dtype))
 
 
@@ -152,12 +152,12 @@ OPERATORS.update({
 
 
 def minimum(a: Any, b: Any) -> Expr:
-    """The lesser of two values; NaN if either is NaN."""
+    """Return the lesser of two values; NaN if either is NaN."""
     return binary(ir.Min, a, b)
 
 
 def maximum(a: Any, b: Any) -> Expr:
-    """The greater of two values; NaN if either is NaN."""
+    """Return the greater of two values; NaN if either is NaN."""
     return binary(ir.Max, a, b)
 
 
@@ -172,20 +172,20 @@ def _choice(node: type[ir.Select] | type[ir.IfThenElse], condition: Any, true: A
 
 
 def select(condition: Any, true: Any, false: Any) -> Expr:
-    """`true` where the condition holds, else `false`; both are evaluated."""
+    """Return `true` where the condition holds, else `false`; both are evaluated."""
     return _choice(ir.Select, condition, true, false)
 
 
 def if_then_else(condition: Any, true: Any, false: Any) -> Expr:
-    """`true` where the condition holds, else `false`; only that one is evaluated, so it may guard a read out of bounds."""
+    """Return `true` where the condition holds, else `false`; only that one is evaluated, so it may guard a read out of bounds."""
     return _choice(ir.IfThenElse, condition, true, false)
 
 
 def truncdiv(a: Any, b: Any) -> Expr:
-    """Integer division rounded to zero, as in C."""
+    """Return the integer quotient rounded to zero, as in C."""
     return binary(ir.TruncDiv, a, b)
 
 
 def truncmod(a: Any, b: Any) -> Expr:
-    """The remainder of `truncdiv`, with the dividend's sign; of floats C's fmod."""
+    """Return the remainder of `truncdiv`, with the dividend's sign; of floats C's fmod."""
     return binary(ir.TruncMod, a, b)

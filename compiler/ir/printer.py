@@ -50,7 +50,7 @@ class Names:
 
 @deep()
 def expr_text(e: ir.Expr, names: "Names | None" = None) -> str:
-    """An expression on one line."""
+    """Return an expression on one line."""
     return _Exprs(names or Names()).whole(e)
 
 
@@ -59,7 +59,7 @@ class _Exprs:
         self.names = names
 
     def whole(self, e: ir.Expr) -> str:
-        """An expression that is no operand; of a large one, what it needs in several places is written once."""
+        """Return an expression that is no operand as text; a large one has what it needs in several places written once."""
         return self.text(with_names(e, lambda read, where: True), _TOP)
 
     def many(self, items: "tuple[ir.Expr, ...]") -> str:
@@ -217,7 +217,7 @@ class _Stmts:
 
 
 def _shortest(value: float, dtype: DType) -> float:
-    """A number of few digits that a type rounds to the same value."""
+    """Return a number of few digits that a type rounds to the same value."""
     exact = rounded(value, dtype)
     if dtype.bits == 64 or not math.isfinite(exact) or len(repr(exact)) < 10:
         return value
@@ -232,7 +232,7 @@ def _buffer_type(buffer: Buffer, e: Callable[[ir.Expr], str]) -> str:
 
 @deep()
 def stmt_text(s: st.Stmt, mark: object = None, names: Names | None = None, *, blocks: bool = False) -> str:
-    """A statement as lines of text.
+    """Return a statement as lines of text.
 
     mark   : the statement that an arrow points at
     blocks : whether blocks show the domains of their iterators and what they read and write
@@ -244,7 +244,7 @@ def stmt_text(s: st.Stmt, mark: object = None, names: Names | None = None, *, bl
 
 @deep()
 def function_text(f: st.Function, mark: object = None, *, blocks: bool = False) -> str:
-    """A function as lines of text."""
+    """Return a function as lines of text."""
     names = Names()
     exprs = _Exprs(names)
     params = ", ".join(

@@ -1,6 +1,7 @@
-"""Values that an expression needs in several places, named: so that the text of a program, and the time of all that walks over
-it, grow with what is computed and not with the number of ways that lead there. And parts of deep ones, which walks by recursion
-would not come to the end of.
+"""Names for values that an expression needs in several places, and for parts of deep expressions.
+
+With them the text of a program, and the time of every walk over it, grow with what is computed and not with the number of ways
+that lead there; and walks by recursion come to the end of a deep expression.
 """
 
 import functools
@@ -27,7 +28,7 @@ class TooManyWaysError(Exception):
 
 
 def with_names(e: Expr, is_safe: IsSafe = lambda read, where: False) -> Expr:
-    """A large expression with a `Let` for each value in it that is needed in several places, or deep; a small one as it is.
+    """Return a large expression with a `Let` for each value in it that is deep or needed several times; a small one as it is.
 
     ``(A[i] + 1) * (A[i] + 1)``, where both operands are one object  ->  ``let t = A[i] + 1 in t * t``
 
@@ -43,7 +44,7 @@ def with_names(e: Expr, is_safe: IsSafe = lambda read, where: False) -> Expr:
 
 
 def named_values(s: Stmt, is_safe: IsSafe = lambda read, where: False) -> Stmt:
-    """A block's body with the values that `with_names` finds in its stores as statements before them."""
+    """Return a block's body with the values that `with_names` finds in its stores as statements before them."""
     part = "condition" if isinstance(s, If) else "value"
     if not isinstance(s, If | LetStmt | Store) or not _is_large(getattr(s, part)):
         return s.rebuild(lambda inner: named_values(inner, is_safe), lambda e: with_names(e, is_safe))
@@ -64,7 +65,7 @@ def _lets(names: Names, body: Expr) -> Expr:
 
 
 def _is_large(e: Expr) -> bool:
-    """Whether an expression is deep, or has many nodes, most of them because the same objects stand in it again."""
+    """Return whether an expression is deep, or has many nodes, most of them the same objects again."""
     sizes: dict[int, int] = {}
     levels: dict[int, int] = {}
     for node in _operands_first(e):
@@ -75,7 +76,7 @@ def _is_large(e: Expr) -> bool:
 
 
 def _operands_first(e: Expr, leaves: Container[int] = ()) -> Iterator[Expr]:
-    """Each object in an expression once, after its operands; those of `leaves` without theirs."""
+    """Yield each object in an expression once, after its operands; those of `leaves` without theirs."""
     stack, seen = [(e, iter(e.children()))], {id(e)}
     while stack:
         node, rest = stack[-1]
@@ -89,7 +90,7 @@ def _operands_first(e: Expr, leaves: Container[int] = ()) -> Iterator[Expr]:
 
 
 class _Naming:
-    """What is needed where in one expression."""
+    """The values of one expression: how often each is needed, which are large, which may have a name."""
 
     def __init__(self, e: Expr, is_safe: IsSafe) -> None:
         self.is_safe = functools.cache(is_safe)
@@ -114,7 +115,7 @@ class _Naming:
         self.always: dict[int, dict[int, Expr]] = {}
 
     def scope(self, e: Expr, outer: dict[int, Var]) -> tuple[Names, Expr]:
-        """An expression evaluated as a whole, and the values that it needs several times, by those named outside of it."""
+        """Return an expression evaluated as a whole, and the values that it needs several times, by those named outside of it."""
         if id(e) in outer:
             return (), outer[id(e)]
         known = dict(outer)
@@ -146,11 +147,11 @@ class _Naming:
         return self.needed[key] > 1 and key in self.large
 
     def _may_have_name(self, e: Expr) -> bool:
-        """Conditions keep their form, by which rules know where a read is inside."""
+        """Return whether a value may have a name. Conditions keep their form, by which rules know where a read is inside."""
         return id(e) not in self.fixed and not e.dtype.is_bool
 
     def evaluated(self, e: Expr) -> dict[int, Expr]:
-        """The objects that are evaluated whenever an expression is, operands first."""
+        """Return the objects that are evaluated whenever an expression is, operands first."""
         found = self.always.get(id(e))
         if found is None:
             found = self.always[id(e)] = {}
@@ -158,7 +159,7 @@ class _Naming:
         return found
 
     def with_huge(self, e: Expr, certain: Mapping[int, Expr], known: Mapping[int, Var]) -> dict[int, Expr]:
-        """The objects that are evaluated whenever an expression is, and the huge ones that may as well be, operands first.
+        """Return the objects evaluated whenever an expression is, and the huge ones that may as well be, operands first.
 
         known : those that have names, into which it does not look
         """
@@ -174,7 +175,7 @@ class _Naming:
         return found
 
     def _risks(self, e: Expr, risks: Mapping[int, set[Expr] | None], reads: set[Expr]) -> set[Expr] | None:
-        """The reads in an expression that are not safe where it is not needed; None if it needs to be where it is."""
+        """Return the reads in an expression that are not safe where it is not needed; None if it needs to be where it is."""
         match e:
             case Let() | ir.Reduce():
                 return None
@@ -208,7 +209,7 @@ class _Naming:
             found[id(node)] = node
 
     def _with(self, e: Expr, known: dict[int, Var]) -> Expr:
-        """An expression with the names known for objects in it, itself excepted."""
+        """Return an expression with the names known for objects in it, itself excepted."""
         done: dict[int, Expr] = {}
 
         def visit(node: Expr) -> Expr:
@@ -227,14 +228,14 @@ class _Naming:
 
 
 def _certain(e: Expr) -> tuple[Expr, ...]:
-    """The operands that are evaluated whenever it is, and under no axes or variables of its own."""
+    """Return the operands that are evaluated whenever it is, and under no axes or variables of its own."""
     if isinstance(e, ir.Let | ir.Reduce):
         return ()
     return e.children()[:1] if isinstance(e, ir.IfThenElse | ir.And | ir.Or) else e.children()
 
 
 def _cases(e: Expr) -> list[tuple[Expr, Expr]]:
-    """The operands, each with the condition under which it is evaluated."""
+    """Return the operands, each with the condition under which it is evaluated."""
     match e:
         case ir.IfThenElse():
             return [(e.condition, TRUE), (e.true, e.condition), (e.false, negate(e.condition))]

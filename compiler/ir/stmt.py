@@ -38,14 +38,14 @@ class Stmt:
         cls.fields = (*cls.fields, *cls.__dict__.get("__slots__", ()))
 
     def replace(self, **parts: Any) -> Self:
-        """The same statement with the named parts exchanged."""
+        """Return the same statement with the named parts exchanged."""
         node = object.__new__(type(self))
         for field in self.fields:
             setattr(node, field, parts.get(field, getattr(self, field)))
         return node
 
     def rebuild(self, on_stmt: "Callable[[Stmt], Stmt]", on_expr: Callable[[Expr], Expr]) -> Self:
-        """The same statement with each statement and expression directly in it changed; itself if none was."""
+        """Return the same statement with each statement and expression directly in it changed; itself if none was."""
         parts: dict[str, Any] = {}
         for field in self.fields:
             value = getattr(self, field)
@@ -205,7 +205,7 @@ class Block(Stmt):
 
 
 class Requirement(NamedTuple):
-    """What the sizes of a call must keep, or the function would leave its memory: checked before anything else.
+    """A condition on the sizes of a call, without which the function would leave its memory: checked before anything else.
 
     condition : over the function's scalar parameters and sizes
     reason    : the condition and what rests on it, in words
@@ -239,7 +239,7 @@ NOTHING = Seq(())
 
 
 def seq(*stmts: Stmt | None) -> Stmt:
-    """The statements one after another, without empty ones; the one itself if there is only one."""
+    """Return the statements one after another, without empty ones; the one itself if there is only one."""
     flat: list[Stmt] = []
     for stmt in stmts:
         if isinstance(stmt, Seq):

@@ -18,7 +18,7 @@ TRUE, FALSE = IntImm(1, BOOL), IntImm(0, BOOL)
 
 
 def wrap(value: Any) -> Expr:
-    """A Python or NumPy number as a constant: bool, int32 (int64 if it is too large), float32; an expression as it is.
+    """Return a Python or NumPy number as a constant: bool, int32 (int64 if it is too large), float32; an expression as it is.
 
     Raises TypeError for anything else.
     """
@@ -41,7 +41,7 @@ def wrap(value: Any) -> Expr:
 
 
 def const(value: float, to: str | DType) -> Expr:
-    """A constant of a type, to which a float is rounded; a vector type gives a broadcast.
+    """Return a constant of a type, to which a float is rounded; a vector type gives a broadcast.
 
     Raises ValueError if an integer type cannot hold the value.
     """
@@ -58,7 +58,7 @@ def const(value: float, to: str | DType) -> Expr:
 
 
 def value_of(e: Expr) -> int | float | None:
-    """The number that a constant, or a broadcast of one, is; else None."""
+    """Return the number that a constant, or a broadcast of one, is; else None."""
     if isinstance(e, IntImm | FloatImm):
         number: int | float = e.value
         return number
@@ -66,18 +66,18 @@ def value_of(e: Expr) -> int | float | None:
 
 
 def int_value(e: Expr) -> int | None:
-    """The integer that a scalar constant is; else None."""
+    """Return the integer that a scalar constant is; else None."""
     return e.value if isinstance(e, IntImm) else None
 
 
 def wrapped(value: int, to: DType) -> int:
-    """The low bits of an integer as a value of the type, as machine arithmetic leaves it."""
+    """Return the low bits of an integer as a value of the type, as machine arithmetic leaves it."""
     value &= (1 << to.bits) - 1
     return value - (1 << to.bits) if to.code == "int" and value > to.max else value
 
 
 def rounded(value: float, to: DType) -> float:
-    """A float as the type can hold it (round to nearest even); infinities and NaN stay."""
+    """Return a float as the type can hold it (round to nearest even); infinities and NaN stay."""
     if to.bits == 64 or math.isnan(value) or math.isinf(value):
         return value
     if to.code == "bfloat":
@@ -92,7 +92,7 @@ def rounded(value: float, to: DType) -> float:
 
 
 def cast(value: Any, to: str | DType) -> Expr:
-    """`value` as another type; constants are converted at once. A scalar type given for a vector keeps the lanes."""
+    """Return `value` as another type; constants are converted at once. A scalar type given for a vector keeps the lanes."""
     e, kind = wrap(value), dtype(to)
     if kind.lanes != e.dtype.lanes:
         if kind.lanes != 1 and e.dtype.lanes != 1:
@@ -117,7 +117,7 @@ def cast(value: Any, to: str | DType) -> Expr:
 
 
 def common_type(a: DType, b: DType) -> DType:
-    """The scalar type in which two operands meet; raises TypeError where none is certain."""
+    """Return the scalar type in which two operands meet. Raises TypeError where none is certain."""
     a, b = a.scalar, b.scalar
     if a is b:
         return a
@@ -140,7 +140,7 @@ def common_type(a: DType, b: DType) -> DType:
 
 
 def unify(a: Any, b: Any) -> tuple[Expr, Expr]:
-    """Two operands in their common type and number of lanes."""
+    """Return two operands in their common type and number of lanes."""
     x, y = wrap(a), wrap(b)
     if isinstance(a, int | float) and _holds(y.dtype, a):
         x = const(a, y.dtype.scalar)
@@ -156,7 +156,7 @@ def unify(a: Any, b: Any) -> tuple[Expr, Expr]:
 
 
 def _holds(kind: DType, value: float) -> bool:
-    """Whether a Python number is a value of a type, so that it takes that type beside an operand of it."""
+    """Return whether a Python number is a value of a type, so that it takes that type beside an operand of it."""
     if kind.is_float:
         return True
     if isinstance(value, float) or kind.code == "handle":

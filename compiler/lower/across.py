@@ -18,7 +18,7 @@ from vtakit.compiler.te.operation import ComputeOp
 
 
 def across_threads(nests: Loops, plan: Plan, op: ComputeOp, reducing: set[IterVar]) -> st.Stmt:
-    """Each thread reduces its part into memory of its own; then all combine, and one of them stores.
+    """Return the loops of a reduction by several threads: each reduces its part, all combine, one stores.
 
     ``part = identity; for k: part = part + term; allreduce(part -> all); if thread == 0: out = all``
     """
@@ -66,7 +66,7 @@ def across_threads(nests: Loops, plan: Plan, op: ComputeOp, reducing: set[IterVa
 
 
 def _serial_loops(plan: Plan, reducing: set[IterVar], data: set[IterVar]) -> list[IterVar]:
-    """The loops that each thread reduces over, which are its innermost."""
+    """Return the loops that each thread reduces over, which are its innermost."""
     leaves = [
         leaf for leaf in plan.stage.leaf_iter_vars if isinstance(plan.leaves[leaf], Var) and not is_launch(plan.tag(leaf))
     ]
@@ -101,7 +101,7 @@ def _combine_all(name: str, reduce: ir.Reduce, part: list[Buffer], whole: list[B
 
 
 def _results(nests: Loops, plan: Plan, end: Point, whole: list[Buffer]) -> st.Stmt:
-    """The combined values where the output has them; what a reduction starts from comes in only here, once."""
+    """Return the stores of the combined values. The initial value of a reduction comes in only here, once."""
     reduce = reduction(plan)
     at = nests.targets(plan, end)
     values: list[Expr] = [ir.Load(buffer, (const(0, "int32"),)) for buffer in whole]

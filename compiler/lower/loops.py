@@ -57,7 +57,7 @@ class Loops(ABC):
         """Return a stage's loops with its blocks."""
 
     def _pipeline(self, plans: Sequence[Plan], body: st.Stmt) -> st.Stmt:
-        """The plans' loops one after another before `body`, each in the memory that it writes."""
+        """Return the plans' loops one after another before `body`, each in the memory that it writes."""
         for plan in reversed(plans):
             made = self.nest(plan)
             body = st.seq(self._launched(plan, made) if plan.home is None else made, body)
@@ -76,7 +76,7 @@ class Loops(ABC):
         return notes or st.NO_NOTES
 
     def _launched(self, plan: Plan, body: st.Stmt) -> st.Stmt:
-        """One loop a thread axis around everything that stands within a stage at the root."""
+        """Return the body of a stage at the root within one loop for each thread axis of its launch."""
         launch = self.bounds.launches.get(plan)
         if launch is None:
             return body
@@ -88,7 +88,7 @@ class Loops(ABC):
         self, plan: Plan, body: st.Stmt, before: Mapping[IterVar, st.Stmt] = NONE, leave_out: Sequence[IterVar] = (),
         leaves: Sequence[IterVar] | None = None,
     ) -> st.Stmt:
-        """The stage's loops, or some of them, around `body`, with the stages that stand within each and what goes before it."""
+        """Return the stage's loops, or some of them, around `body`, with the stages within each and what goes before it."""
         for leaf in reversed(plan.stage.leaf_iter_vars if leaves is None else leaves):
             body = self._pipeline(self.within.get((plan, leaf), ()), body)
             body = st.seq(*prefetches(self.bounds.plans, self.memory, self.analyzer, plan, leaf), body)
@@ -115,7 +115,7 @@ class Loops(ABC):
         self, plan: Plan, point: Point, values: Mapping[IterVar, Expr], relations: Sequence[Relation], *,
         own: bool = False,
     ) -> Expr:
-        """The condition under which a block of the stage runs.
+        """Return the condition under which a block of the stage runs.
 
         own : whether the block only touches memory of its thread, so that every thread may run it
         """
@@ -128,7 +128,7 @@ class Loops(ABC):
         return all_of(*found)
 
     def _thread_conditions(self, plan: Plan, own: bool) -> list[Expr]:
-        """Which threads run the stage: those that its loops have iterations for, and one of those that it does not use."""
+        """Return the conditions under which threads run the stage: its loops have iterations for them; of others one does."""
         launch, found, used = self.bounds.launches[plan.root()], [], set()
         if plan.stage.store_predicate is not None:  # it says which of the threads around store
             used |= {thread.thread for thread in plan.stage.threads_around}
@@ -145,13 +145,13 @@ class Loops(ABC):
         return found
 
     def _shared_by(self, plan: Plan, tag: str) -> bool:
-        """Whether the threads of a tag see the same memory of the stage."""
+        """Return whether the threads of a tag see the same memory of the stage."""
         if plan.scope == "warp":
             return False
         return scope_rank(plan.scope) <= thread_rank(tag)
 
     def _threads_of(self, plan: Plan) -> dict[Var, Expr]:
-        """The variables of the thread axes that a person named in a kernel, as those of its launch."""
+        """Return the variables of the thread axes that a kernel's author named, as those of its launch."""
         launch = self.bounds.launches.get(plan.root())
         found: dict[Var, Expr] = {}
         for other in self.bounds.plans.all if launch is not None else ():
@@ -163,7 +163,7 @@ class Loops(ABC):
         return found
 
     def read(self, load: ir.ProducerLoad) -> Expr:
-        """The element of a buffer that holds an element of a tensor."""
+        """Return the element of a buffer that holds an element of a tensor."""
         buffer, origin = self.memory.of(load.tensor)
         return ir.Load(buffer, point_of(buffer, load.indices, origin))
 
@@ -176,5 +176,5 @@ def _is_nothing(s: st.Stmt) -> bool:
 
 
 def _repeat(loop: st.For) -> st.Stmt:
-    """The loop; nothing if it has no iterations, so that what never runs need not be right."""
+    """Return the loop, or nothing if it has no iterations, so that what never runs need not be right."""
     return st.NOTHING if int_value(loop.extent) == 0 or _is_nothing(loop.body) else loop

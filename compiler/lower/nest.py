@@ -42,7 +42,7 @@ class Nests(Loops):
         return self.loops(plan, with_regions(plan.stage.label, point.iters, where, body))
 
     def _reduction(self, plan: Plan, op: ComputeOp) -> st.Stmt:
-        """The first partial results just outside the first loop that reduces, then all loops with the combination."""
+        """Return all loops with the combination; the initial values are set just outside the first loop that reduces."""
         stage, relations = plan.stage, plan.stage.relations
         reducing = coming_from(relations, op.reduce_axis)
         first = next(at for at, leaf in enumerate(stage.leaf_iter_vars) if leaf in reducing)
@@ -54,7 +54,7 @@ class Nests(Loops):
         return self.loops(plan, update, {stage.leaf_iter_vars[first]: self._init(plan, op, first)})
 
     def _init(self, plan: Plan, op: ComputeOp, first: int) -> st.Stmt:
-        """The loops that set the first partial results of all elements that the loops from the leaf `first` on compute.
+        """Return the loops that set the initial values of all elements that the loops from the leaf `first` on compute.
 
         A loop over data and terms has no iterations where there are no terms, so loops over its data take its place.
         """
@@ -90,7 +90,7 @@ class Nests(Loops):
         return body
 
     def _opaque(self, plan: Plan, op: ExternOp) -> st.Stmt:
-        """The statements of an extern operation as one block over the buffers of its tensors."""
+        """Return the statements of an extern operation as one block over the buffers of its tensors."""
         new: dict[Buffer, Buffer] = {}
         layout: dict[Var, Expr] = {}
         reads: list[Buffer] = []
@@ -110,7 +110,7 @@ class Nests(Loops):
         )
 
     def _steps(self, plan: Plan, op: ScanOp) -> st.Stmt:
-        """The loop of a scan; its update stands within it as a stage of its own."""
+        """Return the loop of a scan; its update stands within it as a stage of its own."""
         return self.loops(plan, st.NOTHING)
 
 

@@ -27,7 +27,7 @@ def prefetches(plans: Plans, memory: Memory, a: Analyzer, plan: Plan, leaf: Iter
 
 
 def _prefetch(plans: Plans, memory: Memory, a: Analyzer, plan: Plan, leaf: IterVar, item: Prefetch) -> st.Stmt:
-    """``for each line of the region: prefetch(address)``; indices beyond the tensor become its last."""
+    """Return ``for each line of the region: prefetch(address)``; indices beyond the tensor become its last."""
     maker = plans.maker(item.tensor)
     reads = [load for load in plan.reads() if load.tensor == item.tensor or (maker and plans.maker(load.tensor) is maker)]
     asked, mark = f"{plan.stage.label} prefetches {item.tensor.name}, which", (plan.stage, leaf)

@@ -35,7 +35,7 @@ class Writer:
         self.params = {var: translate(e, {}, tile.nests.read) for var, e in match.values.items()}
 
     def inputs(self) -> Places:
-        """Where the intrinsic's input buffers are in the program."""
+        """Return the places of the intrinsic's input buffers in the program."""
         found: Places = {}
         for declared, tensor in zip(self.tile.intrin.input_buffers, self.tile.intrin.inputs, strict=True):
             operand = self.match.operands[tensor]
@@ -44,7 +44,7 @@ class Writer:
         return found
 
     def outputs(self, starts: dict[Var, Expr]) -> Places:
-        """Where the intrinsic's output buffers are, for the first values of the data axes."""
+        """Return the places of the intrinsic's output buffers, for the first values of the data axes."""
         found: Places = {}
         moving = [at for at, axis in enumerate(self.tile.op.axis) if self.tile.extents[axis] > 1]
         for i, declared in enumerate(self.tile.intrin.output_buffers):
@@ -56,7 +56,7 @@ class Writer:
         return found
 
     def block(self, name: str, iters: list[st.BlockIter], where: Expr, inputs: Places, outputs: Places) -> Write:
-        """What makes a block of some of the intrinsic's code."""
+        """Return a function that makes blocks of the intrinsic's code."""
         def write(code: st.Stmt, *, adds: bool) -> st.Block:
             reads = [*inputs.values(), *(outputs.values() if adds else ())]
             body = self.code(code, inputs | outputs)
@@ -70,7 +70,7 @@ class Writer:
         return write
 
     def reset(self, first: IterVar, code: st.Stmt) -> st.Stmt:
-        """The loops that run the intrinsic's reset for all tiles that the loops from `first` on compute."""
+        """Return the loops that run the intrinsic's reset for all tiles that the loops from `first` on compute."""
         plan = self.tile.plan
         relations, leaves = plan.stage.relations, plan.stage.leaf_iter_vars
         data = coming_from(relations, self.tile.op.axis)
@@ -99,7 +99,7 @@ class Writer:
         return body
 
     def _region(self, buffer: Buffer, origin: tuple[Expr, ...], operand: Operand, declared: Buffer) -> st.Region:
-        """The box of a buffer that an operand is; its scope and strides must be those that the intrinsic declares."""
+        """Return the box of a buffer that an operand is. Raises LowerError unless scope and strides are as declared."""
         if declared.scope not in ("global", buffer.scope):
             truth = f"the operand {declared.name} is in the scope {declared.scope}, but {buffer.name} is in {buffer.scope}"
             self.tile.fail(truth, f"keep it in {declared.scope}, with cache_read, cache_write or set_scope")
@@ -121,7 +121,7 @@ class Writer:
         return st.Region(buffer, tuple([Range(self.tile.analyzer.simplify(i), n) for i, n in zip(first, sizes, strict=True)]))
 
     def code(self, body: st.Stmt, places: Places) -> st.Stmt:
-        """The intrinsic's statements on the program's buffers."""
+        """Return the intrinsic's statements on the program's buffers."""
         values: dict[Var, Expr] = dict(self.params)
         for declared, (region, dims) in places.items():
             strides = region.buffer.compact_strides()
@@ -165,7 +165,7 @@ class Writer:
 
 
 def _unflattened(offset: Expr, buffer: Buffer) -> tuple[Expr, ...]:
-    """The index that a row-major offset into a buffer's shape is."""
+    """Return the indices that a row-major offset into a buffer's shape stands for."""
     found: list[Expr] = []
     for extent in buffer.shape[:0:-1]:
         found.insert(0, offset % extent)
@@ -174,7 +174,7 @@ def _unflattened(offset: Expr, buffer: Buffer) -> tuple[Expr, ...]:
 
 
 def tensorized(nests: Loops, plan: Plan, leaf: IterVar, intrin: Intrinsic) -> st.Stmt:
-    """The loops of a stage down to `leaf`, with the intrinsic's code in them.
+    """Return the loops of a stage down to `leaf`, with the intrinsic's code in them.
 
     Where loops around it reduce, the intrinsic's reset stands before the first of them and its update in them; without a reset
     the first of their iterations runs its body and the others its update. Raises LowerError, with the stage's loops, where what

@@ -28,7 +28,7 @@ PAD = "split evenly, or compute a tensor of whole tiles from padded operands, an
 
 
 class Intrinsic(Protocol):
-    """What is asked of a tensor intrinsic: `vtakit.compiler.intrin.tensor_intrin.TensorIntrin`."""
+    """The interface of a tensor intrinsic: `vtakit.compiler.intrin.tensor_intrin.TensorIntrin`."""
 
     @property
     def name(self) -> str: ...
@@ -87,7 +87,7 @@ class Tile:
         raise LowerError("tensorize", found, cure, (self.plan.stage, self.leaf))
 
     def _box(self) -> dict[IterVar, int]:
-        """How many values each axis takes within the inner loops, which must make every combination of them once."""
+        """Return the extent of each axis within the inner loops. Raises LowerError unless they make every combination once."""
         plan, a = self.plan, self.analyzer
         leaves = {}
         iterations = 1
@@ -118,7 +118,7 @@ class Tile:
         return found
 
     def _guard(self) -> Expr:
-        """The condition under which the stage's block runs; it holds for all of a tile or for none of it."""
+        """Return the condition under which the stage's block runs; it holds for all of a tile or for none of it."""
         plan = self.plan
         point = Point(plan, {axis: plan.values[axis] for axis in self.op.root_iter_vars}, self.analyzer)
         inner = {
@@ -134,7 +134,7 @@ class Tile:
         return all_of(*found)
 
     def _of_tile(self, part: Expr, inner: dict[Var, Range]) -> Expr | None:
-        """``i < n`` where i stays between two multiples of a tile's extent and n is such a multiple: i's first value tells."""
+        """Return ``first i < n`` for ``i < n`` if i stays between two multiples of a tile's extent and n is one, else None."""
         if not isinstance(part, ir.LT):
             return None
         a, ends = self.analyzer, region(part.a, inner, self.analyzer)
@@ -144,7 +144,7 @@ class Tile:
         return None
 
     def count(self, axis: IterVar, base: Expr) -> tuple[st.BlockIter, Expr]:
-        """An iterator over the tiles of an axis (over its elements where tiles do not divide it), and a tile's first element."""
+        """Return an iterator over an axis's tiles, or over its elements if tiles do not divide it, and a tile's first element."""
         a, size = self.analyzer, self.extents[axis]
         dom = axis.dom if axis.kind is IterKind.DATA and axis.dom is not None else self.plan.ranges[axis]
         var = Var(f"v{axis.name}", axis.dtype)
@@ -155,7 +155,7 @@ class Tile:
         return st.BlockIter(var, dom, axis.kind, base), var
 
     def match(self) -> Match:
-        """What the intrinsic's operands and parameters stand for; raises LowerError with both bodies if they differ."""
+        """Return what the intrinsic's operands and parameters stand for. Raises LowerError with both bodies if they differ."""
         want = self.intrin.op
         inside: dict[Var, Expr] = dict(self.starts)
         ours = {kind: [axis for axis in self.op.root_iter_vars if axis.kind is kind and self.extents[axis] > 1]
@@ -206,7 +206,7 @@ class Tile:
         return same and plain and all(self._alike(found, substitute(x, inside), substitute(y, still)) for x, y in pairs)
 
     def _alike(self, found: Match, have: Expr, want: Expr) -> bool:
-        """Whether the expressions match in their normal forms, or as they stand."""
+        """Return whether the expressions match in their normal forms, or as they stand."""
         a, before = self.analyzer, (dict(found.operands), dict(found.values))
         if found.expr(a.simplify(have), a.simplify(want)):
             return True
@@ -214,7 +214,7 @@ class Tile:
         return found.expr(have, want)
 
     def _one_term(self, reduce: ir.Reduce) -> bool:
-        """Whether all of a reduction is one term, so that the term is its value."""
+        """Return whether all of a reduction is one term, so that the term is its value."""
         return all(int_value(self.plan.ranges[axis].extent) == 1 for axis in reduce.axes)
 
     def _differ(self) -> NoReturn:
@@ -228,5 +228,5 @@ class Tile:
 
 
 def bindings(point: Point) -> dict[Var, Expr]:
-    """What each iterator of a point stands for, in terms of the loops around."""
+    """Return the value of each iterator of a point, in terms of the loops around."""
     return {it.var: it.binding for it in point.iters}

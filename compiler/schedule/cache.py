@@ -20,7 +20,7 @@ from vtakit.compiler.te.tensor import Tensor
 
 
 def cache_read(schedule: Stages, tensor: Tensor, scope: Any, readers: Sequence[Any] | None) -> Tensor:
-    """`Schedule.cache_read`."""
+    """Do what `Schedule.cache_read` says."""
     name = scope_name(scope)
     by = "" if not readers else f", [{', '.join(str(getattr(item, 'name', item)) for item in readers)}]"
     asked = f"cache_read({tensor.name if isinstance(tensor, Tensor) else repr(tensor)}, {name or scope!r}{by})"
@@ -55,7 +55,7 @@ def _stage(schedule: Stages, of: Any) -> Stage:
 
 
 def cache_write(schedule: Stages, tensors: Sequence[Any], scope: Any) -> list[Tensor]:
-    """`Schedule.cache_write`, of all outputs of one operation."""
+    """Do what `Schedule.cache_write` says, for all outputs of one operation."""
     name = scope_name(scope)
     asked = f"cache_write({', '.join(str(getattr(tensor, 'name', tensor)) for tensor in tensors)}, {name or scope!r})"
     if not tensors:
@@ -95,7 +95,7 @@ def cache_write(schedule: Stages, tensors: Sequence[Any], scope: Any) -> list[Te
 
 
 def _relayout(stage: Stage, op: ComputeOp, name: str, asked: str) -> tuple[ComputeOp, ComputeOp]:
-    """The operation computed in the order of the stage's loops over data, and the copy of it into the operation's shape."""
+    """Return the operation computed in the order of the stage's loops over data, and the copy of it into its own shape."""
     sizes = extents(stage)
     reduced = {id(axis) for axis in op.reduce_axis}
     new_axes: list[IterVar] = []
@@ -122,7 +122,7 @@ def _relayout(stage: Stage, op: ComputeOp, name: str, asked: str) -> tuple[Compu
 
 
 def _over(axis: IterVar, values: dict[Var, Expr]) -> IterVar:
-    """The reduction's axis, its domain in terms of the new axes if it depends on the old ones."""
+    """Return the reduction's axis, its domain in terms of the new axes if it depends on the old ones."""
     assert axis.dom is not None, "a reduction's axis has a domain"
     dom = Range(substitute(axis.dom.min, values), substitute(axis.dom.extent, values))
     same = dom.min is axis.dom.min and dom.extent is axis.dom.extent
@@ -130,7 +130,7 @@ def _over(axis: IterVar, values: dict[Var, Expr]) -> IterVar:
 
 
 def _guarded(e: Expr, values: dict[Var, Expr], condition: Expr, axes: tuple[IterVar, ...]) -> Expr:
-    """The value of an element where `condition` holds; elsewhere one that no one reads."""
+    """Return the value of an element where `condition` holds; elsewhere one that no one reads."""
     if not isinstance(e, Reduce):
         found = substitute(e, values)
         return found if condition is TRUE else if_then_else(condition, found, const(0, e.dtype))

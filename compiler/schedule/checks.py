@@ -1,4 +1,4 @@
-"""What primitives ask before they change a stage."""
+"""The checks of the primitives, made before they change a stage, and the error that shows its loops."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -41,7 +41,7 @@ class Checks(StageData):
     __slots__ = ()
 
     def call(self, name: str, *args: Any) -> str:
-        """A call on this stage as text."""
+        """Return a call on this stage as text."""
         texts = [self.axis_labels.get(arg, arg.name) if isinstance(arg, IterVar) else str(arg) for arg in args]
         return f"{self.label}.{name}({', '.join(texts)})"
 
@@ -51,7 +51,7 @@ class Checks(StageData):
 
     @staticmethod
     def plain(value: Any) -> Any:
-        """A number, string or expression as the trace holds it: a number where it is one, else text."""
+        """Return a number, string or expression as the trace holds it: a number where it is one, else text."""
         if not isinstance(value, Expr):
             return value
         number = int_value(value)
@@ -59,14 +59,14 @@ class Checks(StageData):
 
     @staticmethod
     def number(given: Any) -> Expr | None:
-        """A number or an expression of sizes; None for anything else, such as a tensor."""
+        """Return a number or an expression of sizes; None for anything else, such as a tensor."""
         try:
             return wrap(given)
         except (TypeError, ValueError):
             return None
 
     def leaf(self, axis: IterVar | str, asked: Callable[[], str]) -> IterVar:
-        """The loop of this stage that an axis or its name means; raises ScheduleError if it is none."""
+        """Return the loop of this stage that an axis or its name means. Raises ScheduleError if it is none."""
         if isinstance(axis, str):
             for found in self.leaf_iter_vars:
                 if self.axis_labels[found] == axis:

@@ -22,7 +22,7 @@ StageT = TypeVar("StageT", bound="StageData", covariant=True)
 
 
 class GroupOp(Operation):
-    """What stands for a group of stages: it makes nothing and has no axes."""
+    """The operation of a group of stages: it makes nothing and has no axes."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class GroupOp(Operation):
 
 
 class StageData:
-    """What a schedule keeps of a stage; `Stage` adds the primitives.
+    """The data of a stage; `Stage` adds the primitives.
 
     schedule : the schedule that it belongs to
     label : its name in the schedule, which no other stage has and copies share
@@ -110,14 +110,14 @@ class StageData:
         self.relations.append(relation)
 
     def position(self, axis: IterVar) -> int:
-        """Which loop an axis is, from the outermost; -1 if it is none."""
+        """Return the place of a loop among the stage's loops, outermost first; -1 if it is none."""
         for at, leaf in enumerate(self.leaf_iter_vars):
             if leaf is axis:
                 return at
         return -1
 
     def loop_of(self, axis: IterVar) -> IterVar:
-        """The loop in whose body a stage attached at `axis` stands: the axis, or what it was split into (inner) or fused into."""
+        """Return the loop in whose body a stage attached at `axis` stands: the axis, or the inner or fused loop made of it."""
         for relation in self.relations:
             match relation:
                 case Split(parent=parent, inner=inner) if parent is axis:
@@ -127,7 +127,7 @@ class StageData:
         return axis
 
     def copy_into(self, schedule: "StageTable[StageData]") -> Self:
-        """The same stage as part of another schedule; axes and operations are shared."""
+        """Return the same stage as part of another schedule; axes and operations are shared."""
         stage = object.__new__(type(self))
         stage.schedule = schedule
         stage.label, stage.op, stage.origin_op, stage.is_output = self.label, self.op, self.origin_op, self.is_output
@@ -138,13 +138,13 @@ class StageData:
         return stage
 
     def restore(self, kept: Self) -> None:
-        """Become again what `copy_into` kept."""
+        """Take over the state that `copy_into` kept."""
         for name in StageData.__slots__:
             if name != "schedule":
                 setattr(self, name, getattr(kept, name))
 
     def note(self, axis: IterVar) -> Notes:
-        """What a leaf axis is marked with."""
+        """Return the marks of a leaf axis."""
         return self.notes.get(axis, PLAIN)
 
     @property
@@ -191,7 +191,7 @@ class StageTable(ABC, Generic[StageT]):
         self._of_op: dict[Operation, str] = {}
 
     def __getitem__(self, of: Tensor | Operation | str) -> StageT:
-        """The stage of a tensor, an operation or a label; raises ScheduleError for what is not in the schedule."""
+        """Return the stage of a tensor, an operation or a label. Raises ScheduleError for what is not in the schedule."""
         found: StageT | None = None
         if isinstance(of, str):
             found = self._labels.get(of)
@@ -205,38 +205,38 @@ class StageTable(ABC, Generic[StageT]):
         return found
 
     def stage_of(self, op: Operation) -> StageT | None:
-        """The stage of an operation, of the expression or as a primitive rewrote it."""
+        """Return the stage of an operation, of the expression or as a primitive rewrote it."""
         label = self._of_op.get(op)
         return self._labels[label] if label is not None else None
 
     def labelled(self, label: str) -> StageT:
-        """The stage of a label; KeyError for another."""
+        """Return the stage of a label. Raises KeyError for another."""
         return self._labels[label]
 
     def members(self, stage: StageData) -> list[StageData]:
-        """The stages that a group holds, directly or in groups within; any other stage by itself."""
+        """Return the stages that a group holds, directly or in groups within; any other stage by itself."""
         if not stage.is_group:
             return [stage]
         return [part for inner in self.stages if inner.group == stage.label for part in self.members(inner)]
 
     def reads(self, label: str) -> list[str]:
-        """The labels of the stages that make what a stage reads."""
+        """Return the labels of the stages that make what a stage reads."""
         return [self._of_op[tensor.op] for tensor in self._labels[label].op.input_tensors]
 
     def read_as(self, reader: StageData, tensor: Tensor) -> list[Tensor]:
-        """What a stage reads of a tensor: under the operation of the expression, or one that took its place."""
+        """Return what a stage reads of a tensor: under the operation of the expression, or one that took its place."""
         made = self._of_op.get(tensor.op)
         return [
             item for item in reader.op.input_tensors if item.value_index == tensor.value_index and self._of_op[item.op] == made
         ]
 
     def readers_of(self, stage: StageData) -> list[StageT]:
-        """The stages that read what a stage, or a member of a group, makes."""
+        """Return the stages that read what a stage, or a member of a group, makes."""
         made = {part.label for part in self.members(stage)}
         return [other for other in self.stages if not made.isdisjoint(self.reads(other.label)) and other.label not in made]
 
     def attached_to(self, stage: StageData) -> list[StageT]:
-        """The stages that stand within a loop of a stage."""
+        """Return the stages that stand within a loop of a stage."""
         return [other for other in self.stages if other.attach.stage == stage.label]
 
     # Steps.
@@ -246,12 +246,12 @@ class StageTable(ABC, Generic[StageT]):
         self.steps.append(Step(on, do, args, tuple(gives)))
 
     def tensor_label(self, tensor: Tensor) -> str | list[Any]:
-        """A tensor in the trace: the label of its stage, with the number of the output if there are several."""
+        """Return a tensor in the trace: the label of its stage, with the number of the output if there are several."""
         label = self._of_op[tensor.op]
         return label if tensor.op.num_outputs == 1 else [label, tensor.value_index]
 
     def thread_as_data(self, thread: IterVar) -> dict[str, Any]:
-        """A thread axis in the trace: its tag, a name of its own, and its extent if it is given one."""
+        """Return a thread axis in the trace: its tag, a name of its own, and its extent if it is given one."""
         name = self._threads.get(thread)
         if name is None:
             name = self._threads[thread] = distinct(thread.name, self._threads.values())

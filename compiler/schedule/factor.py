@@ -17,7 +17,7 @@ from vtakit.compiler.te.tensor import Tensor
 
 
 def rfactor(schedule: Stages, tensor: Tensor, axis: IterVar | str, factor_axis: int) -> list[Tensor]:
-    """`Schedule.rfactor`."""
+    """Do what `Schedule.rfactor` says."""
     stage = schedule[tensor]
     whole = isinstance(factor_axis, int) and not isinstance(factor_axis, bool)
 
@@ -72,7 +72,7 @@ def _axes_of(relation: Relation) -> tuple[IterVar, ...]:
 
 
 def _touched(stage: Stage, leaf: IterVar) -> set[IterVar]:
-    """The axes that `leaf` shares a relation with, directly or through others, and itself."""
+    """Return the axes that `leaf` shares a relation with, directly or through others, and itself."""
     found, size = {leaf}, 0
     while len(found) != size:
         size = len(found)
@@ -86,7 +86,7 @@ def _touched(stage: Stage, leaf: IterVar) -> set[IterVar]:
 def _partial(
     stage: Stage, op: ComputeOp, leaf: IterVar, touched: set[IterVar], place: int, asked: Callable[[], str]
 ) -> tuple[ComputeOp, dict[IterVar, IterVar]]:
-    """The operation that keeps `leaf` as a dimension, and its axis for each loop over the reduction that it takes over."""
+    """Return the operation that keeps `leaf` as a dimension, and its axis for each loop over the reduction that it takes over."""
     sizes = extents(stage)
     new_data = [data_axis(axis.name, sizes[axis]) for axis in op.axis]
     own = data_axis(leaf.name, sizes[leaf])
@@ -122,7 +122,7 @@ def _partial(
 
 
 def _part(e: Expr, values: dict[Var, Expr], condition: Expr, axes: tuple[IterVar, ...]) -> Expr:
-    """A reduction over what is left of its axes, where the axes that were made stay within their domains."""
+    """Return a reduction over what is left of its axes, where the axes that were made stay within their domains."""
     assert isinstance(e, Reduce)
     source = tuple([substitute(part, values) for part in e.source])
     where = all_of(condition, substitute(e.condition, values))

@@ -21,7 +21,7 @@ def hold_update(schedule: Stages, scan: ScanOp) -> None:
 
 
 def of_state(schedule: Stages, stage: Stage) -> str:
-    """The label of the group within a scan's loop that reads a stage as the scan's state, "" if it is no state."""
+    """Return the label of the group within a scan's loop that reads a stage as the scan's state, "" if it is no state."""
     for other in schedule.stages:
         if isinstance(other.op, ScanOp) and any(schedule.stage_of(state.op) is stage for state in other.op.state_placeholder):
             within = (AttachKind.SCAN, other.label)
@@ -30,7 +30,7 @@ def of_state(schedule: Stages, stage: Stage) -> str:
 
 
 def create_group(schedule: Stages, outputs: Any, inputs: Any, *, include_inputs: bool) -> Stage:
-    """`Schedule.create_group`."""
+    """Do what `Schedule.create_group` says."""
     ends, starts = (_stages(schedule, given) for given in (outputs, inputs))
     asked = f"create_group([{', '.join(s.label for s in ends)}], [{', '.join(s.label for s in starts)}])"
     held = _between(schedule, ends, starts, include_inputs=include_inputs)
@@ -48,7 +48,7 @@ def _stages(schedule: Stages, given: Any) -> list[Stage]:
 
 
 def _between(schedule: Stages, outputs: list[Stage], inputs: list[Stage], *, include_inputs: bool) -> list[Stage]:
-    """The stages that need an input and that an output needs, in order."""
+    """Return the stages that need an input and that an output needs, in order."""
     starts, ends = {stage.label for stage in inputs}, {stage.label for stage in outputs}
     needed: set[str] = set()
     todo = [*ends]
@@ -67,7 +67,7 @@ def _between(schedule: Stages, outputs: list[Stage], inputs: list[Stage], *, inc
 
 
 def make_group(schedule: Stages, held: list[Stage], asked: str = "") -> Stage:
-    """A new group of stages; groups that hold only some of these go into it as a whole."""
+    """Make a group of stages; groups that hold only some of these go into it as a whole."""
     chains = [_groups_around(schedule, stage) for stage in held]
     common = [label for label in chains[0] if all(label in chain for chain in chains)]
     parent = common[0] if common else ""
@@ -91,7 +91,7 @@ def make_group(schedule: Stages, held: list[Stage], asked: str = "") -> Stage:
 
 
 def _groups_around(schedule: Stages, stage: Stage) -> list[str]:
-    """The labels of the groups that a stage is in, innermost first."""
+    """Return the labels of the groups that a stage is in, innermost first."""
     found = []
     label = stage.group
     while label:

@@ -15,7 +15,7 @@ from vtakit.compiler.te.tensor import Tensor
 
 
 class LoopPrimitives(Checks):
-    """What can be done to the loops of a stage. An axis is given as an object, or by its name in the stage."""
+    """The primitives on the loops of a stage. An axis is given as an object, or by its name in the stage."""
 
     __slots__ = ()
 

@@ -14,7 +14,7 @@ from vtakit.compiler.te.operation import ComputeOp, PlaceholderOp, ScanOp
 
 
 class PlacePrimitives(Checks):
-    """What can be done to the place and the memory of a stage."""
+    """The primitives on the place and the memory of a stage."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ class PlacePrimitives(Checks):
         self.record("compute_at", {"parent": holder.label, "axis": holder.axis_labels[loop]})
 
     def _circle(self, holder: StageData) -> bool:
-        """Whether `holder` stands, directly or through others, within a loop of this stage or is in this group."""
+        """Return whether `holder` stands, directly or through others, within a loop of this stage or is in this group."""
         todo, seen = [holder], {holder.label}
         while todo:
             stage = todo.pop()
@@ -81,7 +81,7 @@ class PlacePrimitives(Checks):
                    "attach the group, or choose a stage of the group")
 
     def _is_read_by(self, holder: StageData) -> bool:
-        """Whether `holder`, or for a group a member of it, needs what this stage or a member of this group makes."""
+        """Return whether `holder`, or for a group a member of it, needs what this stage or a member of this group makes."""
         made = {stage.label for stage in self.schedule.members(self)}
         todo = [stage.label for stage in self.schedule.members(holder)]
         seen: set[str] = set()

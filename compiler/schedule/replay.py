@@ -71,18 +71,18 @@ class Replay:
                 self.stages[name] = result if isinstance(result, Stage) else self.schedule[result]
 
     def stage(self, label: str) -> Stage:
-        """The stage that a name of the trace stands for."""
+        """Return the stage that a name of the trace stands for."""
         if label not in self.stages:
             raise ScheduleError(f"{label!r} is no stage: {one_of(self.stages, label)}")
         return self.stages[label]
 
     def tensor(self, given: Any) -> Tensor:
-        """A tensor by the name of its stage."""
+        """Return a tensor by the name of its stage."""
         label, index = given if isinstance(given, list) else (given, 0)
         return self.stage(label).op.output(index)
 
     def value(self, value: Any, name: str, around: Stage | None) -> Any:
-        """An argument as the primitive takes it."""
+        """Return an argument as the primitive takes it."""
         kind = KINDS[name]
         if name == "tensors":
             one = not isinstance(value, list) or isinstance(value[-1], int)
@@ -104,14 +104,14 @@ class Replay:
         return self.stage(value)
 
     def intrinsic(self, name: str) -> Any:
-        """A tensor intrinsic by its name."""
+        """Return a tensor intrinsic by its name."""
         if name not in self.intrinsics:
             known = one_of(self.intrinsics, name) if self.intrinsics else "there is none"
             raise ScheduleError(f"{name!r} is no intrinsic at hand ({known}): give it in replay(…, intrinsics=…)")
         return self.intrinsics[name]
 
     def thread(self, given: dict[str, Any]) -> IterVar:
-        """The thread axis of a name: one object wherever the trace has that name."""
+        """Return the thread axis of a name: one object wherever the trace has that name."""
         if given["name"] not in self.threads:
             extent = given.get("extent")
             self.threads[given["name"]] = thread_axis(None if extent is None else (0, extent), given["tag"], given["name"])
@@ -129,7 +129,7 @@ class Replay:
         return found
 
     def expression(self, node: ast.expr, around: Stage | None) -> Expr:
-        """An expression of sizes, of the axes of a stage, and of thread axes."""
+        """Return an expression of sizes, of the axes of a stage, and of thread axes."""
         def part(inner: ast.expr) -> Expr:
             return self.expression(inner, around)
 

@@ -16,7 +16,7 @@ from vtakit.compiler.te.tensor import Operation, Tensor
 
 
 class Schedule(StageTable[Stage]):
-    """How a program is computed: ``schedule[tensor]`` is the stage that makes it."""
+    """The way in which a program is computed: ``schedule[tensor]`` is the stage that makes it."""
 
     __slots__ = ()
 
@@ -71,20 +71,20 @@ class Schedule(StageTable[Stage]):
         return made if len(made) > 1 else made[0]
 
     def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Stage:
-        """A group of the stages on the way from `inputs` to `outputs`, to be placed together by its compute_at.
+        """Return a group of the stages on the way from `inputs` to `outputs`, to be placed together by its compute_at.
 
         Raises ScheduleError if there are none, or another group is cut in two.
         """
         return group.create_group(self, outputs, inputs, include_inputs=include_inputs)
 
     def normalize(self) -> Self:
-        """This schedule: lowering needs no preparation. For scripts that call it."""
+        """Return this schedule, for scripts that call it: lowering needs no preparation."""
         return self
 
     # Copies and the trace.
 
     def copy(self) -> "Schedule":
-        """An independent schedule of the same program; operations and axes are shared, so axes at hand work in both."""
+        """Return an independent schedule of the same program; operations and axes are shared, so axes at hand work in both."""
         new = object.__new__(type(self))
         new.outputs = self.outputs
         new.steps, new.intrinsics, new._threads, new._of_op = (

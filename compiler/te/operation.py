@@ -30,7 +30,7 @@ class PlaceholderOp(Operation):
 
 
 class ComputeOp(Operation):
-    """Each element by an expression of its indices.
+    """An operation that computes each element by an expression of its indices.
 
     axis : the data axes, one a dimension of each output
     reduce_axis : those of the reduction that the body is, else ()
@@ -67,7 +67,7 @@ class ComputeOp(Operation):
 
 
 class ExternOp(Operation):
-    """Statements given as they are, over a buffer for each input and output.
+    """An operation of statements that its maker wrote, over a buffer for each input and output.
 
     inputs, input_buffers   : what it reads, and the buffer that stands for each in the body
     output_buffers          : one an output, with its shape and type
@@ -97,7 +97,7 @@ class ExternOp(Operation):
 
 
 class ScanOp(Operation):
-    """States advanced along their first dimension, each step a function of earlier ones.
+    """An operation that advances states along their first dimension, each step a function of earlier ones.
 
     scan_axis : from the length of the initial states to that of the whole
     init, update : the tensors that give each state's first rows, and a further row
@@ -135,7 +135,7 @@ class ScanOp(Operation):
 
 
 def tensors_read(exprs: Iterable[Expr]) -> tuple[Tensor, ...]:
-    """The tensors that expressions read, each once, in the order of their first use."""
+    """Return the tensors that expressions read, each once, in the order of their first use."""
     found: dict[Tensor, None] = {}
     for e in exprs:
         for node in subexpressions(e):
@@ -145,7 +145,7 @@ def tensors_read(exprs: Iterable[Expr]) -> tuple[Tensor, ...]:
 
 
 def producers_first(outputs: Iterable[Operation], reads: Callable[[Operation], Iterable[Operation]]) -> list[Operation]:
-    """The outputs and all operations that they need, each after those that it reads."""
+    """Return the outputs and all operations that they need, each after those that it reads."""
     order: dict[Operation, None] = {}
     stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed([*outputs])]
     while stack:

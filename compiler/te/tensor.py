@@ -45,11 +45,11 @@ class Operation:
         return ()
 
     def type_of(self, value_index: int) -> tuple[tuple[Expr, ...], DType]:
-        """Shape and element type of an output."""
+        """Return shape and element type of an output."""
         raise NotImplementedError
 
     def output(self, value_index: int = 0) -> "Tensor":
-        """One of its tensors; raises IndexError beyond the last."""
+        """Return one of its tensors. Raises IndexError beyond the last."""
         if not 0 <= value_index < self.num_outputs:
             raise IndexError(f"{self.name!r} has {counted(self.num_outputs, 'output')}, numbered from 0; there is no output "
                              f"{value_index}")
@@ -107,11 +107,11 @@ class Tensor(Operand):
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
 
     def __call__(self, *indices: Any) -> ProducerLoad:
-        """The element at the indices; raises ExpressionError unless there is one a dimension."""
+        """Return the element at the indices. Raises ExpressionError unless there is one a dimension."""
         return read(self, indices)
 
     def __getitem__(self, indices: Any) -> Any:
-        """The element at the indices, or, with fewer of them than dimensions, a slice that takes the others.
+        """Return the element at the indices or, with fewer of them than dimensions, a slice that takes the others.
 
         Raises ExpressionError for too many, or one that is no integer.
         """
@@ -119,7 +119,7 @@ class Tensor(Operand):
         return read(self, given) if len(given) >= self.ndim else TensorSlice(self, given)
 
     def as_expr(self) -> ProducerLoad:
-        """The element of a tensor of rank 0; raises ExpressionError for any other."""
+        """Return the element of a tensor of rank 0. Raises ExpressionError for any other."""
         return read(self, ())
 
 
@@ -139,7 +139,7 @@ class TensorSlice(Operand):
         return self.tensor[self.indices + (indices if isinstance(indices, tuple) else (indices,))]
 
     def as_expr(self) -> ProducerLoad:
-        """Raises ExpressionError: a slice is no value until it has all its indices."""
+        """Raise ExpressionError: a slice is no value until it has all its indices."""
         return read(self.tensor, self.indices)
 
     def __repr__(self) -> str:
@@ -147,7 +147,7 @@ class TensorSlice(Operand):
 
 
 def read(tensor: Tensor, indices: tuple[Any, ...]) -> ProducerLoad:
-    """The element of a tensor at the indices; raises ExpressionError for a wrong number of indices or one that is no integer."""
+    """Return the element of a tensor at the indices. Raises ExpressionError unless there is one integer a dimension."""
     if len(indices) != tensor.ndim:
         dims = f"{tensor.ndim} dimension{'' if tensor.ndim == 1 else 's'}"
         count = f"{len(indices)} {'index' if len(indices) == 1 else 'indices'}"

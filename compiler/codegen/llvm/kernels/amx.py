@@ -23,7 +23,7 @@ _PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18  # arch_prctl(ARCH_REQ_XCOMP_PERM
 
 
 def has(target: Target, kernel: str) -> bool:
-    """Whether the target has tile registers for a kernel; only of Linux is it known here how it permits them.
+    """Return whether the target has tile registers for a kernel, under Linux, whose way to permit them is known here.
 
     Where they are refused, vectors of AVX-512 do the same: every processor with one has the other.
     """
@@ -32,7 +32,7 @@ def has(target: Target, kernel: str) -> bool:
 
 
 def takes(target: Target, kernel: str, m: int, n: int, steps: int | None) -> bool:
-    """Whether tile registers hold a kernel's m x n sums beside a row and a column of operands."""
+    """Return whether tile registers hold a kernel's m x n sums beside a row and a column of operands."""
     down, across = len(cut(m)), len(cut(n))
     return bool(steps) and has(target, kernel) and down * across + down + across <= _REGISTERS
 
@@ -43,7 +43,7 @@ def cut(size: int) -> list[int]:
 
 
 def if_permitted(x: Context, by_tiles: Callable[[], None], by_vectors: Callable[[], None]) -> None:
-    """One of two ways, by what the system said when the registers were first set up, which the caller has had done."""
+    """Run `by_tiles` if the system permits the registers, else `by_vectors`. The caller has had them set up."""
     b = x.b
     tiles, vectors, after = b.block("tiles"), b.block("vectors"), b.block("after")
     b.branch(b.icmp("eq", b.flag(_state(x.module)), int_constant("i32", _PERMITTED)), tiles, vectors, likely=True)
@@ -57,13 +57,13 @@ def if_permitted(x: Context, by_tiles: Callable[[], None], by_vectors: Callable[
 
 
 def registers(down: int, across: int) -> tuple[dict[tuple[int, int], int], list[int], list[int]]:
-    """The registers of the sums, by row and column of tiles, of the tiles of a and of b."""
+    """Return the registers of the sums, by row and column of tiles, those of the tiles of a, and those of b."""
     sums = {(i, j): i * across + j for i in range(down) for j in range(across)}
     return sums, [len(sums) + i for i in range(down)], [len(sums) + down + j for j in range(across)]
 
 
 def set_up(x: Context, heights: Sequence[int], widths: Sequence[int], each: int) -> None:
-    """Have the registers' shapes be those of tiles of so many rows and columns of sums, and so many steps to a product."""
+    """Shape the registers for sums of so many rows and columns of 32 bits, and for `each` steps to a product."""
     sums, a, of_b = registers(len(heights), len(widths))
     shapes = {register: (heights[i], 4 * widths[j]) for (i, j), register in sums.items()}
     shapes |= {register: (height, 4 * each) for register, height in zip(a, heights, strict=True)}
@@ -84,12 +84,12 @@ def set_up(x: Context, heights: Sequence[int], widths: Sequence[int], each: int)
 
 
 def _state(module: Module) -> Value:
-    """What the system said."""
+    """Return the variable that holds whether the system permits the registers."""
     return module.variable("tiles.state", f"internal global i32 {_UNKNOWN}, align 4")
 
 
 def _write_set(module: Module, name: str) -> None:
-    """The function that shapes the registers of this thread, if they are permitted; the first time it asks."""
+    """Write the function that shapes the registers of this thread if they are permitted; its first call asks."""
     b = module.function(name, "void", ["ptr %shape"], internal=True)
     state = _state(module)
     asking, known, use, after = b.block("asking"), b.block("known"), b.block("use"), b.block("after")
@@ -110,7 +110,7 @@ def _write_set(module: Module, name: str) -> None:
 
 
 def _write_release(module: Module, name: str) -> None:
-    """The function that gives the registers back, which makes switching threads cheaper."""
+    """Write the function that releases the registers, which makes switching threads cheaper."""
     b = module.function(name, "void", [], internal=True)
     release, after = b.block("release"), b.block("after")
     b.branch(b.icmp("eq", b.flag(_state(module)), int_constant("i32", _PERMITTED)), release, after, likely=True)

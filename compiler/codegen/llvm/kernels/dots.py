@@ -10,7 +10,7 @@ FLIP = 0x80  # the bit that makes a signed byte x the unsigned byte x + 128
 
 
 def dot4(x: Context, c: Value, a: Value, b: Value, *, signed: tuple[bool, bool] = (False, True)) -> Value:
-    """``c[j] + sum over q < 4 of a[4 j + q] * b[4 j + q]`` of vectors; `signed` says which of a and b are."""
+    """Return ``c[j] + sum over q < 4 of a[4 j + q] * b[4 j + q]`` of vectors; `signed` says which of a and b are."""
     lanes = ty.split(c.type)[1]
     name = instruction(x.target, lanes, signed)
     if name is not None:
@@ -33,7 +33,7 @@ def dot4(x: Context, c: Value, a: Value, b: Value, *, signed: tuple[bool, bool] 
 
 
 def instruction(target: Target, lanes: int, signed: tuple[bool, bool]) -> str | None:
-    """LLVM's name of the instruction, if the target has one for that many sums; of two signs the unsigned operand goes first."""
+    """Return LLVM's name of the target's instruction for so many sums, else None; an unsigned operand goes before a signed."""
     if target.arch == "aarch64":
         if lanes != 4 or not target.has("dotprod" if signed[0] == signed[1] else "i8mm"):
             return None
@@ -50,14 +50,14 @@ def instruction(target: Target, lanes: int, signed: tuple[bool, bool]) -> str | 
 
 
 def pairs(target: Target, lanes: int) -> str | None:
-    """LLVM's name of x86's instruction that adds products of two neighbouring int16, if the target has it for so many sums."""
+    """Return LLVM's name of x86's instruction that adds products of two neighbouring int16, else None."""
     names = {4: ("sse2.pmadd.wd", "sse2"), 8: ("avx2.pmadd.wd", "avx2"), 16: ("avx512.pmaddw.d.512", "avx512bw")}
     name, feature = names.get(lanes, ("", ""))
     return f"x86.{name}" if name and target.arch == "x86_64" and (lanes == 4 or target.has(feature)) else None
 
 
 def half(x: Context, bytes_: Value, phase: int, *, signed: bool) -> Value:
-    """Of each two bytes the first or the second, as int16."""
+    """Return the first or the second of each two bytes, as int16."""
     words = x.b.bitcast(bytes_, ty.vector("i16", ty.split(bytes_.type)[1] // 2))
     eight = int_constant(words.type, 8)
     if not phase:
@@ -66,14 +66,14 @@ def half(x: Context, bytes_: Value, phase: int, *, signed: bool) -> Value:
 
 
 def add_pairs(x: Context, c: Value, a: Value, b: Value) -> Value:
-    """c and the products of two `half` of bytes, which int32 holds."""
+    """Return c plus the products of two `half` of bytes, which int32 holds."""
     name = pairs(x.target, ty.split(c.type)[1])
     assert name is not None, c
     return x.b.op("add", c, x.b.intrinsic(name, c.type, a, b))
 
 
 def flips(target: Target, lanes: int, signed: bool) -> bool:
-    """Whether a product of bytes a, signed or not, by signed b is best computed as ``a * (b + 128) - 128 * a``.
+    """Return whether a product of bytes a, signed or not, by signed b is best computed as ``a * (b + 128) - 128 * a``.
 
     It is where there is an instruction for an unsigned b and none for a signed one: b + 128 is b with a bit flipped.
     """
@@ -81,7 +81,7 @@ def flips(target: Target, lanes: int, signed: bool) -> bool:
 
 
 def sums_of_rows(x: Context, a: Value, stride: Value, rows: int, groups: Value, *, signed: bool) -> list[Value]:
-    """The sum of the first ``4 * groups`` bytes of each row, wrapped to i32; rows are `stride` bytes apart."""
+    """Return the sum of the first ``4 * groups`` bytes of each row, wrapped to i32; rows are `stride` bytes apart."""
     b, four = x.b, int_constant("i64", 4)
     starts = [b.address(a, "i8", b.op("mul", stride, int_constant("i64", row), "nsw")) for row in range(rows)]
     sums = [int_constant(ty.vector("i32", 4), 0)] * rows

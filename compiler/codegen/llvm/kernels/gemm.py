@@ -25,7 +25,7 @@ _SECOND = 0xFFFF0000  # of a word with two bfloat16: the bits of the second as a
 
 
 class Vectors:
-    """How a kernel loads and multiplies vectors; the sums are of the type `kind`.
+    """The loads and multiplications of a kernel by vectors; the sums are of the type `kind`.
 
     phases : the parts of a step; all steps are gone through for each
     """
@@ -39,18 +39,18 @@ class Vectors:
         self.unrolled = 1 if t.by_tiles else next(count for count in (4, 2, 1) if (t.steps or 1) % count == 0)
 
     def row(self, p: Value, phase: int) -> list[Value]:
-        """The vectors of b's row of a step."""
+        """Return the vectors of b's row of a step."""
         raise NotImplementedError
 
     def element(self, p: Value, i: int, phase: int) -> Value:
-        """Of a's row i, what a step takes."""
+        """Return what a step takes of a's row i."""
         raise NotImplementedError
 
     def add(self, sum_: Value, element: Value, vector: Value, phase: int) -> Value:
         raise NotImplementedError
 
     def begin(self, first: int, sums: list[list[Value]]) -> list[list[Value]]:
-        """What sums of the rows from `first` on begin with, of what c holds or 0."""
+        """Return the first values of the sums of the rows from `first` on, where `sums` has what c holds, or 0."""
         return sums
 
     def _row(self, p: Value, each: str, count: int) -> list[Value]:
@@ -61,7 +61,7 @@ class Vectors:
         ]
 
     def _element(self, p: Value, i: int, each: str, count: int) -> Value:
-        """32 bits: `count` elements side by side."""
+        """Return 32 bits: `count` elements side by side."""
         along = self.b.op("mul", p, int_constant("i64", count), "nsw") if count > 1 else p
         at = self.b.op("add", self.b.op("mul", self.t.lda, int_constant("i64", i), "nsw"), along, "nsw")
         return self.b.load(each if count == 1 else "i32", self.b.address(self.t.a, each, at), ty.bits(each) // 8)
@@ -112,7 +112,7 @@ class _PairsOfBfloat16(Vectors):
 
     @staticmethod
     def suits(x: Context, t: Tile) -> bool:
-        """Whether the target has it for vectors of all the lengths."""
+        """Return whether the target has the instruction for vectors of all the lengths."""
         has, all_ = x.target.has("avx512bf16") and not x.target.has("amx-bf16"), x.target.has("avx512vl")
         return has and all(width == 16 or (width in (4, 8) and all_) for width in t.widths)
 
@@ -130,7 +130,7 @@ class _PairsOfBfloat16(Vectors):
 
 
 class _Bytes(Vectors):
-    """Of signed or unsigned a by signed b."""
+    """Signed or unsigned bytes of a by signed bytes of b."""
 
     kind = "i32"
 
@@ -154,7 +154,7 @@ class _Bytes(Vectors):
         return dots.dot4(self.x, sum_, four, vector, signed=(self.signed, not flip))
 
     def begin(self, first: int, sums: list[list[Value]]) -> list[list[Value]]:
-        """Less what flipping bits of b adds: 128 times the sum of a's row."""
+        """Return the sums less what flipping bits of b adds: 128 times the sum of a's row."""
         if not any(self.flips):
             return sums
         b = self.b
@@ -178,7 +178,7 @@ class _HalvesOfBytes(Vectors):
 
     @staticmethod
     def suits(x: Context, t: Tile, *, signed: bool) -> bool:
-        """Whether the target has these, and no products of four bytes, for vectors of all the lengths."""
+        """Return whether the target has these, and no products of four bytes, for vectors of all the lengths."""
         return all(dots.pairs(x.target, width) and not dots.instruction(x.target, width, (signed, True))
                    and not dots.flips(x.target, width, signed) for width in t.widths)
 
@@ -200,7 +200,7 @@ def _by_vectors(t: Tile, v: Vectors) -> None:
 
 
 def _block(t: Tile, v: Vectors, first: int, end: int) -> None:
-    """Sums of some rows are loaded, updated k times, and stored."""
+    """Load the sums of some rows, update them k times and store them."""
     places = places_of(v.b, t, first, end)
     start = zeros_of(t, v.kind, end - first) if t.fresh else [
         [v.b.load(ty.vector(v.kind, width), place, 4) for width, place in zip(t.widths, line, strict=True)] for line in places]
@@ -209,7 +209,7 @@ def _block(t: Tile, v: Vectors, first: int, end: int) -> None:
 
 
 def places_of(b: Builder, t: Tile, first: int, end: int) -> list[list[Value]]:
-    """The addresses of the vectors of sums of some rows."""
+    """Return the addresses of the vectors of sums of some rows."""
     return [
         [b.address(b.address(t.c, "i32", b.op("mul", t.ldc, int_constant("i64", i))), "i32", int_constant("i64", j * t.lanes))
          for j in range(len(t.widths))] for i in range(first, end)
@@ -217,7 +217,7 @@ def places_of(b: Builder, t: Tile, first: int, end: int) -> list[list[Value]]:
 
 
 def zeros_of(t: Tile, kind: str, rows: int) -> list[list[Value]]:
-    """Vectors of zeros for sums of so many rows."""
+    """Return vectors of zeros for sums of so many rows."""
     types = [ty.vector(kind, width) for width in t.widths]
     zeros = [float_constant(each, 0.0) if kind == "float" else int_constant(each, 0) for each in types]
     return [list(zeros) for _ in range(rows)]
@@ -231,7 +231,7 @@ def store_sums(b: Builder, sums: list[list[Value]], places: list[list[Value]]) -
 
 
 def accumulated(t: Tile, v: Vectors, first: int, start: list[list[Value]]) -> list[list[Value]]:
-    """Sums of the rows from `first` on, updated k times, a few in each iteration of the loop where k is a constant."""
+    """Return the sums of the rows from `first` on, updated k times: a few in each iteration where k is a constant."""
     b, across, rows = v.b, len(t.widths), len(start)
 
     def steps(p: Value, sums: list[Value], phase: int) -> list[Value]:
@@ -249,7 +249,7 @@ def accumulated(t: Tile, v: Vectors, first: int, start: list[list[Value]]) -> li
 
 
 def vectors(x: Context, kernel: str, t: Tile) -> Vectors:
-    """How the target's vectors compute a kernel."""
+    """Return how the target's vectors compute a kernel."""
     match kernel:
         case "gemm_f32":
             return _Float32(x, t)

@@ -10,7 +10,7 @@ from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
 
 
 class _Part(NamedTuple):
-    """Some of a kernel's steps, from `first` to `end`, so many to a product of two tiles."""
+    """A range of a kernel's steps, from `first` to `end`, `each` of them to a product of two tiles."""
 
     first: int
     end: int
@@ -18,7 +18,7 @@ class _Part(NamedTuple):
 
 
 def _parts(steps: int) -> list[_Part]:
-    """Products of tiles that are all alike if they can be, since others need other shapes."""
+    """Return the ranges of a kernel's steps: one if products of equal tiles cover them, since others need other shapes."""
     count = -(-steps // amx.ROWS)
     if steps % count == 0:
         return [_Part(0, steps, steps // count)]
@@ -27,7 +27,7 @@ def _parts(steps: int) -> list[_Part]:
 
 
 def otherwise(x: Context, kernel: str, t: Tile, by_vectors: Callable[[], None]) -> None:
-    """The kernel by tile registers, or by vectors where the system refuses them."""
+    """Write a kernel by tile registers, and by vectors for systems that refuse them."""
     assert t.steps, kernel
     parts = _parts(t.steps)
     amx.set_up(x, amx.cut(t.m), amx.cut(t.n), parts[0].each)
@@ -41,7 +41,7 @@ def otherwise(x: Context, kernel: str, t: Tile, by_vectors: Callable[[], None]) 
 
 
 def _run(x: Context, kernel: str, t: Tile, part: _Part) -> None:
-    """Sums in tile registers over all of the part's steps."""
+    """Write the loop over a range of steps; the sums stay in tile registers."""
     b = x.b
     _, instruction, size = amx.INSTRUCTIONS[kernel]
     sums, a, of_b = amx.registers(len(amx.cut(t.m)), len(amx.cut(t.n)))

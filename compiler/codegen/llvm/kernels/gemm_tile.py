@@ -38,7 +38,7 @@ class Tile:
 
     @classmethod
     def of(cls, x: Context, e: ir.Call) -> "Tile":
-        """Of a call. Raises CodegenError for a tile that the registers do not hold."""
+        """Return the tile of a call. Raises CodegenError for one that the registers do not hold."""
         if len(e.args) not in (9, 10):
             raise CodegenError(f"{e} has {len(e.args)} arguments: {e.name} takes a, b, c, m, n, k, lda, ldb, ldc")
         a, b, c = (x.value(arg) for arg in e.args[:3])
@@ -65,11 +65,11 @@ class Tile:
 
 
 def vectors_of(x: Context, n: int) -> tuple[int, tuple[int, ...]]:
-    """The lanes of a vector of 32 bits, and the widths of those of a row of n, of which the last may be shorter."""
+    """Return the lanes of a vector of 32 bits, and the widths of the vectors of a row of n; the last may be shorter."""
     lanes = x.target.vector_bytes // 4
     return lanes, tuple([min(lanes, n - first) for first in range(0, n, lanes)])
 
 
 def rows_of_sums(x: Context, vectors: int) -> int:
-    """How many rows of so many vectors of sums the registers hold, beside a row of b and an element of a."""
+    """Return how many rows of sums the registers hold, beside a row of b and an element of a."""
     return (x.target.vector_registers - vectors - 1) // vectors

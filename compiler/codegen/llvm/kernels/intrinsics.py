@@ -20,7 +20,7 @@ from vtakit.compiler.ir import expr as ir
 
 
 def registers(target: Target) -> int:
-    """Vector registers that the target has."""
+    """Return the number of vector registers of the target."""
     return target.vector_registers
 
 

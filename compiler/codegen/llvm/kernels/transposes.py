@@ -44,7 +44,7 @@ class _Transpose:
         self._along(rows, lambda row: self._along(columns, lambda column: self._square(row, column)))
 
     def _along(self, size: int, make: Callable[[Value], None]) -> None:
-        """Squares from one edge to the other: whole ones in a loop, then one that ends at the edge."""
+        """Make squares from one edge to the other: whole ones in a loop, then one that ends at the edge."""
         def step(at: Value, none: list[Value]) -> list[Value]:
             make(at)
             return none
@@ -88,12 +88,12 @@ class _Transpose:
             self.b.intrinsic(name, "void", value, address, int_constant("i32", 4), self._first(count))
 
     def _first(self, count: int) -> Value:
-        """A mask of the first lanes."""
+        """Return a mask of the first lanes."""
         return lane_constants("i1", [int(lane < count) for lane in range(self.side)])
 
 
 def transposed(lines: Sequence[T], shuffle: Shuffle[T]) -> list[T]:
-    """The columns of a square of 2**n lines, at least four, of as many lanes.
+    """Return the columns of a square of 2**n lines, at least four, of as many lanes.
 
     shuffle : of two lines and so many numbers of lanes, those of the second line counted on from those of the first
 
@@ -117,7 +117,7 @@ def transposed(lines: Sequence[T], shuffle: Shuffle[T]) -> list[T]:
 
 
 def _by_parts(lines: Sequence[T], shuffle: Shuffle[T], side: int) -> list[T]:
-    """The columns of a square of parts of lines."""
+    """Return the columns of a square of parts of lines."""
     if len(lines) == 1:
         return [*lines]
     every = [[part + lane for part in range(first, 2 * side, 2 * _PART) for lane in range(_PART)] for first in (0, _PART)]

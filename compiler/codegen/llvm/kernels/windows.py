@@ -62,13 +62,13 @@ class _Window:
         return amx.has(self.x.target, self.kernel) and self.steps <= amx.ROWS
 
     def runs(self, most: int) -> list[_Run]:
-        """The pixels, at most so many together, in parts of about one length."""
+        """Return the pixels as runs of at most `most`, of about one length."""
         parts = -(-self.columns // most)
         cuts = [self.columns * part // parts for part in range(parts + 1)]
         return [_Run(y, first, end - first) for y in range(self.rows) for first, end in pairwise(cuts)]
 
     def at(self, base: Value, size: int, indices: Sequence[Value | int], strides: Sequence[Value]) -> Value:
-        """The address of an element of so many bytes."""
+        """Return the address of an element of so many bytes."""
         b = self.x.b
         for index, stride in zip(indices, strides, strict=True):
             if index == 0:
@@ -79,11 +79,11 @@ class _Window:
         return base
 
     def start(self, run: _Run) -> Value:
-        """Where a run's first pixel is in a."""
+        """Return the address of a run's first pixel in a."""
         return self.at(self.a, self.size, (run.y, run.x), self.along_pixels)
 
     def sums(self, run: _Run, first: int) -> Value:
-        """Where the sums of a run's first pixel are, from a column on."""
+        """Return the address of the sums of a run's first pixel, from a column on."""
         found = self.at(self.c, 4, (run.y, run.x), self.of_c)
         return self.x.b.address(found, "i32", int_constant("i64", first)) if first else found
 
@@ -106,7 +106,7 @@ _Group = tuple[list[_Run], list[tuple[int, int]]]
 
 
 def _tiles(w: _Window) -> list[_Group]:
-    """Runs and columns, (first, count), whose sums are in tile registers together."""
+    """Return runs and columns, (first, count), whose sums are in tile registers together."""
     runs = w.runs(amx.ROWS)
     columns = [(first, min(amx.ROWS, w.n - first)) for first in range(0, w.n, amx.ROWS)]
     down, across = (range(0, len(parts), _TOGETHER) for parts in (runs, columns))
@@ -114,7 +114,7 @@ def _tiles(w: _Window) -> list[_Group]:
 
 
 def _shape(runs: list[_Run], columns: list[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The rows and columns of the registers with a group's sums, all as if there were four; fewer use some of them."""
+    """Return the rows and columns of the registers with a group's sums, all as if there were four; fewer use some of them."""
     heights, widths = [run.count for run in runs], [count for _, count in columns]
     return tuple((heights * _TOGETHER)[:_TOGETHER]), tuple((widths * _TOGETHER)[:_TOGETHER])
 
@@ -130,7 +130,7 @@ def _by_tiles(w: _Window, groups: list[_Group]) -> None:
 
 
 def _one_group(w: _Window, runs: list[_Run], columns: list[tuple[int, int]]) -> None:
-    """Sums in tile registers over the whole reduction."""
+    """Write the whole reduction of a group, whose sums stay in tile registers."""
     b = w.x.b
     names, of_a, of_b = amx.registers(_TOGETHER, _TOGETHER)
     sums = {(i, j): register for (i, j), register in names.items() if i < len(runs) and j < len(columns)}
@@ -177,7 +177,7 @@ def _by_vectors(w: _Window) -> None:
 
 
 def _one_run(w: _Window, run: _Run, first: int, n: int) -> None:
-    """Sums in vector registers over the whole reduction."""
+    """Write the whole reduction of a run, whose sums stay in vector registers."""
     x, b = w.x, w.x.b
     lanes, widths = gemm_tile.vectors_of(x, n)
     column = b.address(w.b, "i8", int_constant("i64", 4 * first)) if first else w.b
@@ -204,7 +204,7 @@ def _one_run(w: _Window, run: _Run, first: int, n: int) -> None:
 def _nest(
     w: _Window, carried: list[Value], step: Callable[[Value, Value, list[Value]], list[Value]],
 ) -> list[Value]:
-    """The loops over channels and rows of a window."""
+    """Write the loops over channels and rows of a window, and return the values that they carry."""
     b, zero = w.x.b, int_constant("i64", 0)
     ends = [int_constant("i64", count) for count in w.outer[:2]]
 

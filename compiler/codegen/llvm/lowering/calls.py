@@ -21,7 +21,7 @@ PACKED = "vtakit_packed"  # int32_t (int32_t site, int64_t *slots): provided by 
 
 
 def call(x: Context, e: ir.Call) -> Value:
-    """The value of a call, or its effect."""
+    """Return the value of a call, or make its effect. Raises CodegenError for an unknown name."""
     if e.kind == "extern":
         return _extern(x, e)
     if e.name in _WAYS:
@@ -58,7 +58,7 @@ def _fma(x: Context, e: ir.Call) -> Value:
 
 
 def _next_after(x: Context, e: ir.Call) -> Value:
-    """The next number of the type in the direction of the second: of float16 and bfloat16 a step of their bits."""
+    """Return the next number of the type towards the second: of float16 and bfloat16 a step of their bits."""
     start, goal = (x.value(arg) for arg in e.args)
     b, dtype = x.b, e.dtype
     if not ty.is_narrow(dtype):
@@ -92,7 +92,7 @@ def _test(x: Context, e: ir.Call) -> Value:
 
 
 def _pointee(e: ir.Expr) -> tuple[ir.Load, ir.Expr, str]:
-    """The parts of an `address_of`: the element, the offset from it, and the mask."""
+    """Return the parts of an `address_of`: the element, the offset from it, and the mask."""
     assert isinstance(e, ir.Call), e
     source, offset, mask = e.args
     assert isinstance(source, ir.Load), e
@@ -101,7 +101,7 @@ def _pointee(e: ir.Expr) -> tuple[ir.Load, ir.Expr, str]:
 
 
 def address(x: Context, e: ir.Expr) -> Value:
-    """The address that an `address_of` stands for."""
+    """Return the address that an `address_of` stands for."""
     source, offset, _ = _pointee(e)
     index: ir.Expr = source.buffer.offset
     if not all(value_of(i) == 0 for i in source.indices):
@@ -138,7 +138,7 @@ def _unless_masked(x: Context, e: ir.Call) -> None:
 
 
 def _extern(x: Context, e: ir.Call) -> Value:
-    """A C function; a vector argument makes one call a lane."""
+    """Call a C function; a vector argument makes one call a lane."""
     if not e.name.isidentifier() or not e.name.isascii():
         raise CodegenError(f"{e.name!r} is no name of a C function")
     if e.name == x.module.name:
@@ -158,14 +158,14 @@ def _extern(x: Context, e: ir.Call) -> Value:
 
 
 def _extension(dtype: DType) -> str:
-    """How C's calling conventions widen an integer of less than 32 bits."""
+    """Return the attribute by which C's calling conventions widen an integer of less than 32 bits."""
     if dtype.is_bool:
         return "zeroext "
     return "" if not dtype.is_int or dtype.bits >= 32 else "signext " if dtype.code == "int" else "zeroext "
 
 
 def _packed(x: Context, e: ir.Call) -> Value:
-    """A Python function: the arguments in slots of 8 bytes, the result in the first."""
+    """Call a Python function: the arguments are in slots of 8 bytes, the result in the first."""
     _unless_masked(x, e)
     name = e.args[0]
     assert isinstance(name, ir.StringImm), e
@@ -201,7 +201,7 @@ def _packed(x: Context, e: ir.Call) -> Value:
 
 
 def _slot(x: Context, arg: ir.Expr) -> Value:
-    """A number as 64 bits."""
+    """Return a number as 64 bits."""
     if isinstance(arg, ir.StringImm) or arg.dtype.code == "handle":
         raise CodegenError(f"{arg} cannot be passed to a Python function: pass numbers, and buffers by access_ptr")
     value = x.value(arg)
@@ -211,7 +211,7 @@ def _slot(x: Context, arg: ir.Expr) -> Value:
 
 
 def _extents(arg: ir.Expr) -> tuple[ir.Expr, ...]:
-    """The shape that a Python function sees: the buffer's, or what is left of it from an offset on."""
+    """Return the shape that a Python function sees: the buffer's, or what is left of it from an offset on."""
     source, offset, _ = _pointee(arg)
     if value_of(offset) == 0 and all(value_of(i) == 0 for i in source.indices):
         return source.buffer.shape

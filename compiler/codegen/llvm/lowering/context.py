@@ -44,7 +44,7 @@ class Context(ABC):
 
 
 class Team(NamedTuple):
-    """What a thread knows of its team: its number, the number of threads, and the address where a failure is noted."""
+    """A thread's number in its team, the number of threads, and the address where a failure is noted."""
 
     number: Value
     size: Value

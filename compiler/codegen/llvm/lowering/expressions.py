@@ -28,7 +28,7 @@ class Expressions(Context):
     """The instructions of expressions."""
 
     def value(self, e: ir.Expr) -> Value:
-        """The value of an expression."""
+        """Return the value of an expression."""
         make = _VALUES.get(type(e))
         if make is None:
             if isinstance(e, ir.Binary):
@@ -41,7 +41,7 @@ class Expressions(Context):
     # Integers as indices.
 
     def index(self, e: ir.Expr) -> Value:
-        """An integer expression in 64 bits; a vector of them for a vector."""
+        """Return an integer expression in 64 bits; a vector of them for a vector."""
         wide = ty.vector("i64", e.dtype.lanes if e.dtype.lanes > 1 else 0)
         if isinstance(e, ir.Var) and e in self.indices:
             return self.indices[e]
@@ -64,7 +64,7 @@ class Expressions(Context):
         return ar.resize(self.b, self.value(e), wide, signed=e.dtype.code == "int")
 
     def non_negative(self, e: ir.Expr) -> bool:
-        """Whether an index is certain to be at least 0."""
+        """Return whether an index is certain to be at least 0."""
         match e:
             case ir.IntImm():
                 return e.value >= 0
@@ -83,7 +83,7 @@ class Expressions(Context):
         return False
 
     def _is_index(self, e: ir.Expr) -> bool:
-        """Whether it is made of loop variables, sizes and constants only, so that it does not overflow."""
+        """Return whether it is made of loop variables, sizes and constants only, so that it does not overflow."""
         if e.dtype.code != "int" or e.dtype.bits < 32:
             return False
         match e:
@@ -132,7 +132,7 @@ class Expressions(Context):
         return ar.integer(self.b, kind, dtype, x, y, known)
 
     def _logic(self, e: ir.And | ir.Or) -> Value:
-        """The second operand is evaluated only where the first does not decide, if evaluating it could do harm."""
+        """Return a conjunction or disjunction. The second operand is jumped around if its evaluation could do harm."""
         a, is_and = self.value(e.a), isinstance(e, ir.And)
         if _harmless(e.b):
             return self.b.op("and" if is_and else "or", a, self.value(e.b))
@@ -159,7 +159,7 @@ class Expressions(Context):
         return self.choose(condition, lambda: self.value(e.true), lambda: self.value(e.false))
 
     def choose(self, condition: Value, true: Callable[[], Value], false: Callable[[], Value]) -> Value:
-        """One of two values, each evaluated only where it is wanted."""
+        """Return one of two values, each evaluated only where it is needed."""
         b = self.b
         if ty.split(condition.type)[1]:
             with_true = self.masked(condition, true)
@@ -180,7 +180,7 @@ class Expressions(Context):
         return phi.value
 
     def masked(self, condition: Value, make: Callable[[], Any]) -> Any:
-        """What `make` makes, while only the lanes are active for which the condition holds too."""
+        """Return the result of `make`, run while only those active lanes are left for which the condition holds too."""
         outer = self.mask
         self.mask = condition if outer is None else self.b.op("and", outer, condition)
         try:
@@ -202,7 +202,7 @@ class Expressions(Context):
 
 
 def _scalar(e: ir.Expr) -> ir.Expr:
-    """What is in each lane, of a broadcast."""
+    """Return the value in each lane of a broadcast; another expression as it is."""
     return e.value if isinstance(e, ir.Broadcast) else e
 
 
@@ -216,7 +216,7 @@ def _is_number(e: ir.Expr) -> bool:
 
 
 def _harmless(e: ir.Expr) -> bool:
-    """Whether evaluating it costs little, cannot trap and has no effect."""
+    """Return whether evaluating it costs little, cannot trap and has no effect."""
     for count, node in enumerate(subexpressions(e)):
         if count > _CHEAP or isinstance(node, ir.Load | ir.Call | ir.Let | ir.IfThenElse):
             return False

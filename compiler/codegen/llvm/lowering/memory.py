@@ -23,7 +23,7 @@ class _Lanes(NamedTuple):
 
 
 def _lanes(e: ir.Expr) -> _Lanes | None:
-    """The index as base and stride, if it is one sum of ramps and broadcasts."""
+    """Return an index as base and stride if it is one sum of ramps and broadcasts, else None."""
     match e:
         case ir.Ramp():
             return _Lanes(e.base, e.stride, e.lanes)
@@ -52,7 +52,7 @@ def _only_index(buffer: Buffer, indices: tuple[ir.Expr, ...]) -> ir.Expr:
 
 
 def base_of(x: Context, buffer: Buffer) -> Value:
-    """The address of a buffer's first element."""
+    """Return the address of a buffer's first element."""
     if buffer.data not in x.memory:
         raise CodegenError(
             f"buffer {buffer.name!r} has no memory here: it is neither a parameter nor allocated around this point"
@@ -61,7 +61,7 @@ def base_of(x: Context, buffer: Buffer) -> Value:
 
 
 def element(x: Context, buffer: Buffer, index: ir.Expr) -> Value:
-    """The address of a scalar element, or a vector of addresses."""
+    """Return the address of a scalar element, or a vector of addresses."""
     at = x.index(index)
     if buffer.dtype.lanes > 1:
         at = x.b.op("mul", at, int_constant(at.type, buffer.dtype.lanes), "nsw")
@@ -69,7 +69,7 @@ def element(x: Context, buffer: Buffer, index: ir.Expr) -> Value:
 
 
 def load(x: Context, e: ir.Load) -> Value:
-    """The elements at an index, as a value."""
+    """Return the elements at an index as a value."""
     index, b = _only_index(e.buffer, e.indices), x.b
     dtype = e.buffer.dtype
     kind = ty.scalar(ty.memory_type(dtype))
@@ -136,8 +136,11 @@ def store(x: Context, buffer: Buffer, indices: tuple[ir.Expr, ...], value: ir.Ex
 
 
 def _scattered(x: Context, buffer: Buffer, index: ir.Expr, lanes: _Lanes | None) -> Value:
-    """The addresses of a vector's elements; a constant distance apart, they are one address and constants, which LLVM takes as
-    they are for an instruction that gathers or scatters."""
+    """Return the addresses of a vector's elements.
+
+    A constant distance apart, they are one address and constants, which LLVM takes as they are for an instruction that gathers or
+    scatters.
+    """
     step = value_of(lanes.stride) if lanes else None
     if lanes is None or not isinstance(step, int):
         return element(x, buffer, index)
@@ -152,7 +155,7 @@ def _load_run(x: Context, to: str, address: Value, align: int, mask: Value | Non
 
 
 def _load_every_second(x: Context, kind: str, buffer: Buffer, lanes: _Lanes, align: int) -> Value:
-    """Two runs, from the first element on and up to the last, put together; a gather takes a load for each element.
+    """Return every second element of two runs, from the first on and up to the last; a gather takes a load for each.
 
     What lies between the elements is in the same memory.
     """
@@ -176,7 +179,7 @@ def _all(x: Context, lanes: int) -> Value:
 
 
 def _nothing(type_: str) -> Value:
-    """What a masked load leaves in lanes that are not active."""
+    """Return what a masked load leaves in lanes that are not active."""
     return float_constant(type_, 0.0) if ty.is_float(type_) else int_constant(type_, 0)
 
 

@@ -13,7 +13,7 @@ from vtakit.compiler.ir.walk import expressions, statements, subexpressions
 
 
 class Captured:
-    """What a loop, or its body, refers to outside of it, by how the function around it keeps it."""
+    """The outer variables that a loop, or its body, refers to, by how the function around it keeps them."""
 
     def __init__(self, x: Body, body: st.Stmt) -> None:
         nodes = {node: None for e in expressions(body) for node in _atoms(e)}
@@ -46,7 +46,7 @@ def _atoms(e: ir.Expr) -> list[ir.Var]:
 
 
 def loop(x: Body, s: st.For) -> None:
-    """A parallel loop."""
+    """Write a parallel loop."""
     b, captured = x.b, Captured(x, s.body)
     extent = x.index(s.extent)
     body = body_of(x, s, captured)
@@ -76,7 +76,7 @@ def loop(x: Body, s: st.For) -> None:
 
 
 def body_of(x: Body, s: st.For, captured: Captured) -> str:
-    """``status body(what it refers to…, first, end)``. Buffers come as arguments so that LLVM knows that they do not overlap."""
+    """Write ``status body(captured…, first, end)`` and return its name."""
     name = x.module.unique("body")
     params = [f"{type_}{' noalias' if type_ == 'ptr' else ''} %c{i}" for i, type_ in enumerate(captured.types)]
     builder = x.module.function(name, "i32", [*params, "i64 %first", "i64 %end"], internal=True)
@@ -89,7 +89,7 @@ def body_of(x: Body, s: st.For, captured: Captured) -> str:
 
 
 def _share(x: Body, body: str, record: str, captured: Captured) -> str:
-    """What each thread runs: its part of the iterations."""
+    """Write the function that each thread runs, on its part of the iterations, and return its name."""
     name = x.module.unique("share")
     b: Builder = x.module.function(name, "void", ["ptr %closure"], internal=True)
     closure = Value("%closure", "ptr")
@@ -107,7 +107,7 @@ def _share(x: Body, body: str, record: str, captured: Captured) -> str:
 
 
 def record_of(x: Body, captured: Captured, extent: Value) -> tuple[str, Value]:
-    """The type and the address of what threads are given: a status, an extent, and what the loop refers to."""
+    """Return the type and the address of the record that threads get: a status, an extent, and what the loop refers to."""
     record = "{ " + ", ".join(["i32", "i64", *captured.types]) + " }"
     closure = x.b.alloca(record, 64)
     for field, value in enumerate([int_constant("i32", 0), extent, *captured.given]):
@@ -126,10 +126,10 @@ def note_failure(b: Builder, status: Value, address: Value) -> None:
 
 
 def has_loops(body: st.Stmt) -> bool:
-    """Whether there is a parallel loop in it."""
+    """Return whether there is a parallel loop in a statement."""
     return any(isinstance(s, st.For) and s.kind is st.LoopKind.PARALLEL for s in statements(body))
 
 
 def uses_threads(text: str) -> bool:
-    """Whether a module calls an OpenMP runtime."""
+    """Return whether a module calls an OpenMP runtime."""
     return "@GOMP_parallel(" in text

@@ -79,7 +79,7 @@ class Statements(Expressions, Body):
             raise CodegenError(f"the loop over {s.var.name} is {word}, which is no loop of machine code: {cure}")
 
     def count(self, var: Any, first: Value, end: Value, body: st.Stmt, *, runs: bool) -> None:
-        """``for var in range(first, end): body``; `runs`: it is certain that first < end."""
+        """Add the loop ``for var in range(first, end): body``; `runs`: it is certain that first < end."""
         b = self.b
         inside, after, before = b.block(f"for.{_label(var.name)}"), b.block("end"), b.at
         b.loop_begins()
@@ -165,7 +165,7 @@ class Statements(Expressions, Body):
         del self.memory[buffer.data]
 
     def _malloc(self, count: Value, each: int, align: int) -> Value:
-        """Memory for so many elements of `each` bytes, and `align` bytes more."""
+        """Return the address of memory for `count` elements of `each` bytes, and `align` bytes more."""
         b, bits = self.b, self.target.pointer_bits
         asking, there, missing = b.block("asking"), b.block("allocated"), b.block("missing")
         # No object is larger than half of the memory that a pointer reaches; beyond, the size would wrap.
@@ -181,7 +181,7 @@ class Statements(Expressions, Body):
         return raw
 
     def _aligned(self, raw: Value, align: int) -> Value:
-        """The first address from `raw` on that is a multiple of `align`, and still known to be within its memory."""
+        """Return the first multiple of `align` from `raw` on, still known to be an address within its memory."""
         b = self.b
         behind = b.op("and", b.address_as_int(raw), int_constant("i64", align - 1))
         found = b.address(raw, "i8", b.op("sub", int_constant("i64", align), behind))
@@ -196,7 +196,7 @@ class Statements(Expressions, Body):
 
 
 def _label(name: str) -> str:
-    """A name as part of a label."""
+    """Return a name as part of a label."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "._") else "_" for c in name)
 
 

@@ -17,7 +17,7 @@ from vtakit.compiler.passes.pragmas import LAUNCH, STRIDED
 
 
 def is_launch(s: st.For) -> bool:
-    """Whether a loop is marked as a launch, and all that it does is in parallel loops, so that every thread may run the rest."""
+    """Return whether a loop is marked as a launch and does all in parallel loops, so that every thread may run the rest."""
     return LAUNCH in s.notes and s.kind is st.LoopKind.SERIAL and _in_parts(s.body)
 
 
@@ -39,7 +39,7 @@ def _same_everywhere(e: ir.Expr) -> bool:
 
 
 def launch(x: Body, s: st.For) -> None:
-    """A loop that all threads run, with the memory that they share around it."""
+    """Write a loop that all threads run, with the memory that they share around it."""
     if isinstance(s.body, st.Allocate) and not any(s.var in free_vars(extent) for extent in s.body.buffer.shape):
         x.allocate(s.body.replace(body=s.replace(body=s.body.body)))
         return
@@ -65,7 +65,7 @@ def launch(x: Body, s: st.For) -> None:
 
 
 def _run(x: Body, s: st.For, captured: Captured, record: str) -> str:
-    """What each thread runs: the loop, and in it the thread's part of each parallel one."""
+    """Write the function that each thread runs, the loop with the thread's parts of the parallel ones; return its name."""
     name = x.module.unique("launch")
     b: Builder = x.module.function(name, "void", ["ptr %closure"], internal=True)
     closure = Value("%closure", "ptr")
@@ -79,7 +79,7 @@ def _run(x: Body, s: st.For, captured: Captured, record: str) -> str:
 
 
 def part(x: Body, s: st.For, team: Team) -> None:
-    """A thread's part of a parallel loop; then it waits for the others."""
+    """Write a thread's part of a parallel loop, behind which it waits for the others."""
     b, captured = x.b, Captured(x, s.body)
     extent, one = x.index(s.extent), int_constant("i64", 1)
     body = body_of(x, s, captured)
