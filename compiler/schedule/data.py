@@ -18,7 +18,7 @@ from vtakit.compiler.schedule.relations import AT_ROOT, PLAIN, Align, Attach, At
 from vtakit.compiler.schedule.trace import Step
 from vtakit.compiler.te.tensor import Operation, Tensor
 
-StageT = TypeVar("StageT", bound="StageData", covariant=True)
+StageT = TypeVar("StageT", bound="StageData", covariant=True)  # a table of `Stage` is one of `StageData`, which stages refer to
 
 
 class GroupOp(Operation):
