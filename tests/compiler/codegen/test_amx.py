@@ -19,6 +19,7 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.calls import effect
+from vtakit.compiler.ir.dtypes import INT32
 from vtakit.runtime.cpu import openmp
 from vtakit.runtime.cpu.function import build
 
@@ -119,7 +120,7 @@ def test_steps_with_a_rest_set_up_twice_for_each():
 
 def test_a_call_of_another_function_ends_what_was_set_up():
     inner = kernel("gemm_s8s8s32", 16, 16, 16, 64, 64, 16, repeat=[(7, SERIAL)])
-    called = st.Evaluate(ir.Call(ir.INT32, "abs", (ir.IntImm(-1),), "extern"))
+    called = st.Evaluate(ir.Call(INT32, "abs", (ir.IntImm(-1),), "extern"))
     around = loop(ir.Var("o"), 5, inner.body, called)
     found, body = order_of(compile_for(st.Function("tile", inner.params, around), AMX).text)
     assert found == ["set", "product", "call", "release"]
