@@ -9,13 +9,13 @@ from vtakit.compiler.ir.expr import Expr, Var
 from vtakit.compiler.ir.iters import IterKind, IterVar, Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value, wrap
-from vtakit.compiler.ir.walk import loads, map_stmt, substitute, substitute_stmt
+from vtakit.compiler.ir.walk import loads, map_stmt, substitute_stmt
 from vtakit.compiler.lower.axes import coming_from, parents, pass_values
 from vtakit.compiler.lower.blocks import Point, point_of, translate
 from vtakit.compiler.lower.loops import Loops
 from vtakit.compiler.lower.matching import Match, Operand
 from vtakit.compiler.lower.plan import Plan, is_launch, loop_var
-from vtakit.compiler.lower.tile import Intrinsic, Tile, bindings
+from vtakit.compiler.lower.tile import Intrinsic, Tile
 
 # A buffer of an intrinsic -> the box of a buffer of the program that it is, and which dimension each of its own is.
 Places = dict[Buffer, tuple[st.Region, tuple[int | None, ...]]]
@@ -92,7 +92,7 @@ class Writer:
             iters.append(it)
         mine = [relation for relation in relations if any(axis in data for axis in parents(relation))]
         point = Point(plan, {axis: values[axis] for axis in self.tile.op.axis}, self.tile.analyzer)
-        where = substitute(self.tile.nests.where(plan, point, values, mine), bindings(point))
+        where = all_of(*self.tile.guards(self.tile.nests.where(plan, point, values, mine), point, starts))
         body: st.Stmt = self.block(f"{plan.stage.label}_init", iters, where, {}, self.outputs(starts))(code, adds=False)
         for leaf, var in reversed(loops):
             body = self.tile.nests.loop(plan, leaf, var, body)

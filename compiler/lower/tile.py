@@ -4,6 +4,7 @@ The loops from the tensorized one inward must cover a box of the stage's axes ex
 takes their place counts tiles: an iterator ``t`` of an axis stands for the elements ``t * extent`` on.
 """
 
+from collections.abc import Mapping
 from typing import NoReturn, Protocol
 
 from vtakit.compiler.arith.sets import Interval, conjuncts, region
@@ -73,12 +74,12 @@ class Tile:
         first = {axis: const(0, axis.dtype) if axis in self.inner else plan.leaves[axis] for axis in plan.stage.leaf_iter_vars}
         starts = pass_values(plan.stage.relations, first, plan.extents)
         self.bases = {axis: self.analyzer.simplify(plan.ranges[axis].min + starts[axis]) for axis in op.root_iter_vars}
-        self.where = self._guard()
         self.iters: list[st.BlockIter] = []
         self.starts: dict[Var, Expr] = {}
         for axis in op.root_iter_vars:
             it, self.starts[axis.var] = self.count(axis, self.bases[axis])
             self.iters.append(it)
+        self.where = self._guard()
 
     def fail(self, truth: str, cure: str) -> NoReturn:
         """Raise LowerError about this stage and intrinsic."""
@@ -126,12 +127,24 @@ class Tile:
             for leaf in self.inner if isinstance(value := plan.leaves[leaf], Var)
         }
         found = []
-        for part in conjuncts(substitute(self.nests.where(plan, point, plan.values, plan.stage.relations), bindings(point))):
+        for part in self.guards(self.nests.where(plan, point, plan.values, plan.stage.relations), point, self.starts):
             whole = self._of_tile(part, inner) if free_vars(part) & {*inner} else part
             if whole is None:
                 self.fail(f"the condition {part} guards single elements of its tile", PAD)
             found.append(whole)
         return all_of(*found)
+
+    def guards(self, where: Expr, point: Point, starts: Mapping[Var, Expr]) -> list[Expr]:
+        """Return the parts of a condition on the iterators of a point, in terms of loops.
+
+        A part on axes of which a tile has one element stays in terms of iterators, those of `starts`: the verifier sees that
+        it only keeps them within their domains.
+        """
+        single = {point.vars[axis.var]: starts[axis.var] for axis in self.op.root_iter_vars
+                  if self.extents[axis] == 1 and axis.var in point.vars and axis.var in starts}
+        loops, own = bindings(point), {it.var for it in point.iters}
+        return [substitute(part, {v: single[v] for v in used} if (used := free_vars(part) & own) <= single.keys() else loops)
+                for part in conjuncts(where)]
 
     def _of_tile(self, part: Expr, inner: dict[Var, Range]) -> Expr | None:
         """Return ``first i < n`` for ``i < n`` if i stays between two multiples of a tile's extent and n is one, else None."""

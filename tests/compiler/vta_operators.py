@@ -4,9 +4,11 @@ from typing import Any
 
 import numpy as np
 from vta_cases import Case, Given, finish, of_data, of_weights, pick, random_epilogue
+from vta_support import wrap
 
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.conv2d import Conv2d
+from vtakit.compiler.nn.vta.cuts import Pooling
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.fold import Fold
 from vtakit.compiler.nn.vta.packing import identity, pack_activations, pack_weights, unpack_activations
@@ -15,11 +17,11 @@ from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 
 
 def conv_reference(conv: Conv2d, data: np.ndarray, weights: np.ndarray, given: dict[Any, np.ndarray]) -> np.ndarray:
-    """The exact result of a convolution with its epilogue, in its layout: taps one by one."""
+    """Return the exact result of a convolution with its pooling and epilogue, in its layout: taps one by one."""
     cfg = conv.target.config
     n, _, h, w, b, k = data.shape
     outs, ins, kh, kw = weights.shape[:4]
-    rows, columns, groups = conv.out_height, conv.out_width, conv.groups
+    rows, columns, groups = conv.height, conv.width, conv.groups
     above, below, left, right = conv.pad
     padded = np.zeros((n, groups, ins, h + above + below, w + left + right, b, k), np.int64)
     padded[:, :, :, above:above + h, left:left + w] = data.reshape(n, groups, ins, h, w, b, k)
@@ -31,18 +33,26 @@ def conv_reference(conv: Conv2d, data: np.ndarray, weights: np.ndarray, given: d
             part = padded[..., y:y + (rows - 1) * conv.stride[0] + 1:conv.stride[0],
                           x:x + (columns - 1) * conv.stride[1] + 1:conv.stride[1], :, :]
             sums += np.einsum("ngcyxbk,gocjk->ngoyxbj", part, grouped[..., dy, dx, :, :])
-    return finish(conv.epilogue, sums.reshape(n, outs, rows, columns, b, k), given, cfg)
+    found = sums.reshape(n, outs, rows, columns, b, k)
+    if conv.pooling is not None:
+        found = windows(conv.pooling, wrap(found, cfg.acc_bits), (conv.out_height, conv.out_width), "max")
+    return finish(conv.epilogue, found, given, cfg)
+
+
+def windows(pool: Pool2d | Pooling, data: np.ndarray, size: tuple[int, int], kind: str) -> np.ndarray:
+    """Return the greatest value or the sum of each window of data [images, blocks, rows, columns, …]."""
+    above, _, left, _ = pool.pad
+    found = np.zeros((*data.shape[:2], *size, *data.shape[4:]), np.int64)
+    for y, x in np.ndindex(*size):
+        top, side = y * pool.stride[0] - above, x * pool.stride[1] - left
+        part = data[:, :, max(top, 0):top + pool.kernel[0], max(side, 0):side + pool.kernel[1]]
+        found[:, :, y, x] = part.max(axis=(2, 3)) if kind == "max" else part.sum(axis=(2, 3))
+    return found
 
 
 def pool_reference(pool: Pool2d, given: dict[Any, np.ndarray]) -> np.ndarray:
-    """The exact result of a pooling, window by window."""
-    data, (above, _, left, _) = given[pool.data], pool.pad
-    found = np.zeros((*data.shape[:2], pool.out_height, pool.out_width, *data.shape[4:]), np.int64)
-    for y in range(pool.out_height):
-        for x in range(pool.out_width):
-            top, side = y * pool.stride[0] - above, x * pool.stride[1] - left
-            part = data[:, :, max(top, 0):top + pool.kernel[0], max(side, 0):side + pool.kernel[1]]
-            found[:, :, y, x] = part.max(axis=(2, 3)) if pool.kind == "max" else part.sum(axis=(2, 3))
+    """Return the exact result of a pooling, window by window."""
+    found = windows(pool, given[pool.data], (pool.out_height, pool.out_width), pool.kind)
     return finish(pool.epilogue, found, given, pool.target.config)
 
 
@@ -81,6 +91,27 @@ def conv(rng: np.random.Generator, target: Target) -> Case:
     plain = Conv2d(**fields)
     shape = images, groups * outs, plain.out_height, plain.out_width
     layer = Conv2d(**fields, epilogue=random_epilogue(rng, target, groups * outs, (*shape, *target.element("inp"))))
+    return Case(layer, lambda given: conv_reference(layer, given[layer.data], given[layer.weights], given))
+
+
+def pooled(rng: np.random.Generator, target: Target) -> Case:
+    """Draw a convolution whose accumulators are pooled before the epilogue."""
+    kernel, stride = (pick(rng, 1, 2, 3), pick(rng, 1, 3)), (pick(rng, 1, 1, 2), pick(rng, 1, 1, 2))
+    pad = pick(rng, 0, 1, 2), pick(rng, 0, 1, 2), pick(rng, 0, 1), pick(rng, 0, 1)
+    window, step = (pick(rng, 1, 2, 3, 3), pick(rng, 1, 2, 3, 3)), (pick(rng, 1, 2, 2, 3), pick(rng, 1, 2, 2))
+    margins = [(first := int(rng.integers(0, size)), int(rng.integers(0, size - first))) for size in window]
+    pooling = Pooling(kernel=window, stride=step, pad=(*margins[0], *margins[1]))
+    least = [(w - 1) * s + k - p for w, s, k, p in zip(window, stride, kernel, (sum(pad[:2]), sum(pad[2:])), strict=True)]
+    height, width = (max(1, size) + int(rng.integers(0, 14)) for size in least)
+    groups, ins, outs, images = pick(rng, 1, 1, 2), pick(rng, 1, 1, 2, 3), pick(rng, 1, 2, 3), pick(rng, 1, 1, 2)
+    fields = {
+        "target": target, "data": of_data(target, (images, groups * ins, height, width)),
+        "weights": of_weights(target, (groups * outs, ins, *kernel)), "stride": stride, "pad": pad, "groups": groups,
+        "pooling": pooling,
+    }
+    plain = Conv2d(**fields)
+    shape = images, groups * outs, plain.out_height, plain.out_width, *target.element("inp")
+    layer = Conv2d(**fields, epilogue=random_epilogue(rng, target, groups * outs, shape))
     return Case(layer, lambda given: conv_reference(layer, given[layer.data], given[layer.weights], given))
 
 

@@ -95,10 +95,10 @@ def test_decisions_are_part_of_the_module_file_and_of_the_cache(tmp_path, monkey
 def test_a_layer_is_placed_tiled_and_threaded_on_the_accelerator(int8):
     before = vtakit.compile(int8, "vta", cache=False)
     wanted = before.run({"x": X})
-    found = chosen(int8, "vta")
+    found = chosen(int8, "vta", decisions={"conv1": {"pool": "apart"}})
     (first, pool, last) = [layer for layer, values in found.items() if "place" in values]
     decisions = {
-        first: {"result.tile": [1, 1, 7, 7], "result.threads": 2, "result.copies": 1}, pool: {"place": "cpu"},
+        first: {"pool": "apart", "result.tile": [1, 1, 7, 7], "result.threads": 2, "result.copies": 1}, pool: {"place": "cpu"},
         last: {"result.keep": not found[last]["result.keep"]},
     }
     module = vtakit.compile(int8, "vta", cache=False, decisions=decisions)
@@ -199,3 +199,22 @@ def test_a_module_is_no_model_to_decide(tmp_path, monkeypatch, capsys):
     (tmp_path / "d.json").write_text("{}")
     assert cli.main(["run", "net.vtak", "--decisions", "d.json"]) == 2
     assert "is compiled already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("config", ["default", "tiny"])
+def test_a_pool_together_with_its_convolution(int8, config):
+    """The greatest sum of a window, requantized, is the greatest requantized sum: the same bytes, and fewer are stored."""
+    want = vtakit.compile(int8).run({"x": X})["y"]
+    written = {}
+    for form in ("apart", "fused"):
+        module = vtakit.compile(int8, "vta", config=config, decisions={"conv1": {"pool": form}})
+        assert np.array_equal(module.run({"x": X})["y"], want)
+        report, = module.profile({"x": X}).launches
+        written[form] = sum(layer.written["out"] for layer in report.layers)
+    assert written["apart"] - written["fused"] == 32 * X.shape[2] * X.shape[3]
+
+
+def test_a_pool_on_a_slow_memory(int8):
+    """Where the bus bounds the pool it goes with the convolution, without being told."""
+    slow = {"bandwidth": 0.1}
+    assert chosen(int8, "vta", system=slow)["conv1"]["pool"] == "fused"

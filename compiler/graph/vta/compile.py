@@ -13,7 +13,7 @@ from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.target import KernelTarget
 from vtakit.compiler.graph.vta.place import Placement, Region, place
 from vtakit.compiler.graph.vta.region import Launch, compile_region, decide_region
-from vtakit.compiler.graph.vta.units import Unit
+from vtakit.compiler.graph.vta.unit import Unit
 from vtakit.compiler.lower.errors import LowerError, VerifyError
 from vtakit.compiler.passes.base import PassError
 from vtakit.compiler.schedule.decisions import DecisionError

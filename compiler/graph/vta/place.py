@@ -14,7 +14,8 @@ from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph, Node, Value, graph_text
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.vta.made import check_words
-from vtakit.compiler.graph.vta.units import SUMS, Unit, Units
+from vtakit.compiler.graph.vta.unit import Unit
+from vtakit.compiler.graph.vta.units import SUMS, Units
 from vtakit.compiler.nn.vta.fold import Fold
 
 UNQUANTIZED = "it computes in floating point, and the accelerator in int8: quantize the model first"
@@ -105,7 +106,7 @@ def place(
     """
     check_words(target)
     decisions = ModelDecisions() if decisions is None else decisions
-    units = Units(graph, target)
+    units = Units(graph, target, decisions, without or {})
     refused = {**units.reasons, **(without or {})}
     able = [unit for end, unit in units.found.items() if end not in refused]
     chosen = _beside_sums(graph, able)

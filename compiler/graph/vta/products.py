@@ -11,6 +11,7 @@ from vtakit.compiler.graph.ir import Array
 from vtakit.compiler.graph.vta.made import Attrs, Made, Maker, Numbers, Skip, four_pads, largest_sum, pairs, viewed
 from vtakit.compiler.nn.moves.packed import Image
 from vtakit.compiler.nn.vta.conv2d import Conv2d
+from vtakit.compiler.nn.vta.cuts import Pooling
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.fold import Fold, choose_fold
 from vtakit.compiler.nn.vta.packing import blocks, pack_grouped_transposed_weights, pack_weights
@@ -43,29 +44,35 @@ class Shape:
         return weights if self.spatial == 2 else weights[:, :, None]
 
 
-def fold_of(target: Target, image: Image, weights: Array, shape: Shape) -> Fold | None:
-    """How the data of a convolution of few channels is best laid out, if some way is better than as it is."""
+def fold_of(target: Target, image: Image, weights: Array, shape: Shape, pooling: Pooling | None = None) -> Fold | None:
+    """Return the best layout for the data of a convolution of few channels, or None if that is the plain one."""
     outs, channels, *kernel = shape.four(weights).shape
     if shape.groups > 1 or channels >= target.config.block or max(shape.dilation) > 1 or max(kernel) == 1:
         return None
     images = blocks(image[0], target.config.batch)
-    fold = choose_fold(target, (images, *image[1:]), outs, kernel=(kernel[0], kernel[1]), stride=shape.stride, pad=shape.pad)
+    fold = choose_fold(target, (images, *image[1:]), outs, kernel=(kernel[0], kernel[1]), stride=shape.stride, pad=shape.pad,
+                       pooling=pooling)
     return None if fold.taps == (1, 1) else fold
 
 
 def conv(
-    m: Maker, data: Tensor, weights: Array, shape: Shape, numbers: Numbers, skip: Skip | None, fold: Fold | None
+    m: Maker, data: Tensor, weights: Array, shape: Shape, numbers: Numbers, skip: Skip | None, fold: Fold | None,
+    pooling: Pooling | None = None,
 ) -> Made:
-    """conv_integer and its requantization; `data` is what `fold` makes of it, if that is given."""
+    """Make conv_integer and its requantization.
+
+    fold    : how `data` is laid out, if not plainly
+    pooling : windows of sums of which the greatest are requantized
+    """
     given, epilogue = shape.four(weights), m.epilogue(numbers, largest_sum(weights, tuple(range(1, weights.ndim))), skip)
     if fold is not None:
         packed = m.constant(fold.weights(m.target, given), "wgt", "weights")
         layer = Conv2d(target=m.target, name=m.name, data=data, weights=packed, stride=fold.stride, dilation=fold.dilation,
-                       epilogue=epilogue)
+                       pooling=pooling, epilogue=epilogue)
     else:
         found, groups = pack_weights(m.target, given, shape.groups)
         layer = Conv2d(target=m.target, name=m.name, data=data, weights=m.constant(found, "wgt", "weights"), stride=shape.stride,
-                       pad=shape.pad, dilation=shape.dilation, groups=groups, epilogue=epilogue)
+                       pad=shape.pad, dilation=shape.dilation, groups=groups, pooling=pooling, epilogue=epilogue)
     return _of_blocks(m, layer, len(weights), layer.out_height, layer.out_width)
 
 

@@ -10,7 +10,7 @@ from vtakit.compiler.graph.decisions import ModelDecisions, of_layer
 from vtakit.compiler.graph.ir import Array, Value
 from vtakit.compiler.graph.vta.made import Made, Maker, identifier
 from vtakit.compiler.graph.vta.place import Region
-from vtakit.compiler.graph.vta.units import Unit
+from vtakit.compiler.graph.vta.unit import Unit
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.function import shallow
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule

@@ -1,75 +1,46 @@
 """Which nodes of a graph are one operator of the accelerator."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterator
 from math import prod
 
 import numpy as np
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Array, Graph, Node, TensorType, Value
 from vtakit.compiler.graph.vta import moves, products
 from vtakit.compiler.graph.vta.made import Made, Maker, Numbers, Skip, four_pads, identifier, packed_shape, pairs, spatial_of
+from vtakit.compiler.graph.vta.unit import Build, Unit
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.nn.moves.packed import as_image
+from vtakit.compiler.nn.vta.conv2d import Conv2d
+from vtakit.compiler.nn.vta.cuts import Pooling
 from vtakit.compiler.nn.vta.fold import Fold
+from vtakit.compiler.nn.vta.packing import blocks
+from vtakit.compiler.nn.vta.pool import Pool2d
 from vtakit.compiler.schedule.schedule import create_schedule
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
 
 INT8 = dtype("int8")
 SUMS = frozenset(("conv_integer", "conv_transpose_integer", "matmul_integer"))
-Build = Callable[[Maker, list[Tensor], Fold | None], Made]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Unit:
-    """Nodes that are one operator of the accelerator.
-
-    nodes  : in order; nothing else reads what is inside
-    data   : the activations that it reads, int8, in the operator's order
-    output : what it makes, int8
-    packed : the same as it lies in the device's memory
-    macs   : its multiplications, none of them for padding
-    bytes  : of what it reads and writes
-    fold   : how the data of a convolution of few channels may be laid out, if the CPU makes it
-    """
-
-    nodes: tuple[Node, ...]
-    data: tuple[Value, ...]
-    output: Value
-    packed: Value
-    build: Build
-    macs: int = 0
-    bytes: int = 0
-    fold: Fold | None = None
-
-    @property
-    def name(self) -> str:
-        """That of the first node that has one."""
-        return next((node.name for node in self.nodes if node.name), self.nodes[0].op)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of all its nodes that have one."""
-        return tuple([node.name for node in self.nodes if node.name])
-
-    @property
-    def ops(self) -> tuple[str, ...]:
-        return tuple([node.op for node in self.nodes])
 
 
 class Units:
     """The operators of the accelerator that a graph has, each with what it reads beneath changes of shape that move nothing.
 
+    without : last nodes of units that the accelerator has refused
     found   : by the last node of each
     reasons : why the last node of others is not one
     root    : of a value, what lies in memory just so, by nodes that only change its shape
     """
 
-    def __init__(self, graph: Graph, target: Target) -> None:
-        self.graph, self.target = graph, target
+    def __init__(
+        self, graph: Graph, target: Target, decisions: ModelDecisions | None = None, without: Container[Node] = (),
+    ) -> None:
+        self.graph, self.target, self.without = graph, target, without
+        self.decisions = ModelDecisions() if decisions is None else decisions
         self.producers, self.consumers = graph.producers(), graph.consumers()
         self.given = {value for _, value in graph.outputs}
         self.found: dict[Node, Unit] = {}
@@ -105,9 +76,41 @@ class Units:
                 return self._layer(node, node)
             case "reshape":
                 return self._reshaped(node)
-            case "max_pool" | "concat" | "pad" | "resize":
+            case "max_pool":
+                return self._pooled(node)
+            case "concat" | "pad" | "resize":
                 return self._moved(node)
         return None
+
+    def _pooled(self, node: Node) -> Unit | None:
+        """A max pool by itself, or together with the convolution before it.
+
+        Requantization rises with the sum, so the greatest of some values is that of the greatest sum: fewer are requantized, and
+        the convolution's result is never stored.
+        """
+        apart, before = self._moved(node), self._unread(node.reads[0])
+        sums = None if before is None or before.op != "requantize" else self._unread(before.inputs[0])
+        if apart is None or before is None or sums is None or sums.op != "conv_integer" or node in self.without:
+            return apart
+        attrs, spatial = node.attrs, spatial_of(node.outputs[0].type)
+        kernel, stride = (pairs(attrs.get(key), spatial, 1) for key in ("kernel_shape", "strides"))
+        try:
+            pooling = Pooling(kernel=kernel, stride=stride, pad=four_pads(attrs.get("pads"), spatial))
+            fused, conv = self._layer(node, before, pooling=pooling), self._layer(before, before)
+        except VtaError:
+            return apart
+        if fused is None or conv is None or (self._numbers(before).multiplier < 0).any():
+            return apart
+        cycles = [sum(self._cycles(unit) for unit in units) for units in ((conv, apart), (fused,))]
+        forms = ["apart", "fused"]
+        default = forms[cycles[1] < cycles[0]]
+        return fused if self.decisions.choose(fused.nodes, "pool", forms, default, Units._pooled) == "fused" else apart
+
+    def _cycles(self, unit: Unit) -> int:
+        """The estimate for a convolution or pool."""
+        layer = self._made(unit, unit.fold).layer
+        assert isinstance(layer, Conv2d | Pool2d)
+        return layer.cycles
 
     def _unread(self, value: Value | None) -> Node | None:
         """The node that makes a value that only one node reads, and nobody outside."""
@@ -133,8 +136,10 @@ class Units:
         bias, multiplier, shift = (self._constant(value).astype(np.int64) for value in node.inputs[1:4])
         return Numbers(bias, multiplier, shift, **node.attrs)
 
-    def _layer(self, end: Node, requantize: Node, reshaped: TensorType | None = None) -> Unit | None:
-        """Sums, maybe a residual, and their requantization."""
+    def _layer(
+        self, end: Node, requantize: Node, reshaped: TensorType | None = None, pooling: Pooling | None = None,
+    ) -> Unit | None:
+        """Sums, maybe a residual or a pool, and their requantization."""
         sums, inside = self._unread(requantize.inputs[0]), [requantize] + [end] * (end is not requantize)
         if sums is None:
             return None
@@ -147,8 +152,10 @@ class Units:
                 return None
         if reshaped is not None and (skip is not None or sums.op != "matmul_integer"):
             return None
+        if pooling is not None and (skip is not None or sums.op != "conv_integer"):
+            return None
         inside.insert(0, sums)
-        data, build, macs, fold = self._sums(sums, numbers, skip_scale, reshaped)
+        data, build, macs, fold = self._sums(sums, numbers, skip_scale, reshaped, pooling)
         reads = (*data, *([skip] if skip is not None else []))
         output = end.outputs[0]
         weights = sum(value.type.bytes for value in sums.reads if value in self.graph.constants)
@@ -156,7 +163,7 @@ class Units:
         return self._fitting(Unit(tuple(inside), reads, output, self._packed(output), build, macs, size, fold))
 
     def _sums(
-        self, node: Node, numbers: Numbers, skip_scale: Array | None, reshaped: TensorType | None,
+        self, node: Node, numbers: Numbers, skip_scale: Array | None, reshaped: TensorType | None, pooling: Pooling | None,
     ) -> tuple[tuple[Value, ...], Build, int, Fold | None]:
         """What sums read, how they are made, their multiplications, and how their data may be folded."""
         out, target = node.outputs[0].type, self.target
@@ -169,8 +176,8 @@ class Units:
             x, weights = self._activations(node.inputs[0]), self._constant(node.inputs[1])
             shape = products.Shape.of(node.attrs, spatial_of(out))
             if node.op == "conv_integer":
-                fold = products.fold_of(target, as_image(node.reads[0].type.shape), weights, shape)
-                return (x,), lambda m, t, f: products.conv(m, t[0], weights, shape, numbers, skip_of(t), f), (
+                fold = products.fold_of(target, as_image(node.reads[0].type.shape), weights, shape, pooling)
+                return (x,), lambda m, t, f: products.conv(m, t[0], weights, shape, numbers, skip_of(t), f, pooling), (
                     out.size * prod(weights.shape[1:])), fold
             image = as_image(out.shape)
             macs = node.reads[0].type.size * prod(weights.shape[1:])
@@ -256,11 +263,21 @@ class Units:
 
     def _fitting(self, unit: Unit) -> Unit:
         """The unit, if a schedule of its operator fits the scratchpads. Raises VtaError if none does."""
-        tensors = [placeholder(packed_shape(self.target, value.type.shape), "int8", f"p{i}") for i, value in enumerate(unit.data)]
-        found = unit.build(Maker(self.target, identifier(unit.name, unit.ops[0])), tensors, None)
+        found = self._made(unit, None)
         s = create_schedule(found.layer.result.op)
         found.schedule(s)
         return unit
+
+    def _made(self, unit: Unit, fold: Fold | None) -> Made:
+        """The operator of a unit by itself."""
+        shapes = [packed_shape(self.target, value.type.shape) for value in unit.data]
+        if fold is not None:
+            images, channels, *size = as_image(unit.data[0].type.shape)
+            batch, block = self.target.element("inp")
+            inner = fold.taps[0] * fold.taps[1] * channels
+            shapes[0] = (blocks(images, batch), blocks(inner, block), *fold.folded_size(size[0], size[1]), batch, block)
+        tensors = [placeholder(shape, "int8", f"p{i}") for i, shape in enumerate(shapes)]
+        return unit.build(Maker(self.target, identifier(unit.name, unit.ops[0])), tensors, fold)
 
     def __iter__(self) -> Iterator[Unit]:
         return iter(self.found.values())

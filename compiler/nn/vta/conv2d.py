@@ -11,7 +11,7 @@ from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.arguments import check_pad, check_pairs, whole
 from vtakit.compiler.nn.vta.blocking import choose, decided
-from vtakit.compiler.nn.vta.cuts import Cut, Work
+from vtakit.compiler.nn.vta.cuts import Cut, Pooling, Work
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
 from vtakit.compiler.schedule.schedule import Schedule
@@ -32,6 +32,7 @@ class Conv2d(Layer):
 
     stride, dilation : (down, across)
     pad              : zeros (above, below, left, right)
+    pooling          : windows of accumulators of which the greatest are kept, before the epilogue
 
     Raises VtaError for shapes that do not fit together.
     """
@@ -42,6 +43,7 @@ class Conv2d(Layer):
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
     dilation: tuple[int, int] = (1, 1)
     groups: int = 1
+    pooling: Pooling | None = None
     name: str = "conv"
 
     def __post_init__(self) -> None:
@@ -57,19 +59,32 @@ class Conv2d(Layer):
         if channels != self.groups * ins or outs % self.groups:
             raise VtaError(f"{what}: {channels} input and {outs} output blocks do not go with {self.groups} groups "
                            f"of {ins} input blocks")
-        if min(self.out_height, self.out_width) < 1:
+        if min(self.height, self.width) < 1:
             raise VtaError(f"{what}: the kernel of {rows} x {columns} taps is larger than the padded image of "
                            f"{height + self.pad[0] + self.pad[1]} x {width + self.pad[2] + self.pad[3]} pixels")
+        if self.pooling is not None and min(self.out_height, self.out_width) < 1:
+            raise VtaError(f"{what}: windows of {self.pooling.kernel[0]} x {self.pooling.kernel[1]} pixels with pads "
+                           f"{self.pooling.pad} do not fit {self.height} x {self.width} pixels")
 
     @property
     def out_height(self) -> int:
         """Rows of the result."""
-        reach = (shape_of(self.weights)[2] - 1) * self.dilation[0]
-        return (shape_of(self.data)[2] + self.pad[0] + self.pad[1] - reach - 1) // self.stride[0] + 1
+        return self.height if self.pooling is None else self.pooling.size(self.height, self.width)[0]
 
     @property
     def out_width(self) -> int:
         """Columns of the result."""
+        return self.width if self.pooling is None else self.pooling.size(self.height, self.width)[1]
+
+    @property
+    def height(self) -> int:
+        """Rows of the convolution."""
+        reach = (shape_of(self.weights)[2] - 1) * self.dilation[0]
+        return (shape_of(self.data)[2] + self.pad[0] + self.pad[1] - reach - 1) // self.stride[0] + 1
+
+    @property
+    def width(self) -> int:
+        """Columns of the convolution."""
         reach = (shape_of(self.weights)[3] - 1) * self.dilation[1]
         return (shape_of(self.data)[3] + self.pad[2] + self.pad[3] - reach - 1) // self.stride[1] + 1
 
@@ -85,8 +100,8 @@ class Conv2d(Layer):
         ins, kernel_rows = shape_of(self.weights)[1:3]
         above, _, left, _ = self.pad
         skip = self.stride[0] // self._row_step
-        rows = (self.out_height - 1) * self._row_step + (kernel_rows - 1) * self.dilation[0] + 1
-        columns = (self.out_width - 1) * self.stride[1] + (shape_of(self.weights)[3] - 1) * self.dilation[1] + 1
+        rows = (self.height - 1) * self._row_step + (kernel_rows - 1) * self.dilation[0] + 1
+        columns = (self.width - 1) * self.stride[1] + (shape_of(self.weights)[3] - 1) * self.dilation[1] + 1
 
         def value(n: Expr, g: Expr, c: Expr, y: Expr, x: Expr, b: Expr, k: Expr) -> Expr:
             row, column = y * skip - above, x - left
@@ -109,8 +124,8 @@ class Conv2d(Layer):
         return self.epilogue.requantize is not None and self.epilogue.requantize.on_store and shape_of(self.data)[0] > 1
 
     @cached_property
-    def sums(self) -> Tensor:
-        """The accumulators: [images, groups, out blocks, rows, columns, batch, block], or with `blocks_first` images third."""
+    def products(self) -> Tensor:
+        """The convolution: [images, groups, out blocks, rows, columns, batch, block], or with `blocks_first` images third."""
         images, _, _, _, batch, block = shape_of(self.data)
         outs, ins, kernel_rows, kernel_columns = shape_of(self.weights)[:4]
         per_group, acc = outs // self.groups, self.target.dtype("acc")
@@ -125,7 +140,30 @@ class Conv2d(Layer):
             weight = self.weights[g * per_group + o, c, dy, dx, j, k]
             return reduce.sum(read.astype(acc) * weight.astype(acc), axis=[c, dy, dx, k])
         first, third = (per_group, images) if self.blocks_first else (images, per_group)
-        return made((first, self.groups, third, self.out_height, self.out_width, batch, block), value, f"{self.name}_sums")
+        name = f"{self.name}_sums" if self.pooling is None else f"{self.name}_products"
+        return made((first, self.groups, third, self.height, self.width, batch, block), value, name)
+
+    @cached_property
+    def sums(self) -> Tensor:
+        """The accumulators that the epilogue begins with: `products`, or the greatest of each window of them."""
+        if self.pooling is None:
+            return self.products
+        (down, across), (above, _, left, _), (rows, columns) = self.pooling.stride, self.pooling.pad, self.pooling.kernel
+        height, width, inner = self.height, self.width, rows * columns > 1
+        *outer, _, _, batch, block = shape_of(self.products)
+        if not inner:
+            return made((*outer, self.out_height, self.out_width, batch, block), lambda n, g, o, y, x, b, j: self.products[
+                n, g, o, y * down, x * across, b, j], f"{self.name}_sums")
+        tap = reduce_axis((0, rows * columns - 1), "tap")
+        center = above * columns + left  # the pixel at the window's place, which always is one of the image
+        at = tap + if_then_else(tap >= center, 1, 0)
+
+        def value(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Any:
+            row, column = y * down + at // columns - above, x * across + at % columns - left
+            inside = all_of(row >= 0, row < height, column >= 0, column < width)
+            first = self.products[n, g, o, y * down, x * across, b, j]
+            return reduce.max(self.products[n, g, o, row, column, b, j], axis=tap, where=inside, init=first)
+        return made((*outer, self.out_height, self.out_width, batch, block), value, f"{self.name}_sums")
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
@@ -143,8 +181,13 @@ class Conv2d(Layer):
             row_step=self._row_step,
             column_step=self.stride[1], row_dilation=self.dilation[0], column_dilation=self.dilation[1],
             passes=self.tail.passes, tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements,
-            repeats=self.groups, store_loops=self._store_loops,
+            repeats=self.groups, store_loops=self._store_loops, pooling=self.pooling,
         )
+
+    @property
+    def cycles(self) -> int:
+        """The estimate. Raises VtaError if no part of it fits."""
+        return choose(self.target, self.work).cycles
 
     @property
     def _store_loops(self) -> tuple[str, ...]:
@@ -161,7 +204,7 @@ class Conv2d(Layer):
 
         Decisions, if neither is given: those of `vtakit.compiler.nn.vta.blocking.decided`.
         """
-        schedule_products(s, self, self.work, self.window, self.weights, cut, threads)
+        schedule_products(s, self, self.work, self.window, self.weights, cut, threads, self.products)
 
 
 def chosen(target: Target, work: Work, threads: int) -> Cut:
@@ -177,8 +220,11 @@ def chosen(target: Target, work: Work, threads: int) -> Cut:
 
 def schedule_products(
     s: Schedule, layer: Layer, work: Work, window: Tensor, weights: Tensor, cut: Cut | None, threads: int | None,
+    products: Tensor | None = None,
 ) -> None:
     """Schedule sums of products and what follows them by a cut: tiles of the result, chunks of their reduction.
+
+    products : the sums of products where those that the epilogue begins with are others
 
     Raises VtaError for what is no cut, and where there are fewer tiles than threads.
     """
@@ -189,8 +235,15 @@ def schedule_products(
         cut = chosen(layer.target, work, 1 if threads is None else threads)
     if not isinstance(cut, Cut):
         raise VtaError(f"{tail.name}: the cut is {cut!r:.40} and must be a Cut of vtakit.compiler.nn.vta.cuts")
-    out, blocks, _ = tail.tile(s, (cut.images, cut.out_blocks, cut.rows, cut.columns), 1 if threads is None else threads)
-    sums = s[tail.sums]
+    out, blocks, inner = tail.tile(s, (cut.images, cut.out_blocks, cut.rows, cut.columns), 1 if threads is None else threads)
+    products = tail.sums if products is None else products
+    if products is not tail.sums:
+        pooled = s[tail.sums].op
+        assert isinstance(pooled, ComputeOp)
+        s[tail.sums].reorder(*pooled.reduce_axis, *pooled.axis)
+        s[products].set_scope("acc")
+        s[products].compute_at(out, inner)
+    sums = s[products]
     assert isinstance(sums.op, ComputeOp)
     c, dy, dx, kk = sums.op.reduce_axis
     co, ci = sums.split(c, cut.in_blocks)
@@ -201,7 +254,7 @@ def schedule_products(
     sums.tensorize(b, tail.target.gemm)
     s[window].set_scope("inp")
     s[window].compute_at(sums, dxo)
-    loaded = s[s.cache_read(weights, "wgt", [tail.sums])]
+    loaded = s[s.cache_read(weights, "wgt", [products])]
     if cut.keep:
         loaded.compute_at(out, blocks)
     else:

@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.hw.isa.config import INSN_BYTES
@@ -28,11 +29,46 @@ CHUNK = "in_blocks", "kernel_rows", "kernel_columns"
 Ints = npt.NDArray[np.int64]
 
 
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooling:
+    """The greatest of each window of accumulators, before the epilogue: the result's pixels are windows.
+
+    kernel, stride : (down, across)
+    pad            : pixels (above, below, left, right) that count for nothing
+
+    Raises VtaError for pads with which the pixel at a window's place, which is compared first, may lie outside.
+    """
+
+    kernel: Pair
+    stride: Pair
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    def __post_init__(self) -> None:
+        above, below, left, right = self.pad
+        if min(self.pad) < 0 or above + below >= self.kernel[0] or left + right >= self.kernel[1]:
+            raise VtaError(f"pads {self.pad} of a window of {self.kernel[0]} x {self.kernel[1]}: make both sides together less")
+
+    def size(self, height: int, width: int) -> Pair:
+        """Return rows and columns of the result for an image."""
+        above, below, left, right = self.pad
+        return (height + above + below - self.kernel[0]) // self.stride[0] + 1, (
+            width + left + right - self.kernel[1]) // self.stride[1] + 1
+
+    @property
+    def steps(self) -> int:
+        """Return the ALU's steps for each window, one a pixel; zeros, to which the first is added, come beside products."""
+        return self.kernel[0] * self.kernel[1]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """The loops of a convolution, channels and images in blocks, and what else a tile needs.
 
     images, out_blocks, rows, columns : of the result
+    pooling : of the convolution's accumulators, whose windows are the result's pixels
     in_blocks, kernel_rows, kernel_columns : of the reduction
     in_rows, in_columns : of the input, without pads; 0 if unknown
     row_step, column_step : of the input, for one of the result; row_dilation, column_dilation : for one tap
@@ -60,6 +96,7 @@ class Work:
     vectors: int = 0
     repeats: int = 1
     store_loops: tuple[str, ...] = ("images", "out_blocks")
+    pooling: Pooling | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +159,19 @@ class Cuts:
         """Accumulators of a tile."""
         return self.out_blocks * self.images * self.rows * self.columns
 
+    def computed(self, work: Work) -> tuple[Ints, Ints]:
+        """Return rows and columns of the convolution for a tile: more than its own where windows are pooled."""
+        if work.pooling is None:
+            return self.rows, self.columns
+        (down, across), (rows, columns) = work.pooling.stride, work.pooling.kernel
+        return (self.rows - 1) * down + rows, (self.columns - 1) * across + columns
+
+    def products(self, work: Work) -> Ints:
+        """Return the accumulators of a tile's convolution beside those of its result, which only pooling needs."""
+        if work.pooling is None:
+            return np.zeros_like(self.rows)
+        return self.out_blocks * self.images * prod(self.computed(work))
+
     @property
     def run(self) -> Ints:
         """Weight elements of one output block in a chunk."""
@@ -129,9 +179,10 @@ class Cuts:
 
     def pixels(self, work: Work) -> tuple[Ints, Ints]:
         """Rows and columns of the input for one chunk of a tile."""
+        rows, columns = self.computed(work)
         return (
-            (self.rows - 1) * work.row_step + (self.kernel_rows - 1) * work.row_dilation + 1,
-            (self.columns - 1) * work.column_step + (self.kernel_columns - 1) * work.column_dilation + 1,
+            (rows - 1) * work.row_step + (self.kernel_rows - 1) * work.row_dilation + 1,
+            (columns - 1) * work.column_step + (self.kernel_columns - 1) * work.column_dilation + 1,
         )
 
     def read_pixels(self, work: Work) -> Ints:
@@ -143,7 +194,7 @@ class Cuts:
         """Elements of each scratchpad for a tile or a chunk."""
         whole, (rows, columns) = work.in_blocks * work.kernel_rows * work.kernel_columns, self.pixels(work)
         return {
-            "acc": self.outputs * (1 + work.tensors) + self.out_blocks * work.vectors,
+            "acc": self.products(work) + self.outputs * (1 + work.tensors) + self.out_blocks * work.vectors,
             "inp": self.images * self.in_blocks * rows * columns,
             "wgt": self.out_blocks * np.where(self.keep, whole, self.run),
         }
@@ -162,7 +213,9 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     cfg, rate, start = target.config, target.system.bytes_a_cycle, STAGE_CYCLES + target.system.latency
     tiles, chunks = cuts.parts(work, *TILE), cuts.parts(work, *CHUNK)
     outputs = prod(getattr(work, name) for name in TILE) / tiles  # of a tile; the last of a loop may be smaller
-    steps = outputs * prod(getattr(work, name) for name in CHUNK) / chunks
+    pixels = outputs if work.pooling is None else outputs * prod(cuts.computed(work)) / (cuts.rows * cuts.columns)
+    steps = pixels * prod(getattr(work, name) for name in CHUNK) / chunks
+    passes = work.passes + (0 if work.pooling is None else work.pooling.steps)
     needs, boxes = cuts.needs(work), cuts.images * cuts.in_blocks
 
     weights = cuts.out_blocks * cuts.run * cfg.wgt_bytes // rate
@@ -177,10 +230,11 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     chunk = np.maximum(np.maximum(felt, loads + start // 2), (start + loads + felt) / target.copies)
 
     stored = outputs * cfg.out_bytes // rate
-    computed = chunks * chunk + work.passes * outputs
+    computed = chunks * chunk + passes * outputs
     total = tiles * np.maximum(computed, stored + STORE_CYCLES * cuts.stores(work))
-    # Where the accumulators have one copy nothing hides stores.
-    alone = needs["acc"] * target.copies > target.depth("acc")
+    # Where the accumulators that are stored have one copy nothing hides stores.
+    once = cuts.products(work)
+    alone = once + (needs["acc"] - once) * target.copies > target.depth("acc")
     unhidden = stored + work.tensors * outputs * cfg.inp_bytes // rate + start
     total += np.where(alone, tiles * unhidden, 0)
 

@@ -10,7 +10,7 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.arguments import check_array, check_pad, check_pairs, whole
 from vtakit.compiler.nn.vta.blocking import choose, even_sizes
-from vtakit.compiler.nn.vta.cuts import Work
+from vtakit.compiler.nn.vta.cuts import Pooling, Work
 from vtakit.compiler.nn.vta.packing import Ints, blocks, pack_activations, pack_weights
 
 Pair = tuple[int, int]
@@ -100,15 +100,17 @@ class Fold:
         split = padded.reshape(outs, channels, self.parts[0], self.taps[0], self.parts[1], self.taps[1])
         return pack_weights(target, split.transpose(0, 3, 5, 1, 2, 4).reshape(outs, -1, *self.parts))[0]
 
-    def work(self, target: Target, shape: tuple[int, int, int, int], outs: int) -> Work:
-        """The loops of the convolution that is left, for an image [images, channels, height, width] and so many outputs."""
+    def work(self, target: Target, shape: tuple[int, int, int, int], outs: int, pooling: Pooling | None = None) -> Work:
+        """Return the loops of the folded convolution, for an image [images, channels, height, width] and `outs` channels."""
         (batch, block), (rows, columns) = target.element("inp"), self.size(*shape[2:])
+        if pooling is not None:
+            rows, columns = pooling.size(rows, columns)
         return Work(
             images=blocks(shape[0], batch), out_blocks=blocks(outs, block), rows=rows, columns=columns,
             in_blocks=blocks(self.taps[0] * self.taps[1] * shape[1], block),
             kernel_rows=self.parts[0], kernel_columns=self.parts[1],
             row_step=1 if self.parts[0] == 1 else self.stride[0], column_step=self.stride[1],
-            row_dilation=self.dilation[0], column_dilation=self.dilation[1],
+            row_dilation=self.dilation[0], column_dilation=self.dilation[1], pooling=pooling,
         )
 
     def folded_size(self, height: int, width: int) -> Pair:
@@ -127,7 +129,7 @@ def _steps(work: Work) -> int:
 
 def choose_fold(
     target: Target, shape: tuple[int, int, int, int], outs: int, *, kernel: Pair, stride: Pair = (1, 1),
-    pad: tuple[int, int, int, int] = (0, 0, 0, 0),
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0), pooling: Pooling | None = None,
 ) -> Fold:
     """The fold that should take least time, of an image [images, channels, height, width].
 
@@ -143,7 +145,7 @@ def choose_fold(
     found = []
     for taps in product(even_sizes(kernel[0]), even_sizes(kernel[1])):
         fold = Fold(kernel=kernel, taps=taps, strides=stride, pad=pad)
-        found.append((fold.work(target, shape, outs), fold))
+        found.append((fold.work(target, shape, outs, pooling), fold))
     for work, fold in sorted(found, key=lambda pair: _steps(pair[0])):
         if best is None or _steps(work) < best[0]:  # no cut takes fewer cycles than there are steps
             cycles = choose(target, work).cycles

@@ -14,7 +14,7 @@ from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
 from vtakit.compiler.nn.vta.tiles import Sizes, decided, tiles
-from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.reduce import Reducer, comm_reducer
@@ -150,6 +150,18 @@ class Pool2d(Layer):
             self.lifted.schedule(s, stage, at)
         s[self.window].set_scope("acc")
         s[self.window].compute_at(stage, at)
+
+    @property
+    def cycles(self) -> int:
+        """The estimate: of loads on the bus, or of steps and of a half for each element that is loaded beside them."""
+        shape = shape_of(self.result)[:4]
+        s = create_schedule(self.result.op)
+        sizes, chunk = decided(
+            self.stage(s), self.target, shape, [list(tiles(shape))], self._needs, self._window_size, self.kernel)
+        count = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=True))
+        parts = prod(-(-whole // part) for whole, part in zip(self.kernel, chunk, strict=True))
+        loaded, steps = count * parts * self._window_size(chunk, sizes), prod(shape) * (prod(self.kernel) + 2)
+        return max(int(loaded * self.target.config.inp_bytes / self.target.system.bytes_a_cycle), steps + loaded // 2)
 
     def _window_size(self, chunk: tuple[int, int], sizes: Sizes) -> int:
         images, blocks, rows, columns = sizes

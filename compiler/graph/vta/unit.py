@@ -1,0 +1,48 @@
+"""Nodes of a graph that are one operator of the accelerator."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vtakit.compiler.graph.ir import Node, Value
+from vtakit.compiler.graph.vta.made import Made, Maker
+from vtakit.compiler.nn.vta.fold import Fold
+from vtakit.compiler.te.tensor import Tensor
+
+Build = Callable[[Maker, list[Tensor], Fold | None], Made]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """Nodes that are one operator of the accelerator.
+
+    nodes  : in order; nothing else reads what is inside
+    data   : the activations that it reads, int8, in the operator's order
+    output : what it makes, int8
+    packed : the same as it lies in the device's memory
+    macs   : its multiplications, none of them for padding
+    bytes  : of what it reads and writes
+    fold   : how the data of a convolution of few channels may be laid out, if the CPU makes it
+    """
+
+    nodes: tuple[Node, ...]
+    data: tuple[Value, ...]
+    output: Value
+    packed: Value
+    build: Build
+    macs: int = 0
+    bytes: int = 0
+    fold: Fold | None = None
+
+    @property
+    def name(self) -> str:
+        """That of the first node that has one."""
+        return next((node.name for node in self.nodes if node.name), self.nodes[0].op)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all its nodes that have one."""
+        return tuple([node.name for node in self.nodes if node.name])
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        return tuple([node.op for node in self.nodes])
