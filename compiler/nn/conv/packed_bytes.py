@@ -8,7 +8,7 @@ that off (`vtakit.compiler.graph.passes.packed_bytes`).
 
 from collections.abc import Sequence
 
-from vtakit.compiler.codegen.llvm.kernels.window_kernels import KINDS, byte_of
+from vtakit.compiler.codegen.llvm.kernels.dot_kernels import KINDS, byte_of
 from vtakit.compiler.ir.dtypes import INT32, DType, dtype
 from vtakit.compiler.ir.expr import BitXor, Expr
 from vtakit.compiler.ir.ops import all_of, binary, if_then_else, maximum, minimum
@@ -31,9 +31,9 @@ Numbers = Sequence[int] | None
 def _types(what: str, x: Tensor, weight: Tensor) -> tuple[DType, int]:
     """The type of sums, and how many channels an instruction adds up."""
     found = KINDS.get(str(x.dtype))
-    if found is None or str(weight.dtype) != found[1]:
+    if found is None or str(weight.dtype) != found.b or str(x.dtype) == "uint32":
         raise OperatorError(f"{what} of {x.dtype} by {weight.dtype}: give uint8 by int8, or bfloat16 by bfloat16")
-    return dtype(found[2]), found[3]
+    return dtype(found.c), found.together
 
 
 @operator("block_bytes", kind=Kind.INJECTIVE)

@@ -1,16 +1,26 @@
-"""Convolutions of bytes and of bfloat16: tiles of pixels by filters, each one call of a micro-kernel, then what follows."""
+"""Convolutions of bytes and of bfloat16: tiles of pixels by filters, whose sums are in registers, then what follows."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from vtakit.compiler.codegen.llvm.kernels.window_kernels import window, word_window
-from vtakit.compiler.nn.cpu.flow import Flow, divisors, extent, extents, loads
-from vtakit.compiler.nn.cpu.machine import TASKS, Machine
+from vtakit.compiler.codegen.llvm.kernels.dot_kernels import KINDS, dot
+from vtakit.compiler.codegen.llvm.kernels.held_tiles import SCOPE
+from vtakit.compiler.codegen.llvm.kernels.tile_kernels import Group, product, store, takes
+from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents, loads
+from vtakit.compiler.nn.cpu.machine import TASKS, TILE_LOAD, TILE_PRODUCT, Machine
 from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Operation
 
 MOST_PIXELS = 64  # of a tile: its sums stay in the first-level cache
 LEAST_COLUMNS, MOST_COLUMNS = 8, 32  # of a tile: two rows of tile registers
+MOST_REPEATED = 8  # steps without a jump: more make code that the instruction cache does not hold
+REPEATED = 4  # where one instruction is a step; of several LLVM would load those of the next step too early
+MOST_STEPS = 16  # of a product of tile registers, and their rows
+MOST_RUNS = 3  # of pixels whose sums are in tile registers together
+Choose = Callable[..., Any]
 
 
 def pixels_of(height: int, width: int) -> tuple[int, int]:
@@ -30,20 +40,27 @@ def tiles(height: int, width: int) -> list[tuple[int, int]]:
     return [*parts, *[(rows, width) for rows in divisors(height) if rows == 1 or rows * width <= 2 * MOST_PIXELS]]
 
 
-def schedule_windows(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
+def schedule_packed(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
     """Schedule an anchor tagged "conv_packed" or "conv_words" and what follows it; return the operations that are done with.
 
-    The weights of a few filters, which lie together, meet all pixels before those of the next. A tile's sums go through the
-    first-level cache to what follows, which takes vectors of as many channels.
+    A tile's sums go through the first-level cache to what follows, which takes vectors of as many channels. Decisions:
 
-    Decisions: tile, its rows and columns of pixels; parallel, whether threads share filters, or tiles as well.
+    tile      : rows and columns of pixels of a tile
+    order     : "filters": the weights of a few filters, which lie together, meet all tiles before those of the next do;
+                "tiles": a tile meets all filters before the next one does
+    parallel  : whether threads share the outer loops only, or the inner ones too: then the other one's name
+    form      : what makes the sums, where the processor has tile registers: these or "vectors"
+    registers : sums that are in registers over the whole reduction: of vectors, pixels and vectors of filters; of tile registers,
+                runs, their pixels, and filters
+    steps     : steps of the reduction in one call
+    repeat    : calls that follow each other without a jump, of vectors
     """
-    choose = partial(s[anchor].choose, rule="schedule_windows")
+    choose = partial(s[anchor].choose, rule="schedule_packed")
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
     for op in followers[:-1]:
         s[op].compute_inline()
-    sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
+    result = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
     images, blocks, height, width, block = extents(anchor)
     filters = anchor.attrs["filters"]
     rows, columns = choose("tile", tiles(height, width), pixels_of(height, width))
@@ -53,30 +70,119 @@ def schedule_windows(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     part, lane = out.split(lane, filters)
     down, y = out.split(y, rows)
     across, x = out.split(x, columns)
-    out.reorder(n, m, part, down, across, y, x, lane)
-    few = images * blocks * (block // filters) < TASKS
-    tiled = choose("parallel", ["filters", "tiles"], "tiles" if few else "filters") == "tiles"
-    outer = [n, m, part, down, across] if tiled else [n, m, part]
-    place = outer[0]
+    order = choose("order", ["filters", "tiles"], "filters")
+    outer, inner = [n, m, part], [down, across]
+    count, other = images * blocks * (block // filters), "tiles"
+    if order == "tiles":
+        outer, inner = [n, down, across], [m, part]
+        count, other = images * (height // rows) * (width // columns), "filters"
+    out.reorder(*outer, *inner, y, x, lane)
+    both = choose("parallel", [order, other], other if count < TASKS else order) != order
+    if both:
+        outer += inner
+    fused = outer[0]
     for axis in outer[1:]:
-        place = out.fuse(place, axis)
-    out.parallel(place)
+        fused = out.fuse(fused, axis)
+    out.parallel(fused)
     out.vectorize(lane)
 
-    inner = s[sums]
-    inner.compute_at(out, across if outer[-1] is part else place)
-    inner.set_scope("local")
-    made = inner.op
-    assert isinstance(made, ComputeOp)
-    first, second, y, x, k = made.axis
-    inner.reorder(first, second, y, x, k, *made.reduce_axis)
-    sizes = [extent(axis) for axis in made.reduce_axis]
-    steps = anchor.attrs["strides"]
-    if anchor.tag == "conv_packed":
-        kind = str(next(loads(anchor)).tensor.dtype)
-        record = window(kind, (rows, columns), filters, (sizes[0], sizes[1], sizes[2], sizes[3]), strides=steps,
-                        dilations=anchor.attrs["dilations"])
+    p = _Product(str(next(loads(anchor)).tensor.dtype), anchor, rows, columns, filters)
+    groups = p.groups() if p.kind in machine.tile_kinds else []
+    form = choose("form", ["tiles", "vectors"], "tiles" if p.suits(groups, machine) else "vectors") if groups else "vectors"
+    sums = s.cache_write(result, SCOPE if form == "tiles" else "local")
+    copy = s[result]
+    copy.set_scope("local")
+    copy.compute_at(out, fused if both else inner[-1])
+    if form == "tiles":
+        _by_tiles(copy, s[sums], p, groups, choose)
     else:
-        record = word_window((rows, columns), filters, (sizes[0], sizes[1]), strides=steps)
-    inner.tensorize(y, record)
+        _by_vectors(copy, s[sums], p, machine, choose)
     return {anchor, *followers}
+
+
+class _Product:
+    """What a register tile is cut from: a tile of pixels, and filters whose weights lie together.
+
+    kind : type of data     steps : dot products of a pixel in a row of the kernel, which lie side by side
+    """
+
+    def __init__(self, kind: str, anchor: ComputeOp, rows: int, columns: int, filters: int) -> None:
+        self.kind, self.anchor = kind, anchor
+        self.rows, self.columns, self.filters = rows, columns, filters
+        self.steps = extent(anchor.reduce_axis[-1]) // KINDS[kind].together
+
+    def groups(self) -> list[Group]:
+        """Return the groups of sums that tile registers hold, with all steps that one product takes."""
+        steps = max([count for count in divisors(self.steps) if count <= MOST_STEPS])
+        found = [Group(runs, pixels, filters, steps) for runs in range(1, min(self.rows, MOST_RUNS) + 1)
+                 for pixels in divisors(self.columns) for filters in divisors(self.filters)]
+        return [group for group in found if takes(group)]
+
+    def suits(self, groups: list[Group], machine: Machine) -> bool:
+        """Whether the best group takes no longer than vectors: few pixels in a row leave most rows of tile registers empty."""
+        dots = self.rows * self.columns * self.filters * groups[0].steps
+        lanes = machine.lanes(self.anchor.body[0].dtype)
+        return min(map(self.cycles, groups)) <= dots / (lanes * machine.pace.multiply_adds)
+
+    def cycles(self, group: Group) -> float:
+        """Estimate the cycles of one step of all sums: products, or loads of operands from the second-level cache."""
+        runs, parts, across = group.runs, -(-group.pixels // MOST_STEPS), -(-group.filters // MOST_STEPS)
+        count = -(-self.rows // runs) * (self.columns // group.pixels) * (self.filters // group.filters)
+        return count * max(runs * parts * across * TILE_PRODUCT, TILE_LOAD * (runs * parts + across))
+
+
+def _by_tiles(copy: Stage, sums: Stage, p: _Product, groups: list[Group], choose: Choose) -> None:
+    """Schedule sums in tile registers, and their copy to memory."""
+    best = min(groups, key=p.cycles)
+    runs, pixels, filters = choose("registers", [group[:3] for group in groups], best[:3])
+    steps = choose("steps", [count for count in divisors(p.steps) if count <= MOST_STEPS], best.steps)
+    group = Group(runs, pixels, filters, steps)
+    first, second, y, x, k = copy.op.root_iter_vars
+    far, k = copy.split(k, filters)
+    down, y = copy.split(y, runs)
+    across, x = copy.split(x, pixels)
+    copy.reorder(first, second, far, down, across, y, x, k)
+    copy.unroll(y)
+    copy.tensorize(x, store(KINDS[p.kind].c, group))
+    sums.compute_at(copy, across)
+    op = sums.op
+    assert isinstance(op, ComputeOp)
+    first, second, y, x, k = op.axis
+    *window, channel = op.reduce_axis
+    step, channel = sums.split(channel, steps * KINDS[p.kind].together)
+    sums.reorder(first, second, *window, step, y, x, k, channel)
+    sums.unroll(y)
+    sums.tensorize(x, product(p.kind, group, p.anchor.attrs["strides"][1]))
+
+
+def _by_vectors(copy: Stage, sums: Stage, p: _Product, machine: Machine, choose: Choose) -> None:
+    """Schedule sums in vector registers, and their copy to memory."""
+    lanes = min(machine.lanes(p.anchor.body[0].dtype), p.filters)
+    scratch = machine.dot_registers(p.kind)
+    sizes = p.columns, p.filters // lanes
+    pixels, vectors = choose("registers", machine.pixel_tiles(*sizes, *scratch), machine.pixels(*sizes, *scratch))
+    first, second, y, x, k = copy.op.root_iter_vars
+    far, k = copy.split(k, vectors * lanes)
+    vector, k = copy.split(k, lanes)
+    across, x = copy.split(x, pixels)
+    copy.reorder(first, second, far, y, across, x, vector, k)
+    copy.unroll(x)
+    copy.unroll(vector)
+    copy.vectorize(k)
+    sums.compute_at(copy, across)
+    op = sums.op
+    assert isinstance(op, ComputeOp)
+    first, second, y, x, k = op.axis
+    *window, channel = op.reduce_axis
+    steps = choose("steps", [count for count in divisors(p.steps) if count <= MOST_REPEATED],
+                   divisor(p.steps, machine.dot_steps(p.kind)))
+    calls = p.steps // steps
+    repeated = choose("repeat", [count for count in divisors(calls) if count * steps <= MOST_REPEATED],
+                      divisor(calls, REPEATED) if p.kind in machine.dot_kinds else 1)
+    step, channel = sums.split(channel, steps * KINDS[p.kind].together)
+    step, repeat = sums.split(step, repeated)
+    vector, k = sums.split(k, lanes)
+    sums.reorder(first, second, y, *window, step, repeat, x, vector, k, channel)
+    for axis in (repeat, x, vector):
+        sums.unroll(axis)
+    sums.tensorize(k, dot(p.kind, lanes, steps))

@@ -5,7 +5,10 @@ from functools import cache
 from itertools import product
 from typing import NamedTuple
 
+from vtakit.compiler.codegen.llvm.kernels.channel_dots import has_dots, has_shared_sums
+from vtakit.compiler.codegen.llvm.kernels.dot_kernels import KINDS
 from vtakit.compiler.codegen.llvm.kernels.intrinsics import registers
+from vtakit.compiler.codegen.llvm.kernels.tile_kernels import has_tiles
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.dtypes import DType
 from vtakit.compiler.nn.cpu.caches import SMALLEST, Caches, caches
@@ -15,6 +18,8 @@ HIGHEST = 16  # rows of a tile of a product
 SMALL = 1 << 14  # elements that are not worth waking threads for
 TASKS = 4  # parts that threads share: work that has fewer is cut further
 LATENCY = 4  # cycles of a multiply-add, two of which begin in each cycle
+TILE_PRODUCT, TILE_LOAD = 16, 32  # cycles of a product of full tile registers; of an operand from the L2 cache, 32 bytes in each
+SHARING_STEPS = 4  # in a call whose pixels share a sum of the weights
 LOADS = 1.8  # in a cycle, of the two that there are: some wait for a line or a bank that another takes
 
 
@@ -38,13 +43,19 @@ PACES = {"znver4": Pace(1, 20), **dict.fromkeys(("icelake-client", "tigerlake", 
 class Machine:
     """A processor's vectors, the caches of a core, and its pace.
 
-    vector_bytes : of a register     registers : how many
+    vector_bytes  : of a register     registers : how many
+    tile_kinds    : types of data that tile registers multiply
+    dot_kinds     : types of data of which one instruction adds dot products, 32 bits in each lane, to a whole vector
+    sharing_kinds : types of data whose dot products need a sum of weights, once for all pixels and steps of a call
     """
 
     vector_bytes: int
     registers: int
     caches: Caches = SMALLEST
     pace: Pace = PACE
+    tile_kinds: frozenset[str] = frozenset()
+    dot_kinds: frozenset[str] = frozenset()
+    sharing_kinds: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, target: Target | None) -> "Machine":
@@ -53,7 +64,8 @@ class Machine:
         pace = PACES.get(chosen.cpu, PACE)
         if chosen.vector_bytes < 64:  # such registers are not halved
             pace = pace._replace(multiply_adds=PACE.multiply_adds)
-        return cls(chosen.vector_bytes, registers(chosen), caches(chosen), pace)
+        kinds = [frozenset([kind for kind in KINDS if has(chosen, kind)]) for has in (has_tiles, has_dots, has_shared_sums)]
+        return cls(chosen.vector_bytes, registers(chosen), caches(chosen), pace, *kinds)
 
     def lanes(self, kind: DType) -> int:
         """Elements of a type in a register."""
@@ -85,17 +97,31 @@ class Machine:
         return [(height, width) for height in range(1, min(HIGHEST, rows) + 1) if not whole or not rows % height
                 for width in sorted(widths) if (height + 1) * pieces(width, lanes) + 1 <= self.registers]
 
-    def pixels(self, pixels: int, blocks: int) -> tuple[int, int]:
+    def pixels(self, pixels: int, blocks: int, each: int = 1, more: int = 1) -> tuple[int, int]:
         """Pixels and blocks of channels of the tile of sums, held in registers, that takes the fewest cycles for so many of each.
 
         The blocks are a divisor of theirs; a last tile may have fewer pixels. A step of the reduction needs a register for each
-        sum, one for each block's weights, and one for a pixel's number.
+        sum, `each` for each block's weights, and `more` for a pixel's number.
         """
-        return _pixels(pixels, blocks, self.registers)
+        return _pixels(pixels, blocks, self.registers - more, each)
 
-    def pixel_tiles(self, pixels: int, blocks: int) -> list[tuple[int, int]]:
+    def pixel_tiles(self, pixels: int, blocks: int, each: int = 1, more: int = 1) -> list[tuple[int, int]]:
         """Return all tiles of pixels and blocks of channels whose sums, weights and number fit the registers."""
-        return _pixel_tiles(pixels, blocks, self.registers)
+        return _pixel_tiles(pixels, blocks, self.registers - more, each)
+
+    def dot_steps(self, kind: str) -> int:
+        """Return how many steps of dot products are best in one call."""
+        return SHARING_STEPS if kind in self.sharing_kinds else 1
+
+    def dot_registers(self, kind: str) -> tuple[int, int]:
+        """Return the registers that a call of dot products needs for a vector of weights, and for a pixel's number.
+
+        Both halves of a pair of bfloat16 become float32 where no instruction multiplies pairs. Halves of bytes are not counted:
+        smaller tiles, which leave room for them, were no faster (AVX2 and AVX-512 without VNNI on a Zen 5, November 2026).
+        """
+        if kind in self.sharing_kinds:
+            return SHARING_STEPS + 1, 2
+        return (2, 2) if kind == "bfloat16" and kind not in self.dot_kinds else (1, 1)
 
     def repeated(self, pixels: int, blocks: int) -> int:
         """Steps of such a tile that follow each other without a jump: two where there are registers for the weights of both.
@@ -131,19 +157,19 @@ def _tile(rows: int, columns: int, lanes: int, registers: int, heights: tuple[in
 
 
 @cache
-def _pixels(pixels: int, blocks: int, registers: int) -> tuple[int, int]:
+def _pixels(pixels: int, blocks: int, registers: int, each: int) -> tuple[int, int]:
     def step(height: int, width: int) -> float:  # with just enough sums or loads, any that is late is waited for
         return max(step_cycles(height, width), (height + width) / LOADS + 0.5, LATENCY + 1.5) if height else 0
 
     def cycles(height: int, width: int) -> float:
         found = blocks // width * (pixels // height * step(height, width) + step(pixels % height, width))
         return found * (1.03 if pixels % height else 1)  # what is left over is code of its own
-    return min(_pixel_tiles(pixels, blocks, registers), key=lambda tile: cycles(*tile))
+    return min(_pixel_tiles(pixels, blocks, registers, each), key=lambda tile: cycles(*tile))
 
 
-def _pixel_tiles(pixels: int, blocks: int, registers: int) -> list[tuple[int, int]]:
+def _pixel_tiles(pixels: int, blocks: int, registers: int, each: int) -> list[tuple[int, int]]:
     fits = [(height, width) for width in range(1, min(blocks, MOST_BLOCKS) + 1) if not blocks % width
-            for height in range(1, min(pixels, registers) + 1) if height * width + width + 1 <= registers]
+            for height in range(1, min(pixels, registers) + 1) if height * width + each * width <= registers]
     return fits or [(1, 1)]
 
 

@@ -9,7 +9,7 @@ from vtakit.compiler.nn.conv.blocked_depthwise_cpu import schedule_blocked_depth
 from vtakit.compiler.nn.conv.blocked_transposed_cpu import schedule_blocked_transposed
 from vtakit.compiler.nn.conv.depthwise_cpu import schedule_depthwise, schedule_depthwise_planes
 from vtakit.compiler.nn.conv.few_filters_cpu import schedule_few_filters
-from vtakit.compiler.nn.conv.packed_bytes_cpu import schedule_windows
+from vtakit.compiler.nn.conv.packed_bytes_cpu import schedule_packed
 from vtakit.compiler.nn.conv.winograd import STEP
 from vtakit.compiler.nn.conv.winograd_cpu import schedule_winograd
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
@@ -28,7 +28,7 @@ ANCHORS = {
     "pool_blocked": schedule_blocked_depthwise,
     "conv_transpose_blocked": schedule_blocked_transposed, "dense_panels": schedule_panels,
     "winograd": schedule_winograd,
-    "conv_packed": schedule_windows, "conv_words": schedule_windows,
+    "conv_packed": schedule_packed, "conv_words": schedule_packed,
 }
 
 

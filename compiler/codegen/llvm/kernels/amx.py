@@ -13,7 +13,7 @@ from vtakit.compiler.codegen.llvm.text.module import Module
 from vtakit.compiler.codegen.llvm.text.operands import Value, int_constant
 
 ROWS = 16  # of a tile register; and columns of 32 bits, and steps of four bytes
-_REGISTERS = 8
+REGISTERS = 8
 INSTRUCTIONS = {  # a kernel -> the feature, the instruction, and the bytes of an element of a and b
     "gemm_u8s8s32": ("amx-int8", "tdpbusd", 1), "gemm_s8s8s32": ("amx-int8", "tdpbssd", 1),
     "gemm_bf16": ("amx-bf16", "tdpbf16ps", 2),
@@ -34,7 +34,7 @@ def has(target: Target, kernel: str) -> bool:
 def takes(target: Target, kernel: str, m: int, n: int, steps: int | None) -> bool:
     """Return whether tile registers hold a kernel's m x n sums beside a row and a column of operands."""
     down, across = len(cut(m)), len(cut(n))
-    return bool(steps) and has(target, kernel) and down * across + down + across <= _REGISTERS
+    return bool(steps) and has(target, kernel) and down * across + down + across <= REGISTERS
 
 
 def cut(size: int) -> list[int]:

@@ -12,16 +12,13 @@ ldc, says that the sums begin at 0, whatever c holds.
 
 from functools import partial
 
-from vtakit.compiler.codegen.llvm.kernels import dots, gemm_amx
+from vtakit.compiler.codegen.llvm.kernels import bfloat_dots, dots, gemm_amx
 from vtakit.compiler.codegen.llvm.kernels.gemm_tile import Tile
 from vtakit.compiler.codegen.llvm.lowering.context import Context
-from vtakit.compiler.codegen.llvm.lowering.floats import suffix
 from vtakit.compiler.codegen.llvm.text import types as ty
 from vtakit.compiler.codegen.llvm.text.builder import Builder
 from vtakit.compiler.codegen.llvm.text.operands import Value, float_constant, int_constant
 from vtakit.compiler.ir import expr as ir
-
-_SECOND = 0xFFFF0000  # of a word with two bfloat16: the bits of the second as a float32
 
 
 class Vectors:
@@ -66,11 +63,6 @@ class Vectors:
         at = self.b.op("add", self.b.op("mul", self.t.lda, int_constant("i64", i), "nsw"), along, "nsw")
         return self.b.load(each if count == 1 else "i32", self.b.address(self.t.a, each, at), ty.bits(each) // 8)
 
-    def _multiply_add(self, sum_: Value, a: Value, b: Value) -> Value:
-        if self.x.target.has_fma:
-            return self.b.intrinsic(f"fma.{suffix(sum_.type)}", sum_.type, a, b, sum_)
-        return self.b.op("fadd", self.b.op("fmul", a, b), sum_)
-
 
 class _Float32(Vectors):
     def row(self, p: Value, phase: int) -> list[Value]:
@@ -80,7 +72,7 @@ class _Float32(Vectors):
         return self._element(p, i, "float", 1)
 
     def add(self, sum_: Value, element: Value, vector: Value, phase: int) -> Value:
-        return self._multiply_add(sum_, self.b.splat(element, ty.split(vector.type)[1]), vector)
+        return bfloat_dots.multiply_add(self.x, sum_, self.b.splat(element, ty.split(vector.type)[1]), vector)
 
 
 class _Bfloat16(Vectors):
@@ -98,13 +90,12 @@ class _Bfloat16(Vectors):
         return self._element(p, i, "i16", 2)
 
     def add(self, sum_: Value, element: Value, vector: Value, phase: int) -> Value:
-        return self._multiply_add(sum_, self._part(self.b.splat(element, ty.split(sum_.type)[1]), phase), vector)
+        pairs = self.b.splat(element, ty.split(sum_.type)[1])
+        return bfloat_dots.multiply_add(self.x, sum_, bfloat_dots.element(self.x, pairs, phase), vector)
 
     def _part(self, pairs: Value, phase: int) -> Value:
         lanes = ty.bits(pairs.type) * ty.split(pairs.type)[1] // 32
-        word = self.b.bitcast(pairs, ty.vector("i32", lanes))
-        name, by = ("and", _SECOND) if phase else ("shl", 16)
-        return self.b.bitcast(self.b.op(name, word, int_constant(word.type, by)), ty.vector("float", lanes))
+        return bfloat_dots.element(self.x, self.b.bitcast(pairs, ty.vector("i32", lanes)), phase)
 
 
 class _PairsOfBfloat16(Vectors):
@@ -113,8 +104,7 @@ class _PairsOfBfloat16(Vectors):
     @staticmethod
     def suits(x: Context, t: Tile) -> bool:
         """Return whether the target has the instruction for vectors of all the lengths."""
-        has, all_ = x.target.has("avx512bf16") and not x.target.has("amx-bf16"), x.target.has("avx512vl")
-        return has and all(width == 16 or (width in (4, 8) and all_) for width in t.widths)
+        return all(bfloat_dots.has_pairs(x.target, width) for width in t.widths)
 
     def row(self, p: Value, phase: int) -> list[Value]:
         return self._row(p, "i16", 2)
@@ -123,10 +113,7 @@ class _PairsOfBfloat16(Vectors):
         return self._element(p, i, "i16", 2)
 
     def add(self, sum_: Value, element: Value, vector: Value, phase: int) -> Value:
-        width = ty.split(sum_.type)[1]
-        pairs = ty.vector("bfloat", 2 * width)
-        operands = self.b.bitcast(self.b.splat(element, width), pairs), self.b.bitcast(vector, pairs)
-        return self.b.intrinsic(f"x86.avx512bf16.dpbf16ps.{32 * width}", sum_.type, sum_, *operands)
+        return bfloat_dots.add_pairs(self.x, sum_, self.b.splat(element, ty.split(sum_.type)[1]), vector)
 
 
 class _Bytes(Vectors):
@@ -194,7 +181,8 @@ class _HalvesOfBytes(Vectors):
         return dots.add_pairs(self.x, sum_, dots.half(self.x, four, phase, signed=self.signed), vector)
 
 
-def _by_vectors(t: Tile, v: Vectors) -> None:
+def by_vectors(t: Tile, v: Vectors) -> None:
+    """The kernel by vectors, a block of rows after another."""
     for first, end in t.blocks:
         _block(t, v, first, end)
 
@@ -264,9 +252,9 @@ def _gemm(x: Context, e: ir.Call) -> Value:
     t = Tile.of(x, e)
     v = vectors(x, e.name, t)
     if t.by_tiles:
-        gemm_amx.otherwise(x, e.name, t, lambda: _by_vectors(t, v))
+        gemm_amx.otherwise(x, e.name, t, lambda: by_vectors(t, v))
     else:
-        _by_vectors(t, v)
+        by_vectors(t, v)
     return int_constant("i32", 0)
 
 

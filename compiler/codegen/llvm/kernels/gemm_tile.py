@@ -58,10 +58,8 @@ class Tile:
                 f"{e.name} of a tile of {m} x {n} needs {m * vectors + vectors + 1} vector registers and "
                 f"{x.target} has {there}: use fewer rows or columns (a vector has {lanes} lanes of 32 bits)"
             )
-        parts = -(-m // most)
-        blocks = tuple([(m * part // parts, m * (part + 1) // parts) for part in range(parts)])
         return cls(a=a, b=b, c=c, m=m, n=n, steps=steps, k=k, lda=lda, ldb=ldb, ldc=ldc, fresh=fresh, by_tiles=by_tiles,
-                   lanes=lanes, widths=widths, blocks=blocks)
+                   lanes=lanes, widths=widths, blocks=blocks_of(x, m, vectors))
 
 
 def vectors_of(x: Context, n: int) -> tuple[int, tuple[int, ...]]:
@@ -73,3 +71,9 @@ def vectors_of(x: Context, n: int) -> tuple[int, tuple[int, ...]]:
 def rows_of_sums(x: Context, vectors: int) -> int:
     """Return how many rows of sums the registers hold, beside a row of b and an element of a."""
     return (x.target.vector_registers - vectors - 1) // vectors
+
+
+def blocks_of(x: Context, m: int, vectors: int) -> tuple[tuple[int, int], ...]:
+    """(first row, end) of parts of m rows, about the same of each, whose sums the registers hold."""
+    parts = -(-m // rows_of_sums(x, vectors))
+    return tuple([(m * part // parts, m * (part + 1) // parts) for part in range(parts)])

@@ -7,7 +7,7 @@ take one.
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Self
 
-from vtakit.compiler.codegen.llvm.text.builder import Builder
+from vtakit.compiler.codegen.llvm.text.builder import Block, Builder
 from vtakit.compiler.codegen.llvm.text.module import Module
 from vtakit.compiler.codegen.llvm.text.operands import Value
 from vtakit.compiler.ir import expr as ir
@@ -21,6 +21,7 @@ class Context(ABC):
     indices : loop variables and sizes, as i64; both are at least 0
     memory  : the address of each buffer's first element, by the buffer's `data`
     mask    : the lanes that are active where a condition has lanes, or None
+    held    : what tile registers hold of operands, by register, and the place in the code up to which they do
     """
 
     def __init__(self, module: Module, b: Builder) -> None:
@@ -29,6 +30,7 @@ class Context(ABC):
         self.indices: dict[ir.Var, Value] = {}
         self.memory: dict[ir.Var, Value] = {}
         self.mask: Value | None = None
+        self.held: tuple[tuple[Block, int], dict[int, tuple[ir.Expr, ...]]] | None = None
 
     @abstractmethod
     def value(self, e: ir.Expr) -> Value:

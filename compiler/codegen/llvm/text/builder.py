@@ -73,6 +73,16 @@ class Builder:
                 body += [f"  {each}" for each in (line.lines if isinstance(line, Slot) else [line])]
         return "\n".join((f"{self.header} {{", *body, "}"))
 
+    def here(self) -> tuple[Block, int]:
+        """Where the next instruction goes, for `undisturbed`."""
+        return self.at, len(self.at.lines)
+
+    def undisturbed(self, since: tuple[Block, int]) -> bool:
+        """Whether only values were computed since `here` was asked: no jump, no store, no call."""
+        block, lines = since
+        return block is self.at and all(isinstance(line, str) and line.startswith("%") and " call " not in line
+                                        for line in block.lines[lines:])
+
     def _value(self, type_: str, text: str) -> Value:
         self.count += 1
         ref = f"%v{self.count}"
