@@ -1,6 +1,7 @@
-"""What several test files share: whole-message errors, processes to interrupt, strategies over configurations and programs."""
+"""Helpers of several test files: messages of errors, processes to interrupt, strategies over configurations and programs."""
 
 import importlib.util
+import re
 import signal
 import subprocess
 import sys
@@ -22,13 +23,29 @@ from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Part, Program, Reloc
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+ANY = " … "  # in the text of a message that a test expects: any words of the same line stand there
+_WORDS = r"(?!\w|\.\d).*(?<![\w.-])"  # from the end of a word or number to the beginning of one
+
+
 @contextmanager
 def raises(error: type[Exception], message: str) -> Iterator[pytest.ExceptionInfo[Exception]]:
-    """The block raises exactly `error`, and its whole message is `message`."""
+    """Expect exactly `error`, with a message that `says` finds to be `message`."""
     with pytest.raises(error) as caught:
         yield caught
-    assert str(caught.value) == message
+    assert says(str(caught.value), message), f"the message is {str(caught.value)!r}, not {message!r}"
     assert type(caught.value) is error
+
+
+def says(text: str, wanted: str) -> bool:
+    """Return whether `text` is `wanted`, in which ` … ` stands for any words.
+
+    "buffer 'a' has 64 bytes but 63 bytes of data" says "buffer 'a' … 64 bytes … 63 …": the parts occur in this order, in one line,
+    and each is whole words and numbers, so that 63 is neither 163 nor -63 nor 63.5. The first part begins the message and the last
+    one ends it, unless ``…`` stands before or after them. A test names the rule, the culprit (name and value) and the cure; the
+    words between them stay cheap to improve.
+    """
+    parts = f" {wanted} ".split(ANY)
+    return re.fullmatch(_WORDS.join(map(re.escape, parts)), f" {text} ") is not None
 
 
 def module(name: str) -> ModuleType:
