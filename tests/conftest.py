@@ -1,15 +1,20 @@
 """Settings of every test."""
 
 import os
+import tempfile
 from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("vtakit", deadline=None, derandomize=os.environ.get("CI") == "true")
+IN_CI = os.environ.get("CI") == "true"
+settings.register_profile("vtakit", deadline=None, derandomize=IN_CI)
 settings.load_profile("vtakit")
 os.environ.setdefault("VTAKIT_CACHE", "off")  # what a test compiles is compiled by what it tests
 os.environ.setdefault("VTAKIT_RTL_TRAINING", "off")  # most models run for a second or two
+
+SLOW_SECONDS = 5
+FRESH = pytest.StashKey[tempfile.TemporaryDirectory[str]]()  # the cache of a run in CI
 
 HAS_TORCH = find_spec("torch") is not None  # an extra of 800 MB, which `make test` does not bring
 collect_ignore = [] if HAS_TORCH else [
@@ -20,6 +25,23 @@ collect_ignore = [] if HAS_TORCH else [
 def pytest_report_header() -> str:
     """What is not tested for lack of a package."""
     return "" if HAS_TORCH else "torch is not installed: the tests of PyTorch programs are left out"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """In CI, build every model: the run has a cache folder of its own, which its workers share and which goes with it.
+
+    Elsewhere, models in Verilator and the functional simulator's machine code stay in the user's cache folder. Their entries are
+    named by the hash of all that decides them, so that a change builds what it changes and nothing else.
+    """
+    if IN_CI and "PYTEST_XDIST_WORKER" not in os.environ:
+        config.stash[FRESH] = tempfile.TemporaryDirectory(prefix="vtakit.tests.")
+        os.environ["XDG_CACHE_HOME"] = config.stash[FRESH].name
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Delete the cache folder of a run in CI."""
+    if FRESH in config.stash:
+        config.stash[FRESH].cleanup()
 
 
 @pytest.fixture(params=["plain", "compiled"])

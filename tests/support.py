@@ -21,8 +21,6 @@ from vtakit.hw.isa.insns import FORMATS, OPCODE, TRANSFERS, Opcode
 from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Part, Program, Relocation
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-
-
 ANY = " … "  # in the text of a message that a test expects: any words of the same line stand there
 _WORDS = r"(?!\w|\.\d).*(?<![\w.-])"  # from the end of a word or number to the beginning of one
 
@@ -39,10 +37,10 @@ def raises(error: type[Exception], message: str) -> Iterator[pytest.ExceptionInf
 def says(text: str, wanted: str) -> bool:
     """Return whether `text` is `wanted`, in which ` … ` stands for any words.
 
-    "buffer 'a' has 64 bytes but 63 bytes of data" says "buffer 'a' … 64 bytes … 63 …": the parts occur in this order, in one line,
-    and each is whole words and numbers, so that 63 is neither 163 nor -63 nor 63.5. The first part begins the message and the last
-    one ends it, unless ``…`` stands before or after them. A test names the rule, the culprit (name and value) and the cure; the
-    words between them stay cheap to improve.
+    "buffer 'a' has 64 bytes but 63 bytes of data" says "buffer 'a' … 64 bytes … 63 …": the parts occur in this order, in one
+    line. Each part is whole words and numbers: 63 is neither 163 nor -63 nor 63.5. The first part begins the message and the
+    last part ends it, unless ``…`` stands before or after them. A test names the rule, the culprit (name and value) and the
+    cure; the words between them stay cheap to improve.
     """
     parts = f" {wanted} ".split(ANY)
     return re.fullmatch(_WORDS.join(map(re.escape, parts)), f" {text} ") is not None

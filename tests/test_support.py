@@ -1,4 +1,4 @@
-"""What tests take for the message that they expect."""
+"""The comparison of an error's message with what a test expects."""
 
 import pytest
 from support import raises, says
@@ -22,7 +22,9 @@ def test_a_message_with_another_part_does_not(wanted):
     assert not says(TEXT, wanted)
 
 
-@pytest.mark.parametrize("text", ["it is -63 wide", "it is 63.5 wide", "it is 1.63 wide", "it is 163 wide", "it is x63 wide", "it\nis 63 wide"])
+@pytest.mark.parametrize("text", [
+    "it is -63 wide", "it is 63.5 wide", "it is 1.63 wide", "it is 163 wide", "it is x63 wide", "it\nis 63 wide",
+])
 def test_a_number_is_the_whole_number(text):
     assert says("it is 63 wide", "it … 63 … wide")
     assert not says(text, "it … 63 … wide")
@@ -34,7 +36,7 @@ def test_what_stands_in_brackets_is_no_gap():
 
 
 def test_raises_tells_another_message_and_another_class():
-    with pytest.raises(AssertionError, match="^the message is 'it is 5', not 'it … 4'"), raises(ValueError, "it … 4"):
+    with pytest.raises(AssertionError, match=r"^the message is 'it is 5', not 'it … 4'"), raises(ValueError, "it … 4"):
         raise ValueError("it is 5")
     with pytest.raises(AssertionError), raises(LookupError, "'a'"):
         raise KeyError("a")

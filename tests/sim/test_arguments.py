@@ -38,20 +38,20 @@ KNOWN_MEMORIES = "acc, acc_8bit, inp, out, uop, wgt"
     ({"bases": {"ipn": 0}}, VtakitError,
      f"unknown memory 'ipn' among the base registers; did you mean 'inp'? Known: {KNOWN_MEMORIES}"),
     ({"bases": {"INP": 0}}, VtakitError, f"unknown memory 'INP' among the base registers; known: {KNOWN_MEMORIES}"),
-    ({"bases": {"inp": -64}}, VtakitError, "base register 'inp' is -64 and must be a multiple of 64 below 2**40"),
-    ({"bases": {"inp": 32}}, VtakitError, "base register 'inp' is 32 and must be a multiple of 64 below 2**40"),
-    ({"bases": {"out": 1 << 40}}, VtakitError, f"base register 'out' is {1 << 40} and must be a multiple of 64 below 2**40"),
+    ({"bases": {"inp": -64}}, VtakitError, "base register 'inp' is -64 … multiple of 64 … 2**40"),
+    ({"bases": {"inp": 32}}, VtakitError, "base register 'inp' is 32 … multiple of 64 … 2**40"),
+    ({"bases": {"out": 1 << 40}}, VtakitError, f"base register 'out' is {1 << 40} … multiple of 64 … 2**40"),
     ({"window": (-1, 4)}, VtakitError, "the DRAM window -1 to 4 does not lie in the image of 16 bytes"),
     ({"window": (0, 17)}, VtakitError, "the DRAM window 0 to 17 does not lie in the image of 16 bytes"),
     ({"window": (8, 4)}, VtakitError, "the DRAM window 8 to 4 does not lie in the image of 16 bytes"),
-    ({"insn_addr": 16}, ProgramFault, "1 instruction at byte 16 end at byte 32, and the DRAM image has 16 bytes [DRAM_RANGE]"),
-    ({"insn_addr": -16}, ProgramFault, "1 instruction at byte -16 end at byte 0, and the DRAM image has 16 bytes [DRAM_RANGE]"),
+    ({"insn_addr": 16}, ProgramFault, "1 instruction … byte 16 end … byte 32 … DRAM image … 16 bytes [DRAM_RANGE]"),
+    ({"insn_addr": -16}, ProgramFault, "1 instruction … byte -16 end … byte 0 … DRAM image … 16 bytes [DRAM_RANGE]"),
     ({"insn_addr": 8}, ProgramFault, "insn_addr 8 is not a multiple of 16 [DRAM_RANGE]"),
-    ({"insn_count": 2}, ProgramFault, "2 instructions at byte 0 end at byte 32, and the DRAM image has 16 bytes [DRAM_RANGE]"),
-    ({"insn_count": -1}, ProgramFault, "-1 instructions at byte 0 end at byte -16, and the DRAM image has 16 bytes [DRAM_RANGE]"),
+    ({"insn_count": 2}, ProgramFault, "2 instructions … byte 0 end … byte 32 … DRAM image … 16 bytes [DRAM_RANGE]"),
+    ({"insn_count": -1}, ProgramFault, "-1 instructions … byte 0 end … byte -16 … DRAM image … 16 bytes [DRAM_RANGE]"),
     ({"insn_count": 1 << 70}, ProgramFault,
-     f"{1 << 70} instructions at byte 0 end at byte {1 << 74}, and the DRAM image has 16 bytes [DRAM_RANGE]"),
-    ({"dram": b""}, ProgramFault, "1 instruction at byte 0 end at byte 16, and the DRAM image has 0 bytes [DRAM_RANGE]"),
+     f"{1 << 70} instructions … byte 0 end … byte {1 << 74} … DRAM image … 16 bytes [DRAM_RANGE]"),
+    ({"dram": b""}, ProgramFault, "1 instruction … byte 0 end … byte 16 … DRAM image … 0 bytes [DRAM_RANGE]"),
     ({"dram": b"", "insn_count": 0}, ProgramFault, "the program has no instructions; it must end with FINISH [NO_FINISH]"),
     ({"config": {"LOG_BLOCK": 8}}, ConfigError, "illegal configuration: LOG_BLOCK must be from 0 to 7, got 8"),
     ({"dram": None}, VtakitError, "dram must be bytes or an array, not NoneType"),
@@ -60,7 +60,7 @@ KNOWN_MEMORIES = "acc, acc_8bit, inp, out, uop, wgt"
     ({"insn_count": 1.0}, VtakitError, "insn_count must be an integer, not 1.0"),
     ({"device": []}, VtakitError, f"unknown device []; known: {', '.join(sorted(DEVICES))}"),
     ({"ordre": "lazy"}, VtakitError,
-     "device 'fsim' has no option 'ordre'; did you mean 'order'? Known: bases, order, path, window"),
+     "device 'fsim' … no option 'ordre' … did you mean 'order'? Known: bases, order, path, window"),
     ({"bases": 3}, VtakitError, "bases must map memory types to byte addresses, not 3"),
     ({"bases": {"inp": None}}, VtakitError, "base register 'inp' must be an integer, not None"),
     ({"window": 3}, VtakitError, "window must be (first byte, byte after the last), not 3"),
@@ -147,7 +147,7 @@ def test_run_takes_less_than_a_buffer_and_replaces_data(path):
     ({"buffers": {"image": "abcd"}}, VtakitError, "the contents of buffer 'image' must be bytes or an array, not str"),
     ({"buffers": {"image": [1, 2, 3, 400]}}, VtakitError, "the contents of buffer 'image' must be bytes or an array, not list"),
     ({"config": "tiny_b2"}, ProgramError,
-     ("the program is for another configuration than the device: LOG_BATCH 0 (device 1), LOG_INP_BUFF_SIZE 7 (device 8), "
+     ("… program … another configuration … LOG_BATCH 0 (device 1), LOG_INP_BUFF_SIZE 7 (device 8), "
       "LOG_WGT_BUFF_SIZE 8 (device 7)")),
     ({"config": DEFAULT.to_dict() | {"LOG_BATCH": 99}}, ConfigError,
      "illegal configuration: LOG_BATCH must be from 0 to 8, got 99"),
@@ -167,7 +167,7 @@ def test_a_simulation_that_needs_more_memory_than_there_is_is_refused(monkeypatc
         raise MemoryError
     monkeypatch.setattr("vtakit.sim.api.check_memory", check_memory)
     size = len(adder().link().dram)
-    with raises(ProgramError, f"simulating the program takes 3 times its {size} bytes of DRAM, more than this machine has"):
+    with raises(ProgramError, f"… 3 times … {size} bytes of DRAM … more than …"):
         run(adder(), {"image": b"abcd"})
     assert asked == [3 * size]
 

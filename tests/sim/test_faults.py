@@ -38,7 +38,7 @@ OPCODES = "known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5"
 LOADS = "is not one that LOAD moves; known: UOP 0, WGT 1, INP 2, ACC 3, ACC_8BIT 5"
 STORES = "is not one that STORE moves; known: OUT 4"
 ALU_OPCODES = "known: MIN 0, MAX 1, ADD 2, SHR 3, MUL 4"
-RESERVED = "bits that belong to no field are set; they must be 0"
+RESERVED = "bits … no field … must be 0"
 WINDOW = "outside the DRAM window 0 to 1056"  # of a program of two instructions
 
 # Case: (instructions, fault, number of the instruction, its text, what is said of it).
@@ -169,13 +169,13 @@ def test_the_first_wrong_instruction_is_named_with_its_most_basic_error(path):
     everything_wrong = insn("store", memory_type=INP, pop_next=1, y_pad_0=1, sram_base=99, x_size=9, y_size=9) | 1 << 60
     words = (load(INP), load(INP), everything_wrong, 7, FINISH, load(INP, sram_base=99))
     refused(words, path, Fault.RESERVED_BITS, 2,
-            f"instruction 2 (.word 0x{everything_wrong:032x}): bits that belong to no field are set; they must be 0")
+            f"instruction 2 (.word 0x{everything_wrong:032x}): bits … no field … must be 0")
 
 
 def test_acc_8bit_exists_only_for_8_bit_inputs_and_32_bit_accumulators(path):
     for name in ("tiny_acc16", "tiny_i16", "tiny_i4w2", "i4w4"):
         refused((encode(NAMED[name], "load", memory_type=ACC_8BIT), FINISH), path, Fault.UNKNOWN_MEMORY_TYPE, 0,
-                "instruction 0 (load.acc_8bit): memory_type ACC_8BIT exists only for 8-bit inputs and 32-bit accumulators",
+                "instruction 0 (load.acc_8bit): memory_type ACC_8BIT … 8-bit inputs … 32-bit accumulators",
                 cfg=NAMED[name])
     for name in ("tiny", "tiny_b2", "default", "w4"):
         assert execute((encode(NAMED[name], "load", memory_type=ACC_8BIT), FINISH), path, cfg=NAMED[name]).counters[
@@ -185,7 +185,7 @@ def test_acc_8bit_exists_only_for_8_bit_inputs_and_32_bit_accumulators(path):
 def test_a_configuration_without_acc_8bit_does_not_propose_it(path):
     cfg = NAMED["tiny_acc16"]
     refused((encode(cfg, "load", memory_type=OUT), FINISH), path, Fault.UNKNOWN_MEMORY_TYPE, 0,
-            "instruction 0 (load.out): memory_type 4 is not one that LOAD moves; known: UOP 0, WGT 1, INP 2, ACC 3", cfg=cfg)
+            "instruction 0 (load.out): memory_type 4 … not … LOAD … known: UOP 0, WGT 1, INP 2, ACC 3", cfg=cfg)
 
 
 RIGHT = {
@@ -267,7 +267,8 @@ INDEX = {
 def test_an_index_beyond_a_scratchpad_stops_the_program(case, path):
     fields, text, detail = INDEX[case]
     words = (LOAD_UOPS, steps(), steps(**fields), FINISH)
-    refused(words, path, Fault.SRAM_RANGE, 2, f"instruction 2 ({text}): its largest {detail} scratchpad", dram=INDEX_UOPS)
+    refused(words, path, Fault.SRAM_RANGE, 2, f"instruction 2 ({text}): its largest {detail} scratchpad",
+            dram=INDEX_UOPS)
 
 
 INSIDE = [
@@ -291,14 +292,14 @@ def test_the_src_of_a_micro_op_has_the_bits_of_the_larger_scratchpad_and_each_in
     fields = {"uop_end": 1, "iter_out": 1, "iter_in": 1}
     assert execute((*words, encode(cfg, "gemm", **fields), FINISH), path, cfg=cfg, dram=uop).counters["gemm_counter"] == 1
     refused((*words, encode(cfg, "alu", **fields), FINISH), path, Fault.SRAM_RANGE, 1,
-            "instruction 1 (alu.min uop_end=1 iter_out=1 iter_in=1): its largest src index is 16, beyond the 16 elements of the "
-            "acc scratchpad", cfg=cfg, dram=uop)
+            "instruction 1 (alu.min uop_end=1 iter_out=1 iter_in=1): … largest src index … 16 … 16 elements … acc scratchpad",
+            cfg=cfg, dram=uop)
     cfg = replace(TINY, log_inp_buff_size=5)  # 8 inputs, 32 accumulators
     uop = encode_uop(cfg, src=8).to_bytes(4, "little")
     assert execute((*words, encode(cfg, "alu", **fields), FINISH), path, cfg=cfg, dram=uop).counters["alu_counter"] == 1
     refused((*words, encode(cfg, "gemm", **fields), FINISH), path, Fault.SRAM_RANGE, 1,
-            "instruction 1 (gemm uop_end=1 iter_out=1 iter_in=1): its largest src index is 8, beyond the 8 elements of the inp "
-            "scratchpad", cfg=cfg, dram=uop)
+            "instruction 1 (gemm uop_end=1 iter_out=1 iter_in=1): … largest src index … 8 … 8 elements … inp scratchpad",
+            cfg=cfg, dram=uop)
 
 
 def test_the_micro_ops_that_count_are_those_loaded_when_the_instruction_runs(path):
@@ -306,8 +307,8 @@ def test_the_micro_ops_that_count_are_those_loaded_when_the_instruction_runs(pat
     far, near = steps(iter_in=2, dst_in=1), load(UOP, dram_base=1)
     assert execute((load(UOP), near, far, FINISH), path, dram=bad).counters["gemm_counter"] == 2
     refused((near, far, load(UOP), far, near, FINISH), path, Fault.SRAM_RANGE, 3,
-            "instruction 3 (gemm uop_end=1 iter_out=1 iter_in=2 dst_in=1): its largest dst index is 32, beyond the 32 elements "
-            "of the acc scratchpad", dram=bad)
+            "instruction 3 (gemm uop_end=1 iter_out=1 iter_in=2 dst_in=1): … largest dst index … 32 … 32 elements … acc …",
+            dram=bad)
 
 
 def test_dram_outside_the_window_is_refused_on_both_sides(path):
@@ -326,7 +327,7 @@ def test_dram_outside_the_window_is_refused_on_both_sides(path):
         (load(UOP), "load.uop y_size=1 x_size=1", "0 reaches bytes 0 to 4"),
     ):
         refused((word, FINISH), path, Fault.DRAM_RANGE, 0,
-                f"instruction 0 ({text}): dram_base {reach}, outside the DRAM window 64 to 128", window=(64, 128))
+                f"instruction 0 ({text}): dram_base {reach} … outside … DRAM window 64 to 128", window=(64, 128))
 
 
 @pytest.mark.parametrize("kind", MemType)
@@ -340,7 +341,7 @@ def test_a_base_register_counts_towards_the_window(kind, path):
     assert execute((move(dram_base=inside), FINISH), path, bases={name: 64} | others).counters["insn_counter"] == 2
     refused((move(dram_base=outside), FINISH), path, Fault.DRAM_RANGE, 0,
             f"instruction 0 ({op}.{name} dram_base={outside} y_size=1 x_size=1): dram_base {outside} reaches bytes {end} to "
-            f"{end + size}, outside the DRAM window 0 to {end}", bases={name: 64} | others)
+            f"{end + size} … outside … DRAM window 0 to {end}", bases={name: 64} | others)
     top = (1 << 40) - 64
     refused((move(), FINISH), path, Fault.DRAM_RANGE, 0,
             f"instruction 0 ({op}.{name} y_size=1 x_size=1): dram_base 0 reaches bytes {top} to {top + size}, outside the DRAM "
@@ -365,7 +366,7 @@ def test_a_queue_holds_1023_tokens_and_no_more(queue, path):
     give, text, take, _ = QUEUES[queue]
     assert execute((*[give] * 1023, *[take] * 1023, FINISH), path).counters["insn_counter"] == 2047
     refused((*[give] * 1024, *[take] * 1024, FINISH), path, Fault.TOKEN_OVERFLOW, 1023,
-            f"instruction 1023 ({text}): the {queue} queue already holds its 1023 tokens")
+            f"instruction 1023 ({text}): the {queue} queue … already … 1023 tokens")
 
 
 @pytest.mark.parametrize("queue", QUEUES)
@@ -373,9 +374,9 @@ def test_a_queue_holds_1023_tokens_and_no_more(queue, path):
 def test_tokens_that_are_left_name_who_gave_the_last(queue, path, order):
     give, text, take, _ = QUEUES[queue]
     refused((give, FINISH), path, Fault.TOKENS_LEFT, 0,
-            f"instruction 0 ({text}): no instruction takes its token: 1 left in the {queue} queue at the end", order=order)
+            f"instruction 0 ({text}): no instruction takes … token … 1 left … {queue} queue …", order=order)
     refused((load(INP), give, give, take, give, FINISH), path, Fault.TOKENS_LEFT, 4,
-            f"instruction 4 ({text}): no instruction takes its token: 2 left in the {queue} queue at the end", order=order)
+            f"instruction 4 ({text}): no instruction takes … token … 2 left … {queue} queue …", order=order)
 
 
 @pytest.mark.parametrize("queue", QUEUES)
@@ -393,15 +394,15 @@ def test_stages_that_wait_for_each_other_are_a_deadlock(path):
         tokens("store", STORE, "pop_prev"), FINISH,
     )
     refused(words, path, Fault.DEADLOCK, 0,
-            "instruction 0 (load.inp pop_next push_next): it waits for ever for a token in the compute-to-load queue")
+            "instruction 0 (load.inp pop_next push_next): … waits … token … compute-to-load queue")
 
 
 def test_a_deadlock_names_the_token_that_is_missing(path):
     both = tokens("load", COMPUTE, "pop_prev", "pop_next")
     refused((tokens("load", LOAD, "push_next"), both, FINISH), path, Fault.DEADLOCK, 1,
-            "instruction 1 (load.uop pop_prev pop_next): it waits for ever for a token in the store-to-compute queue")
+            "instruction 1 (load.uop pop_prev pop_next): … waits … token … store-to-compute queue")
     refused((tokens("store", STORE, "push_prev"), both, FINISH), path, Fault.DEADLOCK, 1,
-            "instruction 1 (load.uop pop_prev pop_next): it waits for ever for a token in the load-to-compute queue")
+            "instruction 1 (load.uop pop_prev pop_next): … waits … token … load-to-compute queue")
 
 
 @pytest.mark.parametrize("order", ["program", "eager", "lazy", 5])
@@ -409,8 +410,7 @@ def test_a_giver_behind_a_full_command_queue_is_a_deadlock(path, order):
     take, give, idle = QUEUES["load-to-compute"][2], QUEUES["load-to-compute"][0], tokens("load", COMPUTE)
     assert execute((take, *[idle] * 511, give, FINISH), path, order=order).counters["insn_counter"] == 514
     refused((take, *[idle] * 512, give, FINISH), path, Fault.DEADLOCK, 0,
-            "instruction 0 (load.uop pop_prev): it waits for ever for a token in the load-to-compute queue; 512 instructions "
-            "wait for one stage, so none after 511 is fetched", order=order)
+            "instruction 0 (load.uop pop_prev): … waits … token … load-to-compute queue … 512 instructions … 511 …", order=order)
 
 
 def test_a_fault_survives_pickling():
