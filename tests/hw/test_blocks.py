@@ -1,6 +1,7 @@
 """Every block in cocotb against a plain model: `benches/` holds one file a block; here they are built and run.
 
-One model holds all blocks of a configuration. A failure names the cocotb test, whose parameters are its stalls and seeds.
+One model holds all blocks of a configuration, and one simulation runs the benches of all blocks that are asked for: it takes a
+second to start. A failure names the cocotb test, whose parameters are its stalls and seeds.
 """
 
 import re
@@ -54,8 +55,23 @@ def test_verilators_own_code_is_compiled_for_the_first_model_only():
     assert sorted(re.findall(r" -o (\S+\.o) ", log)) == ["Vtop__ALL.o", "verilator.o"]
 
 
+@pytest.fixture(scope="module")
+def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    """Give the folder of a model's simulation, and what each cocotb test of the blocks that this run asks for says."""
+    asked = [item.callspec.params for item in request.session.items if getattr(item, "originalname", "") == "test_block"]
+
+    @cache
+    def of(config: str, bus_bits: int) -> tuple[Path, dict[str, str]]:
+        modules = [f"bench_{each['name']}" for each in asked if (each["config"], each["bus_bits"]) == (config, bus_bits)]
+        folder = tmp_path_factory.mktemp(f"{config}-{bus_bits}")
+        return folder, simulate(model(config, bus_bits), modules, folder, {"config": config, "bus_bits": bus_bits})
+
+    return of
+
+
 @pytest.mark.parametrize(("config", "bus_bits", "name"), CASES)
-def test_block(config, bus_bits, name, tmp_path):
-    found = simulate(model(config, bus_bits), [f"bench_{name}"], tmp_path, {"config": config, "bus_bits": bus_bits})
-    assert {test: failure for test, failure in found.items() if failure} == {}, f"see {tmp_path / 'simulation.log'}"
+def test_block(config, bus_bits, name, results):
+    folder, every = results(config, bus_bits)
+    found = {test: failure for test, failure in every.items() if test.startswith(f"bench_{name}.")}
+    assert {test: failure for test, failure in found.items() if failure} == {}, f"see {folder / 'simulation.log'}"
     assert found

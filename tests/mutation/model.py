@@ -14,7 +14,7 @@ from mutation import schemata
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME, Top
-from vtakit.hw.verilog import source_hash
+from vtakit.hw.verilog import no_garbage_collection, source_hash
 from vtakit.sim.rtl import build, host
 from vtakit.sim.rtl.library import Library
 
@@ -67,4 +67,5 @@ def select(chosen: Library, mutant: int) -> None:
 def _to_verilog(params: CoreParams) -> str:
     top = Top(params)
     pins = [value for _, _, value in top.signature.flatten(top)]
-    return str(verilog.convert(top, name=TOP_NAME, emit_src=False, ports=[*pins, schemata.MUTANT]))
+    with no_garbage_collection():
+        return str(verilog.convert(top, name=TOP_NAME, emit_src=False, ports=[*pins, schemata.MUTANT]))

@@ -7,7 +7,6 @@ from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError
 
 import pytest
-from amaranth.back import verilog
 from hypothesis import given, settings
 from support import raises, random_configs
 
@@ -15,7 +14,7 @@ from vtakit.base.errors import VtakitError
 from vtakit.base.process import run_tool
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig
 from vtakit.hw.params import CoreParams
-from vtakit.hw.top import TOP_NAME, Top
+from vtakit.hw.top import Top
 from vtakit.sim import verilator as tools
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.fsim import bases_of
@@ -143,6 +142,24 @@ def test_tests_train_no_model_but_take_one_that_is_trained(monkeypatch, tmp_path
     assert build.library(PARAMS) == trained
 
 
+def test_the_verilog_of_one_accelerator_is_written_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(build, "cache_folder", lambda kind: tmp_path / kind)
+    written = []
+
+    def write(params: CoreParams) -> str:
+        written.append(params)
+        return f"module of {params.bus_bits} bits"
+
+    monkeypatch.setattr(build, "to_verilog", write)
+    wide = CoreParams(cfg=NAMED["tiny"], bus_bits=128)
+    texts = [build.kept_verilog(params) for params in (PARAMS, wide, PARAMS)]
+    assert texts == ["module of 64 bits", "module of 128 bits", "module of 64 bits"]
+    assert written == [PARAMS, wide]
+    monkeypatch.setattr(build, "source_hash", lambda params: "of another source".ljust(40))
+    build.kept_verilog(PARAMS)
+    assert written == [PARAMS, wide, PARAMS]
+
+
 @pytest.fixture(scope="module")
 def tiny():
     """The folder of the model of `PARAMS`."""
@@ -221,10 +238,10 @@ def test_a_deep_stack_is_for_what_is_started_inside():
     assert soft() == before
 
 
-@pytest.mark.parametrize("bus_bits", [64, 512])
-def test_the_wrapper_has_every_pin_and_no_input_but_the_clock(bus_bits):
-    top = Top(CoreParams(cfg=NAMED["tiny"], bus_bits=bus_bits))
-    text = wrapper(str(verilog.convert(top, name=TOP_NAME, emit_src=False)))
+@pytest.mark.parametrize(("config", "bus_bits"), [("tiny", 64), ("tiny_b2", 512)])
+def test_the_wrapper_has_every_pin_and_no_input_but_the_clock(config, bus_bits):
+    params = CoreParams(cfg=NAMED[config], bus_bits=bus_bits)
+    top, text = Top(params), wrapper(build.kept_verilog(params))
     head, body = text.split(";", 1)
     assert head.startswith(f"module {WRAPPER_NAME}(input clk, output ")
     assert head.count("input") == 1

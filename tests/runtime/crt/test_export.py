@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from crt_support import GIVEN, GRAPH, HERE, SECONDS, STRICT, check_outputs, rtl_library, run, split_module, write_inputs
+from crt_support import GIVEN, GRAPH, HERE, SECONDS, STRICT, check_outputs, rtl_library, run, shared_module, write_inputs
 from hypothesis import given
 from hypothesis import strategies as st
 from model_support import module_of, network
@@ -104,7 +104,7 @@ def test_a_model_for_the_processor_alone_has_no_drivers(net, tmp_path):
 @pytest.mark.xdist_group("rtl")
 def test_weights_as_an_array_are_the_same_bytes(tmp_path):
     """The program has the same data, with each way to embed it."""
-    module = split_module()
+    module = shared_module()
     module.export_c(tmp_path, embed="c")
     assert not (tmp_path / "split.bin").exists()
     (tmp_path / "dump.c").write_text('#include <stdint.h>\n#include <stdio.h>\nextern const uint64_t split_data[];\n'
@@ -161,13 +161,13 @@ def test_names_that_c_does_not_have(tmp_path):
 ])
 def test_names_that_the_text_itself_has(tmp_path, names):
     """Of a model with launches: its functions, variables and macros, those of the runtime, and those of headers."""
-    image = split_module().image
+    image = shared_module().image
     ports = [replace(port, name=name) for port, name in zip((*image.inputs, *image.outputs), names, strict=True)]
     export_c(replace(image, inputs=tuple(ports[:1]), outputs=tuple(ports[1:])), tmp_path)
     write_inputs(tmp_path, GIVEN)
     run(["make", "-s", f"CFLAGS={' '.join(STRICT)}"], tmp_path)
     run(["build/split", "--rtl", rtl_library(), "x.raw", "y0.raw", "y1.raw"], tmp_path)
-    check_outputs([tmp_path / "y0.raw", tmp_path / "y1.raw"], split_module().run(GIVEN))
+    check_outputs([tmp_path / "y0.raw", tmp_path / "y1.raw"], shared_module().run(GIVEN))
 
 
 def test_an_argument_is_not_a_function_of_the_model(net):
@@ -221,6 +221,6 @@ def test_a_model_without_launches_has_no_rtl(net, tmp_path):
 
 
 def test_the_graph_of_these_tests_has_parts_on_both():
-    kinds = [type(part).__name__ for part in split_module().image.parts]
+    kinds = [type(part).__name__ for part in shared_module().image.parts]
     assert kinds == ["CpuPart", "VtaPart", "CpuPart", "VtaPart", "CpuPart"]
     assert len(GRAPH.outputs) == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crt_support import GIVEN, HERE, STRICT, build, rtl_library, run, split_module, write_inputs
+from crt_support import GIVEN, HERE, STRICT, build, rtl_library, run, shared_module, write_inputs
 
 from vtakit.compiler.graph.ir import Array
 from vtakit.runtime.crt.layout import Layout, layout_of
@@ -28,7 +28,7 @@ ATTRIBUTES = ("sync_offset", "sync_size", "sync_direction", "sync_for_cpu", "syn
 
 @pytest.fixture(scope="module")
 def module() -> Module:
-    return split_module()
+    return shared_module()
 
 
 @pytest.fixture(scope="module")

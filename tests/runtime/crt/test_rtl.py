@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from crt_support import GIVEN, STRICT, build, check_outputs, rtl_library, run, split_module, write_inputs
+from crt_support import GIVEN, STRICT, build, check_outputs, rtl_library, run, shared_module, split_module, write_inputs
 
 from vtakit.compiler.graph.ir import Array
 from vtakit.hw.isa.config import INSN_BYTES
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
 @pytest.fixture(scope="module")
 def export(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("export")
-    split_module().export_c(folder)
+    shared_module().export_c(folder)
     write_inputs(folder, GIVEN)
     return folder
 
@@ -82,7 +82,7 @@ def test_what_is_wrong_is_a_sentence(export, program, words, says):
 
 
 def test_a_failed_fetch_belongs_to_no_stage(export, program):
-    device = layout_of(split_module().image).device
+    device = layout_of(shared_module().image).device
     assert device is not None
     at = device.launches[1].insns + 3 * INSN_BYTES
     stderr = run([program, "--rtl", rtl_library(), "--read-error", at, *FILES], export, status=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from codegen_machines import need
-from crt_support import GIVEN, GRAPH, HERE, SECONDS, build, split_module, write_inputs
+from crt_support import GIVEN, GRAPH, HERE, SECONDS, build, shared_module, write_inputs
 from support import raises
 
 import vtakit
@@ -92,14 +92,14 @@ class Board:
 @pytest.fixture(scope="module")
 def program(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("serial")
-    split_module().export_c(folder)
+    shared_module().export_c(folder)
     write_inputs(folder, GIVEN)
     return build(folder, HERE / "serial.c", HERE / "serial_main.c", f"-I{HERE}")
 
 
 @pytest.fixture(scope="module")
 def wanted() -> dict[str, Array]:
-    return split_module().run(GIVEN)
+    return shared_module().run(GIVEN)
 
 
 def talk(
@@ -180,7 +180,7 @@ def test_a_board_that_is_not_what_the_model_needs(program, reads, says):
 
 def test_a_model_of_a_later_instruction_set(tmp_path):
     """Of the same major version, with what a later minor one brought."""
-    image = split_module().image
+    image = shared_module().image
     later = [
         replace(part, program=replace(part.program, isa_version=(1, 7))) if isinstance(part, VtaPart) else part
         for part in image.parts
