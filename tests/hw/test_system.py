@@ -30,12 +30,12 @@ def test_a_system_is_its_fields_and_its_options():
     ("idal", "unknown memory system 'idal'; did you mean 'ideal'? Known: ideal, reference, or the path of a .json file"),
     (3, "a memory system is a System, a name, a mapping or a path, not int"),
     ({"latenci": 3},
-     "a memory system has no field 'latenci'; did you mean 'latency'? Known: bandwidth, bus_bits, latency, outstanding"),
-    ({"latency": -1}, "a memory system's latency is -1 and must be a whole number from 0 to 100000"),
-    ({"outstanding": 1.5}, "a memory system's outstanding is 1.5 and must be a whole number from 1 to 256"),
+     "a memory system … no field 'latenci'; did you mean 'latency'? Known: bandwidth, bus_bits, latency, outstanding"),
+    ({"latency": -1}, "a memory system's latency … -1 … whole number … 0 to 100000"),
+    ({"outstanding": 1.5}, "a memory system's outstanding … 1.5 … whole number … 1 to 256"),
     ({"bandwidth": 25}, "a memory system's bandwidth is 25 and must be a share of 0.01 to 1"),
     ({"bandwidth": True}, "a memory system's bandwidth is True and must be a share of 0.01 to 1"),
-    ({"bus_bits": 100}, "a memory system's bus_bits is 100 and must be one of (64, 128, 256, 512)"),
+    ({"bus_bits": 100}, "a memory system's bus_bits … 100 … one of (64, 128, 256, 512)"),
 ])
 def test_a_system_that_there_is_not(given, message):
     with raises(MemorySystemError, message):

@@ -289,16 +289,15 @@ def test_scales_are_met_as_closely_as_the_device_can(without):
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ({"low": 5, "high": 4}, "requant: a clip from 5 to 4: give bounds from -128 to 127, the lower first"),
-    ({"high": 200}, "requant: a clip from -128 to 200: give bounds from -128 to 127, the lower first"),
-    ({"bias": [1, 2, 3]}, "requant: bias is of shape (3,) and type int64: give an integer, or one for each of the 2 channels"),
-    ({"bias": 0.5}, "requant: bias is of shape () and type float64: give an integer, or one for each of the 2 channels"),
-    ({"multiplier": 1 << 16}, "requant: requant parameters.multiplier is 65536 and must be from 0 to 65535 (16 bits)"),
+    ({"low": 5, "high": 4}, "requant: … clip … 5 to 4 … -128 to 127 …"),
+    ({"high": 200}, "requant: … clip … -128 to 200 … -128 to 127 …"),
+    ({"bias": [1, 2, 3]}, "requant: bias … (3,) … int64 … integer … 2 channels"),
+    ({"bias": 0.5}, "requant: bias … () … float64 … integer … 2 channels"),
+    ({"multiplier": 1 << 16}, "requant: requant parameters.multiplier … 65536 … 0 to 65535 …"),
     ({"without": Feature.REQUANT, "shift": 32},
-     "requant: a multiplier of 1 and a shift of 32: give at least 0, and shifts below 32"),
+     "requant: … multiplier … 1 … shift … 32 … below 32"),
     ({"without": Feature.REQUANT, "multiplier": 2, "shift": 3},
-     ("requant: this device has no REQUANT, and its ALU could overflow: 4294967298 may occur, and accumulators hold 2147483647; "
-      "give multipliers of fewer bits, or `largest`, their bound")),
+     ("requant: … no REQUANT … overflow … 4294967298 … accumulators … 2147483647 … fewer bits … `largest` …")),
 ])
 def test_numbers_that_cannot_be(arguments, message):
     target = vta(without=arguments.pop("without", Feature(0)))

