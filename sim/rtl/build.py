@@ -60,6 +60,7 @@ _VERILATE = (
 )
 _COMPILE = ("-std=c++20", "-O2", *NATIVE, "-fPIC", "-pthread")
 _QUICKLY = "-O1"  # of a model that is not trained
+_FEW_FILES = 4  # as of a small accelerator; those of a larger one are compiled side by side
 # The hot files are compiled twice: to count which ways a trial run takes, and then for these ways.
 _COUNT = "-fprofile-generate"
 _COUNTED = ("-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile")
@@ -170,9 +171,10 @@ def _build(params: CoreParams, wave: str, threads: int, work: Path, *, trained: 
         folders = [f"-I{path}" for path in (work / "model", include, include / "vltstd")]
         generated = sorted((work / "model").glob("*.cpp"))
         runs_once = [source for source in generated if "Slow" in source.stem]
-        usual = [HARNESS, *(source for source in generated if source not in runs_once)]
-        once = work / "once.cpp"  # all of it in one file: each would take two seconds for the same headers
-        once.write_text("".join(f'#include "{source}"\n' for source in runs_once))
+        often = [source for source in generated if source not in runs_once]
+        # In one file, because each would read the same headers for a second or two.
+        once = _together(runs_once, work / "once.cpp")
+        usual = [HARNESS, *(often if trained or len(often) > _FEW_FILES else [_together(often, work / "often.cpp")])]
         objects = [*(f"{source.stem}.o" for source in (*usual, once)), str(_runtime(wave))]
 
         def compiling(sources: Iterable[Path], *more: str) -> list[list[str]]:
@@ -194,8 +196,14 @@ def _build(params: CoreParams, wave: str, threads: int, work: Path, *, trained: 
         link()
 
 
+def _together(sources: Iterable[Path], file: Path) -> Path:
+    """Write a source that includes others, and return it."""
+    file.write_text("".join(f'#include "{source}"\n' for source in sources))
+    return file
+
+
 def _signal(path: str) -> str:
-    """A signal of the accelerator as the Verilated model calls it."""
+    """Return a signal of the accelerator as the Verilated model calls it."""
     return "__DOT__".join([WRAPPER_NAME, TOP_NAME, *path.split(".")])
 
 

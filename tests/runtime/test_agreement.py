@@ -50,7 +50,7 @@ def assert_same_bytes(proto: onnx.ModelProto, given: dict[str, np.ndarray]) -> N
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
 def test_outputs_of_real_networks(name):
     """Dozens of layers with random weights, in which one value that differs makes most others differ."""
-    proto, given = vtakit.models.build(name, size=64), vtakit.models.inputs(name, 6, size=64)["image"]
+    proto, given = vtakit.models.build(name, size=32), vtakit.models.inputs(name, 6, size=32)["image"]
     made = vtakit.quantize(proto, given[:2], evaluation=given[:1]).model
     module, session = vtakit.compile(made), onnxruntime_of(made)
     for x in given[2:, None]:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,14 +16,17 @@ import numpy as np
 import pytest
 from support import interruptible, runs, wait_for
 
+from vtakit.cache.place import cache_folder
 from vtakit.hw.isa.asm import asm_program, disasm_program
 from vtakit.hw.isa.config import DEFAULT, NAMED
 from vtakit.hw.isa.docs import reference
 from vtakit.hw.isa.file import dump, load
+from vtakit.hw.params import CoreParams
 from vtakit.runtime import cli
 from vtakit.runtime.commands import isa as isa_command
 from vtakit.sim import run_image
 from vtakit.sim.random_programs import random_program
+from vtakit.sim.rtl.build import kept_verilog
 
 ADD = """\
 .config default
@@ -400,6 +404,8 @@ def test_an_interrupt_while_a_model_is_built_leaves_neither_compilers_nor_files(
     compiler.parent.mkdir()
     compiler.write_text(f'#!/bin/sh\ncase "$*" in *-dM*) exit;; esac\necho $$ > {pid}.$$; mv {pid}.$$ {pid}; sleep 600\n')
     compiler.chmod(0o755)
+    kept_verilog(CoreParams(cfg=NAMED["tiny"]))  # is there, so that the command comes to the compiler at once
+    shutil.copytree(cache_folder("verilog"), tmp_path / "cache" / "verilog")
     around = os.environ | {"PATH": f"{compiler.parent}:{os.environ['PATH']}", "VTAKIT_CACHE": str(tmp_path / "cache")}
     words = ["fuzz", "--device", "rtl", "--config", "tiny", "--programs", "60", "--jobs", jobs]
     process = interruptible("-m", "vtakit.runtime", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=around)

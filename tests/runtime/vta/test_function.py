@@ -260,7 +260,7 @@ def test_devices_and_options_that_there_are_not():
         with raises(VtaError, "latency … option … device … driver was given …"):
             built("tiny", device=driver, latency=3)
         f, cfg = built("tiny_b2", device=driver)
-        with pytest.raises(ProgramError, match="… program … another configuration … device: LOG_BATCH 1"):
+        with pytest.raises(ProgramError, match="the program is for another configuration than the device: LOG_BATCH 1"):
             f(*operands(cfg))
     a = te.placeholder((4,), name="a")
     b = te.compute((4,), lambda i: a[i] + 1, name="b")
