@@ -16,11 +16,11 @@ test: $(VENV)/.test
 	$(BIN)/mypy benchmarks examples/digits
 	$(BIN)/python -m pytest -n auto
 
-# Lint, types, and the tests that a change touches most, without those that build a model in Verilator.
+# Lint, types, and the tests that a change touches most, without those that build a model in Verilator or take more than 5 s.
 quick: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto -m "not rtl" $$($(BIN)/python tests/touched.py)
+	$(BIN)/python -m pytest -n auto -m "not rtl and not slow" $$($(BIN)/python tests/touched.py)
 
 $(VENV)/.demo: pyproject.toml
 	$(call install,.[demo],demo)

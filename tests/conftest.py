@@ -16,7 +16,6 @@ os.environ.setdefault("VTAKIT_RTL_TRAINING", "off")  # most models run for a sec
 # NumPy's products are small here. Its further threads would wait for the next one in a loop, several times as long as they work.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-SLOW_SECONDS = 5
 FRESH = pytest.StashKey[tempfile.TemporaryDirectory[str]]()  # the cache of a run in CI
 
 HAS_TORCH = find_spec("torch") is not None  # an extra of 800 MB, which `make test` does not bring
@@ -37,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     named by the hash of all that decides them, so that a change builds what it changes and nothing else.
     """
     if IN_CI and "PYTEST_XDIST_WORKER" not in os.environ:
-        config.stash[FRESH] = tempfile.TemporaryDirectory(prefix="vtakit.tests.")
+        config.stash[FRESH] = tempfile.TemporaryDirectory(prefix="vtakit.tests.", ignore_cleanup_errors=True)
         os.environ["XDG_CACHE_HOME"] = config.stash[FRESH].name
 
 

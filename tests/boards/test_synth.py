@@ -177,6 +177,7 @@ def test_what_yosys_says_of_a_failure_is_quoted(tmp_path):
 
 @needs_yosys
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_the_tiny_core_is_counted(monkeypatch):
     """Products are in DSPs, and so are the registers behind those of data; memories are in block RAMs, and it fits."""
     moved = []
@@ -213,6 +214,7 @@ def test_bad_arguments_get_one_sentence(words, message, capsys):
 
 
 @needs_yosys
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_writes_its_report(tmp_path, monkeypatch, capsys):
     """Of one block, whose multipliers, carries and slowest path are of the same kinds as the core's: that takes a minute."""
     monkeypatch.setattr("vtakit.boards.synth.pins.Top", lambda params: Requantizer(params.cfg, lanes=1, tag_bits=1))

@@ -10,6 +10,11 @@ from formal.defects import DEFECTS, Defect, planted
 from formal.proofs import PROOFS, Proof
 
 BY_NAME = {proof.name: proof for proof in PROOFS}
+# Proofs that take more than 5 s of processor time, and less than those that run on demand.
+SLOW = {
+    "bursts, 1 row of 3 bytes", "loads, a narrow row, any stalls", "requantizer, lanes: 1", "stored bytes",
+    "writes, 1 outstanding, beats alike",
+}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -19,7 +24,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         covers = metafunc.function is test_the_proofs_are_about_something
         patient = [replace(proof, seconds=proof.seconds * patience) for proof in PROOFS if proof.cover_cycles or not covers]
         metafunc.parametrize("proof", [
-            pytest.param(proof, id=proof.name, marks=pytest.mark.timeout(max(600, 2 * proof.seconds + 200)))
+            pytest.param(proof, id=proof.name, marks=[
+                pytest.mark.timeout(max(600, 2 * proof.seconds + 200)), *([pytest.mark.slow] if proof.name in SLOW else []),
+            ])
             for proof in patient
         ])
 
@@ -29,6 +36,10 @@ def _slow_ones_only_on_demand(request: pytest.FixtureRequest) -> None:
     proof = request.node.callspec.params.get("proof") if hasattr(request.node, "callspec") else None
     if proof is not None and proof.deep and not request.config.getoption("--deep-proofs"):
         pytest.skip("takes minutes; runs with --deep-proofs")
+
+
+def test_the_slow_proofs_are_proofs():
+    assert BY_NAME.keys() > SLOW
 
 
 def test_the_block_keeps_its_properties(proof: Proof):

@@ -155,6 +155,7 @@ def test_another_process_writes_the_same_text_whatever_yosys_the_system_has():
 
 
 @pytest.mark.parametrize("params", covering_sample(64, 1), ids=str)
+@pytest.mark.slow
 def test_legal_configurations_elaborate(params):
     assert f"module \\{TOP_NAME}\n" in elaborate(params)
 

@@ -39,6 +39,7 @@ def resnet18() -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("name", models.NETWORKS)
+@pytest.mark.slow
 def test_a_network_is_the_published_one_and_compiles(name):
     """Valid ONNX of the published size, with outputs in range; compiled code is within 5e-5 of the largest value of onnxruntime.
 

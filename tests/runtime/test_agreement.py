@@ -48,6 +48,7 @@ def assert_same_bytes(proto: onnx.ModelProto, given: dict[str, np.ndarray]) -> N
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+@pytest.mark.slow
 def test_outputs_of_real_networks(name):
     """Dozens of layers with random weights, in which one value that differs makes most others differ."""
     proto, given = vtakit.models.build(name, size=32), vtakit.models.inputs(name, 6, size=32)["image"]

@@ -398,6 +398,7 @@ def test_a_real_interrupt_stops_a_long_run_at_once(later):
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 2), (signal.SIGTERM, 128 + signal.SIGTERM)])
+@pytest.mark.slow
 def test_an_interrupt_while_a_model_is_built_leaves_neither_compilers_nor_files(tmp_path, jobs, number, status):
     """The compiler here never ends."""
     compiler, pid = tmp_path / "bin" / "g++", tmp_path / "pid"

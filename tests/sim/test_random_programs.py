@@ -48,6 +48,7 @@ def test_a_seed_always_means_the_same_program():
     assert random_program(NAMED["default"], 5) != random_program(NAMED["default"], 6)
 
 
+@pytest.mark.slow
 def test_two_thousand_programs_of_every_configuration_agree():
     """The long run is `vtakit fuzz --programs 100000`; this is its sample."""
     configs = [*NAMED, "any"]

@@ -67,6 +67,7 @@ def test_weights_that_two_convolutions_read_are_kept_for_the_one_that_stays():
     assert ops(changed) == ["block_channels", "conv_winograd", "conv_blocked", "unblock_channels"]
 
 
+@pytest.mark.slow
 def test_a_network_with_and_without_it():
     model, given = models.build("resnet18", size=64), models.inputs("resnet18", 1, size=64)
     with_it, without = vtakit.compile(model), vtakit.compile(model, winograd=False)
