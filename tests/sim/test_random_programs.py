@@ -69,6 +69,7 @@ MUTANTS = {
     "src_in ignored": {"src_in": 0}, "src_out ignored": {"src_out": 0}, "wgt_in ignored": {"wgt_in": 0},
     "wgt_out ignored": {"wgt_out": 0}, "dst_in ignored": {"dst_in": 0}, "dst_out ignored": {"dst_out": 0},
 }
+ENOUGH = 2  # programs that show a mutant
 
 
 @pytest.mark.parametrize("config", NAMED)
@@ -94,11 +95,13 @@ def test_the_stream_computes_with_real_numbers(config, monkeypatch):
         want = run(counting)
         seen["programs that change DRAM"] += want[0] != p.dram
         for name, fields in MUTANTS.items():
+            if seen[name] == ENOUGH:
+                continue
             got = run(lambda machine, insn, fields=fields: right(machine, Insn(insn.op, {**insn.fields, **fields})))
             seen[name] += got != want
     assert seen["products that are not zero"] > 0.1 * seen["products"] > 100
     assert seen["programs that change DRAM"] > 40
-    assert {name: seen[name] for name in MUTANTS if seen[name] < 2} == {}
+    assert {name: seen[name] for name in MUTANTS if seen[name] < ENOUGH} == {}
 
 
 def test_machine_code_of_other_sources_is_not_used(tmp_path):
