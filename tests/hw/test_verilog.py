@@ -56,17 +56,25 @@ def test_every_waiver_is_needed(tmp_path):
     }
 
 
-@pytest.mark.parametrize(("defect", "rule"), [
-    ("  reg held;\n  always @* if (clk) held = rst;\n  assign busy_again = held;\n", "LATCH"),
-    ("  wire nothing;\n  assign busy_again = nothing;\n", "UNDRIVEN"),
-    ("  reg late;\n  always @(posedge clk) late = rst;\n  assign busy_again = late;\n", "BLKSEQ"),
-])
-def test_a_planted_defect_is_found(defect, rule, tmp_path):
+DEFECTS = {
+    "LATCH": "reg held; always @* if (clk) held = rst; assign again[0] = held;",
+    "UNDRIVEN": "wire nothing; assign again[1] = nothing;",
+    "BLKSEQ": "reg late; always @(posedge clk) late = rst; assign again[2] = late;",
+}
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """What Verilator says of the text with all defects; of the text itself it says nothing."""
     text = text_of("tiny", 64)
-    at = text.index(f"module {TOP_NAME}(")
-    body = text.index(";\n", at) + 2
-    broken = f"{text[:body]}  wire busy_again;\n{defect}{text[body:]}"
-    assert f"%Warning-{rule}" in lint(broken, waiver_file(), tmp_path)
+    body = text.index(";\n", text.index(f"module {TOP_NAME}(")) + 2
+    defects = "\n".join(DEFECTS.values())
+    return lint(f"{text[:body]}  wire [2:0] again;\n{defects}\n{text[body:]}", waiver_file(), tmp_path_factory.mktemp("planted"))
+
+
+@pytest.mark.parametrize("rule", DEFECTS)
+def test_a_planted_defect_is_found(rule, planted):
+    assert f"%Warning-{rule}" in planted
 
 
 @pytest.mark.parametrize(("name", "bus_bits"), SMALL)
