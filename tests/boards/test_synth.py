@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -178,8 +179,16 @@ def test_what_yosys_says_of_a_failure_is_quoted(tmp_path):
 @needs_yosys
 @pytest.mark.timeout(900)
 @pytest.mark.slow
-def test_the_tiny_core_is_counted(monkeypatch):
-    """Products are in DSPs, and so are the registers behind those of data; memories are in block RAMs, and it fits."""
+def test_a_small_core_is_counted(monkeypatch):
+    """Products are in DSPs, and so are the registers behind those of data; memories are in block RAMs, and it fits.
+
+    Half as wide as the tiny configuration, with few bursts in flight: yosys takes a minute for that one.
+    """
+    tiny, block = NAMED["tiny"], 2
+    cfg = replace(
+        tiny, log_block=1, log_inp_buff_size=tiny.log_inp_buff_size - 1, log_wgt_buff_size=tiny.log_wgt_buff_size - 2,
+        log_acc_buff_size=tiny.log_acc_buff_size - 1,
+    )
     moved = []
 
     def pack(netlist, top):
@@ -188,11 +197,12 @@ def test_the_tiny_core_is_counted(monkeypatch):
         return found, saved
 
     monkeypatch.setattr("vtakit.boards.synth.flow.pack_products", pack)
-    report = synthesise(CoreParams(cfg=NAMED["tiny"]), ECP5, place=False)
-    assert moved == [4 * 4 * 16 + 4 * (32 + 16 + 16) + 4 * (32 + 33)]  # matrix core, ALU, requantizer
+    params = CoreParams(cfg=cfg, address_bits=32, outstanding=2, burst_beats=4, buffer_beats=16)
+    report = synthesise(params, ECP5, place=False)
+    assert moved == [block * block * 16 + block * (32 + 16 + 16) + block * (32 + 33)]  # matrix core, ALU, requantizer
     assert report.fmax_mhz is None
     assert report.path == ()
-    assert report.usage["dsp"].used >= NAMED["tiny"].block ** 2
+    assert report.usage["dsp"].used >= block**2
     assert report.usage["ram"].used >= 4
     assert all(usage.used > 0 and usage.fits for usage in report.usage.values())
     assert report.fmax_note == "not placed: only yosys was asked for"
