@@ -38,13 +38,13 @@ import onnx
 
 import vtakit
 from vtakit import te
+from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.nn.conv.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.conv.winograd import winograd_weight
 from vtakit.compiler.nn.conv.winograd_forms import Conv3x3, best_tile
-from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import find
 from vtakit.runtime.cpu.engine import Native
@@ -87,7 +87,7 @@ class Layer(NamedTuple):
         """Of Winograd's form, if that is the fastest; 0 for the direct form."""
         if self.depthwise or self.kernel != 3 or self.stride != 1:
             return 0
-        return best_tile(Conv3x3(1, self.channels, self.filters, self.out, self.out), Machine.of(target))
+        return best_tile(Conv3x3(1, self.channels, self.filters, self.out, self.out), machine_of(target))
 
     @property
     def flops(self) -> int:
@@ -124,7 +124,7 @@ def aligned(shape: Sequence[int]) -> np.ndarray:
 def in_blocks(layer: Layer, arrays: Sequence[np.ndarray], target: Target, *, tile: int = 0) -> Run:
     """A run of ours on data in blocks, by Winograd's form if it has a tile."""
     x, w, b = arrays
-    lanes = Machine.of(target).lanes(FLOAT32)
+    lanes = machine_of(target).lanes(FLOAT32)
     plain = layer.channels < lanes
     weight = blocked_vectors(w[:, 0], lanes, 0) if layer.depthwise else blocked_weight(w, lanes, 1 if plain else lanes)
     weight = winograd_weight(weight, tile) if tile else weight
@@ -173,7 +173,7 @@ def model_of(layer: Layer, arrays: Sequence[np.ndarray]) -> onnx.ModelProto:
 
 def peak_run(target: Target) -> tuple[Run, int]:
     """A run of the loop that measures the peak, and its operations."""
-    lanes = Machine.of(target).lanes(FLOAT32)
+    lanes = machine_of(target).lanes(FLOAT32)
     sums = 3 * target.vector_registers // 4  # more than two multiply-adds a cycle can be under way at once
     function = build(cpu_matmul.peak(lanes, sums), target)
     run = function.bound(np.zeros(sums * lanes, np.float32), np.zeros(2 * lanes, np.float32))

@@ -27,7 +27,7 @@ import numpy as np
 import onnx
 
 import vtakit
-from vtakit.compiler.codegen.llvm.target import Target, machine
+from vtakit.compiler.codegen.llvm.target import Target, target_machine
 
 
 def held(kind: str) -> int:
@@ -60,7 +60,7 @@ def main(what: str, path: str, other: str, kind: str) -> None:
         return
     given = dict(np.load(other))
     if what == "vtakit":
-        machine(Target.host())  # loads LLVM, as the import of a peer loads its library
+        target_machine(Target.host())  # loads LLVM, as the import of a peer loads its library
 
         def load() -> Callable[[], Any]:
             loaded = vtakit.load(path)

@@ -85,7 +85,7 @@ def compile_graph(
     """
     decisions = ModelDecisions() if decisions is None else decisions
     check_sizes(graph)
-    groups = fuse(graph)
+    groups = fuse(graph, target.machine)
     if most_bytes is not None:
         _check_memory(graph, plan_memory(graph, groups), most_bytes)
     kernels, numbers = _kernels(graph.name, [group for group in groups if not group.view], target, decisions, progress)
@@ -142,7 +142,7 @@ def _gib(size: int) -> str:
 def decide(graph: Graph, target: KernelTarget, decisions: ModelDecisions) -> None:
     """Add the decisions of a graph's kernels, none of which is lowered."""
     made: dict[Hashable, Mapping[str, Decision]] = {}
-    for group in fuse(graph):
+    for group in fuse(graph, target.machine):
         if not group.view:
             key, layer, given = _asked(group, decisions)
             if key not in made:

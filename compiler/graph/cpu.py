@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vtakit.compiler.codegen.llvm.machine import Machine
+from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.codegen.llvm.network import CompiledNetwork, compile_network
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.codegen.places import Port, Step
@@ -21,6 +23,11 @@ class CpuKernels:
     """A processor as `compile_graph` takes one; see `KernelTarget`."""
 
     target: Target
+
+    @property
+    def machine(self) -> Machine:
+        """The record that estimates read."""
+        return machine_of(self.target)
 
     @property
     def limits(self) -> Limits:

@@ -9,16 +9,17 @@ is inside. A convolution of each channel by itself joins the one of single pixel
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.graph.facts import Facts, facts_of
 from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.nn.operators import Kind
 
 VIEWS = frozenset(("reshape",))  # the same elements in the same order: what they make is the memory of what they read
 
-LARGE = 1 << 21  # bytes, data and result of a convolution: more do not wait in a second-level cache for what comes next
 _MOST_COST = 400  # expression nodes of a group's largest tree, each element's recomputation counted
 _CHEAP = 6  # a tree of so few is computed again rather than stored
 _FEW = 2  # times that any tree may be computed again
+_UNKNOWN = Machine()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,12 +43,15 @@ class Group:
         return "_".join(node.op for node in self.nodes)
 
 
-def fuse(graph: Graph) -> tuple[Group, ...]:
-    """The graph's nodes as groups, each after those whose outputs it reads."""
+def fuse(graph: Graph, machine: Machine = _UNKNOWN) -> tuple[Group, ...]:
+    """Return the graph's nodes as groups, each after those whose outputs it reads.
+
+    machine : the processor whose L2 decides between two kernels and one that computes rows just before they are read
+    """
     fuser = _Fuser(graph)
     fuser.after_anchors()
     fuser.before()
-    fuser.separable()
+    fuser.separable(machine)
     return fuser.groups()
 
 
@@ -150,7 +154,7 @@ class _Fuser:
             if self._affordable(together, last):
                 self._join(node, [*inner, *self.members[last]], last)
 
-    def separable(self) -> None:
+    def separable(self, machine: Machine) -> None:
         """A depthwise convolution in blocks, with what follows it, joins that of single pixels which alone reads it.
 
         Rows of the one are then made just before the other needs them. That pays where the values between them would go through
@@ -163,7 +167,7 @@ class _Fuser:
             made = self.sink[node].outputs[0]
             readers = self.consumers.get(made, [])
             moved = sum(value.type.size * value.type.dtype.bytes for value in (node.reads[0], made))
-            if moved < LARGE or made in given or len(readers) != 1 or not _is_of_pixels(readers[0], made):
+            if moved < machine.l2_bytes or made in given or len(readers) != 1 or not _is_of_pixels(readers[0], made):
                 continue
             end = self.sink[readers[0]]
             self._join(node, self.members[end], end)

@@ -25,11 +25,6 @@ from vtakit.compiler.te.operation import ComputeOp, producers_first
 from vtakit.compiler.te.tensor import Tensor
 
 _NAME_LENGTH = 60
-# To begin and end a parallel loop takes 2 to 4 us while the other threads still look for it, so that two gain where one takes 8
-# or more. In that time one with vectors of 512 bits sums 800,000 products of operands in its caches. A small layer on one thread
-# between large ones on two is slower than alone: it fetches the half of its data that is in the other's cache.
-_FEW_MACS, _FEW_BYTES = 800_000, 250_000
-_FEW_BYTES_WITHOUT_MACS = 100_000
 THREADS = "kernel.threads"  # the decision whether a kernel's parallel loops are run by all threads
 
 
@@ -103,7 +98,8 @@ def scheduled(group: Group, target: KernelTarget, given: Mapping[str, Any] | Non
     inputs, outputs = tensors_of(group)
     reads, macs = read_by(outputs, inputs), macs_of(outputs)
     size = sum(value.type.bytes for value in (*[group.inputs[at] for at in reads], *group.outputs))
-    few = macs < _FEW_MACS and size < (_FEW_BYTES if macs else _FEW_BYTES_WITHOUT_MACS)
+    machine = target.machine
+    few = macs < machine.parallel_macs and size < (machine.parallel_bytes if macs else machine.parallel_moved_bytes)
     found = target.schedule(outputs, {name: value for name, value in (given or {}).items() if name != THREADS})
     decisions = found.decisions.copy()
     if given and THREADS in given:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.codegen.places import Port, Step
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower import Limits
@@ -12,6 +13,10 @@ from vtakit.compiler.te.tensor import Tensor
 
 class KernelTarget(Protocol):
     """A back end for kernels: it schedules a group of operators, and makes code of the loop programs that follow."""
+
+    @property
+    def machine(self) -> Machine:
+        """The record of the processor, which decides what is one kernel, and which kernels run on several threads."""
 
     @property
     def limits(self) -> Limits:

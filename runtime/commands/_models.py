@@ -37,6 +37,9 @@ def add_model(parser: argparse.ArgumentParser, *others: str) -> None:
                         help="llvm, this machine (default); vta, the accelerator; a machine such as aarch64-linux-gnu; or help, "
                         "which lists them")
     parser.add_argument("--cpu", default="", metavar="NAME", help="LLVM's name of a processor, such as x86-64-v3 or neoverse-n1")
+    parser.add_argument("--machine", type=Path, action=_MachineAction, metavar="FILE.json",
+                        help="fields of the processor's record that differ from what the compiler assumes of it, such as "
+                        "l2_bytes; or help, which lists the fields, with the values for this machine")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=N,N,…",
                         help="shape of an input whose sizes the model leaves open; may be repeated")
     parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")
@@ -148,6 +151,21 @@ class _TargetAction(argparse.Action):
         setattr(args, self.dest, value)
 
 
+class _MachineAction(argparse.Action):
+    """--machine; `help` prints the record of this machine and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, args: argparse.Namespace, value: Any, option: str | None = None) -> None:
+        if value == Path("help"):
+            from vtakit.compiler.codegen.llvm.machine import facts
+            from vtakit.compiler.codegen.llvm.machines import machine_of
+
+            there = machine_of(None)
+            for fact in facts():
+                say(f"{fact.name:22} {getattr(there, fact.name):>9,} {fact.unit}: {fact.meaning}")
+            parser.exit()
+        setattr(args, self.dest, value)
+
+
 def target_of(args: argparse.Namespace, host: str | None) -> "Target":
     """Return the target that --target, --cpu, --config and --host name together."""
     from vtakit.runtime.target import Target
@@ -159,7 +177,7 @@ def target_of(args: argparse.Namespace, host: str | None) -> "Target":
         raise VtakitError(f"--target {word!r} is unknown; {one_of((*targets(), 'aarch64-linux-gnu'), word)}")
     if name != word:
         options["triple"] = word
-    options |= {name: getattr(args, name) for name in ("config", "system") if getattr(args, name) is not None}
+    options |= {name: getattr(args, name) for name in ("config", "system", "machine") if getattr(args, name) is not None}
     if host is not None:
         if "-" not in host:
             raise VtakitError(f"--host {host!r} is no machine: give LLVM's name of one, such as aarch64-linux-gnu")
@@ -185,10 +203,10 @@ def module_of(args: argparse.Namespace) -> "Module":
         return compiled(args, device=device, **options)
     from vtakit.runtime.model import load
 
-    given = any(getattr(args, name) is not None for name in ("config", "system", "decisions"))
+    given = any(getattr(args, name) is not None for name in ("config", "system", "machine", "decisions"))
     if args.shape or args.batch != 1 or args.precision != "float32" or given:
-        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config, --system, --precision and "
-                          "--decisions go with a model that is not")
+        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config, --system, --machine, "
+                          "--precision and --decisions go with a model that is not")
     return load(args.model, device, trusted=args.trusted or None, recompile=args.recompile, **options)
 
 

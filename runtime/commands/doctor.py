@@ -88,9 +88,24 @@ def run(args: argparse.Namespace) -> int:
     for job in jobs:
         state = "ready" if all(f.ok for f in findings if f.job == job) else "not ready"
         there.print(f"{job}: {state} ({_JOBS[job]})", highlight=False, soft_wrap=True)
+    _machine(there)
     _cache(there)
     asked = args.jobs or ["core"]
     return 0 if all(f.ok for f in findings if f.job in asked) else 1
+
+
+def _machine(there: "Console") -> None:
+    """Print what the compiler assumes of this processor."""
+    try:
+        from vtakit.compiler.codegen.llvm.machines import machine_of
+        from vtakit.compiler.codegen.llvm.target import Target
+
+        name, found = Target.host().cpu, machine_of(None)
+    except ImportError:  # llvmlite, which the table has named
+        return
+    text = (f"{found.vector_registers} vectors of {found.vector_bytes} bytes, {found.fmas_per_cycle} multiply-adds a cycle, L1 "
+            f"{found.l1_bytes >> 10:,} KiB, L2 {found.l2_bytes >> 10:,} KiB; all: vtakit compile --machine help")
+    there.print(f"processor: {name}: {text}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _cache(there: "Console") -> None:

@@ -64,7 +64,7 @@ def _image(args: argparse.Namespace) -> "Image":
         return module.image
     given = {"--target": args.target != "llvm", "--cpu": args.cpu, "--host": args.host, "--shape": args.shape,
              "--batch": args.batch != 1, "--config": args.config, "--precision": args.precision != "float32", "--name": args.name,
-             "--dump-images": args.dump_images}
+             "--machine": args.machine, "--dump-images": args.dump_images}
     if option := next((option for option, value in given.items() if value), None):
         raise VtakitError(f"{str(args.model)!r} is compiled already: {option} goes with an ONNX model")
     from vtakit.runtime.model import read_image

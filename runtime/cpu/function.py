@@ -4,6 +4,7 @@ import ctypes
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,7 @@ def for_here(target: Target | None, name: str, *, parallel: bool) -> Target:
             f"{name}: parallel loops run on one thread, because there is no OpenMP runtime: apt install libgomp1",
             RuntimeWarning, stacklevel=3,
         )
-        return Target(chosen.triple, chosen.cpu, chosen.features, chosen.contract, threads=False)
+        return replace(chosen, threads=False)
     return chosen
 
 

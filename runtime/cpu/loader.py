@@ -6,7 +6,7 @@ import itertools
 from typing import Any, Protocol
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.target import Target, machine
+from vtakit.compiler.codegen.llvm.target import Target, target_machine
 from vtakit.runtime.cpu import openmp
 from vtakit.runtime.cpu.elf import check_object
 
@@ -27,7 +27,7 @@ _OF_LLVM = (
 def _jit() -> Any:
     import llvmlite.binding as llvm  # loading LLVM takes a while, and only those who compile need it
 
-    machine(Target.host())  # sets LLVM up
+    target_machine(Target.host())  # sets LLVM up
     # The JIT takes the machine over, so it gets one of its own.
     host = Target.host()
     own = llvm.Target.from_triple(host.triple).create_target_machine(

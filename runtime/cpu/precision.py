@@ -3,11 +3,11 @@
 from functools import partial
 
 from vtakit.compiler.codegen.llvm.kernels import amx
+from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.half import Pays, pairs_pay
 from vtakit.compiler.ir.dtypes import FLOAT32
-from vtakit.compiler.nn.cpu.machine import Machine
 
 _PANELS = ("dense_panels", "lstm_panels")
 _PRODUCTS = (*_PANELS, "gemm", "matmul", "lstm", "gru", "rnn")
@@ -24,7 +24,7 @@ def narrowed(precision: str, target: Target, *, winograd: bool = True) -> Pays |
         return None
     if amx.has(target, "gemm_bf16"):
         return lambda _: True
-    return partial(pairs_pay, machine=Machine.of(target), winograd=winograd) if target.has("avx512bf16") else None
+    return partial(pairs_pay, machine=machine_of(target), winograd=winograd) if target.has("avx512bf16") else None
 
 
 def said_of(precision: str, target: Target, graph: Graph) -> str:

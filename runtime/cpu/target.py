@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Self
 
 from vtakit.base.errors import one_of
 from vtakit.compiler.codegen.llvm import target as llvm
+from vtakit.compiler.codegen.llvm.machine import Machine, MachineLike, load_machine
+from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.graph.compile import Left, Network, compile_graph, decide
 from vtakit.compiler.graph.cpu import CpuKernels
 from vtakit.compiler.graph.decisions import ModelDecisions
@@ -14,9 +16,7 @@ from vtakit.compiler.graph.ir import Graph, graph_text
 from vtakit.compiler.graph.passes.base import Seen, run_passes
 from vtakit.compiler.graph.passes.fold import Evaluate
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
-from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.ir.stmt import Function
-from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.passes import lower_late
 from vtakit.runtime.cpu import function as functions
 from vtakit.runtime.cpu.engine import CpuEngine, check_parts
@@ -36,18 +36,21 @@ class Cpu(llvm.Target, Target):
     name: ClassVar[str] = "llvm"
     summary: ClassVar[str] = "a processor, through LLVM: this machine's, or another one's by its triple"
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
-    options: ClassVar[tuple[str, ...]] = ("triple", "cpu", "features", "contract", "threads")
+    options: ClassVar[tuple[str, ...]] = ("triple", "cpu", "features", "contract", "threads", "machine")
     kinds: ClassVar[tuple[type[Part], ...]] = (CpuPart,)
 
     @classmethod
-    def make(cls, *, triple: str | None = None, **changes: Any) -> Self:
+    def make(cls, *, triple: str | None = None, machine: MachineLike | None = None, **changes: Any) -> Self:
         """Return this machine, or the machine of a triple; `changes` are the other fields.
+
+        machine : record that estimates read; or a mapping of the fields that differ from the processor's, or the path of a JSON
+                  file of them
 
         A processor that is named has the features that LLVM gives it, none of this machine's.
         """
-        if triple is None and "cpu" not in changes:
-            return cls.host(**changes)
-        return cls(cls.host().triple if triple is None else triple, **changes)
+        host = triple is None and "cpu" not in changes
+        found = cls.host(**changes) if host else cls(cls.host().triple if triple is None else triple, **changes)
+        return found if machine is None else replace(found, machine=load_machine(machine, machine_of(found)))
 
     @classmethod
     def adopt(cls, given: object, **options: Any) -> Self | None:
@@ -60,14 +63,20 @@ class Cpu(llvm.Target, Target):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields."""
-        return {"triple": self.triple, "cpu": self.cpu, "features": list(self.features), "contract": self.contract,
-                "threads": self.threads}
+        found = {"triple": self.triple, "cpu": self.cpu, "features": list(self.features), "contract": self.contract,
+                 "threads": self.threads}
+        return found if self.machine is None else found | {"machine": self.machine.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the processor of these fields."""
         return cls(text(data["triple"]), text(data["cpu"]), texts(data["features"]), bool(data["contract"]),
-                   bool(data["threads"]))
+                   bool(data["threads"]), Machine().changed(data["machine"]) if "machine" in data else None)
+
+    @property
+    def key(self) -> str:
+        """Text that is equal for targets with equal code: the fields, and the record, which may have this machine's caches."""
+        return f"{self!r} {machine_of(self)!r}"
 
     @property
     def misfit(self) -> str:
@@ -100,8 +109,7 @@ class Cpu(llvm.Target, Target):
     ) -> Graph:
         """Return a graph after all passes, as kernels are made of it; see `compile`. Their decisions are added."""
         passes = passes_for_cpu(
-            evaluate, integer=options.integer, lanes=self.vector_bytes // FLOAT32.bytes,
-            winograd=Machine.of(self) if options.winograd else None, precision=options.precision,
+            evaluate, integer=options.integer, machine=machine_of(self), winograd=options.winograd, precision=options.precision,
             narrowed=narrowed(options.precision, self, winograd=options.winograd), decisions=decisions)
         return run_passes(graph, passes, after)
 

@@ -87,6 +87,11 @@ class Vta(codegen.Target, Target):
                    System.from_dict(data["system"]), Cpu.from_dict(data["host"]))
 
     @property
+    def key(self) -> str:
+        """Text that is equal for targets with equal code."""
+        return f"{self!r} {self.processor.key}"
+
+    @property
     def processor(self) -> Cpu:
         """The processor beside the accelerator."""
         return self.host or Cpu.host()

@@ -27,6 +27,7 @@ from networks.emit import model_of
 
 import vtakit
 from vtakit import te
+from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.fusion import Group, fuse
 from vtakit.compiler.graph.lower import key_of, tensors_of
@@ -101,7 +102,7 @@ def groups_of(model: onnx.ModelProto, target: Cpu) -> list[Group]:
     """The different kernels of a model, as they would be compiled."""
     evaluate = evaluator(target)
     graph = target.prepared(import_model(model, evaluate=evaluate), Options(), evaluate)
-    return list({key_of(group): group for group in fuse(graph) if not group.view}.values())
+    return list({key_of(group): group for group in fuse(graph, machine_of(target)) if not group.view}.values())
 
 
 def drawn(outputs: list[te.Tensor], target: Cpu, rng: np.random.Generator) -> tuple[te.Schedule, Decided]:

@@ -11,6 +11,7 @@ from codegen_machines import need
 
 import vtakit
 from vtakit import models
+from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.builder import Builder
@@ -48,7 +49,7 @@ int main(void) {
 
 def export(graph: Graph, target: Target, folder: Path, precision: str = "float32") -> None:
     """A network as net.so, net.h and net.params."""
-    passes = passes_for_cpu(evaluate_graph, integer=True, lanes=target.vector_bytes // 4, precision=precision)
+    passes = passes_for_cpu(evaluate_graph, integer=True, machine=machine_of(target), winograd=False, precision=precision)
     graph = run_passes(graph, passes, None)
     library.export(image_of(compile_graph(graph, CpuKernels(target)), Cpu.adopt(target), ""), folder / "net.so", (COMPILER,))
 

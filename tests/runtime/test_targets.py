@@ -15,6 +15,7 @@ from support import raises
 import vtakit
 from vtakit import te
 from vtakit.base.errors import VtakitError
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.codegen.places import Place, Port, Region, Step
 from vtakit.compiler.graph.compile import Layer, Network, compile_graph
 from vtakit.compiler.graph.ir import Graph, graph_text
@@ -84,6 +85,10 @@ class Interpreted(Target):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         return cls(number(data["vector_bytes"]))
+
+    @property
+    def machine(self) -> Machine:
+        return Machine(vector_bytes=self.vector_bytes)
 
     @property
     def limits(self) -> Limits:

@@ -34,6 +34,6 @@ def digest(
     text = json.dumps([
         _VERSION, target.triple, target.cpu, list(target.features), target.contract, target.threads, name,
         [str(each) for each in reads], [str(each) for each in writes], params_bytes, arena_bytes, steps, list(messages),
-        list(outside),
+        list(outside), *([] if target.machine is None else [target.machine.to_dict()]),
     ], separators=(",", ":"))
     return hashlib.sha256(text.encode()).digest()

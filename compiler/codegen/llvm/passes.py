@@ -3,13 +3,13 @@
 from typing import Any
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.target import Target, machine
+from vtakit.compiler.codegen.llvm.target import Target, target_machine
 
 
 def _parsed(text: str, target: Target) -> Any:
     import llvmlite.binding as llvm  # loading LLVM takes a while, and only those who compile need it
 
-    tool = machine(target)  # before parsing: it sets LLVM up
+    tool = target_machine(target)  # before parsing: it sets LLVM up
     module = llvm.parse_assembly(text, llvm.create_context())
     module.data_layout = str(tool.target_data)
     module.verify()
@@ -23,7 +23,7 @@ def _optimise(module: Any, target: Target) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.slp_vectorization = False
     options.loop_unrolling = False
-    passes = llvm.create_pass_builder(machine(target), options)
+    passes = llvm.create_pass_builder(target_machine(target), options)
     passes.getModulePassManager().run(module, passes)
 
 
@@ -36,5 +36,6 @@ def machine_code(text: str, target: Target, to: str) -> bytes:
     _optimise(module, target)
     if to == "optimized":
         return str(module).encode()
-    found = machine(target).emit_object(module) if to == "object" else machine(target).emit_assembly(module).encode()
+    tool = target_machine(target)
+    found = tool.emit_object(module) if to == "object" else tool.emit_assembly(module).encode()
     return bytes(found)

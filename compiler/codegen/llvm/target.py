@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.machine import Machine
 
 # A feature and what a processor with it has too, as far as code generation asks (Intel SDM volume 1, chapter 5).
 _IMPLIED = {
@@ -65,6 +66,7 @@ class Target:
                those of processors that `PROCESSORS` lists, not what another `cpu` implies
     contract : whether ``a * b + c`` of floats may be rounded once; off, results are those of the interpreter
     threads  : whether parallel loops call an OpenMP runtime, where the system has one; off, they are serial
+    machine  : record that estimates read; None for that of the processor (`compiler.codegen.llvm.machines`)
     """
 
     triple: str
@@ -72,6 +74,7 @@ class Target:
     features: tuple[str, ...] = ()
     contract: bool = True
     threads: bool = True
+    machine: Machine | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", self.triple):
@@ -195,8 +198,8 @@ def _host() -> tuple[str, str, tuple[str, ...]]:
 
 
 @functools.cache
-def machine(target: Target) -> Any:
-    """LLVM's target machine; raises CodegenError for a triple that LLVM does not know."""
+def target_machine(target: Target) -> Any:
+    """Return LLVM's target machine; raises CodegenError for a triple that LLVM does not know."""
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()

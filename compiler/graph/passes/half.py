@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph, Node, Value
-from vtakit.compiler.graph.passes.layout import ELEMENTS, SAVED_PER_MOVED, with_blocks
+from vtakit.compiler.graph.passes.layout import ELEMENTS, with_blocks
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.graph.passes.savings import MEANS
 from vtakit.compiler.ir.dtypes import FLOAT32
@@ -20,13 +21,13 @@ from vtakit.compiler.nn.conv.blocked import blocked_vectors
 from vtakit.compiler.nn.conv.packed_weights import block_of, packed_weight
 from vtakit.compiler.nn.conv.winograd import KERNEL
 from vtakit.compiler.nn.conv.winograd_forms import Conv3x3, pairs_are_faster
-from vtakit.compiler.nn.cpu.machine import Machine
 
 _MOST_BLOCK = 32  # channels whose bfloat16 fill a register
 _TOGETHER = 2  # that an instruction adds up
 FEWEST_CHANNELS = 16  # of data that instructions on pairs are fed with: fewer fill no loop over channels
 FEWEST_ROWS = 16  # of a product that are worth laying out as pixels: fewer wait for weights
 Pays = Callable[[Node], bool]
+_UNKNOWN = Machine()
 
 
 @dataclass(slots=True, eq=False)
@@ -37,11 +38,15 @@ class _Packed:
     narrow: Value | None = None
 
 
-def half_precision(graph: Graph, pays: Pays | None = None, decisions: ModelDecisions | None = None) -> Graph:
+def half_precision(
+    graph: Graph, pays: Pays | None = None, decisions: ModelDecisions | None = None, *,
+    saved_per_moved: int = _UNKNOWN.layout_macs,
+) -> Graph:
     """With convolutions, and products of what they make, in bfloat16.
 
     pays      : which convolutions are so by default, with those of single channels that read what these make; all if None
     decisions : precision, of each convolution and product
+    saved_per_moved : multiply-adds that a product must save for each element that changes its layout
 
     ::
 
@@ -54,7 +59,7 @@ def half_precision(graph: Graph, pays: Pays | None = None, decisions: ModelDecis
         %z.1: float32[1, 2, 56, 56, 32] = relu(%y)
         %z.2: bfloat16[1, 2, 56, 56, 32] = cast(%z.1, to='bfloat16')
     """
-    return _Rewriter(graph, pays, ModelDecisions() if decisions is None else decisions).run()
+    return _Rewriter(graph, pays, ModelDecisions() if decisions is None else decisions, saved_per_moved).run()
 
 
 def pairs_pay(node: Node, machine: Machine, *, winograd: bool) -> bool:
@@ -88,9 +93,9 @@ class _Rewriter(Replacing):
     packed : what stands for a value of the old graph in blocks
     """
 
-    def __init__(self, graph: Graph, pays: Pays | None, decisions: ModelDecisions) -> None:
+    def __init__(self, graph: Graph, pays: Pays | None, decisions: ModelDecisions, saved_per_moved: int) -> None:
         super().__init__(graph)
-        self.pays, self.decisions = pays, decisions
+        self.pays, self.decisions, self.saved_per_moved = pays, decisions, saved_per_moved
         self.packed: dict[Value, _Packed] = {}
         consumers = graph.consumers()
         given = [value for _, value in graph.outputs]
@@ -212,7 +217,7 @@ class _Rewriter(Replacing):
         filters = weight if node.attrs.get("trans_b") else weight.T
         count, depth = filters.shape
         rows, block = out.type.size // count, _block(count)
-        if not self._is_narrow(node, default=rows >= FEWEST_ROWS and depth * count > SAVED_PER_MOVED * 2 * (depth + count)):
+        if not self._is_narrow(node, default=rows >= FEWEST_ROWS and depth * count > self.saved_per_moved * 2 * (depth + count)):
             return False
         image = self.made("reshape", self.as_it_was(x), attrs={"shape": (1, 1, rows, depth)}, like=x)
         turned = self.made("transpose", image, attrs={"perm": (0, 3, 1, 2)}, like=x)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph, Node, Value
 from vtakit.compiler.graph.passes.replacing import Replacing
@@ -20,10 +21,7 @@ from vtakit.compiler.nn.conv.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.conv.blocked_transposed import has_phases, phase_weights
 from vtakit.compiler.nn.moves.transposes_cpu import LEAST
 
-# What a region must save for each element that changes its layout, in multiplications: one saves 3 to 16 ps in blocks, and an
-# element takes 90 ps to move (Zen 4, benchmarks/cpu_convolutions.py).
-SAVED_PER_MOVED = 16
-BY_ELEMENT = 3  # times as long for an element of channels that lie in no whole blocks, which moves by itself
+BY_ELEMENT = 3  # times as long an element takes to move whose channels lie in no whole blocks: a copy instead of a shuffle
 
 # Operators on elements: of shapes that broadcast, without attributes that name dimensions.
 ELEMENTS = frozenset((
@@ -31,11 +29,12 @@ ELEMENTS = frozenset((
     "max", "min", "mish", "mul", "neg", "prelu", "relu", "selu", "sigmoid", "softplus", "softsign", "sqrt", "sub", "sum", "swish",
     "tanh",
 ))
+_UNKNOWN = Machine()
 REDUCTIONS = frozenset(("reduce_max", "reduce_mean", "reduce_min", "reduce_sum"))
 
 
 def block_layouts(
-    graph: Graph, lanes: int, *, saved_per_moved: int = SAVED_PER_MOVED, decisions: ModelDecisions | None = None,
+    graph: Graph, lanes: int, *, saved_per_moved: int = _UNKNOWN.layout_macs, decisions: ModelDecisions | None = None,
 ) -> Graph:
     """With channels in blocks of `lanes` wherever that saves enough multiplications for each element that changes its layout.
 

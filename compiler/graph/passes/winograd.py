@@ -1,12 +1,12 @@
 """Convolutions by Winograd's way, where that is the fastest."""
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph, Node
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.nn.conv.winograd import KERNEL, PAIRS, winograd_weight
 from vtakit.compiler.nn.conv.winograd_forms import Conv3x3, best_tile
-from vtakit.compiler.nn.cpu.machine import Machine
 
 
 def winograd_forms(graph: Graph, machine: Machine, decisions: ModelDecisions | None = None) -> Graph:

@@ -3,10 +3,11 @@
 from functools import partial
 from math import prod
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.stmt import PARTITION, PREFETCH_AHEAD
 from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents, loads
-from vtakit.compiler.nn.cpu.machine import TASKS, Machine
+from vtakit.compiler.nn.cpu.tiles import pixel_tile, pixel_tiles, repeated_steps
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp
@@ -14,7 +15,6 @@ from vtakit.compiler.te.tensor import Operation
 
 AHEADS = tuple([1 << log for log in range(8, 14)])  # candidates
 MOST_REPEATED = 8  # steps without a jump: more make code that the instruction cache does not hold
-AHEAD = 1024  # bytes of weights that are asked for before they are read: 16 steps of 14 cycles, longer than a second level takes
 
 
 def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -42,7 +42,7 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
         s[op].compute_inline()
     images, blocks, *places, _ = extents(anchor)
     choose = partial(s[anchor].choose, rule="schedule_blocked")
-    pixels, width = choose("tile", machine.pixel_tiles(places[-1], blocks), machine.pixels(places[-1], blocks))
+    pixels, width = choose("tile", pixel_tiles(machine, places[-1], blocks), pixel_tile(machine, places[-1], blocks))
     panel = _panel(anchor, pixels, width, machine)
     whole = not places[-1] % pixels
     order = choose("order", ["rows", "channels", "filters"] if whole else ["rows", "filters"],
@@ -66,7 +66,7 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
         out.reorder(n, m, *rows, tile, block, pixel, lane)
         outer = [n, m] if order == "channels" else [n, m, *rows]
         if order == "filters" and not rows and whole:
-            few = images * blocks // width < TASKS
+            few = images * blocks // width < machine.tasks
             if choose("parallel", ["filters", "tiles"], "tiles" if few else "filters") == "tiles":
                 outer.append(tile)
     place = _fused(out, outer)
@@ -83,7 +83,7 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
         chunks = choose("chunk", divisors(extent(anchor.reduce_axis[0])), _chunks(anchor, width, machine))
     steps = extent(anchor.reduce_axis[-1]) * extent(anchor.reduce_axis[-2])
     repeated = choose("repeat", [n for n in divisors(steps) if n <= MOST_REPEATED],
-                      divisor(steps, machine.repeated(pixels, width)))
+                      divisor(steps, repeated_steps(machine, pixels, width)))
     ahead = _ahead(anchor, width, chunks, machine)
     _sum(inner, pixels, chunks, repeated, choose("ahead", sorted({*AHEADS, ahead}), ahead))
     return {anchor, *followers, *_pad(s, anchor, out, place if order == "rows" else None)}
@@ -128,12 +128,12 @@ def _panel(anchor: ComputeOp, pixels: int, width: int, machine: Machine) -> int:
     """
     images, blocks, *places, _ = extents(anchor)
     steps = _steps(anchor)
-    if steps * _vectors(anchor, blocks) > machine.caches.second // 2:
+    if steps * _vectors(anchor, blocks) > machine.l2_bytes // 2:
         return 0
     count = _lines(anchor, pixels)
-    most = images * count // TASKS
+    most = images * count // machine.tasks
     if len(places) == 1:
-        room = machine.caches.first // 2 // steps - _vectors(anchor, width)
+        room = machine.l1_bytes // 2 // steps - _vectors(anchor, width)
         most = min(most, room // (pixels * anchor.body[0].dtype.bytes))
     return divisor(count, most)
 
@@ -163,13 +163,13 @@ def _is_small(anchor: ComputeOp, pixels: int, width: int, machine: Machine) -> b
     """Whether an image's sums of so many blocks leave room in the first-level cache, and their weights do not fit into it."""
     _, _, *places, _ = extents(anchor)
     vectors = _vectors(anchor, width)
-    return not places[-1] % pixels and 3 * prod(places) * vectors <= 2 * machine.caches.first < 2 * _steps(anchor) * vectors
+    return not places[-1] % pixels and 3 * prod(places) * vectors <= 2 * machine.l1_bytes < 2 * _steps(anchor) * vectors
 
 
 def _chunks(anchor: ComputeOp, width: int, machine: Machine) -> int:
     """How many parts of the channels, a divisor of all, have weights that a third of the first-level cache holds; at least 1."""
     chunks, *others = [extent(axis) for axis in anchor.reduce_axis]
-    return divisor(chunks, machine.caches.first // 3 // (prod(others) * _vectors(anchor, width)))
+    return divisor(chunks, machine.l1_bytes // 3 // (prod(others) * _vectors(anchor, width)))
 
 
 def _ahead(anchor: ComputeOp, width: int, chunks: int, machine: Machine) -> int:
@@ -177,7 +177,8 @@ def _ahead(anchor: ComputeOp, width: int, chunks: int, machine: Machine) -> int:
     _, *others = [extent(axis) for axis in anchor.reduce_axis]
     weights = chunks * prod(others) * _vectors(anchor, 1)
     sums = prod(extents(anchor)[2:-1]) * _vectors(anchor, width)
-    return max(AHEAD, weights) if sums + 2 * width * weights <= machine.caches.first else AHEAD
+    fits = sums + 2 * width * weights <= machine.l1_bytes
+    return max(machine.prefetch_bytes, weights) if fits else machine.prefetch_bytes
 
 
 def _steps(anchor: ComputeOp) -> int:

@@ -5,17 +5,15 @@ from functools import partial
 from math import prod
 from typing import Any
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.stmt import WHOLE
 from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents
-from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.tiles import pixel_tile, pixel_tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Operation
-
-STRIP = 1 << 17  # bytes of a first convolution's rows that wait for the second one
-TASKS = 8  # parts that work is to have at least
 
 
 def schedule_blocked_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -52,9 +50,9 @@ def schedule_separable(s: Schedule, flow: Flow, first: ComputeOp, anchor: Comput
     middle, out = s[before[-1] if before else first], s[after[-1]]
     n, m, row, column, lane = out.op.root_iter_vars
     images, blocks, rows, columns, _ = extents(after[-1])
-    pixels, width = choose("tile", machine.pixel_tiles(columns, blocks), machine.pixels(columns, blocks))
+    pixels, width = choose("tile", pixel_tiles(machine, columns, blocks), pixel_tile(machine, columns, blocks))
     m, block = out.split(m, width)
-    strip, row = out.split(row, choose("strip", divisors(rows), _rows(first, images, rows)))
+    strip, row = out.split(row, choose("strip", divisors(rows), _rows(first, images, rows, machine)))
     tile, pixel = out.split(column, pixels)
     out.reorder(n, strip, m, row, tile, block, pixel, lane)
     place = out.fuse(n, strip)
@@ -97,7 +95,7 @@ def _tiles(out: Stage, sums: Stage, machine: Machine, choose: Callable[[str, lis
     anchor = sums.op
     assert isinstance(anchor, ComputeOp)
     row = extents(anchor)[-2]
-    room = machine.registers - 1 - prod([extent(axis) for axis in anchor.reduce_axis])  # beside weights
+    room = machine.vector_registers - 1 - prod([extent(axis) for axis in anchor.reduce_axis])  # beside weights
     fits = [count for count in divisors(row) if count <= max(room, 1)]
     pixels = choose("pixels", fits, max(fits))
     n, c, *rows, column, lane = out.op.root_iter_vars
@@ -118,8 +116,8 @@ def _tiles(out: Stage, sums: Stage, machine: Machine, choose: Callable[[str, lis
     return n, c
 
 
-def _rows(first: ComputeOp, images: int, rows: int) -> int:
-    """How many rows are made at once: a divisor of all, so many that work can be shared, and few enough for a cache."""
+def _rows(first: ComputeOp, images: int, rows: int, machine: Machine) -> int:
+    """Return how many rows are made at once: a divisor of all, that leaves threads enough tasks and takes a quarter of L2."""
     _, blocks, _, columns, lanes = extents(first)
-    most = min(STRIP // (blocks * columns * lanes * first.body[0].dtype.bytes), images * rows // TASKS)
+    most = min(machine.l2_bytes // 4 // (blocks * columns * lanes * first.body[0].dtype.bytes), images * rows // machine.tasks)
     return divisor(rows, most)

@@ -4,18 +4,15 @@ from functools import partial
 from itertools import product
 from math import prod
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.nn.conv.blocked_transposed import AHEAD
 from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
-from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
+from vtakit.compiler.nn.cpu.tiles import MOST_BLOCKS, repeated_steps, stream_step_cycles, with_rests
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Operation
 
-NEAR_BYTES = 16  # a cycle, from the second-level cache, where weights wait for the next tile
-MEMORY_BYTES = 8  # a cycle, from memory
-SECOND_LEVEL = 1 << 21  # bytes of that cache
-NUMBER = 0.3  # cycles of a step for each pixel, whose number is loaded into a vector, beyond those of its multiply-adds
 REPEATED = 4  # steps that follow each other without a jump
 
 
@@ -40,8 +37,8 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
     vector_bytes = lanes * anchor.body[0].dtype.bytes
     weight_bytes = prod([int_value(extent) or 0 for extent in weight.tensor.shape]) * anchor.body[0].dtype.bytes
     sides = tuple(cells[-2:])
-    *tall, wide, width = choose("tile", tiles(sides, blocks, machine.registers),
-                                tile_of(sides, blocks, vector_bytes, machine.registers, weight_bytes))
+    *tall, wide, width = choose("tile", tiles(sides, blocks, machine.vector_registers),
+                                tile_of(sides, blocks, vector_bytes, weight_bytes, machine))
 
     out = s[last]
     n, m, *places, lane = out.op.root_iter_vars
@@ -67,42 +64,40 @@ def schedule_blocked_transposed(s: Schedule, flow: Flow, anchor: ComputeOp, mach
     assert isinstance(made, ComputeOp)
     first, second, *axes, k = made.axis
     chunk, *taps, step, part = made.reduce_axis
-    repeated = choose("repeat", [count for count in (1, 2, 4, 8) if not extent(part) % count],
-                      1 if extent(part) % REPEATED else REPEATED)
+    room = repeated_steps(machine, prod(tall) * wide, width) > 1 and not extent(part) % REPEATED
+    repeated = choose("repeat", [count for count in (1, 2, 4, 8) if not extent(part) % count], REPEATED if room else 1)
     part, repeat = inner.split(part, repeated)
     step = inner.fuse(step, part)  # a row of the kernel and the channels of a block lie in one row of both operands
     inner.reorder(first, *axes[1::2], chunk, *taps, step, repeat, *axes[::2], second, k)
-    inner.prefetch(weight.tensor, step, AHEAD // REPEATED)  # a processor's own prefetching ends with each page
+    inner.prefetch(weight.tensor, step, min(AHEAD, machine.prefetch_steps) // repeated)  # hardware prefetching ends with a page
     for axis in (repeat, *axes[::2], second):
         inner.unroll(axis)
     inner.vectorize(k)
     return {anchor, *followers}
 
 
-def tile_of(cells: tuple[int, ...], blocks: int, vector_bytes: int, registers: int, weight_bytes: int) -> tuple[int, ...]:
-    """Pixels of each of the last two dimensions and blocks, a divisor of theirs, whose sums in registers take the fewest cycles.
+def tile_of(cells: tuple[int, ...], blocks: int, vector_bytes: int, weight_bytes: int, machine: Machine) -> tuple[int, ...]:
+    """Return the register tile with the fewest cycles: pixels of each of the last two dimensions, and blocks.
 
-    The first tile takes its weights from memory, unless all weights stay in the second-level cache; the others take them from
-    there, unless those of a tile are too many.
+    Its blocks divide all blocks. The first tile reads its weights from beyond L2, unless L2 holds all weights. The others read
+    them from L2, unless the weights of a tile take more than half of it.
     """
-
     def cycles(tile: tuple[int, ...]) -> float:
         *sides, width = tile
         parts = [[(count // side, side), (1, count % side)] for count, side in zip(cells, sides, strict=True)]
-        stay = weight_bytes * width / blocks <= SECOND_LEVEL // 2
-        total, first = 0.0, weight_bytes > SECOND_LEVEL
+        stay = weight_bytes * width / blocks <= machine.l2_bytes // 2
+        total, first = 0.0, weight_bytes > machine.l2_bytes
         for part in product(*parts):
             count, height = prod([times for times, _ in part]), prod([side for _, side in part])
             if not count * height:
                 continue
-            sums = step_cycles(height, width) + NUMBER * height
-            near, far = [max(sums, width * vector_bytes / rate) for rate in (NEAR_BYTES, MEMORY_BYTES)]
+            near = stream_step_cycles(machine, height, width)
+            far = max(near, width * vector_bytes / machine.far_bytes_per_cycle(weight_bytes))
             total += count * near if stay else count * far
             if first and stay:
                 total, first = total + far - near, False
-        left_over = sum(count % side > 0 for count, side in zip(cells, sides, strict=True))
-        return total / width * (1 + 0.03 * left_over)  # what is left over is code of its own
-    return min(tiles(cells, blocks, registers), key=cycles)
+        return total / width * with_rests(*[count % side for count, side in zip(cells, sides, strict=True)])
+    return min(tiles(cells, blocks, machine.vector_registers), key=cycles)
 
 
 def tiles(cells: tuple[int, ...], blocks: int, registers: int) -> list[tuple[int, ...]]:

@@ -3,16 +3,15 @@
 from functools import partial
 from math import prod
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.ir.stmt import PARTITION
 from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents, loads
-from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Operation
 
 ROWS = 4  # computed together, since neighbours read the same pixels
 CHANNELS = 8  # with planes of their own at once
-PLANES = 1 << 13  # bytes of these planes
 LONGEST = 512  # elements that are copied by one vector
 VECTORS = 4  # registers of a tile of sums through the rows of a plane
 
@@ -89,7 +88,7 @@ def schedule_depthwise_planes(s: Schedule, flow: Flow, anchor: ComputeOp, machin
     out = s[last]
     n, m = out.op.root_iter_vars[:2]
     most = [count for count in divisors(extents(anchor)[1]) if count <= 4 * CHANNELS]
-    channels, _ = out.split(m, choose("channels", most, _together(anchor, source)))
+    channels, _ = out.split(m, choose("channels", most, _together(anchor, source, machine)))
     image = out.fuse(n, channels)
     out.parallel(image)
     sums = s[anchor]
@@ -119,8 +118,8 @@ def schedule_depthwise_planes(s: Schedule, flow: Flow, anchor: ComputeOp, machin
     return done
 
 
-def _together(anchor: ComputeOp, planes: ComputeOp) -> int:
-    """How many channels, a divisor of all, whose planes are a quarter of a first-level cache; at least 1, at most `CHANNELS`."""
+def _together(anchor: ComputeOp, planes: ComputeOp, machine: Machine) -> int:
+    """Return a divisor of the channels, whose planes are at most a quarter of L1; at least 1, at most `CHANNELS`."""
     channels = extents(anchor)[1]
-    most = min(CHANNELS, PLANES // (prod(extents(planes)[2:]) * planes.body[0].dtype.bytes))
+    most = min(CHANNELS, machine.l1_bytes // 4 // (prod(extents(planes)[2:]) * planes.body[0].dtype.bytes))
     return divisor(channels, most)

@@ -3,9 +3,10 @@
 from functools import partial
 from math import prod
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.ir.stmt import PARTITION
 from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents, loads
-from vtakit.compiler.nn.cpu.machine import TASKS, Machine
+from vtakit.compiler.nn.cpu.tiles import product_tile, product_tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Operation
@@ -27,8 +28,8 @@ def schedule_few_filters(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Ma
     sums = anchor.output(0) if followers else s.cache_write(anchor.output(0), "local")
     images, filters, *places = extents(anchor)
     groups = anchor.attrs["groups"]
-    size, kind = (filters // groups, places[-1]), anchor.body[0].dtype
-    height, width = choose("tile", machine.tiles(*size, kind, whole=True), machine.tile(*size, kind, whole=True))
+    size = filters // groups, places[-1], anchor.body[0].dtype
+    height, width = choose("tile", product_tiles(machine, *size, whole=True), product_tile(machine, *size, whole=True))
 
     out = s[last]
     n, m, *rows, column = out.op.root_iter_vars
@@ -74,4 +75,4 @@ def _strip(anchor: ComputeOp, parts: int, machine: Machine) -> int:
     _, _, rows, *others = extents(anchor)
     channels = extent(anchor.reduce_axis[0])
     row = channels * prod(others) * anchor.body[0].dtype.bytes
-    return divisor(rows, min(machine.caches.second // 4 // row, parts * rows // TASKS))
+    return divisor(rows, min(machine.l2_bytes // 4 // row, parts * rows // machine.tasks))

@@ -4,11 +4,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from vtakit.compiler.codegen.llvm.kernels.channel_dots import has_dots, has_shared_sums
 from vtakit.compiler.codegen.llvm.kernels.dot_kernels import KINDS, dot
 from vtakit.compiler.codegen.llvm.kernels.held_tiles import SCOPE
-from vtakit.compiler.codegen.llvm.kernels.tile_kernels import Group, product, store, takes
+from vtakit.compiler.codegen.llvm.kernels.tile_kernels import Group, has_tiles, product, store, takes
+from vtakit.compiler.codegen.llvm.machine import Machine
+from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents, loads
-from vtakit.compiler.nn.cpu.machine import TASKS, TILE_LOAD, TILE_PRODUCT, Machine
+from vtakit.compiler.nn.cpu.tiles import pixel_tile, pixel_tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp
@@ -18,6 +21,7 @@ MOST_PIXELS = 64  # of a tile: its sums stay in the first-level cache
 LEAST_COLUMNS, MOST_COLUMNS = 8, 32  # of a tile: two rows of tile registers
 MOST_REPEATED = 8  # steps without a jump: more make code that the instruction cache does not hold
 REPEATED = 4  # where one instruction is a step; of several LLVM would load those of the next step too early
+SHARING_STEPS = 4  # in a call whose pixels share a sum of the weights
 MOST_STEPS = 16  # of a product of tile registers, and their rows
 MOST_RUNS = 3  # of pixels whose sums are in tile registers together
 Choose = Callable[..., Any]
@@ -40,7 +44,7 @@ def tiles(height: int, width: int) -> list[tuple[int, int]]:
     return [*parts, *[(rows, width) for rows in divisors(height) if rows == 1 or rows * width <= 2 * MOST_PIXELS]]
 
 
-def schedule_packed(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
+def schedule_packed(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine, target: Target) -> set[Operation]:
     """Schedule an anchor tagged "conv_packed" or "conv_words" and what follows it; return the operations that are done with.
 
     A tile's sums go through the first-level cache to what follows, which takes vectors of as many channels. Decisions:
@@ -77,7 +81,7 @@ def schedule_packed(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
         outer, inner = [n, down, across], [m, part]
         count, other = images * (height // rows) * (width // columns), "filters"
     out.reorder(*outer, *inner, y, x, lane)
-    both = choose("parallel", [order, other], other if count < TASKS else order) != order
+    both = choose("parallel", [order, other], other if count < machine.tasks else order) != order
     if both:
         outer += inner
     fused = outer[0]
@@ -87,16 +91,16 @@ def schedule_packed(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     out.vectorize(lane)
 
     p = _Product(str(next(loads(anchor)).tensor.dtype), anchor, rows, columns, filters)
-    groups = p.groups() if p.kind in machine.tile_kinds else []
+    groups = p.groups() if has_tiles(target, p.kind) else []
     form = choose("form", ["tiles", "vectors"], "tiles" if p.suits(groups, machine) else "vectors") if groups else "vectors"
     sums = s.cache_write(result, SCOPE if form == "tiles" else "local")
     copy = s[result]
     copy.set_scope("local")
     copy.compute_at(out, fused if both else inner[-1])
     if form == "tiles":
-        _by_tiles(copy, s[sums], p, groups, choose)
+        _by_tiles(copy, s[sums], p, min(groups, key=partial(p.cycles, machine=machine)), groups, choose)
     else:
-        _by_vectors(copy, s[sums], p, machine, choose)
+        _by_vectors(copy, s[sums], p, machine, target, choose)
     return {anchor, *followers}
 
 
@@ -122,18 +126,18 @@ class _Product:
         """Whether the best group takes no longer than vectors: few pixels in a row leave most rows of tile registers empty."""
         dots = self.rows * self.columns * self.filters * groups[0].steps
         lanes = machine.lanes(self.anchor.body[0].dtype)
-        return min(map(self.cycles, groups)) <= dots / (lanes * machine.pace.multiply_adds)
+        return min([self.cycles(group, machine) for group in groups]) <= dots / (lanes * machine.fmas_per_cycle)
 
-    def cycles(self, group: Group) -> float:
+    def cycles(self, group: Group, machine: Machine) -> float:
         """Estimate the cycles of one step of all sums: products, or loads of operands from the second-level cache."""
         runs, parts, across = group.runs, -(-group.pixels // MOST_STEPS), -(-group.filters // MOST_STEPS)
         count = -(-self.rows // runs) * (self.columns // group.pixels) * (self.filters // group.filters)
-        return count * max(runs * parts * across * TILE_PRODUCT, TILE_LOAD * (runs * parts + across))
+        loads = (runs * parts + across) * machine.tile_load_cycles
+        return count * max(runs * parts * across * machine.tile_product_cycles, loads)
 
 
-def _by_tiles(copy: Stage, sums: Stage, p: _Product, groups: list[Group], choose: Choose) -> None:
+def _by_tiles(copy: Stage, sums: Stage, p: _Product, best: Group, groups: list[Group], choose: Choose) -> None:
     """Schedule sums in tile registers, and their copy to memory."""
-    best = min(groups, key=p.cycles)
     runs, pixels, filters = choose("registers", [group[:3] for group in groups], best[:3])
     steps = choose("steps", [count for count in divisors(p.steps) if count <= MOST_STEPS], best.steps)
     group = Group(runs, pixels, filters, steps)
@@ -155,12 +159,12 @@ def _by_tiles(copy: Stage, sums: Stage, p: _Product, groups: list[Group], choose
     sums.tensorize(x, product(p.kind, group, p.anchor.attrs["strides"][1]))
 
 
-def _by_vectors(copy: Stage, sums: Stage, p: _Product, machine: Machine, choose: Choose) -> None:
+def _by_vectors(copy: Stage, sums: Stage, p: _Product, machine: Machine, target: Target, choose: Choose) -> None:
     """Schedule sums in vector registers, and their copy to memory."""
     lanes = min(machine.lanes(p.anchor.body[0].dtype), p.filters)
-    scratch = machine.dot_registers(p.kind)
-    sizes = p.columns, p.filters // lanes
-    pixels, vectors = choose("registers", machine.pixel_tiles(*sizes, *scratch), machine.pixels(*sizes, *scratch))
+    one, shared = has_dots(target, p.kind), has_shared_sums(target, p.kind)
+    sizes = p.columns, p.filters // lanes, *_scratch(p.kind, one, shared)
+    pixels, vectors = choose("registers", pixel_tiles(machine, *sizes), pixel_tile(machine, *sizes))
     first, second, y, x, k = copy.op.root_iter_vars
     far, k = copy.split(k, vectors * lanes)
     vector, k = copy.split(k, lanes)
@@ -175,10 +179,10 @@ def _by_vectors(copy: Stage, sums: Stage, p: _Product, machine: Machine, choose:
     first, second, y, x, k = op.axis
     *window, channel = op.reduce_axis
     steps = choose("steps", [count for count in divisors(p.steps) if count <= MOST_REPEATED],
-                   divisor(p.steps, machine.dot_steps(p.kind)))
+                   divisor(p.steps, SHARING_STEPS if shared else 1))
     calls = p.steps // steps
     repeated = choose("repeat", [count for count in divisors(calls) if count * steps <= MOST_REPEATED],
-                      divisor(calls, REPEATED) if p.kind in machine.dot_kinds else 1)
+                      divisor(calls, REPEATED) if one else 1)
     step, channel = sums.split(channel, steps * KINDS[p.kind].together)
     step, repeat = sums.split(step, repeated)
     vector, k = sums.split(k, lanes)
@@ -186,3 +190,16 @@ def _by_vectors(copy: Stage, sums: Stage, p: _Product, machine: Machine, choose:
     for axis in (repeat, x, vector):
         sums.unroll(axis)
     sums.tensorize(k, dot(p.kind, lanes, steps))
+
+
+def _scratch(kind: str, one: bool, shared: bool) -> tuple[int, int]:
+    """Return the registers that a call of dot products needs for a vector of weights, and for a pixel's scalar.
+
+    one : whether one instruction is a step     shared : whether pixels share a sum of the weights
+
+    Both halves of a pair of bfloat16 become float32 where no instruction multiplies pairs. Halves of bytes are not counted:
+    smaller tiles, which leave room for them, were no faster (AVX2 and AVX-512 without VNNI on a Zen 5, November 2026).
+    """
+    if shared:
+        return SHARING_STEPS + 1, 2
+    return (2, 2) if kind == "bfloat16" and not one else (1, 1)

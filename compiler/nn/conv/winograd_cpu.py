@@ -3,19 +3,19 @@
 from functools import partial
 from math import prod
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.stmt import PREFETCH_AHEAD
 from vtakit.compiler.nn.conv.winograd import STEP
 from vtakit.compiler.nn.conv.winograd_forms import cut
 from vtakit.compiler.nn.cpu.flow import Flow, divisors, extent, extents, loads
-from vtakit.compiler.nn.cpu.machine import Machine
+from vtakit.compiler.nn.cpu.tiles import pixel_tile, pixel_tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Operation
 
-TASKS = 8  # groups of which each thread takes some, rather than a part of each
-AHEAD = 2048  # bytes of weights that are asked for before they are read: 32 steps of 14 cycles, longer than a third level takes
+AHEADS = (512, 1024, 2048, 4096, 8192)  # candidates
 
 
 def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -47,8 +47,8 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     channels = prod([extent(axis) for axis in sums.reduce_axis])
     _, rows, *best = cut(down, across, points**2, channels, blocks, machine)
     rows = choose("rows", divisors(down), rows)
-    fits = machine.pixel_tiles(rows * across, blocks)
-    pixels, width = choose("tile", fits, best if tuple(best) in fits else machine.pixels(rows * across, blocks))
+    fits = pixel_tiles(machine, rows * across, blocks)
+    pixels, width = choose("tile", fits, best if tuple(best) in fits else pixel_tile(machine, rows * across, blocks))
 
     out = s[last]
     n, m, y, x, lane = out.op.root_iter_vars
@@ -59,7 +59,7 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     out.reorder(n, group, m, block, y, x, dy, dx, lane)
     place = out.fuse(n, group)
     many = choose("parallel", ["groups", "filters"],
-                  "groups" if extents(anchor)[0] * (down // rows) >= TASKS else "filters") == "groups"
+                  "groups" if extents(anchor)[0] * (down // rows) >= machine.tasks else "filters") == "groups"
     out.parallel(place if many else m)
     out.unroll(dx)
     out.vectorize(lane)
@@ -72,7 +72,7 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     c, part = sums.reduce_axis
     t, pixel = total.split(t, pixels)
     total.reorder(first, i, j, t, c, part, pixel, second, k)
-    total.pragma(part, PREFETCH_AHEAD, choose("ahead", [512, 1024, AHEAD, 4096, 8192], AHEAD))
+    total.pragma(part, PREFETCH_AHEAD, choose("ahead", sorted({*AHEADS, machine.prefetch_bytes}), machine.prefetch_bytes))
     total.unroll(pixel)
     total.unroll(second)
     total.vectorize(k)

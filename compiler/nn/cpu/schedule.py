@@ -1,8 +1,10 @@
 """The default schedule of a group of operators."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.nn.conv.blocked_cpu import schedule_blocked
 from vtakit.compiler.nn.conv.blocked_depthwise_cpu import schedule_blocked_depthwise, schedule_separable, separable
@@ -13,7 +15,6 @@ from vtakit.compiler.nn.conv.packed_bytes_cpu import schedule_packed
 from vtakit.compiler.nn.conv.winograd import STEP
 from vtakit.compiler.nn.conv.winograd_cpu import schedule_winograd
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, inlined
-from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
 from vtakit.compiler.nn.product.panels_cpu import run_panels_within, schedule_panels
 from vtakit.compiler.nn.product.products_cpu import is_product_of_rows, schedule_product
@@ -28,8 +29,8 @@ ANCHORS = {
     "pool_blocked": schedule_blocked_depthwise,
     "conv_transpose_blocked": schedule_blocked_transposed, "dense_panels": schedule_panels,
     "winograd": schedule_winograd,
-    "conv_packed": schedule_packed, "conv_words": schedule_packed,
 }
+PACKED = "conv_packed", "conv_words"
 
 
 def schedule(
@@ -43,12 +44,14 @@ def schedule(
     reductions and operators on elements run by vectors, large ones on all threads. What is cheap is computed where it is read.
     """
     s = create_schedule([tensor.op for tensor in outputs], decisions)
-    machine = Machine.of(target)
+    chosen = target or Target.host()
+    machine = machine_of(chosen)
+    rules = ANCHORS | dict.fromkeys(PACKED, partial(schedule_packed, target=chosen))
     flow = Flow.of(s.outputs)
     if any(0 in extents(op) for op in flow.computes()):
         return s  # nothing to make faster
     stepped = flow.within_scans()
-    anchors = [op for op in flow.computes() if op.tag in ANCHORS and op not in stepped and not is_product_of_rows(op)]
+    anchors = [op for op in flow.computes() if op.tag in rules and op not in stepped and not is_product_of_rows(op)]
     kept = {tensor.op for op in [*anchors, *stepped] if op.tag != "pool_blocked" for tensor in op.input_tensors}
     kept |= {op for op in flow.computes() if op.name in ("padded", "block_channels", "cells") or op.tag == STEP}
     gone = inlined(flow, kept | stepped)
@@ -66,7 +69,7 @@ def schedule(
         done |= schedule_separable(s, flow, first, op, machine)
     for op in anchors:
         if op not in done:
-            done |= ANCHORS[op.tag](s, flow, op, machine)
+            done |= rules[op.tag](s, flow, op, machine)
     done |= schedule_rows(s, flow, done, machine, reads)
     for op in flow.computes():
         if op in done or op in gone:

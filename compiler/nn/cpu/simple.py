@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from math import prod
 
+from vtakit.compiler.codegen.llvm.machine import Machine
+from vtakit.compiler.ir.dtypes import FLOAT32
 from vtakit.compiler.ir.expr import ProducerLoad, Reduce
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import free_vars
 from vtakit.compiler.nn.cpu.flow import Reads, extent, extents
-from vtakit.compiler.nn.cpu.machine import SMALL, TASKS, Machine
 from vtakit.compiler.nn.moves.transposes_cpu import run_transposed
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
@@ -17,14 +18,13 @@ from vtakit.compiler.te.operation import ComputeOp
 WIDEST = 4  # registers of a vector of elements
 SUMS = ("sum", "max", "min", "prod", "greatest")  # combinations that may begin in several places
 FEW = 4  # partial sums that are put together one after another
-SQUARE = 16  # a side, in elements: each line of the operand is then used whole while it is in the cache
 
 
 def run_along(stage: Stage, machine: Machine, reads: Reads) -> None:
     """Compute every element: the axes in which all operands run together as one, by vectors, the others outside of it."""
     op = stage.op
     assert isinstance(op, ComputeOp)
-    if not op.axis or run_transposed(stage, reads):
+    if not op.axis or run_transposed(stage, machine, reads):
         return
     sizes = extents(op)
     first = flat_from(op, reads)
@@ -38,9 +38,9 @@ def run_along(stage: Stage, machine: Machine, reads: Reads) -> None:
     width = min(run, WIDEST * lanes)
     outer: IterVar | None = stage.fuse(*op.axis[:first]) if first > 1 else op.axis[0] if first else None
     chunk, vector = stage.split(inner, width)
-    if prod(sizes) >= SMALL:
+    if prod(sizes) >= machine.parallel_elements:
         if outer is None:
-            outer, chunk = stage.split(chunk, 16)
+            outer, chunk = stage.split(chunk, machine.task_vectors)
         stage.parallel(outer)
     stage.vectorize(vector)
 
@@ -58,12 +58,13 @@ def _other_row(op: ComputeOp, reads: Reads) -> int | None:
 def _run_in_squares(stage: Stage, op: ComputeOp, across: int, machine: Machine) -> None:
     """Compute squares of the last axis and that along which the operand lies, one after another."""
     last = op.axis[-1]
-    lines, line = stage.split(op.axis[across], SQUARE)
+    side = machine.line_bytes // FLOAT32.bytes  # a line of a float32 operand is then used whole while it is in L1
+    lines, line = stage.split(op.axis[across], side)
     chunk, vector = stage.split(last, min(machine.lanes(op.body[0].dtype), extents(op)[-1]))
     outer = [*[axis for at, axis in enumerate(op.axis[:-1]) if at != across], lines]
     stage.reorder(*outer, chunk, line, vector)
     place = stage.fuse(*outer) if len(outer) > 1 else outer[0]
-    if prod(extents(op)) >= SMALL:
+    if prod(extents(op)) >= machine.parallel_elements:
         stage.parallel(place)
     stage.vectorize(vector)
 
@@ -114,23 +115,23 @@ def reduce_along(s: Schedule, op: ComputeOp, machine: Machine, reads: Reads, *, 
     flat, part = _part_along(op, lanes, reads)
     work = 0 if within else prod(sizes) * prod([extent(axis) for axis in op.reduce_axis])
     if part and op.num_outputs == 1 and not body.init and body.combiner.name in SUMS:
-        _split_sum(s, op, flat, part, lanes, shared=work >= SMALL)
+        _split_sum(s, op, flat, part, lanes, shared=work >= machine.parallel_elements)
         return
     stage = s[op]
     *outer, last = op.axis or (None,)
     if last is None:
         return
     if sizes[-1] < 4 or op.num_outputs > 1:
-        if work >= SMALL:
+        if work >= machine.parallel_elements:
             stage.parallel(stage.fuse(*op.axis) if len(op.axis) > 1 else op.axis[0])
         return
     width = min(sizes[-1], WIDEST * lanes)
     chunk, vector = stage.split(last, width)
     stage.reorder(*outer, chunk, *op.reduce_axis, vector)
-    if not sizes[-1] % width or prod(sizes[:-1]) < TASKS:  # a narrower vector at the end needs a loop that is not fused
+    if not sizes[-1] % width or prod(sizes[:-1]) < machine.tasks:  # a narrower vector at the end needs a loop that is not fused
         outer.append(chunk)
     place = stage.fuse(*outer) if len(outer) > 1 else outer[0]
-    if work >= SMALL:
+    if work >= machine.parallel_elements:
         stage.parallel(place)
     stage.vectorize(vector)
 

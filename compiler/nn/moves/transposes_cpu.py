@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from vtakit.compiler.codegen.llvm.kernels.transpose_kernels import KINDS, transpose_32
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.ir.expr import Expr, ProducerLoad
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.nn.cpu.flow import Reads, divisor, extent, extents
-from vtakit.compiler.nn.cpu.machine import SMALL, TASKS
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp
 
@@ -31,7 +31,7 @@ class _Transposition:
     ldb: int
 
 
-def run_transposed(stage: Stage, reads: Reads) -> bool:
+def run_transposed(stage: Stage, machine: Machine, reads: Reads) -> bool:
     """Schedule a stage that puts elements of 32 bits into an order in which others are neighbours; say whether it is one."""
     op = stage.op
     assert isinstance(op, ComputeOp)
@@ -47,9 +47,9 @@ def run_transposed(stage: Stage, reads: Reads) -> bool:
     if found is None:
         return False
     outer, (column, *columns), sizes = [*found.outer], found.columns, [*found.columns.values()]
-    parts, large = prod(found.outer.values()), prod(extents(op)) >= SMALL
-    if large and parts < TASKS:
-        sizes[0] = divisor(sizes[0], sizes[0] * parts // TASKS)
+    parts, large = prod(found.outer.values()), prod(extents(op)) >= machine.parallel_elements
+    if large and parts < machine.tasks:
+        sizes[0] = divisor(sizes[0], sizes[0] * parts // machine.tasks)
         near, column = stage.split(column, sizes[0])
         outer.append(near)
     stage.reorder(*outer, column, *columns, *found.rows)

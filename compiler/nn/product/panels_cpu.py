@@ -5,18 +5,13 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
-from vtakit.compiler.nn.cpu.machine import MOST_BLOCKS, Machine, step_cycles
+from vtakit.compiler.nn.cpu.tiles import MOST_BLOCKS, stream_step_cycles, with_rests
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Operation
-
-TASKS = 4  # fewer parts than this and the work is shared out by rows as well
-NUMBER = 0.25  # cycles of a step for each row, whose number is loaded into a vector, beyond those of its multiply-adds
-PANEL = 1.4  # cycles of a step for each panel, of which a vector comes from the second-level cache
-LONG = 1 << 18  # products of a scan's step that are worth waiting for other threads
-AHEAD = 64  # steps of a sum, at most, that weights are asked for before: processors' own prefetching ends with each page
 
 
 def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
@@ -40,8 +35,8 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     out = s[last]
     matrices, (*lead, column) = out.op.root_iter_vars[:len(batch)], out.op.root_iter_vars[len(batch):]
     rows = [extent(axis) for axis in lead]
-    best, (_, *tile) = row_tiles(rows, panels, machine.registers)
-    together, height, count = choose("tile", _candidates(rows, panels, machine.registers), (best, *tile))
+    best, (_, *tile) = row_tiles(rows, panels, machine)
+    together, height, count = choose("tile", _candidates(rows, panels, machine), (best, *tile))
     *outer, row = lead
     for axis in reversed(outer[len(lead) - together:]):
         row = out.fuse(axis, row)
@@ -52,7 +47,7 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     for axis in reversed(matrices):
         column_tile = out.fuse(axis, column_tile)
     place = column_tile
-    few = prod(batch) * -(-panels // count) < TASKS
+    few = prod(batch) * -(-panels // count) < machine.tasks
     if choose("parallel", ["panels", "rows"], "rows" if few else "panels") == "rows":
         for axis in (*outer, row_tile):
             place = out.fuse(place, axis)
@@ -69,7 +64,7 @@ def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     inner.reorder(*made.reduce_axis, p, n, lane)
     _, weight = loads(anchor)
     ahead = _ahead(count * lanes * weight.tensor.dtype.bytes, machine)
-    inner.prefetch(weight.tensor, made.reduce_axis[0], choose("ahead", sorted({4, 16, AHEAD, ahead}), ahead))
+    inner.prefetch(weight.tensor, made.reduce_axis[0], choose("ahead", sorted({4, 16, machine.prefetch_steps, ahead}), ahead))
     inner.unroll(p)
     inner.unroll(n)
     inner.vectorize(lane)
@@ -84,7 +79,7 @@ class Tile(NamedTuple):
     width: int
 
 
-def row_tiles(lead: list[int], panels: int, registers: int) -> tuple[int, Tile]:
+def row_tiles(lead: list[int], panels: int, machine: Machine) -> tuple[int, Tile]:
     """How many of the last axes of the rows are counted through as one, and the tile for these.
 
     What is left over by tiles has loops of its own only along an axis of the result; along several as one, tiles leave nothing.
@@ -92,19 +87,19 @@ def row_tiles(lead: list[int], panels: int, registers: int) -> tuple[int, Tile]:
     found = []
     for together in range(1, len(lead) + 1):
         whole = _leaves_nothing(lead[len(lead) - together:])
-        tile = panel_tile(prod(lead[len(lead) - together:]), panels, registers, whole=whole)
+        tile = panel_tile(prod(lead[len(lead) - together:]), panels, machine, whole=whole)
         found.append((prod(lead[:len(lead) - together]) * tile.cycles, together, tile))
     _, together, tile = min(found)
     return together, tile
 
 
-def panel_tile(rows: int, panels: int, registers: int, *, whole: bool = False) -> Tile:
-    """The tile with which a product takes the fewest cycles; one whose height divides the rows if only `whole` ones fit."""
+def panel_tile(rows: int, panels: int, machine: Machine, *, whole: bool = False) -> Tile:
+    """Return the tile with which a product takes the fewest cycles, of `whole` ones whose height divides the rows."""
     def cycles(height: int, width: int) -> float:
         down, across = [(rows // height, height), (1, rows % height)], [(panels // width, width), (1, panels % width)]
-        left_over = (rows % height > 0) + (panels % width > 0)
-        return sum(n * m * _step(h, v) for (n, h), (m, v) in product(down, across)) * (1 + 0.03 * left_over)
-    fits = _fits(rows, panels, registers, whole=whole)
+        steps = sum(n * m * _step(h, v, machine) for (n, h), (m, v) in product(down, across))
+        return steps * with_rests(rows % height, panels % width)
+    fits = _fits(rows, panels, machine.vector_registers, whole=whole)
     return min([Tile(cycles(height, width), height, width) for height, width in fits])
 
 
@@ -121,21 +116,21 @@ def _leaves_nothing(axes: list[int]) -> bool:
     return sum(size > 1 for size in axes) > 1 or (len(axes) > 1 and axes[-1] == 1)
 
 
-def _candidates(lead: list[int], panels: int, registers: int) -> list[tuple[int, int, int]]:
+def _candidates(lead: list[int], panels: int, machine: Machine) -> list[tuple[int, int, int]]:
     """Return all tiles: axes that are counted as one, rows, panels."""
     return [(together, *tile) for together in range(1, len(lead) + 1)
-            for tile in _fits(prod(lead[len(lead) - together:]), panels, registers,
+            for tile in _fits(prod(lead[len(lead) - together:]), panels, machine.vector_registers,
                               whole=_leaves_nothing(lead[len(lead) - together:]))]
 
 
-def _step(height: int, width: int) -> float:
-    """Cycles of a step of a tile's sums."""
-    return step_cycles(height, width) + NUMBER * height + PANEL * width if height * width else 0
+def _step(height: int, width: int, machine: Machine) -> float:
+    """Return the cycles of a step of a tile's sums, for which a vector of each panel comes from L2."""
+    return stream_step_cycles(machine, height, width)
 
 
 def _ahead(step_bytes: int, machine: Machine) -> int:
-    """Steps of so many bytes of weights that these are asked for before: at most half of the first-level cache waits for use."""
-    return max(1, min(AHEAD, machine.caches.first // 2 // step_bytes))
+    """Return the prefetch distance in steps, of so many bytes of weights each: at most half of L1 waits for use."""
+    return max(1, min(machine.prefetch_steps, machine.l1_bytes // 2 // step_bytes))
 
 
 def run_panels_within(stage: Stage, machine: Machine) -> None:
@@ -147,12 +142,12 @@ def run_panels_within(stage: Stage, machine: Machine) -> None:
     assert isinstance(op, ComputeOp)
     step, row, panel, lane = op.axis
     vectors = extents(op)[-1] // machine.lanes(op.body[0].dtype)
-    height = max(1, min(extents(op)[1], (machine.registers - 1 - vectors) // max(vectors, 1)))
+    height = max(1, min(extents(op)[1], (machine.vector_registers - 1 - vectors) // max(vectors, 1)))
     tile, row = stage.split(row, height)
     stage.reorder(step, panel, tile, *op.reduce_axis, row, lane)
     _, weight = loads(op)
     stage.prefetch(weight.tensor, op.reduce_axis[0], _ahead(extents(op)[-1] * weight.tensor.dtype.bytes, machine))
-    if prod(extents(op)[1:]) * prod([extent(axis) for axis in op.reduce_axis]) >= LONG:
+    if prod(extents(op)[1:]) * prod([extent(axis) for axis in op.reduce_axis]) >= machine.parallel_scan_macs:
         stage.parallel(panel)
     stage.unroll(row)
     stage.vectorize(lane)

@@ -3,11 +3,12 @@
 from functools import partial
 from math import prod
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.ir.expr import ProducerLoad
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, loads
-from vtakit.compiler.nn.cpu.machine import TASKS, Machine
 from vtakit.compiler.nn.cpu.simple import WIDEST, run_along
+from vtakit.compiler.nn.cpu.tiles import product_tile, product_tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp
@@ -43,8 +44,8 @@ def schedule_product(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     groups = _groups(anchor)
     parts = prod(lead) * groups
     size, kind = (rows // groups, columns), anchor.body[0].dtype
-    height, width = choose("tile", machine.tiles(*size, kind, whole=groups > 1),
-                           machine.tile(*size, kind, alike=parts > 1, whole=groups > 1))
+    height, width = choose("tile", product_tiles(machine, *size, kind, whole=groups > 1),
+                           product_tile(machine, *size, kind, alike=parts > 1, whole=groups > 1))
 
     out = s[last]
     axes = [*out.op.root_iter_vars]
@@ -62,7 +63,7 @@ def schedule_product(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
         place, inner, shared = column_tile, row_tile, True
         out.reorder(*outer, column_tile, row_tile, row, column)
         out.parallel(out.fuse(*outer))
-    elif choose("parallel", ["columns", "rows"], "columns" if parts * tiles >= TASKS else "rows") == "columns":
+    elif choose("parallel", ["columns", "rows"], "columns" if parts * tiles >= machine.tasks else "rows") == "columns":
         inner, shared = row_tile, True
         out.reorder(*outer, column_tile, row_tile, row, column)
         place = out.fuse(*outer, column_tile) if outer else column_tile

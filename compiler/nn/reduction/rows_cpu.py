@@ -2,9 +2,9 @@
 
 from math import prod
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extent, extents, is_injective
-from vtakit.compiler.nn.cpu.machine import SMALL, TASKS, Machine
 from vtakit.compiler.nn.cpu.simple import WIDEST, reduce_along
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp
@@ -26,11 +26,11 @@ def schedule_rows(s: Schedule, flow: Flow, done: set[Operation], machine: Machin
     if not lead or not any(op.reduce_axis for op in before) or any(op.name == "block_channels" for op in before):
         return set()  # a change of layout has a schedule of its own
     rows, row = prod(extents(last)[:lead]), prod(extents(last)[lead:])
-    if rows < TASKS or row * last.body[0].dtype.bytes > machine.caches.second // 2:
+    if rows < machine.tasks or row * last.body[0].dtype.bytes > machine.l2_bytes // 2:
         return set()
     out = s[last]
     place = out.fuse(*out.op.root_iter_vars[:lead]) if lead > 1 else out.op.root_iter_vars[0]
-    if rows * row >= SMALL:
+    if rows * row >= machine.parallel_elements:
         out.parallel(place)
     for op in reversed(before):
         s[op].compute_at(out, place)

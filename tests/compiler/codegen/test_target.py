@@ -14,7 +14,7 @@ from vtakit.compiler.codegen.llvm.compile import compile_for
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.kernels import micro_kernels as mk
 from vtakit.compiler.codegen.llvm.link import find_linker
-from vtakit.compiler.codegen.llvm.target import PROCESSORS, Target, machine
+from vtakit.compiler.codegen.llvm.target import PROCESSORS, Target, target_machine
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.calls import effect
@@ -89,7 +89,7 @@ def test_which_machine_runs_whose_code():
 def test_llvm_agrees_on_the_size_of_a_pointer(triple):
     """It is what memory is asked for with."""
     target = Target(triple)
-    stated = re.search(r"(?:^|-)p:(\d+)", str(machine(target).target_data))  # 64 where it is not stated
+    stated = re.search(r"(?:^|-)p:(\d+)", str(target_machine(target).target_data))  # 64 where it is not stated
     assert target.pointer_bits == (int(stated[1]) if stated else 64)
 
 

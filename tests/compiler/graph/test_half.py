@@ -9,13 +9,12 @@ from onnx import helper
 from support import raises
 
 import vtakit
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Graph, Value, check
 from vtakit.compiler.graph.passes.half import half_precision, pairs_pay
-from vtakit.compiler.nn.cpu.caches import Caches
-from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.runtime.cpu.precision import narrowed
 from vtakit.runtime.target import TargetError
 
@@ -122,7 +121,7 @@ def test_which_convolutions_pairs_make_faster(depth, filters, side, kernel, attr
     """Those that are sums of products in float32 too; Winograd's form has fewer than half as many."""
     b = Builder("net")
     conv(b, b.input("x", (1, depth, side, side), "float32"), filters, kernel, **attrs)
-    machine = Machine(64, 32, Caches(1 << 15, 1 << 20))
+    machine = Machine(l2_bytes=1 << 20)
     assert pairs_pay(b.nodes[0], machine, winograd=True) is pays
     assert pairs_pay(b.nodes[0], machine, winograd=False) is (depth > 3)
 

@@ -5,15 +5,15 @@ import pytest
 
 import vtakit
 from vtakit import models
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Graph, check
 from vtakit.compiler.graph.passes.layout import block_layouts
 from vtakit.compiler.graph.passes.winograd import winograd_forms
-from vtakit.compiler.nn.cpu.machine import Machine
 
 LANES = 4
-MACHINE = Machine(16, 32)
+MACHINE = Machine(vector_bytes=16)
 
 
 def some(*shape: int) -> np.ndarray:

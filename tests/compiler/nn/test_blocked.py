@@ -5,10 +5,11 @@ import pytest
 from nn_support import blocks, channels, check, floats, onnx_run, placeholders, run, run_group
 from support import raises
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.lower import lower
 from vtakit.compiler.nn.conv.blocked import blocked_vectors, blocked_weight
-from vtakit.compiler.nn.cpu.machine import Machine
 from vtakit.compiler.nn.cpu.schedule import schedule
+from vtakit.compiler.nn.cpu.tiles import pixel_tile
 from vtakit.compiler.nn.operators import OperatorError, find
 
 CASES = [  # data, weights, block, attributes
@@ -109,18 +110,18 @@ def test_into_blocks_and_out_of_them(count):
 
 
 def test_a_tile_fills_the_registers_and_divides_the_blocks():
-    wide, narrow = Machine(64, 32), Machine(32, 16)
-    assert wide.pixels(56, 4) == wide.pixels(28, 8) == wide.pixels(14, 32) == (14, 2)
-    assert wide.pixels(112, 1) == (28, 1)
-    assert wide.pixels(3136, 9) == (8, 3)
-    assert narrow.pixels(7, 64) == (7, 1)  # eight sums are just enough, and any that is late is waited for
-    assert narrow.pixels(14, 32) == (5, 2)  # fifteen loads for fourteen multiply-adds would be waited for
-    assert narrow.pixels(28, 16) == narrow.pixels(56, 8) == narrow.pixels(112, 8) == (6, 2)
+    wide, narrow = Machine(), Machine(vector_bytes=32, vector_registers=16)
+    assert pixel_tile(wide, 56, 4) == pixel_tile(wide, 28, 8) == pixel_tile(wide, 14, 32) == (14, 2)
+    assert pixel_tile(wide, 112, 1) == (28, 1)
+    assert pixel_tile(wide, 3136, 9) == (8, 3)
+    assert pixel_tile(narrow, 7, 64) == (7, 1)  # eight sums are just enough, and any that is late is waited for
+    assert pixel_tile(narrow, 14, 32) == (5, 2)  # fifteen loads for fourteen multiply-adds would be waited for
+    assert pixel_tile(narrow, 28, 16) == pixel_tile(narrow, 56, 8) == pixel_tile(narrow, 112, 8) == (6, 2)
     for machine in (wide, narrow):
         for pixels in (1, 7, 31, 49, 56):
             for count in (1, 2, 5, 9, 64):
-                height, width = machine.pixels(pixels, count)
-                assert height * width + width + 1 <= machine.registers
+                height, width = pixel_tile(machine, pixels, count)
+                assert height * width + width + 1 <= machine.vector_registers
                 assert count % width == 0
 
 

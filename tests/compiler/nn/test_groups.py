@@ -6,11 +6,12 @@ from nn_support import check, floats, placeholders, rng, run_group
 
 import vtakit
 from vtakit import te
+from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.walk import statements
-from vtakit.compiler.nn.cpu.machine import Machine, pieces
 from vtakit.compiler.nn.cpu.schedule import schedule
+from vtakit.compiler.nn.cpu.tiles import pieces, product_tile
 from vtakit.compiler.nn.operators import find
 from vtakit.compiler.passes import lower_late
 
@@ -55,7 +56,7 @@ def test_what_follows_a_convolution_is_done_to_each_tile(target):
     assert written == {"padded", "columns", "sums"}
     tile = next(s.buffer for s in statements(loops.body) if isinstance(s, st.Allocate) and s.buffer.name == "sums")
     assert tile.scope == "local"
-    height, width = Machine.of(Target("x86_64-unknown-linux-gnu", target)).tile(8, 169, out.dtype)
+    height, width = product_tile(machine_of(Target("x86_64-unknown-linux-gnu", target)), 8, 169, out.dtype)
     assert [e.value for e in tile.shape] == [1, height, width]
 
 
@@ -163,13 +164,13 @@ def test_by_the_interpreter(name, attributes):
 @pytest.mark.parametrize(("rows", "columns"), [(64, 3136), (256, 196), (512, 49), (1, 1000), (3, 7), (53, 899), (7, 1)])
 @pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4"])
 def test_tiles_fit_the_registers(rows, columns, cpu):
-    machine = Machine.of(Target("x86_64-unknown-linux-gnu", cpu))
+    machine = machine_of(Target("x86_64-unknown-linux-gnu", cpu))
     kind = te.placeholder((1,)).dtype
     for alike in (False, True):
-        height, width = machine.tile(rows, columns, kind, alike=alike)
+        height, width = product_tile(machine, rows, columns, kind, alike=alike)
         vectors = pieces(width, machine.lanes(kind))
         assert height <= rows
-        assert height * vectors + vectors + 1 <= machine.registers
+        assert height * vectors + vectors + 1 <= machine.vector_registers
 
 
 def test_a_bias_within_a_chain_keeps_its_own_loop():

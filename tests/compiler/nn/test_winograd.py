@@ -5,6 +5,8 @@ import pytest
 from nn_support import blocks, channels, empty, floats, onnx_run, placeholders, run, run_group
 from support import raises
 
+from vtakit.compiler.codegen.llvm.machine import Machine
+from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.ir.stmt import For, LoopKind
 from vtakit.compiler.ir.walk import statements
@@ -13,14 +15,12 @@ from vtakit.compiler.lower.interpreter import interpret
 from vtakit.compiler.nn.conv.blocked import blocked_vectors, blocked_weight
 from vtakit.compiler.nn.conv.winograd import Transforms, winograd_weight
 from vtakit.compiler.nn.conv.winograd_forms import Conv3x3, best_tile, cut
-from vtakit.compiler.nn.cpu.caches import Caches
-from vtakit.compiler.nn.cpu.machine import PACES, Machine
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import OperatorError, find
 from vtakit.runtime.cpu import openmp
 
 BOUND = 2e-5  # of the greatest difference by the greatest result, that the documents promise
-WIDE, NARROW = Machine(64, 32, Caches(48 << 10, 2 << 20)), Machine(32, 16)
+WIDE, NARROW = Machine(l1_bytes=48 << 10, l2_bytes=2 << 20), Machine(vector_bytes=32, vector_registers=16)
 
 CASES = [  # data, filters, block, pads
     ((1, 32, 8, 8), 32, 16, (1, 1, 1, 1)),
@@ -146,12 +146,13 @@ def test_the_form_of_each_layer():
 
 def test_the_form_on_a_processor_with_one_multiply_add_in_a_cycle():
     """What multiplies less gains more there, and weights come faster; those that do not stay in its third level do not."""
-    half = Machine(64, 32, Caches(32 << 10, 1 << 20), PACES["znver4"])
+    half = machine_of(Target("x86_64-linux-gnu", "znver4"))
+    assert (half.fmas_per_cycle, half.l3_bytes_per_cycle, half.l2_bytes) == (1, 20, 1 << 20)
     layers = {64: 56, 128: 28, 256: 14, 512: 7}
     assert [best_tile(Conv3x3(1, depth, depth, size, size), half) for depth, size in layers.items()] == [4, 4, 4, 2]
     assert [best_tile(Conv3x3(1, depth, depth, 7, 7), half) for depth in (64, 128)] == [4, 4]
-    assert Machine.of(Target("x86_64-linux-gnu", "znver4")).pace == half.pace
-    assert Machine.of(Target("x86_64-linux-gnu", "znver3")).pace == WIDE.pace == Machine(32, 16).pace
+    assert machine_of(Target("x86_64-linux-gnu", "znver4", ("-avx512f",))).fmas_per_cycle == 2  # of narrower vectors
+    assert machine_of(Target("x86_64-linux-gnu", "znver3")).fmas_per_cycle == 2
 
 
 @pytest.mark.parametrize("machine", [WIDE, NARROW], ids=["wide", "narrow"])
@@ -160,7 +161,7 @@ def test_a_cut_fits(machine):
         made = cut(down, across, points, depth, count, machine)
         assert down % made.rows == count % made.blocks == 0
         assert made.tiles <= made.rows * across
-        assert made.tiles * made.blocks + made.blocks + 1 <= machine.registers
+        assert made.tiles * made.blocks + made.blocks + 1 <= machine.vector_registers
 
 
 def test_what_does_not_fit_together_is_told():

@@ -1,0 +1,194 @@
+"""The record of a processor: all that rules, passes and estimates assume of it.
+
+Estimates rank candidates; they never decide whether code is legal, and no result depends on them. Each field has its unit in its
+name and in `facts`. `compiler.codegen.llvm.machines` makes the record of a target.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeVar
+
+from vtakit.base.errors import VtakitError, one_of
+from vtakit.base.jsons import read_json
+from vtakit.base.limits import MAX_CONFIG_BYTES
+from vtakit.base.reading import read_bytes
+from vtakit.compiler.ir.dtypes import DType
+
+_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+T = TypeVar("T", int, float)
+
+
+class MachineError(VtakitError, ValueError):
+    """A record of a processor that does not exist."""
+
+
+def _fact(default: T, unit: str, low: float, high: float, meaning: str) -> T:
+    """Return a field of the record, with the bounds of its values."""
+    known = {"unit": unit, "low": low, "high": high, "meaning": meaning}
+    found: T = field(default=default, metadata=known)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One core of a processor, its share of the caches, and the grain of parallel work. `facts` explains each field.
+
+    Defaults were measured on a Sapphire Rapids at 3.1 to 3.3 GHz (2026-11) unless the field says otherwise. Sizes of L1 and L2
+    are the least that a processor with vectors has.
+
+    Raises MachineError for a value out of range.
+    """
+
+    vector_bytes: int = _fact(64, "bytes", 4, 256, "size of a vector register; from the target's features")
+    vector_registers: int = _fact(32, "registers", 8, 128, "vector registers; from the target's features")
+
+    fmas_per_cycle: int = _fact(2, "vectors a cycle", 1, 8, "multiply-adds of whole vectors that begin in a cycle")
+    fma_latency_cycles: int = _fact(
+        5, "cycles", 1, 32,
+        "from a multiply-add to the next one on the same sum: 4, and 1 for operands that are late")
+    fma_busy: float = _fact(
+        0.85, "share", 0.1, 1,
+        "share of a reduction's estimated cycles in which multiply-adds run, where it is compared with transforms and with "
+        "memory")
+    bf16_speedup: float = _fact(2.0, "times", 0.25, 16, "products of bfloat16 pairs in the time of one product of float32")
+    loads_per_cycle: float = _fact(
+        1.8, "vectors a cycle", 0.5, 8,
+        "loads from L1: of the two that begin, some wait for a line or a bank that another takes")
+    step_cycles: float = _fact(
+        0.5, "cycles", 0, 16,
+        "of a step of a reduction beside its multiply-adds and loads: addresses and jump")
+    broadcast_cycles: float = _fact(
+        0.25, "cycles", 0, 16,
+        "of a step for each scalar that an instruction of its own loads into a vector")
+    stream_cycles: float = _fact(
+        1.4, "cycles", 0, 64,
+        "of a step for each stream of weights: a vector of it comes from L2, and another one is prefetched")
+    transform_cycles: float = _fact(
+        9.5, "cycles", 0, 1000,
+        "to take a vector of a Winograd tile to one point, and as many to take it back")
+
+    tile_product_cycles: float = _fact(
+        16.0, "cycles", 1, 1024, "of a product of full tile registers (AMX), as Intel's optimization reference manual states")
+    tile_load_cycles: float = _fact(32.0, "cycles", 1, 1024, "to load a full tile register from L2, 32 bytes in each")
+
+    line_bytes: int = _fact(64, "bytes", 16, 1024, "cache line")
+    l1_bytes: int = _fact(32 * _KIB, "bytes", _KIB, _GIB, "first-level data cache of a core")
+    l2_bytes: int = _fact(256 * _KIB, "bytes", 2 * _KIB, _GIB, "second-level cache of a core")
+    l3_bytes: int = _fact(
+        24 * _MIB, "bytes", 2 * _KIB, 64 * _GIB,
+        "weights of a layer that the third-level cache holds beside all else (Zen 4 with 32 MiB); not read from the system, "
+        "since cores share it")
+    l2_bytes_per_cycle: float = _fact(64.0, "bytes a cycle", 0.1, 1024, "data and weights from L2 into a register tile")
+    l3_bytes_per_cycle: float = _fact(8.5, "bytes a cycle", 0.1, 1024, "weights from beyond L2, while L3 holds them")
+    memory_bytes_per_cycle: float = _fact(4.0, "bytes a cycle", 0.1, 1024, "weights that L3 does not hold")
+    overlap: float = _fact(
+        0.5, "share", 0, 1,
+        "share of the shorter of computing and waiting for a cache that the longer of the two hides")
+
+    prefetch_bytes: int = _fact(
+        2048, "bytes", 0, _MIB,
+        "from a read of weights to the line that is prefetched: 32 steps of 14 cycles, longer than L3 takes (Sapphire Rapids,"
+        " Zen 5)")
+    prefetch_steps: int = _fact(
+        64, "steps", 1, 4096,
+        "the same for products of matrices: with few rows a step takes a few cycles, and weights are in memory")
+
+    tasks: int = _fact(4, "tasks", 1, 4096, "of a parallel loop: work that has fewer parts is divided along another axis")
+    task_vectors: int = _fact(
+        16, "vectors", 1, 1 << 20,
+        "of up to four registers each, that a task of a loop over elements takes")
+    parallel_elements: int = _fact(1 << 14, "elements", 0, 1 << 40, "of a loop without products, from which on threads pay")
+    parallel_macs: int = _fact(
+        800_000, "multiply-adds", 0, 1 << 40,
+        "of a kernel, from which on threads pay: a parallel loop takes 2 to 4 us to begin and to end, so two threads gain "
+        "where one takes 8 us; with 512-bit vectors")
+    parallel_bytes: int = _fact(250_000, "bytes", 0, 1 << 40, "that a kernel with products moves, from which on threads pay")
+    parallel_moved_bytes: int = _fact(100_000, "bytes", 0, 1 << 40, "the same for a kernel without products")
+    parallel_scan_macs: int = _fact(
+        1 << 18, "multiply-adds", 0, 1 << 40,
+        "of one step of a recurrent layer, from which on threads pay: each weight is for one product of a row, so the step "
+        "takes as long as its weights from L3")
+    layout_macs: int = _fact(
+        16, "multiply-adds", 0, 1 << 20,
+        "that a layout in blocks must save for each element that enters or leaves it: in blocks one saves 3 to 16 ps, and an "
+        "element takes 90 ps to move (Zen 4)")
+
+    def __post_init__(self) -> None:
+        for fact in facts(type(self)):
+            value, whole = getattr(self, fact.name), isinstance(fact.default, int)
+            fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+            if not fits or not fact.low <= value <= fact.high:
+                kind = "a whole number" if whole else "a number"
+                raise MachineError(f"a machine's {fact.name} is {value!r:.40} and must be {kind} from {fact.low:,} to "
+                                   f"{fact.high:,} ({fact.unit})")
+            if not whole:
+                object.__setattr__(self, fact.name, float(value))
+
+    def lanes(self, kind: DType) -> int:
+        """Return the elements of a type in a vector register."""
+        return max(1, self.vector_bytes // kind.bytes)
+
+    def far_bytes_per_cycle(self, size_bytes: int) -> float:
+        """Return the rate at which weights of a size arrive from beyond L2."""
+        return self.l3_bytes_per_cycle if size_bytes <= self.l3_bytes else self.memory_bytes_per_cycle
+
+    def beside(self, cycles: float, waits: float) -> float:
+        """Return the cycles of computing and of waiting for memory together, of which each hides a share of the shorter."""
+        return max(cycles, waits) + (1 - self.overlap) * min(cycles, waits)
+
+    def to_dict(self) -> dict[str, int | float]:
+        """Return the fields."""
+        return asdict(self)
+
+    def changed(self, data: Mapping[str, Any], where: str = "a machine") -> Self:
+        """Return the record with other values of some fields."""
+        known = [fact.name for fact in facts(type(self))]
+        for name in data:
+            if name not in known:
+                raise MachineError(f"{where} has no field {str(name)!r:.40}; {one_of(known, str(name))}")
+        return replace(self, **data)
+
+
+class Fact(NamedTuple):
+    """A field of `Machine`: its default, its unit, the bounds of its values, and what it is."""
+
+    name: str
+    default: int | float
+    unit: str
+    low: float
+    high: float
+    meaning: str
+
+
+def facts(record: type[Machine] = Machine) -> Iterator[Fact]:
+    """Yield the fields of the record, in order."""
+    for each in fields(record):
+        default: Any = each.default
+        known: Mapping[str, Any] = each.metadata
+        yield Fact(each.name, default, known["unit"], known["low"], known["high"], known["meaning"])
+
+
+MachineLike = Machine | str | Path | Mapping[str, Any]
+
+
+def load_machine(what: MachineLike, base: Machine) -> Machine:
+    """Return the record that `what` means: one already, a mapping of fields, or the path of a JSON file of them.
+
+    base : gives the fields that a mapping or file leaves out
+    """
+    if isinstance(what, Machine):
+        return what
+    if isinstance(what, Mapping):
+        return base.changed(what)
+    if not isinstance(what, str | Path):
+        raise MachineError(f"a machine is a Machine, a mapping of its fields or a path, not {type(what).__name__}")
+    where = f"machine file {str(what)!r}"
+    data = read_bytes(what, "machine file", MAX_CONFIG_BYTES, error=MachineError)
+    try:
+        found = read_json(data, most_bytes=MAX_CONFIG_BYTES, what=where)
+    except ValueError as error:
+        raise MachineError(f"cannot read {where}: {error}") from None
+    if not isinstance(found, dict):
+        raise MachineError(f"{where} has no object of fields: {', '.join(fact.name for fact in facts())}")
+    return base.changed(found, where)
