@@ -46,7 +46,7 @@ class Group:
 def fuse(graph: Graph, machine: Machine = _UNKNOWN) -> tuple[Group, ...]:
     """Return the graph's nodes as groups, each after those whose outputs it reads.
 
-    machine : the processor whose L2 decides between two kernels and one that computes rows just before they are read
+    machine : the processor, which decides between two kernels and one that computes rows just before they are read
     """
     fuser = _Fuser(graph)
     fuser.after_anchors()
@@ -167,7 +167,7 @@ class _Fuser:
             made = self.sink[node].outputs[0]
             readers = self.consumers.get(made, [])
             moved = sum(value.type.size * value.type.dtype.bytes for value in (node.reads[0], made))
-            if moved < machine.l2_bytes or made in given or len(readers) != 1 or not _is_of_pixels(readers[0], made):
+            if moved < machine.separable_bytes or made in given or len(readers) != 1 or not _is_of_pixels(readers[0], made):
                 continue
             end = self.sink[readers[0]]
             self._join(node, self.members[end], end)

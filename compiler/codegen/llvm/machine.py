@@ -109,6 +109,10 @@ class Machine:
         1 << 18, "multiply-adds", 0, 1 << 40,
         "of one step of a recurrent layer, from which on threads pay: each weight is for one product of a row, so the step "
         "takes as long as its weights from L3")
+    separable_bytes: int = _fact(
+        2 * _MIB, "bytes", 0, 1 << 40,
+        "data and result of a depthwise convolution, from which on its rows are computed just before the next convolution "
+        "reads them: fewer come back from L2 and L3 in time, whatever the size of L2 (Sapphire Rapids, Zen 5)")
     layout_macs: int = _fact(
         16, "multiply-adds", 0, 1 << 20,
         "that a layout in blocks must save for each element that enters or leaves it: in blocks one saves 3 to 16 ps, and an "

@@ -117,7 +117,7 @@ def _tiles(out: Stage, sums: Stage, machine: Machine, choose: Callable[[str, lis
 
 
 def _rows(first: ComputeOp, images: int, rows: int, machine: Machine) -> int:
-    """Return how many rows are made at once: a divisor of all, that leaves threads enough tasks and takes a quarter of L2."""
+    """Return how many rows are made at once: a divisor of all, that leaves threads enough tasks and takes half of L2."""
     _, blocks, _, columns, lanes = extents(first)
-    most = min(machine.l2_bytes // 4 // (blocks * columns * lanes * first.body[0].dtype.bytes), images * rows // machine.tasks)
+    most = min(machine.l2_bytes // 2 // (blocks * columns * lanes * first.body[0].dtype.bytes), images * rows // machine.tasks)
     return divisor(rows, most)

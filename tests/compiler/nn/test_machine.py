@@ -173,8 +173,9 @@ def test_equal_records_make_equal_decisions():
 
 
 @pytest.mark.parametrize(("changed", "decided"), [
-    ({"l1_bytes": 1 << 10, "l2_bytes": 8 << 10}, ("groups", "0 sums.order")),  # nothing stays
-    ({"l2_bytes": 16 << 10}, ("groups", "0 sums.order")),
+    ({"l1_bytes": 1 << 10, "l2_bytes": 8 << 10}, ("0 sums.order",)),  # nothing stays
+    ({"separable_bytes": 1 << 16}, ("groups",)),
+    ({"l2_bytes": 16 << 10}, ("0 sums.order",)),
     ({"prefetch_bytes": 512}, ("0 sums.ahead",)),
     ({"vector_registers": 16}, ("0 sums.tile",)),
     ({"tasks": 28}, ("0 sums.panel",)),
