@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,19 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import interruptible, runs, wait_for
+from support import interruptible, wait_for
 
-from vtakit.cache.place import cache_folder
 from vtakit.hw.isa.asm import asm_program, disasm_program
 from vtakit.hw.isa.config import DEFAULT, NAMED
 from vtakit.hw.isa.docs import reference
 from vtakit.hw.isa.file import dump, load
-from vtakit.hw.params import CoreParams
 from vtakit.runtime import cli
 from vtakit.runtime.commands import isa as isa_command
 from vtakit.sim import run_image
 from vtakit.sim.random_programs import random_program
-from vtakit.sim.rtl.build import kept_verilog
 
 ADD = """\
 .config default
@@ -394,34 +390,6 @@ def test_a_real_interrupt_stops_a_long_run_at_once(later):
     assert process.returncode == 2
     assert "Traceback" not in out + err
     assert err.rstrip().endswith("vtakit fuzz: interrupted; nothing was left half-written")
-
-
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 2), (signal.SIGTERM, 128 + signal.SIGTERM)])
-@pytest.mark.slow
-def test_an_interrupt_while_a_model_is_built_leaves_neither_compilers_nor_files(tmp_path, jobs, number, status):
-    """The compiler here never ends."""
-    compiler, pid = tmp_path / "bin" / "g++", tmp_path / "pid"
-    compiler.parent.mkdir()
-    compiler.write_text(f'#!/bin/sh\ncase "$*" in *-dM*) exit;; esac\necho $$ > {pid}.$$; mv {pid}.$$ {pid}; sleep 600\n')
-    compiler.chmod(0o755)
-    kept_verilog(CoreParams(cfg=NAMED["tiny"]))  # is there, so that the command comes to the compiler at once
-    shutil.copytree(cache_folder("verilog"), tmp_path / "cache" / "verilog")
-    around = os.environ | {"PATH": f"{compiler.parent}:{os.environ['PATH']}", "VTAKIT_CACHE": str(tmp_path / "cache")}
-    words = ["fuzz", "--device", "rtl", "--config", "tiny", "--programs", "60", "--jobs", jobs]
-    process = interruptible("-m", "vtakit.runtime", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=around)
-    try:
-        wait_for(pid.exists, 120)
-        os.killpg(process.pid, number)
-        out, err = process.communicate(timeout=30)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    assert process.returncode == status, err
-    assert "Traceback" not in out + err
-    assert not runs(int(pid.read_text()))
-    assert [path.suffix for path in (tmp_path / "cache" / "rtl").iterdir()] == [".lock"]
 
 
 def test_a_full_disk_under_standard_output_is_a_sentence():

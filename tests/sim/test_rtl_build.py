@@ -2,16 +2,20 @@
 
 import os
 import shutil
+import signal
 import stat
+import subprocess
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 from hypothesis import given, settings
-from support import raises, random_configs
+from support import interruptible, raises, random_configs, runs, wait_for
 
 from vtakit.base.errors import VtakitError
 from vtakit.base.process import run_tool
+from vtakit.cache.place import cache_folder
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import Top
@@ -286,3 +290,31 @@ def test_the_trial_run_of_a_usual_configuration_keeps_its_matrix_core_busy():
     image = product(CoreParams(cfg=NAMED["default"])).link()
     code = image.dram[image.insn_addr : image.insn_addr + INSN_BYTES * image.insn_count]
     assert Decoded(NAMED["default"], code).transfer_counters()["gemm_counter"] == 64 * 8 * 8
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 2), (signal.SIGTERM, 128 + signal.SIGTERM)])
+@pytest.mark.slow
+def test_an_interrupt_while_a_model_is_built_leaves_neither_compilers_nor_files(tmp_path, jobs, number, status):
+    """The compiler here never ends."""
+    compiler, pid = tmp_path / "bin" / "g++", tmp_path / "pid"
+    compiler.parent.mkdir()
+    compiler.write_text(f'#!/bin/sh\ncase "$*" in *-dM*) exit;; esac\necho $$ > {pid}.$$; mv {pid}.$$ {pid}; sleep 600\n')
+    compiler.chmod(0o755)
+    build.kept_verilog(PARAMS)  # is there, so that the command comes to the compiler at once
+    shutil.copytree(cache_folder("verilog"), tmp_path / "cache" / "verilog")
+    around = os.environ | {"PATH": f"{compiler.parent}:{os.environ['PATH']}", "VTAKIT_CACHE": str(tmp_path / "cache")}
+    words = ["fuzz", "--device", "rtl", "--config", "tiny", "--programs", "60", "--jobs", jobs]
+    process = interruptible("-m", "vtakit.runtime", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=around)
+    try:
+        wait_for(pid.exists, 120)
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=30)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert process.returncode == status, err
+    assert "Traceback" not in out + err
+    assert not runs(int(pid.read_text()))
+    assert [path.suffix for path in (tmp_path / "cache" / "rtl").iterdir()] == [".lock"]

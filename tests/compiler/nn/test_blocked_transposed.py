@@ -5,6 +5,7 @@ import pytest
 from nn_support import check, floats, onnx_run, placeholders, run, run_group
 from support import raises
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.nn.conv.blocked import blocked_vectors
 from vtakit.compiler.nn.conv.blocked_transposed import has_phases, phase_weights
 from vtakit.compiler.nn.conv.blocked_transposed_cpu import tile_of
@@ -62,10 +63,11 @@ def test_what_has_no_phases(sizes, kernel, strides, pads, more):
 
 
 def test_tiles_fill_the_registers():
-    assert tile_of((16, 16), 8, 64, 32, 1 << 21) == (1, 8, 2)
-    assert tile_of((4, 4), 32, 64, 32, 1 << 25) == (4, 4, 1)  # weights from memory are read once
-    assert tile_of((7, 7), 16, 64, 32, 1 << 18) == (1, 7, 2)
-    assert tile_of((30,), 3, 32, 16, 1 << 18) == (3, 3)
+    wide, narrow = Machine(l2_bytes=2 << 20), Machine(l2_bytes=2 << 20, vector_registers=16)
+    assert tile_of((16, 16), 8, 64, 1 << 21, wide) == (1, 8, 2)
+    assert tile_of((4, 4), 32, 64, 1 << 25, wide) == (4, 4, 1)  # weights from memory are read once
+    assert tile_of((7, 7), 16, 64, 1 << 18, wide) == (1, 7, 2)
+    assert tile_of((30,), 3, 32, 1 << 18, narrow) == (3, 3)
 
 
 def test_operands_that_do_not_fit():

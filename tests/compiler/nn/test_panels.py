@@ -6,6 +6,7 @@ import pytest
 from nn_support import check, floats, onnx_run, placeholders, run, run_group
 from support import raises
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.ir.stmt import For, LoopKind
 from vtakit.compiler.ir.walk import statements
 from vtakit.compiler.lower import lower
@@ -16,6 +17,7 @@ from vtakit.compiler.nn.product.panels_cpu import panel_tile, row_tiles
 from vtakit.compiler.nn.recurrent.recurrent_panels import gates_in_blocks, peepholes_in_blocks, recurrent_panels
 from vtakit.runtime.cpu import openmp
 
+WIDE, NARROW = Machine(), Machine(vector_bytes=32, vector_registers=16)
 PRODUCTS = [  # rows, K, N, panel
     ((1,), 1, 1, 4), ((1,), 300, 64, 16), ((2,), 65, 17, 16), ((13,), 37, 53, 16), ((64,), 64, 64, 16), ((35,), 130, 100, 16),
     ((3, 1, 5), 20, 40, 8), ((77,), 9, 250, 16), ((100, 2), 5, 16, 16), ((2, 1000), 3, 7, 4),
@@ -168,15 +170,15 @@ def test_operands_that_do_not_fit_an_lstm():
 
 def test_tiles_of_a_product():
     """Taller ones read panels less often."""
-    assert panel_tile(1, 32, 32)[1:] == (1, 6)
-    assert panel_tile(512, 32, 32)[1:] == (14, 2)
-    assert panel_tile(512, 32, 16)[1:] == (6, 2)
-    assert panel_tile(35, 164, 32)[1:] == (12, 2)
-    assert panel_tile(13, 1, 32)[1:] == (13, 1)
-    assert panel_tile(35, 164, 32, whole=True)[1:] == (7, 3)
+    assert panel_tile(1, 32, WIDE)[1:] == (1, 6)
+    assert panel_tile(512, 32, WIDE)[1:] == (14, 2)
+    assert panel_tile(512, 32, NARROW)[1:] == (6, 2)
+    assert panel_tile(35, 164, WIDE)[1:] == (12, 2)
+    assert panel_tile(13, 1, WIDE)[1:] == (13, 1)
+    assert panel_tile(35, 164, WIDE, whole=True)[1:] == (7, 3)
 
 
 def test_rows_of_several_axes():
     """Tiles leave nothing over along axes that are counted through as one, since that would have no loops of its own."""
-    assert [row_tiles(lead, 625, 32)[0] for lead in ([35], [1, 35], [8, 128], [64, 2], [100, 1])] == [1, 1, 1, 2, 2]
-    assert row_tiles([1, 35], 625, 32)[1] == panel_tile(35, 625, 32)
+    assert [row_tiles(lead, 625, WIDE)[0] for lead in ([35], [1, 35], [8, 128], [64, 2], [100, 1])] == [1, 1, 1, 2, 2]
+    assert row_tiles([1, 35], 625, WIDE)[1] == panel_tile(35, 625, WIDE)
