@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """How models of the RTL are made and kept: by what, with which pins, and what is said when that cannot be."""
 
 import os

@@ -64,10 +64,10 @@ def test_what_has_no_phases(sizes, kernel, strides, pads, more):
 
 def test_tiles_fill_the_registers():
     wide, narrow = Machine(l2_bytes=2 << 20), Machine(l2_bytes=2 << 20, vector_registers=16)
-    assert tile_of((16, 16), 8, 64, 1 << 21, wide) == (1, 8, 2)
+    assert tile_of((16, 16), 8, 64, 1 << 21, wide) == (2, 6, 2)
     assert tile_of((4, 4), 32, 64, 1 << 25, wide) == (4, 4, 1)  # weights from memory are read once
-    assert tile_of((7, 7), 16, 64, 1 << 18, wide) == (1, 7, 2)
-    assert tile_of((30,), 3, 32, 1 << 18, narrow) == (3, 3)
+    assert tile_of((7, 7), 16, 64, 1 << 18, wide) == (2, 7, 2)
+    assert tile_of((30,), 3, 32, 1 << 18, narrow) == (10, 1)
 
 
 def test_operands_that_do_not_fit():
