@@ -28,13 +28,13 @@ needs_yosys = pytest.mark.skipif(find_spec("pyosys") is None, reason="needs pyos
 
 NETLIST = json.dumps({"modules": {"pins": {
     "netnames": {
-        "vta.core.fetch.held": {"attributes": {"src": "/home/someone/vtakit/hw/fetch.py:86|/share/lattice/cells.v:1.2-3.4"}},
+        "vta.core.fetch.held": {"attributes": {"src": "/home/a/vtakit/hw/fetch/fetch.py:86|/share/lattice/cells.v:1.2-3.4"}},
         "vta.core.fetch.held_LUT4_D_Z": {"attributes": {"src": "/share/lattice/cells_map.v:108.23-108.24"}},
         "vta.core.fetch.fifo.level": {"attributes": {"src": "/usr/lib/python3/site-packages/amaranth/lib/fifo.py:279"}},
         "clk": {"attributes": {}},
     },
     "cells": {
-        "vta.core.fetch.fifo": {"type": "$scopeinfo", "attributes": {"cell_src": "/home/someone/vtakit/hw/read_buffer.py:34"}},
+        "vta.core.fetch.fifo": {"type": "$scopeinfo", "attributes": {"cell_src": "/home/a/vtakit/hw/memory/read_buffer.py:34"}},
         "vta.core.fetch.fifo.storage.0.0": {"type": "DP16KD", "attributes": {"src": "/share/lattice/brams_map.v:1.1-2.2"}},
     },
 }}})

@@ -38,16 +38,16 @@ def planted(wanted: Defect) -> type:
     return block
 
 
-QUEUE = ("tokens, depth 3", "token_queue", "TokenQueue")
-BURSTS = ("bursts, 3 rows of 7 bytes", "bursts", "BurstGenerator")
-READS = ("reads, 2 outstanding", "read_master", "ReadMaster")
-BUFFER = ("buffer, 4 beats", "read_buffer", "ReadBuffer")
-LOADS = ("loads, a narrow row", "load_planner", "LoadPlanner")
-RETIRE = ("retirement, 3 entries", "retire", "Retire")
-END = ("end of a program", "supervisor", "Supervisor")
-WRITES = ("writes, 2 outstanding", "write_master", "WriteMaster")
-BYTES = ("stored bytes", "store_port", "StorePort")
-SCALED = ("requantizer, lanes: 1", "requantizer", "Requantizer")
+QUEUE = ("tokens, depth 3", "issue.token_queue", "TokenQueue")
+BURSTS = ("bursts, 3 rows of 7 bytes", "memory.bursts", "BurstGenerator")
+READS = ("reads, 2 outstanding", "memory.read_master", "ReadMaster")
+BUFFER = ("buffer, 4 beats", "memory.read_buffer", "ReadBuffer")
+LOADS = ("loads, a narrow row", "load.planner", "LoadPlanner")
+RETIRE = ("retirement, 3 entries", "issue.retire", "Retire")
+END = ("end of a program", "control.supervisor", "Supervisor")
+WRITES = ("writes, 2 outstanding", "memory.write_master", "WriteMaster")
+BYTES = ("stored bytes", "store.port", "StorePort")
+SCALED = ("requantizer, lanes: 1", "store.requantizer", "Requantizer")
 
 DEFECTS = (
     defect(*QUEUE, "(count == self._depth)", "(count + 1 == self._depth)", "formal.tokens"),
@@ -84,11 +84,11 @@ DEFECTS = (
     defect(*LOADS, "(trailing | (leading & ~data_row)", "(trailing | leading", "vtakit.hw.load.writer"),
     defect(*RETIRE, "ready = Array([Signal(init=1", "ready = Array([Signal(init=1), Signal(init=1", "formal.retirement"),
     defect(*RETIRE, "(self.retires & (oldest.unit == n + 1))", "self.retires", "formal.retirement"),
-    defect("stores", "write_master", "WriteMaster", "finals.w_data.eq(wanted.final)", "finals.w_data.eq(1)",
+    defect("stores", "memory.write_master", "WriteMaster", "finals.w_data.eq(wanted.final)", "finals.w_data.eq(1)",
            "vtakit.hw.store.stage"),
-    defect("stores", "write_master", "WriteMaster", "self.done.eq(finished", "self.done.eq(w.valid & w.ready",
+    defect("stores", "memory.write_master", "WriteMaster", "self.done.eq(finished", "self.done.eq(w.valid & w.ready",
            "vtakit.hw.store.stage"),
-    defect("stores", "store_stage", "StoreStage", "fault_index.eq(writers.r_data)", "fault_index.eq(issue.retire_index)",
+    defect("stores", "store.stage", "StoreStage", "fault_index.eq(writers.r_data)", "fault_index.eq(issue.retire_index)",
            "formal.stores"),
     defect(*END, 'm.d.sync += self.clear.eq(1)\n                    m.next = "FORGET"', 'm.next = "FORGET"', "formal.ending"),
     defect("end of a program", "core", "Core", "self.ended.eq(finished & empty)", "self.ended.eq(finished)", "formal.ending"),
@@ -99,8 +99,9 @@ DEFECTS = (
     defect(*BYTES, "wanted.word.eq(REQUANT_WORDS - words_left)", "wanted.word.eq(words_left)", "formal.narrowing"),
     defect("stored bytes, elements of two beats", *BYTES[1:], "part.eq(Mux(part_ends, 0, part + 1))", "part.eq(0)",
            "formal.narrowing"),
-    defect("stored bytes", "narrower", "Narrower", "self.settled.eq(~unit.busy &", "self.settled.eq(", "vtakit.hw.store.port"),
-    defect("stored bytes", "narrower", "Narrower", "out.place.eq(unit.result_tag)", "out.place.eq(here.place)",
+    defect("stored bytes", "store.narrower", "Narrower", "self.settled.eq(~unit.busy &", "self.settled.eq(",
+           "vtakit.hw.store.port"),
+    defect("stored bytes", "store.narrower", "Narrower", "out.place.eq(unit.result_tag)", "out.place.eq(here.place)",
            "vtakit.hw.store.port"),
     defect(*SCALED, "+ near5[0] +", "+", "formal.requantizing"),
     defect(*SCALED, "far4 | (unlike4 >> fine4).any()", "far4", "formal.requantizing"),

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.evaluate import evaluate_graph
 from vtakit.compiler.graph.ir import Graph, Value, check
-from vtakit.compiler.graph.passes.layout import SAVED_PER_MOVED, block_layouts
+from vtakit.compiler.graph.passes.layout import block_layouts
 
 RNG = np.random.default_rng(1)
+SAVED_PER_MOVED = Machine().layout_macs
 LANES = 4
 
 
