@@ -7,6 +7,7 @@ A process of its own, because the library writes down what it has counted when i
 
 import pickle
 import sys
+from itertools import islice
 from pathlib import Path
 
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
@@ -21,7 +22,7 @@ from vtakit.sim.rtl.host import command, program_settings, session, until_idle
 from vtakit.sim.rtl.library import Library, opened
 from vtakit.sim.rtl.surroundings import Surroundings
 
-RANDOM_PROGRAMS = 8
+RANDOM_PROGRAMS, MOST_TRIED = 8, 32  # with large elements some move more than the product
 MOST_CYCLES = 100_000  # of the product, about: large models run ten thousand cycles a second
 _BLOCKS = ((64, 8, 8), (16, 8, 8), (8, 4, 4), (2, 2, 2), (1, 1, 1))  # rows, inner and columns of products to try
 
@@ -44,7 +45,7 @@ def _in_contexts(cfg: VTAConfig, shape: MatMul) -> Program:
         return matmul_program(cfg, shape, contexts=1)
 
 
-def _cycles(params: CoreParams, image: Image) -> int:
+def _cycles(params: CoreParams, image: Image | RandomProgram) -> int:
     """What bounds the time of a program from below: steps of the matrix core, and beats of the bus."""
     code = image.dram[image.insn_addr : image.insn_addr + INSN_BYTES * image.insn_count]
     counters = Decoded(params.cfg, code).transfer_counters()
@@ -53,9 +54,10 @@ def _cycles(params: CoreParams, image: Image) -> int:
 
 
 def training_programs(params: CoreParams) -> list[Image | RandomProgram]:
-    """A blocked matrix product, and random programs, so that no kind of instruction is missing."""
-    some = (random_program(params.cfg, seed, features=params.features) for seed in range(RANDOM_PROGRAMS))
-    return [product(params).link(), *some]
+    """Return a blocked matrix product, and short random programs, so that no kind of instruction is missing."""
+    some = (random_program(params.cfg, seed, features=params.features) for seed in range(MOST_TRIED))
+    short = (program for program in some if _cycles(params, program) <= MOST_CYCLES)
+    return [product(params).link(), *islice(short, RANDOM_PROGRAMS)]
 
 
 def train(params: CoreParams, library: Library) -> None:
