@@ -1,5 +1,8 @@
 """LOADs of many weights in pieces, each before the loads of an earlier part of the work, so that products hide them."""
 
+from collections import Counter
+from itertools import pairwise
+
 from vtakit.compiler.codegen.vta.stream import Access, Step
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.hw.isa.insns import MEMORIES, MemType, Opcode, Stage
@@ -14,6 +17,7 @@ def weights_ahead(steps: list[Step], target: Target) -> list[Step]:
     than that on a slow bus, which has time while those products run. A piece passes instructions that do not touch its elements.
     """
     starts, cycles = _runs(steps)
+    loads, copies = _loads(steps, starts, target), _copies(steps, starts)
     moved: dict[int, list[Step]] = {}
     gone: set[int] = set()
     run = -1
@@ -21,8 +25,9 @@ def weights_ahead(steps: list[Step], target: Target) -> list[Step]:
         run += run + 1 < len(starts) and starts[run + 1] == at
         if not _is_whole(step):
             continue
-        needed = _elements(step) * MEMORIES[MemType.WGT].bytes_in(target.config) / target.system.bytes_a_cycle
-        if sum(cycles[max(0, run - target.copies):run]) >= needed:
+        needed = _needed(step, target)
+        first = max(0, run - target.copies)
+        if sum(cycles[first:run]) >= sum(loads[first + 1:run + 1]):
             continue
         slots, hidden = list[int](), 0
         for before in range(run - 1, -1, -1):
@@ -30,7 +35,7 @@ def weights_ahead(steps: list[Step], target: Target) -> list[Step]:
                 break
             slots.append(starts[before])
             hidden += cycles[before]
-        pieces = _pieces(step, len(slots)) if len(slots) > target.copies else []
+        pieces = _pieces(step, len(slots)) if len(slots) > max(target.copies, copies[step.symbol]) else []
         if pieces:
             gone.add(at)
             for slot, piece in zip(reversed(slots[:len(pieces)]), pieces, strict=True):
@@ -49,6 +54,28 @@ def _runs(steps: list[Step]) -> tuple[list[int], list[int]]:
         if step.op is Opcode.GEMM and cycles:
             cycles[-1] += step.cycles
     return starts, cycles
+
+
+def _loads(steps: list[Step], starts: list[int], target: Target) -> list[float]:
+    """Return the bus's cycles for the weights that each run of LOADs loads."""
+    return [sum(_needed(step, target) for step in steps[start:end] if _is_whole(step))
+            for start, end in pairwise([*starts, len(steps)])]
+
+
+def _copies(steps: list[Step], starts: list[int]) -> dict[str, int]:
+    """Return for each buffer of weights in how many places of the scratchpad its loads of one run lie in turn."""
+    places, most = dict[str, set[int]](), dict[str, int]()
+    for start, end in pairwise([*starts, len(steps)]):
+        loaded = [step for step in steps[start:end] if _is_whole(step)]
+        for step in loaded:
+            places.setdefault(step.symbol, set()).add(step.fields.get("sram_base", 0))
+        for symbol, count in Counter([step.symbol for step in loaded]).items():
+            most[symbol] = max(most.get(symbol, 0), count)
+    return {symbol: -(-len(found) // most[symbol]) for symbol, found in places.items()}
+
+
+def _needed(step: Step, target: Target) -> float:
+    return _elements(step) * MEMORIES[MemType.WGT].bytes_in(target.config) / target.system.bytes_a_cycle
 
 
 def _is_whole(step: Step) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import NamedTuple
 
 from vtakit.compiler.codegen.vta.alu import passes
@@ -51,19 +52,24 @@ class _Touch(NamedTuple):
     nest: Nest
 
 
+MORE = 2  # times as many copies of what a chunk loads, where products wait for its weights
+
+
 def place(root: Node, target: Target) -> dict[Var, Site]:
     """A site for each buffer in a scratchpad, by the buffer's `data`.
 
     A buffer whose values are made element by element of another one's last use takes its place, since an ALU instruction
-    writes to its first operand. What is allocated within loops has copies, so that one is filled while others are
-    used; where the scratchpad is too small, memory that is not needed at once is shared, and then of the largest buffers that are
-    needed at once there is one copy.
+    writes to its first operand. What is allocated within loops has copies, so that one is filled while others are used. Weights
+    that arrive more slowly than their products run have more copies, and so has the data loaded beside them: their loads begin
+    while the products of an operator before leave time on the bus. Where the scratchpad is too small, memory that is not needed
+    at once is shared, and then of the largest buffers that are needed at once there are fewer copies.
 
     Raises VtaError if that is still too much.
     """
     walk = _Walk(target)
     walk.node(root, ())
     walk.adopt()
+    walk.copy()
     sites = list(dict.fromkeys(walk.sites.values()))
     for scope in target.scopes:
         _pack([site for site in sites if site.scope == scope], scope, target)
@@ -134,6 +140,24 @@ class _Walk:
             if touches and isinstance(touches[0].nest.leaf, st.Store) and touches[0].nest.leaf.buffer.data is data:
                 self._take_over(data, touches[0])
 
+    def copy(self) -> None:
+        """Set how many copies of each site there should be."""
+        weights = [(data, site) for data, site in self.sites.items() if site.scope == "wgt"]
+        first = min([site.end for _, site in weights], default=0)  # of the program's operators: no bus time is left before it
+        slow = {site.loops for data, site in weights if site.begin > first and self._is_slow(data, site)}
+        for site in self.sites.values():
+            more = MORE if site.scope != "acc" and site.loops in slow and self.target.copies > 1 else 1
+            site.copies = more * self.target.copies if site.loops else 1
+
+    def _is_slow(self, data: Var, site: Site) -> bool:
+        """Return whether weights take longer to load than the products take that read them."""
+        steps = 0
+        for touch in self.touches.get(data, ()):
+            if isinstance(touch.nest.leaf, st.Evaluate):
+                extents = [loop.extent for loop in touch.loops[len(site.loops):]] + [extent for _, extent in touch.nest.loops]
+                steps += prod([int_value(extent) or 1 for extent in extents])
+        return 0 < steps < site.size * self.target.config.wgt_bytes / self.target.system.bytes_a_cycle
+
     def _take_over(self, data: Var, touch: _Touch) -> None:
         leaf, mine = touch.nest.leaf, self.sites[data]
         assert isinstance(leaf, st.Store)
@@ -183,8 +207,6 @@ def seeds(value: Expr) -> Iterable[Load]:
 def _pack(sites: Sequence[Site], scope: str, target: Target) -> None:
     """Give the sites of one scratchpad their places."""
     depth = target.depth(scope)
-    for site in sites:
-        site.copies = target.copies if site.loops else 1
     if _lay(sites, share=False) <= depth:
         return
     while _lay(sites, share=True) > depth:
@@ -192,7 +214,8 @@ def _pack(sites: Sequence[Site], scope: str, target: Target) -> None:
         if not several:
             break
         time = max((site.begin for site in several), key=lambda time: _needed(sites, time))
-        max((s for s in several if s.begin <= time <= s.end), key=lambda site: site.size).copies = 1
+        largest = max((s for s in several if s.begin <= time <= s.end), key=lambda site: site.size)
+        largest.copies = target.copies if largest.copies > target.copies else 1
     else:
         return
     worst = max((site.begin for site in sites), key=lambda time: _needed(sites, time))

@@ -59,6 +59,16 @@ def groups(count: int, tiles: int, size: int, steps: int, rows: int = 1) -> list
     return found
 
 
+def chunks(count: int, copies: int, size: int, steps: int) -> list[Step]:
+    """Weights of which each LOAD is for one product, in so many places in turn, after products that leave time on the bus."""
+    found = [load_inputs(0), products(slice(1000, 1004), 0, 200)] * 20
+    for at in range(count):
+        first = at % copies * size
+        found += [load_inputs(at % copies * 4), load_weights(first, size, at * size),
+                  products(slice(first, first + size), at % copies * 4, steps)]
+    return found
+
+
 def seen(steps: list[Step]) -> list[list[int]]:
     """The elements of DRAM that each GEMM finds in its weights."""
     scratch, found = np.full(1024, -1), []
@@ -96,6 +106,24 @@ def test_weights_of_each_chunk_stay_where_they_are():
     """Two copies leave them no room to move."""
     steps = groups(8, 1, 16, 400)
     assert weights_ahead(steps, TARGET) == steps
+
+
+@pytest.mark.parametrize("copies", [2, 4])
+def test_the_first_chunks_are_loaded_beside_products_before(copies):
+    """As many as there are places for: the rest wait for the products that read what lies there."""
+    steps = chunks(12, copies, 36, 2000)
+    changed = weights_ahead(steps, TARGET)
+    assert seen(changed) == seen(steps)
+    whole = [step.fields["dram_base"] // 36 for step in changed if step.op is Opcode.LOAD and step.symbol == "w"
+             and step.fields["x_size"] == 36]
+    assert whole == [*range(copies, 12)]
+
+
+@given(st.integers(1, 12), st.integers(1, 5), st.integers(1, 40), st.sampled_from([10, 400, 5000]))
+@settings(max_examples=100)
+def test_pieces_of_chunks_change_no_weights(count, copies, size, steps):
+    made = chunks(count, copies, size, steps)
+    assert seen(weights_ahead(made, TARGET)) == seen(made)
 
 
 @given(st.integers(1, 5), st.integers(1, 8), st.integers(1, 40), st.sampled_from([10, 400, 5000]), st.integers(1, 4))
