@@ -10,18 +10,18 @@ from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
-from vtakit.compiler.ir.iters import IterVar
+from vtakit.compiler.ir.iters import IterVar, Range
 from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value
 from vtakit.compiler.ir.walk import substitute
-from vtakit.compiler.lower.axes import guards
-from vtakit.compiler.lower.blocks import Point, point_of, target
+from vtakit.compiler.lower.axes import children, coming_from, guards, parents, pass_values
+from vtakit.compiler.lower.blocks import Point, init_body, point_of, target, with_regions
 from vtakit.compiler.lower.bounds import Bounds
 from vtakit.compiler.lower.memory import Memory
-from vtakit.compiler.lower.plan import Plan, is_launch, scope_rank, thread_rank
+from vtakit.compiler.lower.plan import Plan, is_launch, loop_var, scope_rank, thread_rank
 from vtakit.compiler.lower.prefetch import prefetches
 from vtakit.compiler.schedule.relations import Mark, Relation
-from vtakit.compiler.te.operation import PlaceholderOp
+from vtakit.compiler.te.operation import ComputeOp, PlaceholderOp
 
 NONE: Mapping[IterVar, st.Stmt] = MappingProxyType({})
 KINDS = {
@@ -108,6 +108,42 @@ class Loops(ABC):
         if tag:
             return _repeat(st.For(var, extent, body, st.LoopKind.THREAD, tag, note.pragmas))
         return _repeat(st.For(var, extent, body, KINDS[note.mark], "", note.pragmas))
+
+    def init(self, plan: Plan, op: ComputeOp, first: int) -> st.Stmt:
+        """Return the loops that set the initial values of all elements that the loops from the leaf `first` on compute.
+
+        A loop over data and terms has no iterations where there are no terms, so loops over its data take its place.
+        """
+        leaves, relations = plan.stage.leaf_iter_vars, plan.stage.relations
+        data, reducing = coming_from(relations, op.axis), coming_from(relations, op.reduce_axis)
+        mixed = data & reducing
+        apart = [axis for relation in relations if not mixed.isdisjoint(children(relation))
+                 for axis in parents(relation) if axis in data and axis not in mixed]
+        values: dict[IterVar, Expr] = {}
+        loops: list[tuple[IterVar, Var]] = []
+        for at, leaf in enumerate(leaves):
+            for axis in apart if leaf in mixed else (leaf,):
+                extent = plan.extents[axis]
+                value = plan.leaves[leaf]
+                if axis is not leaf:
+                    value = loop_var(axis) if int_value(extent) != 1 else const(0, extent.dtype)
+                if axis not in data:
+                    value = const(0, value.dtype)
+                elif at >= first and isinstance(value, Var) and not is_launch(plan.tag(axis)):
+                    value = loop_var(axis, "_init")
+                    self.analyzer.bind(value, Range(const(0, value.dtype), extent))
+                    loops.append((axis, value))
+                values[axis] = value
+            apart = [] if leaf in mixed else apart
+        mine = [relation for relation in relations
+                if not data.isdisjoint(parents(relation)) and mixed.isdisjoint(children(relation))]
+        values = pass_values(mine, values, plan.extents)
+        point = Point(plan, {axis: values[axis] for axis in op.axis}, self.analyzer)
+        body = init_body(plan, point, self.read, self.targets(plan, point))
+        body = with_regions(f"{plan.stage.label}_init", point.iters, self.where(plan, point, values, mine), body)
+        for leaf, var in reversed(loops):
+            body = self.loop(plan, leaf, var, body)
+        return body
 
     # For blocks.
 

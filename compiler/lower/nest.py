@@ -3,15 +3,15 @@
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Var
-from vtakit.compiler.ir.iters import IterVar, Range
+from vtakit.compiler.ir.iters import Range
 from vtakit.compiler.ir.sharing import named_values
-from vtakit.compiler.ir.values import TRUE, const, int_value
+from vtakit.compiler.ir.values import TRUE, const
 from vtakit.compiler.ir.walk import replace_buffers, substitute_stmt
 from vtakit.compiler.lower.across import across_threads
-from vtakit.compiler.lower.axes import children, coming_from, parents, pass_values
-from vtakit.compiler.lower.blocks import Point, compute_body, init_body, update_body, with_regions
+from vtakit.compiler.lower.axes import coming_from
+from vtakit.compiler.lower.blocks import Point, compute_body, update_body, with_regions
 from vtakit.compiler.lower.loops import Loops
-from vtakit.compiler.lower.plan import Plan, is_launch, loop_var
+from vtakit.compiler.lower.plan import Plan, is_launch
 from vtakit.compiler.lower.tensorize import tensorized
 from vtakit.compiler.te.operation import ComputeOp, ExternOp, ScanOp
 
@@ -51,43 +51,7 @@ class Nests(Loops):
         point = Point(plan, {axis: plan.values[axis] for axis in op.root_iter_vars}, self.analyzer)
         body = update_body(plan, point, self.read, self.targets(plan, point))
         update = with_regions(stage.label, point.iters, self.where(plan, point, plan.values, relations), body)
-        return self.loops(plan, update, {stage.leaf_iter_vars[first]: self._init(plan, op, first)})
-
-    def _init(self, plan: Plan, op: ComputeOp, first: int) -> st.Stmt:
-        """Return the loops that set the initial values of all elements that the loops from the leaf `first` on compute.
-
-        A loop over data and terms has no iterations where there are no terms, so loops over its data take its place.
-        """
-        leaves, relations = plan.stage.leaf_iter_vars, plan.stage.relations
-        data, reducing = coming_from(relations, op.axis), coming_from(relations, op.reduce_axis)
-        mixed = data & reducing
-        apart = [axis for relation in relations if not mixed.isdisjoint(children(relation))
-                 for axis in parents(relation) if axis in data and axis not in mixed]
-        values: dict[IterVar, Expr] = {}
-        loops: list[tuple[IterVar, Var]] = []
-        for at, leaf in enumerate(leaves):
-            for axis in apart if leaf in mixed else (leaf,):
-                extent = plan.extents[axis]
-                value = plan.leaves[leaf]
-                if axis is not leaf:
-                    value = loop_var(axis) if int_value(extent) != 1 else const(0, extent.dtype)
-                if axis not in data:
-                    value = const(0, value.dtype)
-                elif at >= first and isinstance(value, Var) and not is_launch(plan.tag(axis)):
-                    value = loop_var(axis, "_init")
-                    self.analyzer.bind(value, Range(const(0, value.dtype), extent))
-                    loops.append((axis, value))
-                values[axis] = value
-            apart = [] if leaf in mixed else apart
-        mine = [relation for relation in relations
-                if not data.isdisjoint(parents(relation)) and mixed.isdisjoint(children(relation))]
-        values = pass_values(mine, values, plan.extents)
-        point = Point(plan, {axis: values[axis] for axis in op.axis}, self.analyzer)
-        body = init_body(plan, point, self.read, self.targets(plan, point))
-        body = with_regions(f"{plan.stage.label}_init", point.iters, self.where(plan, point, values, mine), body)
-        for leaf, var in reversed(loops):
-            body = self.loop(plan, leaf, var, body)
-        return body
+        return self.loops(plan, update, {stage.leaf_iter_vars[first]: self.init(plan, op, first)})
 
     def _opaque(self, plan: Plan, op: ExternOp) -> st.Stmt:
         """Return the statements of an extern operation as one block over the buffers of its tensors."""

@@ -11,7 +11,7 @@ from vtakit.compiler.ir.ops import all_of
 from vtakit.compiler.ir.values import const, int_value, wrap
 from vtakit.compiler.ir.walk import loads, map_stmt, substitute_stmt
 from vtakit.compiler.lower.axes import coming_from, parents, pass_values
-from vtakit.compiler.lower.blocks import Point, point_of, translate
+from vtakit.compiler.lower.blocks import Point, point_of, reduction, translate
 from vtakit.compiler.lower.loops import Loops
 from vtakit.compiler.lower.matching import Match, Operand
 from vtakit.compiler.lower.plan import Plan, is_launch, loop_var
@@ -176,7 +176,8 @@ def _unflattened(offset: Expr, buffer: Buffer) -> tuple[Expr, ...]:
 def tensorized(nests: Loops, plan: Plan, leaf: IterVar, intrin: Intrinsic) -> st.Stmt:
     """Return the loops of a stage down to `leaf`, with the intrinsic's code in them.
 
-    Where loops around it reduce, the intrinsic's reset stands before the first of them and its update in them; without a reset
+    A reduction that begins with values has these stored by loops before, and the intrinsic's update in all of its own. Otherwise,
+    where loops around it reduce, the intrinsic's reset stands before the first of them and its update in them; without a reset
     the first of their iterations runs its body and the others its update. Raises LowerError, with the stage's loops, where what
     they compute is not what the intrinsic does, or its operands' memory is not as it declares.
     """
@@ -187,6 +188,11 @@ def tensorized(nests: Loops, plan: Plan, leaf: IterVar, intrin: Intrinsic) -> st
     around = [outer for outer in tile.outer if outer in reducing and isinstance(plan.leaves[outer], Var)]
     inputs = writer.inputs()
     block = writer.block(plan.stage.label, tile.iters, tile.where, inputs, writer.outputs(tile.starts))
+    if reduction(plan).init if tile.op.reduce_axis else ():
+        assert intrin.update is not None, "a match of a reduction that begins with values has an update"
+        outermost = around[0] if around else leaf
+        start = nests.init(plan, tile.op, plan.stage.position(outermost))
+        return nests.loops(plan, block(intrin.update, adds=True), {outermost: start}, leave_out=tile.inner)
     if not around:
         return nests.loops(plan, block(intrin.body, adds=False), leave_out=tile.inner)
     if intrin.update is None:

@@ -214,9 +214,10 @@ class Tile:
             return self._alike(found, substitute(have, inside), substitute(want, still))
         a, b = have.combiner, want.combiner
         same = a is b or (str(a), str(a.identity), a.lhs[0].dtype) == (str(b), str(b.identity), b.lhs[0].dtype)
-        plain = value_of(have.condition) == 1 and value_of(want.condition) == 1 and not have.init and not want.init
+        plain = value_of(have.condition) == 1 and value_of(want.condition) == 1 and not want.init
+        begun = not have.init or self.intrin.update is not None  # loops before the intrinsic's set what it updates
         pairs = zip(have.source, want.source, strict=True)
-        return same and plain and all(self._alike(found, substitute(x, inside), substitute(y, still)) for x, y in pairs)
+        return same and plain and begun and all(self._alike(found, substitute(x, inside), substitute(y, still)) for x, y in pairs)
 
     def _alike(self, found: Match, have: Expr, want: Expr) -> bool:
         """Return whether the expressions match in their normal forms, or as they stand."""

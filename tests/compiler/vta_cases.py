@@ -142,10 +142,12 @@ def random_epilogue(
     bound = min(BOUND, (1 << target.config.acc_bits - 1) - 1)
     low, high = (-bound, bound) if requantize is not None and not requantize.on_store else (
         int(rng.integers(-9, 2)) if some() else None, int(rng.integers(2, 9)) if some() else None)
+    alone = add is not None and some()  # a residual that is added to the sums themselves
     return Epilogue(
-        bias=vector("bias") if some() else None,
-        scale=vector("scale") if some() else int(rng.integers(1, 99)) if some() else None,
-        shift=vector("shift") if some() else int(rng.integers(0, min(32, target.config.acc_bits))) if some() else None,
+        bias=vector("bias") if not alone and some() else None,
+        scale=None if alone else vector("scale") if some() else int(rng.integers(1, 99)) if some() else None,
+        shift=None if alone else vector("shift") if some() else int(rng.integers(0, min(32, target.config.acc_bits))) if (
+            some()) else None,
         add=add, add_scale=None if add is None or some() else vector("add_scale") if some() else int(rng.integers(1, 99)),
         low=low, high=high, requantize=requantize,
     )

@@ -5,6 +5,7 @@
 
 import argparse
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import vta_moves
@@ -15,10 +16,13 @@ from vta_support import build, execute_all
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.nn.vta import conv2d
 from vtakit.hw.isa.config import INSN_BITS, NAMED, UOP_BITS, VTAConfig
+from vtakit.hw.system import System
 
 NAMED_SEEDS, LEGAL_SEEDS = 100_000, 200_000  # seeds from which on configurations are random, and of any size that is legal
 CONFIGS = [*NAMED.values()]
+SYSTEMS = System(), System(), System(bandwidth=0.25, latency=60)
 OPERATORS = {
     made.__name__: made
     for made in (
@@ -70,17 +74,19 @@ def check(operator: str, seed: int, *, orders: int = 1, device: str = "fsim") ->
     rng = np.random.default_rng([seed, list(OPERATORS).index(operator)])
     made = legal_config if seed >= LEGAL_SEEDS else random_config
     config = CONFIGS[seed % len(CONFIGS)] if seed < NAMED_SEEDS else made(rng)
-    target = Target(config, copies=int(rng.choice([1, 2, 2, 3])))
-    case = OPERATORS[operator](rng, target)
-    if not case.outputs:
-        return f"{operator} {seed} does not fit: none of its layers does"
-    try:
-        schedule = case.schedule()
-    except VtaError as error:
-        if "fit" in str(error):
-            return f"{operator} {seed} does not fit: {error}"
-        raise
-    program = build(schedule, [*case.inputs, *case.outputs], target)
+    system = SYSTEMS[rng.integers(len(SYSTEMS))]
+    target = Target(config, copies=int(rng.choice([1, 2, 2, 3])), system=system)
+    with patch.object(conv2d, "STEPS_BESIDE", int(rng.choice([1, conv2d.STEPS_BESIDE]))):  # sums begin with all residuals
+        case = OPERATORS[operator](rng, target)
+        if not case.outputs:
+            return f"{operator} {seed} does not fit: none of its layers does"
+        try:
+            schedule = case.schedule()
+        except VtaError as error:
+            if "fit" in str(error):
+                return f"{operator} {seed} does not fit: {error}"
+            raise
+        program = build(schedule, [*case.inputs, *case.outputs], target)
     given = case.given(rng)
     wanted = case.wanted(given)
     runs = [{"order": order} for order in ("program", "eager", "lazy", *range(seed, seed + orders))] if device == "fsim" else [

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
+from vtakit.compiler.codegen.vta.early import STEPS_BESIDE
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import MOST_COPIES, Target
 from vtakit.compiler.ir.expr import Expr
@@ -123,9 +125,19 @@ class Conv2d(Layer):
         """Whether accumulators lie block by block: REQUANT stores those of one block, and images may be as small as a vector."""
         return self.epilogue.requantize is not None and self.epilogue.requantize.on_store and shape_of(self.data)[0] > 1
 
+    @property
+    def begun(self) -> bool:
+        """Whether the sums begin with the residual: where the epilogue adds it first, and a tile's products hide its load."""
+        e, steps = self.epilogue, prod(shape_of(self.weights)[1:4])
+        alone = e.add is not None and self.pooling is None and all(part is None for part in (e.bias, e.scale, e.shift))
+        return alone and steps >= STEPS_BESIDE
+
     @cached_property
     def products(self) -> Tensor:
-        """The convolution: [images, groups, out blocks, rows, columns, batch, block], or with `blocks_first` images third."""
+        """The convolution, after the residual if the sums begin with it.
+
+        [images, groups, out blocks, rows, columns, batch, block], or with `blocks_first` images third.
+        """
         images, _, _, _, batch, block = shape_of(self.data)
         outs, ins, kernel_rows, kernel_columns = shape_of(self.weights)[:4]
         per_group, acc = outs // self.groups, self.target.dtype("acc")
@@ -138,7 +150,8 @@ class Conv2d(Layer):
                 n, o = o, n
             read = self.window[n, g, c, y * self._row_step + dy * down, x * self.stride[1] + dx * across, b, k]
             weight = self.weights[g * per_group + o, c, dy, dx, j, k]
-            return reduce.sum(read.astype(acc) * weight.astype(acc), axis=[c, dy, dx, k])
+            first = self.residual.scaled[n, g * per_group + o, y, x, b, j] if self.begun and self.residual is not None else None
+            return reduce.sum(read.astype(acc) * weight.astype(acc), axis=[c, dy, dx, k], init=first)
         first, third = (per_group, images) if self.blocks_first else (images, per_group)
         name = f"{self.name}_sums" if self.pooling is None else f"{self.name}_products"
         return made((first, self.groups, third, self.height, self.width, batch, block), value, name)
@@ -180,7 +193,8 @@ class Conv2d(Layer):
             in_rows=shape_of(self.data)[2] * self._row_step // self.stride[0], in_columns=shape_of(self.data)[3],
             row_step=self._row_step,
             column_step=self.stride[1], row_dilation=self.dilation[0], column_dilation=self.dilation[1],
-            passes=self.tail.passes, tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements,
+            passes=self.tail.passes, tensors=len(self.epilogue.elements), begun=self.begun,
+            vectors=self.epilogue.channel_elements,
             repeats=self.groups, store_loops=self._store_loops, pooling=self.pooling,
         )
 

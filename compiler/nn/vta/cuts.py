@@ -74,6 +74,7 @@ class Work:
     row_step, column_step : of the input, for one of the result; row_dilation, column_dilation : for one tap
     passes  : over a tile's accumulators, beside the products
     tensors : that are loaded to the accumulator beside the result, one element each; vectors : one for each output block
+    begun   : whether the sums begin with one of the tensors, in its place
     repeats : groups or phases, each a convolution of its own
     store_loops : of a tile, around what one instruction stores
     """
@@ -93,6 +94,7 @@ class Work:
     column_dilation: int = 1
     passes: int = 1
     tensors: int = 0
+    begun: bool = False
     vectors: int = 0
     repeats: int = 1
     store_loops: tuple[str, ...] = ("images", "out_blocks")
@@ -194,7 +196,7 @@ class Cuts:
         """Elements of each scratchpad for a tile or a chunk."""
         whole, (rows, columns) = work.in_blocks * work.kernel_rows * work.kernel_columns, self.pixels(work)
         return {
-            "acc": self.products(work) + self.outputs * (1 + work.tensors) + self.out_blocks * work.vectors,
+            "acc": self.products(work) + self.outputs * (1 + work.tensors - work.begun) + self.out_blocks * work.vectors,
             "inp": self.images * self.in_blocks * rows * columns,
             "wgt": self.out_blocks * np.where(self.keep, whole, self.run),
         }

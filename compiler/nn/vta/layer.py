@@ -10,7 +10,7 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.arguments import check_schedule, check_target
 from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, shape_of
-from vtakit.compiler.nn.vta.tail import Tail
+from vtakit.compiler.nn.vta.tail import Residual, Tail
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.tensor import Tensor
@@ -62,12 +62,22 @@ class Layer(ABC):
         """Whether the accumulators' first and third dimensions are out blocks and images."""
         return False
 
+    @property
+    def begun(self) -> bool:
+        """Whether the sums begin with the residual."""
+        return False
+
     @cached_property
     def tail(self) -> Tail:
         """The stages after the sums. Raises VtaError for tensors of the epilogue that do not go with them."""
         self._check_epilogue()
         return Tail(target=self.target, name=self.name, epilogue=self.epilogue, sums=self.sums, phases=self.phases,
-                    blocks_first=self.blocks_first)
+                    blocks_first=self.blocks_first, residual=self.residual, begun=self.begun)
+
+    @cached_property
+    def residual(self) -> Residual | None:
+        """What the epilogue adds, as accumulators. Raises VtaError where a configuration cannot load it."""
+        return Residual.of(self.target, self.name, self.epilogue)
 
     def _check_epilogue(self) -> None:
         images, groups, outs, rows, columns, *element = shape_of(self.sums)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.requant import requantized
@@ -22,11 +22,32 @@ from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
 
 
+class Residual(NamedTuple):
+    """A residual as accumulators [images, out blocks, rows, columns, batch, block], loaded and scaled."""
+
+    loaded: Tensor
+    scaled: Tensor
+
+    @classmethod
+    def of(cls, target: Target, name: str, epilogue: Epilogue) -> "Residual | None":
+        """Return the one that an epilogue adds. Raises VtaError where a configuration cannot load it."""
+        if epilogue.add is None:
+            return None
+        loaded, by = widened(target, epilogue.add, f"{name}_{epilogue.add.name}"), epilogue.add_scale
+        if by is None:
+            return cls(loaded, loaded)
+        return cls(loaded, made(
+            loaded.shape, lambda n, o, *at: loaded(n, o, *at) * (by[o, at[-2], at[-1]] if isinstance(by, Tensor) else by),
+            f"{loaded.name.removesuffix('_acc')}_scaled"))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tail:
     """The stages from accumulators to what is stored.
 
     sums   : acc type [images, groups, out blocks, rows, columns, batch, block]
+    residual : what the epilogue adds
+    begun    : whether the sums began with it, so that nothing is added after them
     phases : (down, across) where the groups are phases of each group: parts of one result that lie between each other
     blocks_first : sums is [out blocks, groups, images, …], so that one REQUANT stores all images of a block
     """
@@ -37,6 +58,8 @@ class Tail:
     sums: Tensor
     phases: tuple[int, int] | None = None
     blocks_first: bool = False
+    residual: Residual | None = None
+    begun: bool = False
     widened: dict[Tensor, Tensor] = field(default_factory=dict)
 
     def _order(self, at: Sequence[Any]) -> tuple[Any, ...]:
@@ -63,29 +86,23 @@ class Tail:
     @property
     def passes(self) -> int:
         """Steps for each accumulator beside the products: the ALU's, and a reset where products cannot overwrite."""
+        if self.begun:  # neither an addition nor a reset
+            return self.epilogue.passes - 1
         return self.epilogue.passes + (not self.target.has(Feature.OVERWRITE))
 
     @cached_property
     def finished(self) -> Tensor:
         """The accumulators after the epilogue's ALU passes; `sums` where there are none."""
-        if not self.epilogue.passes:
-            return self.sums
-        for tensor in self.epilogue.elements:
-            self.widened[tensor] = widened(self.target, tensor, f"{self.name}_{tensor.name}")
-        return made(self.sums.shape, self._value, f"{self.name}_finished")
-
-    @cached_property
-    def added(self) -> Tensor | None:
-        """The residual as accumulators, scaled."""
         e = self.epilogue
-        if e.add is None:
-            return None
-        plain = self.widened[e.add]
-        if e.add_scale is None:
-            return plain
-        by: Any = e.add_scale
-        return made(plain.shape, lambda n, o, *at: plain(n, o, *at) * (by[o, at[-2], at[-1]] if isinstance(by, Tensor) else by),
-                    f"{self.name}_{e.add.name}_scaled")
+        for tensor in e.elements:
+            if self.residual is not None and tensor is e.add:
+                self.widened[tensor] = self.residual.loaded
+            else:
+                self.widened[tensor] = widened(self.target, tensor, f"{self.name}_{tensor.name}")
+        before = 1 + (e.add_scale is not None) if self.begun else 0
+        if e.passes == before:
+            return self.sums
+        return made(self.sums.shape, self._value, f"{self.name}_finished")
 
     def _value(self, *at: Expr) -> Expr:
         plain = n, g, _, y, x, b, k = self._order(at)
@@ -109,8 +126,8 @@ class Tail:
             value = value * read(e.scale)
         if e.shift is not None:
             value = value >> read(e.shift)
-        if self.added is not None:
-            value = value + element(self.added)
+        if self.residual is not None and not self.begun:
+            value = value + element(self.residual.scaled)
         if e.low is not None:
             value = maximum(value, e.low)
         if e.high is not None:
@@ -182,11 +199,11 @@ class Tail:
             out.bind(thread, thread_axis("cthread"))
             g = [thread, *g]
         out.reorder(*g, outer[1], outer[0], *outer[2:], *inner, b, k)
-        e, added = self.epilogue, (self.added,) if self.added is not None else ()
-        for tensor in dict.fromkeys((self.finished, self.sums, *self.widened.values(), *added)):
+        e, added = self.epilogue, self.residual
+        for tensor in dict.fromkeys((self.finished, self.sums, *self.widened.values(), *(added or ()))):
             s[tensor].set_scope("acc")
             s[tensor].compute_at(out, outer[3])
-        readers = {vector: self.added if vector is e.add_scale else self.finished for vector in e.vectors}
+        readers = {vector: added.scaled if added is not None and vector is e.add_scale else self.finished for vector in e.vectors}
         if e.requantize is not None:
             readers[e.requantize.parameters] = self.result if self._on_store else self.finished
         for tensor, reader in readers.items():

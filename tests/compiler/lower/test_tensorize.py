@@ -11,6 +11,7 @@ from vtakit.compiler.ir.dtypes import INT32
 from vtakit.compiler.ir.expr import Var
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.lower import lower
+from vtakit.compiler.lower.errors import LowerError
 
 
 def count(name, extent, body):
@@ -105,6 +106,35 @@ def test_statement_35_a_whole_reduction_by_the_body_alone():
     s[c].tensorize(ii, gemv(8, 32, reset=False, update=False))
     x, y = ints(16, 32), ints(32, seed=1)
     assert np.array_equal(run(s, args, x, y), x @ y)
+
+
+@pytest.mark.parametrize(("tile", "part", "rows"), [(8, 4, 16), (8, 32, 16), (8, 4, 13), (1, 8, 16)])
+def test_a_reduction_that_begins_with_values_has_these_stored_and_the_update_in_all_loops(tile, part, rows):
+    a, b, d = [te.placeholder(shape, "int32", name=name) for shape, name in (((16, 32), "A"), ((32,), "B"), ((16,), "D"))]
+    k = te.reduce_axis((0, 32), name="k")
+    c = te.compute((16,), lambda i: te.sum(a[i, k] * b[k], axis=k, init=d[i] * 3), name="C")
+    e = te.compute((rows,), lambda i: c[i] + 1, name="E")
+    s = te.create_schedule(e.op)
+    outer, _ = s[e].split(e.op.axis[0], tile)
+    s[c].compute_at(s[e], outer)
+    ko, _ = s[c].split(k, part)
+    s[c].reorder(ko, *s[c].op.axis)
+    s[c].tensorize(s[c].op.axis[0], gemv(tile, part))
+    made = blocks(lower(s, [a, b, d, e]))
+    assert [str(read.buffer.name) for read in made["C_init"].reads] == [d.name]
+    assert made["C"].body.kind is st.LoopKind.SERIAL
+    x, y, z = ints(16, 32), ints(32, seed=1), ints(16, seed=2)
+    assert np.array_equal(run(s, [a, b, d, e], x, y, z), (x @ y + z * 3 + 1)[:rows])
+
+
+def test_a_reduction_that_begins_with_values_needs_an_update():
+    a, b = te.placeholder((8, 32), "int32", name="A"), te.placeholder((32,), "int32", name="B")
+    k = te.reduce_axis((0, 32), name="k")
+    c = te.compute((8,), lambda i: te.sum(a[i, k] * b[k], axis=k, init=1), name="C")
+    s = te.create_schedule(c.op)
+    s[c].tensorize(c.op.axis[0], gemv(8, 32, reset=False, update=False))
+    with pytest.raises(LowerError, match="is not what the intrinsic does"):
+        lower(s, [a, b, c])
 
 
 def test_a_tile_in_a_cache_under_a_loop():

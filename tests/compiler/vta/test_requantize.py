@@ -21,7 +21,7 @@ from vtakit.compiler.nn.vta.pool import Pool2d
 from vtakit.compiler.nn.vta.requantize import Requantize, skip_multipliers
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 from vtakit.hw.isa.codec import decode, encode_requant
-from vtakit.hw.isa.insns import REQUANT_PARAMS, Feature, Opcode
+from vtakit.hw.isa.insns import REQUANT_PARAMS, AluOp, Feature, Opcode
 
 ORDERS = ("program", "eager", "lazy", *range(20))
 WITHOUT = [Feature(0), Feature.REQUANT, Feature.REQUANT | Feature.OVERWRITE]
@@ -210,6 +210,20 @@ def test_a_residual_with_a_scale_for_each_channel(without):
     real = (sums + channels[1]) * channels[0] + (given[skip] - skip_zero) * skip_scale
     off = abs(np.clip(np.rint(real / out_scale) - 128, -128, 127) - want)
     assert off[np.broadcast_to(channels[0] > 0, off.shape)].max() <= (2 if without else 1)
+
+
+@pytest.mark.parametrize(("kernel", "added"), [(3, 0), (1, 196)])
+def test_sums_begin_with_a_residual_that_their_products_hide(kernel, added):
+    """It takes no addition; where a tile has few products for each element it is added after them."""
+    target = vta()
+    numbers = Requantize.by_scale(target=target, scale=np.full(64, 1e-3), largest=1 << 20)
+    skip, data, weights = (te.placeholder(shape, "int8", name=name) for name, shape in (
+        ("skip", (1, 4, 7, 7, 1, 16)), ("data", (1, 4, 6 + kernel, 6 + kernel, 1, 16)),
+        ("weights", (4, 4, kernel, kernel, 16, 16))))
+    layer = Conv2d(target=target, data=data, weights=weights, epilogue=Epilogue(add=skip, add_scale=5, requantize=numbers))
+    insns = [decode(target.config, word) for word in made(layer).insns]
+    fields = [insn.fields for insn in insns if insn.op is Opcode.ALU and insn.fields["alu_opcode"] == AluOp.ADD]
+    assert sum(f["iter_out"] * f["iter_in"] * (f["uop_end"] - f["uop_bgn"]) for f in fields) == added
 
 
 @pytest.mark.parametrize("without", WITHOUT[:2])
