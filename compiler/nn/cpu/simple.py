@@ -1,6 +1,6 @@
 """Loops over the elements of a stage, in parallel and by vectors, and reductions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from vtakit.compiler.codegen.llvm.machine import Machine
@@ -20,8 +20,24 @@ SUMS = ("sum", "max", "min", "prod", "greatest")  # combinations that may begin 
 FEW = 4  # partial sums that are put together one after another
 
 
+def vector_of(stage: Stage, run: int, lanes: int, rule: Callable[..., object]) -> int:
+    """Return the elements of a vector along a run of so many: the decision "vector", as wide as `WIDEST` registers by default."""
+    widths = sorted({min(run, lanes << at) for at in range(WIDEST.bit_length())})
+    chosen: int = stage.choose("vector", widths, widths[-1], rule=rule.__name__)
+    return chosen
+
+
+def share(stage: Stage, axis: IterVar, pays: bool, rule: Callable[..., object]) -> None:
+    """Let threads share a loop: the decision "parallel", where it pays by default."""
+    if stage.choose("parallel", [False, True], pays, rule=rule.__name__):
+        stage.parallel(axis)
+
+
 def run_along(stage: Stage, machine: Machine, reads: Reads) -> None:
-    """Compute every element: the axes in which all operands run together as one, by vectors, the others outside of it."""
+    """Compute every element: the axes in which all operands run together as one, by vectors, the others outside of it.
+
+    Decisions: vector, its elements; parallel, whether threads share the loops; task, the vectors of one's part of a single loop.
+    """
     op = stage.op
     assert isinstance(op, ComputeOp)
     if not op.axis or run_transposed(stage, machine, reads):
@@ -32,15 +48,15 @@ def run_along(stage: Stage, machine: Machine, reads: Reads) -> None:
     if first == len(sizes) - 1 and across is not None:
         _run_in_squares(stage, op, across, machine)
         return
-    lanes = machine.lanes(op.body[0].dtype)
     run = prod(sizes[first:])
     inner = stage.fuse(*op.axis[first:]) if first < len(sizes) - 1 else op.axis[first]
-    width = min(run, WIDEST * lanes)
+    width = vector_of(stage, run, machine.lanes(op.body[0].dtype), run_along)
     outer: IterVar | None = stage.fuse(*op.axis[:first]) if first > 1 else op.axis[0] if first else None
     chunk, vector = stage.split(inner, width)
-    if prod(sizes) >= machine.parallel_elements:
+    if stage.choose("parallel", [False, True], prod(sizes) >= machine.parallel_elements, rule=run_along.__name__):
         if outer is None:
-            outer, chunk = stage.split(chunk, machine.task_vectors)
+            tasks = sorted({machine.task_vectors, *(1 << at for at in range(2, 8))})
+            outer, chunk = stage.split(chunk, stage.choose("task", tasks, machine.task_vectors, rule=run_along.__name__))
         stage.parallel(outer)
     stage.vectorize(vector)
 
@@ -56,25 +72,28 @@ def _other_row(op: ComputeOp, reads: Reads) -> int | None:
 
 
 def _run_in_squares(stage: Stage, op: ComputeOp, across: int, machine: Machine) -> None:
-    """Compute squares of the last axis and that along which the operand lies, one after another."""
+    """Compute squares of the last axis and that along which the operand lies, one after another.
+
+    Decisions: side, of a square; parallel, whether threads share the squares.
+    """
     last = op.axis[-1]
-    side = machine.line_bytes // FLOAT32.bytes  # a line of a float32 operand is then used whole while it is in L1
+    own = machine.line_bytes // FLOAT32.bytes  # a line of a float32 operand is then used whole while it is in L1
+    side = stage.choose("side", sorted({own, 4, 8, 16, 32}), own, rule=_run_in_squares.__name__)
     lines, line = stage.split(op.axis[across], side)
     chunk, vector = stage.split(last, min(machine.lanes(op.body[0].dtype), extents(op)[-1]))
     outer = [*[axis for at, axis in enumerate(op.axis[:-1]) if at != across], lines]
     stage.reorder(*outer, chunk, line, vector)
     place = stage.fuse(*outer) if len(outer) > 1 else outer[0]
-    if prod(extents(op)) >= machine.parallel_elements:
-        stage.parallel(place)
+    share(stage, place, prod(extents(op)) >= machine.parallel_elements, _run_in_squares)
     stage.vectorize(vector)
 
 
 def run_within(stage: Stage, machine: Machine) -> None:
-    """What a scan computes in each step: by vectors along the last axis, one thread."""
+    """What a scan computes in each step: by vectors along the last axis, one thread. Decision: vector, its elements."""
     op = stage.op
     if not isinstance(op, ComputeOp) or not op.axis or extents(op)[-1] < 4 or op.num_outputs > 1:
         return
-    width = min(extents(op)[-1], WIDEST * machine.lanes(op.body[0].dtype))
+    width = vector_of(stage, extents(op)[-1], machine.lanes(op.body[0].dtype), run_within)
     chunk, vector = stage.split(op.axis[-1], width)
     stage.reorder(*op.axis[:-1], chunk, *op.reduce_axis, vector)
     stage.vectorize(vector)
@@ -107,49 +126,49 @@ def reduce_along(s: Schedule, op: ComputeOp, machine: Machine, reads: Reads, *, 
     """A reduction: vectors along the result's last axis, or along the reduction if that is what lies in a row.
 
     within : it is a part of what threads already share
+
+    Decisions: terms, summed side by side along the reduction, or 0 for none; vector, elements along the result's last axis;
+    parallel, whether threads share the result.
     """
     body = op.body[0]
     assert isinstance(body, Reduce)
     lanes = machine.lanes(op.body[0].dtype)
     sizes = extents(op)
-    flat, part = _part_along(op, lanes, reads)
-    work = 0 if within else prod(sizes) * prod([extent(axis) for axis in op.reduce_axis])
-    if part and op.num_outputs == 1 and not body.init and body.combiner.name in SUMS:
-        _split_sum(s, op, flat, part, lanes, shared=work >= machine.parallel_elements)
-        return
-    stage = s[op]
+    work = prod(sizes) * prod([extent(axis) for axis in op.reduce_axis])
+    stage, pays = s[op], work >= machine.parallel_elements
+    if op.num_outputs == 1 and not body.init and body.combiner.name in SUMS:
+        flat, terms = _along(op, reads)
+        sides = [0, *[lanes << at for at in range(WIDEST.bit_length()) if terms >= 2 * lanes << at]]
+        part: int = stage.choose("terms", sides, sides[-1], rule=reduce_along.__name__)
+        if part:
+            _split_sum(s, op, flat, part, lanes, pays=None if within else pays)
+            return
     *outer, last = op.axis or (None,)
     if last is None:
         return
     if sizes[-1] < 4 or op.num_outputs > 1:
-        if work >= machine.parallel_elements:
-            stage.parallel(stage.fuse(*op.axis) if len(op.axis) > 1 else op.axis[0])
+        if not within:
+            share(stage, stage.fuse(*op.axis) if len(op.axis) > 1 else op.axis[0], pays, reduce_along)
         return
-    width = min(sizes[-1], WIDEST * lanes)
+    width = vector_of(stage, sizes[-1], lanes, reduce_along)
     chunk, vector = stage.split(last, width)
     stage.reorder(*outer, chunk, *op.reduce_axis, vector)
     if not sizes[-1] % width or prod(sizes[:-1]) < machine.tasks:  # a narrower vector at the end needs a loop that is not fused
         outer.append(chunk)
     place = stage.fuse(*outer) if len(outer) > 1 else outer[0]
-    if work >= machine.parallel_elements:
-        stage.parallel(place)
+    if not within:
+        share(stage, place, pays, reduce_along)
     stage.vectorize(vector)
 
 
-def _part_along(op: ComputeOp, lanes: int, reads: Reads) -> tuple[int, int]:
-    """Of the last axes of a reduction, those along which all that moves lies in a row: how many, and the terms to take at once.
-
-    0 terms if there are too few of them.
-    """
+def _along(op: ComputeOp, reads: Reads) -> tuple[int, int]:
+    """Of the last axes of a reduction, those along which all that moves lies in a row: how many, and their terms; 0 if none."""
     axes = op.reduce_axis
     moving = [load for load in reads.of(op) if any(axis.var in free_vars(index) for index in load.indices for axis in axes)]
     count = 0
     while moving and count < len(axes) and all(_lies_in_row(load, axes[len(axes) - count - 1:]) for load in moving):
         count += 1
-    terms, part = prod([extent(axis) for axis in axes[len(axes) - count:]]), WIDEST * lanes
-    while part > lanes and terms < 2 * part:
-        part //= 2
-    return count, part if count and terms >= 2 * part else 0
+    return count, prod([extent(axis) for axis in axes[len(axes) - count:]]) if count else 0
 
 
 def _lies_in_row(load: ProducerLoad, axes: Sequence[IterVar]) -> bool:
@@ -165,8 +184,10 @@ def _lies_in_row(load: ProducerLoad, axes: Sequence[IterVar]) -> bool:
     )
 
 
-def _split_sum(s: Schedule, op: ComputeOp, flat: int, part: int, lanes: int, *, shared: bool) -> None:
+def _split_sum(s: Schedule, op: ComputeOp, flat: int, part: int, lanes: int, *, pays: bool | None) -> None:
     """Sum by vectors along the last `flat` axes as one: so many partial sums side by side, which then are put together.
+
+    pays : whether threads should share the result; None if they may not
 
     Those are added as vectors until four numbers are left, so that few additions wait for one another.
     """
@@ -185,8 +206,8 @@ def _split_sum(s: Schedule, op: ComputeOp, flat: int, part: int, lanes: int, *, 
     place: IterVar | None = None
     if axes:
         place = stage.fuse(*axes) if len(axes) > 1 else axes[0]
-        if shared:
-            stage.parallel(place)
+        if pays is not None:
+            share(stage, place, pays, reduce_along)
     for partial in partials:
         parts = s[partial]
         if place is not None:

@@ -32,7 +32,10 @@ class _Transposition:
 
 
 def run_transposed(stage: Stage, machine: Machine, reads: Reads) -> bool:
-    """Schedule a stage that puts elements of 32 bits into an order in which others are neighbours; say whether it is one."""
+    """Schedule a stage that puts elements of 32 bits into an order in which others are neighbours; say whether it is one.
+
+    Decision: parallel, whether threads share what is around the squares.
+    """
     op = stage.op
     assert isinstance(op, ComputeOp)
     load = op.body[0]
@@ -53,7 +56,7 @@ def run_transposed(stage: Stage, machine: Machine, reads: Reads) -> bool:
         near, column = stage.split(column, sizes[0])
         outer.append(near)
     stage.reorder(*outer, column, *columns, *found.rows)
-    if outer and large:
+    if outer and stage.choose("parallel", [False, True], large, rule=run_transposed.__name__):
         stage.parallel(stage.fuse(*outer) if len(outer) > 1 else outer[0])
     stage.tensorize(column, transpose_32(str(load.dtype), [*found.rows.values()], sizes, lda=found.lda, ldb=found.ldb))
     return True

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.nn.cpu.flow import Flow, extent, extents, loads
+from vtakit.compiler.nn.cpu.simple import share
 from vtakit.compiler.nn.cpu.tiles import MOST_BLOCKS, stream_step_cycles, with_rests
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
@@ -137,17 +138,20 @@ def run_panels_within(stage: Stage, machine: Machine) -> None:
     """What a scan's step adds to gates: each panel of weights is read once for some rows, whose sums are in registers.
 
     Threads take panels of each step, if that is long enough: all of them read the step's state when it is there.
+
+    Decisions: rows, whose sums are in registers; parallel, whether threads share the panels.
     """
     op = stage.op
     assert isinstance(op, ComputeOp)
     step, row, panel, lane = op.axis
     vectors = extents(op)[-1] // machine.lanes(op.body[0].dtype)
-    height = max(1, min(extents(op)[1], (machine.vector_registers - 1 - vectors) // max(vectors, 1)))
+    most = max(1, min(extents(op)[1], (machine.vector_registers - 1 - vectors) // max(vectors, 1)))
+    height = stage.choose("rows", [*range(1, most + 1)], most, rule=run_panels_within.__name__)
     tile, row = stage.split(row, height)
     stage.reorder(step, panel, tile, *op.reduce_axis, row, lane)
     _, weight = loads(op)
     stage.prefetch(weight.tensor, op.reduce_axis[0], _ahead(extents(op)[-1] * weight.tensor.dtype.bytes, machine))
-    if prod(extents(op)[1:]) * prod([extent(axis) for axis in op.reduce_axis]) >= machine.parallel_scan_macs:
-        stage.parallel(panel)
+    macs = prod(extents(op)[1:]) * prod([extent(axis) for axis in op.reduce_axis])
+    share(stage, panel, macs >= machine.parallel_scan_macs, run_panels_within)
     stage.unroll(row)
     stage.vectorize(lane)

@@ -7,7 +7,7 @@ from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.ir.expr import ProducerLoad
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extents, loads
-from vtakit.compiler.nn.cpu.simple import WIDEST, run_along
+from vtakit.compiler.nn.cpu.simple import run_along, share, vector_of
 from vtakit.compiler.nn.cpu.tiles import product_tile, product_tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
@@ -120,12 +120,15 @@ def _operands(
 
 
 def _run_by_rows(stage: Stage, row: int, machine: Machine) -> None:
-    """Copy columns where each row of the result reads a row of the image: by vectors that end where it does."""
+    """Copy columns where each row of the result reads a row of the image: by vectors that end where it does.
+
+    Decisions: vector, its elements; parallel, whether threads share the rows.
+    """
     op = stage.op
     assert isinstance(op, ComputeOp)
     line, x = stage.split(op.axis[-1], row)
-    stage.parallel(stage.fuse(*op.axis[:-1], line))
-    _, x = stage.split(x, min(row, WIDEST * machine.lanes(op.body[0].dtype)))
+    share(stage, stage.fuse(*op.axis[:-1], line), True, _run_by_rows)
+    _, x = stage.split(x, vector_of(stage, row, machine.lanes(op.body[0].dtype), _run_by_rows))
     stage.vectorize(x)
 
 

@@ -5,7 +5,7 @@ from math import prod
 from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.nn.cpu.flow import Flow, Reads, extent, extents, is_injective
-from vtakit.compiler.nn.cpu.simple import WIDEST, reduce_along
+from vtakit.compiler.nn.cpu.simple import reduce_along, share, vector_of
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Operation
@@ -16,6 +16,8 @@ def schedule_rows(s: Schedule, flow: Flow, done: set[Operation], machine: Machin
 
     A row is what lies along the last dimensions. All that an element depends on is made right before its row, so that nothing but
     the operands is read from afar, and threads share the rows.
+
+    Decisions: vector, elements of a stage's vectors; parallel, whether threads share the rows.
     """
     early = _needed_by(flow, done)
     ops = [op for op in flow.computes() if op not in done and op not in reads.inlined and op not in early]
@@ -30,8 +32,7 @@ def schedule_rows(s: Schedule, flow: Flow, done: set[Operation], machine: Machin
         return set()
     out = s[last]
     place = out.fuse(*out.op.root_iter_vars[:lead]) if lead > 1 else out.op.root_iter_vars[0]
-    if rows * row >= machine.parallel_elements:
-        out.parallel(place)
+    share(out, place, rows * row >= machine.parallel_elements, schedule_rows)
     for op in reversed(before):
         s[op].compute_at(out, place)
         s[op].set_scope("local")
@@ -40,7 +41,8 @@ def schedule_rows(s: Schedule, flow: Flow, done: set[Operation], machine: Machin
             reduce_along(s, op, machine, reads, within=True)
         elif extent(op.axis[-1]) > 1:
             run = s[op].fuse(*op.axis[lead:]) if len(op.axis) - lead > 1 else op.axis[-1]
-            _, vector = s[op].split(run, min(prod(extents(op)[lead:]), WIDEST * machine.lanes(op.body[0].dtype)))
+            width = vector_of(s[op], prod(extents(op)[lead:]), machine.lanes(op.body[0].dtype), schedule_rows)
+            _, vector = s[op].split(run, width)
             s[op].vectorize(vector)
     return {*ops}
 
