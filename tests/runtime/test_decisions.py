@@ -58,7 +58,9 @@ def test_decisions_of_a_model_on_a_cpu():
     assert tile.chosen == tile.default
     assert tile.chosen in tile.candidates
     assert made["conv1", "layout"].candidates == ("plain", "blocks")
-    assert [layer for layer in dict.fromkeys(layer for layer, _ in made) if layer.startswith("conv")] == ["conv1", "conv2"]
+    layers = [layer for layer in dict.fromkeys(layer for layer, _ in made) if layer.startswith("conv")]
+    assert layers == ["conv1", "conv2", "conv2#2"], "the last one brings the result out of its blocks"
+    assert made["conv2#2", "unblock_channels.parallel"].candidates == (False, True)
 
 
 def test_given_decisions_change_the_code_and_not_the_result():
