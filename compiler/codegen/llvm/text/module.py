@@ -9,6 +9,7 @@ from vtakit.compiler.codegen.llvm.text.operands import Value
 from vtakit.compiler.ir.dtypes import DType
 
 OUT_OF_MEMORY, RAISED = -1, -2  # statuses of a call; 0 is success, and from 1 on they are assertions that do not hold
+_LINE_BYTES = 64  # of the caches, where functions begin: a loop's time then does not follow from the code before it
 _METADATA = '!1 = !{!"branch_weights", i32 2000, i32 1}\n!2 = !{!"branch_weights", i32 1, i32 2000}\n!3 = !{!"llvm.licm.disable"}'
 
 
@@ -54,13 +55,14 @@ class Module:
     def function(
         self, name: str, returns: str, params: list[str], *, internal: bool = False, whole: bool = False
     ) -> Builder:
-        """Start a function; `finish` adds it to the module. `params` are types with attributes and names.
+        """Start a function, at a cache line; `finish` adds it to the module. `params` are types with attributes and names.
 
         whole : whether it stays a function of its own, and is not made part of those that call it
         """
         self.declare.defined.add(name)
         linkage, ending = "internal " if internal else "", " noinline" if whole else ""
-        return Builder(f"define {linkage}{returns} @{name}({', '.join(params)}) nounwind{ending}", self.declare)
+        head = f"define {linkage}{returns} @{name}({', '.join(params)}) nounwind{ending} align {_LINE_BYTES}"
+        return Builder(head, self.declare)
 
     def finish(self, builder: Builder) -> None:
         self.functions.append(builder.text())
