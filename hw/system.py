@@ -12,6 +12,7 @@ from vtakit.base.reading import read_bytes
 
 BUS_BITS = (64, 128, 256, 512)
 
+
 class MemorySystemError(VtakitError, ValueError):
     """A memory system that does not exist."""
 
@@ -34,7 +35,7 @@ class System:
     bandwidth: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.bus_bits not in BUS_BITS:
+        if not isinstance(self.bus_bits, int) or self.bus_bits not in BUS_BITS:
             self._refuse("bus_bits", f"one of {BUS_BITS}")
         for name, low, high in (("latency", 0, 100_000), ("outstanding", 1, 256)):
             value = getattr(self, name)
@@ -70,7 +71,10 @@ class System:
         for name in data:
             if name not in known:
                 raise MemorySystemError(f"{where} has no field {str(name)!r:.40}; {one_of(known, str(name))}")
-        return cls(**data)
+        try:
+            return cls(**data)
+        except MemorySystemError as error:
+            raise MemorySystemError(f"{where}: {error}" if where != "a memory system" else str(error)) from None
 
 
 REFERENCE = System()

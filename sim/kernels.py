@@ -297,4 +297,6 @@ def _alu(insn: Any, first: int, last: int, shape: Any, uop: Any, acc: Any) -> No
                         a = _shift_right(a, b, shape.acc_bits)
                     elif op == _MUL:
                         a *= b
+                    else:
+                        raise NotImplementedError("an ALU operation of _ALU_OPS has no branch in _alu")
                     acc[dst + lane] = np.int32((a << shift) >> shift)

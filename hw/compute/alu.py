@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.exhaustive import for_each
+from vtakit.hw.isa.exhaustive import covers, for_each
 from vtakit.hw.isa.insns import ALU, AluOp
 
 IMM_BITS = ALU.width("imm")
@@ -65,6 +65,7 @@ class Alu(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m, bits, b_bits = Module(), self._cfg.acc_bits, operand_bits(self._cfg)
+        covers(Result, (Result.PRODUCT, Result.SHIFTED, Result.SUM, Result.COMPARED), f"{__name__}.Alu")  # has logic below
         # Each kind of result has registers of its own and they are chosen between behind those, since a shifter alone takes a
         # cycle; so what they are chosen by is a cycle late too.
         chosen = Signal.like(self.chosen, name="chosen_before")

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from functools import reduce
+from operator import or_
 
 from vtakit.hw.isa.config import INSN_BITS, UOP_BITS, VTAConfig
 from vtakit.hw.isa.exhaustive import for_each
@@ -19,7 +21,7 @@ class Feature(IntFlag):
     OVERWRITE = 1 << 3
 
 
-ALL_FEATURES = Feature.ALU_MUL | Feature.ACC_8BIT | Feature.REQUANT | Feature.OVERWRITE
+ALL_FEATURES = reduce(or_, Feature)
 
 
 class Opcode(IntEnum):

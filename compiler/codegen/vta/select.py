@@ -17,7 +17,7 @@ from vtakit.compiler.ir.calls import is_address
 from vtakit.compiler.ir.expr import Call, Expr, Load, Var
 from vtakit.compiler.ir.values import value_of
 from vtakit.compiler.passes.affine import linear
-from vtakit.hw.isa.insns import REQUANT_WORDS, AluOp, Feature, MemType
+from vtakit.hw.isa.insns import ALU_FEATURES, REQUANT_WORDS, Feature, MemType
 
 _LOADED = {"inp": MemType.INP, "wgt": MemType.WGT, "acc": MemType.ACC}
 
@@ -121,8 +121,8 @@ class Selector:
         row = tuple(passes(value, is_own))
         loads: list[Operand | None] = []
         for one in row:
-            if one.op is AluOp.MUL and not self.target.has(Feature.ALU_MUL):
-                raise UnfitError("this device's ALU does not multiply: scale by shifts")
+            if one.op is not None and not self.target.has(ALU_FEATURES[one.op]):
+                raise UnfitError(f"this device's ALU has no {one.op.name}: use other operations, such as shifts")
             if one.load is not None:
                 if self._scope(one.load.buffer) != "acc":
                     raise UnfitError(f"{one.load} is in {self._scope(one.load.buffer)}, and the ALU works on accumulators: "

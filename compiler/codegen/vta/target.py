@@ -1,7 +1,8 @@
 """The accelerator as the scheduling core sees it: memory scopes, what they hold, and tensor intrinsics."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,11 @@ from vtakit.hw.isa.insns import REQUANT_WORDS, AluOp, Feature
 from vtakit.hw.isa.regs import device_features
 from vtakit.hw.system import REFERENCE, System, load_system
 
-_NODES = for_each(
-    AluOp, {AluOp.MIN: ir.Min, AluOp.MAX: ir.Max, AluOp.ADD: ir.Add, AluOp.SHR: ir.ShiftRight, AluOp.MUL: ir.Mul}, __name__)
+# The expression that an ALU operation leaves in the accumulator `a`; `b` is the other operand.
+_VALUES: dict[AluOp, Callable[[Expr, Expr], Expr]] = for_each(AluOp, {
+    AluOp.MIN: partial(binary, ir.Min), AluOp.MAX: partial(binary, ir.Max), AluOp.ADD: partial(binary, ir.Add),
+    AluOp.SHR: partial(binary, ir.ShiftRight), AluOp.MUL: partial(binary, ir.Mul),
+}, __name__)
 SCOPES = ("inp", "wgt", "acc")
 GEMM, RESET, REQUANT = "vta.gemm", "vta.reset", "vta.requant"
 NOTHING = Feature(0)
@@ -128,20 +132,22 @@ class Target:
 
     def alu(self, op: AluOp, *, immediate: bool = False) -> TensorIntrin:
         """``acc = op(acc, acc)`` on one element, or with a number in place of the second operand."""
-        node, kind = _NODES[op], self.dtype("acc")
+        value, kind = _VALUES[op], self.dtype("acc")
         a, b = (placeholder(self.element("acc"), kind, name=name) for name in "ab")
         number = Var("number", dtype(kind))
-        out = compute(a.shape, lambda i, j: binary(node, a[i, j], number if immediate else b[i, j]), name="acc")
+        out = compute(a.shape, lambda i, j: value(a[i, j], number if immediate else b[i, j]), name="acc")
+        read = out.op.input_tensors
 
         def code(ins: list[Buffer], outs: list[Buffer], params: tuple[Expr, ...] = ()) -> Stmt:
             i, j = Var("i"), Var("j")
-            value = binary(node, ins[0][i, j], params[0] if immediate else ins[1][i, j])
+            given = dict(zip(read, ins, strict=True))
+            first, second = (given.get(tensor, outs[0])[i, j] for tensor in (a, b))  # one that is not read may be any
             rows, columns = outs[0].shape
-            return For(i, rows, For(j, columns, Store(outs[0], (i, j), value)))
+            return For(i, rows, For(j, columns, Store(outs[0], (i, j), value(first, params[0] if immediate else second))))
         name = f"vta.{op.name.lower()}{'_imm' if immediate else ''}"
         return decl_tensor_intrin(
             out.op, code, name=name, scalar_params=[number] if immediate else None,
-            binds={t: self._bound(t, "acc") for t in (a, out, *(() if immediate else (b,)))},
+            binds={tensor: self._bound(tensor, "acc") for tensor in (*read, out)},
         )
 
     def _bound(self, tensor: Tensor, scope: str) -> Buffer:

@@ -65,6 +65,74 @@ def test_an_alu_operation_that_only_the_enumeration_has(copy):
     assert said_by(copy, then=drawn) == ["ADD SHR MIN MAX MUL MOV 2"]
 
 
+RUN = """
+from vtakit.hw.isa.config import NAMED
+from vtakit.sim import run_image
+from vtakit.sim.random_programs import random_program
+def left(seed, path):
+    p = random_program(NAMED["tiny"], seed)
+    return run_image(p.dram, p.insn_addr, p.insn_count, p.config, bases=p.bases, path=path).dram
+"""
+COMPARED = RUN + """
+from amaranth.back import rtlil
+from vtakit.compiler.codegen.vta.target import Target
+from vtakit.hw.compute.alu import Alu
+from vtakit.hw.isa.insns import AluOp
+for immediate in (False, True):
+    made = Target().alu(AluOp.MOV, immediate=immediate)
+    print(made.name, [tensor.name for tensor in made.inputs], str(made.op.body[0]))
+assert "wire" in rtlil.convert(Alu(NAMED["tiny"]), name="alu")
+print(all(left(seed, "plain") == left(seed, "compiled") for seed in range(200)))
+"""
+WITHOUT_A_BRANCH = RUN + """
+try:
+    for seed in range(200):
+        left(seed, "compiled")
+except NotImplementedError as error:
+    print(error)
+"""
+
+
+def moves(copy: Path, *, branch: bool) -> None:
+    """Add MOV as docs/adding_an_alu_operation.md says, to the ISA and the simulators; without a branch one thing is missing."""
+    edit(copy, "hw/isa/insns.py", "    MUL = 4\n", "    MUL = 4\n    MOV = 5\n")
+    edit(copy, "hw/isa/insns.py", "AluOp.MUL: Feature.ALU_MUL,", "AluOp.MUL: Feature.ALU_MUL, AluOp.MOV: Feature(0),")
+    edit(copy, "sim/plain.py", "    AluOp.MUL:", "    AluOp.MOV: lambda a, b, bits: b,\n    AluOp.MUL:")
+    edit(copy, "sim/kernels.py", "AluOp.SHR, AluOp.MUL\n", "AluOp.SHR, AluOp.MUL, AluOp.MOV\n")
+    edit(copy, "sim/kernels.py", "_MIN, _MAX, _ADD, _SHR, _MUL =", "_MIN, _MAX, _ADD, _SHR, _MUL, _MOV =")
+    if branch:
+        last = "                        a *= b\n"
+        edit(copy, "sim/kernels.py", last, f"{last}                    elif op == _MOV:\n                        a = b\n")
+
+
+@pytest.mark.slow
+def test_the_page_is_followed(copy):
+    """In five files: the simulators agree, the RTL elaborates, and tensorize has the operation."""
+    moves(copy, branch=True)
+    file = "hw/compute/alu.py"
+    edit(copy, file, "    AluOp.MUL: Result.PRODUCT,\n", "    AluOp.MUL: Result.PRODUCT, AluOp.MOV: Result.SECOND,\n")
+    edit(copy, file, '    PRODUCT = "', '    SECOND = "the second operand"\n    PRODUCT = "')
+    edit(copy, file, "Result.SUM, Result.COMPARED)", "Result.SUM, Result.COMPARED, Result.SECOND)")
+    other = "                with m.Else():\n"
+    edit(copy, file, other, "                with m.Elif(is_from(self.chosen, Result.SECOND)):\n"
+                            f"                    m.d.sync += other.eq(b)\n{other}")
+    edit(copy, "compiler/codegen/vta/target.py", "    AluOp.SHR: partial", "    AluOp.MOV: lambda a, b: b, AluOp.SHR: partial")
+    assert said_by(copy, then=COMPARED) == ["vta.mov ['b'] b[i, j]", "vta.mov_imm [] number", "True"]
+
+
+def test_an_alu_operation_without_a_branch_in_the_compiled_simulator(copy):
+    """Its name alone makes nothing of it run."""
+    moves(copy, branch=False)
+    assert said_by(copy, then=WITHOUT_A_BRANCH) == ["an ALU operation of _ALU_OPS has no branch in _alu"]
+
+
+def test_a_source_of_results_without_logic_in_the_alu(copy):
+    edit(copy, "hw/compute/alu.py", '    PRODUCT = "', '    SECOND = "the second operand"\n    PRODUCT = "')
+    made = ("from amaranth.back import rtlil\nfrom vtakit.hw.compute.alu import Alu\nfrom vtakit.hw.isa.config import NAMED\n"
+            "try:\n    rtlil.convert(Alu(NAMED['tiny']))\nexcept Exception as error:\n    print(error)")
+    assert "Alu does not know the Result SECOND: add it there" in said_by(copy, then=made)[0]
+
+
 def test_an_opcode_that_only_the_enumeration_and_a_format_have(copy):
     consumers = ["vtakit.sim.plain", "vtakit.sim.kernels", "vtakit.sim.access", "vtakit.hw.fetch.decoder"]
     edit(copy, "hw/isa/insns.py", "    REQUANT = 5\n", "    REQUANT = 5\n    NOP = 6\n")
