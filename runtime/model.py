@@ -86,7 +86,7 @@ def compile(
     chosen = find_target(target, config=config, system=system, host=host)
     opening = Opening(device=device, timeout_s=timeout_s, threads=threads, options=options)
     check_opening(chosen, opening)
-    asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions or {}))
+    asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions))
     chosen.check_options(asked)
     chosen = chosen.ready("compile")
     exported = _program(model, shapes, batch, fixed)
@@ -131,7 +131,7 @@ def decisions(
     """
     _check_words(None, integer=integer, winograd=winograd)
     chosen = find_target(target, config=config, system=system, host=host)
-    asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions or {}))
+    asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions))
     chosen.check_options(asked)
     chosen = chosen.ready("compile")
     evaluate, exported = evaluator(chosen), _program(model, shapes, batch, fixed)

@@ -253,7 +253,9 @@ class Target(ABC):
     def check_opening(self, opening: Opening) -> None:
         """Raise VtakitError for an option that the device does not have; the device is one of `devices`, open, or None."""
         if opening.options:
-            raise TargetError(f"device {self.devices[0]!r} has no options, and {min(opening.options)} is given")
+            name = min(opening.options)
+            cure = f": it belongs to the target, vtakit.target({self.name!r}, {name}=…)" if name in self.options else ""
+            raise TargetError(f"device {self.devices[0]!r} has no options, and {name} is given{cure}")
 
     @abstractmethod
     def engines(self, image: "Image", opening: Opening) -> dict[str, Engine]:

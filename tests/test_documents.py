@@ -1,11 +1,15 @@
 """What the documents show is run: every `sh` and `python` block, page by page, in an empty folder; links lead somewhere."""
 
+import argparse
+import importlib
 import json
 import re
 from pathlib import Path
 
 import pytest
 from installs.examples import TWO_COMMANDS, blocks, run_page
+
+from vtakit.runtime.cli import summaries
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -48,3 +52,19 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
         if not target.startswith("https://"):
             assert (page.parent / target).exists(), target
+
+
+def options_of(command: str) -> set[str]:
+    """Return the options of a command of vtakit."""
+    parser = argparse.ArgumentParser(prog=command)
+    importlib.import_module(f"vtakit.runtime.commands.{command}").add_arguments(parser)
+    return {option for action in parser._actions for option in action.option_strings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_have_the_options_that_pages_give_them(page):
+    """In lines of code and in inline code."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    for command, rest in re.findall(r"\bvtakit ([a-z]+)\b([^`\n|]*)", text):
+        if command in summaries():
+            assert {*re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", rest)} <= options_of(command), f"vtakit {command}{rest}"

@@ -13,16 +13,20 @@ STAGE = "."  # in the names of decisions about a stage of a schedule
 
 
 def read_decisions(given: object) -> dict[str, dict[str, Any]]:
-    """Return decisions as plain data: layer -> name -> value.
+    """Return decisions as plain data: layer -> name -> value; of None, that there are none.
 
     Raises DecisionError for anything that is not made of mappings of text, with numbers, truth values, text and lists in them.
     """
+    if given is None:
+        return {}
     if not isinstance(given, Mapping):
         raise DecisionError(f"decisions are {given!r:.40}: give a mapping of layers, such as {{'conv1': {{'winograd': 0}}}}")
     found: dict[str, dict[str, Any]] = {}
     for layer in sorted(given, key=str):
         values = given[layer]
-        if not isinstance(layer, str) or not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        if not isinstance(layer, str):
+            raise DecisionError(f"a layer of the decisions is {layer!r:.40}: layers are text, such as 'conv1'")
+        if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
             raise DecisionError(f"the decisions of layer {layer!r:.40} are {values!r:.40}: give a mapping of names to values")
         for name, value in values.items():
             if not _is_plain(value):
@@ -92,7 +96,8 @@ class ModelDecisions:
         having = [layer for layer, decisions in self.layers.items() if decisions.made]
         for layer, decisions in self.layers.items():
             if decisions.given and not decisions.made:
-                raise DecisionError(f"layer {layer!r} has no decisions here: {one_of(having, layer) if having else 'none has'}")
+                raise DecisionError(
+                    f"layer {layer!r:.80} has no decisions here: {one_of(having, layer) if having else 'none has'}")
             with of_layer(layer):
                 decisions.check()
 
@@ -112,12 +117,13 @@ class ModelDecisions:
 
 
 @contextmanager
-def of_layer(layer: str) -> Iterator[None]:
-    """Name the layer in a DecisionError."""
+def of_layer(layer: str, stage: str = "", shown: str = "") -> Iterator[None]:
+    """Name the layer in a DecisionError, and its stage as decisions of layers have it, `shown`."""
     try:
         yield
     except DecisionError as error:
-        raise DecisionError(f"layer {layer!r}: {error}") from None
+        told = str(error).replace(f"decision '{stage}{STAGE}", f"decision '{shown}{STAGE}") if stage else str(error)
+        raise DecisionError(f"layer {layer!r:.80}: {told}") from None
 
 
 def name_of(nodes: Sequence[Node]) -> str:

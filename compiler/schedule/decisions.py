@@ -62,8 +62,9 @@ class Decisions:
         if name in self.made:
             raise ValueError(f"decision {name!r} is made twice: give each a name of its own")
         chosen = self.given.get(name, default)
-        if not any(chosen == one and type(chosen) is type(one) for one in known):
-            raise DecisionError(f"decision {name!r} is {chosen!r:.80}, which is no candidate here: give one of {listed(known)}")
+        if not any(_equal(chosen, one) for one in known):
+            cure = f"give one of {listed(known)}"
+            raise DecisionError(f"decision {name!r:.80} is {chosen!r:.80}, which is no candidate here: {cure}")
         self.made[name] = Decision(name, known, default, chosen, rule)
         return chosen
 
@@ -72,7 +73,7 @@ class Decisions:
         for name in self.given:
             if name not in self.made:
                 cure = one_of(self.made, name) if self.made else "there is none"
-                raise DecisionError(f"decision {name!r} does not exist here: {cure}")
+                raise DecisionError(f"decision {name!r:.80} does not exist here: {cure}")
 
     def __iter__(self) -> Iterator[Decision]:
         return iter(self.made.values())
@@ -82,6 +83,13 @@ class Decisions:
         new = Decisions()
         new.given, new.made = self.given.copy(), self.made.copy()
         return new
+
+
+def _equal(given: Any, candidate: Any) -> bool:
+    """Return whether values are the same, of the same types: 3.0 is not 3, and true is not 1."""
+    if isinstance(given, list) and isinstance(candidate, list):
+        return len(given) == len(candidate) and all(map(_equal, given, candidate))
+    return type(given) is type(candidate) and bool(given == candidate)
 
 
 def plain(value: Any) -> Any:

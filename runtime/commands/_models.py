@@ -29,8 +29,12 @@ _OTHER_FILES = {  # what is no model to be compiled, and what takes it
 }
 
 
-def add_model(parser: argparse.ArgumentParser, *others: str) -> None:
-    """Declare a model and how it is compiled. `others`: files that the command takes beside models."""
+def add_model(parser: argparse.ArgumentParser, *others: str, makes_code: bool = True) -> None:
+    """Declare a model and how it is compiled.
+
+    others     : files that the command takes beside models
+    makes_code : whether the command makes code, which the cache may have and whose images can be written
+    """
     kinds = ", ".join(["ONNX model", ".pt2 file of torch.export", *others])
     parser.add_argument("model", type=Path, metavar="MODEL", help=kinds)
     parser.add_argument("--target", default="llvm", action=_TargetAction,
@@ -39,19 +43,22 @@ def add_model(parser: argparse.ArgumentParser, *others: str) -> None:
     parser.add_argument("--cpu", default="", metavar="NAME", help="LLVM's name of a processor, such as x86-64-v3 or neoverse-n1")
     parser.add_argument("--machine", type=Path, action=_MachineAction, metavar="FILE.json",
                         help="fields of the processor's record that differ from what the compiler assumes of it, such as "
-                        "l2_bytes; or help, which lists the fields, with the values for this machine")
+                        "l2_bytes; or help, which lists the fields, with the values for this machine, or for the --target and "
+                        "--cpu before it")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=N,N,…",
                         help="shape of an input whose sizes the model leaves open; may be repeated")
     parser.add_argument("--batch", type=number, default=1, metavar="N", help="size of a symbolic first dimension (1)")
     add_config(parser)
     add_system(parser)
-    parser.add_argument("--dump-images", type=Path, metavar="DIR",
-                        help="with --target vta: folder for the DRAM before each launch, as files for `vtakit sim --image`")
     parser.add_argument("--precision", default="float32",
                         help="of a CPU: float32 (default), or float16 or bfloat16, which are faster and less exact")
     parser.add_argument("--decisions", type=Path, metavar="FILE.json",
                         help="values of decisions that are not the default, as `vtakit decisions -o` writes them")
-    parser.add_argument("--no-cache", action="store_true", help="compile anew, although the result of an earlier call is kept")
+    if makes_code:
+        parser.add_argument("--dump-images", type=Path, metavar="DIR",
+                            help="with --target vta: folder for the DRAM before each launch, as files for `vtakit sim --image`")
+        parser.add_argument("--no-cache", action="store_true",
+                            help="compile anew, although the result of an earlier call is kept")
 
 
 def add_module(parser: argparse.ArgumentParser) -> None:
@@ -152,14 +159,18 @@ class _TargetAction(argparse.Action):
 
 
 class _MachineAction(argparse.Action):
-    """--machine; `help` prints the record of this machine and ends."""
+    """--machine; `help` prints the record of the target so far and ends."""
 
     def __call__(self, parser: argparse.ArgumentParser, args: argparse.Namespace, value: Any, option: str | None = None) -> None:
         if value == Path("help"):
             from vtakit.compiler.codegen.llvm.machine import facts
             from vtakit.compiler.codegen.llvm.machines import machine_of
+            from vtakit.runtime.cpu.target import Cpu
 
-            there = machine_of(None)
+            if args.target != "llvm" and "-" not in args.target:
+                raise VtakitError(f"--machine goes with --target llvm; this is --target {args.target}")
+            options = {"triple": args.target} if "-" in args.target else {}
+            there = machine_of(Cpu.make(**options, **({"cpu": args.cpu} if args.cpu else {})))
             for fact in facts():
                 say(f"{fact.name:22} {getattr(there, fact.name):>9,} {fact.unit}: {fact.meaning}")
             parser.exit()
@@ -189,7 +200,7 @@ def target_of(args: argparse.Namespace, host: str | None) -> "Target":
             having = " or ".join(other for other in targets() if option in find_class(other).options)
             raise VtakitError(f"--{option} goes with --target {having}, or a machine; this is --target {word}"
                               if option == "cpu" else f"--{option} goes with --target {having}; this is --target {word}")
-    if args.dump_images is not None and find_class(name).dump_images is Target.dump_images:
+    if getattr(args, "dump_images", None) is not None and find_class(name).dump_images is Target.dump_images:
         raise VtakitError(f"--dump-images goes with a target that has launches; --target {word} has none")
     return target(name, **options)
 

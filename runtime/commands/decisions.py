@@ -28,7 +28,7 @@ _SHOWN = 6  # candidates in the table
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    add_model(parser)
+    add_model(parser, makes_code=False)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE.json", help="file to write: what is chosen, for --decisions")
     parser.add_argument("--json", action="store_true", help="print everything as JSON, all candidates included")
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 from vtakit.base.errors import one_of
 from vtakit.compiler.codegen.llvm import target as llvm
+from vtakit.compiler.codegen.llvm.compile import check_target
 from vtakit.compiler.codegen.llvm.machine import Machine, MachineLike, load_machine
 from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.graph.compile import Left, Network, compile_graph, decide
@@ -47,9 +48,12 @@ class Cpu(llvm.Target, Target):
                   file of them
 
         A processor that is named has the features that LLVM gives it, none of this machine's.
+
+        Raises CodegenError for a triple or a processor that LLVM does not know, MachineError for a record that does not exist.
         """
         host = triple is None and "cpu" not in changes
         found = cls.host(**changes) if host else cls(cls.host().triple if triple is None else triple, **changes)
+        check_target(found)
         return found if machine is None else replace(found, machine=load_machine(machine, machine_of(found)))
 
     @classmethod

@@ -35,6 +35,7 @@ def test_a_system_is_its_fields_and_its_options():
     ({"outstanding": 1.5}, "a memory system's outstanding … 1.5 … whole number … 1 to 256"),
     ({"bandwidth": 25}, "a memory system's bandwidth is 25 and must be a share of 0.01 to 1"),
     ({"bandwidth": True}, "a memory system's bandwidth is True and must be a share of 0.01 to 1"),
+    ({"bus_bits": 128.0}, "a memory system's bus_bits … 128.0 … one of (64, 128, 256, 512)"),
     ({"bus_bits": 100}, "a memory system's bus_bits … 100 … one of (64, 128, 256, 512)"),
 ])
 def test_a_system_that_there_is_not(given, message):

@@ -1,6 +1,8 @@
 """Decisions of models: `vtakit.decisions`, `vtakit.compile(…, decisions=…)`, `vtakit decisions` and --decisions."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -220,3 +222,34 @@ def test_a_pool_on_a_slow_memory(int8):
     """Where the bus bounds the pool it goes with the convolution, without being told."""
     slow = {"bandwidth": 0.1}
     assert chosen(int8, "vta", system=slow)["conv1"]["pool"] == "fused"
+
+
+def test_the_page_explains_every_decision():
+    """docs/tuning.md has the name of each decision that a rule or a pass asks for."""
+    root = Path(__file__).parents[2]
+    asked = re.compile(r'(?:choose|ask)\((?:[\w.\[\]()]+, )?"(\w+)"')
+    names = {name for path in (root / "compiler").rglob("*.py") for name in asked.findall(path.read_text())}
+    assert len(names) > 25
+    page = (root / "docs" / "tuning.md").read_text()
+    assert {name for name in names if not re.search(rf"[`.]{name}`", page)} == set()
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    ({"conv1": {"pool": "sideways"}}, "layer 'conv1': decision 'pool' is 'sideways'"),
+    ({"conv1": {"result.tile": [1, 1, 1]}}, "layer 'conv1': decision 'result.tile' is [1, 1, 1], which is no candidate here"),
+    ({"conv1": {"result.tile": [1.0, 1, 1, 1]}}, "layer 'conv1': decision 'result.tile' is [1.0, 1, 1, 1]"),
+    ({1: {"place": "vta"}}, "a layer of the decisions is 1: layers are text, such as 'conv1'"),
+    ([], "decisions are []: give a mapping of layers"),
+    (0, "decisions are 0: give a mapping of layers"),
+])
+def test_what_is_no_decision_is_told_in_the_names_of_the_table(int8, given, message):
+    with pytest.raises(DecisionError) as caught:
+        vtakit.decisions(int8, "vta", decisions=given)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_layer_that_stands_twice_in_a_file_is_refused(tmp_path, capsys):
+    onnx.save(network(), tmp_path / "net.onnx")
+    (tmp_path / "d.json").write_text('{"conv1": {"layout": "plain"}, "conv1": {"winograd": 0}}')
+    assert cli.main(["decisions", str(tmp_path / "net.onnx"), "--decisions", str(tmp_path / "d.json")]) == 2
+    assert "the key 'conv1' stands twice in an object" in capsys.readouterr().err

@@ -77,3 +77,16 @@ def test_the_page_lists_every_field():
     page = (ROOT / "docs" / "targets.md").read_text()
     rows = [f"| `{fact.name}` | {fact.default:,} | {fact.unit} | {fact.meaning} |" for fact in facts(Machine)]
     assert "\n".join(["| field | default | unit | what it is |", "|---|---:|---|---|", *rows]) in page
+
+
+def test_the_command_line_lists_the_record_of_a_target(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["compile", "--target", "aarch64-linux-gnu", "--cpu", "neoverse-n1", "--machine", "help"])
+    listed = dict(line.split()[:2] for line in capsys.readouterr().out.splitlines())
+    assert (listed["vector_bytes"], listed["l1_bytes"]) == ("16", "65,536")
+
+
+@pytest.mark.parametrize("name", ["vector_bytes", "line_bytes"])
+def test_registers_and_lines_are_powers_of_two(name):
+    with pytest.raises(MachineError, match=f"{name} is 48 and must be a power of two"):
+        Machine(**{name: 48})

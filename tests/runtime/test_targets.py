@@ -15,6 +15,7 @@ from support import raises
 import vtakit
 from vtakit import te
 from vtakit.base.errors import VtakitError
+from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.codegen.places import Place, Port, Region, Step
 from vtakit.compiler.graph.compile import Layer, Network, compile_graph
@@ -283,3 +284,15 @@ def test_the_accelerators_limits_are_its_scratchpads():
     s[cached].set_scope("inp")
     with pytest.raises(VerifyError, match="cached has 256 bytes of inp memory, the device has 128"):
         vtakit.build(s, [a, out], vtakit.target("vta", config="tiny"))
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"cpu": "nope"}, "'nope' is not a recognized processor"), ({"triple": "foo-bar"}, "no target for the triple 'foo-bar'")])
+def test_what_llvm_does_not_know_is_refused_before_anything_is_made(options, message):
+    with pytest.raises(CodegenError, match=message):
+        vtakit.target("llvm", **options)
+
+
+def test_options_of_the_target_are_told_from_those_of_the_device():
+    with pytest.raises(TargetError, match=r"machine is given: it belongs to the target, vtakit.target\('llvm', machine=…\)"):
+        vtakit.compile(network(), machine={"tasks": 2})

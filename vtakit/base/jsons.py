@@ -21,7 +21,7 @@ def read_json(
 
     most_bytes : limit on the text
     what       : the text in messages
-    pairs      : makes an object of its keys and values; a dict by default
+    pairs      : makes an object of its keys and values; by default a dict, and a key that stands twice is refused
 
     Raises ValueError, of which LimitError is one, with the reason; never RecursionError.
     """
@@ -32,7 +32,16 @@ def read_json(
     check_limit(1 + sum(map(structure.count, (b",", b"[", b"{"))), MAX_JSON_VALUES, f"the number of values of {what}")
     if _is_deep(structure.translate(None, delete=b",")):
         raise LimitError(f"{what} is nested deeper than the limit, {MAX_NESTING} levels (docs/files.md)")
-    return json.loads(text.decode(), object_pairs_hook=pairs, parse_int=partial(_integer, what=what))
+    return json.loads(text.decode("utf-8-sig"), object_pairs_hook=pairs or _once, parse_int=partial(_integer, what=what))
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of some keys and values. Raises ValueError for a key that stands twice: one value would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r:.80} stands twice in an object")
+    return found
 
 
 def _integer(digits: str, what: str) -> int:

@@ -28,6 +28,8 @@ from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.dtypes import INT64
 from vtakit.compiler.ir.stmt import Evaluate, Function
 
+_NOTHING = "define void @f() nounwind {\n  ret void\n}\n"  # a module that only asks whether LLVM knows a target
+
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
@@ -188,6 +190,13 @@ def translate(text: str, target: Target, to: str) -> bytes:
     wrote may well be such a case.
     """
     return machine_code(text, target, to) if target.is_known else _in_child(text, target, to)
+
+
+@functools.cache
+def check_target(target: Target) -> None:
+    """Raise CodegenError for a triple or a processor that LLVM does not know, before anything is made for it."""
+    if not target.is_known:
+        _in_child(_NOTHING, target, "assembly")
 
 
 def _in_child(text: str, target: Target, to: str) -> bytes:

@@ -128,6 +128,9 @@ class Machine:
                                    f"{fact.high:,} ({fact.unit})")
             if not whole:
                 object.__setattr__(self, fact.name, float(value))
+        for name in ("vector_bytes", "line_bytes"):
+            if (size := getattr(self, name)).bit_count() != 1:
+                raise MachineError(f"a machine's {name} is {size} and must be a power of two, as registers and cache lines are")
 
     def lanes(self, kind: DType) -> int:
         """Return the elements of a type in a vector register."""
@@ -151,7 +154,10 @@ class Machine:
         for name in data:
             if name not in known:
                 raise MachineError(f"{where} has no field {str(name)!r:.40}; {one_of(known, str(name))}")
-        return replace(self, **data)
+        try:
+            return replace(self, **data)
+        except MachineError as error:
+            raise MachineError(f"{where}: {error}" if where != "a machine" else str(error)) from None
 
 
 class Fact(NamedTuple):

@@ -7,6 +7,7 @@ from vtakit.compiler.codegen.vta.stream import Access, Step
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.hw.isa.insns import MEMORIES, MemType, Opcode, Stage
 
+FARTHEST = 1000  # runs of LOADs before, to which a piece may move: without products between them none is hidden
 SPREAD = 4  # cycles of products for each cycle of a LOAD that is spread over them: inputs are loaded meanwhile, too
 
 
@@ -30,7 +31,7 @@ def weights_ahead(steps: list[Step], target: Target) -> list[Step]:
         if sum(cycles[first:run]) >= sum(loads[first + 1:run + 1]):
             continue
         slots, hidden = list[int](), 0
-        for before in range(run - 1, -1, -1):
+        for before in range(run - 1, max(-1, run - 1 - FARTHEST), -1):
             if hidden >= SPREAD * needed or _meets(steps[starts[before]:starts[before + 1]], step):
                 break
             slots.append(starts[before])

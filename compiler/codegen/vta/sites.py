@@ -16,6 +16,8 @@ from vtakit.compiler.ir.expr import Expr, Load, Var
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.passes.affine import linear
 
+MORE = 2  # times as many copies of what a chunk loads, where products wait for its weights
+
 
 @dataclass(eq=False)
 class Site:
@@ -50,9 +52,6 @@ class _Touch(NamedTuple):
     time: int
     loops: tuple[Loop, ...]
     nest: Nest
-
-
-MORE = 2  # times as many copies of what a chunk loads, where products wait for its weights
 
 
 def place(root: Node, target: Target) -> dict[Var, Site]:

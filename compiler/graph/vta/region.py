@@ -106,7 +106,7 @@ class _Region:
             for name, value in decisions.given(layer).items():
                 if name.startswith(f"{RESULT}."):
                     s.decisions.given[f"{label}{name.removeprefix(RESULT)}"] = value
-            with of_layer(layer):
+            with of_layer(layer, label, RESULT):
                 made.schedule(s)
             found = [each for each in s.decisions if each.name.startswith(f"{label}.")]
             own = [each._replace(name=f"{RESULT}{each.name.removeprefix(label)}") for each in found]

@@ -334,7 +334,7 @@ def test_scales_that_cannot_be(call, message):
 
 @pytest.mark.parametrize(("without", "message"), [
     (Feature.REQUANT, "this device has no REQUANT: compute what is stored in stages of scope acc"),
-    (Feature.ALU_MUL, "this device's ALU has no MUL … shifts"),
+    (Feature.ALU_MUL, "this device's ALU has no MUL: use other operations, such as shifts"),
 ])
 def test_a_device_that_lacks_what_a_schedule_uses(without, message):
     """A schedule made for one device, compiled for another."""
