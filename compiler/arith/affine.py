@@ -1,4 +1,4 @@
-"""What an affine map is: bindings as sums of digits of loops, and the way back.
+"""Affine maps: bindings as sums of digits of loops, and the inverse map.
 
 A digit is ``source // lower % extent`` of a source, which is a loop variable or itself a sum of digits without gaps (a
 fused loop).

@@ -6,7 +6,7 @@ from vtakit.compiler.ir.expr import Expr
 
 
 def certainly_below(analyzer: Analyzer, e: Expr, end: Expr) -> bool:
-    """Whether ``e < end`` is certain; ``a // b < c`` is taken for ``a < c * b`` where b is at least 0 (a divisor is not 0)."""
+    """Return whether ``e < end`` is certain. If b >= 0, ``a // b < c`` is proven as ``a < c * b`` (a divisor is not 0)."""
     if analyzer.prove(e < end):
         return True
     if isinstance(e, ir.FloorDiv) and analyzer.prove(e.b >= 0):

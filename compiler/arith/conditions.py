@@ -225,7 +225,7 @@ class Conditions(Facts):
         return False
 
     def _implies(self, x: Linear, y: Linear) -> bool:
-        """Whether ``x >= 0`` means ``y >= 0`` because y is at least x."""
+        """Return whether ``x >= 0`` implies ``y >= 0`` because y is at least x."""
         return self.linear_bounds(y.plus(x, -1)).lo >= 0
 
     def _gap(self, e: Expr, truth: bool = True) -> Linear | None:
@@ -240,7 +240,7 @@ class Conditions(Facts):
 
 
 def _plain(e: Expr) -> bool:
-    """Whether it is a comparison of sums, which nothing makes simpler but what decides it."""
+    """Return whether an expression is a comparison of sums, which is simplified only if it is decided."""
     return isinstance(e, Var | IntImm) or (
         isinstance(e, ir.Add | ir.Sub | ir.Mul | ir.LT | ir.LE | ir.And | ir.Or) and all(map(_plain, (e.a, e.b)))
     )
@@ -253,7 +253,7 @@ def _parts(e: Expr, kind: type[Expr]) -> list[Expr]:
 
 
 def _guards(e: Expr) -> bool:
-    """Whether evaluating it may need a condition before it: it reads memory, calls or divides."""
+    """Return whether an expression may need a condition before it: it reads memory, calls or divides."""
     return any(
         isinstance(node, ir.Load | ir.ProducerLoad | ir.Call | ir.FloorDiv | ir.FloorMod | ir.TruncDiv | ir.TruncMod)
         and not (isinstance(node, ir.Binary) and isinstance(node.b, IntImm)) for node in subexpressions(e)

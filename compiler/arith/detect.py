@@ -1,4 +1,4 @@
-"""What an expression is in some variables: linear, or an inequality that bounds one of them."""
+"""Detection of linear expressions in some variables, and of inequalities that bound one of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

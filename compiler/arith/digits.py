@@ -23,7 +23,10 @@ class Digits(State):
         return known
 
     def digits(self, x: Linear) -> Residues:
-        """The same, with a remainder between any two quotients of one dividend: ``x + 4 * (x // 4)`` has ``x % 4`` too."""
+        """Return the residues of a combination, with a remainder between any two quotients of one dividend.
+
+        ``x + 4 * (x // 4)`` has ``x % 4`` too.
+        """
         return self._find_residues(x, *_quotients(x), every=True)
 
     def _find_residues(
@@ -75,7 +78,7 @@ class Digits(State):
         return found, rest
 
     def _between(self, p: Quotient, q: Quotient) -> Linear | None:
-        """What q is p divided by, if both have one dividend and no divisor is negative."""
+        """Return the factor between the divisors of q and p, if both have one dividend and no divisor is negative; else None."""
         if not p.dividend.same(q.dividend) or self.linear_bounds(p.divisor).lo < 0:
             return None
         by = self.divide(q.divisor, p.divisor)

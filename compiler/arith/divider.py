@@ -177,7 +177,7 @@ class Divider(Prover):
         return self.at_most(b, a) if greatest else self.at_most(a, b)
 
     def _extreme_atom(self, args: list[Linear], greatest: bool) -> Linear:
-        """What all arguments share is taken out: equal terms, the constant of the first, a common factor and the sign."""
+        """Return an extreme, with all that its arguments share taken out: equal terms, the first's constant, a factor, a sign."""
         first = args[0]
         shared = {
             atom: value for atom, value in first.terms.items() if all(arg.terms.get(atom) == value for arg in args[1:])
@@ -209,12 +209,12 @@ def _opened(x: Linear, greatest: bool) -> list[Linear]:
 
 
 def _place(x: Linear) -> tuple[bool, list[tuple[int, int, bool]]]:
-    """Where a combination stands among arguments: constants last, positive before negative."""
+    """Return the sort key of a combination among arguments: constants last, positive before negative."""
     return not x.terms, sorted((abs(value), atom.order, value < 0) for atom, value in x.terms.items())
 
 
 def _arrangement(args: list[Linear]) -> tuple[int, list[tuple[bool, list[tuple[int, int, bool]]]]]:
-    """Of two ways to write an extreme the lesser is taken: fewer negative coefficients, then the small ones positive."""
+    """Return the sort key of a way to write an extreme: fewer negative coefficients first, then small positive ones."""
     return sum(value < 0 for arg in args for value in arg.terms.values()), sorted(map(_place, args))
 
 

@@ -213,7 +213,10 @@ class _Detector:
         )
 
     def _makes_up(self, source: Source) -> bool:
-        """Whether the digits taken from a source make up all of it; overlapping ones and those with a rest are no map."""
+        """Return whether the digits taken from a source cover all of it.
+
+        Raises _NotAffine for digits that overlap or leave a rest.
+        """
         a, whole = self.analyzer, self.analyzer.linear(source.extent)
         name = source.var.name if source.var is not None else "a fused loop"
         left, reached, complete = list(self.digits[source]), constant(1), True
@@ -238,7 +241,7 @@ def is_true(e: Expr) -> bool:
 
 
 def _divides(a: Linear, b: Linear) -> bool:
-    """Whether a constant is a proper divisor of another."""
+    """Return whether a constant is a proper divisor of another."""
     return not a.terms and not b.terms and 0 < a.const < b.const and b.const % a.const == 0
 
 

@@ -13,7 +13,7 @@ from vtakit.compiler.ir.walk import free_vars
 
 
 class Atom:
-    """What a linear combination does not look into; two are equal only if they are one object (a `State` makes each once).
+    """Opaque atom of linear combinations. Two atoms are equal only if they are one object (a `State` makes each once).
 
     order : the number of atoms made before it
     """
@@ -83,7 +83,7 @@ class Linear:
 
     @property
     def key(self) -> tuple[int, frozenset[tuple[Atom, int]]]:
-        """What two equal combinations share."""
+        """Return the hash key, which is the same for equal combinations."""
         try:
             return self._key
         except AttributeError:
@@ -153,7 +153,7 @@ def in_order(atoms: Iterable[Any]) -> list[Any]:
 
 
 def mentions(atom: Atom, variables: Collection[Atom]) -> bool:
-    """Whether an atom's value depends on some variables."""
+    """Return whether an atom's value depends on some variables."""
     if atom in variables:
         return True
     if isinstance(atom, Leaf):

@@ -18,14 +18,14 @@ class Prover(Ranges):
     """Claims ``x >= 0``."""
 
     def nonnegative(self, x: Linear) -> bool:
-        """Whether ``x >= 0`` for certain."""
+        """Return whether ``x >= 0`` is certain."""
         lo, hi = self.linear_bounds(x)
         if lo >= 0 or hi < 0:
             return lo >= 0
         return self.search(x)
 
     def search(self, x: Linear) -> bool:
-        """Whether ``x >= 0`` for certain, its interval leaving that open."""
+        """Return whether ``x >= 0`` is certain, where its interval leaves that open."""
         common = x.content()
         if common > 1:  # the same claim, and a sharper one where the constant is rounded down
             x = x.divided(common)
@@ -43,7 +43,7 @@ class Prover(Ranges):
         return known
 
     def at_most(self, a: Linear, b: Linear) -> bool:
-        """Whether ``a <= b`` for certain."""
+        """Return whether ``a <= b`` is certain."""
         return self.nonnegative(b.plus(a, -1))
 
     def is_zero(self, x: Linear) -> bool:
@@ -80,7 +80,7 @@ class Prover(Ranges):
         return False
 
     def _multiplied(self, quotient: Quotient, sign: int, rest: Linear) -> Linear:
-        """What is at least 0 just where ``sign * quotient + rest`` is, by a divisor that is at least 1."""
+        """Return a combination that is at least 0 exactly where ``sign * quotient + rest`` is, for a divisor of at least 1."""
         if sign > 0:
             return quotient.dividend.plus(self.multiply(rest, quotient.divisor))
         return self.multiply(rest.shifted(1), quotient.divisor).plus(quotient.dividend, -1).shifted(-1)
@@ -143,7 +143,10 @@ class Prover(Ranges):
                     yield found
 
     def _ends_of(self, atom: Atom, positive: bool) -> Iterator[Linear]:
-        """What an atom's interval says, as `_known_of` does; a product's own interval forgets which factor made it."""
+        """Yield what an atom's interval implies, as `_known_of` does.
+
+        The interval of a product loses which factor bounds it.
+        """
         lo, hi = self.atom_bounds(atom)
         end = lo if positive else hi
         if isinstance(end, int):

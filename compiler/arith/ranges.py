@@ -14,7 +14,7 @@ BEYOND = 1 << 128
 
 
 def is_index(dtype: DType) -> bool:
-    """Whether arithmetic of the type is that of the integers: int32 and int64, which index arithmetic does not overflow."""
+    """Return whether the type's arithmetic is that of the integers: int32 and int64, which index arithmetic does not overflow."""
     return dtype.code == "int" and dtype.bits >= 32 and dtype.lanes == 1
 
 
@@ -37,14 +37,17 @@ def times(a: Number, b: Number) -> Number:
 
 
 def product_bounds(a: Bounds, b: Bounds) -> Bounds:
-    """Of ``a * b``; ends beyond all types are none, as those of a product of products would double in length each time."""
+    """Return the bounds of ``a * b``.
+
+    Ends beyond all types become infinite: as exact numbers, those of nested products would double in length each time.
+    """
     ends = (times(a.lo, b.lo), times(a.lo, b.hi), times(a.hi, b.lo), times(a.hi, b.hi))
     lo, hi = min(ends), max(ends)
     return Bounds(min(lo, BEYOND) if lo > -BEYOND else -INF, max(hi, -BEYOND) if hi < BEYOND else INF)
 
 
 def quotient_bounds(a: Bounds, b: Bounds) -> Bounds:
-    """Of ``a // b``; 0 is no divisor."""
+    """Return the bounds of ``a // b``; 0 is no divisor."""
     ends: list[Number] = []
     for lo, hi in ((b.lo, min(b.hi, -1)), (max(b.lo, 1), b.hi)):
         if lo <= hi:
@@ -61,7 +64,7 @@ def join(a: Bounds, b: Bounds) -> Bounds:
 
 
 def modular_sum(a: Modular, b: Modular, by: int = 1) -> Modular:
-    """Of ``a + by * b``."""
+    """Return the remainders of ``a + by * b``."""
     coeff = math.gcd(a.coeff, by * b.coeff)
     base = a.base + by * b.base
     return Modular(coeff, base % coeff if coeff else base)
@@ -152,7 +155,7 @@ class Ranges(Digits):
         return Bounds(low + lo, high + hi)
 
     def remainder_bounds(self, base: Linear, by: Linear) -> Bounds:
-        """Of ``base % by``."""
+        """Return the bounds of ``base % by``."""
         divisor = self.linear_bounds(by)
         if by.terms:
             return Bounds(0 if divisor.lo >= 0 else divisor.lo + 1, max(divisor.hi - 1, 0))
@@ -198,13 +201,13 @@ class Ranges(Digits):
         return found
 
     def leaf_bounds(self, e: Expr) -> Bounds:
-        """Of an expression that is an atom."""
+        """Return the bounds of an expression that is an atom."""
         if isinstance(e, ir.Var):
             return Bounds(0, type_bounds(e.dtype).hi) if e.size else type_bounds(e.dtype)
         return type_bounds(e.dtype)
 
     def linear_modular(self, x: Linear) -> Modular:
-        """What a combination leaves on division."""
+        """Return the remainders of a combination."""
         groups, rest = self.residues(x)
         found = Modular(0, rest.const)
         for atom, coefficient in rest.terms.items():

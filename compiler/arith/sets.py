@@ -25,7 +25,7 @@ class Interval(NamedTuple):
         return analyzer.simplify(binary(ir.Sub, self.max, self.min) + 1)
 
     def range(self, analyzer: Analyzer) -> Range:
-        """The same values as a range."""
+        """Return the same values as a range."""
         return Range(self.min, self.extent(analyzer))
 
 
@@ -133,7 +133,7 @@ class Relaxed:
         return (end.scaled(-1), None) if k > 0 else (None, end)
 
     def moves(self, atom: Atom) -> bool:
-        """Whether the atom's value depends on a relaxed variable."""
+        """Return whether the atom's value depends on a relaxed variable."""
         known = self._moves.get(atom)
         if known is None:
             known = self._moves[atom] = mentions(atom, self.relax)
@@ -190,7 +190,7 @@ class Relaxed:
         return present[0] if len(present) == 1 else self.analyzer.extreme(present, greatest)
 
     def _product_ends(self, atom: Product, depth: int) -> _Ends | None:
-        """Of one moving factor times others that stay and are not negative."""
+        """Return the ends of one moving factor times fixed factors that are not negative; None for other products."""
         moving = [factor for factor in atom.factors if self.moves(factor)]
         if len(moving) != 1:
             return None

@@ -1,4 +1,4 @@
-"""What an analyzer knows: the atoms it has made, ranges of variables, facts."""
+"""State of an analyzer: its atoms, ranges of variables, facts."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -32,7 +32,7 @@ Key = tuple[int, frozenset[tuple[Atom, int]]]  # Linear.key
 
 
 class Frame:
-    """What is known at one place, and what has been worked out from it.
+    """Facts that hold at one place, and results derived from them.
 
     limits    : bounds of atoms that hold besides what the atom itself says
     symbolic  : the least and greatest value of a variable, where they are no constants

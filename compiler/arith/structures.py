@@ -170,7 +170,7 @@ def _one_lane(e: Expr, lane: Var) -> Expr | None:
 
 
 def _pure(e: Expr) -> bool:
-    """Whether it may be evaluated several times without cost or effect that matters: no read, no call."""
+    """Return whether an expression may be evaluated several times at no cost and without effect: no read, no call."""
     return not any(isinstance(node, ir.Load | ir.ProducerLoad | ir.Call | ir.Reduce) for node in subexpressions(e))
 
 

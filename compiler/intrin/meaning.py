@@ -1,4 +1,4 @@
-"""What a tensor intrinsic computes, as a function of NumPy arrays: its own tensor expression, interpreted."""
+"""Meaning of a tensor intrinsic as a function of NumPy arrays: its own tensor expression, interpreted."""
 
 from collections.abc import Callable, Sequence
 from math import prod

@@ -20,7 +20,7 @@ from vtakit.compiler.te.tensor import Operation, Tensor
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorIntrin:
-    """What `decl_tensor_intrin` makes.
+    """Declared tensor intrinsic, the result of `decl_tensor_intrin`.
 
     name    : of the intrinsic, by which a trace knows it
     op      : the meaning: one tile's worth of a compute

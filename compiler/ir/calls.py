@@ -48,5 +48,5 @@ def effect(name: str, *args: object, returns: DType = INT32) -> Call:
 
 
 def is_address(e: Expr) -> bool:
-    """Whether it is the address of a buffer's element."""
+    """Return whether an expression is the address of a buffer's element."""
     return isinstance(e, Call) and e.name == "address_of" and e.dtype is HANDLE

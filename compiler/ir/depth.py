@@ -1,4 +1,4 @@
-"""How deep walks over a program may go: by recursion, one or a few Python calls a level of an expression or a statement."""
+"""Depth limit of recursive walks over a program, which take one or a few Python calls a level of an expression or a statement."""
 
 import sys
 from collections.abc import Iterator

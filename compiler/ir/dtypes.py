@@ -42,12 +42,12 @@ class DType:
 
     @property
     def is_int(self) -> bool:
-        """Whether it is a signed or unsigned integer; a bool is not."""
+        """Return whether the type is a signed or unsigned integer; a bool is not."""
         return self.code in ("int", "uint")
 
     @property
     def is_float(self) -> bool:
-        """Whether it is a floating-point type, bfloat16 included."""
+        """Return whether the type is a floating-point type, bfloat16 included."""
         return self.code in ("float", "bfloat")
 
     @property
@@ -56,7 +56,7 @@ class DType:
 
     @property
     def bytes(self) -> int:
-        """Of all lanes in memory."""
+        """Return the size in bytes of all lanes together."""
         return max(1, self.bits // 8) * self.lanes
 
     @property

@@ -39,7 +39,7 @@ def expressions(s: Stmt) -> Iterator[Expr]:
 
 
 def _parts(node: Stmt, kind: type[Any]) -> Iterator[Any]:
-    """What stands directly in a statement, of a kind, tuples opened."""
+    """Yield the nodes of a kind that stand directly in a statement, also within its tuples."""
     stack: list[Any] = [getattr(node, field) for field in reversed(node.fields)]
     while stack:
         value = stack.pop()
@@ -139,7 +139,7 @@ def free_vars(e: Expr) -> set[Var]:
 
 
 def divides(e: Expr) -> bool:
-    """Whether a quotient or a remainder, rounded down, stands in the expression."""
+    """Return whether the expression has a quotient or a remainder, rounded down."""
     return any(isinstance(node, FloorDiv | FloorMod) for node in subexpressions(e))
 
 

@@ -1,4 +1,4 @@
-"""How a stage's loops make its axes: extents down the relations, values up, and where an uneven split needs a guard."""
+"""Relations of a stage's loops to its axes: extents down the relations, values up, and guards for uneven splits."""
 
 from collections.abc import Collection, Iterable, Mapping
 

@@ -59,7 +59,7 @@ class Point:
 
 
 def point_of(buffer: Buffer, index: Sequence[Expr], origin: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Where an element of a tensor is in the buffer that holds a part of it."""
+    """Return the index, in the buffer that holds a part of a tensor, of an element of the tensor."""
     assert len(index) == len(origin) == len(buffer.shape), "one index a dimension"
     return tuple([at if int_value(first) == 0 else at - first for at, first in zip(index, origin, strict=True)])
 
@@ -92,7 +92,7 @@ def with_regions(
 
 
 def _is_inside(read: Expr, where: Expr, iters: Iterable[st.BlockIter]) -> bool:
-    """Whether an element that is read is in its buffer, whatever the block's iterators are, where a condition holds."""
+    """Return whether a read stays inside its buffer for all values of the block's iterators, where a condition holds."""
     analyzer = Analyzer()
     for it in iters:
         analyzer.bind(it.var, it.dom)
@@ -128,7 +128,7 @@ def compute_body(plan: Plan, point: Point, read: Read) -> st.Stmt:
 
 
 def target(plan: Plan, point: Point, output: int) -> tuple[Expr, ...]:
-    """Where an output's element is in its buffer."""
+    """Return the index of an output's element in its buffer."""
     assert isinstance(plan.op, ComputeOp)
     return point_of(plan.buffers[output], [point.vars[axis.var] for axis in plan.op.axis], plan.origins[output])
 

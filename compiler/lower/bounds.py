@@ -98,7 +98,7 @@ class Bounds:
         ] for indices in seen]
 
     def _states(self, scan: Plan, op: ScanOp, plan: Plan) -> Iterable[Box]:
-        """What a scan needs of the stages that make its states: all initial rows, and of the update one row a step."""
+        """Yield the parts that a scan needs of the stages of its states: all initial rows, and of the update one row a step."""
         for tensors in (op.init, op.update):
             for tensor in tensors:
                 if self.plans.maker(tensor) is plan:
@@ -107,7 +107,9 @@ class Bounds:
                     yield [row, *[None] * (len(tensor.shape) - 1)]
 
     def _running(self, reader: Plan, plan: Plan) -> tuple[dict[Var, Interval], dict[Var, Range], dict[Var, Range]]:
-        """What the reader's axes run over for one run of the plan's loops, and the loops that run too: outside of it, its own."""
+        """Return the intervals of the reader's axes in one run of the plan's loops, and the moving loops: those around, its
+        own.
+        """
         leaves: dict[IterVar, Interval] = {}
         outside: dict[Var, Range] = {}
         loops: dict[Var, Range] = {}
@@ -134,7 +136,7 @@ class Bounds:
         return within, outside, loops
 
     def _runs(self, level: Level, plan: Plan, fixed: bool) -> bool:
-        """Whether a loop of a reader runs through, for one run of the plan's loops, rather than standing still."""
+        """Return whether a loop of a reader runs, rather than stands still, during one run of the plan's loops."""
         tag = level.plan.tag(level.axis)
         if not tag:
             return not fixed

@@ -20,7 +20,7 @@ def dependent_axes(plan: Plan) -> list[IterVar]:
 
 
 def has_dependent_thread(plan: Plan) -> bool:
-    """Whether a loop that is bound to a thread axis has a length that other axes set."""
+    """Return whether the extent of a loop that is bound to a thread axis depends on other axes."""
     data = {axis.var for axis in plan.op.root_iter_vars}
     return any(is_launch(plan.tag(leaf)) and data & free_vars(plan.extents[leaf]) for leaf in plan.stage.leaf_iter_vars)
 

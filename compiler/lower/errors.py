@@ -1,4 +1,4 @@
-"""What lowering and the verifier raise."""
+"""Errors of lowering and of the verifier."""
 
 from vtakit.base.errors import VtakitError
 from vtakit.compiler.ir import stmt as st

@@ -78,7 +78,7 @@ def _fitting(tensor: Tensor, buffer: Buffer, name: str) -> Buffer:
 
 
 def _overlaps(buffer: Buffer) -> bool:
-    """Whether elements at different indices may share memory: constant strides that go no further than smaller ones do."""
+    """Return whether elements at different indices may share memory: a constant stride is too short for smaller dimensions."""
     within = 0  # elements from the first to the last of the dimensions of smaller strides
     dims = [(int_value(stride), int_value(size)) for stride, size in zip(buffer.strides, buffer.shape, strict=False)]
     for stride, size in sorted((stride, 2 if size is None else size) for stride, size in dims if stride is not None):

@@ -1,4 +1,4 @@
-"""Whether an expression of a stage is that of a tensor intrinsic, operand by operand."""
+"""Matching of a stage's expression against that of a tensor intrinsic, operand by operand."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,7 +28,7 @@ class Operand:
 
 
 class Match:
-    """What the parts of the intrinsic stand for, so far."""
+    """Bindings of the intrinsic's operands and parameters, so far."""
 
     def __init__(self, analyzer: Analyzer, axes: frozenset[Var], params: tuple[Var, ...]) -> None:
         self.analyzer, self.axes, self.params = analyzer, axes, params
@@ -36,7 +36,7 @@ class Match:
         self.values: dict[Var, Expr] = {}
 
     def expr(self, have: Expr, want: Expr) -> bool:
-        """Whether `have`, in terms of the intrinsic's axes and the block's iterators, is the intrinsic's `want`."""
+        """Return whether `have`, in terms of the intrinsic's axes and the block's iterators, matches the intrinsic's `want`."""
         if isinstance(want, Var) and want in self.params:
             return have.dtype is want.dtype and self._param(want, have)
         if have.dtype is not want.dtype:
@@ -73,7 +73,7 @@ class Match:
         return known is value or ir.same(known, value)
 
     def _load(self, have: ir.ProducerLoad, want: ir.ProducerLoad) -> bool:
-        """Whether the dimensions that the axes move along agree, in their order; others stand still."""
+        """Return whether the dimensions along which the axes move agree, in their order; other dimensions stand still."""
         still = {axis: const(0, axis.dtype) for axis in self.axes}
         base = tuple([self.analyzer.simplify(substitute(index, still)) for index in have.indices])
         moving = [
@@ -99,7 +99,7 @@ def _reads(e: Expr) -> bool:
 
 
 def _same_rest(a: Expr, b: Expr) -> bool:
-    """Whether what is no operand agrees: a call's name, a number of lanes."""
+    """Return whether the fields other than operands agree, such as a call's name or a number of lanes."""
     def rest(e: Expr) -> Mapping[str, Any]:
         return {f: v for f in e.fields if isinstance(v := getattr(e, f), str | int | bool)}
     return rest(a) == rest(b)

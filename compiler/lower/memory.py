@@ -1,4 +1,4 @@
-"""Which buffer holds each tensor, or the part of it that is computed at a time."""
+"""Buffers of tensors, or of the part of a tensor that is computed at a time."""
 
 from collections.abc import Mapping, Sequence
 

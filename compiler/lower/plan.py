@@ -1,4 +1,4 @@
-"""What lowering works out about each stage before it writes loops: its body, its place, who reads it."""
+"""Plans of lowering: the body, the place and the readers of each stage, found before loops are written."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -32,7 +32,10 @@ def thread_rank(tag: str) -> int:
 
 
 def is_launch(tag: str) -> bool:
-    """Whether a thread axis is one of a launch, which all stages of a kernel share; a virtual thread is a loop of its own."""
+    """Return whether a thread axis belongs to a launch, which all stages of a kernel share.
+
+    A virtual thread is a loop of its own.
+    """
     return tag.startswith(("blockIdx", "threadIdx"))
 
 
@@ -57,7 +60,7 @@ class Level(NamedTuple):
 
 
 class Plan:
-    """What is known of one stage.
+    """Plan of one stage.
 
     body    : of a compute, with the stages that it inlines in place
     home    : within whose loop it stands, and which; None at the root
@@ -179,7 +182,7 @@ class Plans:
         return self.inlined.get(tensor.op)
 
     def _inline(self, e: Expr, put: dict[Expr, Expr]) -> Expr:
-        """What is put in the place of a read of an inlined stage, one object for all reads of one element."""
+        """Return the expression that replaces a read of an inlined stage, one object for all reads of one element."""
         found = self._inlined_maker(e.tensor) if isinstance(e, ir.ProducerLoad) else None
         if found is None or not isinstance(e, ir.ProducerLoad):
             return e

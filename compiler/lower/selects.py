@@ -41,7 +41,7 @@ class _Selects:
         return e
 
     def is_safe(self, e: Expr) -> bool:
-        """Whether all that is read is certain to be within its tensor, and no integer is divided by what may be 0."""
+        """Return whether all reads are certain to be within their tensors, and no integer is divided by what may be 0."""
         return self._is_safe(e, set())
 
     def _is_safe(self, e: Expr, safe: set[int]) -> bool:

@@ -1,4 +1,4 @@
-"""What a function requires of the sizes of a call: checked when it is called, and taken for granted in its body.
+"""Requirements of a function on the sizes of a call: checked when it is called, and assumed in its body.
 
 No schedule can know that `n` is at least 2 where a tensor has `n - 2` rows, or at most `m` where `m` elements are read with an
 index below `n`. Programs whose sizes are numbers have no requirements.
@@ -47,7 +47,7 @@ def with_requirements(function: Function, plans: Sequence[Plan]) -> Function:
 
 
 def _extents(function: Function, sizes: set[Var]) -> Iterator[tuple[Expr, str]]:
-    """That no buffer has a negative extent."""
+    """Yield the conditions that no buffer has a negative extent."""
     given = [p for p in function.params if isinstance(p, Buffer)]
     for buffer in (*given, *[s.buffer for s in statements(function.body) if isinstance(s, st.Allocate)]):
         for extent in buffer.shape:
@@ -57,7 +57,7 @@ def _extents(function: Function, sizes: set[Var]) -> Iterator[tuple[Expr, str]]:
 
 
 def _scans(plans: Sequence[Plan], sizes: set[Var]) -> Iterator[tuple[Expr, str]]:
-    """That the rows which a scan starts from are some of its rows."""
+    """Yield the conditions that the rows from which a scan starts are some of its rows."""
     for plan in plans:
         if isinstance(plan.op, ScanOp):
             for init, state in zip(plan.op.init, plan.op.state_placeholder, strict=True):

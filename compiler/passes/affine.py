@@ -87,7 +87,7 @@ def span(form: Linear, extents: Mapping[Var, int]) -> tuple[int, int] | None:
 
 
 def is_injective(form: Linear, extents: Mapping[Var, int]) -> bool:
-    """Whether different values of all the variables in `extents` give different values, whatever the other atoms are."""
+    """Return whether different values of the variables in `extents` give different values, whatever the other atoms are."""
     reach = 1
     for step, extent in sorted((abs(form.terms.get(var, 0)), extent) for var, extent in extents.items() if extent > 1):
         if step < reach:
@@ -106,7 +106,8 @@ class _Part(NamedTuple):
 
 
 def same_thread_only(a: Linear, b: Linear, threads: Mapping[Var, int], extents: Mapping[Var, int]) -> bool:
-    """Whether equal values of the forms imply equal thread indices; variables other than `threads` are independent in each.
+    """Return whether equal values of the forms imply equal thread indices. Variables other than `threads` are independent in
+    each form.
 
     ``4 * x + 256 * y + 64 * i + j`` does for threads x, y and loops i, j of 8, 8, 4 and 4: no digit reaches the next one.
 
@@ -134,7 +135,7 @@ def same_thread_only(a: Linear, b: Linear, threads: Mapping[Var, int], extents: 
 
 
 def _threads_stay(parts: list[_Part], far: int, constant: int) -> bool:
-    """Whether the difference of each thread is 0 wherever all parts, any multiple of `far` and the constant add up to 0.
+    """Return whether all threads' differences are 0 wherever the parts, any multiple of `far` and the constant add up to 0.
 
     parts : in the order of their steps
     """

@@ -1,4 +1,4 @@
-"""What a pass is, and how a row of them runs."""
+"""Passes, and the function that runs a list of them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -7,7 +7,7 @@ from vtakit.compiler.ir.stmt import Stmt
 
 
 def renewed(s: Stmt) -> Stmt:
-    """The same statement with a new variable for each that it binds and a new buffer for each that it allocates."""
+    """Return the statement with a new variable for each that it binds and a new buffer for each that it allocates."""
     return _Renewer().stmt(s)
 
 

@@ -109,7 +109,7 @@ def _wider(e: Expr, wide: bool) -> Expr:
 
 
 def _is_wide(buffer: Buffer) -> bool:
-    """Whether 32 bits may not count the elements."""
+    """Return whether the number of elements may not fit 32 bits."""
     size = buffer.dtype.lanes
     for extent in buffer.shape:
         known = int_value(extent)

@@ -45,7 +45,7 @@ def _hoist(s: Stmt) -> Stmt:
 
 
 def _conjuncts(e: Expr) -> Iterator[Expr]:
-    """What all must hold for a condition, in order."""
+    """Yield the conjuncts of a condition, in order."""
     if isinstance(e, ir.And):
         yield from _conjuncts(e.a)
         yield from _conjuncts(e.b)

@@ -1,4 +1,4 @@
-"""What every program must be, and what the low form must be: checked between passes in tests."""
+"""Rules that every program must keep, and those of the low form: checked between passes in tests."""
 
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st

@@ -225,10 +225,10 @@ def _is_nothing(s: Stmt) -> bool:
 
 
 def _calls(e: Expr) -> bool:
-    """Whether evaluating it may have an effect."""
+    """Return whether evaluating an expression may have an effect."""
     return any(isinstance(x, ir.Call) and x.kind != "pure" for x in subexpressions(e))
 
 
 def _is_used(data: Var, s: Stmt) -> bool:
-    """Whether something reads the memory or takes its address."""
+    """Return whether a statement reads the memory or takes its address."""
     return any(isinstance(x, Load) and x.buffer.data is data for e in expressions(s) for x in subexpressions(e))

@@ -1,4 +1,4 @@
-"""Which allocations share memory."""
+"""Sharing of memory between allocations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -106,7 +106,7 @@ class _Planner:
         return slots[-1]
 
     def _fits(self, slot: _Slot, use: _Use, needed: int | None) -> bool:
-        """Whether a buffer may take a slot's memory from where it is first touched."""
+        """Return whether a buffer may take a slot's memory from where it is first touched."""
         old, new = slot.user.buffer, use.buffer
         if old.scope != new.scope:
             return False
@@ -235,7 +235,7 @@ def _parts(s: Stmt) -> list[Stmt]:
 
 
 def _in_place(within: Stmt | None, old: Var, new: Var) -> bool:
-    """Whether in a statement or loop each element of `new` is stored once, right when the same element of `old` is last read."""
+    """Return whether, within a statement, each element of `new` is stored once, as the same element of `old` is last read."""
     if within is None or any(isinstance(s, st.While) or _is_region(s) for s in statements(within)):
         return False
     stores = [s for s in statements(within) if isinstance(s, st.Store) and s.buffer.data is new]

@@ -20,7 +20,7 @@ SYNCHRONISED = "synchronised"  # note on a function: its barriers are explicit
 
 
 class Access(NamedTuple):
-    """What a statement does with memory; at None: any element, from any thread."""
+    """Access of a statement to memory; if `at` is None, to any element from any thread."""
 
     data: Var
     at: Expr | None
@@ -63,7 +63,7 @@ class _Launch:
         self.analyzer = Analyzer()
 
     def outside(self, s: Stmt) -> Stmt:
-        """What is around the thread loops."""
+        """Return a statement around the thread loops with barriers placed in them."""
         if isinstance(s, st.For):
             self.analyzer.bind(s.var, Range(ir.IntImm(0, s.var.dtype), s.extent))
         if not (isinstance(s, st.For) and s.kind is LoopKind.THREAD and s.thread.startswith("threadIdx")):
@@ -213,7 +213,7 @@ class _Launch:
         raise PassError("a barrier is needed under a condition that differs between threads", self.function, s)
 
     def _varies(self, e: Expr) -> bool:
-        """Whether the value may differ from thread to thread."""
+        """Return whether the value may differ from thread to thread."""
         return any(isinstance(x, Load) or (isinstance(x, Var) and x in self.varying) for x in subexpressions(e))
 
     # Conflicts
@@ -245,7 +245,7 @@ class _Launch:
         return (Access(buffer.data, index, writes, buffer.dtype.bits, form),)
 
     def _conflict(self, earlier: tuple[Access, ...], later: tuple[Access, ...]) -> bool:
-        """Whether another thread may touch what a thread touched, one of them writing."""
+        """Return whether another thread may touch an element that a thread touched, one of them writing."""
         return any(
             a.data is b.data and (a.writes or b.writes) and self._may_meet(a, b) for a in earlier for b in later
         )
@@ -268,14 +268,14 @@ class _Launch:
         return not same_thread_only(one, two, self.threads, self.loops | {lane: lanes})
 
     def _fixed(self, atom: Expr) -> bool:
-        """Whether it has one value for all threads of a block during a launch."""
+        """Return whether an expression has one value for all threads of a block during a launch."""
         return not any(
             isinstance(x, Load) or (isinstance(x, Var) and (x in self.moving or x in self.varying)) for x in subexpressions(atom)
         )
 
 
 def _reach(index: Expr) -> int | None:
-    """How far a vector's lanes are from the first; None if that is not known or not upwards."""
+    """Return the distance of a vector's last lane from the first; None if that is not known or not upwards."""
     if not isinstance(index, Ramp):
         return 0
     stride = int_value(index.stride)

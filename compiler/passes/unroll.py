@@ -51,7 +51,7 @@ class _Unroller:
         return st.seq(*[substitute_stmt(copy, {s.var: IntImm(i, s.var.dtype)}) for i, copy in enumerate(copies)])
 
     def _asked(self, s: st.For, around: int) -> int:
-        """How many steps the loop's pragma allows, or else that of the loop around."""
+        """Return the number of steps that the loop's pragma allows, or else that of the loop around."""
         given = s.notes.get(AUTO_STEPS, around)
         number = int_value(given) if isinstance(given, Expr) else given
         if not isinstance(number, int):

@@ -42,7 +42,7 @@ def vectorize(function: Function) -> Function:
 
 
 def _per_lane(body: Stmt, private: set[Buffer], var: Var, lanes: int) -> Stmt:
-    """What is allocated within the loop, once for each lane, the lanes next to each other."""
+    """Return the body with each buffer that is allocated in the loop once for each lane, the lanes next to each other."""
     if not private:
         return body
     wide: dict[Var, Buffer] = {}
@@ -206,7 +206,7 @@ def _cast(e: ir.Cast, value: Expr) -> Expr:
 
 
 def _is_safe(e: Expr) -> bool:
-    """Whether it may be evaluated where its guard does not hold."""
+    """Return whether an expression may be evaluated where its guard does not hold."""
     return not any(
         isinstance(x, Load | Call | ir.FloorDiv | ir.FloorMod | ir.TruncDiv | ir.TruncMod) for x in subexpressions(e)
     )

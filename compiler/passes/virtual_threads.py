@@ -138,7 +138,7 @@ class _VirtualThreads:
         return st.For(var, self.loop.extent, substitute_stmt(renewed(s), {self.loop.var: var}), LoopKind.UNROLLED)
 
     def _needs(self, s: Stmt) -> bool:
-        """Whether each virtual thread does it."""
+        """Return whether each virtual thread executes the statement."""
         if self.alike and not _is_sync(s):
             return True
         if any(map(self.differs, expressions(s))):

@@ -1,4 +1,4 @@
-"""How far each axis of a stage goes, and how axes follow from each other; only what folds at once is simplified."""
+"""Extents of a stage's axes, and the derivation of axes from each other; only what folds at once is simplified."""
 
 from collections.abc import Mapping
 

@@ -61,7 +61,7 @@ def _comment(axis: IterVar, notes: Notes) -> str:
 
 
 def _body(stage: StageData) -> list[str]:
-    """What the loops hold, in terms of the operation's axes."""
+    """Return the lines of a loop nest's body, in terms of the operation's axes."""
     op = stage.op
     if isinstance(op, ComputeOp):
         indices = ", ".join(axis.name for axis in op.axis)

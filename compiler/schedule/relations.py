@@ -1,4 +1,4 @@
-"""What a stage's loops are made of: how axes come from others, where a stage is placed, what a loop is marked with."""
+"""Parts of a stage's loops: derivations of axes, the stage's place, marks of loops."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -38,7 +38,7 @@ Relation = Split | Fuse | Singleton
 
 
 class AttachKind(Enum):
-    """Where the loops of a stage stand."""
+    """Place of a stage's loops."""
 
     ROOT = "root"  # on their own, where the stage's group stands
     INLINE = "inline"  # nowhere: readers compute the element
@@ -62,7 +62,7 @@ AT_ROOT, INLINED = Attach(AttachKind.ROOT), Attach(AttachKind.INLINE)
 
 
 class Mark(Enum):
-    """How a loop runs."""
+    """Way in which a loop runs."""
 
     SERIAL = "serial"
     UNROLLED = "unrolled"
@@ -79,7 +79,7 @@ class Prefetch(NamedTuple):
 
 
 class Notes(NamedTuple):
-    """What a leaf axis is marked with.
+    """Marks of a leaf axis.
 
     thread : the thread axis that it is bound to
     intrin : for `Mark.TENSORIZED` the intrinsic

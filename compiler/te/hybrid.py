@@ -58,7 +58,7 @@ def script(function: Callable[..., Any]) -> HybridFunction:
 
 @functools.cache
 def _runtime() -> dict[str, Any]:
-    """What the known names are when the function runs as Python."""
+    """Return the values of the known names when the function runs as Python."""
     import numpy  # building a program needs no arrays
 
     def array(shape: Any, dtype: str = "float32", scope: str = "global") -> Any:

@@ -45,7 +45,7 @@ _FUNCTIONS: dict[str, Callable[..., Expr]] = {"min": ops.minimum, "max": ops.max
 
 
 class Parsed(NamedTuple):
-    """What a function came to."""
+    """Parsed form of a function."""
 
     inputs: tuple[Tensor, ...]
     input_buffers: tuple[Buffer, ...]

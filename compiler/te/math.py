@@ -127,12 +127,12 @@ def _bits(name: str, x: Any) -> Expr:
 
 
 def popcount(x: Any) -> Expr:
-    """How many bits of an integer are 1."""
+    """Return the number of bits of an integer that are 1."""
     return _bits("popcount", x)
 
 
 def clz(x: Any) -> Expr:
-    """How many leading bits of an integer are 0."""
+    """Return the number of leading bits of an integer that are 0."""
     return _bits("clz", x)
 
 

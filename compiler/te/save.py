@@ -110,7 +110,7 @@ def _nodes(part: Any) -> Iterator[Any]:
 
 
 def load_json(text: str) -> Any:
-    """What `save_json` wrote. Raises ExpressionError for any other text."""
+    """Return the object that `save_json` wrote. Raises ExpressionError for any other text."""
     try:
         data = json.loads(text)
         if data["vtakit"] != VERSION:

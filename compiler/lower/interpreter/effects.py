@@ -1,4 +1,4 @@
-"""What is done for its effect, as lines of Python: calls, barriers, reductions across threads."""
+"""Translation of effects to lines of Python: calls, barriers, reductions across threads."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What the interpreter finds wrong with a program."""
+"""Errors that the interpreter finds in a program."""
 
 
 class InterpretError(RuntimeError):

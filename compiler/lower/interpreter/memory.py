@@ -15,7 +15,7 @@ Path = tuple[tuple[str, int, int], ...]  # (tag, index, extent) of each thread l
 
 
 class Undefined:
-    """What a cell holds before it is written: it may be copied, but not computed with, and may not leave the function."""
+    """Value of a cell before it is written: it may be copied, but not computed with, and may not leave the function."""
 
     __slots__ = ()
     __array_ufunc__ = None  # NumPy's scalars then leave an operation to us
@@ -41,7 +41,7 @@ UNDEFINED = Undefined()
 
 
 class Position:
-    """Which thread runs now.
+    """Position of the thread that runs now.
 
     active : whether threads run at all
     launch : counts the parallel or thread loop nests begun

@@ -1,4 +1,4 @@
-"""What the translator of statements asks of a program, and what the code that it writes calls."""
+"""Support of the translator of statements: analyses of a program, and functions that the translated code calls."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ def no_change() -> Iterator[None]:
 
 
 def is_step(s: st.Stmt) -> bool:
-    """Whether threads wait for each other after it: a leaf on common memory, or what some may have gone through differently."""
+    """Return whether threads wait for each other after a statement: it, or a statement in it, touches common memory."""
     leaf = isinstance(s, st.Store | st.Evaluate)
     return (leaf or isinstance(s, st.For | st.While | st.If | st.Block)) and any(map(touches_common_memory, statements(s)))
 

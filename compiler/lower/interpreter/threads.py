@@ -8,7 +8,7 @@ from vtakit.compiler.lower.interpreter.memory import Path, Position, path_text
 
 
 class Arrival(NamedTuple):
-    """What a thread waits with at a barrier.
+    """Arrival of a thread at a barrier.
 
     site : which barrier it is, numbered as they stand in the program
     kind : "shared", "warp", "implicit" (the order of statements before barriers are placed), "allreduce" or a shuffle's name
@@ -24,7 +24,7 @@ class Arrival(NamedTuple):
 
 
 class Release(NamedTuple):
-    """What lets the threads at a site go on, with the value that each gets there."""
+    """Release of the threads at a site, with the value that each gets there."""
 
     site: int
     answers: dict[Path, Any]
@@ -89,7 +89,7 @@ def lockstep(position: Position, tag: str, body: Callable[[int], Thread], extent
 
 
 def _shuffle(arrivals: list[Arrival]) -> dict[Path, Any]:
-    """What each thread gets from another of its group."""
+    """Return the value that each thread gets from another of its group."""
     order = sorted(arrivals, key=lambda arrival: _linear(arrival.path))
     found: dict[Path, Any] = {}
     for i, (_, kind, path, (value, by, width)) in enumerate(order):

@@ -93,7 +93,7 @@ class _Declared:
         self.starts = {(region.buffer, *[r.min for r in region.ranges]) for region in regions}
 
     def hold(self, buffer: Buffer, indices: Sequence[Expr]) -> bool:
-        """Whether an element is in one of them; of a whole buffer any is, and the rule "inside" sees whether there is such."""
+        """Return whether a declared region has the element. A whole buffer has any; the rule "inside" checks that it exists."""
         if buffer in self.whole or (buffer, *indices) in self.starts:
             return True
         return any(

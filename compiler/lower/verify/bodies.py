@@ -35,7 +35,7 @@ def bodies(program: Program) -> Sequence[tuple[Site, list[Touch]]]:
 
 
 def is_own(block: st.Block) -> bool:
-    """Whether it holds a body of one's own: it declares whole buffers, and has no iterators."""
+    """Return whether a block holds a body of one's own: it declares whole buffers, and has no iterators."""
     return not block.iters and all(map(is_whole, (*block.reads, *block.writes)))
 
 
@@ -50,7 +50,7 @@ def scalar_ends(index: Expr) -> tuple[Expr, ...]:
 
 
 def is_data(program: Program, index: Expr) -> bool:
-    """Whether an index is read from a tensor, or made by something else that nothing is known of."""
+    """Return whether an index is read from a tensor, or computed by something unknown."""
     return not index.dtype.is_int or comes_from_tensors(index, program.data)
 
 
@@ -127,7 +127,7 @@ def _left_out(
 
 
 def _unwritten(program: Program, read: Touch, early: Sequence[Touch], before: Sequence[Touch]) -> str:
-    """How an element that a load certainly takes is none that any of the writes takes; "" if that is not known.
+    """Return why a load certainly reads an element that none of the writes wrote; "" if that is not known.
 
     early  : the writes that may come before in the first iteration of all loops
     before : those that may in later ones
@@ -145,12 +145,15 @@ def _unwritten(program: Program, read: Touch, early: Sequence[Touch], before: Se
 
 
 def _runs(program: Program, touch: Touch) -> bool:
-    """Whether it certainly happens in the first iteration of all loops around."""
+    """Return whether the access certainly happens in the first iteration of all loops around."""
     return touch.is_certain and all(program.analyzer.prove(s.extent >= 1) for s in touch.loops)
 
 
 def taken_by(program: Program, touch: Touch, index: Expr) -> Taken | None:
-    """What an index certainly takes; None for one that is no sum of loop variables and sizes, or in loops that set others'."""
+    """Return the values that an index certainly takes; None unless it is a sum of loop variables and sizes.
+
+    Also None in loops whose extents depend on other loops.
+    """
     firsts = {s.var: const(0, s.var.dtype) for s in touch.loops}
     lasts = {s.var: s.extent - 1 for s in touch.loops}
     a, ends = program.analyzer, None
@@ -163,5 +166,5 @@ def taken_by(program: Program, touch: Touch, index: Expr) -> Taken | None:
 
 
 def _meets(a: Touch, b: Touch) -> bool:
-    """Whether a loop of the body stands around both, so that the one may come before the other in a later iteration."""
+    """Return whether a loop of the body is around both, so that one may precede the other in a later iteration."""
     return any(x is y for x in a.around for y in b.around)

@@ -1,4 +1,4 @@
-"""What a loop in a body of one's own makes of the numbers that it changes.
+"""Effect of a loop in a body of one's own on the numbers that it changes.
 
 The loop's body is run once on symbols. Where a symbol comes back with something added, the number is what it was before plus
 that, times the iterations so far; where something else comes back, it is that or what it was before.
@@ -20,7 +20,7 @@ from vtakit.compiler.lower.verify.numbers import Ends, Held, Numbers, State, ext
 
 
 class Start(NamedTuple):
-    """What buffers hold where an iteration begins, as symbols: of one number, or of the ends of several."""
+    """State of buffers at the start of an iteration, as symbols: one for a single number, or two for the ends of several."""
 
     state: State
     symbols: dict[Buffer, tuple[Var, Var]]
@@ -28,7 +28,7 @@ class Start(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What buffers hold where each iteration of a loop begins, and after the loop."""
+    """State of buffers at the start of each iteration of a loop, and after the loop."""
 
     within: State
     after: State
@@ -72,7 +72,7 @@ class Loop:
         self.solved: dict[Var, Expr] = {}  # symbols of which it is known what they are where an iteration begins
 
     def run(self, before: State, end: State) -> Run:
-        """What it makes of what held before, where its body makes `end` of what it begins with."""
+        """Return the states within and after the loop, where its body turns its symbols into `end`."""
         found, waiting = Run({}, {}), [*self.begun.state]
         while waiting:
             left = [buffer for buffer in waiting if not self._solve(buffer, before[buffer], end[buffer], found)]
@@ -134,7 +134,10 @@ class Loop:
         return _Side(*[self.analyzer.simplify(extreme(of, greatest)) for of in (firsts, steps)])
 
     def _move(self, way: Expr, symbol: Var, greatest: bool) -> list[tuple[Expr, Expr | None]] | None:
-        """What an iteration makes of an end: itself and a step, or something else and None; one of several. None if not known."""
+        """Return the moves of an end in one iteration, of which one happens; None if not known.
+
+        A move is the end and a step, or another value and None.
+        """
         plain, solved = self.numbers.ends(way, self.begun.since)[greatest], self._ends(way)[greatest]
         for end in (plain, solved):
             if end is None:
@@ -161,7 +164,7 @@ class Loop:
         return None if a is None or b is None else a + b
 
     def _where_it_stops(self, way: Expr, step: Expr | None, greatest: bool) -> Expr | None:
-        """Of a loop that ends by its condition: where the condition stops what moves outward. None if it does not."""
+        """Return where the condition of a loop without a counter stops an end that moves outward. None if it does not."""
         zero = const(0, way.dtype)
         if self.counter is not None or (step is not None and self.analyzer.prove(step <= zero if greatest else step >= zero)):
             return None
@@ -170,7 +173,7 @@ class Loop:
         return None if isinstance(bound, float) or abs(bound) >= way.dtype.max else const(bound, way.dtype)
 
     def _moves_in(self, value: Expr, symbol: Var, greatest: bool) -> bool:
-        """Whether an iteration never moves an end outward, under the loop's condition."""
+        """Return whether an iteration never moves an end outward, under the loop's condition."""
         with self.analyzer.given(self.holding):
             return self.analyzer.prove(value <= symbol if greatest else value >= symbol)
 
@@ -183,7 +186,7 @@ class Loop:
         return found[greatest] if found is not None else None
 
     def _counts(self) -> tuple[Expr | None, Expr | None]:
-        """How many iterations were before one, and before what follows the loop; None if that is not known."""
+        """Return the number of iterations before the current one, and in all; None where that is not known."""
         if self.counter is None:
             return None, None
         var, extent = self.counter

@@ -1,4 +1,4 @@
-"""Which elements a block certainly writes while some of the loops around it run."""
+"""Elements that a block certainly writes while some of the loops around it run."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +21,7 @@ SEEN_BY = {"shared": ("threadIdx",), "warp": ("threadIdx.x",), "global": ()}
 
 
 class Covered:
-    """What a block's iterators run over.
+    """Ranges of a block's iterators.
 
     reason : why that is not known, or ""
     incomplete : why the reduction iterators may not take all their values, or ""
@@ -106,7 +106,7 @@ class Covered:
     def holds(
         self, write: Access, box: Sequence[tuple[Expr, Expr]], holding: Sequence[Expr], some: Sequence[Expr],
     ) -> bool:
-        """Whether a write of the block covers a box (first and last index a dimension) where `holding` holds.
+        """Return whether a write of the block covers a box (first and last index a dimension) where `holding` holds.
 
         some : what also holds because there is an element in the box; that the block runs may rest on it
         """
@@ -194,7 +194,7 @@ def _runs(a: Analyzer, extents: Mapping[Var, Expr], digits: Sequence[Digit]) -> 
 
 
 def certain(a: Analyzer, goals: Sequence[Expr], holding: Sequence[Expr]) -> bool:
-    """Whether all goals are, where all of `holding` holds.
+    """Return whether all goals are certain, where all of `holding` holds.
 
     Equations are also taken last and first: what one says of a variable hides what was known of its quotients before, and with
     it known a condition may be certain, of which the analyzer then keeps nothing.
@@ -223,7 +223,7 @@ def _setting(site: Site, extents: Mapping[Var, Expr]) -> set[Var]:
 
 
 def covered(program: Program, site: Site, depth: int, scope: str = "", *, together: bool = False) -> Covered:
-    """What the block's iterators run over while the loops inside the first `depth` statements around it run.
+    """Return the ranges of the block's iterators while the loops inside the first `depth` statements around it run.
 
     scope    : of the memory that is written; other threads see what is shared
     together : whether the parts of a reduction that the threads of a block add up count as one

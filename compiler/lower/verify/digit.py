@@ -42,7 +42,7 @@ class Values(NamedTuple):
 
 
 def common_step(digits: Iterable[Digit]) -> int:
-    """What all steps of a sum are multiples of, where they are numbers: 3 for ``i * 3`` and ``i * 6 + j * 3``."""
+    """Return the greatest common divisor of a sum's constant steps, else 1: 3 for ``i * 3`` and ``i * 6 + j * 3``."""
     steps = [digit.times for digit in digits]
     return math.gcd(*[times.const for times in steps]) if not any(times.terms for times in steps) else 1
 

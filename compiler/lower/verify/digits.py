@@ -112,7 +112,7 @@ class Digits(Running):
         return e.replace(a=known[0])
 
     def mark(self, moving: Linear) -> Linear:
-        """How many values a sum of running variables takes, from 0 on in a row; raises NotAffineError."""
+        """Return the number of values that a sum of running variables takes, all from 0 on. Raises NotAffineError for gaps."""
         known = self._marks.get(moving.key)
         if known is None:
             used = [limit for limit in self.limits if limit.used]
@@ -145,7 +145,7 @@ class Digits(Running):
         raise NotAffineError("a limit that may be above or below the loops'")
 
     def _in_a_row(self, digits: list[Digit]) -> Linear:
-        """How many values from 0 on the sum takes, none left out."""
+        """Return the number of values that the sum takes, all from 0 on. Raises NotAffineError for a sum that leaves some out."""
         span, rest = ONE, sorted(digits, key=lambda d: (bool(d.times.terms), d.times.const))
         while rest:
             for digit in rest:
@@ -206,7 +206,7 @@ class Digits(Running):
         return [*merged.values()], rest
 
     def _contained(self, part: Linear, terms: Mapping[Atom, int]) -> int:
-        """How many times the part is contained in the terms, all of its own; 0 for none."""
+        """Return how many times the part is contained in the terms, with all of its own terms; 0 if it is not."""
         if not all(atom in terms for atom in part.terms):
             return 0
         ratios = {divmod(terms[atom], k) for atom, k in part.terms.items()}

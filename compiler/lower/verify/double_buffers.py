@@ -16,7 +16,7 @@ NOTE = "double_buffer"
 
 
 class Doubled(NamedTuple):
-    """What a loop holds in which buffers are double.
+    """Statements of a loop, and those of its buffers that are double.
 
     wraps : the allocations around the statements in the loop; buffers : those of them that are double
     fills : the statements that write to such a buffer, and what only they need; uses : the others
@@ -69,7 +69,7 @@ def doubled(s: Stmt) -> Doubled | None:
 
 
 def check_double_buffers(program: Program) -> Iterator[Broken]:
-    """What fills a double buffer reads nothing that the loop around it writes, and the buffers keep their size."""
+    """The statements that fill a double buffer read nothing that the loop writes, and the loop's buffers keep their size."""
     for loop, _ in program.loops:
         found = doubled(loop)
         if found is None:

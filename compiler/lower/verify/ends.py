@@ -57,7 +57,7 @@ def outside(program: Program, taken: Taken, extent: Expr) -> Iterator[tuple[Expr
 
 
 def is_of_sizes(program: Program, e: Expr) -> bool:
-    """Whether the sizes of a call tell if a condition holds, whatever they are: a divisor may be 0."""
+    """Return whether the sizes of a call alone decide a condition. A divisor must be a constant, as it may be 0."""
     divisors = [node.b for node in subexpressions(e) if isinstance(node, ir.FloorDiv | ir.FloorMod)]
     return free_vars(e) <= program.sizes and all(map(int_value, divisors))
 

@@ -103,7 +103,7 @@ class _Read:
         )
 
     def precedes(self, write: Access) -> bool:
-        """Whether the write stands before the read, in one run of the loops around both."""
+        """Return whether the write stands before the read, in one run of the loops around both."""
         depth = meet(write.site, self.read.site)
         if depth < self.program.home(self.read.buffer):
             return False
@@ -111,7 +111,7 @@ class _Read:
         return bool(a and b) and isinstance(a[0][0], st.Seq) and a[0][0] is b[0][0] and a[0][1] < b[0][1]
 
     def unfinished(self, before: Sequence[Access]) -> Broken | None:
-        """Whether a reduction into the buffer may still lack terms when it is read."""
+        """Return the broken rule if a reduction into the buffer may still lack terms when it is read; else None."""
         together = any(call.name == "allreduce" for call in effects(self.read.site.block))
         for write in before:
             depth = meet(write.site, self.read.site)
@@ -133,7 +133,7 @@ class _Read:
         return None
 
     def apart(self, write: Access) -> bool:
-        """Whether a write never touches what is read: it is further along in some dimension, or less far."""
+        """Return whether a write never touches the box that is read: in some dimension it is entirely before or behind it."""
         prove = self.program.analyzer.prove
         return any(
             prove(last < r.min) or prove(r.min + (r.extent - 1) < first)
@@ -141,7 +141,7 @@ class _Read:
         )
 
     def whole(self, before: Sequence[Access]) -> bool:
-        """Whether all of a buffer was written of which only sizes that are not known leave open what is read.
+        """Return whether all of a buffer was written, where only unknown sizes leave open whether the read is inside.
 
         Then it lies in the buffer or nowhere; the tensor expression says so, and the verifier takes it at its word.
         """
@@ -159,7 +159,7 @@ class _Read:
         return False
 
     def open_to_sizes(self) -> bool:
-        """Whether each index is certain to be within the buffer, or unbounded or beside a size that is not a constant."""
+        """Return whether each index is certain to be within the buffer, or unbounded or beside a size that is not a constant."""
         a = self.program.analyzer
         with a.given(all_of(*self.holding)):
             for (first, last), extent in zip(self.box, self.read.buffer.shape, strict=True):
@@ -169,12 +169,12 @@ class _Read:
         return True
 
     def carried(self) -> bool:
-        """Whether earlier iterations of serial loops around wrote the rows that are read, and something before them the first."""
+        """Return whether earlier iterations of serial loops wrote the rows that are read, and an earlier statement the first."""
         writes = [*self.own, *self.others]
         return any(self.carried_by(write, writes) for write in writes)
 
     def same_place(self, write: Access) -> bool:
-        """Whether the block reads where it writes itself, the first dimension aside."""
+        """Return whether the block reads the elements that it writes itself, in all dimensions but the first."""
         places = zip(write.ranges[1:], self.read.ranges[1:], strict=True)
         return write in self.own and all(self.program.analyzer.prove_equal(r.min, mine.min) for r, mine in places)
 
@@ -204,7 +204,7 @@ class _Read:
         return False
 
     def ascending(self, row: Expr, loops: Sequence[st.For]) -> bool:
-        """Whether each next iteration of serial loops, the outermost first, writes the next row."""
+        """Return whether each next iteration of serial loops, the outermost first, writes the next row."""
         a = self.program.analyzer
         step: Expr = const(1, row.dtype)
         for loop in reversed(loops):
@@ -224,7 +224,7 @@ def _as_data_says(read: Access) -> Iterator[Expr]:
 
 
 def _as_it_runs(site: Site) -> Iterator[Expr]:
-    """Where a block runs, the loops around have iterations and its iterators have values."""
+    """Yield the conditions that hold where a block runs: the loops around have iterations, and its iterators have values."""
     for extent in (*[loop.extent for loop in site.loops], *[it.dom.extent for it in site.block.iters]):
         if int_value(extent) is None:
             yield extent >= 1
@@ -233,7 +233,7 @@ def _as_it_runs(site: Site) -> Iterator[Expr]:
 def _covers(
     program: Program, write: Access, depth: int, box: Box, holding: Sequence[Expr], some: Sequence[Expr],
 ) -> bool:
-    """Whether a write covers a box while the loops inside the first `depth` statements run (`Covered.holds`)."""
+    """Return whether a write covers a box while the loops inside the first `depth` statements run (`Covered.holds`)."""
     if write.where:
         return False  # it may be left out
     return covered(program, write.site, depth, write.buffer.scope).holds(write, box, holding, some)
@@ -242,7 +242,7 @@ def _covers(
 def _covers_by_rows(
     program: Program, writes: Sequence[tuple[Access, int]], box: Box, holding: Sequence[Expr], some: Sequence[Expr],
 ) -> bool:
-    """Whether two writes together cover a box: one the first rows, the other the rest (the states of a scan).
+    """Return whether two writes together cover a box: one the first rows, the other the rest (the states of a scan).
 
     writes : each with how many of the statements around it stand still
     """
@@ -263,7 +263,7 @@ def _covers_by_rows(
 
 
 def _touches_all(write: Access) -> bool:
-    """Whether a block whose body is not looked into declares to write the whole buffer."""
+    """Return whether an opaque block declares to write the whole buffer."""
     buffer: Buffer = write.buffer
     return write.at is write.site.block and not write.site.block.iters and all(
         r.extent is extent or bool(r.extent == extent) for r, extent in zip(write.ranges, buffer.shape, strict=True)

@@ -1,4 +1,4 @@
-"""Whether several indices over the same loops take all combinations of their values."""
+"""Independence of indices: whether several indices over the same loops take all combinations of their values."""
 
 from collections.abc import Iterable, Mapping
 
@@ -41,7 +41,7 @@ def _shared(digits: list[Digit]) -> str:
 
 
 def _disjoint(analyzer: Analyzer, digits: list[Digit]) -> bool:
-    """Whether digits of one source neither overlap nor cut its values off."""
+    """Return whether digits of one source neither overlap nor cut its values off."""
     rest, whole = [*digits], digits[0].total
     while len(digits) > 1 and rest:
         for digit in rest:

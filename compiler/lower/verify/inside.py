@@ -50,7 +50,7 @@ class Reach(NamedTuple):
 
 
 def check_inside(program: Program) -> Iterator[Broken]:
-    """What is read of an input is in it, as far as sizes decide; what is written of a buffer is known to be inside."""
+    """Each read of an input is inside it, as far as sizes decide, and each write to a buffer is known to be inside."""
     required = [required.condition for required in program.function.requires]
     for reach in reaches(program):
         needs = reach.needs
@@ -117,7 +117,7 @@ def _doubts(program: Program, touch: Touch) -> Iterator[Broken]:
 
 
 def _is_known(program: Program, touch: Touch, index: Expr, extent: Expr) -> bool:
-    """Whether an index in a body is inside, or is data, of which nothing is known."""
+    """Return whether an index in a body is known to be inside, or is data, of which nothing is known."""
     if is_data(program, index):
         return True
     a = program.analyzer
@@ -201,7 +201,7 @@ def _certain(e: Expr) -> Iterator[ir.Load]:
 
 
 def _taken(program: Program, plain: Analyzer, site: Site, index: Expr) -> Taken | None:
-    """What an index of a read in a block certainly takes; None if that is not known."""
+    """Return the values that an index of a read in a block certainly takes; None if they are not known."""
     runs = covered(program, site, 0)
     some = None if runs.reason or runs.still or runs.of_iters else _runs(program, site, runs)
     ends = linear_ends(index, runs.first, {var: _last(runs, var) for var in runs.first}, plain) if some is not None else None
@@ -217,7 +217,7 @@ def _last(runs: Covered, var: Var) -> Expr:
 
 
 def _runs(program: Program, site: Site, runs: Covered) -> list[Expr] | None:
-    """What is not known to hold so that the block runs; None if not sizes alone decide that, and where the iterators end."""
+    """Return the unproven conditions for the block to run; None if sizes alone do not decide them, or the iterators' ends."""
     moving = {loop.var for loop in site.loops}
     parts = [e for var in runs.first for e in (runs.first[var], runs.last[var], *runs.ends[var])]
     if any(isinstance(s, st.While) for s, _ in site.path) or any(free_vars(e) & moving for e in parts):

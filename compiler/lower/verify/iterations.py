@@ -15,7 +15,7 @@ from vtakit.compiler.lower.verify.report import Broken
 
 
 class _Touched(NamedTuple):
-    """Where a dimension is touched: `step` times the loop's variable and something from `least` to `most`, after `base`."""
+    """Touched indices of a dimension: `base`, `step` times the loop's variable, and something from `least` to `most`."""
 
     step: int
     least: int
@@ -47,7 +47,7 @@ def _shared(loop: st.For) -> list[Buffer]:
 
 
 def _meet(program: Program, loop: st.For, buffer: Buffer) -> bool:
-    """Whether two iterations are known to touch one element; not where data, sizes or a condition on the loop decide."""
+    """Return whether two iterations are known to touch one element; False where data, sizes or a condition on the loop decide."""
     inside = [*statements(loop.body)]
     if any(isinstance(s, st.If) and loop.var in free_vars(s.condition) for s in inside):
         return False
@@ -81,7 +81,7 @@ def _touched(program: Program, var: Var, inner: list[st.For], index: Expr) -> _T
 
 
 def _apart(program: Program, all_of_them: list[_Touched]) -> bool:
-    """Whether different iterations touch different indices."""
+    """Return whether different iterations touch different indices."""
     first = all_of_them[0]
     ends: list[int] = []
     for item in all_of_them:

@@ -1,4 +1,4 @@
-"""What a device has: the verifier holds programs to it."""
+"""Limits of a device, to which the verifier holds programs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

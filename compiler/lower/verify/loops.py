@@ -19,7 +19,7 @@ SHARED_TO = {"global": 0, "shared": 1, "warp": 1}
 
 
 def kind_of(loop: st.For) -> str:
-    """What a loop whose iterations run together is called; "" for one whose iterations follow each other."""
+    """Return the name of a loop's kind if its iterations run together; "" if they follow each other."""
     if loop.kind is LoopKind.THREAD:
         return f"{loop.thread} thread"
     return TOGETHER.get(loop.kind, "")
@@ -45,7 +45,7 @@ def check_reductions(program: Program) -> Iterator[Broken]:
 
 
 def _apart(program: Program, site: Site, loop: st.For) -> bool:
-    """Whether a data iterator differs between any two of the loop's iterations: then they add to different elements.
+    """Return whether a data iterator differs between any two of the loop's iterations: then they add to different elements.
 
     The length of an inner loop may depend on the loop, as where a row of a triangle is split into a number of parts.
     """
@@ -63,7 +63,7 @@ def _apart(program: Program, site: Site, loop: st.For) -> bool:
 
 
 def _spread(coefficients: Sequence[Expr], loops: Sequence[st.For]) -> int | None:
-    """How far apart two values of a sum of loop variables may be; None if that is no constant."""
+    """Return the greatest distance of two values of a sum of loop variables; None if that is no constant."""
     total = 0
     for times, count in zip(map(int_value, coefficients), map(extent_of, loops), strict=True):
         if times == 0:
@@ -75,7 +75,7 @@ def _spread(coefficients: Sequence[Expr], loops: Sequence[st.For]) -> int | None
 
 
 def _is_own_part(site: Site, loop: st.For) -> bool:
-    """Whether the loop is one of a block's threads and the block adds up in memory that each thread has of its own."""
+    """Return whether the loop is one of a block's threads and the block accumulates in memory that is private to each thread."""
     if not loop.thread.startswith("threadIdx"):
         return False
     return all(region.buffer.scope not in SHARED_TO for region in site.block.writes)
@@ -111,7 +111,7 @@ def _sharing(program: Program, site: Site, buffer: Buffer) -> list[st.For]:
 
 
 def _varies(program: Program, site: Site, var: Var) -> bool:
-    """Whether what the block writes, or whether it runs at all, depends on the variable."""
+    """Return whether the variable decides where the block writes, or whether it runs at all."""
     if any(var in free_vars(e) for e in site.conditions()):
         return True
     return any(var in free_vars(it.binding) for it in site.block.iters if it.kind is not IterKind.REDUCE) or not site.block.iters

@@ -113,7 +113,7 @@ def _count(buffer: Buffer, given: int, at: st.Stmt) -> Broken:
 
 
 def _expressions(s: st.Stmt) -> Iterator[ir.Expr]:
-    """What stands directly in a statement other than a block."""
+    """Yield the expressions that stand directly in a statement other than a block."""
     for field in s.fields:
         value = getattr(s, field)
         if isinstance(value, ir.Expr) and field != "var":

@@ -34,7 +34,7 @@ class Ends(NamedTuple):
 
 
 def comes_from_tensors(e: Expr, data: set[Var]) -> bool:
-    """Whether a value is read from a tensor, or made by something that nothing is known of."""
+    """Return whether a value is read from a tensor, or computed by something unknown."""
     for node in subexpressions(e):
         match node:
             case Load():
@@ -47,7 +47,7 @@ def comes_from_tensors(e: Expr, data: set[Var]) -> bool:
 
 
 def is_single(buffer: Buffer) -> bool:
-    """Whether it holds one number."""
+    """Return whether a buffer holds one number."""
     return all(int_value(extent) == 1 for extent in buffer.shape)
 
 
@@ -72,7 +72,7 @@ class Numbers:
         self._read: dict[tuple[Buffer, int, tuple[Expr, ...]], tuple[Expr, Expr]] = {}
 
     def read(self, load: Load, held: Held) -> Expr:
-        """What a load gives; the same for the same element, as long as nothing is stored."""
+        """Return the value of a load; the same value for the same element, as long as nothing is stored."""
         if held is None:
             return self.unknown(load.buffer)
         if is_single(load.buffer):
@@ -91,7 +91,7 @@ class Numbers:
         return substitute(e, new)
 
     def stored(self, buffer: Buffer, held: Held, value: Expr) -> Held:
-        """What a buffer holds after a store."""
+        """Return the state of a buffer after a store."""
         if comes_from_tensors(value, self.data):
             value = self.of_data(buffer)
         elif value.dtype.lanes > 1 or not is_index(value.dtype):
@@ -99,7 +99,7 @@ class Numbers:
         return value if is_single(buffer) else self.either(buffer, held, value)
 
     def either(self, buffer: Buffer, a: Held, b: Held) -> Held:
-        """What a buffer holds that holds one or the other."""
+        """Return the state of a buffer that is in either of two states."""
         if a is None or b is None or ir.same(a, b):
             return b if a is None else a
         if self.is_of_data(a) or self.is_of_data(b):
@@ -139,7 +139,7 @@ class Numbers:
         return var
 
     def is_of_data(self, held: Held) -> bool:
-        """Whether what a buffer holds comes from a tensor."""
+        """Return whether the value in a buffer comes from a tensor."""
         return held is not None and not self.data.isdisjoint(free_vars(held))
 
     # -- without variables that were made since there were `since` of them -----------------------------------------------

@@ -32,7 +32,7 @@ class Site(NamedTuple):
         return [s for s, _ in self.path[depth:] if isinstance(s, st.For)]
 
     def conditions(self) -> Iterator[ir.Expr]:
-        """What holds where the block runs: the conditions around it and its predicate."""
+        """Yield the conditions that hold where the block runs: those around it and its predicate."""
         for s, part in self.path:
             if isinstance(s, st.If):
                 yield s.condition if part == 0 else negate(s.condition)
@@ -54,7 +54,10 @@ class Access(NamedTuple):
 
 
 def meet(a: Site, b: Site) -> int:
-    """How many statements enclose both sites, as the same part of each; a Seq of which they are different parts not counted."""
+    """Return the number of statements that enclose both sites in the same part.
+
+    A Seq with the sites in different parts does not count.
+    """
     depth = 0
     for x, y in zip(a.path, b.path, strict=False):
         if x[0] is not y[0] or x[1] != y[1]:
@@ -95,7 +98,7 @@ def point(indices: tuple[ir.Expr, ...]) -> tuple[Range, ...]:
 
 
 class Program:
-    """What the rules ask about a function."""
+    """Facts about a function that the rules need."""
 
     def __init__(self, function: st.Function, limits: Limits) -> None:
         self.function, self.limits = function, limits
@@ -168,7 +171,7 @@ class Program:
         return found
 
     def home(self, buffer: Buffer) -> int:
-        """How many statements enclose the buffer's allocation, itself included; 0 for a parameter."""
+        """Return the number of statements that enclose the buffer's allocation, itself included; 0 for a parameter."""
         return len(self.allocations.get(buffer, ()))
 
 
@@ -189,19 +192,18 @@ TRANSPARENT = (st.Store, st.Seq, st.If, st.LetStmt)
 
 
 def is_opaque(block: st.Block) -> bool:
-    """Whether what the block touches is to be taken from its declaration: its body holds more than stores of single elements
-    and conditions."""
+    """Return whether a block's accesses must be taken from its declaration: its body is more than scalar stores and tests."""
     return not all(isinstance(s, TRANSPARENT) and not _stores_vector(s) for s in statements(block.body))
 
 
 def is_whole(region: st.Region) -> bool:
-    """Whether it is all of a buffer."""
+    """Return whether a region is all of its buffer."""
     pairs = zip(region.ranges, region.buffer.shape, strict=True)
     return all(int_value(r.min) == 0 and (r.extent is extent or ir.same(r.extent, extent)) for r, extent in pairs)
 
 
 def _stores_vector(s: st.Stmt) -> bool:
-    """Whether it is an intrinsic's store of several elements at once."""
+    """Return whether a statement is an intrinsic's store of several elements at once."""
     return isinstance(s, st.Store) and any(index.dtype.lanes > 1 for index in s.indices)
 
 
@@ -235,7 +237,7 @@ def _reads(site: Site) -> Iterator[Access]:
 
 
 def values_of_lets(block: st.Block) -> dict[ir.Var, ir.Expr]:
-    """What each variable stands for that a block's body binds to a value, in terms of the block's iterators."""
+    """Return the values of the variables that a block's body binds, in terms of the block's iterators."""
     found: dict[ir.Var, ir.Expr] = {}
     for s in statements(block.body):
         if isinstance(s, st.LetStmt):
@@ -286,7 +288,7 @@ def effects(s: st.Stmt) -> Iterator[ir.Call]:
 
 
 def accesses_of(program: Program, site: Site) -> Iterator[Access]:
-    """What one block reads and writes."""
+    """Yield the reads and writes of one block."""
     for found in (program.writes, program.reads):
         for accesses in found.values():
             yield from (access for access in accesses if access.site is site)

@@ -1,4 +1,4 @@
-"""What a rule says about a program."""
+"""Report of a rule on a program."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple

@@ -1,4 +1,4 @@
-"""What of an index moves while some loops run."""
+"""Moving and fixed parts of an index while some loops run."""
 
 from collections.abc import Iterator, Mapping
 
@@ -37,14 +37,14 @@ class Running:
         return known
 
     def parted(self, x: Linear) -> tuple[Linear, Linear]:
-        """What moves of a combination, and what stands still."""
+        """Return the moving part and the fixed part of a combination."""
         moving = {atom: k for atom, k in x.terms.items() if self.moves(atom)}
         if not moving:
             return constant(0), x
         return Linear(moving, 0), Linear({atom: k for atom, k in x.terms.items() if atom not in moving}, x.const)
 
     def by_factor(self, x: Linear) -> Iterator[tuple[Linear, Linear]]:
-        """What stands still and is a factor of several products in a combination, each with what moves that it is a factor of."""
+        """Yield each fixed factor that products in a combination share, with the moving terms that it multiplies."""
         found: dict[tuple[Atom, ...], Linear] = {}
         for atom, k in x.terms.items():
             moving = [factor for factor in factors(atom) if self.moves(factor)]
@@ -58,7 +58,7 @@ class Running:
             yield whole, part
 
     def by_atom(self, terms: Mapping[Atom, int]) -> dict[Atom, Linear]:
-        """How many times each atom that moves is taken: ``n * i + i`` is ``(n + 1)`` times i."""
+        """Return the coefficient of each moving atom: ``n * i + i`` is ``(n + 1)`` times i."""
         found: dict[Atom, Linear] = {}
         for atom, k in terms.items():
             of, times = atom, constant(k)

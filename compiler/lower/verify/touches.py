@@ -1,4 +1,4 @@
-"""What the statements of a body of one's own (`te.hybrid`, `te.extern`) touch, each index in terms of loops, sizes and data.
+"""Elements that a body of one's own (`te.hybrid`, `te.extern`) touches, each index in terms of loops, sizes and data.
 
 A number that a body keeps, in memory that it allocates or in an output, is followed from store to store
 (`vtakit.compiler.lower.verify.numbers`), so that ``c[j]`` after ``j += 1`` is known as well as ``c[i]``. What comes from a tensor
@@ -47,11 +47,11 @@ class Touch(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
-        """Whether it happens in each iteration of the loops around."""
+        """Return whether the access happens in each iteration of the loops around."""
         return not self.where and not any(isinstance(s, st.While) for s in self.around)
 
     def with_values(self, meant: Mapping[Var, Expr], outside: tuple[st.For, ...]) -> "Touch":
-        """The same with what variables stand for in their place."""
+        """Return the same access with the values of variables in their place."""
         if not meant:
             return self._replace(outside=outside)
         indices, where, shown = (tuple([substitute(e, meant) for e in of]) for of in (self.indices, self.where, self.shown))
@@ -62,7 +62,7 @@ class Touch(NamedTuple):
 
 
 def touches_of(site: Site, analyzer: Analyzer, data: set[Var]) -> list[Touch]:
-    """What a block's body touches, in program order; `data` gets the variables that stand for what is read from tensors."""
+    """Return the accesses of a block's body in program order; add to `data` the variables that stand for reads from tensors."""
     mine = {s.buffer for s in statements(site.block.body) if isinstance(s, st.Allocate)} | {r.buffer for r in site.block.writes}
     mine -= {r.buffer for r in site.block.reads} | escaping(site)
     walk = _Walk(Numbers(analyzer, data), _followed(site.block.body, mine))
@@ -135,7 +135,7 @@ class _Walk:
     def statement(
         self, s: st.Stmt, state: State, around: tuple[st.For | st.While, ...], where: tuple[Expr, ...],
     ) -> Iterator[Touch]:
-        """What it touches; `state` becomes what holds after it."""
+        """Yield the accesses of a statement, and update `state` to what holds after it."""
         match s:
             case st.For():
                 yield from self.loop(s, state, around, where)
