@@ -8,7 +8,7 @@ from vtakit.compiler.ir.dtypes import DType
 
 
 class Region(Enum):
-    """What memory a value lies in."""
+    """Region of memory that holds a value."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -18,7 +18,7 @@ class Region(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value lies.
+    """Place of a value in memory.
 
     at : the number of the input or output; in bytes in the parameters or arena
     """

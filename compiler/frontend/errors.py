@@ -1,4 +1,4 @@
-"""What can be wrong with a model."""
+"""Errors in a model."""
 
 from collections.abc import Mapping, Sequence
 

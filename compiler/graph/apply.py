@@ -16,7 +16,7 @@ _REMEMBERED = 4096  # types that nodes of one kind have had
 
 
 def apply(op: str, tensors: Sequence[Tensor | None], attrs: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    """What an operator computes from tensors. Raises GraphError for operands or attributes that it does not take."""
+    """Return the results of an operator on tensors. Raises GraphError for operands or attributes that it does not take."""
     try:
         found = find(op).define(*tensors, **attrs)
     except (OperatorError, ExpressionError) as error:

@@ -80,7 +80,7 @@ class Builder:
         return found
 
     def part(self, value: Value, known: Mapping[Value, Array]) -> Graph:
-        """What makes a value of constants, and of values that are known, as a graph without inputs."""
+        """Return the nodes that compute a value from constants and known values, as a graph without inputs."""
         nodes = tuple([node for node in self.nodes if known.keys().isdisjoint(node.outputs)])
         return remove_dead(Graph(self.name, (), (("value", value),), nodes, {**self.constants, **known}))
 

@@ -23,7 +23,7 @@ _MOST_ELEMENTS = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one step of a network is.
+    """One step of a network.
 
     kernel : the number of its kernel; -1 for a copy
     ops    : its operators; () for a copy

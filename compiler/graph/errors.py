@@ -1,4 +1,4 @@
-"""What can be wrong with a graph."""
+"""Errors in a graph."""
 
 from vtakit.base.errors import VtakitError
 

@@ -1,4 +1,4 @@
-"""What a graph computes, without machine code: each node as its definition's loops, run by the interpreter.
+"""Evaluation of a graph without machine code: the interpreter runs the loops of each node's definition.
 
 It is the meaning of graphs, and quick for small constants; large ones are better compiled.
 """

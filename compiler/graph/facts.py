@@ -1,4 +1,4 @@
-"""What a node's definition says about how it reads its operands, which decides what may be fused with what."""
+"""Facts about how a node's definition reads its operands, which decide what fusion may join."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +20,7 @@ _CALL = 10  # operations that a function such as exp is counted for
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """How a definition reads an operand.
+    """Facts about the reads of one operand by a definition.
 
     reads    : how often it stands in the definition's expressions
     in_place : whether each output element is made of the operand's element at the same index, and of no other of it
@@ -32,7 +32,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What fusion asks about a node.
+    """Facts about a node that fusion needs.
 
     operands : one for each of the node's inputs
     cost     : operations an output element, a function such as exp for ten, a reduction's counted once
@@ -87,5 +87,5 @@ def _in_place(stage: ComputeOp, load: ProducerLoad) -> bool:
 
 
 def _is(index: Expr, axis: Var, extent: int | None) -> bool:
-    """Whether an index is an axis's, of which there is only 0 if the extent is 1."""
+    """Return whether an index is that of an axis; if the extent is 1, 0 is."""
     return index is axis or (extent == 1 and int_value(index) == 0)

@@ -108,7 +108,7 @@ class _Fuser:
         return Kind.OPAQUE if node.op in VIEWS or len(node.outputs) > 1 else self.facts[node].kind
 
     def after_anchors(self) -> None:
-        """What reads an anchor's or reduction's result element by element joins it; of two anchors the later one wins."""
+        """Join to each anchor or reduction the readers of its result, element by element. The later of two anchors takes them."""
         for node in reversed(self.graph.nodes):
             if self._kind(node) not in (Kind.ANCHOR, Kind.REDUCTION):
                 continue
@@ -181,7 +181,7 @@ class _Fuser:
         self.members[end] = sorted(merged, key=self.order.__getitem__)
 
     def _affordable(self, nodes: list[Node], end: Node) -> bool:
-        """Whether the nodes as one expression do not compute much again and again, and are no endless expression."""
+        """Return whether the nodes as one expression recompute little, and are not too large an expression."""
         inside = set(nodes)
         weight: dict[Node, int] = {}
         for node in nodes:
@@ -216,7 +216,7 @@ class _Fuser:
 
 
 def _is_of_pixels(node: Node, data: Value) -> bool:
-    """Whether it is a convolution of single pixels of some data in blocks, one after the other."""
+    """Return whether a node is a 1x1 convolution of `data` in blocks, with stride 1 and without pads or groups."""
     if node.op != "conv_blocked" or node.reads[0] is not data or node.attrs.get("groups", 1) > 1:
         return False
     alone = all(extent == 1 for extent in node.reads[1].type.shape[2:-2])

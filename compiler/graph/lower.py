@@ -144,7 +144,7 @@ def _borrowing(s: Stmt, lent: list[Buffer]) -> Stmt:
 
 
 def _bytes(buffer: Buffer) -> int:
-    """Of memory of a constant size; 0 for other."""
+    """Return the size of a buffer in bytes; 0 if it is not constant."""
     return prod([int_value(extent) or 0 for extent in buffer.shape]) * buffer.dtype.bytes
 
 
@@ -153,14 +153,14 @@ def _serial(s: Stmt) -> Stmt:
 
 
 def read_by(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[int, ...]:
-    """Which inputs, by number, are read to make the outputs."""
+    """Return the numbers of the inputs that are read to compute the outputs."""
     stages = producers_first([tensor.op for tensor in outputs], lambda op: [tensor.op for tensor in op.input_tensors])
     read = {tensor for stage in stages for tensor in stage.input_tensors}
     return tuple([at for at, tensor in enumerate(inputs) if tensor in read])
 
 
 def macs_of(outputs: Sequence[Tensor]) -> int:
-    """How many products are summed to make the tensors."""
+    """Return the number of multiply-adds that compute the tensors."""
     total = 0
     for stage in producers_first([tensor.op for tensor in outputs], lambda op: [tensor.op for tensor in op.input_tensors]):
         body = stage.body[0] if isinstance(stage, ComputeOp) else None

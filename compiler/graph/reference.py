@@ -1,4 +1,4 @@
-"""What a network in integers computes, in plain NumPy: the oracle for every target, which must give the same bytes.
+"""Reference of integer networks, in plain NumPy: the oracle for every target, which must give the same bytes.
 
 Nothing here is shared with the operators' definitions. Sums of products run in float64, which is exact as long as they stay below
 2**53; those of int8 stay below 2**31.
@@ -41,7 +41,7 @@ def reference(graph: Graph, *inputs: Array, nodes: Callable[[Node, Sequence[Arra
 
 
 def evaluated(node: Node, operands: Sequence[Array]) -> Array:
-    """What a node whose operator is in `MEANING` makes of its operands."""
+    """Return the result of a node whose operator is in `MEANING`, for these operands."""
     places = iter(operands)
     given = [None if value is None else next(places) for value in node.inputs]
     return np.ascontiguousarray(MEANING[node.op](*given, **node.attrs)).reshape(node.outputs[0].type.shape)

@@ -1,4 +1,4 @@
-"""What the definitions share: static shapes, axes, broadcasting, and the sentences of their errors."""
+"""Helpers of the definitions: static shapes, axes, broadcasting, and the sentences of their errors."""
 
 from collections.abc import Callable, Sequence
 from math import prod
@@ -22,7 +22,7 @@ def dims(x: Tensor) -> Shape:
 
 
 def size(x: Tensor) -> int:
-    """How many elements it has."""
+    """Return the number of elements of a tensor."""
     return prod(dims(x))
 
 

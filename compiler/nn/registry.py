@@ -21,7 +21,7 @@ class OperatorError(VtakitError, ValueError):
 
 
 class Kind(Enum):
-    """How an operator fuses with its neighbours (TVM, OSDI'18, section 3)."""
+    """Kind of an operator, which decides how it fuses with its neighbours (TVM, OSDI'18, section 3)."""
 
     INJECTIVE = "injective"  # each output element from a fixed few input elements: fuses with anything
     REDUCTION = "reduction"  # takes injective operators before it

@@ -1,4 +1,4 @@
-"""What can be wrong with a model or with what it is calibrated on."""
+"""Errors in a model or in its calibration data."""
 
 from vtakit.base.errors import VtakitError
 

@@ -1,4 +1,4 @@
-"""What one unit of a layer's sums may be in quanta of its result, so that integers and float32 round alike.
+"""Factors from a unit of a layer's sums to quanta of its result, such that integers and float32 round alike.
 
 Integers round ``sum * factor`` half up, onnxruntime computes it in float32, with errors of its own, and rounds half to even. Both
 give the same number unless a result lies in the middle between two integers, or nearer to it than float32 errs.
@@ -56,7 +56,7 @@ def fused(ratio: Floats, data_scale: float, result_scale: float) -> npt.NDArray[
 
 
 def alike(factor: Floats, single: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """Whether all sums, rounded to int8, are the same numbers by an odd factor of nine bits and by one product in float32.
+    """Return whether an odd factor of nine bits and one product in float32 round all sums to the same int8 numbers.
 
     Both are steps that rise with the sum, so they are the same if they rise at the same sums.
     """
@@ -68,7 +68,7 @@ def alike(factor: Floats, single: npt.NDArray[np.float32]) -> npt.NDArray[np.boo
 
 
 def reached(ratio: Floats) -> npt.NDArray[np.bool_]:
-    """Whether a requantization holds a factor with all its bits."""
+    """Return whether a requantization holds a factor with all its bits."""
     multiplier, shift = fixed_point(ratio, MULTIPLIER_BITS, MOST_SHIFT)
     return (shift >= 0) & (multiplier >= 1 << MULTIPLIER_BITS - 1)
 
@@ -84,7 +84,7 @@ def short(ratio: Floats) -> Floats:
 
 
 def whole(quotient: Floats) -> npt.NDArray[np.bool_]:
-    """Whether quotients of float32 numbers are meant to be integers, 1 or more."""
+    """Return whether quotients of float32 numbers are meant to be integers, 1 or more."""
     nearest = np.rint(quotient)
     return (nearest >= 1) & (np.abs(quotient - nearest) <= TOLERANCE * nearest)
 

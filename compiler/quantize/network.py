@@ -71,7 +71,7 @@ class Network:
         return iter(self.graph.node)
 
     def readers(self) -> dict[str, int]:
-        """How many nodes read each value; an output of the graph counts for two."""
+        """Return the number of nodes that read each value; an output of the graph counts for two."""
         found: dict[str, int] = {}
         for node in self.graph.node:
             for name in filter(None, node.input):
@@ -153,7 +153,7 @@ def fold_batch_norms(network: Network) -> None:
 
 
 def _pixels(network: Network, reshape: "onnx.NodeProto", product: "onnx.NodeProto", channels: int) -> int:
-    """How many of a product's columns become one channel of images; 0 if its rows do not become images of so many channels."""
+    """Return the columns of a product that become one channel of images; 0 if its rows become no images of `channels`."""
     shape, weight = network.constant(reshape.input[1]), network.constant(product.input[1]) if len(product.input) > 1 else None
     if product.op_type != "Gemm" or shape is None or weight is None or shape.size < 3:
         return 0

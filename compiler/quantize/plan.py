@@ -1,4 +1,4 @@
-"""Which values of a network become int8: those between convolutions, products and what can be done to int8 behind them.
+"""Choice of the values that become int8: those between convolutions, products and the operators that int8 supports behind them.
 
 A chain ``conv -> + bias -> + residual -> relu`` is one layer of a device, so only its end is quantized. What moves elements keeps
 their scale, so what it reads and makes has one. Whatever else there is stays in floating point.
@@ -27,7 +27,7 @@ COORDINATES = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners"
 
 
 class _Open(Enum):
-    """What may still follow in the layer that a value ends so far."""
+    """Operators that may still follow in the layer that a value ends so far."""
 
     SUMS = "a bias, a residual, an activation"
     SUMMED = "an activation"
@@ -47,7 +47,7 @@ class Residual:
 
 @dataclass(slots=True)
 class Plan:
-    """What becomes int8.
+    """Parts of a network that become int8.
 
     values    : the activations that do, in order
     whole     : the nodes, by number, that compute on int8 alone
@@ -83,7 +83,7 @@ class Plan:
 
 
 def plan_of(network: Network, shapes: Shapes) -> Plan:
-    """What becomes int8 in a network whose values have the given shapes; those of float32 alone are in `shapes`."""
+    """Return the plan of a network whose values have the given shapes; only values of float32 are in `shapes`."""
     return _Planner(network, shapes).plan()
 
 
@@ -105,7 +105,7 @@ class _Planner:
         return self.found
 
     def node(self, number: int, node: "onnx.NodeProto") -> bool:
-        """Whether a node computes on int8; what it makes is then open or quantized."""
+        """Return whether a node computes on int8; if so, mark its result as open or quantized."""
         if node.domain or not node.input or node.output[0] not in self.shapes or any(node.output[1:]):
             return False
         if node.op_type in ANCHORS:
@@ -119,7 +119,7 @@ class _Planner:
         return node.op_type in MOVES and self.move(number, node)
 
     def is_int8(self, name: str) -> bool:
-        """Whether a value is there as int8, or can be."""
+        """Return whether a value is int8, or can be."""
         return name in self.found.values or name in self.open
 
     def close(self, name: str) -> None:
@@ -130,7 +130,7 @@ class _Planner:
             self.found.values[name] = None
 
     def follows(self, name: str, *states: _Open) -> bool:
-        """Whether a layer goes on behind a value: nothing else reads it."""
+        """Return whether a layer may continue behind a value: nothing else reads it, and it is open in one of `states`."""
         return name in self.open and self.open[name][0] in states and self.readers[name] == 1
 
     def goes_on(self, number: int, node: "onnx.NodeProto", name: str, state: _Open) -> bool:

@@ -18,7 +18,7 @@ PERCENTILE = 99.999  # of the magnitudes that are kept whole
 
 
 class Histogram:
-    """How often each magnitude occurs, in bins of one width that doubles where a greater one comes.
+    """Histogram of magnitudes, in bins of equal width. The width doubles where a greater magnitude comes.
 
     width : of a bin     most : the greatest magnitude
     """

@@ -1,4 +1,4 @@
-"""What 1 means in each int8 value, and the quotients between such scales for which integers and float32 round alike."""
+"""Scales of int8 values, and the quotients between them for which integers and float32 round alike."""
 
 from collections.abc import Mapping
 from math import prod
@@ -18,7 +18,8 @@ OF_ZEROS = 1e-8  # the scale of a value that is always 0
 
 
 def scales_of(network: Network, plan: Plan, limits: Mapping[str, float], shapes: Shapes) -> dict[str, float]:
-    """What 1 means in int8, by the value that stands for those with one scale; residuals that do not fit their layer leave it.
+    """Return the scales of the plan's int8 values, by the root of values with one scale; drop residuals that do not fit their
+    layer.
 
     limits : the greatest magnitude of each of the plan's observed values that int8 should hold
     """
@@ -38,7 +39,7 @@ def scales_of(network: Network, plan: Plan, limits: Mapping[str, float], shapes:
 
 
 def lifted(network: Network, plan: Plan, at: int) -> bool:
-    """Whether an anchor's bias may be more than a whole number of its sums.
+    """Return whether an anchor's bias need not be a whole number of its sums.
 
     It has one, and runtimes do not take the layer for one in integers, whose bias would have the sums' unit: their patterns are a
     convolution or product right before its QuantizeLinear, also with a Clip between them that does not reach into int8's range.
@@ -96,7 +97,7 @@ class _Quotients:
         self.fixed |= {skip, result}
 
     def scaled(self, data: str, by: float, result: str) -> None:
-        """What one value, multiplied, is rounded to."""
+        """Choose the scale of `result`, which is `data` times a factor, rounded to int8."""
         self.rounded(self.scales[data] * by, data, result)
 
     def sum(self, a: str, b: str, result: str) -> None:
@@ -115,7 +116,7 @@ class _Quotients:
         self.fixed |= {data, result}
 
     def window(self, node: "onnx.NodeProto") -> int:
-        """Of how many elements a node takes the mean."""
+        """Return the number of elements of which a node takes the mean."""
         if node.op_type == "AveragePool":
             return prod(attributes(node)["kernel_shape"])
         return 1 if node.op_type in ("Relu", "Clip") else prod(self.shapes[node.input[0]][2:])

@@ -35,7 +35,7 @@ class Weights:
 
     @property
     def real(self) -> npt.NDArray[Any]:
-        """What they stand for."""
+        """Return the real values of the weights."""
         found: npt.NDArray[Any] = self.numbers * _spread(self.scale, self.axis, self.numbers.ndim)
         return found
 
@@ -123,7 +123,7 @@ def _exact(ratio: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _best_factors(most: npt.NDArray[np.float64], ratio: float) -> npt.NDArray[np.float64]:
-    """Of the integers up to those given, less a 16th at most, those by which a ratio is most exact in 16 bits."""
+    """Return integers, from `most` down by a 16th of it at most, by which the ratio is most exact in 16 bits."""
     tried = np.maximum(most[..., None] - np.minimum(np.arange(TRIED), most[..., None] // 16), 1)
     wanted = ratio / tried
     best = np.argmin(np.abs(_exact(wanted) - wanted) / wanted, -1)
@@ -132,5 +132,5 @@ def _best_factors(most: npt.NDArray[np.float64], ratio: float) -> npt.NDArray[np
 
 
 def fits_residual(weight: npt.NDArray[Any], axis: int | None, data_scale: float, skip_scale: float) -> bool:
-    """Whether one quantum of a residual is several accumulators of every channel, so that it can be added to them."""
+    """Return whether one quantum of a residual is several accumulators of every channel, so that it can be added to them."""
     return bool((skip_scale / (data_scale * least_scale(weight, axis, data_scale, None)) >= LEAST_FACTOR).all())

@@ -81,7 +81,7 @@ class Compiled:
 
     @property
     def parallel(self) -> bool:
-        """Whether it calls an OpenMP runtime."""
+        """Return whether the code calls an OpenMP runtime."""
         return parallel.uses_threads(self.text)
 
     def save_object(self, path: str | Path) -> None:

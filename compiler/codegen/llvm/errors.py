@@ -1,4 +1,4 @@
-"""What a code generator raises."""
+"""Errors of the code generator."""
 
 from vtakit.base.errors import VtakitError
 

@@ -23,7 +23,10 @@ _ZIG_NAMES = {"linux": "{}-linux-gnu", "macos": "{}-macos"}
 
 
 def files(path: str | Path, what: str, *suffixes: str) -> tuple[Path, ...]:
-    """Where `what` goes, and what goes beside it, by suffix. Raises CodegenError if a path is no file's or is another's."""
+    """Return the path of `what` and those of the files beside it, by suffix.
+
+    Raises CodegenError if a path is no file's or is another's.
+    """
     try:
         first = Path(path)
     except TypeError:

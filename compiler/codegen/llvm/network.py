@@ -50,7 +50,7 @@ class CompiledNetwork:
 
     @property
     def parallel(self) -> bool:
-        """Whether it calls an OpenMP runtime."""
+        """Return whether the code calls an OpenMP runtime."""
         return parallel.uses_threads(self.text)
 
 

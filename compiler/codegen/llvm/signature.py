@@ -1,4 +1,4 @@
-"""How a compiled function is called: the order and types of its C arguments, and its C header."""
+"""Signature of a compiled function: the order and types of its C arguments, and its C header."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

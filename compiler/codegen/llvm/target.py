@@ -1,4 +1,4 @@
-"""What code is made for: a triple, a processor and its features."""
+"""Target of code generation: a triple, a processor and its features."""
 
 import functools
 import re
@@ -105,7 +105,7 @@ class Target:
 
     @property
     def parallel(self) -> bool:
-        """Whether parallel loops run on several threads.
+        """Return whether parallel loops run on several threads.
 
         They call GCC's entry points, which libgomp and LLVM's libomp have, but not the runtimes of Windows; WebAssembly and
         machines without a system have none.
@@ -136,7 +136,7 @@ class Target:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is this machine's architecture, and LLVM is certain to know its processor and features."""
+        """Return whether the target is this machine's architecture, and LLVM is certain to know its processor and features."""
         triple, cpu, features = _host()
         known = {feature[1:] for feature in features} | {"prefer-256-bit"}
         x86 = self.arch == "x86_64" and "linux" in self.triple and self.cpu in PROCESSORS["x86_64"]
@@ -144,7 +144,7 @@ class Target:
         return fits and known.issuperset(feature[1:] for feature in self.features)
 
     def has(self, feature: str) -> bool:
-        """Whether the feature is known to be there."""
+        """Return whether the target is known to have the feature."""
         return feature in _known(self)
 
     def lacks(self, other: "Target") -> tuple[str, ...]:
@@ -152,22 +152,22 @@ class Target:
         return tuple(sorted(_known(other) - _known(self)))
 
     def runs(self, other: "Target") -> bool:
-        """Whether code for another target of this architecture is certain to run here."""
+        """Return whether code for another target of this architecture is certain to run here."""
         return self.arch == other.arch and not self.lacks(other)
 
     @property
     def has_fma(self) -> bool:
-        """Whether a fused multiply-add is an instruction."""
+        """Return whether a fused multiply-add is one instruction."""
         return self.arch == "aarch64" or self.has("fma")
 
     @property
     def vector_bytes(self) -> int:
-        """Of the widest vector register."""
+        """Return the size of the widest vector register in bytes."""
         return 64 if self.has("avx512f") else 32 if self.has("avx2") else 16
 
     @property
     def vector_registers(self) -> int:
-        """How many vector registers it has."""
+        """Return the number of vector registers."""
         return 32 if self.has("avx512f") or self.arch == "aarch64" else 16
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What a nest becomes: a transfer, a row of ALU passes, or a matrix product, emitted anew for each turn of the loops around."""
+"""Actions of a loop nest: a transfer, a row of ALU passes, or a matrix product, emitted anew for each turn of the outer loops."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Operand:
 
 
 class Output:
-    """Where instructions go, with what is known of the configuration and of DRAM.
+    """Emitter of instructions, with the configuration and the tracked buffers in DRAM.
 
     tracked : buffers in DRAM whose accesses are to be ordered, with the bytes of the unit in which they are counted
     part    : number of the part of the program (`parts`) that is being emitted

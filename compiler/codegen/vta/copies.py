@@ -40,7 +40,7 @@ class Dim:
         return bool(self.before or self.after)
 
     def followed_by(self, inner: "Dim") -> bool:
-        """Whether a step of it goes on where `inner` ends, in both memories."""
+        """Return whether a step of this dimension starts where `inner` ends, in both memories."""
         plain = not self.padded and not inner.padded
         return plain and self.sram == inner.extent * inner.sram and self.dram == inner.extent * inner.dram
 
@@ -65,7 +65,7 @@ class Move:
         return (self.y_pad_0 + self.y_size + self.y_pad_1) * (self.x_pad_0 + self.x_size + self.x_pad_1)
 
     def behind(self, sram: int, dram: int) -> "Move":
-        """The same so many elements further on."""
+        """Return the same move, `sram` and `dram` elements further on."""
         return Move(
             sram_base=sram + self.sram_base, dram_base=dram + self.dram_base if self.y_size else 0, y_size=self.y_size,
             x_size=self.x_size, x_stride=self.x_stride, y_pad_0=self.y_pad_0, y_pad_1=self.y_pad_1, x_pad_0=self.x_pad_0,

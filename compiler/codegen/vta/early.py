@@ -11,7 +11,7 @@ STEPS_TO_START = 128  # that run until the first data of a LOAD come from DRAM, 
 
 
 def clear_early(steps: list[Step]) -> list[Step]:
-    """The same program, with tiles cleared behind the products before, where there are enough of them.
+    """Return the same program, with tiles cleared behind earlier products, where there are enough of them.
 
     A LOAD writes in the cycles in which arithmetic leaves a bank of ACC free; steps that reset take a cycle each. So a reset
     moves up as a LOAD, past instructions that do not touch its elements, until the steps of the GEMMs that it passes outlast it.
@@ -33,7 +33,7 @@ def clear_early(steps: list[Step]) -> list[Step]:
 
 
 def load_early(steps: list[Step]) -> list[Step]:
-    """The same program, with LOADs of accumulators from DRAM as far before their use as it takes to hide them behind products.
+    """Return the same program, with LOADs of accumulators from DRAM moved far enough ahead that products hide them.
 
     The compute stage starts in order and arithmetic waits for the elements that an older LOAD has not yet written. Nothing
     moves past an instruction that touches the same elements, in the scratchpad or in DRAM.

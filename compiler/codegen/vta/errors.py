@@ -1,4 +1,4 @@
-"""What this code generator raises."""
+"""Errors of this code generator."""
 
 from vtakit.base.errors import VtakitError
 from vtakit.compiler.ir.printer import function_text

@@ -24,7 +24,7 @@ class Loop:
     steps: Place
 
     def followed_by(self, inner: "Loop") -> bool:
-        """Whether it only goes on where `inner` ends, so that both are one loop."""
+        """Return whether this loop starts again where `inner` ends, so that both are one loop."""
         return all(a == b * inner.extent for a, b in zip(self.steps, inner.steps, strict=True))
 
 
@@ -112,7 +112,7 @@ def _merged(cfg: VTAConfig, op: Opcode, loops: list[Loop]) -> list[Loop]:
 
 
 def _fits(cfg: VTAConfig, op: Opcode, loop: Loop) -> bool:
-    """Whether a hardware loop can be this one."""
+    """Return whether a hardware loop can encode this loop."""
     limits = _limits(cfg, op)
     names = OPERANDS if op is Opcode.GEMM else OPERANDS[:2]
     steps = zip(names, loop.steps, strict=False)
@@ -125,7 +125,7 @@ def _limits(cfg: VTAConfig, op: Opcode) -> dict[str, Placed]:
 
 
 def places(loops: Sequence[Loop]) -> Iterator[Place]:
-    """What every combination of the loops' iterations adds to each operand."""
+    """Yield the offsets of the operands for every combination of the loops' iterations."""
     for indices in product(*[range(loop.extent) for loop in loops]):
         at = (0, 0, 0)
         for i, loop in zip(indices, loops, strict=True):

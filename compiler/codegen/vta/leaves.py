@@ -60,7 +60,7 @@ def _conjunction(condition: Expr) -> Iterator[Expr]:
 
 
 def _negation(condition: Expr) -> Expr | None:
-    """What holds where a comparison does not; None for another condition."""
+    """Return the negation of a comparison; None for another condition."""
     match condition:
         case ir.LT():
             return ir.LE(condition.b, condition.a)
@@ -70,7 +70,7 @@ def _negation(condition: Expr) -> Expr | None:
 
 
 def _once(reset: Expr, product: Expr, loops: Loops) -> bool:
-    """Whether two calls write to the same values, and each iteration to others: each loop's step is beyond those within it."""
+    """Return whether two calls write the same values, and no two iterations do: each loop's step is beyond those within it."""
     first, second = _written(reset), _written(product)
     if first is None or second is None or first.buffer is not second.buffer or first.indices != second.indices:
         return False

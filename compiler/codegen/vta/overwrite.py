@@ -14,7 +14,7 @@ from vtakit.hw.isa.insns import Opcode
 
 
 def overwrite(steps: list[Step], cfg: VTAConfig) -> list[Step]:
-    """The same program without the resets whose elements are all written next by the first steps of GEMMs."""
+    """Return the same program without the resets whose elements are all overwritten next by the first steps of GEMMs."""
     new: list[tuple[Step, ...]] = [(step,) for step in steps]
     open_: list[_Reset] = []
     for at, step in enumerate(steps):
@@ -59,7 +59,7 @@ _Part = tuple[tuple[int, ...], int, int]  # micro-ops, extents of the two loops
 
 
 class _Split(NamedTuple):
-    """What a GEMM writes, and the instructions that do the same and write each element first in the first one.
+    """Split of a GEMM: the elements it writes, and equivalent instructions whose first one writes each element first.
 
     parts : none if loops do not part the steps that write first from those that add
     """

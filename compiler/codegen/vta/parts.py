@@ -1,4 +1,4 @@
-"""Which instructions belong together: what is stored to one buffer in DRAM, as an operator's result, is a part of the program."""
+"""Parts of a program: the instructions that store to one buffer in DRAM, such as an operator's result, are one part."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -34,7 +34,7 @@ class Parts:
         return self._number.get(node, otherwise)
 
     def ends(self, steps: Sequence[Step]) -> tuple[Part, ...]:
-        """Where each part ends in the finished program: behind the last instruction that was emitted for it."""
+        """Return the end of each part in the finished program: behind the last instruction that was emitted for it."""
         ends = [0] * len(self.names)
         for at, step in enumerate(steps):
             if 0 <= step.part < len(ends):

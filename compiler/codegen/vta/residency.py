@@ -1,4 +1,4 @@
-"""Which micro-ops are in the UOP scratchpad when: kernels are loaded before their first use and stay while there is room."""
+"""Residency of micro-ops in the UOP scratchpad: kernels are loaded before their first use and stay while there is room."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -180,7 +180,7 @@ class _Reader:
 
 
 def _turn_by_turn(parts: list[Node]) -> list[Node]:
-    """The same nodes, with what unrolled loops one after another load in one loop.
+    """Return the same nodes, with the loads of consecutive unrolled loops merged into one loop.
 
     So a virtual thread has all of its data before the next one's are loaded, which may have to wait for that one's memory. Loads
     of buffers that are there at once may come in any order.
@@ -211,7 +211,7 @@ def _joined(first: Loop, then: Node) -> Node | None:
 
 
 def _loads(loop: Loop) -> bool:
-    """Whether a loop is unrolled and all that it does is to load from DRAM."""
+    """Return whether a loop is unrolled and only loads from DRAM."""
     return loop.unrolled and all(map(_is_load, nests(loop)))
 
 

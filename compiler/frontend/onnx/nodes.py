@@ -1,4 +1,4 @@
-"""What a converter sees of an ONNX node: operands, attributes, and a way to add to the graph."""
+"""Converters' view of an ONNX node: operands, attributes, and a way to add to the graph."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Known(Protocol):
-    """What is known of a graph being made."""
+    """Known constants and dependences of a graph under construction."""
 
     def constant(self, value: Value) -> Array | None:
         """The elements of a value that depends on no input; None of another."""
@@ -52,7 +52,7 @@ class OnnxNode:
         return len(self.inputs)
 
     def has(self, at: int) -> bool:
-        """Whether an optional operand is given."""
+        """Return whether an optional operand is there."""
         return at < len(self.inputs) and self.inputs[at] is not None
 
     def all_given(self) -> list[Value]:
@@ -134,7 +134,7 @@ class OnnxNode:
         return self.build.constant(number, other.type.dtype, self.name)
 
     def unsupported(self, why: str) -> Unsupported:
-        """What to raise where the node cannot be expressed."""
+        """Return the error for a node that cannot be expressed."""
         return Unsupported(f"{self.op} {why}")
 
 

@@ -150,7 +150,7 @@ def _names_of_nodes(nodes: "Iterable[onnx.NodeProto]", depth: int) -> Iterator[o
 
 
 def _line(error: BaseException) -> str:
-    """What an error says, on one line and not too long."""
+    """Return an error's message on one line, cut to 300 characters."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
@@ -231,7 +231,7 @@ def check_output(info: "onnx.ValueInfoProto", made: TensorType, *, exact: bool) 
 
 
 def is_size(given: object) -> bool:
-    """Whether it is a whole number, of whatever integer type."""
+    """Return whether a value is a whole number, of any integer type."""
     return isinstance(given, Integral) and not isinstance(given, bool)
 
 

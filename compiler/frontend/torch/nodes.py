@@ -1,4 +1,4 @@
-"""What a converter sees of a node of an exported program: operands by the names of its schema, and a way to add to the graph."""
+"""Converters' view of a node of an exported program: operands by the names of its schema, and a way to add to the graph."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -28,7 +28,7 @@ class AtenNode:
 
     @property
     def type(self) -> TensorType:
-        """That of the first result, as PyTorch says."""
+        """Return the type of the first result, as PyTorch states it."""
         found = self.types[0]
         assert found is not None, f"the first result of {self.op} is a tensor"
         return found
@@ -67,7 +67,7 @@ class AtenNode:
         return self.build.add(op, *operands, attrs=attrs, name=self.name)
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """The same elements in another shape."""
+        """Return the same elements in another shape."""
         return value if value.type.shape == tuple(shape) else self.apply("reshape", value, shape=tuple(shape))
 
     def unsupported(self, why: str) -> NoReturn:

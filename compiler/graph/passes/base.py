@@ -1,4 +1,4 @@
-"""What a pass over graphs is, and how a row of them runs."""
+"""Passes over graphs, and the function that runs a list of them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

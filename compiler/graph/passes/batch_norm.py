@@ -44,11 +44,11 @@ class Rewriter(Builder):
         return remove_dead(Graph(self.name, self.graph.inputs, outputs, tuple(self.nodes), self.constants))
 
     def is_known(self, value: Value) -> bool:
-        """Whether a value is made of constants alone."""
+        """Return whether a value depends on constants only."""
         return not self.needed(value) & set(self.inputs)
 
     def read_once(self, value: Value) -> bool:
-        """Whether one node reads the value and it is no output."""
+        """Return whether exactly one node reads the value and it is no output."""
         return self.readers.get(value, 0) == 1
 
 
@@ -126,7 +126,7 @@ def _one_term(r: Rewriter, node: Node) -> Value | None:
 
 
 def is_by_channel(r: Rewriter, factor: Value, data: Value) -> bool:
-    """Whether a value is made of constants and has one number, or one for each channel of other data."""
+    """Return whether a value depends on constants only and has one element, or one for each channel of other data."""
     shape, to = factor.type.shape, data.type.shape
     if len(to) < 2 or len(shape) > len(to):
         return False

@@ -32,7 +32,7 @@ _UNKNOWN = Machine()
 
 @dataclass(slots=True, eq=False)
 class _Packed:
-    """What stands for a value in blocks, in float32 as it was computed or in bfloat16 as it is kept."""
+    """Forms of a value in blocks: float32 as computed, bfloat16 as stored."""
 
     wide: Value | None = None
     narrow: Value | None = None
@@ -63,7 +63,7 @@ def half_precision(
 
 
 def pairs_pay(node: Node, machine: Machine, *, winograd: bool) -> bool:
-    """Whether a convolution is faster by instructions that sum products of pairs of bfloat16 than in float32.
+    """Return whether a convolution is faster by dot products of pairs of bfloat16 than in float32.
 
     winograd : whether that may be Winograd's form
     """
@@ -82,7 +82,7 @@ def _block(channels: int) -> int:
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether a product has no factors, and rows of data that are those of the result."""
+    """Return whether a product has no factors, and its rows of data are those of the result."""
     attrs = node.attrs
     return attrs.get("alpha", 1.0) == attrs.get("beta", 1.0) == 1.0 and not attrs.get("trans_a")
 
@@ -136,7 +136,7 @@ class _Rewriter(Replacing):
         return packed.narrow
 
     def _taken(self, node: Node) -> _Packed | None:
-        """What a node makes in blocks; None if it stays as it is."""
+        """Return a node's result in blocks; None if the node stays as it is."""
         x, shape = node.reads[0], node.outputs[0].type.shape
         if node.op == "conv":
             return self._conv(node)

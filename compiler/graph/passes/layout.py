@@ -114,11 +114,11 @@ class _Regions:
         return value in self.graph.constants
 
     def _plain(self, value: Value) -> bool:
-        """Whether a convolution reads it as it is."""
+        """Return whether a convolution reads the value unblocked, since it has too few channels."""
         return value.type.shape[1] < self.lanes
 
     def _takes(self, node: Node) -> bool:
-        """Whether a node can take and make data in blocks, given what its operands have become."""
+        """Return whether a node can take and produce data in blocks, after its operands were laid out."""
         if any(value.type.dtype is not FLOAT32 for value in (*node.reads, *node.outputs)):
             return False
         if node.op == "conv":
@@ -172,14 +172,14 @@ def _numbers(node: Node, name: str, default: int, count: int) -> tuple[int, ...]
 
 
 def _are_spatial(node: Node) -> bool:
-    """Whether a reduction is along spatial dimensions alone."""
+    """Return whether a reduction is along spatial dimensions only."""
     ndim = len(node.reads[0].type.shape)
     axes: tuple[int, ...] = tuple(node.attrs.get("axes") or ())
     return bool(axes) and all(axis % ndim >= 2 for axis in axes)
 
 
 def _is_by_channel(value: Value, shape: tuple[int, ...]) -> bool:
-    """Whether a constant is one number, or one for each channel of data of a shape."""
+    """Return whether a constant has one element, or one for each channel of data of a shape."""
     own = value.type.shape
     lead = (1,) * (len(shape) - len(own)) + own
     return prod(own) == 1 or (len(lead) == len(shape) and lead[1] == shape[1] == prod(own))
@@ -233,7 +233,7 @@ class _Rewriter(Replacing):
         return self.made(node.op, *operands, attrs=attrs, like=out, name=name)
 
     def _operand(self, value: Value, ndim: int) -> Value:
-        """Of an operator on elements: data in blocks, one number, or one for each channel in blocks."""
+        """Return an operand of an elementwise operator: data in blocks, one element, or one for each channel in blocks."""
         if value not in self.graph.constants:
             return self._block(value)
         array = self.graph.constants[value]

@@ -30,7 +30,7 @@ _SHORT_SHIFT = 22  # by which 256 is shifted within int32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Packed:
-    """What stands for a value: uint8, or int32 sums.
+    """Packed form of a value: uint8, or int32 sums.
 
     excess : by how much sums of each channel are too large; None for uint8
     most   : what they are at most, of either sign
@@ -94,7 +94,7 @@ class _Rewriter(Replacing):
         return super().as_it_was(value)
 
     def _bytes(self, value: Value) -> Value:
-        """Of int8 [N, C, H, W]: in blocks."""
+        """Return int8 [N, C, H, W] data in blocks."""
         if value not in self.packed:
             attrs = {"block": block_of(value.type.shape[1])}
             self.packed[value] = _Packed(self.made("block_bytes", value, attrs=attrs, like=value))
@@ -233,7 +233,7 @@ class _Rewriter(Replacing):
 
 
 def _sums(weight: npt.NDArray[np.int8]) -> tuple[Longs, Longs] | None:
-    """Of filters [K, …] on uint8: the excess of their sums and what these are at most; None where int32 does not hold them."""
+    """Return the excess and the bounds of the sums of filters [K, …] on uint8; None where int32 does not hold the sums."""
     long = weight.astype(np.int64)
     most: Longs = _MOST_BYTE * np.abs(long).sum(1)
     return (ZERO * long.sum(1), most) if most.max(initial=0) <= _INT32.max else None

@@ -68,7 +68,7 @@ class _Packer(Replacing):
         return tuple([value for value in values if value is not None])
 
     def _takes(self, node: Node) -> bool:
-        """Whether a node multiplies by constants that can lie in panels."""
+        """Return whether a node multiplies by constants that can be packed into panels."""
         if node.op not in ("gemm", "matmul", "lstm") or any(value.type.dtype is not FLOAT32 for value in node.reads):
             return False
         if not all(value in self.constants and 0 not in value.type.shape for value in self._matrices(node)):

@@ -1,4 +1,4 @@
-"""What passes share that make another graph of one, node by node."""
+"""Base of passes that make another graph of one, node by node."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Replacing(Builder, ABC):
         """Make what a node becomes; False, and nothing made, for one that stays."""
 
     def as_it_was(self, value: Value) -> Value:
-        """What a node that stays, or an output of the graph, reads for a value."""
+        """Return the value in plain layout that a node left as it is, or an output of the graph, reads."""
         return self.plain.get(value, value)
 
     def made(self, op: str, *operands: Value | None, attrs: Mapping[str, Any], like: Value, name: str = "") -> Value:

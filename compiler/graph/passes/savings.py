@@ -1,4 +1,4 @@
-"""What operators on images save where channels lie in blocks, in multiplications."""
+"""Savings of operators on images with channels in blocks, in multiplications."""
 
 from math import prod
 
@@ -12,7 +12,7 @@ MEANS = {"global_average_pool": "reduce_mean", "global_max_pool": "reduce_max"}
 
 
 def is_depthwise(node: Node) -> bool:
-    """Whether a convolution has a filter for each channel, which reads no other."""
+    """Return whether a convolution is depthwise: each filter reads one channel, and each channel has one."""
     x, weight = node.reads
     groups: int = node.attrs.get("groups", 1)
     return groups > 1 and groups == x.type.shape[1] == weight.type.shape[0]

@@ -50,7 +50,7 @@ def fold_input_scales(graph: Graph) -> Graph:
 
 
 def _factor(r: Rewriter, node: Node) -> tuple[Value, Value] | None:
-    """What a node multiplies by one number, or one for each channel, that is made of constants; and that."""
+    """Return the data and the constant factor (one number, or one for each channel) of a node that multiplies them; else None."""
     if node.op == "div":
         data, divisor = node.reads
         if not is_by_channel(r, divisor, data) or data.type != node.outputs[0].type:

@@ -93,7 +93,7 @@ def compile_parts(
 
 
 def _nodes(part: Graph | Region) -> int:
-    """How many nodes a part has: what progress counts."""
+    """Return the number of nodes of a part, which progress counts."""
     return sum(len(unit.nodes) for unit in part.units) if isinstance(part, Region) else len(part.nodes)
 
 

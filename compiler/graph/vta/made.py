@@ -92,7 +92,7 @@ class Maker:
         return found
 
     def epilogue(self, numbers: Numbers, largest: int, skip: Skip | None = None) -> Epilogue:
-        """What follows sums of at most `largest`: a residual if there is one, then the requantization."""
+        """Return the epilogue of sums of at most `largest`: the residual if there is one, then the requantization."""
         if skip is None:
             return Epilogue(requantize=self.requantize(numbers, largest))
         most = largest + 128 * int(np.abs(skip.scale).max(initial=0))
@@ -123,7 +123,7 @@ class Made:
 
     @property
     def reads(self) -> tuple[Tensor, ...]:
-        """What its stages read."""
+        """Return the tensors that its stages read."""
         return (*self.layer.inputs, *[tensor for operand in self.operands for tensor in operand.op.input_tensors])
 
     @property
@@ -133,7 +133,7 @@ class Made:
 
 
 def _least(multiplier: Array, shift: Array) -> tuple[Array, Array]:
-    """The same factors with the smallest multipliers, which leave an ALU the most room."""
+    """Return the same factors with the smallest multipliers, which leave an ALU the most room."""
     multiplier, shift = multiplier.copy(), shift.copy()
     while (even := (multiplier % 2 == 0) & (multiplier > 0) & (shift > 0)).any():
         multiplier, shift = np.where(even, multiplier // 2, multiplier), shift - even

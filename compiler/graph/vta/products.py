@@ -31,7 +31,7 @@ class Shape:
 
     @classmethod
     def of(cls, attrs: Attrs, spatial: int) -> Self:
-        """Of a node. Raises VtaError for more than two spatial dimensions."""
+        """Return the shape parameters of a node's attributes. Raises VtaError for more than two spatial dimensions."""
         if not 1 <= spatial <= 2:
             raise VtaError(f"a convolution of {spatial} spatial dimensions; the accelerator's have 1 or 2")
         return cls(

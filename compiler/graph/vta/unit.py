@@ -35,12 +35,12 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """That of the first node that has one."""
+        """Return the name of the first node that has one, else its operator."""
         return next((node.name for node in self.nodes if node.name), self.nodes[0].op)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all its nodes that have one."""
+        """Return the names of all its nodes that have one."""
         return tuple([node.name for node in self.nodes if node.name])
 
     @property

@@ -1,4 +1,4 @@
-"""Which nodes of a graph are one operator of the accelerator."""
+"""Partition of a graph into units: the nodes that are one operator of the accelerator."""
 
 from collections.abc import Container, Iterator
 from math import prod
@@ -165,7 +165,7 @@ class Units:
     def _sums(
         self, node: Node, numbers: Numbers, skip_scale: Array | None, reshaped: TensorType | None, pooling: Pooling | None,
     ) -> tuple[tuple[Value, ...], Build, int, Fold | None]:
-        """What sums read, how they are made, their multiplications, and how their data may be folded."""
+        """Return the operands of sums, a function that builds the sums, their multiply-adds, and the fold of their data."""
         out, target = node.outputs[0].type, self.target
 
         def skip_of(tensors: list[Tensor]) -> Skip | None:
@@ -201,7 +201,7 @@ class Units:
         raise VtaError(f"the accelerator has no {node.op}")
 
     def _flat(self, value: Value | None) -> tuple[Value, tuple[int, int, int]]:
-        """What a matrix product reads, beneath a reshape to rows, and its channels, rows and columns."""
+        """Return the operand of a matrix product beneath a reshape to rows, and its channels, rows and columns."""
         x = self._activations(value)
         maker = self.producers.get(x)
         if maker is not None and maker.op == "reshape" and 3 <= len(maker.reads[0].type.shape) <= 4:

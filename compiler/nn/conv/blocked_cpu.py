@@ -160,14 +160,14 @@ def _pad(s: Schedule, anchor: ComputeOp, out: Stage, place: IterVar | None) -> s
 
 
 def _is_small(anchor: ComputeOp, pixels: int, width: int, machine: Machine) -> bool:
-    """Whether an image's sums of so many blocks leave room in the first-level cache, and their weights do not fit into it."""
+    """Return whether the L1 cache holds an image's sums of `width` blocks with room to spare, but not their weights."""
     _, _, *places, _ = extents(anchor)
     vectors = _vectors(anchor, width)
     return not places[-1] % pixels and 3 * prod(places) * vectors <= 2 * machine.l1_bytes < 2 * _steps(anchor) * vectors
 
 
 def _chunks(anchor: ComputeOp, width: int, machine: Machine) -> int:
-    """How many parts of the channels, a divisor of all, have weights that a third of the first-level cache holds; at least 1."""
+    """Return the channel blocks of a chunk: the most, dividing all, whose weights a third of the L1 cache holds; at least 1."""
     chunks, *others = [extent(axis) for axis in anchor.reduce_axis]
     return divisor(chunks, machine.l1_bytes // 3 // (prod(others) * _vectors(anchor, width)))
 
@@ -182,7 +182,7 @@ def _ahead(anchor: ComputeOp, width: int, chunks: int, machine: Machine) -> int:
 
 
 def _steps(anchor: ComputeOp) -> int:
-    """Of its reduction."""
+    """Return the number of steps of the reduction."""
     return prod([extent(axis) for axis in anchor.reduce_axis])
 
 

@@ -49,7 +49,7 @@ def result_sizes(sizes: Shape, kernel: Shape, strides: Shape, pads: Shape, more:
 
 
 def has_phases(sizes: Shape, kernel: Shape, strides: Shape, pads: Shape, more: Shape) -> bool:
-    """Whether a transposed convolution can be computed by phases, and hardly multiplies by the zeros that fill them up.
+    """Return whether a transposed convolution can be computed by phases with few multiplications by padding zeros.
 
     Each row of the result has whole groups of phases, and pads do not cut off whole cells of the data.
     """

@@ -8,7 +8,7 @@ COLUMNS = 32  # filters whose weights lie together: two tile registers, or two v
 
 
 def block_of(channels: int) -> int:
-    """How many channels a block has: as many as a register, unless that would fill up more than an eighth."""
+    """Return the channels of a block: as many as a register has lanes, unless that would pad more than an eighth."""
     return next((block for block in (64, 32) if 8 * (-channels % block) <= channels), 16)
 
 

@@ -92,7 +92,7 @@ def _by_phases(
     products: Tensor, lead: Sequence[int], kernel: Sequence[int], sizes: Sequence[int], out: Sequence[int], steps: Sequence[int],
     pad: Sequence[int],
 ) -> Tensor:
-    """The same, pixels that are equal modulo the steps together: neighbours among them read neighbours."""
+    """Return the transposed convolution by phases: pixels that are equal modulo the strides lie and are computed together."""
     taps = [reduce_axis((0, -(-cells // step)), f"k{at}") for at, (cells, step) in enumerate(zip(kernel, steps, strict=True))]
     count = len(steps)
 

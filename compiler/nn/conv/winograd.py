@@ -47,7 +47,7 @@ class Transforms:
     @classmethod
     @cache
     def of(cls, tile: int) -> "Transforms":
-        """Of tiles with a side of `tile` pixels: 2 or 4."""
+        """Return the transforms of tiles with a side of `tile` pixels: 2 or 4."""
         points = [0.0, *[sign * p for p in PAIRS[tile] for sign in (1, -1)]]
         count = len(points) + 1
         data, filters, result = np.zeros((count, count)), np.zeros((count, KERNEL)), np.zeros((tile, count))

@@ -1,4 +1,4 @@
-"""Which form of a 3 x 3 convolution is the fastest on a processor: direct, or Winograd's with tiles of 2 or 4 pixels a side.
+"""Choice of the fastest form of a 3 x 3 convolution on a processor: direct, or Winograd's with tiles of 2 or 4 pixels a side.
 
 The estimate counts steps of the reduction in registers, points of the transforms, and bytes from beyond L2. The processor's
 record gives their cycles. Only ratios matter, since the estimate decides between forms (docs/winograd.md).

@@ -32,7 +32,7 @@ class Flow:
         return cls(outputs, tuple(ops), readers)
 
     def is_output(self, op: Operation) -> bool:
-        """Whether the caller gets what it makes."""
+        """Return whether the operation's result is an output."""
         return op in self.outputs
 
     def within_scans(self) -> set[Operation]:
@@ -71,7 +71,8 @@ class Flow:
         return found[:best]
 
     def _follows(self, op: Operation, taken: list[Operation]) -> bool:
-        """Whether it reads what is taken element by element, in one shape; of the anchor also its flat form unflattened.
+        """Return whether an operation reads `taken` element by element, in one shape. It may also unflatten the anchor's flat
+        form.
 
         What is tagged "unpanel" takes an anchor's elements in the order that this anchor's schedule gives them.
         """
@@ -90,12 +91,12 @@ class Flow:
 
 
 def is_injective(op: Operation) -> bool:
-    """Whether it is a compute of one value, without a reduction."""
+    """Return whether an operation is a compute of one value, without a reduction."""
     return isinstance(op, ComputeOp) and not op.reduce_axis and op.num_outputs == 1
 
 
 def loads(op: ComputeOp) -> Iterator[ProducerLoad]:
-    """What it reads."""
+    """Yield the reads of an operation."""
     for e in op.body:
         for node in subexpressions(e):
             if isinstance(node, ProducerLoad):
@@ -103,7 +104,7 @@ def loads(op: ComputeOp) -> Iterator[ProducerLoad]:
 
 
 class Reads:
-    """What operations read once others are inlined into them, in terms of their own axes."""
+    """Reads of operations after others are inlined into them, in terms of their own axes."""
 
     def __init__(self, inlined_ops: set[Operation]) -> None:
         self.inlined = inlined_ops
@@ -126,14 +127,14 @@ class Reads:
 
 
 def extent(axis: IterVar) -> int:
-    """Of an axis of an operator, which is a number."""
+    """Return the extent of an operator's axis, which is constant."""
     found = None if axis.dom is None else int_value(axis.dom.extent)
     assert found is not None, "operators are defined on fixed shapes"
     return found
 
 
 def extents(op: ComputeOp) -> tuple[int, ...]:
-    """Of its data axes."""
+    """Return the extents of the data axes."""
     return tuple(map(extent, op.axis))
 
 
@@ -156,7 +157,7 @@ def _is_same_element(op: ComputeOp, load: ProducerLoad) -> bool:
 
 
 def _is_flat(op: ComputeOp, load: ProducerLoad) -> bool:
-    """Whether all indices but one, the last or the one before it, are axes in order, and that one is the others' flat place."""
+    """Return whether all indices but one, the last or the one before it, are axes in order, and that one is their flat index."""
     if op.tag != "unflatten":
         return False
     for behind in (0, 1):
@@ -197,7 +198,7 @@ def inlined(flow: Flow, fixed: set[Operation]) -> set[Operation]:
 
 
 def _repeats(reader: ComputeOp, op: Operation) -> bool:
-    """Whether a reader reads an element of it several times: some axis is in no index, or windows overlap."""
+    """Return whether a reader reads an element of `op` several times: some axis is in no index, or windows overlap."""
     for load in loads(reader):
         if load.tensor.op is not op:
             continue

@@ -89,7 +89,10 @@ def _run_in_squares(stage: Stage, op: ComputeOp, across: int, machine: Machine) 
 
 
 def run_within(stage: Stage, machine: Machine) -> None:
-    """What a scan computes in each step: by vectors along the last axis, one thread. Decision: vector, its elements."""
+    """Schedule a stage that each step of a scan computes: vectors along the last axis, one thread.
+
+    Decision: vector, its elements.
+    """
     op = stage.op
     if not isinstance(op, ComputeOp) or not op.axis or extents(op)[-1] < 4 or op.num_outputs > 1:
         return
@@ -108,7 +111,7 @@ def flat_from(op: ComputeOp, reads: Reads) -> int:
 
 
 def _is_flat(op: ComputeOp, load: ProducerLoad, first: int) -> bool:
-    """Whether the last indices of a read are the axes from the first on, whole; or no index has any of them."""
+    """Return whether the last indices of a read are the axes from `first` on, whole, or no index has any of them."""
     axes = op.axis[first:]
     if not any(axis.var in free_vars(index) for axis in axes for index in load.indices):
         return True
@@ -162,7 +165,7 @@ def reduce_along(s: Schedule, op: ComputeOp, machine: Machine, reads: Reads, *, 
 
 
 def _along(op: ComputeOp, reads: Reads) -> tuple[int, int]:
-    """Of the last axes of a reduction, those along which all that moves lies in a row: how many, and their terms; 0 if none."""
+    """Return how many last axes of a reduction all moving reads are contiguous along, and the product of their extents or 0."""
     axes = op.reduce_axis
     moving = [load for load in reads.of(op) if any(axis.var in free_vars(index) for index in load.indices for axis in axes)]
     count = 0
@@ -172,7 +175,7 @@ def _along(op: ComputeOp, reads: Reads) -> tuple[int, int]:
 
 
 def _lies_in_row(load: ProducerLoad, axes: Sequence[IterVar]) -> bool:
-    """Whether the last indices of a read are the axes, whole but for the first, and no other index has any of them."""
+    """Return whether the last indices of a read are the axes, whole but for the first, and no other index has any of them."""
     if len(load.indices) < len(axes):
         return False
     lead, tail = load.indices[:len(load.indices) - len(axes)], load.indices[len(load.indices) - len(axes):]

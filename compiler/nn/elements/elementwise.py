@@ -153,7 +153,7 @@ def cast(x: Tensor, *, to: str | DType) -> Tensor:
 
 @operator("is_inf", kind=Kind.INJECTIVE)
 def is_inf(x: Tensor, *, detect_negative: bool = True, detect_positive: bool = True) -> Tensor:
-    """Whether x is infinite, of the signs that are asked for."""
+    """Return whether x is infinite, of the signs that are asked for."""
     check_float(x, "is_inf")
 
     def value(e: Expr) -> Expr:

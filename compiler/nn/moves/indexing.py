@@ -37,7 +37,7 @@ def _check_not_empty(x: Tensor, axis: int, indices: Tensor, what: str) -> None:
 
 @operator("gather", kind=Kind.INJECTIVE)
 def gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
-    """What stands at indices along an axis, in place of which the indices' shape comes. Source: ONNX Gather."""
+    """Return the elements at indices along an axis, which the indices' shape replaces. Source: ONNX Gather."""
     at_axis = axis_of(axis, x.ndim, "gather")
     _check_indices(indices, "gather")
     _check_not_empty(x, at_axis, indices, "gather")
@@ -190,7 +190,7 @@ def _insertions(
         return (*others[:axis], place, *others[axis:])
 
     def ahead(place: Expr) -> Expr:
-        """Whether element j comes before what is kept at a place; of equal ones the first comes first."""
+        """Return whether element j comes before the element kept at a place; of equal ones the first comes first."""
         new, old = Load(x, at(j)), Load(values, at(place))
         return binary(ir.LT, old, new) if largest else binary(ir.LT, new, old)
     before = maximum(here - 1, 0)

@@ -31,7 +31,7 @@ COPIED_LANES = 64  # elements of a vector that is copied
 
 @operator("reshape", kind=Kind.INJECTIVE)
 def reshape(x: Tensor, *, shape: Sequence[int]) -> Tensor:
-    """The same elements, row by row, in another shape. Raises OperatorError for one that has not as many elements."""
+    """Return the same elements, row by row, in another shape. Raises OperatorError for one that has not as many elements."""
     to, old = tuple(shape), dims(x)
     if min(to, default=0) < 0 or prod(to) != size(x):
         raise OperatorError(f"reshape: {size(x)} elements of shape {old} do not fill shape {to}")
@@ -218,7 +218,7 @@ def pad(x: Tensor, value: Tensor | None = None, *, pads: Sequence[int], mode: st
 
 
 def _folded(place: Expr, extent: int, mode: str) -> Expr:
-    """Where an element outside comes from."""
+    """Return the index inside that an index outside the data reads."""
     last = extent - 1
     if mode == "wrap":
         return place % extent

@@ -67,14 +67,14 @@ def _of(axes: Sequence[IterVar]) -> Axes:
 
 
 def _into_blocks(op: ComputeOp) -> _Transposition | None:
-    """Of whole blocks, since it only loads."""
+    """Return the transposition of whole blocks, which only loads."""
     image, block, *places, lane = op.axis
     pixels = prod(map(extent, places))
     return _Transposition(_of([image, block]), _of(places), _of([lane]), pixels, extent(lane)) if pixels > 1 else None
 
 
 def _out_of_blocks(stage: Stage, op: ComputeOp, load: ProducerLoad) -> _Transposition | None:
-    """Of whole blocks, or of as many neighbours in a block as divide the channels."""
+    """Return the transposition of whole blocks, or of as many neighbours in a block as divide the channels."""
     image, channel, *places = op.axis
     block, count, pixels = int_value(load.tensor.shape[-1]), extent(channel), prod(map(extent, places))
     together = gcd(block or 1, count)
@@ -85,7 +85,7 @@ def _out_of_blocks(stage: Stage, op: ComputeOp, load: ProducerLoad) -> _Transpos
 
 
 def _permuted(op: ComputeOp, load: ProducerLoad) -> _Transposition | None:
-    """Of all axes in another order."""
+    """Return the transposition of a permutation of all axes."""
     number: dict[Expr, int] = {axis.var: at for at, axis in enumerate(op.axis)}
     order = [number.get(index, -1) for index in load.indices]
     last = len(op.axis) - 1

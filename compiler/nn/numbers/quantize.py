@@ -20,7 +20,8 @@ Read = Callable[[Sequence[Expr]], Expr]
 
 
 def parameter(x: Tensor, of: Tensor, axis: int, block_size: int, what: str) -> Read:
-    """How a scale or zero point is read: one for all, one for each index of an axis, or one for each block along it.
+    """Return a function that reads a scale or zero point: one for all, one for each index of an axis, or one for each block
+    along it.
 
     Raises OperatorError for a shape that is none of these.
     """

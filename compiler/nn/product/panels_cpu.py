@@ -81,7 +81,7 @@ class Tile(NamedTuple):
 
 
 def row_tiles(lead: list[int], panels: int, machine: Machine) -> tuple[int, Tile]:
-    """How many of the last axes of the rows are counted through as one, and the tile for these.
+    """Return how many of the last axes of the rows are fused, and the tile for the fused axis.
 
     What is left over by tiles has loops of its own only along an axis of the result; along several as one, tiles leave nothing.
     """
@@ -135,7 +135,8 @@ def _ahead(step_bytes: int, machine: Machine) -> int:
 
 
 def run_panels_within(stage: Stage, machine: Machine) -> None:
-    """What a scan's step adds to gates: each panel of weights is read once for some rows, whose sums are in registers.
+    """Schedule a scan step's sums for gates: each panel of weights is read once for a tile of rows, whose sums stay in
+    registers.
 
     Threads take panels of each step, if that is long enough: all of them read the step's state when it is there.
 

@@ -19,7 +19,7 @@ WORTH = 16  # rows of the result that read the columns of a tile: fewer, and cop
 
 
 def is_product_of_rows(anchor: ComputeOp) -> bool:
-    """Whether it is a product of few rows with rows of another matrix: each sum runs along two rows, without any copy."""
+    """Return whether the anchor multiplies few rows by rows of another matrix: each sum runs along two rows, without any copy."""
     if anchor.tag != "matmul" or extents(anchor)[-2] >= FEW:
         return False
     return all(load.indices[-1] is anchor.reduce_axis[-1].var for load in loads(anchor))
@@ -88,7 +88,7 @@ def schedule_product(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
 
 
 def _groups(anchor: ComputeOp) -> int:
-    """Of a convolution: how many groups of rows read different columns."""
+    """Return the number of groups of a convolution, whose rows read different columns; else 1."""
     found: int = anchor.attrs.get("groups", 1)
     return found
 
@@ -96,7 +96,7 @@ def _groups(anchor: ComputeOp) -> int:
 def _operands(
     s: Schedule, anchor: ComputeOp, sums: Tensor, out: Stage, place: IterVar | None, machine: Machine,
 ) -> set[Operation]:
-    """What lies in columns: copied for each column of tiles, at a loop of `out`, or read where it is."""
+    """Schedule the operands in columns, and return those done: copied for each column of tiles at a loop of `out`, or inlined."""
     done: set[Operation] = set()
     rows = extents(anchor)[-2]
     for load in loads(anchor):
@@ -133,12 +133,12 @@ def _run_by_rows(stage: Stage, row: int, machine: Machine) -> None:
 
 
 def _is_copy(op: ComputeOp) -> bool:
-    """Whether columns are the image as it is: one cell of a kernel, and no stride."""
+    """Return whether columns are the image itself: a 1x1 kernel and stride 1."""
     return bool(op.attrs.get("plain"))
 
 
 def _reads_columns(anchor: ComputeOp, load: ProducerLoad) -> int | None:
-    """Which of the last two indices of an operand is the result's column; None if neither."""
+    """Return the place, among the last two indices of an operand, of the result's column; None if neither is."""
     last = anchor.axis[-1].var
     found = [at for at, index in enumerate(load.indices[-2:]) if index is last]
     return found[0] if found else None

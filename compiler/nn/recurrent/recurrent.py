@@ -73,12 +73,12 @@ class Layer:
         return made((1, self.batch, self.hidden), lambda t, b, k: zero if state is None else state(at, b, k), name)
 
     def state(self, name: str) -> Tensor:
-        """What the steps read a state through."""
+        """Return the placeholder through which the steps read a state."""
         found: Tensor = placeholder((self.steps + 1, self.batch, self.hidden), str(self.x.dtype), name)
         return found
 
     def inputs(self, at: int) -> Tensor:
-        """What the inputs add to each gate at each step, biases of inputs included: [T, B, gates * H]."""
+        """Return the inputs' contribution to each gate at each step, biases of inputs included: [T, B, gates * H]."""
         width = self.gates * self.hidden
         last = self.steps - 1
         rows = made((self.steps * self.batch, dims(self.x)[2]), lambda p, i: self.x(
@@ -89,7 +89,7 @@ class Layer:
             const(0, self.x.dtype) if self.b is None else self.b(at, g)), "inputs")
 
     def recur(self, at: int, state: Tensor | Callable[..., Expr], first: int, count: int, name: str) -> Tensor:
-        """What the last step's state adds to gates from the first on: [T + 1, B, count * H], biases of states included."""
+        """Return the last state's contribution to gates from `first` on, biases of states included: [T + 1, B, count * H]."""
         k, width = reduce_axis((0, self.hidden), "k"), self.gates * self.hidden
         begin = first * self.hidden
         # Side by side for each step of the sum, since all gates are computed together.

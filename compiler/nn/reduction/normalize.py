@@ -21,7 +21,7 @@ _FLOAT16_MAX = 65504  # the greatest number that it holds
 
 
 def along(stat: Tensor, at: Sequence[Expr]) -> Expr:
-    """What belongs to an element, of a tensor with extents of 1 along the axes that were reduced."""
+    """Return the element of a statistic (extents of 1 along the reduced axes) that belongs to an element of the data."""
     return broadcast_read(stat, at)
 
 
@@ -73,7 +73,7 @@ class Moments:
         self.variance = mean_of(self._summed(axes, lambda *at: self.off(*at) * self.off(*at), "squares"), "variance")
 
     def off(self, *at: Any, value: Expr | None = None, of: Sequence[Any] | None = None) -> Any:
-        """How far an element is from the mean: that at an index, or a `value` whose mean is that at `of`."""
+        """Return the distance of an element from the mean: of that at an index, or of a `value` whose mean is the one at `of`."""
         where = at if of is None else of
         return (self.x(*at) if value is None else value) - along(self._first, where) - along(self._rest, where)
 

@@ -52,21 +52,21 @@ class Window:
 
     @property
     def shape(self) -> Shape:
-        """Of the result."""
+        """Return the shape of the result."""
         return (*dims(self.x)[:2], *self.out)
 
     def places(self, at: Sequence[Expr]) -> list[Expr]:
-        """Where in the padded dimensions the window at an index reads."""
+        """Return the indices in the padded dimensions that the window at an index reads."""
         return [o * s + k * d for o, s, k, d in zip(at, self.strides, self.axes, self.dilations, strict=True)]
 
     @property
     def along_lanes(self) -> bool:
-        """Whether windows have a single cell in the last dimension, as in data with channels in blocks."""
+        """Return whether windows have a single cell in the last dimension, as in data with channels in blocks."""
         last = len(self.sizes) - 1
         return last > 0 and self.kernel[last] == self.strides[last] == 1 and not self.pads[last] and not self.pads[-1]
 
     def within(self, at: Sequence[Expr]) -> Expr:
-        """Whether what the window at an index reads is in the input."""
+        """Return the condition that the cell read by the window at an index lies in the input."""
         cells = [place - front for place, front in zip(self.places(at), self.pads, strict=False)]
         return all_of(*[test for cell, extent in zip(cells, self.sizes, strict=True) for test in (cell >= 0, cell < extent)])
 
@@ -89,7 +89,7 @@ class Window:
         return padded(self.x, (*self.pads[:count], *[max(0, cells) for cells in back]), value)
 
     def count(self, at: Sequence[Expr], include_pad: bool) -> Expr:
-        """How many cells of the window at an index lie in the input; with include_pad its pads count too."""
+        """Return the number of cells of the window at an index that lie in the input; with include_pad its pads count too."""
         found: Expr = const(1, "int32")
         for axis, index in enumerate(at):
             front, back = self.pads[axis], self.pads[axis + len(self.sizes)]
@@ -102,7 +102,7 @@ class Window:
 
     @property
     def inside(self) -> bool:
-        """Whether no window reads outside of the input."""
+        """Return whether no window reads outside of the input."""
         return not any(self.pads) and all(
             (o - 1) * s + (k - 1) * d < extent for o, s, k, d, extent in
             zip(self.out, self.strides, self.kernel, self.dilations, self.sizes, strict=True))

@@ -41,7 +41,7 @@ def reduced(
 
 
 def count_along(x: Tensor, axes: Axes, what: str) -> int:
-    """How many elements lie along axes."""
+    """Return the number of elements along axes."""
     return prod([dims(x)[axis] for axis in axes_of(axes, x.ndim, what)])
 
 

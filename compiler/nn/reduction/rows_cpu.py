@@ -57,7 +57,7 @@ def _needed_by(flow: Flow, done: set[Operation]) -> set[Operation]:
 
 
 def _lead(ops: list[ComputeOp], reads: Reads) -> int:
-    """How many of the first dimensions count rows, of all operations alike; 0 if they do not."""
+    """Return how many of the first dimensions count rows in all operations alike; 0 if none do."""
     sizes, made = extents(ops[-1]), {*ops}
     lead = len(sizes) - 1
     for op in ops:
@@ -74,5 +74,5 @@ def _lead(ops: list[ComputeOp], reads: Reads) -> int:
 
 
 def _alike(one: tuple[int, ...] | list[bool], other: tuple[int, ...] | list[bool]) -> int:
-    """How many of the first are the same."""
+    """Return the length of the common prefix."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))

@@ -87,7 +87,7 @@ class Binary2d(Layer):
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """What it reads beside what its epilogue reads."""
+        """Return the operands besides those of the epilogue."""
         return self.a, self.b, *self.weights
 
     def schedule(self, s: Schedule) -> None:

@@ -1,4 +1,4 @@
-"""How a convolution is cut: the cut that should take least time, or what decisions say."""
+"""Tiling of convolutions: the tiling of the least estimated time, or the one that decisions state."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -110,7 +110,7 @@ def choose(target: Target, work: Work) -> Cut:
 
 
 def _best(target: Target, work: Work, cuts: Cuts, slack: float) -> tuple[Cut, int] | None:
-    """Of the cuts that fit and take hardly longer than the fastest the one with fewest instructions, and how many; or none."""
+    """Return the tiling with the fewest instructions, and these, among those that fit and take hardly longer than the fastest."""
     fitting = cuts.take(fits(target, work, cuts))
     if not len(fitting.rows):
         return None

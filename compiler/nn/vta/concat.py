@@ -55,7 +55,7 @@ class Concat2d(Layer):
 
     @cached_property
     def layer(self) -> SumPool2d | Conv2d:
-        """What the joined blocks go through."""
+        """Return the layer that the joined blocks go through."""
         kind = SumPool2d if self.weights.ndim == 2 else Conv2d
         return kind(target=self.target, data=self.joined, weights=self.weights, epilogue=self.epilogue, name=self.name)
 
@@ -66,7 +66,7 @@ class Concat2d(Layer):
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """What it reads beside what its epilogue reads."""
+        """Return the operands besides those of the epilogue."""
         return *self.data, self.weights
 
     @cached_property

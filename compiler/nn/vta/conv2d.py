@@ -122,12 +122,14 @@ class Conv2d(Layer):
 
     @property
     def blocks_first(self) -> bool:
-        """Whether accumulators lie block by block: REQUANT stores those of one block, and images may be as small as a vector."""
+        """Return whether accumulators lie block by block: REQUANT then stores one block, and images may be as small as a
+        vector.
+        """
         return self.epilogue.requantize is not None and self.epilogue.requantize.on_store and shape_of(self.data)[0] > 1
 
     @property
     def begun(self) -> bool:
-        """Whether the sums begin with the residual: where the epilogue adds it first, and a tile's products hide its load."""
+        """Return whether the sums begin with the residual: the epilogue adds it first, and a tile's products hide its load."""
         e, steps = self.epilogue, prod(shape_of(self.weights)[1:4])
         alone = e.add is not None and self.pooling is None and all(part is None for part in (e.bias, e.scale, e.shift))
         return alone and steps >= STEPS_BESIDE
@@ -180,7 +182,7 @@ class Conv2d(Layer):
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """What it reads beside what its epilogue reads."""
+        """Return the operands besides those of the epilogue."""
         return self.data, self.weights
 
     @property

@@ -1,4 +1,4 @@
-"""What is done to a tile of accumulators before it is stored."""
+"""Epilogue of a tile of accumulators: the operations between the sums and the store."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class Epilogue:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """What it reads."""
+        """Return the tensors that the epilogue reads."""
         own = self.bias, self.scale, self.shift, self.add, self.add_scale
         parameters = (self.requantize.parameters,) if self.requantize is not None else ()
         return tuple([t for t in (*own, *parameters) if isinstance(t, Tensor)])
@@ -90,7 +90,7 @@ class Epilogue:
         return sum(part is not None for part in own) + (self.requantize.passes if self.requantize is not None else 0)
 
     def reference(self, target: Target, x: Ints, given: Mapping[Tensor, Ints]) -> Ints:
-        """What it makes of accumulators [images, out blocks, rows, columns, batch, block]: the definition, in NumPy.
+        """Return the result for accumulators [images, out blocks, rows, columns, batch, block]: the definition, in NumPy.
 
         given : the values of its tensors; those with a number for each value are of the same shape
         """

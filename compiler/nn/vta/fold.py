@@ -56,12 +56,12 @@ class Fold:
 
     @property
     def stride(self) -> Pair:
-        """Of the convolution that is left."""
+        """Return the stride of the folded convolution."""
         return self.strides[0] // self.steps[0], self.strides[1] // self.steps[1]
 
     @property
     def dilation(self) -> Pair:
-        """Of the convolution that is left."""
+        """Return the dilation of the folded convolution."""
         down, across = (
             1 if parts == 1 else taps // step for parts, taps, step in zip(self.parts, self.taps, self.steps, strict=True)
         )

@@ -1,4 +1,4 @@
-"""What every operator for the accelerator has: inputs, accumulators, an epilogue, and what is stored."""
+"""Base of every operator for the accelerator: inputs, accumulators, an epilogue, and the stored result."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
@@ -50,7 +50,7 @@ class Layer(ABC):
     @property
     @abstractmethod
     def operands(self) -> tuple[Tensor, ...]:
-        """What it reads beside what its epilogue reads."""
+        """Return the operands besides those of the epilogue."""
 
     @property
     def phases(self) -> tuple[int, int] | None:
@@ -59,12 +59,12 @@ class Layer(ABC):
 
     @property
     def blocks_first(self) -> bool:
-        """Whether the accumulators' first and third dimensions are out blocks and images."""
+        """Return whether the accumulators' first and third dimensions are out blocks and images."""
         return False
 
     @property
     def begun(self) -> bool:
-        """Whether the sums begin with the residual."""
+        """Return whether the sums begin with the residual."""
         return False
 
     @cached_property
@@ -76,7 +76,7 @@ class Layer(ABC):
 
     @cached_property
     def residual(self) -> Residual | None:
-        """What the epilogue adds, as accumulators. Raises VtaError where a configuration cannot load it."""
+        """Return the epilogue's residual as accumulators. Raises VtaError where a configuration cannot load it."""
         return Residual.of(self.target, self.name, self.epilogue)
 
     def _check_epilogue(self) -> None:
@@ -117,12 +117,12 @@ class Layer(ABC):
 
     @property
     def result(self) -> Tensor:
-        """What is stored."""
+        """Return the stored tensor."""
         return self.tail.result
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """What it reads, once each."""
+        """Return the tensors that the operator reads, once each."""
         return tuple(dict.fromkeys((*self.operands, *self.epilogue.tensors)))
 
     def stage(self, s: Schedule) -> Stage:

@@ -45,7 +45,7 @@ class Lifted:
 
     @cached_property
     def products(self) -> Tensor:
-        """What the GEMM core makes."""
+        """Return the products of the GEMM core."""
         acc, (_, block) = self.target.dtype("acc"), self.target.element("inp")
         k = reduce_axis((0, block), "k")
         dy, dx = (reduce_axis((0, size), name) for size, name in zip(self.taps, ("dy", "dx"), strict=True))

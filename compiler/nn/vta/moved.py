@@ -17,7 +17,7 @@ from vtakit.compiler.te.tensor import Tensor
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Moved2d(Layer):
-    """What these operators share.
+    """Base of the operators that move elements.
 
     data    : inp type [images, blocks, height, width, batch, block]
     weights : wgt type [block, block]: `packing.identity`, or what else is to be done to the channels of each block
@@ -38,7 +38,7 @@ class Moved2d(Layer):
 
     @property
     def sums(self) -> Tensor:
-        """What the epilogue begins with."""
+        """Return the accumulators with which the epilogue begins."""
         return self.lifted.accumulators
 
     @property
@@ -48,7 +48,7 @@ class Moved2d(Layer):
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """What it reads beside what its epilogue reads."""
+        """Return the operands besides those of the epilogue."""
         return self.data, self.weights
 
     def schedule(self, s: Schedule) -> None:

@@ -15,7 +15,7 @@ Ints = npt.NDArray[np.integer[Any]]
 
 
 def blocks(count: int, block: int) -> int:
-    """How many blocks hold so many values."""
+    """Return the number of blocks that hold `count` values."""
     return -(-count // block)
 
 
@@ -133,7 +133,7 @@ def first_lane(target: Target, scale: int = 1) -> Ints:
 
 
 def concat_weights(target: Target, channels: Sequence[int]) -> Ints:
-    """What joins tensors of so many channels each.
+    """Return the weights that join tensors with these numbers of channels.
 
     One element if all but the last fill whole blocks; else one for each pair of blocks,
     [out blocks, in blocks, 1, 1, block, block], with ones where a channel goes.

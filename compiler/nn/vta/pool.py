@@ -92,7 +92,7 @@ class Pool2d(Layer):
 
     @cached_property
     def sums(self) -> Tensor:
-        """What is pooled, not yet finished: [images, 1, blocks, rows, columns, batch, block]."""
+        """Return the pooled windows before the epilogue: [images, 1, blocks, rows, columns, batch, block]."""
         images, blocks, height, width, batch, block = shape_of(self.data)
         shape = images, 1, blocks, self.out_height, self.out_width, batch, block
         if self.kernel == (1, 1):
@@ -116,7 +116,7 @@ class Pool2d(Layer):
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """What it reads beside what its epilogue reads."""
+        """Return the operands besides those of the epilogue."""
         return self.data, *([] if self.lifted is None else [self.lifted.weights])
 
     def schedule(self, s: Schedule, sizes: Sizes | None = None, chunk: tuple[int, int] | None = None) -> None:

@@ -91,7 +91,7 @@ class Requantize:
 
     @property
     def on_store(self) -> bool:
-        """Whether REQUANT does it, on the way to DRAM."""
+        """Return whether REQUANT requantizes, on the way to DRAM."""
         return self.target.has(Feature.REQUANT)
 
     @property
@@ -101,7 +101,7 @@ class Requantize:
 
     @cached_property
     def parameters(self) -> Tensor:
-        """What the program reads: acc type [blocks, 3, batch, block]."""
+        """Return the placeholder of the parameters that the program reads: acc type [blocks, 3, batch, block]."""
         blocks = -(-self.channels // self.target.config.block)
         return placeholder((blocks, REQUANT_WORDS, *self.target.element("acc")), self.target.dtype("acc"), name=self.name)
 
@@ -129,7 +129,7 @@ class Requantize:
         return min(max(0, low), high)
 
     def reference(self, x: Ints) -> Ints:
-        """What it makes of accumulators [images, channels, …]: the definition."""
+        """Return the requantized accumulators [images, channels, …]: the definition."""
         bias, multiplier, shift, zero_point = (
             self._numbers(name).reshape(-1, *[1] * (x.ndim - 2)) for name in CHANNEL)
         return requantized(x, bias, multiplier, shift, zero_point, *self.clip)
@@ -193,7 +193,8 @@ def _scales(given: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def skip_multipliers(scale: npt.ArrayLike, skip_scale: float) -> Ints:
-    """What a residual is multiplied by to be added to accumulators: the integers next to ``skip_scale / scale`` of each channel.
+    """Return the multiplier of a residual that is added to accumulators: the integers next to ``skip_scale / scale`` of each
+    channel.
 
     scale      : what one unit of an accumulator means, for each channel; skip_scale : one unit of the residual
     A residual with a zero point needs ``- zero_point * multiplier`` in the bias. An integer m is wrong by 1 part in 2 m at most.

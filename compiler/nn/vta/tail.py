@@ -80,7 +80,7 @@ class Tail:
 
     @property
     def _on_store(self) -> bool:
-        """Whether REQUANT stores the result."""
+        """Return whether REQUANT stores the result."""
         return self.epilogue.requantize is not None and self.epilogue.requantize.on_store
 
     @property
@@ -139,7 +139,7 @@ class Tail:
         return minimum(maximum(value * by + plus >> shift, low), high)
 
     def _stored(self, *at: Expr) -> Expr:
-        """What is stored of an accumulator."""
+        """Return the element that is stored for an accumulator."""
         value: Expr = self.finished(*self._order(at))
         requantize = self.epilogue.requantize
         if requantize is not None and requantize.on_store:
@@ -149,7 +149,7 @@ class Tail:
 
     @cached_property
     def result(self) -> Tensor:
-        """What is stored.
+        """Return the stored tensor.
 
         With groups it is [images, groups, out blocks, …], which lies in memory as without them;
         with phases [images, out blocks, rows, phases down, columns, phases across, batch, block], and groups as without phases.

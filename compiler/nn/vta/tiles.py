@@ -1,4 +1,4 @@
-"""How operators that need no chosen reduction are cut into tiles: the largest that fit."""
+"""Tiling of operators without a reduction to split: the largest tiles that fit."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial

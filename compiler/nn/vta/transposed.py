@@ -111,7 +111,7 @@ class TransposedConv2d(Layer):
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """What it reads beside what its epilogue reads."""
+        """Return the operands besides those of the epilogue."""
         return self.data, self.weights
 
     @property

@@ -19,7 +19,7 @@ def dot2(x: Context, c: Value, a: Value, b: Value) -> Value:
 
 
 def has_pairs(target: Target, lanes: int) -> bool:
-    """Whether VDPBF16PS makes so many sums, and pays.
+    """Return whether VDPBF16PS computes sums of this many lanes and is faster than two multiply-adds.
 
     Intel's processors with AMX take twice as long for it as for two multiply-adds.
     """
@@ -29,14 +29,14 @@ def has_pairs(target: Target, lanes: int) -> bool:
 
 
 def add_pairs(x: Context, c: Value, a: Value, b: Value) -> Value:
-    """The same by that instruction."""
+    """Return `c` plus the products of pairs of bfloat16, by VDPBF16PS."""
     lanes = ty.split(c.type)[1]
     pairs = ty.vector("bfloat", 2 * lanes)
     return x.b.intrinsic(f"x86.avx512bf16.dpbf16ps.{32 * lanes}", c.type, c, x.b.bitcast(a, pairs), x.b.bitcast(b, pairs))
 
 
 def element(x: Context, pairs: Value, at: int) -> Value:
-    """Of each two bfloat16 in an int32 the first or the second, as float32."""
+    """Return the first or second bfloat16 of each pair (one int32 a pair), as float32."""
     name, by = ("and", _SECOND) if at else ("shl", 16)
     return x.b.bitcast(x.b.op(name, pairs, int_constant(pairs.type, by)), ty.like("float", pairs.type))
 

@@ -23,7 +23,7 @@ _SIGNED = (True, True)
 
 
 def has_dots(target: Target, kind: str) -> bool:
-    """Whether one instruction of the target adds dot products of a type of data to a whole vector of sums."""
+    """Return whether one instruction of the target adds dot products of a data type to a whole vector of sums."""
     lanes = target.vector_bytes // 4
     if kind == "bfloat16":
         return bfloat_dots.has_pairs(target, lanes)
@@ -31,7 +31,7 @@ def has_dots(target: Target, kind: str) -> bool:
 
 
 def has_shared_sums(target: Target, kind: str) -> bool:
-    """Whether steps of bytes need a sum of the weights, which pixels share; it is made once for all steps of a call."""
+    """Return whether steps of bytes need a sum of the weights. Pixels share it, and a call computes it once for all steps."""
     return kind != "bfloat16" and _shares(target, target.vector_bytes // 4)
 
 

@@ -92,7 +92,7 @@ def cut(pixels: int) -> list[int]:
 
 
 def fits(runs: int, pixels: int, columns: int) -> bool:
-    """Whether eight tile registers hold the sums of so many runs, and the operands of their products."""
+    """Return whether eight tile registers hold the sums of `runs` runs and the operands of their products."""
     down, across = runs * len(cut(pixels)), len(amx.cut(columns))
     return down * across + down + across <= amx.REGISTERS
 

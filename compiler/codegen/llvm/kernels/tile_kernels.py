@@ -40,7 +40,7 @@ class Group(NamedTuple):
 
 
 def takes(group: Group) -> bool:
-    """Whether tile registers hold a group's sums beside the operands of a product."""
+    """Return whether tile registers hold a group's sums beside the operands of a product."""
     return fits(group.runs, group.pixels, group.filters) and 1 <= group.steps <= amx.ROWS
 
 
@@ -101,7 +101,7 @@ def store(sums: str, group: Group) -> TensorIntrin:
 
 
 def has_tiles(target: Target, kind: str) -> bool:
-    """Whether the target has tile registers for a type of data."""
+    """Return whether the target has tile registers for a data type."""
     return amx.has(target, "gemm_bf16" if kind == "bfloat16" else "gemm_u8s8s32")
 
 

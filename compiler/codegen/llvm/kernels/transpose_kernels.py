@@ -44,7 +44,7 @@ def transpose_32(kind: str, rows: Sequence[int], columns: Sequence[int], *, lda:
 
 
 def _apart(sizes: Sequence[int], step: int) -> list[int]:
-    """How far the indices of dimensions lie apart that are counted through by so many elements."""
+    """Return the stride of each dimension in elements; `step` is the stride of the last one."""
     return [step * prod(sizes[at + 1:]) for at in range(len(sizes))]
 
 

@@ -19,7 +19,7 @@ _TESTS: dict[type[ir.Binary], tuple[str, str, str]] = {  # signed, unsigned, flo
 
 
 class Operand:
-    """What is known of a binary operation's operands besides their values.
+    """Facts about the operands of a binary operation, besides their values.
 
     divisor      : the divisor if it is a constant
     non_negative : both are at least 0

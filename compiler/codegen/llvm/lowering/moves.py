@@ -21,7 +21,7 @@ def as_bits(buffer: Buffer, value: ir.Expr) -> tuple[Buffer, ir.Expr]:
 
 
 def _parts(e: ir.Expr) -> list[ir.Expr]:
-    """What a value may be one of."""
+    """Return the expressions of which one is the value: the branches of selects."""
     match e:
         case ir.Select() | ir.IfThenElse():
             return [*_parts(e.true), *_parts(e.false)]
@@ -50,7 +50,7 @@ def _bits_of(value: float, kind: DType) -> int:
 
 
 def _twin(buffer: Buffer) -> Buffer:
-    """The same memory as uint16."""
+    """Return a buffer of uint16 in the same memory."""
     found = Buffer(
         buffer.name, buffer.shape, _BITS, buffer.scope, strides=buffer.strides, align=buffer.align, offset=buffer.offset)
     found.data = buffer.data

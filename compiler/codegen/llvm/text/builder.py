@@ -62,7 +62,7 @@ class Builder:
         self.at.lines.append(self.setups.entry)
 
     def text(self) -> str:
-        """Of the whole function, once it is written."""
+        """Return the text of the finished function."""
         self.setups.finish()
         body = []
         for block in self.blocks:
@@ -74,11 +74,11 @@ class Builder:
         return "\n".join((f"{self.header} {{", *body, "}"))
 
     def here(self) -> tuple[Block, int]:
-        """Where the next instruction goes, for `undisturbed`."""
+        """Return the position of the next instruction, for `undisturbed`."""
         return self.at, len(self.at.lines)
 
     def undisturbed(self, since: tuple[Block, int]) -> bool:
-        """Whether only values were computed since `here` was asked: no jump, no store, no call."""
+        """Return whether only values were computed since `here` was called: no jump, no store, no call."""
         block, lines = since
         return block is self.at and all(isinstance(line, str) and line.startswith("%") and " call " not in line
                                         for line in block.lines[lines:])
@@ -110,7 +110,7 @@ class Builder:
         self.at.lines.append(f"br i1 {condition.ref}, label %{then.label}, label %{otherwise.label}{notes}")
 
     def loop_begins(self) -> None:
-        """What follows, up to `loop_ends`, is a loop: `prepare` may do its work here."""
+        """Mark the begin of a loop that ends at `loop_ends`: setups of `prepare` may be hoisted to this place."""
         self.at.lines.append(self.setups.begin())
 
     def loop_ends(self) -> None:
@@ -191,7 +191,7 @@ class Builder:
         return self._value(to, f"{name} {a} to {to}")
 
     def bitcast(self, a: Value, to: str) -> Value:
-        """The same bits as another type."""
+        """Return the bits of a value as another type."""
         if a.type == to:
             return a
         assert ty.bits(a.type) * (ty.split(a.type)[1] or 1) == ty.bits(to) * (ty.split(to)[1] or 1), f"bitcast of {a} to {to}"

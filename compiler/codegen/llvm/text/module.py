@@ -14,7 +14,7 @@ _METADATA = '!1 = !{!"branch_weights", i32 2000, i32 1}\n!2 = !{!"branch_weights
 
 
 class PackedArg(NamedTuple):
-    """How an argument of a call into Python is passed: a number in one slot, or a buffer as an address and its extents.
+    """Kind of an argument of a call into Python: a scalar in one slot, or a buffer as an address and its extents.
 
     dims     : of a buffer, else -1
     writable : whether the function may write to the buffer
@@ -34,7 +34,7 @@ class PackedSite(NamedTuple):
 
 
 class Module:
-    """What becomes one LLVM module."""
+    """Builder of one LLVM module."""
 
     def __init__(self, name: str, target: Target) -> None:
         self.name, self.target = name, target

@@ -23,7 +23,7 @@ class Value:
 
 @functools.cache
 def int_constant(type_: str, value: int) -> Value:
-    """The same integer in every lane; taken modulo the width."""
+    """Return a constant with the same integer in every lane, taken modulo the width."""
     scalar, lanes = ty.split(type_)
     width = int(scalar[1:])
     text = str(wrapped(value, dtypes.make("int", width))) if width > 1 else ("true" if value & 1 else "false")
@@ -31,7 +31,10 @@ def int_constant(type_: str, value: int) -> Value:
 
 
 def float_constant(type_: str, value: float) -> Value:
-    """The same number in every lane, rounded to the type. LLVM writes a float as the bits of the double with its value."""
+    """Return a constant with the same number in every lane, rounded to the type.
+
+    LLVM writes a float as the bits of the double with its value.
+    """
     scalar, lanes = ty.split(type_)
     assert scalar in ("float", "double"), scalar
     exact = rounded(value, dtypes.FLOAT32) if scalar == "float" else value

@@ -42,12 +42,13 @@ _LIBRARY = _OTHER | {name + suffix for name in _FLOATING for suffix in ("", "f",
 
 
 def is_word(name: str) -> bool:
-    """Whether C or C++ reads a name as something of its own: a keyword, a type or macro of <stdint.h>, what begins with _."""
+    """Return whether a name is reserved in C or C++: a keyword, a type or macro of <stdint.h>, or any name that begins with _."""
     return name in _WORDS or name[:1] == "_" or bool(_INTEGERS.fullmatch(name))
 
 
 def is_taken(name: str) -> bool:
-    """Whether a program may have a function of that name already: its own main, the C library's, or the OpenMP runtime's.
+    """Return whether a program may already have a function of that name: its own main, the C library's, or the OpenMP
+    runtime's.
 
     Compiled code calls some of them itself; LLVM keeps what begins with its own name and a dot.
     """

@@ -1,4 +1,4 @@
-"""What a processor must be told before some code runs, as far out of the loops around that code as it holds.
+"""Setups that a processor needs before some code runs, hoisted out of as many loops around that code as keep them.
 
 Setting up tile registers takes longer than a product of two of them, so it is done once before a loop. A call of another
 function ends it, as the calling convention says, and so does another setup.

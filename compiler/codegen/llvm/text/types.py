@@ -37,7 +37,7 @@ def like(scalar_type: str, type_: str) -> str:
 
 @functools.cache
 def bits(type_: str) -> int:
-    """Of one lane of an integer or floating-point type."""
+    """Return the bits of one lane of an integer or floating-point type."""
     name = scalar(type_)
     return _FLOATS[name] if name in _FLOATS else int(name[1:])
 
@@ -52,7 +52,7 @@ def is_int(type_: str) -> bool:
 
 @functools.cache
 def value_type(dtype: DType) -> str:
-    """Of a value in registers.
+    """Return the LLVM type of a value in registers.
 
     float16 and bfloat16 are float32 values that the narrower type can hold: each operation is done in float32 and rounded. That
     is exact for + - * / and sqrt, since 24 >= 2 * 11 + 2 (S. Figueroa, When is double rounding innocuous?, 1995).
@@ -67,7 +67,7 @@ def value_type(dtype: DType) -> str:
 
 @functools.cache
 def memory_type(dtype: DType) -> str:
-    """Of an element in memory: a bool takes a byte, the two half-width floats are their bits."""
+    """Return the LLVM type of an element in memory: a bool takes a byte, the two half-width floats are their bits."""
     if dtype.code == "handle":
         raise CodegenError("a buffer of addresses is not supported: store integers or floats")
     lanes = dtype.lanes if dtype.lanes > 1 else 0
@@ -77,5 +77,5 @@ def memory_type(dtype: DType) -> str:
 
 
 def is_narrow(dtype: DType) -> bool:
-    """Whether it is float16 or bfloat16."""
+    """Return whether the type is float16 or bfloat16."""
     return dtype.is_float and dtype.bits == 16

@@ -25,7 +25,7 @@ def rnn(n: OnnxNode) -> list[Value]:
 
 
 def _attributes(n: OnnxNode, **more: Any) -> dict[str, Any]:
-    """What all recurrent layers have."""
+    """Return the attributes that all recurrent layers share."""
     if n.attr("activation_alpha") or n.attr("activation_beta"):
         raise n.unsupported("with parameters of its activations")
     hidden = n.attr("hidden_size")

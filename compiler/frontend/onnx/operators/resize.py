@@ -13,7 +13,7 @@ def upsample(n: OnnxNode) -> Value:
 
 
 def _plain(n: OnnxNode, scales: tuple[float, ...]) -> Value:
-    """What Upsample and the first Resize mean."""
+    """Convert Upsample and the first Resize."""
     sizes = tuple([floor(size * scale) for size, scale in zip(n.shape(0), scales, strict=True)])
     return n.apply(
         "resize", n[0], sizes=sizes, scales=scales, mode=n.attr("mode", "nearest"), coordinates="asymmetric", nearest_mode="floor"

@@ -242,7 +242,7 @@ def masked_fill(n: AtenNode) -> Value:
 @converts("_to_copy.default", "to.dtype", "clone.default", "alias.default", "detach.default", "lift_fresh_copy.default",
           "contiguous.default", "dropout.default", "copy.default")
 def copy(n: AtenNode) -> Value:
-    """The same elements, of another type perhaps; dropout of a program that is exported for inference."""
+    """Convert a copy: the same elements, perhaps of another type. Dropout is a copy where a program is exported for inference."""
     if n.operands.get("train"):
         n.unsupported("in training")
     source = n.value("src" if "src" in n.operands else "input" if "input" in n.operands else "self")

@@ -113,7 +113,7 @@ def batch_norm(n: AtenNode) -> list[Value | None]:
 
 @converts("_native_batch_norm_legit.no_stats")
 def instance_norm(n: AtenNode) -> list[Value | None]:
-    """What nn.InstanceNorm becomes: all instances as channels of one image, normalized by its own statistics."""
+    """Convert nn.InstanceNorm: all instances become channels of one image, normalized by its own statistics."""
     x = n.value("input")
     if x.type.shape[0] != 1:
         n.unsupported("of several images")

@@ -36,7 +36,7 @@ class Sums:
 
     @property
     def by_channel(self) -> bool:
-        """Whether dimension 1 of the result is what has a unit of its own."""
+        """Return whether dimension 1 of the result has a scale for each of its indices."""
         return self.rows is None or len(self.shape) == 2
 
     def emit(self, build: Builder, data: Value) -> Value:

@@ -86,7 +86,7 @@ class _Form:
         self.build.producers |= dict.fromkeys(moved.outputs, moved)
 
     def operands(self, node: Node) -> list[Quantized]:
-        """What a move reads, as int8; empty if some of it is not there as such."""
+        """Return the operands of a move as int8; empty if one of them has no int8 form."""
         found = [self.integers.get(value) for value in moved_by(node)]
         return [each for each in found if each is not None] if None not in found else []
 
@@ -200,7 +200,7 @@ class _Form:
         return found if flat == shape else self.build.one("reshape", found, attrs={"shape": shape}, name=name)
 
     def private(self, value: Value) -> bool:
-        """Whether a value of the new graph stands for one of the old graph that is read once, by what is read once."""
+        """Return whether a value of the new graph stands for exactly one of the old graph, and both are read once."""
         olds = [old for old, new in self.now.items() if new is value]
         floats = [old for old, made in self.integers.items() if made.value is value]
         return len(olds) == len(floats) == 1 and all(self.readers.get(old, 0) == 1 for old in (*olds, *floats))
@@ -212,7 +212,7 @@ class _Form:
         return self.build.add("requantize", acc, *vectors, attrs=attrs, name=maker.name, names=(name,))[0]
 
     def is_move(self, node: Node) -> bool:
-        """Whether all that a node makes are elements that it reads, or zeros, chosen by place or by order."""
+        """Return whether a node only copies elements, or zeros, chosen by place or by order."""
         if len(node.outputs) > 1 or not all(value.type.dtype is FLOAT32 for value in moved_by(node)):
             return False
         if node.op == "resize":
@@ -233,5 +233,5 @@ class _Form:
 
 
 def moved_by(node: Node) -> tuple[Value, ...]:
-    """What a move takes its elements from."""
+    """Return the values whose elements a move copies."""
     return node.reads if node.op == "concat" else node.reads[:1]

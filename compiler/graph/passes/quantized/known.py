@@ -1,4 +1,4 @@
-"""What a quantized model says of its constants: weights, biases, scales."""
+"""Constants of a quantized model: weights, biases, scales."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -57,7 +57,10 @@ class Constants:
         return self._known[value]
 
     def scale(self, node: Node) -> float | None:
-        """Of a `quantize_linear` or `dequantize_linear` between int8 and float32 with one scale and no zero point."""
+        """Return the scale of a `quantize_linear` or `dequantize_linear` between int8 and float32; None unless it is plain.
+
+        A plain one has one scale and no zero point.
+        """
         whole = node.outputs[0] if node.op == "quantize_linear" else node.inputs[0]
         assert whole is not None
         if whole.type.dtype is not INT8:
@@ -73,7 +76,7 @@ class Constants:
         return found if 0 < found < float("inf") else None
 
     def is_zero(self, zero: Value | None) -> bool:
-        """Whether a zero point is known to be 0, or absent."""
+        """Return whether a zero point is known to be 0, or absent."""
         known = None if zero is None else self.of(zero)
         return zero is None or (known is not None and not known.any())
 

@@ -26,7 +26,9 @@ class Fixed:
 
     @classmethod
     def of(cls, ratio: Floats, bias: Floats) -> "Fixed | None":
-        """Of what one accumulator is in quanta of the result, and a bias in accumulators; None where they are out of reach."""
+        """Return the fixed-point form of `ratio` (result quanta an accumulator) and of a bias in accumulators; None if too
+        large.
+        """
         whole = np.rint(bias)
         if not (np.isfinite(ratio).all() and (ratio > 0).all() and (np.abs(whole) < 1 << 30).all()):
             return None
@@ -37,7 +39,7 @@ class Fixed:
 
 
 def skip_factors(acc: Floats, skip: float, result: float) -> Ints | None:
-    """What a residual is multiplied by to be added to accumulators; None where an integer is too far off.
+    """Return the integers that multiply a residual before it is added to accumulators; None where rounding them loses too much.
 
     acc : the real value of one accumulator of each channel     skip, result : that of one quantum
     """
