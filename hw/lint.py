@@ -1,4 +1,4 @@
-"""Which of Verilator's warnings the generated Verilog is excused from, and why; docs/synthesis.md shows this list."""
+"""Waivers of Verilator's warnings for the generated Verilog, with reasons; docs/synthesis.md shows this list."""
 
 from dataclasses import dataclass
 

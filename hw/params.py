@@ -1,4 +1,4 @@
-"""What a core is built from: a configuration and the choices that programs do not see."""
+"""Parameters of a core: a configuration and the choices that programs do not see."""
 
 from dataclasses import dataclass
 

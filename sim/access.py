@@ -1,4 +1,4 @@
-"""Which elements of which memory an instruction touches, and which earlier accesses it must be ordered after.
+"""Accesses of instructions to memories, and the earlier accesses after which they must be ordered.
 
 The static checker and the random-program generator share this. Accesses of one stage are in order, and each memory
 is written by one stage only (scratchpads inp and wgt by load, uop and acc by compute; DRAM by store), so for every element the
@@ -57,7 +57,7 @@ def granule_bytes(cfg: VTAConfig) -> int:
 
 
 def transfer_accesses(cfg: VTAConfig, insn: Insn, base: int) -> list[Access]:
-    """What a LOAD, STORE or REQUANT touches; `base` is the base register of its memory type."""
+    """Return the accesses of a LOAD, STORE or REQUANT; `base` is the base register of its memory type."""
     if not insn["x_size"]:
         return []
     memory = MEMORIES[MemType(insn["memory_type"])]
@@ -79,7 +79,7 @@ def transfer_accesses(cfg: VTAConfig, insn: Insn, base: int) -> list[Access]:
 
 
 def loop_accesses(cfg: VTAConfig, insn: Insn, uops: Ints) -> list[Access]:
-    """What a GEMM or ALU instruction touches; `uops` are the words of its micro-op range. Indices must be in range."""
+    """Return the accesses of a GEMM or ALU instruction; `uops` are the words of its micro-op range. Indices must be in range."""
     if not insn["iter_out"] * insn["iter_in"] or not len(uops):
         return []
     dst = _indices(cfg, insn, uops, "dst")

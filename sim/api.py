@@ -25,7 +25,7 @@ ConfigLike = VTAConfig | str | Path | Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a run left behind.
+    """Result of a run.
 
     dram      all of DRAM afterwards
     acc       int32 [acc_depth, batch, block]: the whole accumulator
@@ -42,7 +42,7 @@ class Result:
 
 
 class Device(Protocol):
-    """What a simulator's module offers.
+    """Interface of a simulator's module.
 
     OPTIONS   the names of the options that `simulate` takes
     """

@@ -1,4 +1,4 @@
-"""What verification must reach, as data: groups of bins, each a cross product, and the bins that cannot be, with the reason.
+"""Coverage goals of verification as data: groups of bins, each a cross product, and the unreachable bins, with the reason.
 
 `sim.coverage` counts which of them a set of programs reaches.
 """

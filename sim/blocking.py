@@ -1,4 +1,4 @@
-"""What the hand-made programs share when they cut loops into parts that fit the scratchpads."""
+"""Helpers of the hand-made programs, which tile loops to fit the scratchpads."""
 
 from vtakit.hw.params import CoreParams
 
@@ -18,5 +18,5 @@ def parts(whole: range, size: int) -> list[range]:
 
 
 def part_count(whole: range, part: range) -> int:
-    """How many parts as long as `part` a loop is cut into."""
+    """Return the number of parts as long as `part` into which a loop is split."""
     return -(-len(whole) // len(part))

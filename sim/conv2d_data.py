@@ -1,4 +1,4 @@
-"""What a convolution made by hand computes, and its numbers as they lie in the buffers of `sim.workloads.conv2d_program`."""
+"""Reference and data of a hand-made convolution, laid out as in the buffers of `sim.workloads.conv2d_program`."""
 
 from collections.abc import Sequence
 from typing import Any

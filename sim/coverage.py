@@ -25,7 +25,7 @@ MOST_STEPS = 1 << 16  # of one instruction; further ones repeat what these reach
 
 @dataclass(slots=True)
 class Coverage:
-    """How often each bin was reached, by group."""
+    """Counts of the hits of each bin, by group."""
 
     counts: dict[str, Counter[Bin]] = field(default_factory=lambda: {group.name: Counter() for group in GROUPS})
     programs: int = 0
@@ -247,7 +247,7 @@ def _amount(imm: int, cfg: VTAConfig) -> str:
 
 
 def cover(programs: Iterable[RandomProgram]) -> Coverage:
-    """What some programs reach."""
+    """Return the coverage of some programs."""
     coverage = Coverage()
     for program in programs:
         coverage.add_program(program)

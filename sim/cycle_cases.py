@@ -46,7 +46,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a case has measured; all but the cycles of the ideal system are of the reference system.
+    """Measurements of a case; all but the cycles of the ideal system are of the reference system.
 
     work            as in `Case`
     gemm, steps     steps that multiply; all steps

@@ -40,7 +40,7 @@ COLUMNS: dict[str, int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memories:
-    """Where a program's data lie: base registers in bytes, and the DRAM window that may be touched."""
+    """Memories of a program: base registers in bytes, and the DRAM window that may be touched."""
 
     bases: dict[MemType, int]
     window: tuple[int, int]  # first byte, byte after the last
@@ -84,12 +84,12 @@ class Decoded:
         return int(self._words[index, 0]) | int(self._words[index, 1]) << 64
 
     def is_op(self, *opcodes: Opcode) -> Mask:
-        """Which instructions have one of these opcodes."""
+        """Return the mask of the instructions that have one of these opcodes."""
         mine: Mask = np.logical_or.reduce([self["opcode"] == opcode for opcode in opcodes])
         return mine
 
     def of_memory(self, kind: MemType) -> Mask:
-        """Which instructions move this memory type."""
+        """Return the mask of the instructions that move this memory type."""
         return self._of_memory[kind]
 
     def _stages(self) -> Ints:

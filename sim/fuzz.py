@@ -37,7 +37,7 @@ _ORDERS = (*POLICIES, None)  # None: the program's seed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What repeats one random program."""
+    """Case of the fuzzer: all that is needed to repeat one random program."""
 
     config: str  # a name, the path of a JSON file, or "any"
     seed: int
@@ -59,7 +59,7 @@ class Case:
 
     @property
     def model(self) -> tuple[str, int]:
-        """What tells the RTL model that it runs on from others."""
+        """Return the key of the case's RTL model. Cases with equal keys share a model."""
         return self.config, self.seed // _PROGRAMS_A_MODEL if self.config == ANY else 0
 
     @property
@@ -149,7 +149,7 @@ def _difference(program: RandomProgram, case: Case) -> str | None:
 
 
 def options(case: Case) -> dict[str, str | int]:
-    """What the seed varies on a device: the interleaving in fsim; in hardware, the memory's latency and stalls."""
+    """Return the options that the seed varies: the order of stages in fsim; in hardware, the memory's latency and stalls."""
     if case.device == "fsim":
         order = _ORDERS[case.seed % len(_ORDERS)]
         return {"order": case.seed if order is None else order, "path": "compiled"}
@@ -164,7 +164,7 @@ def options(case: Case) -> dict[str, str | int]:
 
 
 def _bound(program: RandomProgram, case: Case) -> dict[str, int]:
-    """How long the hardware may take before it counts as hanging: many times what the slowest memory of `options` makes of it."""
+    """Return the cycles after which the hardware counts as hanging: many times those of the slowest memory of `options`."""
     if case.device != "rtl":
         return {}
     decoded = Decoded(program.config, _code(program))

@@ -175,7 +175,7 @@ STEPS: dict[Opcode, Callable[[Machine, Insn], None]] = for_each(Opcode, {
 
 
 def index_fault(cfg: VTAConfig, insn: Insn, uop_words: Ints) -> str | None:
-    """Which index of a GEMM or ALU instruction leaves its scratchpad, or None.
+    """Return a description of the index of a GEMM or ALU instruction that leaves its scratchpad; None if none does.
 
     Only indices that the instruction uses count: a reset has no src and wgt, an ALU operation with an immediate no src.
     """

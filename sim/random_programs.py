@@ -37,7 +37,7 @@ UOP_TABLE_AT = DATA_BYTES + PAGE_BYTES - UOP_WORDS * UOP_BYTES  # so that rows m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomProgram:
-    """What `vtakit.sim.run_image` takes, base registers included."""
+    """Random program, as `vtakit.sim.run_image` takes it, base registers included."""
 
     config: VTAConfig
     dram: bytes

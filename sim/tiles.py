@@ -62,7 +62,7 @@ def multiply_tile(acc: Any, inp: Any, wgt: Any, batch: int, block: int) -> None:
 
 @njit(error_model="numpy")
 def multiply_any(acc: Any, inp: Any, wgt: Any, batch: int, block: int) -> None:
-    """The same for a block of any size, on slices of the scratchpads that hold one element each."""
+    """Add the product of one GEMM step for a block of any size, on slices of the scratchpads that hold one element each."""
     for row in range(batch):
         for out in range(block):
             total = np.int64(0)

@@ -1,4 +1,4 @@
-"""What each stage did in every cycle, and when each instruction started and retired; written for Perfetto's timeline."""
+"""Trace of what each stage did in every cycle, and of starts and retirements of instructions, for Perfetto's timeline."""
 
 import json
 from bisect import bisect_right

@@ -44,7 +44,7 @@ def compiler() -> str:
 
 @cache
 def compiler_identity(path: str) -> str:
-    """What decides a compiler's code besides its flags: where it is, its version, and what it takes this machine for."""
+    """Return the identity of a compiler, besides its flags: its path, its version, and the machine that it detects."""
     macros = run_tool([path, *NATIVE, "-dM", "-E", "-x", "c++", os.devnull], limit_seconds=IDENTITY_SECONDS)
     return f"{path}\n{macros}"
 
@@ -68,7 +68,7 @@ def wheel_environment() -> dict[str, str]:
 
 @contextmanager
 def deep_stack() -> Iterator[None]:
-    """What is started inside has all the stack that the system allows: large designs need more than the usual 8 MiB."""
+    """Raise the stack limit to all that the system allows for processes started inside: large designs need more than 8 MiB."""
     soft, hard = getrlimit(RLIMIT_STACK)
     setrlimit(RLIMIT_STACK, (hard, hard))
     try:

@@ -33,7 +33,7 @@ class Device:
     holds_products: bool = False
 
     def usage(self, counts: dict[str, int]) -> dict[str, float]:
-        """What so many cells of each type use of the resources."""
+        """Return the resources that the counted cells use."""
         def used(patterns: dict[str, float]) -> float:
             return sum(
                 count * amount for cell, count in counts.items()

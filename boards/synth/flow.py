@@ -103,7 +103,7 @@ def synthesise(
 
 
 def too_large(usage: dict[str, Usage]) -> str:
-    """Which resources the device has too few of, and by how much; empty if the core fits."""
+    """Return the resources of which the device has too few, with the shortfall, as text; empty if the core fits."""
     return ", ".join(
         f"{use.used:,.10g} {RESOURCES[name]} of {use.available:,}" for name, use in usage.items() if not use.fits
     )

@@ -1,4 +1,4 @@
-"""What synthesis found, and how it is read from the files that yosys and nextpnr write."""
+"""Results of synthesis, and readers of the files that yosys and nextpnr write."""
 
 import json
 import re
@@ -16,14 +16,14 @@ _ARRIVAL = re.compile(r"^\s*(\d+)\s+(\S+(?: \[\d+\])?) \((.*)\)$")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How much of a resource the core takes of what the device has."""
+    """Usage of a resource: the amount that the core takes, and the amount that the device has."""
 
     used: float
     available: int
 
     @property
     def fits(self) -> bool:
-        """Whether the device has as much."""
+        """Return whether the device has enough."""
         return self.used <= self.available
 
 
@@ -150,7 +150,7 @@ def read_placed(report: str, names: Names) -> tuple[float, tuple[Hop, ...]]:
 
 
 def read_sta(text: str, names: Names) -> tuple[float, tuple[Hop, ...]]:
-    """The same from what yosys's `sta` prints: delays of cells only.
+    """Return the frequency in MHz and the critical path from the output of yosys's `sta`: delays of cells only.
 
     Raises ValueError if it has no path.
     """

@@ -15,7 +15,7 @@ def acc_banks(cfg: VTAConfig) -> int:
 
 
 class AccMemory(wiring.Component):
-    """What is read in the cycle in which it is written is not to be used; arithmetic has the newer value at hand.
+    """Accumulator memory. Data read in the cycle in which it is written must not be used; arithmetic forwards the newer value.
 
     Members
     -------

@@ -186,7 +186,7 @@ class Arithmetic(wiring.Component):
         return now, has, unwritten, delay
 
     def _unwritten(self, now: data.View) -> Value:
-        """Whether the step needs an element that an older load has yet to write."""
+        """Return whether the step needs an element that an older load has yet to write."""
         def within(index: Value) -> Value:
             return (index >= self.pending.next) & (index < self.pending.end)
 

@@ -124,7 +124,7 @@ class ComputeStage(wiring.Component):
         next_load, next_math = data.View(waiting, load_queue.r_data), data.View(ordered_command(), math_queue.r_data)
 
         def reached(count: Value, bound: Value) -> Value:
-            """Whether `count`, which runs at most half its range before or behind, has come to `bound`."""
+            """Return whether `count`, which runs at most half its range before or behind, has reached `bound`."""
             return ~(count - bound)[LOAD_COUNT_BITS - 1]
 
         m.d.sync += [begun.eq(begun + port.begins), written.eq(written + port.done)]

@@ -13,7 +13,10 @@ LOAD_COUNT_BITS = 5  # loads of the compute stage are numbered modulo this; fewe
 
 
 def guard(index_bits: int) -> wiring.Signature:
-    """What an unfinished load has yet to write: elements from `next` up to `end`; and how many loads are done."""
+    """Return the signature of an unfinished load.
+
+    Elements from `next` up to `end` are yet to be written; `loads_done` counts the finished loads.
+    """
     return wiring.Signature({
         "loads_done": Out(LOAD_COUNT_BITS), "next": Out(index_bits + 1), "end": Out(index_bits + 1),
     })
@@ -167,7 +170,7 @@ class StepGenerator(wiring.Component):
     def _offset(
         self, m: Module, name: str, bits: int, inner: Value, outer: Value, turned: Signal, rowed: Signal, ended: Signal
     ) -> Signal:
-        """What the loops have added to an index so far; bit `bits` says that it no longer fits, and stays."""
+        """Return the offset that the loops add to an index. Bit `bits` is set, and stays set, once the offset overflows."""
         offset, start = Signal(bits + 1, name=f"{name}_offset"), Signal(bits + 1, name=f"{name}_row")
 
         def plus(value: Value, factor: Value) -> Value:

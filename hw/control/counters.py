@@ -1,4 +1,4 @@
-"""Where the time goes: each cycle of each stage, attributed to one cause."""
+"""Cycle counters: each cycle of each stage, attributed to one cause."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring

@@ -1,4 +1,4 @@
-"""What an instruction word says before anything runs: its stage, and whether it is one that the instruction set knows."""
+"""Decoder of instruction words: the stage of a word, and whether the instruction set has it, before anything runs."""
 
 from collections.abc import Iterable
 

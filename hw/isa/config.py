@@ -163,12 +163,12 @@ class VTAConfig:
 
     @property
     def has_acc8(self) -> bool:
-        """Whether ACC_8BIT loads exist: only for 8-bit inputs and 32-bit accumulators."""
+        """Return whether ACC_8BIT loads exist: only for 8-bit inputs and 32-bit accumulators."""
         return self.log_inp_width == 3 and self.log_acc_width == 5
 
     @property
     def has_requant(self) -> bool:
-        """Whether REQUANT exists: 32-bit accumulators, outputs of at most 8 bits, and room for its parameters beside a value."""
+        """Return whether REQUANT exists: 32-bit accumulators, outputs of at most 8 bits, room for parameters beside a value."""
         return self.log_acc_width == 5 and self.log_inp_width <= 3 and self.acc_depth_log2 >= 2
 
     def to_json(self) -> str:

@@ -17,7 +17,7 @@ from vtakit.hw.isa.errors import EncodingError
 
 
 class Kind(Enum):
-    """How the bits of a field are read."""
+    """Encoding of a field's bits."""
 
     UINT = "unsigned"
     INT = "signed, two's complement"

@@ -152,7 +152,7 @@ def fields_of(register: str, value: int) -> dict[str, int]:
 
 
 def pack_config(cfg: VTAConfig) -> int:
-    """What the two words of `config` read as one 64-bit number."""
+    """Return the value of the two words of `config` as one 64-bit number."""
     width = {f.name: f.width for r in REGISTERS if r.name == "config" for f in r.fields}
     value, at = 0, 0
     for name in _CONFIG_FIELDS:

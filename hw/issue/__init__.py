@@ -1,1 +1,1 @@
-"""What the three stages share: in-order issue and retirement, and the queues of dependence tokens between stages."""
+"""Base of the three stages: in-order issue and retirement, and the queues of dependence tokens between stages."""

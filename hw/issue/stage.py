@@ -1,4 +1,4 @@
-"""What the three stages share: their tokens' members, what they tell about themselves, and what a cycle was spent on."""
+"""Shared parts of the three stages: the members of their tokens, their status, and the cause of each cycle."""
 
 from enum import IntEnum
 
@@ -11,7 +11,7 @@ from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, Stage
 
 
 class Cause(IntEnum):
-    """What a stage did in a cycle; the order of `hw.isa.regs.CYCLE_CAUSES`."""
+    """Cause of a stage's cycle, in the order of `hw.isa.regs.CYCLE_CAUSES`."""
 
     BUSY = 0
     WAIT_PREV = 1
@@ -21,14 +21,14 @@ class Cause(IntEnum):
 
 
 def activity() -> data.StructLayout:
-    """What a stage did in this cycle: a `Cause`, and the instructions that it started and retired, if any."""
+    """Return the layout of a stage's activity in one cycle: a `Cause`, and the instructions that it started and retired."""
     return data.StructLayout({
         "cause": 3, "starts": 1, "retires": 1, "start_index": INDEX_BITS, "retire_index": INDEX_BITS,
     })
 
 
 def status() -> wiring.Signature:
-    """What a stage tells.
+    """Return the signature of a stage's status.
 
     fault, fault_index   a `Fault` and the number of its instruction
     activity             what the cycle was spent on

@@ -17,7 +17,7 @@ SIDE_BITS = 17  # rows and columns, pads included
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """How one memory type meets the bus.
+    """Destination of loads: one memory type at the width of the bus.
 
     element_bytes   in DRAM
     lanes           elements written at once at most; more than 1 only if several share a beat
@@ -39,7 +39,7 @@ class Target:
 
 
 def load_piece(targets: Sequence[Target]) -> data.StructLayout:
-    """What one cycle writes.
+    """Return the layout of a write in one cycle.
 
     target      who is written
     count       elements, at least 1

@@ -16,7 +16,7 @@ KINDS = (MemType.INP, MemType.WGT)
 
 
 def target(params: CoreParams, kind: MemType) -> Target:
-    """How a memory type that fills a scratchpad straight from the bus meets it."""
+    """Return the destination for a memory type that fills a scratchpad straight from the bus."""
     memory = MEMORIES[kind]
     size, depth = memory.bytes_in(params.cfg), memory.depth_in(params.cfg)
     return Target(kind=kind, element_bytes=size, lanes=params.lanes(size, depth), depth=depth)

@@ -14,7 +14,7 @@ from vtakit.hw.pipeline import Slice
 
 
 def load_write(params: CoreParams) -> data.StructLayout:
-    """What to write to a scratchpad.
+    """Return the layout of a write to a scratchpad.
 
     index   first element; it fits the scratchpad
     zero    `count` elements of zeros; otherwise `count` elements at the low end of `data`, or, of an element that is wider

@@ -27,7 +27,7 @@ def narrowed(params: CoreParams) -> data.StructLayout:
 
 
 def asked(params: CoreParams) -> data.StructLayout:
-    """What is being read from ACC: a part of an element, to be requantized or not, or a word of every lane's parameters."""
+    """Return the layout of a read from ACC: part of an element, requantized or not, or a word of every lane's parameters."""
     return data.StructLayout({
         "is_part": 1, "scales": 1, "part": range(element_parts(params)), "place": narrowed(params)["place"].shape,
         "is_word": 1, "word": range(REQUANT_WORDS),

@@ -66,7 +66,7 @@ class Requantizer(wiring.Component):
         fields = {p.field.name: p for p in REQUANT_PARAMS.place(self._cfg)}
 
         def parameter(name: str, stage: int, lane: int) -> Value:
-            """Of the lane's value that is at `stage`."""
+            """Return the parameter of the lane's value that is at `stage`."""
             word, at = divmod(fields[name].offset, WORD_BITS)
             chosen = elements[word].word_select(parts[stage], self._lanes * WORD_BITS)
             value = chosen[lane * WORD_BITS + at : lane * WORD_BITS + at + fields[name].width]

@@ -43,7 +43,7 @@ MOST_AHEAD = 256  # beats of the longest burst there is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """How a memory behaves.
+    """Timing of a memory.
 
     latency      cycles from a read's address to its first beat, and from a write's last beat to its answer
     stall        percent of the cycles in which each channel refuses or withholds
@@ -137,7 +137,7 @@ class AxiMemory:
 
     @property
     def idle(self) -> bool:
-        """Whether every burst is answered."""
+        """Return whether every burst is answered."""
         return not (self._reads_due or self._writes or self._ahead or self._answers_due)
 
     @property
@@ -217,7 +217,7 @@ class BurstMemory:
 
     @property
     def idle(self) -> bool:
-        """Whether every beat has been given."""
+        """Return whether every beat has been sent."""
         return not self._due
 
     def _read(self, item: dict[str, int]) -> None:

@@ -29,7 +29,7 @@ def loop_steps(cfg: VTAConfig, op: Opcode, f: Mapping[str, int], uops: list[int]
 
 
 def step_result(cfg: VTAConfig, step: Mapping[str, int], acc: Ints, inp: Ints, wgt: Ints) -> Ints:
-    """What one step makes of acc[dst]: [batch, block], wrapped."""
+    """Return the new value of acc[dst] after one step: [batch, block], wrapped."""
     dst = acc[step["dst"]]
     if not step["is_alu"]:
         before = dst * 0 if step["overwrite"] else dst
@@ -48,7 +48,7 @@ def row_beats(params: CoreParams, piece: Row) -> list[list[int]]:
 
 
 def loaded_elements(f: Row, element_bytes: int, dram: bytes, base: int) -> list[tuple[int, bytes]]:
-    """What a LOAD writes, in order: (index, the element's bytes as they lie in DRAM)."""
+    """Return the elements that a LOAD writes, in order: (index, the element's bytes as they lie in DRAM)."""
     found: list[tuple[int, bytes]] = []
     if not f["x_size"]:
         return found

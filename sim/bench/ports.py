@@ -1,4 +1,4 @@
-"""How a bench sees pins: by name; and streams as items of named integers, whether their payload is one vector or many pins."""
+"""Ports of a bench: pins by name, and streams as items of named integers, whether their payload is one vector or many pins."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
@@ -81,7 +81,7 @@ class Port(Protocol):
         """Drive `valid` or `ready`."""
 
     def payload(self) -> Item:
-        """What is offered."""
+        """Return the payload that the producer currently drives."""
 
     def offer(self, item: Item) -> None:
         """Drive the payload."""
@@ -103,7 +103,7 @@ class StreamPort:
         self._pins.set(name, value)
 
     def payload(self) -> Item:
-        """What is offered."""
+        """Return the payload that the producer currently drives."""
         return self._layout.unpack(self._pins.get("payload"))
 
     def offer(self, item: Item) -> None:
@@ -130,7 +130,7 @@ class ChannelPort:
         self._pins.set(name, value)
 
     def payload(self) -> Item:
-        """What is offered."""
+        """Return the payload that the producer currently drives."""
         for name, want in self._constant.items():
             assert self._pins.get(name) == want, f"{name} is {self._pins.get(name)} and must be {want}"
         return {name: self._pins.get(name) for name in self._fields}

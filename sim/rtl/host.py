@@ -22,7 +22,7 @@ from vtakit.sim.trace import Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What a host's list of accesses left: its answers, the raw accumulator, the cycles simulated, the beats moved, a trace."""
+    """Results of a host's list of accesses: its answers, the raw accumulator, the cycles simulated, the beats moved, a trace."""
 
     answers: tuple[Op, ...]
     acc: npt.NDArray[np.uint8]

@@ -28,7 +28,7 @@ _PROTOCOL = {
 
 
 class Kind(IntEnum):
-    """What an `Op` does."""
+    """Kind of an `Op`."""
 
     WRITE = 0
     READ = 1
@@ -69,7 +69,7 @@ class _CSettings(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a model has simulated since its reset: cycles, and beats that its memory moved."""
+    """Counts of a model since its reset: cycles, and beats that its memory moved."""
 
     cycles: int
     read_beats: int
@@ -145,7 +145,7 @@ class Model:
         self._functions.vta_forget(self._model)
 
     def trace(self) -> Trace:
-        """What was recorded of the one run since the model was opened, or made to forget; of one that still runs, up to now."""
+        """Return the events recorded since the model was opened or its trace was cleared; of a run in progress, those so far."""
         pointer = ctypes.c_void_p()
         count = self._functions.vta_events(self._model, ctypes.byref(pointer))
         dtype = np.dtype([("cycle", "<u8"), ("index", "<u4"), ("stage", "<u2"), ("kind", "<u2")])

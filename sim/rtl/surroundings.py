@@ -1,4 +1,4 @@
-"""What stands around the simulated accelerator: the options of device "rtl", said once for `vtakit.sim` and for the driver."""
+"""Surroundings of the simulated accelerator: the options of device "rtl", stated once for `vtakit.sim` and for the driver."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

@@ -46,7 +46,7 @@ def _in_contexts(cfg: VTAConfig, shape: MatMul) -> Program:
 
 
 def _cycles(params: CoreParams, image: Image | RandomProgram) -> int:
-    """What bounds the time of a program from below: steps of the matrix core, and beats of the bus."""
+    """Return a lower bound of a program's cycles: steps of the matrix core, or beats of the bus."""
     code = image.dram[image.insn_addr : image.insn_addr + INSN_BYTES * image.insn_count]
     counters = Decoded(params.cfg, code).transfer_counters()
     moved = sum(value for name, value in counters.items() if name.endswith("nbytes"))
