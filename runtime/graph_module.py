@@ -50,11 +50,11 @@ class GraphModule:
         return self.module.get_output(at, out)
 
     def get_num_outputs(self) -> int:
-        """How many outputs there are."""
+        """Return the number of outputs."""
         return len(self.module.outputs)
 
     def get_num_inputs(self) -> int:
-        """How many inputs there are; constants are none."""
+        """Return the number of inputs; constants are none."""
         return len(self.module.inputs)
 
     def _name(self, key: str | int) -> str:

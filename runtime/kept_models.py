@@ -112,7 +112,7 @@ def _text(option: object) -> str:
 
 @cache
 def _compiler() -> str:
-    """What compiles: the versions of libraries, and a hash of this package's sources."""
+    """Return the identity of the compiler: the versions of libraries, and a hash of this package's sources."""
     digest = hashlib.sha256()
     root = Path(vtakit.__file__).parent
     for folder in _SOURCES:

@@ -1,4 +1,4 @@
-"""What a compiled model takes of a machine's memory."""
+"""Memory that a compiled model takes of a machine."""
 
 from dataclasses import dataclass
 

@@ -120,12 +120,12 @@ class Module:
 
     @property
     def placement(self) -> Placement:
-        """Where the layers run, the accelerator's share of multiply-accumulates, and why others are left to the CPU."""
+        """Return the placement of the layers, the accelerator's share of multiply-accumulates, and why others stay on the CPU."""
         return placement_of(self.image)
 
     @property
     def memory(self) -> Memory:
-        """What the model takes of this machine's memory."""
+        """Return the memory that the model takes of this machine."""
         return memory_of(self.image)
 
     def run(self, inputs: Mapping[str, Any] | None = None) -> dict[str, Array]:
@@ -146,7 +146,7 @@ class Module:
 
     @property
     def counters(self) -> tuple[dict[str, int], ...]:
-        """What the accelerator counted in each launch of the last run; cycles where the device has them."""
+        """Return the accelerator's counters of each launch of the last run; cycles where the device has them."""
         return tuple([counted for engine in self._engines for counted in engine.counters])
 
     def set_input(self, name: str | None = None, value: Any = None, **values: Any) -> None:

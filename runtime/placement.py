@@ -1,4 +1,4 @@
-"""Where the layers of a compiled model run, and why some are left to the CPU."""
+"""Placement of the layers of a compiled model, and why some are left to the CPU."""
 
 import warnings
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class PlacementWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a model's layers run; `str` of it is some lines for people.
+    """Placement of a model's layers; `str` of it is some lines for people.
 
     name              : of the model
     launches          : programs that the accelerator runs, one after another

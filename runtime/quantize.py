@@ -193,7 +193,7 @@ class _Values:
 def _observed(
     real: _Values, network: Network, plan: Plan, shapes: Mapping[str, tuple[int, ...]], samples: Samples, say: Progress,
 ) -> tuple[dict[str, Histogram], dict[str, Array]]:
-    """How often magnitudes occur in each value, and the mean of what each anchor reads, over its batch."""
+    """Return the histogram of each value, and the mean over the batch of each anchor's input."""
     nodes = list(network.nodes)
     ranges = {name: Histogram() for name in plan.observed}
     read = list(dict.fromkeys([nodes[at].input[0] for at in plan.anchors]))

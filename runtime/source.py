@@ -20,7 +20,7 @@ _IN_MEMORY_BYTES = 1 << 20  # a larger graph lies in a file without a name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a model is compiled, whatever the target; see `vtakit.compile`.
+    """Options of compilation, whatever the target; see `vtakit.compile`.
 
     decisions : layer -> name -> value, as `read_decisions` returns them
     """

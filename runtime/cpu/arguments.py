@@ -75,7 +75,10 @@ class Arguments:
                 )
 
     def bind(self, args: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...]]:
-        """What C takes, and the arrays that must live until it returns. Raises ArgumentError if an argument does not fit."""
+        """Return the arguments of the C function, and the arrays that must live until it returns.
+
+        Raises ArgumentError if an argument does not fit.
+        """
         if len(args) != len(self.params):
             names = ", ".join(p.name for p in self.params)
             raise ArgumentError(f"{self.name} takes {counted(len(self.params), 'argument')} ({names}), got {len(args)}")

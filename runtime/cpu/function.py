@@ -182,7 +182,7 @@ def empty(shape: tuple[int, ...], dtype: Any = "float32", align: int = 64) -> np
 
 
 def placed(shape: tuple[int, ...], kind: np.dtype[Any], align: int = 64) -> tuple[np.ndarray[Any, Any], int]:
-    """The same, and that address, which NumPy takes longer to tell than to make the array."""
+    """Return an aligned array and its address, which NumPy takes longer to look up than to make the array."""
     raw = np.empty(math.prod(shape) * kind.itemsize + align, np.uint8)
     address = raw.ctypes.data
     offset = -address % align

@@ -56,7 +56,7 @@ def address(name: str) -> int:
 
 
 def set_threads(count: int) -> None:
-    """How many threads parallel loops started by this thread of Python use from now on.
+    """Set the number of threads for parallel loops that this thread of Python starts from now on.
 
     Raises ValueError if `count` is under 1. Without an OpenMP runtime, and after a fork, there is always one.
     """
@@ -83,6 +83,6 @@ class Limit:
 
 
 def threads() -> int:
-    """How many threads a parallel loop uses at most: as many as this process may use processors, if nothing else was set."""
+    """Return the most threads of a parallel loop: as many as this process may use processors, if nothing else was set."""
     loaded = library()
     return 1 if loaded is None else int(loaded.omp_get_max_threads())

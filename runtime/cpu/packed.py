@@ -38,7 +38,7 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
 
 
 class Bridge:
-    """What the calls of one compiled function into Python go through."""
+    """Bridge for the calls of one compiled function into Python."""
 
     def __init__(self, owner: str, sites: tuple[PackedSite, ...], given: Mapping[str, Callable[..., Any]]) -> None:
         for name, function in given.items():

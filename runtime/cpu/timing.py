@@ -1,4 +1,4 @@
-"""How long a function takes."""
+"""Timing of functions."""
 
 import statistics
 import time

@@ -41,7 +41,7 @@ def accelerator_page(title: str, report: Report, ids: str = "") -> Page:
 
 
 def device_facts(report: Report) -> tuple[tuple[str, str], ...]:
-    """What stands at the top: the device, and what all layers took there."""
+    """Return the facts at the top of the page: the device, and the totals of all layers there."""
     total, bus = report.total, report.layers[0].bus_bytes
     return facts(
         ("device", report.device), ("cycles", None if total.cycles is None else count(total.cycles)), ("MACs", count(total.macs)),

@@ -1,4 +1,4 @@
-"""What one launch, or a part of one, did and what that cost."""
+"""Layer of a report: the work of one launch, or a part of one, and its cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from vtakit.runtime.target import Image
 
 
 def module_page(title: str, image: Image, profile: Profile, ceilings: Ceilings) -> Page:
-    """That of `model_page`; of a module with launches on an accelerator first the sections of `accelerator_page` for each."""
+    """Return the page of `model_page`, for a module with launches after the sections of `accelerator_page` for each launch."""
     page = model_page(title, image, profile, ceilings)
     launches = profile.launches
     if not launches:

@@ -43,11 +43,11 @@ class DeviceBuffer:
 
     @property
     def alive(self) -> bool:
-        """Whether it has not been freed."""
+        """Return whether the buffer has not been freed."""
         return self._dropped.alive
 
     def of(self, connection: Connection) -> bool:
-        """Whether it lies in that device's memory."""
+        """Return whether the buffer lies in that device's memory."""
         return self._connection is connection
 
     def read(self, size: int | None = None, offset: int = 0) -> bytes:

@@ -66,7 +66,7 @@ class Connection:
             raise DeviceError(f"{self.name} runs a program: wait for it, or reset the device, before {before}")
 
     def uses(self, what: object) -> bool:
-        """Whether the program that runs holds something."""
+        """Return whether the program that runs holds an object."""
         return self._running is not None and any(held is what for held in self._running.held)
 
     def read(self, address: int, size: int) -> bytes:
@@ -88,7 +88,7 @@ class Connection:
         return run
 
     def wait(self, run: Run, timeout_s: float) -> Ending:
-        """How a run ends, waited for if it has not."""
+        """Return the ending of a run; wait for it if the run has not ended."""
         check_timeout(timeout_s)
         if run.ending is None and run.error is None:
             self.require_open()

@@ -1,4 +1,4 @@
-"""What an accelerator must offer to be driven, be it simulated or on a board."""
+"""Interface of an accelerator, be it simulated or on a board."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from vtakit.sim.trace import Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a program ended.
+    """Ending of a program.
 
     fault      why the device stopped it; None if it reached its FINISH
     index      with a fault: number of the instruction, -1 if there is none

@@ -39,7 +39,7 @@ class Driver:
 
     @property
     def device(self) -> Device:
-        """What is driven."""
+        """Return the device that is driven."""
         return self._connection.device
 
     @property

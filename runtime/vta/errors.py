@@ -1,4 +1,4 @@
-"""What can go wrong with a device; all are `DeviceError`, as is a device that cannot do what it is asked to."""
+"""Errors of a device. All are `DeviceError`, as is a device that cannot do what it is asked to."""
 
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Stage

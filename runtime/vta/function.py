@@ -86,7 +86,7 @@ class Accelerated:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Of the last run: bytes by memory, steps, instructions; cycles and what they were spent on where the device has them."""
+        """Return the counters of the last run: bytes by memory, steps, instructions; cycles by cause if the device has them."""
         return {} if self.result is None else self.result.counters
 
     def __call__(self, *arrays: npt.NDArray[Any]) -> None:

@@ -25,7 +25,7 @@ from vtakit.sim.trace import Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchResult:
-    """What one launch did.
+    """Result of one launch.
 
     program     that was launched
     device      the name of the device
@@ -50,7 +50,7 @@ class Launch:
         self._connection, self._run, self._program, self._decoded = connection, run, program, decoded
 
     def wait(self, timeout_s: float = TIMEOUT_S) -> LaunchResult:
-        """What the launch did, once it has ended; again, at any later time.
+        """Wait until the launch has ended and return its result. A later call returns it again.
 
         Raises `DeviceTimeout` if that takes longer than `timeout_s` seconds: it then still runs, and may be waited for again.
         Raises `ProgramStopped` if the program did what the instruction set forbids, `DeviceError` if the device was reset or has

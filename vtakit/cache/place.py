@@ -1,4 +1,4 @@
-"""Where the cache is: the folder of each kind of entry, and the one that takes its place where that cannot be used."""
+"""Place of the cache: the folder of each kind of entry, and the fallback where that cannot be used."""
 
 import atexit
 import os

@@ -1,4 +1,4 @@
-"""What layers compute, in NumPy: plain definitions on float32 arrays, images as [N, C, H, W].
+"""Definitions of layers in plain NumPy on float32 arrays, images as [N, C, H, W].
 
 The largest sums go through matrix products, one for each element of a kernel, so that a whole ResNet-50 takes seconds.
 """
