@@ -46,7 +46,7 @@ class Machine:
     fmas_per_cycle: int = _fact(2, "vectors a cycle", 1, 8, "multiply-adds of whole vectors that begin in a cycle")
     fma_latency_cycles: int = _fact(
         5, "cycles", 1, 32,
-        "from a multiply-add to the next one on the same sum: 4, and 1 for operands that are late")
+        "latency from a multiply-add to the next one on the same sum: 4, and 1 for operands that are late")
     fma_busy: float = _fact(
         0.85, "share", 0.1, 1,
         "share of a reduction's estimated cycles in which multiply-adds run, where it is compared with transforms and with "
@@ -54,69 +54,75 @@ class Machine:
     bf16_speedup: float = _fact(2.0, "times", 0.25, 16, "products of bfloat16 pairs in the time of one product of float32")
     loads_per_cycle: float = _fact(
         1.8, "vectors a cycle", 0.5, 8,
-        "loads from L1: of the two that begin, some wait for a line or a bank that another takes")
+        "loads from L1: two may begin in a cycle, but some wait for a line or a bank that another load takes")
     step_cycles: float = _fact(
         0.5, "cycles", 0, 16,
-        "of a step of a reduction beside its multiply-adds and loads: addresses and jump")
+        "cycles of one step of a reduction besides its multiply-adds and loads: addresses and jump")
     broadcast_cycles: float = _fact(
         0.25, "cycles", 0, 16,
-        "of a step for each scalar that an instruction of its own loads into a vector")
+        "cycles of one step for each scalar that an instruction of its own loads into a vector")
     stream_cycles: float = _fact(
         1.4, "cycles", 0, 64,
-        "of a step for each stream of weights: a vector of it comes from L2, and another one is prefetched")
+        "cycles of one step for each stream of weights: one vector of it is loaded from L2, and another one is prefetched")
     transform_cycles: float = _fact(
         9.5, "cycles", 0, 1000,
-        "to take a vector of a Winograd tile to one point, and as many to take it back")
+        "cycles to transform a vector of a Winograd tile to one point, and as many to transform it back")
 
     tile_product_cycles: float = _fact(
-        16.0, "cycles", 1, 1024, "of a product of full tile registers (AMX), as Intel's optimization reference manual states")
-    tile_load_cycles: float = _fact(32.0, "cycles", 1, 1024, "to load a full tile register from L2, 32 bytes in each")
+        16.0, "cycles", 1, 1024,
+        "cycles of one product of full tile registers (AMX), as Intel's optimization reference manual states")
+    tile_load_cycles: float = _fact(32.0, "cycles", 1, 1024, "cycles to load a full tile register from L2, at 32 bytes a cycle")
 
-    line_bytes: int = _fact(64, "bytes", 16, 1024, "cache line")
-    l1_bytes: int = _fact(32 * _KIB, "bytes", _KIB, _GIB, "first-level data cache of a core")
-    l2_bytes: int = _fact(256 * _KIB, "bytes", 2 * _KIB, _GIB, "second-level cache of a core")
+    line_bytes: int = _fact(64, "bytes", 16, 1024, "size of a cache line")
+    l1_bytes: int = _fact(32 * _KIB, "bytes", _KIB, _GIB, "size of the L1 data cache of a core")
+    l2_bytes: int = _fact(256 * _KIB, "bytes", 2 * _KIB, _GIB, "size of the L2 cache of a core")
     l3_bytes: int = _fact(
         24 * _MIB, "bytes", 2 * _KIB, 64 * _GIB,
-        "weights of a layer that the third-level cache holds beside all else (Zen 4 with 32 MiB); not read from the system, "
-        "since cores share it")
-    l2_bytes_per_cycle: float = _fact(64.0, "bytes a cycle", 0.1, 1024, "data and weights from L2 into a register tile")
-    l3_bytes_per_cycle: float = _fact(8.5, "bytes a cycle", 0.1, 1024, "weights from beyond L2, while L3 holds them")
-    memory_bytes_per_cycle: float = _fact(4.0, "bytes a cycle", 0.1, 1024, "weights that L3 does not hold")
+        "most weights of a layer that stay in the L3 cache beside all other data (Zen 4 with 32 MiB); not read from the system, "
+        "since cores share L3")
+    l2_bytes_per_cycle: float = _fact(64.0, "bytes a cycle", 0.1, 1024, "rate of data and weights from L2 into a register tile")
+    l3_bytes_per_cycle: float = _fact(8.5, "bytes a cycle", 0.1, 1024, "rate of weights from beyond L2, while L3 holds them")
+    memory_bytes_per_cycle: float = _fact(4.0, "bytes a cycle", 0.1, 1024, "rate of weights that L3 does not hold")
     overlap: float = _fact(
         0.5, "share", 0, 1,
         "share of the shorter of computing and waiting for a cache that the longer of the two hides")
 
     prefetch_bytes: int = _fact(
         2048, "bytes", 0, _MIB,
-        "from a read of weights to the line that is prefetched: 32 steps of 14 cycles, longer than L3 takes (Sapphire Rapids,"
-        " Zen 5)")
+        "distance from a read of weights to the line that is prefetched: 32 steps of 14 cycles, more than the latency of L3 "
+        "(Sapphire Rapids, Zen 5)")
     prefetch_steps: int = _fact(
         64, "steps", 1, 4096,
-        "the same for products of matrices: with few rows a step takes a few cycles, and weights are in memory")
+        "prefetch distance in products of matrices: with few rows a step takes a few cycles, and weights are in memory")
 
-    tasks: int = _fact(4, "tasks", 1, 4096, "of a parallel loop: work that has fewer parts is divided along another axis")
+    tasks: int = _fact(
+        4, "tasks", 1, 4096, "fewest iterations of a parallel loop: work that has fewer parts is divided along another axis")
     task_vectors: int = _fact(
         16, "vectors", 1, 1 << 20,
-        "of up to four registers each, that a task of a loop over elements takes")
-    parallel_elements: int = _fact(1 << 14, "elements", 0, 1 << 40, "of a loop without products, from which on threads pay")
+        "vectors, of up to four registers each, in one task of a loop over elements")
+    parallel_elements: int = _fact(
+        1 << 14, "elements", 0, 1 << 40, "fewest elements for which a loop without products runs on several threads")
     parallel_macs: int = _fact(
         800_000, "multiply-adds", 0, 1 << 40,
-        "of a kernel, from which on threads pay: a parallel loop takes 2 to 4 us to begin and to end, so two threads gain "
-        "where one takes 8 us; with 512-bit vectors")
-    parallel_bytes: int = _fact(250_000, "bytes", 0, 1 << 40, "that a kernel with products moves, from which on threads pay")
-    parallel_moved_bytes: int = _fact(100_000, "bytes", 0, 1 << 40, "the same for a kernel without products")
+        "fewest multiply-adds for which a kernel runs on several threads: a parallel loop takes 2 to 4 us to begin and to end, "
+        "so two threads gain where one takes 8 us; with 512-bit vectors")
+    parallel_bytes: int = _fact(
+        250_000, "bytes", 0, 1 << 40, "fewest moved bytes for which a kernel with products runs on several threads")
+    parallel_moved_bytes: int = _fact(
+        100_000, "bytes", 0, 1 << 40, "fewest moved bytes for which a kernel without products runs on several threads")
     parallel_scan_macs: int = _fact(
         1 << 18, "multiply-adds", 0, 1 << 40,
-        "of one step of a recurrent layer, from which on threads pay: each weight is for one product of a row, so the step "
-        "takes as long as its weights from L3")
+        "fewest multiply-adds for which one step of a recurrent layer runs on several threads: each weight is for one product "
+        "of a row, so the step takes as long as its weights from L3")
     separable_bytes: int = _fact(
         2 * _MIB, "bytes", 0, 1 << 40,
-        "data and result of a depthwise convolution, from which on its rows are computed just before the next convolution "
-        "reads them: fewer come back from L2 and L3 in time, whatever the size of L2 (Sapphire Rapids, Zen 5)")
+        "least size of the data and result of a depthwise convolution for which its rows are computed just before the next "
+        "convolution reads them: from there on L2 and L3 return fewer of them in time, whatever the size of L2 (Sapphire "
+        "Rapids, Zen 5)")
     layout_macs: int = _fact(
         16, "multiply-adds", 0, 1 << 20,
-        "that a layout in blocks must save for each element that enters or leaves it: in blocks one saves 3 to 16 ps, and an "
-        "element takes 90 ps to move (Zen 4)")
+        "fewest multiply-adds that a layout in blocks must save for each element that enters or leaves it: a multiply-add in "
+        "blocks saves 3 to 16 ps, and an element takes 90 ps to move (Zen 4)")
 
     def __post_init__(self) -> None:
         for fact in facts(type(self)):

@@ -26,15 +26,15 @@ def schedule_blocked(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machin
     tile     : pixels, and blocks of channels, of a tile
     order    : loops around the tiles, by what stays in the caches:
                "rows": a panel of rows of pixels (or of tiles, where all pixels are one row) meets all filters before the next one
-               does. Its data is read from far away once, and copied with its border where it is needed. The default where the
-               second level holds all weights;
-               "channels": the weights of a chunk of channels meet all tiles before those of the next, which are asked for
-               meanwhile if there is room. The default where the first level holds the sums of an image, but not their weights;
+               does. Its data is read from beyond L2 once, and copied with its border where it is needed. The default where
+               the L2 cache holds all weights;
+               "channels": the weights of a chunk of channels meet all tiles before those of the next, which are prefetched
+               meanwhile if there is room. The default where the L1 cache holds the sums of an image, but not their weights;
                "filters": the weights of a few blocks of filters meet all pixels before those of the next
     panel    : rows or tiles, of "rows"          chunk : blocks of input channels, of "channels"
     parallel : whether threads share filters or tiles, of "filters" where all pixels are one row
     repeat   : steps of the sum that follow each other without a jump
-    ahead    : bytes of weights that are asked for before they are read
+    ahead    : prefetch distance of the weights, in bytes
     """
     followers = flow.followers(anchor)
     last = followers[-1] if followers else anchor
@@ -93,7 +93,7 @@ def _sum(stage: Stage, pixels: int, chunks: int, repeated: int, ahead: int) -> N
     """Schedule the loops of a tile's sums; those of all tiles, for so many parts of the channels after so many, if not 0.
 
     repeated : steps that follow each other without a jump, which divide all
-    ahead    : bytes of weights that are asked for before they are read
+    ahead    : prefetch distance of the weights, in bytes
     """
     op = stage.op
     assert isinstance(op, ComputeOp)
@@ -124,7 +124,7 @@ def _fused(stage: Stage, axes: list[IterVar]) -> IterVar:
 def _panel(anchor: ComputeOp, pixels: int, width: int, machine: Machine) -> int:
     """Rows, or tiles of pixels, a divisor of all, that meet all filters before the next ones do; 0 if weights are too large.
 
-    Rows make as few parts as threads need. Tiles of pixels stay in the first-level cache with the weights that they meet.
+    Rows make as few parts as threads need. Tiles of pixels stay in the L1 cache with the weights that they meet.
     """
     images, blocks, *places, _ = extents(anchor)
     steps = _steps(anchor)
@@ -173,7 +173,7 @@ def _chunks(anchor: ComputeOp, width: int, machine: Machine) -> int:
 
 
 def _ahead(anchor: ComputeOp, width: int, chunks: int, machine: Machine) -> int:
-    """Bytes of weights that are asked for before they are read: of the next channels, if there is room for these and the sums."""
+    """Return the prefetch distance of weights in bytes: the next channels, if there is room for these and the sums."""
     _, *others = [extent(axis) for axis in anchor.reduce_axis]
     weights = chunks * prod(others) * _vectors(anchor, 1)
     sums = prod(extents(anchor)[2:-1]) * _vectors(anchor, width)

@@ -71,7 +71,7 @@ def schedule_depthwise(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Mach
 def schedule_depthwise_planes(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
     """Schedule an anchor tagged "depthwise_planes" and what follows it; return the operations that are done with.
 
-    A few channels at a time: their planes, then their sums by long vectors, then what follows, row by row; all in the first-level
+    A few channels at a time: their planes, then their sums by long vectors, then what follows, row by row; all in the L1
     cache, but with enough between a store and the loads that span it and its neighbours.
 
     Decisions: channels, those at a time; vectors, registers of a tile of sums.

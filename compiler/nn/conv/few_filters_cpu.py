@@ -16,7 +16,7 @@ def schedule_few_filters(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Ma
     """Schedule an anchor tagged "conv_rows" and what follows it; return the operations that are done with.
 
     A tile is the filters of a group, or some, by vectors of a row, whose sums stay in registers through the whole reduction: each
-    step loads the vectors once for all filters. Data is padded strip by strip, and a strip waits in the second-level cache.
+    step loads the vectors once for all filters. Data is padded strip by strip, and a strip waits in the L2 cache.
 
     Decisions: tile, its filters and pixels; strip, rows.
     """
@@ -71,7 +71,7 @@ def schedule_few_filters(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Ma
 
 
 def _strip(anchor: ComputeOp, parts: int, machine: Machine) -> int:
-    """Rows, a divisor of all, whose data a quarter of the second-level cache holds, and so few that threads can share them."""
+    """Return the rows of a strip: a divisor of all, whose data a quarter of the L2 cache holds, and few enough for threads."""
     _, _, rows, *others = extents(anchor)
     channels = extent(anchor.reduce_axis[0])
     row = channels * prod(others) * anchor.body[0].dtype.bytes

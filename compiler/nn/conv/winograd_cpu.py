@@ -1,4 +1,4 @@
-"""Winograd convolutions with channels in blocks: a group of tiles at a time, whose values stay in the second-level cache."""
+"""Winograd convolutions with channels in blocks: a group of tiles at a time, whose values stay in the L2 cache."""
 
 from functools import partial
 from math import prod
@@ -26,7 +26,7 @@ def schedule_winograd(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machi
     once for each group, one after another. Many groups are shared out among threads; of a few, all threads work on one.
 
     Decisions: rows, those of a group; tile, the tiles and blocks whose sums are in registers; parallel, whether threads share
-    groups or each group's filters; ahead, bytes of weights that are asked for before they are read.
+    groups or each group's filters; ahead, prefetch distance of the weights in bytes.
     """
     choose = partial(s[anchor].choose, rule="schedule_winograd")
     followers = flow.followers(anchor)

@@ -18,12 +18,12 @@ from vtakit.compiler.te.tensor import Operation
 def schedule_panels(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine) -> set[Operation]:
     """Schedule an anchor tagged "dense_panels" and what follows it; return the operations that are done with.
 
-    All rows meet the panels of a tile before those of the next, since these stay in the second-level cache; each step of the sum
+    All rows meet the panels of a tile before those of the next, since these stay in the L2 cache; each step of the sum
     loads a vector of each panel and multiplies it by a number of each row. Rows that have matrices of their own go one matrix
     after another.
 
     Decisions: tile, how many of the last axes of the rows are counted as one, and its rows and panels; parallel, whether threads
-    share panels, or rows as well; ahead, the steps that weights are asked for before.
+    share panels, or rows as well; ahead, prefetch distance of the weights in steps.
     """
     choose = partial(s[anchor].choose, rule="schedule_panels")
     followers = flow.followers(anchor)
