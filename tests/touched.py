@@ -1,10 +1,10 @@
 """Print the test files that a change touches most: what `make quick` runs.
 
-  python tests/touched.py                    of what is not committed, or else of the last commit
+  python tests/touched.py                    for uncommitted changes, or else for the last commit
   python tests/touched.py --since main --most 20
 
-A test file counts for each changed module that it imports, the more the fewer test files import that module; through another
-module it counts less. Changed test files come first, and the checks of the structure are always there.
+A test file scores for each changed module that it imports, the more the fewer test files import that module. A module that is
+imported through another one scores less. Changed test files come first, and the checks of the structure are always there.
 """
 
 import argparse
@@ -18,21 +18,21 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PARTS = ("boards", "compiler", "hw", "runtime", "sim")  # folders beside vtakit/ that it links to
 ALWAYS = ROOT / "tests" / "test_structure.py"
-FARTHER = 8  # how much less a module counts that is imported through another
-FAR = 2  # modules in between, or as many as it takes to a first test
-MOST_FAR = 12
+DEPTH_PENALTY = 8  # a module that is imported through another one scores an eighth
+DEPTH = 2  # most modules between a test and a changed module, if a test is found there
+MOST_DEPTH = 12  # most modules between them otherwise
 
 
 def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--since", metavar="REVISION", help="of git, to compare the working tree with")
+    parser.add_argument("--since", metavar="REVISION", help="git revision with which the working tree is compared")
     parser.add_argument("--most", type=int, default=8, metavar="N", help="test files to print (8)")
     args = parser.parse_args()
     try:
         changed = changes(args.since)
     except subprocess.CalledProcessError as error:
-        print(f"touched.py: git does not tell what has changed: {error.stderr.strip()}", file=sys.stderr)
+        print(f"touched.py: git cannot list the changed files: {error.stderr.strip()}", file=sys.stderr)
         return 2
     tests = {path: imported(path) for path in sorted((ROOT / "tests").rglob("test_*.py"))}
     own = [path for path in changed if path in tests]
@@ -86,8 +86,8 @@ def ranked(changed: Iterable[Path], tests: Mapping[Path, frozenset[str]]) -> lis
     for path in changed:
         names, weight = {name_of(path)}, 1.0
         found = False
-        for distance in range(MOST_FAR + 1):
-            if distance > FAR and found:
+        for depth in range(MOST_DEPTH + 1):
+            if depth > DEPTH and found:
                 break
             helpers = [between[name] for name in names if name in between and between[name].is_relative_to(ROOT / "tests")]
             beside = {test for helper in helpers for test in near(helper, tests)}
@@ -96,7 +96,7 @@ def ranked(changed: Iterable[Path], tests: Mapping[Path, frozenset[str]]) -> lis
             for test in touched:
                 scores[test] += weight / len(touched)
             names = {name for name, other in between.items() if not names.isdisjoint(imported(other))} - names
-            weight /= FARTHER
+            weight /= DEPTH_PENALTY
         if not found:
             scores |= {test: scores[test] + weight for test in near(ROOT / "tests" / path.relative_to(ROOT), tests)}
     return sorted([test for test, score in scores.items() if score], key=lambda test: -scores[test])

@@ -187,7 +187,7 @@ class Conv2d(Layer):
 
     @property
     def work(self) -> Work:
-        """The loops, for the choice of a cut."""
+        """Return the loop extents that the tiling search needs."""
         outs, ins, kernel_rows, kernel_columns = shape_of(self.weights)[:4]
         return Work(
             images=shape_of(self.data)[0], out_blocks=outs // self.groups, rows=self.out_height, columns=self.out_width,

@@ -19,7 +19,7 @@ from vtakit.hw.isa.config import INSN_BYTES
 BURST_CYCLES = 8  # beside the latency, from one burst until the place of its request is free
 GAP_CYCLES = 2  # between the data of one LOAD and the next
 OTHER_INSNS = 4  # of a chunk, beside the LOADs of its inputs
-FELT = 32  # one cycle in so many of a chunk's loads is felt beside its steps, measured
+EXPOSED_DIVISOR = 32  # 1/32 of a chunk's load time is not hidden behind its GEMM steps (measured on the reference system)
 STAGE_CYCLES = 24  # beside the latency, from a token that lets a LOAD start until its first element is in the scratchpad
 STORE_CYCLES = 13  # of a REQUANT beside its data, measured
 ACC_CYCLES = 4  # of a LOAD to the accumulator for each element, beside products that write there in nearly every cycle, measured
@@ -228,8 +228,8 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     data = boxes * rows * row // 1 + boxes * GAP_CYCLES + insns
     loads = data + np.where(cuts.keep, 0, weights)
     # A chunk takes its steps, or its loads, or its share of a copy's turn: to be loaded, then computed with.
-    felt = steps + (loads + start) // FELT
-    chunk = np.maximum(np.maximum(felt, loads + start // 2), (start + loads + felt) / target.copies)
+    busy = steps + (loads + start) // EXPOSED_DIVISOR
+    chunk = np.maximum(np.maximum(busy, loads + start // 2), (start + loads + busy) / target.copies)
 
     stored = outputs * cfg.out_bytes // rate
     computed = chunks * chunk + passes * outputs

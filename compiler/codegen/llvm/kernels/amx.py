@@ -69,11 +69,11 @@ def set_up(x: Context, heights: Sequence[int], widths: Sequence[int], each: int)
     shapes |= {register: (height, 4 * each) for register, height in zip(a, heights, strict=True)}
     shapes |= {register: (each, 4 * width) for register, width in zip(of_b, widths, strict=True)}
     # Palette 1: bytes to a row from byte 16 on, two for each register, and rows from byte 48 on.
-    told = bytearray(64)
-    told[0] = 1
+    config = bytearray(64)
+    config[0] = 1
     for register, (rows, bytes_) in shapes.items():
-        told[16 + 2 * register], told[48 + register] = bytes_, rows
-    text = "".join(f"\\{byte:02X}" for byte in told)
+        config[16 + 2 * register], config[48 + register] = bytes_, rows
+    text = "".join(f"\\{byte:02X}" for byte in config)
     name = "tiles." + ".".join(f"{rows}x{bytes_}" for rows, bytes_ in shapes.values())
     shape = x.module.variable(name, f'private unnamed_addr constant [64 x i8] c"{text}", align 64')
     name = f"{x.module.name}.tiles"
