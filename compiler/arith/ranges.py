@@ -64,7 +64,7 @@ def join(a: Bounds, b: Bounds) -> Bounds:
 
 
 def modular_sum(a: Modular, b: Modular, by: int = 1) -> Modular:
-    """Return the remainders of ``a + by * b``."""
+    """Return the modulus and the remainder of ``a + by * b``."""
     coeff = math.gcd(a.coeff, by * b.coeff)
     base = a.base + by * b.base
     return Modular(coeff, base % coeff if coeff else base)
@@ -207,7 +207,7 @@ class Ranges(Digits):
         return type_bounds(e.dtype)
 
     def linear_modular(self, x: Linear) -> Modular:
-        """Return the remainders of a combination."""
+        """Return the modulus and the remainder of all values of a combination."""
         groups, rest = self.residues(x)
         found = Modular(0, rest.const)
         for atom, coefficient in rest.terms.items():

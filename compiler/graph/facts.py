@@ -87,5 +87,5 @@ def _in_place(stage: ComputeOp, load: ProducerLoad) -> bool:
 
 
 def _is(index: Expr, axis: Var, extent: int | None) -> bool:
-    """Return whether an index is that of an axis; if the extent is 1, 0 is."""
+    """Return whether an index is the variable of an axis, or 0 where its extent is 1."""
     return index is axis or (extent == 1 and int_value(index) == 0)

@@ -107,9 +107,7 @@ class Bounds:
                     yield [row, *[None] * (len(tensor.shape) - 1)]
 
     def _running(self, reader: Plan, plan: Plan) -> tuple[dict[Var, Interval], dict[Var, Range], dict[Var, Range]]:
-        """Return the intervals of the reader's axes in one run of the plan's loops, and the moving loops: those around, its
-        own.
-        """
+        """Return the intervals of the reader's axes in one run of the plan's loops, and the loops that run: around, its own."""
         leaves: dict[IterVar, Interval] = {}
         outside: dict[Var, Range] = {}
         loops: dict[Var, Range] = {}

@@ -106,8 +106,7 @@ class _Part(NamedTuple):
 
 
 def same_thread_only(a: Linear, b: Linear, threads: Mapping[Var, int], extents: Mapping[Var, int]) -> bool:
-    """Return whether equal values of the forms imply equal thread indices. Variables other than `threads` are independent in
-    each form.
+    """Return whether equal values of the forms imply equal thread indices. Other variables are independent in each form.
 
     ``4 * x + 256 * y + 64 * i + j`` does for threads x, y and loops i, j of 8, 8, 4 and 4: no digit reaches the next one.
 

@@ -18,8 +18,9 @@ OF_ZEROS = 1e-8  # the scale of a value that is always 0
 
 
 def scales_of(network: Network, plan: Plan, limits: Mapping[str, float], shapes: Shapes) -> dict[str, float]:
-    """Return the scales of the plan's int8 values, by the root of values with one scale; drop residuals that do not fit their
-    layer.
+    """Return the scales of the plan's int8 values, by the root of values with one scale.
+
+    Residuals that do not fit their layer are removed from the plan.
 
     limits : the greatest magnitude of each of the plan's observed values that int8 should hold
     """

@@ -123,7 +123,7 @@ def _exact(ratio: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _best_factors(most: npt.NDArray[np.float64], ratio: float) -> npt.NDArray[np.float64]:
-    """Return integers, from `most` down by a 16th of it at most, by which the ratio is most exact in 16 bits."""
+    """Return integers at most a 16th below `most`, by which the ratio can be divided most exactly in 16 bits."""
     tried = np.maximum(most[..., None] - np.minimum(np.arange(TRIED), most[..., None] // 16), 1)
     wanted = ratio / tried
     best = np.argmin(np.abs(_exact(wanted) - wanted) / wanted, -1)

@@ -92,7 +92,7 @@ def _by_phases(
     products: Tensor, lead: Sequence[int], kernel: Sequence[int], sizes: Sequence[int], out: Sequence[int], steps: Sequence[int],
     pad: Sequence[int],
 ) -> Tensor:
-    """Return the transposed convolution by phases: pixels that are equal modulo the strides lie and are computed together."""
+    """Return the sums of `_placed` by phases: of pixels that are equal modulo the steps, neighbours read neighbours."""
     taps = [reduce_axis((0, -(-cells // step)), f"k{at}") for at, (cells, step) in enumerate(zip(kernel, steps, strict=True))]
     count = len(steps)
 

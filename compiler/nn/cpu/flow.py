@@ -71,10 +71,10 @@ class Flow:
         return found[:best]
 
     def _follows(self, op: Operation, taken: list[Operation]) -> bool:
-        """Return whether an operation reads `taken` element by element, in one shape. It may also unflatten the anchor's flat
-        form.
+        """Return whether an operation reads `taken` element by element, in one shape.
 
-        What is tagged "unpanel" takes an anchor's elements in the order that this anchor's schedule gives them.
+        It may also unflatten the anchor's flat form. An operation tagged "unpanel" takes an anchor's elements in the order
+        that this anchor's schedule gives them.
         """
         assert isinstance(op, ComputeOp)
         for load in loads(op):

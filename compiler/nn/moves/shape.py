@@ -218,7 +218,7 @@ def pad(x: Tensor, value: Tensor | None = None, *, pads: Sequence[int], mode: st
 
 
 def _folded(place: Expr, extent: int, mode: str) -> Expr:
-    """Return the index inside that an index outside the data reads."""
+    """Return the index inside the data whose element stands at an index outside of it."""
     last = extent - 1
     if mode == "wrap":
         return place % extent

@@ -20,8 +20,7 @@ Read = Callable[[Sequence[Expr]], Expr]
 
 
 def parameter(x: Tensor, of: Tensor, axis: int, block_size: int, what: str) -> Read:
-    """Return a function that reads a scale or zero point: one for all, one for each index of an axis, or one for each block
-    along it.
+    """Return a function that reads a scale or zero point: one for all, for each index of an axis, or for each block of it.
 
     Raises OperatorError for a shape that is none of these.
     """

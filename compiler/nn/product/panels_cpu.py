@@ -135,9 +135,9 @@ def _ahead(step_bytes: int, machine: Machine) -> int:
 
 
 def run_panels_within(stage: Stage, machine: Machine) -> None:
-    """Schedule a scan step's sums for gates: each panel of weights is read once for a tile of rows, whose sums stay in
-    registers.
+    """Schedule a scan step's sums for gates.
 
+    Each panel of weights is read once for a tile of rows, whose sums stay in registers.
     Threads take panels of each step, if that is long enough: all of them read the step's state when it is there.
 
     Decisions: rows, whose sums are in registers; parallel, whether threads share the panels.

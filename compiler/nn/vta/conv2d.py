@@ -122,9 +122,7 @@ class Conv2d(Layer):
 
     @property
     def blocks_first(self) -> bool:
-        """Return whether accumulators lie block by block: REQUANT then stores one block, and images may be as small as a
-        vector.
-        """
+        """Return whether accumulators lie block by block: REQUANT stores one block, and images may be as small as a vector."""
         return self.epilogue.requantize is not None and self.epilogue.requantize.on_store and shape_of(self.data)[0] > 1
 
     @property

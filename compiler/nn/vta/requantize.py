@@ -193,8 +193,7 @@ def _scales(given: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def skip_multipliers(scale: npt.ArrayLike, skip_scale: float) -> Ints:
-    """Return the multiplier of a residual that is added to accumulators: the integers next to ``skip_scale / scale`` of each
-    channel.
+    """Return the multipliers of a residual that is added to accumulators: ``skip_scale / scale`` of each channel, rounded.
 
     scale      : what one unit of an accumulator means, for each channel; skip_scale : one unit of the residual
     A residual with a zero point needs ``- zero_point * multiplier`` in the bias. An integer m is wrong by 1 part in 2 m at most.

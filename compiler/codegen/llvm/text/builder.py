@@ -110,7 +110,7 @@ class Builder:
         self.at.lines.append(f"br i1 {condition.ref}, label %{then.label}, label %{otherwise.label}{notes}")
 
     def loop_begins(self) -> None:
-        """Mark the begin of a loop that ends at `loop_ends`: setups of `prepare` may be hoisted to this place."""
+        """Mark the start of a loop that ends at `loop_ends`: setups of `prepare` may be hoisted to this place."""
         self.at.lines.append(self.setups.begin())
 
     def loop_ends(self) -> None:

@@ -47,8 +47,7 @@ def is_word(name: str) -> bool:
 
 
 def is_taken(name: str) -> bool:
-    """Return whether a program may already have a function of that name: its own main, the C library's, or the OpenMP
-    runtime's.
+    """Return whether a program may have a function of that name already: main, one of the C library or the OpenMP runtime.
 
     Compiled code calls some of them itself; LLVM keeps what begins with its own name and a dot.
     """

@@ -26,8 +26,9 @@ class Fixed:
 
     @classmethod
     def of(cls, ratio: Floats, bias: Floats) -> "Fixed | None":
-        """Return the fixed-point form of `ratio` (result quanta an accumulator) and of a bias in accumulators; None if too
-        large.
+        """Return the fixed-point form of a ratio of scales and of a bias in accumulators; None if one is out of range.
+
+        ratio : one accumulator in quanta of the result
         """
         whole = np.rint(bias)
         if not (np.isfinite(ratio).all() and (ratio > 0).all() and (np.abs(whole) < 1 << 30).all()):
