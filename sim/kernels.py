@@ -32,8 +32,7 @@ _MIN, _MAX, _ADD, _SHR, _MUL = map(int, _ALU_OPS)
 # (word, shift to the left that puts the field on top, to the right that leaves it) of each of a lane's parameters.
 _BIAS, _MULTIPLIER, _SHIFT, _ZERO_POINT, _LOW, _HIGH = (
     (p.offset // REQUANT_WORD_BITS, 64 - p.offset % REQUANT_WORD_BITS - p.width, 64 - p.width)
-    for p in REQUANT_PARAMS.place(DEFAULT)
-)
+    for p in REQUANT_PARAMS.place(DEFAULT))
 _rescaled = njit(error_model="numpy")(rescaled)
 
 
@@ -274,8 +273,7 @@ def _shift_right(value: Any, amount: Any, bits: Any) -> Any:
 
 @njit(error_model="numpy")
 def _alu(insn: Any, first: int, last: int, shape: Any, uop: Any, acc: Any) -> None:
-    size, shift = shape.batch * shape.block, 64 - shape.acc_bits
-    op, immediate = insn[_ALU], insn[_USE_IMM] == 1
+    size, shift, op, immediate = shape.batch * shape.block, 64 - shape.acc_bits, insn[_ALU], insn[_USE_IMM] == 1
     for outer in range(first, last):
         for inner in range(insn[_INNER]):
             dst0 = outer * insn[_DST_O] + inner * insn[_DST_I]
