@@ -157,6 +157,7 @@ class _Reader:
         name, said = text(self.header["name"]), text(self.header["said"])
         if not (name.isidentifier() and name.isascii()):
             self._wrong(f"the name {name!r:.40} is none in C")
+        check_name(name, "the module's name")
         image = Image(name, target, inputs, outputs, between, parts, graph, left, said, source)
         target.check_image(image)
         return image

@@ -63,6 +63,11 @@ class Placement:
             names = ", ".join(f"{each.op} {each.name!r}" for each in group[:_NAMED])
             more = f" and {len(group) - _NAMED} more" if len(group) > _NAMED else ""
             lines.append(one_line(f"on the CPU: {names}{more}: {reason}"))
+        named = {each.name for each in self.left}
+        others = sum(named.isdisjoint(layer.names) for layer in self.cpu)
+        if others and self.launches:
+            verb = "converts" if others == 1 else "convert"
+            lines.append(f"on the CPU: {counted(others, 'layer')} that {verb} numbers or layouts")
         return "\n".join(lines)
 
 

@@ -27,7 +27,7 @@ class NotConstantError(ModelError):
         plural = "s" if len(inputs) > 1 else ""
         super().__init__(
             f"{what} must be known when the model is compiled, and it depends on the input{plural} {listed}: give "
-            f"the value{plural} with fixed={{name: array}}"
+            f"the value{plural} with vtakit.compile(…, fixed={{name: array}})"
         )
 
 

@@ -76,6 +76,7 @@ def test_a_header_that_is_not_that_of_the_code_is_refused(net, tmp_path, change)
     (_set("inputs", 0, 2, to="float32x4"), ("float32x4",)),
     (_set("inputs", 0, 2, to="handle"), ("handle",)),
     (_set("name", to=None), ("None",)),
+    (_set("name", to="n" * 5000), ("the module's name", "5,000 characters")),
     (_set("target", "triple", to="a b"), ("triple",)),
     (_set("parts", to=[]), ("belong to nothing",)),
     (lambda header: header["parts"][0]["outside"].append("\ud800"), ("surrogates",)),

@@ -12,7 +12,7 @@ from onnx import helper
 from quantized_support import Layers, onnxruntime_of, quantum_of
 
 import vtakit
-from vtakit.compiler.frontend.errors import UnsupportedError
+from vtakit.compiler.frontend.errors import ModelError, UnsupportedError
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.passes.quantized.form import integer_form
 from vtakit.compiler.graph.reference import reference
@@ -54,6 +54,11 @@ def test_the_model_is_plain_onnx_with_its_names(made):
     assert made.model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "N"
     before = {name for node in FLOAT.graph.node for name in node.output}
     assert {value.name for value in made.accuracy.values} <= before | {"x"}
+
+
+def test_what_quantize_returns_is_compiled_by_its_model(made):
+    with pytest.raises(ModelError, match=r"got Quantized: give its \.model"):
+        vtakit.compile(made)
 
 
 def test_accuracy_is_told_by_value(made):

@@ -161,6 +161,8 @@ def _of_nodes(nodes: "Iterable[onnx.NodeProto]") -> "Iterator[onnx.TensorProto]"
     for node in nodes:
         for attribute in node.attribute:
             yield from (attribute.t, *attribute.tensors)
+            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from (sparse.values, sparse.indices)
             for graph in (attribute.g, *attribute.graphs):
                 yield from _of_graph(graph)
 

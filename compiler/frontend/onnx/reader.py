@@ -64,7 +64,8 @@ def read_model(model: "str | Path | onnx.ModelProto") -> tuple["onnx.ModelProto"
         proto = model
         name = proto.graph.name or name
     else:
-        raise ModelError(f"a model is a path or an onnx.ModelProto, got {type(model).__name__}")
+        cure = ": give its .model" if hasattr(model, "model") else ""
+        raise ModelError(f"a model is a path or an onnx.ModelProto, got {type(model).__name__}{cure}")
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError(f"{name!r} is no ONNX model: it has no {'operator set' if proto.HasField('graph') else 'graph'}")
     _check_declared(proto, name)

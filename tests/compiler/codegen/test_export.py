@@ -14,6 +14,7 @@ from support import raises
 from vtakit.compiler.codegen.llvm.compile import compile_for
 from vtakit.compiler.codegen.llvm.errors import CodegenError
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.codegen.llvm.text.reserved import is_taken
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.calls import effect, math_call
@@ -269,3 +270,9 @@ def test_a_full_disk_under_the_linker_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with pytest.raises(CodegenError, match=r"^false could not link .*scale\.so: No such file or directory$"):
         compile_for(scale()).save_library(tmp_path / "scale.so", linker=("false",))
+
+
+def test_headers_of_c_keep_their_names():
+    """A model's header of such a name would stand in their place."""
+    assert all(map(is_taken, ("stdio", "stdint", "string", "math", "unistd")))
+    assert not any(map(is_taken, ("resnet18", "net", "std")))

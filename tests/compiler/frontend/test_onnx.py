@@ -70,7 +70,7 @@ def test_an_input_that_decides_a_shape_can_be_fixed():
     proto = model([node("Reshape", ["x", "to"], ["y"])], [("x", "f4", [6]), ("to", "i8", [2])], [("y", "f4", ["a", "b"])])
     message = (
         "input 1 ('to') of node 'y' (Reshape) must be known when the model is compiled, and it depends on the input 'to': "
-        "give the value with fixed={name: array}"
+        "give the value with vtakit.compile(…, fixed={name: array})"
     )
     with raises(NotConstantError, message):
         vtakit.compile(proto)
@@ -211,7 +211,7 @@ def test_what_is_unsupported_behind_something_unsupported_or_wrong_is_told_too()
         "model 'net' needs what vtakit does not support: NonZero (2 nodes: 'a', 'd'); com.acme.Foo (1 node: 'c'); "
         "Det (1 node: 'b'); Unique (1 node: 'e/inside'); com.acme.Gelu (1 node: 'g'); besides, input 1 ('to') of node 'r' "
         "(Reshape) must be known when the model is compiled, and it depends on the input 'to': give the value with "
-        "fixed={name: array}"
+        "vtakit.compile(…, fixed={name: array})"
     )
     with raises(UnsupportedError, message):
         vtakit.compile(proto)

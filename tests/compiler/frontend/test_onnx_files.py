@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from model_support import model
-from onnx import TensorProto, helper
+from onnx import AttributeProto, SparseTensorProto, TensorProto, helper
 
 import vtakit
 from vtakit.base import limits
@@ -75,6 +75,20 @@ def test_external_data_of_an_attribute_are_beside_the_model(tmp_path, monkeypatc
     (tmp_path / "net.onnx").write_bytes(proto.SerializeToString())
     monkeypatch.chdir("/")
     np.testing.assert_array_equal(vtakit.compile(tmp_path / "net.onnx").run({"x": W})["y"], 2 * W)
+
+
+def test_external_data_of_a_sparse_attribute_are_checked_too(tmp_path, monkeypatch):
+    """Before ONNX's checker looks for them in the current folder."""
+    values = TensorProto(name="v", data_type=1, dims=[2], data_location=TensorProto.EXTERNAL)
+    values.external_data.add(key="location", value="../w.bin")
+    indices = TensorProto(name="i", data_type=7, dims=[2], int64_data=[1, 3])
+    sparse = SparseTensorProto(values=values, indices=indices, dims=[8])
+    constant = node("Constant", [], ["w"])
+    constant.attribute.append(AttributeProto(name="sparse_value", type=AttributeProto.SPARSE_TENSOR, sparse_tensor=sparse))
+    proto = model([constant, node("Add", ["x", "w"], ["y"])], [("x", "f4", [8])], [("y", "f4", [8])])
+    monkeypatch.chdir(tmp_path)
+    Path("net.onnx").write_bytes(proto.SerializeToString())
+    refused(Path("net.onnx"), "outside the model's folder")
 
 
 def _pipe(path: Path) -> None:

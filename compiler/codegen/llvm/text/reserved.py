@@ -38,6 +38,13 @@ _OTHER = _names("""
     index kill link listen mmap munmap nice open pause pipe poll read recv rindex select send shutdown sleep socket stat
     stpcpy strdup strndup sync syscall truncate unlink wait write
 """)
+# Headers of C and POSIX: a header of that name in a program's include folder would stand in their place.
+_HEADERS = _names("""
+    assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic stdbool
+    stdckdint stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype aio cpio dirent dlfcn fcntl
+    fmtmsg fnmatch ftw glob grp iconv langinfo libgen monetary mqueue ndbm netdb nl_types poll pthread pwd regex sched search
+    semaphore spawn strings stropts syslog tar termios trace ulimit unistd utime utmpx wordexp
+""")
 _LIBRARY = _OTHER | {name + suffix for name in _FLOATING for suffix in ("", "f", "l")}
 
 
@@ -47,8 +54,8 @@ def is_word(name: str) -> bool:
 
 
 def is_taken(name: str) -> bool:
-    """Return whether a program may have a function of that name already: main, one of the C library or the OpenMP runtime.
+    """Return whether a name is of something else already: main, a function of the C library or the OpenMP runtime, a header.
 
     Compiled code calls some of them itself; LLVM keeps what begins with its own name and a dot.
     """
-    return name in _LIBRARY or name in ("main", "vtakit_packed", "llvm") or name.startswith(("GOMP_", "omp_"))
+    return name in _LIBRARY | _HEADERS or name in ("main", "vtakit_packed", "llvm") or name.startswith(("GOMP_", "omp_"))
