@@ -24,7 +24,7 @@ def schedule(C, rows=6, columns=64):
     sums = s.cache_write(C, "local")  # C's values are made in a small buffer of their own, then copied
 
     y, x = s[C].op.axis
-    block, x = s[C].split(x, factor=2 * columns)  # two panels at a time, which stay in the second-level cache
+    block, x = s[C].split(x, factor=2 * columns)  # two panels at a time, which stay in L2
     y, x, yi, xi = s[C].tile(y, x, rows, columns)
     s[C].reorder(block, y, x, yi, xi)
     s[C].unroll(yi)

@@ -1,4 +1,4 @@
-"""What numba compiles for the compiled simulator: one function an instruction, as in `sim.plain`."""
+"""Functions of the compiled simulator, which numba compiles: one for each instruction, as in `sim.plain`."""
 
 from typing import Any, NamedTuple
 
@@ -90,7 +90,7 @@ def _field(word: Any, at: Any, bits: Any) -> Any:
 
 @njit(error_model="numpy")
 def _inside(insn: Any, shape: Any, uop: Any) -> bool:
-    """Whether every index that a GEMM or ALU instruction uses lies in its scratchpad."""
+    """Return whether every index that a GEMM or ALU instruction uses lies in its scratchpad."""
     dst: Any = 0
     src: Any = 0
     wgt: Any = 0

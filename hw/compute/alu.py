@@ -17,7 +17,7 @@ DSP_BITS = 16  # numbers without a sign that one DSP block multiplies; accumulat
 
 
 class Result(Enum):
-    """Where a lane's result comes from."""
+    """Sources of a lane's result."""
 
     COMPARED = "the lesser of the two operands, or the greater"
     SUM = "the adder"

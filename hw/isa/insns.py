@@ -47,7 +47,7 @@ class MemType(IntEnum):
 
 
 class AluOp(IntEnum):
-    """What an ALU instruction does with each lane."""
+    """Operations of an ALU instruction on each lane."""
 
     MIN = 0
     MAX = 1

@@ -12,7 +12,7 @@ SPREAD = 4  # cycles of products for each cycle of a LOAD that is spread over th
 
 
 def weights_ahead(steps: list[Step], target: Target) -> list[Step]:
-    """The same program, with LOADs of weights in pieces where the products just before cannot hide them.
+    """Return the program with LOADs of weights in pieces where the products just before cannot hide them.
 
     The load stage runs ahead of products by a target's copies of a buffer. Weights that are kept for many products take longer
     than that on a slow bus, which has time while those products run. A piece passes instructions that do not touch its elements.

@@ -82,12 +82,12 @@ def _into(e: Expr, is_own: Callable[[Load], bool]) -> Iterator[Pass]:
 
 
 def _is(e: Expr, is_own: Callable[[Load], bool]) -> bool:
-    """Whether an expression is the accumulator that is written, as it was."""
+    """Return whether an expression is the accumulator that is written, as it was."""
     return isinstance(e, Load) and is_own(e)
 
 
 def _goes_first(e: Expr, other: Expr, is_own: Callable[[Load], bool]) -> bool:
-    """Whether the second operand of a commuting operation is the one to begin with."""
+    """Return whether the second operand of a commuting operation is the one to begin with."""
     if isinstance(e, IntImm):
         return False
     if isinstance(other, IntImm):

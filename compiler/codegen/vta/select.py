@@ -1,4 +1,4 @@
-"""Which instructions a nest becomes, from the memories that its statement touches and what it computes."""
+"""Instruction selection for loop nests, by the memories that a statement touches and what it computes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -134,7 +134,7 @@ class Selector:
         return Passes(nest, self.target.lanes("acc"), dst, row, tuple(loads))
 
     def _call(self, nest: Nest, call: Expr) -> Action:
-        """What a tensor intrinsic's code stands for."""
+        """Return the action of a tensor intrinsic's call."""
         if not isinstance(call, Call) or call.name not in (GEMM, RESET, REQUANT):
             raise UnfitError(f"{call} is no operation of the accelerator, whose calls are {GEMM}, {RESET} and {REQUANT}")
         operands = []

@@ -1,4 +1,4 @@
-"""Where each buffer lies in its scratchpad, and in how many copies."""
+"""Places of buffers in the scratchpads, and their copies."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -174,7 +174,7 @@ class _Walk:
 
 
 def _passable(leaf: st.Store, seed: Load) -> bool:
-    """Whether the ALU makes a value where a load of it lies: it is at the same index, and whole until it is not needed."""
+    """Return whether the ALU can make a value in place of a load: it is at the same index, and whole until it is last read."""
     own = linear(leaf.indices[0])
 
     def is_own(load: Load) -> bool:

@@ -64,7 +64,7 @@ class Target:
             raise VtaError(f"without is {self.without!r:.40} and must be a Feature of vtakit.hw.isa.insns, or more joined by |")
 
     def has(self, feature: Feature) -> bool:
-        """Whether programs may use an ability beyond the smallest device."""
+        """Return whether programs may use an ability beyond the smallest device."""
         return feature in device_features(self.config) & ~self.without
 
     @property

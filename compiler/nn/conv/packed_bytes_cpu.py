@@ -17,7 +17,7 @@ from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Operation
 
-MOST_PIXELS = 64  # of a tile: its sums stay in the first-level cache
+MOST_PIXELS = 64  # of a tile: its sums stay in L1
 LEAST_COLUMNS, MOST_COLUMNS = 8, 32  # of a tile: two rows of tile registers
 MOST_REPEATED = 8  # steps without a jump: more make code that the instruction cache does not hold
 REPEATED = 4  # where one instruction is a step; of several LLVM would load those of the next step too early
@@ -47,7 +47,7 @@ def tiles(height: int, width: int) -> list[tuple[int, int]]:
 def schedule_packed(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine, target: Target) -> set[Operation]:
     """Schedule an anchor tagged "conv_packed" or "conv_words" and what follows it; return the operations that are done with.
 
-    A tile's sums go through the first-level cache to what follows, which takes vectors of as many channels. Decisions:
+    A tile's sums go through L1 to what follows, which takes vectors of as many channels. Decisions:
 
     tile      : rows and columns of pixels of a tile
     order     : "filters": the weights of a few filters, which lie together, meet all tiles before those of the next do;
@@ -105,7 +105,7 @@ def schedule_packed(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
 
 
 class _Product:
-    """What a register tile is cut from: a tile of pixels, and filters whose weights lie together.
+    """A tile of pixels and the filters whose weights lie together: register tiles are parts of it.
 
     kind : type of data     steps : dot products of a pixel in a row of the kernel, which lie side by side
     """
@@ -123,13 +123,13 @@ class _Product:
         return [group for group in found if takes(group)]
 
     def suits(self, groups: list[Group], machine: Machine) -> bool:
-        """Whether the best group takes no longer than vectors: few pixels in a row leave most rows of tile registers empty."""
+        """Return whether the best group takes no longer than vectors: few pixels in a row leave most tile rows empty."""
         dots = self.rows * self.columns * self.filters * groups[0].steps
         lanes = machine.lanes(self.anchor.body[0].dtype)
         return min([self.cycles(group, machine) for group in groups]) <= dots / (lanes * machine.fmas_per_cycle)
 
     def cycles(self, group: Group, machine: Machine) -> float:
-        """Estimate the cycles of one step of all sums: products, or loads of operands from the second-level cache."""
+        """Estimate the cycles of one step of all sums: products, or loads of operands from L2."""
         runs, parts, across = group.runs, -(-group.pixels // MOST_STEPS), -(-group.filters // MOST_STEPS)
         count = -(-self.rows // runs) * (self.columns // group.pixels) * (self.filters // group.filters)
         loads = (runs * parts + across) * machine.tile_load_cycles
