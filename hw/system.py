@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from vtakit.base.errors import VtakitError, one_of
-from vtakit.base.jsons import read_json
-from vtakit.base.limits import MAX_CONFIG_BYTES
-from vtakit.base.reading import read_bytes
+from vtakit.base.jsons import read_object
 
 BUS_BITS = (64, 128, 256, 512)
 
@@ -97,12 +95,5 @@ def load_system(what: SystemLike) -> System:
         if what not in SYSTEMS:
             raise MemorySystemError(f"unknown memory system {what!r:.80}; {one_of(SYSTEMS, what)}, or the path of a .json file")
         return SYSTEMS[what]
-    where = f"memory system file {str(what)!r}"
-    data = read_bytes(what, "memory system file", MAX_CONFIG_BYTES, error=MemorySystemError)
-    try:
-        found = read_json(data, most_bytes=MAX_CONFIG_BYTES, what=where)
-    except ValueError as error:
-        raise MemorySystemError(f"cannot read {where}: {error}") from None
-    if not isinstance(found, dict):
-        raise MemorySystemError(f"{where} has no object of fields: {', '.join(each.name for each in fields(System))}")
-    return System.from_dict(found, where)
+    found = read_object(what, "memory system file", [each.name for each in fields(System)], MemorySystemError)
+    return System.from_dict(found, f"memory system file {str(what)!r}")

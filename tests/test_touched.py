@@ -6,7 +6,7 @@ import touched
 
 @pytest.fixture(scope="module")
 def tests():
-    """What each test file imports."""
+    """Imports of each test file."""
     return {path: touched.imported(path) for path in sorted((touched.ROOT / "tests").rglob("test_*.py"))}
 
 

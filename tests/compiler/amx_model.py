@@ -58,9 +58,9 @@ class TileRegisters:
         return run
 
     def _ldtilecfg(self, shapes):
-        told = np.frombuffer(ctypes.string_at(shapes, 64), np.uint8)
-        assert told[0] == 1
-        widths, heights = told[16:32].view(np.uint16), told[48:56]
+        config = np.frombuffer(ctypes.string_at(shapes, 64), np.uint8)
+        assert config[0] == 1
+        widths, heights = config[16:32].view(np.uint16), config[48:56]
         shapes = zip(heights, widths, strict=True)
         self._tiles[threading.get_native_id()] = [np.zeros(shape, np.uint8) for shape in shapes]
 

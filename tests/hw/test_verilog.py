@@ -65,7 +65,7 @@ DEFECTS = {
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
-    """What Verilator says of the text with all defects; of the text itself it says nothing."""
+    """Verilator's warnings about the text with all defects; there are none about the text itself."""
     text = text_of("tiny", 64)
     body = text.index(";\n", text.index(f"module {TOP_NAME}(")) + 2
     defects = "\n".join(DEFECTS.values())

@@ -2,11 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from vtakit.base.limits import MAX_JSON_VALUES, MAX_NESTING, LimitError, check_limit
+from vtakit.base.errors import VtakitError
+from vtakit.base.limits import MAX_CONFIG_BYTES, MAX_JSON_VALUES, MAX_NESTING, LimitError, check_limit
+from vtakit.base.reading import read_bytes
 
 _NO_MARKS = bytes(sorted(set(range(256)) - set(b'[]{},"')))
 _STRING = re.compile(rb'"[^"]*"?')  # an open one reaches to the end, so that each byte is looked at once
@@ -33,6 +36,25 @@ def read_json(
     if _is_deep(structure.translate(None, delete=b",")):
         raise LimitError(f"{what} is nested deeper than the limit, {MAX_NESTING} levels (docs/files.md)")
     return json.loads(text.decode("utf-8-sig"), object_pairs_hook=pairs or _once, parse_int=partial(_integer, what=what))
+
+
+def read_object(path: str | Path, what: str, fields: Iterable[str], error: type[VtakitError]) -> dict[str, Any]:
+    """Return the object that a small JSON file holds.
+
+    what   : the file in messages
+    fields : of such an object, for the message about a file that holds something else
+
+    Raises `error` for a file that cannot be read, is no JSON, or holds no object.
+    """
+    where = f"{what} {str(path)!r}"
+    data = read_bytes(path, what, MAX_CONFIG_BYTES, error=error)
+    try:
+        found = read_json(data, most_bytes=MAX_CONFIG_BYTES)
+    except ValueError as reason:
+        raise error(f"cannot read {where}: {reason}") from None
+    if not isinstance(found, dict):
+        raise error(f"{where} has no object of fields: {', '.join(fields)}")
+    return found
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

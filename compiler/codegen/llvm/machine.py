@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 from vtakit.base.errors import VtakitError, one_of
-from vtakit.base.jsons import read_json
-from vtakit.base.limits import MAX_CONFIG_BYTES
-from vtakit.base.reading import read_bytes
+from vtakit.base.jsons import read_object
 from vtakit.compiler.ir.dtypes import DType
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
@@ -199,12 +197,5 @@ def load_machine(what: MachineLike, base: Machine) -> Machine:
         return base.changed(what)
     if not isinstance(what, str | Path):
         raise MachineError(f"a machine is a Machine, a mapping of its fields or a path, not {type(what).__name__}")
-    where = f"machine file {str(what)!r}"
-    data = read_bytes(what, "machine file", MAX_CONFIG_BYTES, error=MachineError)
-    try:
-        found = read_json(data, most_bytes=MAX_CONFIG_BYTES, what=where)
-    except ValueError as error:
-        raise MachineError(f"cannot read {where}: {error}") from None
-    if not isinstance(found, dict):
-        raise MachineError(f"{where} has no object of fields: {', '.join(fact.name for fact in facts())}")
-    return base.changed(found, where)
+    found = read_object(what, "machine file", [fact.name for fact in facts()], MachineError)
+    return base.changed(found, f"machine file {str(what)!r}")

@@ -68,7 +68,7 @@ def place(root: Node, target: Target) -> dict[Var, Site]:
     walk = _Walk(target)
     walk.node(root, ())
     walk.adopt()
-    walk.copy()
+    walk.set_copies()
     sites = list(dict.fromkeys(walk.sites.values()))
     for scope in target.scopes:
         _pack([site for site in sites if site.scope == scope], scope, target)
@@ -139,7 +139,7 @@ class _Walk:
             if touches and isinstance(touches[0].nest.leaf, st.Store) and touches[0].nest.leaf.buffer.data is data:
                 self._take_over(data, touches[0])
 
-    def copy(self) -> None:
+    def set_copies(self) -> None:
         """Set how many copies of each site there should be."""
         weights = [(data, site) for data, site in self.sites.items() if site.scope == "wgt"]
         first = min([site.end for _, site in weights], default=0)  # of the program's operators: no bus time is left before it
