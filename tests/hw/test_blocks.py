@@ -73,5 +73,6 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_block(config, bus_bits, name, results):
     folder, every = results(config, bus_bits)
     found = {test: failure for test, failure in every.items() if test.startswith(f"bench_{name}.")}
+    assert found, f"no test of bench_{name} ran: see {folder / 'simulation.log'}"
     assert {test: failure for test, failure in found.items() if failure} == {}, f"see {folder / 'simulation.log'}"
     assert found
