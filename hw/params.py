@@ -22,6 +22,8 @@ class CoreParams:
     burst_beats     beats of the longest burst: short bursts share the bus fairly
     buffer_beats    beats of read data that each reader has room for, at least two bursts
     requantizes     REQUANT's multipliers are built, where the configuration has it
+    pad_values      PAD_LOAD is built, where the configuration has it
+    lookups         REQUANT's table is built, where the configuration has it
 
     Raises `ConfigError` naming the field.
     """
@@ -33,6 +35,8 @@ class CoreParams:
     burst_beats: int = 16
     buffer_beats: int = 128
     requantizes: bool = True
+    pad_values: bool = True
+    lookups: bool = True
 
     def __post_init__(self) -> None:
         if self.bus_bits not in BUS_BITS:
@@ -61,7 +65,14 @@ class CoreParams:
     def features(self) -> Feature:
         """The abilities beyond the smallest device that the core has."""
         features = device_features(self.cfg)
-        return features if self.requantizes else features & ~Feature.REQUANT
+        built = {
+            Feature.REQUANT: self.requantizes, Feature.PAD_VALUE: self.pad_values,
+            Feature.LOOKUP: self.requantizes and self.lookups,
+        }
+        for feature, there in built.items():
+            if not there:
+                features &= ~feature
+        return features
 
     def lanes(self, element_bytes: int, depth: int) -> int:
         """Elements of a scratchpad that one beat fills."""

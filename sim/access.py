@@ -15,10 +15,10 @@ import numpy.typing as npt
 from vtakit.hw.isa.codec import Insn
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.exhaustive import covers
-from vtakit.hw.isa.insns import MEMORIES, REQUANT_WORDS, TRANSFERS, UOP, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import LOADS, MEMORIES, REQUANT_WORDS, TRANSFERS, UOP, MemType, Opcode, Stage
 from vtakit.sim.values import Ints
 
-# What the functions below know: LOAD, STORE and REQUANT move elements, GEMM and ALU have loops.
+# What the functions below know: transfers move elements, GEMM and ALU have loops.
 covers(Opcode, (*TRANSFERS, Opcode.GEMM, Opcode.ALU, Opcode.FINISH), __name__)
 
 DRAM = "dram"
@@ -57,16 +57,17 @@ def granule_bytes(cfg: VTAConfig) -> int:
 
 
 def transfer_accesses(cfg: VTAConfig, insn: Insn, base: int) -> list[Access]:
-    """Return the accesses of a LOAD, STORE or REQUANT; `base` is the base register of its memory type."""
+    """Return the accesses of a transfer; `base` is the base register of its memory type."""
     if not insn["x_size"]:
         return []
     memory = MEMORIES[MemType(insn["memory_type"])]
-    load = insn.op is Opcode.LOAD
+    load = insn.op in LOADS
     across = insn["x_size"] + (insn["x_pad_0"] + insn["x_pad_1"] if load else 0)
     count = (insn["y_size"] + (insn["y_pad_0"] + insn["y_pad_1"] if load else 0)) * across
     found = [Access(memory.scratchpad, slice(insn["sram_base"], insn["sram_base"] + count), load)] if count else []
     if insn.op is Opcode.REQUANT and count:
-        found.append(Access("acc", slice(insn["params"], insn["params"] + REQUANT_WORDS), False))
+        words = REQUANT_WORDS + insn["lookup"] * cfg.table_elements
+        found.append(Access("acc", slice(insn["params"], insn["params"] + words), False))
     if insn["y_size"]:
         size, granule = memory.bytes_in(cfg), granule_bytes(cfg)
         first, row = (base + insn["dram_base"] * size) // granule, insn["x_size"] * size // granule

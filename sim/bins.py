@@ -13,12 +13,12 @@ from vtakit.hw.system import BUS_BITS
 
 Bin = tuple[str, ...]
 COUNTS = ("0", "1", "many")
-LOADS = tuple(f"LOAD {kind.name}" for kind in MemType if kind is not MemType.OUT)
+LOADS = (*(f"LOAD {kind.name}" for kind in MemType if kind is not MemType.OUT), "PAD_LOAD INP")
 STORES = ("STORE OUT", "REQUANT OUT")
 TRANSFERS = (*LOADS, *STORES)
 COMPUTE_LOADS = tuple(f"LOAD {kind.name}" for kind in (MemType.UOP, MemType.ACC, MemType.ACC_8BIT))
 STAGES = {  # who runs what
-    Stage.LOAD: ("LOAD INP", "LOAD WGT"), Stage.COMPUTE: (*COMPUTE_LOADS, "GEMM", "ALU"), Stage.STORE: STORES,
+    Stage.LOAD: ("LOAD INP", "LOAD WGT", "PAD_LOAD INP"), Stage.COMPUTE: (*COMPUTE_LOADS, "GEMM", "ALU"), Stage.STORE: STORES,
 }
 TOKENS_ONLY = "tokens only"  # an instruction that moves and computes nothing
 OTHER = "other"  # a configuration without a name
@@ -72,6 +72,20 @@ GROUPS: tuple[Group, ...] = (
             reason="the pads of a STORE must be 0, and a REQUANT has none"),),
     ),
     Group(
+        name="requant", doc="REQUANTs that move something, by whether results are looked up, in each configuration",
+        axes=(("configuration", (*NAMED, OTHER)), ("results", ("stored", "looked up"))),
+        impossible=(Impossible(
+            where=(("configuration", tuple(name for name, cfg in NAMED.items() if not cfg.has_requant)),),
+            reason="REQUANT exists only for 32-bit accumulators and outputs of at most 8 bits"), Impossible(
+            where=(("configuration", tuple(name for name, cfg in NAMED.items() if not cfg.has_lookup)),
+                   ("results", ("looked up",))),
+            reason="a table exists only for outputs of 8 bits, and where it fits the accumulator")),
+    ),
+    Group(
+        name="pad value", doc="PAD_LOADs with pads, by the value of these",
+        axes=(("value", ("least", "negative", "0", "positive", "greatest")),),
+    ),
+    Group(
         name="shape", doc="rows, elements of a row, and the pitch of rows: less than a row, a row, more",
         axes=(("instruction", TRANSFERS), ("y_size", COUNTS), ("x_size", COUNTS), ("pitch", ("overlap", "dense", "gaps"))),
         impossible=(Impossible(where=(("x_size", ("0",)), ("pitch", ("overlap",))), reason="no pitch is less than 0"),),
@@ -90,6 +104,9 @@ GROUPS: tuple[Group, ...] = (
             where=(("configuration", tuple(name for name, cfg in NAMED.items() if not cfg.has_acc8)),
                    ("instruction", ("LOAD ACC_8BIT",))),
             reason="ACC_8BIT exists only for 8-bit inputs and 32-bit accumulators"), Impossible(
+            where=(("configuration", tuple(name for name, cfg in NAMED.items() if not cfg.has_pad_value)),
+                   ("instruction", ("PAD_LOAD INP",))),
+            reason="PAD_LOAD exists only for inputs of at most 8 bits"), Impossible(
             where=(("configuration", tuple(name for name, cfg in NAMED.items() if not cfg.has_requant)),
                    ("instruction", ("REQUANT OUT",))),
             reason="REQUANT exists only for 32-bit accumulators and outputs of at most 8 bits")),

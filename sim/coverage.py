@@ -141,6 +141,10 @@ class _Reader:
         sides = [side for side, pad in _PADS.items() if insn.fields.get(pad)]
         pads = sides[0] if len(sides) == 1 else "none" if not sides else "all four" if len(sides) == len(_PADS) else "several"
         self.counts["pads"][name, pads] += 1
+        if insn.op is Opcode.REQUANT and y:
+            self.counts["requant"][self.config, "looked up" if insn["lookup"] else "stored"] += 1
+        if insn.op is Opcode.PAD_LOAD and sides:
+            self.counts["pad value"][(_pad_value(insn["pad_value"], self.cfg),)] += 1
         kind = MemType(insn["memory_type"])
         size, base = MEMORIES[kind].bytes_in(self.cfg), self.program.bases[kind.name.lower()]
         for row in range(y):
@@ -238,6 +242,13 @@ def _elements(insn: Insn) -> int:
     pads = {name: insn.fields.get(name, 0) for name in _PADS.values()}
     across = pads["x_pad_0"] + insn["x_size"] + pads["x_pad_1"]
     return (pads["y_pad_0"] + insn["y_size"] + pads["y_pad_1"]) * across if insn["x_size"] else 0
+
+
+def _pad_value(given: int, cfg: VTAConfig) -> str:
+    bits = cfg.inp_bits
+    value = (given + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+    names = {-(1 << bits - 1): "least", 0: "0", (1 << bits - 1) - 1: "greatest"}
+    return names.get(value, "negative" if value < 0 else "positive")
 
 
 def _amount(imm: int, cfg: VTAConfig) -> str:

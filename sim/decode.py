@@ -177,6 +177,10 @@ def _rules(d: Decoded, memories: Memories) -> list[Rule]:
          lambda i: f"opcode {d['opcode'][i]} is unknown; known: {listing(Opcode)}"),
         (Fault.UNKNOWN_OPCODE, requant & (not d.cfg.has_requant),
          lambda i: "REQUANT exists only for 32-bit accumulators, at least 4 elements of them, and outputs of at most 8 bits"),
+        (Fault.UNKNOWN_OPCODE, d.is_op(Opcode.PAD_LOAD) & (not d.cfg.has_pad_value),
+         lambda i: "PAD_LOAD exists only for inputs of at most 8 bits"),
+        (Fault.RESERVED_BITS, (d["lookup"] == 1) & (not d.cfg.has_lookup),
+         lambda i: "a REQUANT looks up only outputs of 8 bits, with room for a table beside its parameters"),
         (Fault.RESERVED_BITS, d.reserved, lambda i: "bits that belong to no field are set; they must be 0"),
         (Fault.UNKNOWN_MEMORY_TYPE, transfer & ~known, lambda i: _memory_type(d, i)),
         (Fault.UNKNOWN_ALU_OPCODE, d.is_op(Opcode.ALU) & ~np.isin(d["alu_opcode"], list(AluOp)),
@@ -195,8 +199,9 @@ def _rules(d: Decoded, memories: Memories) -> list[Rule]:
     rules.append((Fault.STORE_PAD, d.is_op(Opcode.STORE) & (pads != 0), lambda i: "the pads of a STORE must be 0"))
     for kind, memory in MEMORIES.items():
         rules += _range_rules(d, kind, memory.depth_in(d.cfg), memories)
-    rules.append((Fault.SRAM_RANGE, requant & (d.sram_elements > 0) & (d["params"] + REQUANT_WORDS > d.cfg.acc_depth),
-                  lambda i: f"params {d['params'][i]} + {REQUANT_WORDS} elements = {d['params'][i] + REQUANT_WORDS} exceeds the "
+    words = REQUANT_WORDS + d["lookup"] * d.cfg.table_elements
+    rules.append((Fault.SRAM_RANGE, requant & (d.sram_elements > 0) & (d["params"] + words > d.cfg.acc_depth),
+                  lambda i: f"params {d['params'][i]} + {words[i]} elements = {d['params'][i] + words[i]} exceeds the "
                             f"{d.cfg.acc_depth} of the acc scratchpad"))
     loops = d.is_op(Opcode.GEMM, Opcode.ALU) & (d["iter_out"] * d["iter_in"] > 0) & (d["uop_end"] > d["uop_bgn"])
     rules.append((Fault.UOP_RANGE, loops & (d["uop_end"] > d.cfg.uop_depth),

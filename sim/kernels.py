@@ -18,14 +18,15 @@ _Y0, _Y1, _X0, _X1 = (COLUMNS[n] for n in ("y_pad_0", "y_pad_1", "x_pad_0", "x_p
 _RESET, _BGN, _END, _OUTER, _INNER = (COLUMNS[n] for n in ("reset", "uop_bgn", "uop_end", "iter_out", "iter_in"))
 _DST_O, _DST_I, _SRC_O, _SRC_I = (COLUMNS[n] for n in ("dst_out", "dst_in", "src_out", "src_in"))
 _WGT_O, _WGT_I, _ALU, _USE_IMM, _IMM = (COLUMNS[n] for n in ("wgt_out", "wgt_in", "alu_opcode", "use_imm", "imm"))
-_OVERWRITE, _PARAMS = COLUMNS["overwrite"], COLUMNS["params"]
+_OVERWRITE, _PARAMS, _PAD_VALUE = (COLUMNS[n] for n in ("overwrite", "params", "pad_value"))
+_LOOKUP = COLUMNS["lookup"]
 # What has a branch in `run_slice`, `_load` and `_alu` below; numba compiles no table of functions.
-_OPCODES = Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.FINISH, Opcode.ALU, Opcode.REQUANT
+_OPCODES = Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.FINISH, Opcode.ALU, Opcode.REQUANT, Opcode.PAD_LOAD
 _KINDS = MemType.UOP, MemType.WGT, MemType.INP, MemType.ACC, MemType.OUT, MemType.ACC_8BIT
 _ALU_OPS = AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR, AluOp.MUL
 for _enumeration, _members in ((Opcode, _OPCODES), (MemType, _KINDS), (AluOp, _ALU_OPS)):
     covers(_enumeration, _members, __name__)
-_LOAD, _STORE, _GEMM, _, _ALU_INSN, _REQUANT = map(int, _OPCODES)
+_LOAD, _STORE, _GEMM, _, _ALU_INSN, _REQUANT, _PAD_LOAD = map(int, _OPCODES)
 _UOP, _WGT, _INP = map(int, _KINDS[:3])
 _MIN, _MAX, _ADD, _SHR, _MUL = map(int, _ALU_OPS)
 
@@ -65,7 +66,7 @@ def run_slice(
     for index in order:
         insn = table[index]
         op = insn[_OPCODE]
-        if op == _LOAD:
+        if op == _LOAD or op == _PAD_LOAD:
             _load(insn, dram, layout, shape, uop, inp, wgt, acc)
         elif op == _STORE:
             _store(insn, dram, layout, shape, acc, insn[_SRAM] * shape.batch * shape.block)
@@ -133,6 +134,7 @@ def _load(insn: Any, dram: Any, layout: Any, shape: Any, uop: Any, inp: Any, wgt
     base, element, bits = layout[kind, 0], layout[kind, 1], layout[kind, 2]
     across = insn[_X0] + insn[_X] + insn[_X1]
     size = element * 8 // bits  # values in one scratchpad element
+    pad = (insn[_PAD_VALUE] << (64 - bits)) >> (64 - bits)  # 0 but of a PAD_LOAD
     at = insn[_SRAM]
     for row in range(-insn[_Y0], insn[_Y] + insn[_Y1]):
         start = base + (insn[_DRAM] + row * insn[_STRIDE]) * element
@@ -141,7 +143,7 @@ def _load(insn: Any, dram: Any, layout: Any, shape: Any, uop: Any, inp: Any, wgt
             zero = padding or column < 0 or column >= insn[_X]
             from_byte = start + column * element
             if kind == _INP:
-                _load_values(dram, from_byte, bits, zero, inp[at * size : (at + 1) * size])
+                _load_values(dram, from_byte, bits, zero, pad, inp[at * size : (at + 1) * size])
             elif kind == _WGT:
                 if zero:
                     wgt[at * size : (at + 1) * size] = 0
@@ -150,15 +152,15 @@ def _load(insn: Any, dram: Any, layout: Any, shape: Any, uop: Any, inp: Any, wgt
             elif kind == _UOP:
                 uop[at] = 0 if zero else np.uint32(_value(dram, from_byte, 0, 32))
             else:
-                _load_values(dram, from_byte, bits, zero, acc[at * size : (at + 1) * size])
+                _load_values(dram, from_byte, bits, zero, pad, acc[at * size : (at + 1) * size])
             at += 1
 
 
 @njit(error_model="numpy")
-def _load_values(dram: Any, start: int, bits: int, zero: bool, into: Any) -> None:
+def _load_values(dram: Any, start: int, bits: int, pads: bool, pad: Any, into: Any) -> None:
     """One INP or ACC element."""
-    if zero:
-        into[:] = 0
+    if pads:
+        into[:] = pad
     elif bits == 8:  # by far the most frequent width: a loop that LLVM turns into vector loads
         values = dram[start : start + len(into)]
         for n in range(len(into)):
@@ -204,6 +206,11 @@ def _requantized(insn: Any, shape: Any, acc: Any) -> Any:
             for at in range(lane, count * size, size):
                 scaled = _rescaled(np.int64(acc[first + at]), bias, multiplier, shift, zero_point)
                 values[at] = min(max(scaled, low), high)
+        if insn[_LOOKUP] == 1:
+            table = (insn[_PARAMS] + REQUANT_WORDS) * size
+            for at in range(count * size):
+                entry = values[at] + 128
+                values[at] = np.int8(acc[table + (entry >> 2)] >> (8 * (entry & 3)))
     return values
 
 

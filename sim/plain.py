@@ -12,7 +12,7 @@ from vtakit.hw.isa.codec import Insn, decode, decode_uop
 from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
 from vtakit.hw.isa.exhaustive import for_each
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import MEMORIES, REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS, AluOp, MemType, Opcode
+from vtakit.hw.isa.insns import MEMORIES, REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS, TABLE_BYTES, AluOp, MemType, Opcode
 from vtakit.hw.isa.requant import rescaled
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.values import Bytes, Ints, pack, unpack, wrap
@@ -56,28 +56,29 @@ def run(cfg: VTAConfig, decoded: Decoded, dram: Bytes, memories: Memories, order
 
 
 def load(m: Machine, insn: Insn) -> None:
-    """Fill a scratchpad from DRAM, with zero rows and columns around what is read."""
+    """Fill a scratchpad from DRAM, with rows and columns of zeros, or of a PAD_LOAD's value, around what is read."""
     if not insn["x_size"]:
         return
     kind = MemType(insn["memory_type"])
     element_bytes = MEMORIES[kind].bytes_in(m.cfg)
     scratchpad: Ints = getattr(m, MEMORIES[kind].scratchpad)
     at, across = insn["sram_base"], insn["x_pad_0"] + insn["x_size"] + insn["x_pad_1"]
+    value = wrap(np.array(insn.fields.get("pad_value", 0)), m.cfg.inp_bits)  # 0 but of a PAD_LOAD
 
-    def zeros(count: int) -> None:
+    def pads(count: int) -> None:
         nonlocal at
-        scratchpad[at : at + count] = 0
+        scratchpad[at : at + count] = value
         at += count
 
-    zeros(insn["y_pad_0"] * across)
+    pads(insn["y_pad_0"] * across)
     for row in range(insn["y_size"]):
-        zeros(insn["x_pad_0"])
+        pads(insn["x_pad_0"])
         start = m.dram_at(insn, row)
         data = m.dram[start : start + insn["x_size"] * element_bytes]
         scratchpad[at : at + insn["x_size"]] = _elements(m.cfg, kind, data).reshape(-1, *scratchpad.shape[1:])
         at += insn["x_size"]
-        zeros(insn["x_pad_1"])
-    zeros(insn["y_pad_1"] * across)
+        pads(insn["x_pad_1"])
+    pads(insn["y_pad_1"] * across)
 
 
 def _elements(cfg: VTAConfig, kind: MemType, data: Bytes) -> Ints:
@@ -100,11 +101,16 @@ def _store_values(m: Machine, insn: Insn, values: Ints) -> None:
 
 
 def requant(m: Machine, insn: Insn) -> None:
-    """Store consecutive accumulator elements requantized, by the parameters of their lanes."""
+    """Store consecutive accumulator elements requantized by the parameters of their lanes, and maybe looked up."""
     first, count = insn["sram_base"], insn["y_size"] * insn["x_size"]
     if count:
         words = m.acc[insn["params"] : insn["params"] + REQUANT_WORDS]
-        _store_values(m, insn, requantized(m.cfg, m.acc[first : first + count], words))
+        values = requantized(m.cfg, m.acc[first : first + count], words)
+        if insn["lookup"]:
+            held = m.acc[insn["params"] + REQUANT_WORDS : insn["params"] + REQUANT_WORDS + m.cfg.table_elements]
+            table = held.astype("<i4").reshape(-1).view(np.int8)[:TABLE_BYTES].astype(np.int64)
+            values = table[values + TABLE_BYTES // 2]
+        _store_values(m, insn, values)
 
 
 def requantized(cfg: VTAConfig, values: Ints, words: Ints) -> Ints:
@@ -170,7 +176,7 @@ def finish(m: Machine, insn: Insn) -> None:
 
 STEPS: dict[Opcode, Callable[[Machine, Insn], None]] = for_each(Opcode, {
     Opcode.LOAD: load, Opcode.STORE: store, Opcode.GEMM: gemm, Opcode.ALU: alu, Opcode.FINISH: finish,
-    Opcode.REQUANT: requant,
+    Opcode.REQUANT: requant, Opcode.PAD_LOAD: load,
 }, "sim.plain")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from vtakit.hw.isa.codec import encode_uop, to_bytes
 from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
-from vtakit.hw.isa.insns import FORMATS, MEMORIES, REQUANT_WORDS, UOP, AluOp, Feature, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import FORMATS, MEMORIES, PAD_LOAD, REQUANT_WORDS, UOP, AluOp, Feature, MemType, Opcode, Stage
 from vtakit.hw.isa.regs import BASE_ALIGN_BYTES, device_features
 from vtakit.hw.params import PAGE_BYTES
 from vtakit.sim.access import loop_accesses, transfer_accesses
@@ -189,8 +189,12 @@ class _Generator:
         return f
 
     def _load(self, kind: MemType) -> None:
-        fields = self._transfer(kind, pads=True, first_byte=0, bytes_there=DATA_BYTES)
-        self.emitter.emit(Opcode.LOAD, fields, transfer_accesses(self.cfg, complete(Opcode.LOAD, fields), self.bases[kind]))
+        fields, op = self._transfer(kind, pads=True, first_byte=0, bytes_there=DATA_BYTES), Opcode.LOAD
+        if kind is MemType.INP and Feature.PAD_VALUE in self.features and self.maybe(2):
+            op = Opcode.PAD_LOAD
+            fields["pad_value"] = self.choose((-128, 0, 127, self.pick(-128, 127)))
+            fields["dram_base"] %= 1 << PAD_LOAD.width("dram_base")
+        self.emitter.emit(op, fields, transfer_accesses(self.cfg, complete(op, fields), self.bases[kind]))
 
     def _prime(self, kind: MemType, context: int) -> None:
         """Fill the first elements of a context, where most micro-ops look for their operands: few products are then zero."""
@@ -231,12 +235,15 @@ class _Generator:
         if Feature.REQUANT in self.features and self.maybe(2):
             op = Opcode.REQUANT
             fields = {name: value for name, value in fields.items() if "pad" not in name}
+            words = REQUANT_WORDS
+            if Feature.LOOKUP in self.features and self.maybe(3):
+                fields["lookup"], words = 1, REQUANT_WORDS + self.cfg.table_elements
             if not fields["x_size"]:
                 fields["params"] = self.small(65535)
             elif self.params_in and not self.maybe(6):
-                fields["params"] = self.choose(self.params_in)
+                fields["params"] = min(self.choose(self.params_in), self.cfg.acc_depth - words)
             else:
-                fields["params"] = self.small(self.cfg.acc_depth - REQUANT_WORDS)
+                fields["params"] = self.small(self.cfg.acc_depth - words)
         self.emitter.emit(op, fields, transfer_accesses(self.cfg, complete(op, fields), self.bases[kind]))
 
     def _load_params(self) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import MEMORIES, MemType, Opcode
+from vtakit.hw.isa.insns import LOADS, MEMORIES, MemType
 from vtakit.hw.isa.program import BufferKind, Program
 from vtakit.sim.access import granule_bytes
 from vtakit.sim.decode import Decoded
@@ -40,7 +40,7 @@ def lost_values(program: Program, decoded: Decoded, order: Sequence[int] | Ints)
     names = list(dict.fromkeys(entry.value for entry in moved.values()))
     number = {name: at for at, name in enumerate(names, 1)}
     rows = {name: decoded[name].tolist() for name in ("memory_type", "dram_base", "y_size", "x_size", "x_stride")}
-    loads = decoded.is_op(Opcode.LOAD).tolist()
+    loads = decoded.is_op(*LOADS).tolist()
     units = _units(program.config, unit)
     for index in order.tolist() if isinstance(order, np.ndarray) else order:
         entry = moved.get(index)

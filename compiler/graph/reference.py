@@ -67,10 +67,10 @@ def _windows(x: Array, kernel: Sequence[int], strides: Sequence[int] | None, pad
 
 def _conv(x: Array, weight: Array, x_zero: Array | None = None, weight_zero: Array | None = None, *,
           strides: Sequence[int] | None = None, pads: Sequence[int] | None = None, dilations: Sequence[int] | None = None,
-          groups: int = 1) -> Array:
+          groups: int = 1, fill: int = 0) -> Array:
     count = x.ndim - 2
     data, w = _less(x, x_zero, 1), _less(weight, weight_zero, 0)
-    windows = _windows(data, weight.shape[2:], strides, pads, dilations)
+    windows = _windows(data, weight.shape[2:], strides, pads, dilations, fill)
     out = windows.shape[2:2 + count]
     columns = np.moveaxis(windows, 1, 1 + count)  # [N, O..., C, K...]
     parts = []
@@ -94,9 +94,9 @@ def _less(x: Array, zero: Array | None, axis: int) -> Array:
 
 def _conv_transpose(
     x: Array, weight: Array, *, strides: Sequence[int] | None = None, pads: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None, groups: int = 1, output_padding: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None, groups: int = 1, output_padding: Sequence[int] | None = None, zero: int = 0,
 ) -> Array:
-    count = x.ndim - 2
+    x, count = x.astype(np.int32) - zero, x.ndim - 2
     steps, spread, around = strides or (1,) * count, dilations or (1,) * count, pads or (0,) * 2 * count
     more, kernel, sizes = output_padding or (0,) * count, weight.shape[2:], x.shape[2:]
     whole = [(size - 1) * s + (k - 1) * d + 1 + extra + max(0, -front) + max(0, -back) for size, s, k, d, extra, front, back in
@@ -121,9 +121,9 @@ def _matmul(a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | Non
 
 
 def _sum_pool(x: Array, *, kernel_shape: Sequence[int], strides: Sequence[int] | None = None,
-              pads: Sequence[int] | None = None) -> Array:
+              pads: Sequence[int] | None = None, fill: int = 0) -> Array:
     last = tuple(range(-len(kernel_shape), 0))
-    found: Array = _windows(x.astype(np.int32), kernel_shape, strides, pads).sum(last, dtype=np.int32)
+    found: Array = _windows(x.astype(np.int32), kernel_shape, strides, pads, fill=fill).sum(last, dtype=np.int32)
     return found
 
 
@@ -157,6 +157,10 @@ def _scaled_add(acc: Array, skip: Array, scale: Array) -> Array:
 def _scaled_sum(a: Array, b: Array, a_scale: Array, b_scale: Array) -> Array:
     found: Array = a * _channels(a_scale, a.ndim) + b * _channels(b_scale, a.ndim)
     return found.astype(np.int32)
+
+
+def _mul_integer(a: Array, b: Array, *, a_zero: int = 0, b_zero: int = 0) -> Array:
+    return (a.astype(np.int32) - a_zero) * (b.astype(np.int32) - b_zero)
 
 
 def _along(parameter: Array, x: Array, axis: int, block_size: int) -> Array:
@@ -237,5 +241,8 @@ MEANING: Mapping[str, Meaning] = {
     "scaled_add": _scaled_add, "scaled_sum": _scaled_sum, "requantize": _requantize, "max_pool": _max_pool,
     "concat": lambda *parts, axis: np.concatenate(parts, axis), "pad": _pad, "resize": _resize, "slice": _slice,
     "reshape": lambda x, shape: x.reshape(shape), "transpose": lambda x, perm=None: np.transpose(x, perm),
-    "quantize_linear": _quantize, "dequantize_linear": _dequantize,
+    "quantize_linear": _quantize, "dequantize_linear": _dequantize, "mul_integer": _mul_integer,
+    "add": lambda a, b: a + b, "mul": lambda a, b: a * b,
+    "lookup": lambda x, table: table[x.astype(np.int32) + 128], "to_int8": lambda x: (x.astype(np.int32) - 128).astype(np.int8),
+    "to_uint8": lambda x: (x.astype(np.int32) + 128).astype(np.uint8),
 }

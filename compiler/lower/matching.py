@@ -6,7 +6,7 @@ from typing import Any
 from vtakit.compiler.arith import Analyzer
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.expr import Expr, Var
-from vtakit.compiler.ir.values import const
+from vtakit.compiler.ir.values import const, value_of
 from vtakit.compiler.ir.walk import free_vars, subexpressions, substitute
 from vtakit.compiler.te.tensor import Tensor
 
@@ -73,25 +73,44 @@ class Match:
         return known is value or ir.same(known, value)
 
     def _load(self, have: ir.ProducerLoad, want: ir.ProducerLoad) -> bool:
-        """Return whether the dimensions along which the axes move agree, in their order; other dimensions stand still."""
+        """Return whether the dimensions along which the axes move agree, in their order; other dimensions stand still.
+
+        A dimension whose index is read from tensors may be anywhere in the operand: its index is the intrinsic's and a number.
+        """
         still = {axis: const(0, axis.dtype) for axis in self.axes}
-        base = tuple([self.analyzer.simplify(substitute(index, still)) for index in have.indices])
+        gathered = [[dim for dim, index in enumerate(load.indices) if _reads(index)] for load in (have, want)]
+        if len(gathered[0]) != len(gathered[1]):
+            return False
+        base = [self.analyzer.simplify(substitute(index, still)) for index in have.indices]
+        dims: list[int | None] = [None] * len(want.indices)
+        for dim, at in zip(*gathered, strict=True):
+            index, base[dim], dims[at] = *_split(have.indices[dim]), dim
+            if not self.expr(index, want.indices[at]):
+                return False
         moving = [
             (dim, self.analyzer.simplify(index - first))
-            for dim, (index, first) in enumerate(zip(have.indices, base, strict=True)) if free_vars(index) & self.axes
+            for dim, (index, first) in enumerate(zip(have.indices, base, strict=True))
+            if dim not in gathered[0] and free_vars(index) & self.axes
         ]
         moving = [(dim, part) for dim, part in moving if not self.analyzer.prove_equal(part, 0)]
-        wanted = [(dim, index) for dim, index in enumerate(want.indices) if not self.analyzer.prove_equal(index, 0)]
+        wanted = [(dim, index) for dim, index in enumerate(want.indices)
+                  if dim not in gathered[1] and not self.analyzer.prove_equal(index, 0)]
         if len(moving) != len(wanted):
             return False
         if not all(self.analyzer.prove_equal(a, b) for (_, a), (_, b) in zip(moving, wanted, strict=True)):
             return False
-        dims: list[int | None] = [None] * len(want.indices)
         for (dim, _), (at, _) in zip(moving, wanted, strict=True):
             dims[at] = dim
-        operand = Operand(have.tensor, base, tuple(dims))
+        operand = Operand(have.tensor, tuple(base), tuple(dims))
         known = self.operands.setdefault(want.tensor, operand)
         return known is operand or known.same_as(operand, self.analyzer)
+
+
+def _split(index: Expr) -> tuple[Expr, Expr]:
+    """An index without the number that is added last, and the number."""
+    if isinstance(index, ir.Add) and value_of(index.b) is not None:
+        return index.a, index.b
+    return index, const(0, index.dtype)
 
 
 def _reads(e: Expr) -> bool:

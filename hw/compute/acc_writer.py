@@ -51,9 +51,9 @@ class AccWriter(wiring.Component):
             pieces = max(1, len(gathered) // piece_bits)
             whole = Signal.like(gathered, name=f"whole_{piece_bits}")
             if pieces == 1:
-                m.d.comb += whole.eq(Mux(write.zero, 0, piece[: len(gathered)]))
+                m.d.comb += whole.eq(Mux(write.pad, 0, piece[: len(gathered)]))
             else:
-                m.d.comb += whole.eq(Mux(write.zero, 0, Cat(gathered[: len(gathered) - piece_bits], piece)))
+                m.d.comb += whole.eq(Mux(write.pad, 0, Cat(gathered[: len(gathered) - piece_bits], piece)))
             m.d.comb += source.ready.eq(~write.last | ~self.busy)
             # `valid` is late in a cycle: it does not choose among so many bits.
             with m.If(write.meant):

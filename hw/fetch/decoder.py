@@ -10,12 +10,15 @@ from vtakit.hw.interfaces import FAULT_BITS, layout
 from vtakit.hw.isa.config import INSN_BITS
 from vtakit.hw.isa.exhaustive import covers
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, LOAD, MEMORIES, STAGES, AluOp, Feature, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, LOAD, LOADS, MEMORIES, STAGES, AluOp, Feature, MemType, Opcode, Stage
 from vtakit.hw.params import CoreParams
 
 # What the rules below, and the stages behind them, know.
-covers(Opcode, (Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.FINISH, Opcode.ALU, Opcode.REQUANT), __name__)
+covers(Opcode, (
+    Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.FINISH, Opcode.ALU, Opcode.REQUANT, Opcode.PAD_LOAD), __name__)
 covers(MemType, (MemType.UOP, MemType.WGT, MemType.INP, MemType.ACC, MemType.OUT, MemType.ACC_8BIT), __name__)
+OF_FEATURES = {Opcode.REQUANT: Feature.REQUANT, Opcode.PAD_LOAD: Feature.PAD_VALUE}  # what not every device has
+
 
 class Decoder(wiring.Component):
     """The rules that need nothing but the word and its place in the program; without a register.
@@ -37,20 +40,24 @@ class Decoder(wiring.Component):
         m, cfg = Module(), self._params.cfg
         f = data.View(layout(LOAD, cfg), self.word)
         a = data.View(layout(FORMATS[Opcode.ALU], cfg), self.word)
-        requantizes = Feature.REQUANT in self._params.features
-        formats = {op: fmt for op, fmt in FORMATS.items() if op is not Opcode.REQUANT or requantizes}
+        absent = {op for op, feature in OF_FEATURES.items() if feature not in self._params.features}
+        formats = {op: fmt for op, fmt in FORMATS.items() if op not in absent}
         is_op = {op: f.opcode == op for op in formats}
         stores = _any(is_op[op] for op in formats if STAGES[op] is Stage.STORE)
-        transfer = is_op[Opcode.LOAD] | stores
+        loads = _any(is_op[op] for op in formats if op in LOADS)
+        transfer = loads | stores
 
         kinds = [kind for kind in MemType if kind is not MemType.ACC_8BIT or cfg.has_acc8]
         of_kind = {
             kind: _any(is_op[op] for op in MEMORIES[kind].opcodes if op in formats) & (f.memory_type == kind) for kind in kinds
         }
         on_load = _any(of_kind[kind] for kind in kinds if MEMORIES[kind].stage is Stage.LOAD)
+        on_load |= _any(is_op[op] for op in formats if STAGES[op] is Stage.LOAD)
         m.d.comb += self.stage.eq(Mux(stores, Stage.STORE, Mux(on_load, Stage.LOAD, Stage.COMPUTE)))
 
         reserved = _any(is_op[op] & (self.word & Const(fmt.reserved_bits(cfg), INSN_BITS)).any() for op, fmt in formats.items())
+        if Opcode.REQUANT in formats and Feature.LOOKUP not in self._params.features:
+            reserved |= is_op[Opcode.REQUANT] & data.View(layout(FORMATS[Opcode.REQUANT], cfg), self.word).lookup
         missing = _any(
             (self.stage == stage) & f[flag] for stage in Stage for flag in FLAGS if (stage, flag) not in FLAG_QUEUES
         )
@@ -62,7 +69,7 @@ class Decoder(wiring.Component):
         writes = Signal()
         m.d.comb += [
             computes.eq((is_op[Opcode.GEMM] | is_op[Opcode.ALU]) & steps),
-            reads.eq(is_op[Opcode.LOAD] & (f.x_size != 0) & ((f.y_size | f.y_pad_0 | f.y_pad_1) != 0)),
+            reads.eq(loads & (f.x_size != 0) & ((f.y_size | f.y_pad_0 | f.y_pad_1) != 0)),
             writes.eq(stores & (f.x_size != 0) & (f.y_size != 0)), self.works.eq(computes | reads | writes),
         ]
         broken = {  # the most basic first

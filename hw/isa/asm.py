@@ -17,7 +17,7 @@ from vtakit.hw.isa.codec import Insn, decode, decode_uop, encode, encode_uop
 from vtakit.hw.isa.config import INSN_BITS, NAMED, VTAConfig
 from vtakit.hw.isa.errors import AsmError, ConfigError, EncodingError, ProgramError
 from vtakit.hw.isa.formats import Field, Kind
-from vtakit.hw.isa.insns import BY_NAME, FORMATS, ISA_VERSION, MEMORIES, OPCODE, REQUANT_WORDS, AluOp, MemType, Opcode
+from vtakit.hw.isa.insns import BY_NAME, FORMATS, ISA_VERSION, LOADS, MEMORIES, OPCODE, REQUANT_WORDS, AluOp, MemType, Opcode
 from vtakit.hw.isa.program import Buffer, BufferKind, Part, Program, Relocation, dotted
 
 _DATA_BYTES_A_LINE = 32
@@ -81,7 +81,8 @@ def describe(insn: Insn) -> str:
         size += f" padded to {down} x {across}"
     if insn.op is Opcode.REQUANT:
         span += f", requantized by acc[{insn['params']}:{insn['params'] + REQUANT_WORDS}]"
-    return f"{stage}: {size} elements {'to' if insn.op is Opcode.LOAD else 'from'} {span}"
+        span += ", looked up in the table behind it" if insn["lookup"] else ""
+    return f"{stage}: {size} elements {'to' if insn.op in LOADS else 'from'} {span}"
 
 
 def _gemm_verb(insn: Insn) -> str:

@@ -54,14 +54,16 @@ class Insn:
         if self.op is Opcode.LOAD and self["memory_type"] == MemType.ACC_8BIT:
             return Feature.ACC_8BIT
         if self.op is Opcode.REQUANT:
-            return Feature.REQUANT
+            return Feature.REQUANT | Feature.LOOKUP if self["lookup"] else Feature.REQUANT
+        if self.op is Opcode.PAD_LOAD:
+            return Feature.PAD_VALUE
         if self.op is Opcode.GEMM and self["overwrite"]:
             return Feature.OVERWRITE
         return Feature(0)
 
 
 def encode(cfg: VTAConfig, op: str, **values: int) -> int:
-    """The 128-bit word of instruction `op` ("load", "store", "gemm", "alu", "finish", "requant"); absent fields are 0.
+    """The 128-bit word of instruction `op` ("load", "store", "gemm", …: `BY_NAME`); absent fields are 0.
 
     Raises `EncodingError` for an unknown instruction or field, or a value that does not fit.
     """

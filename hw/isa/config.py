@@ -171,6 +171,21 @@ class VTAConfig:
         """Return whether REQUANT exists: 32-bit accumulators, outputs of at most 8 bits, room for parameters beside a value."""
         return self.log_acc_width == 5 and self.log_inp_width <= 3 and self.acc_depth_log2 >= 2
 
+    @property
+    def table_elements(self) -> int:
+        """Accumulator elements that hold the 256 bytes of a REQUANT's table."""
+        return -(-256 // self.acc_bytes)
+
+    @property
+    def has_lookup(self) -> bool:
+        """Return whether a REQUANT can look results up: for outputs of 8 bits, with room for a table beside its parameters."""
+        return self.has_requant and self.log_inp_width == 3 and self.acc_depth >= 4 + self.table_elements
+
+    @property
+    def has_pad_value(self) -> bool:
+        """Return whether PAD_LOAD exists: for inputs of at most 8 bits."""
+        return self.log_inp_width <= 3
+
     def to_json(self) -> str:
         """The nine values under the original's keys (LOG_INP_WIDTH, …), one a line."""
         return json.dumps(self.to_dict(), indent=2) + "\n"

@@ -19,6 +19,8 @@ class Feature(IntFlag):
     ACC_8BIT = 1 << 1
     REQUANT = 1 << 2
     OVERWRITE = 1 << 3
+    PAD_VALUE = 1 << 4
+    LOOKUP = 1 << 5
 
 
 ALL_FEATURES = reduce(or_, Feature)
@@ -33,6 +35,7 @@ class Opcode(IntEnum):
     FINISH = 3
     ALU = 4
     REQUANT = 5
+    PAD_LOAD = 6
 
 
 class MemType(IntEnum):
@@ -111,7 +114,7 @@ MEMORIES: dict[MemType, Memory] = for_each(MemType, {
         Memory(kind=MemType.WGT, element_bytes="wgt_bytes", bits="wgt_bits", scratchpad="wgt", stage=Stage.LOAD,
                opcodes=(Opcode.LOAD,), doc="weight tiles, block_out x block_in"),
         Memory(kind=MemType.INP, element_bytes="inp_bytes", bits="inp_bits", scratchpad="inp", stage=Stage.LOAD,
-               opcodes=(Opcode.LOAD,), doc="input tiles, batch x block_in"),
+               opcodes=(Opcode.LOAD, Opcode.PAD_LOAD), doc="input tiles, batch x block_in"),
         Memory(kind=MemType.ACC, element_bytes="acc_bytes", bits="acc_bits", scratchpad="acc", stage=Stage.COMPUTE,
                opcodes=(Opcode.LOAD,), doc="accumulator tiles, batch x block_out, little-endian"),
         Memory(kind=MemType.OUT, element_bytes="out_bytes", bits="out_bits", scratchpad="acc", stage=Stage.STORE,
@@ -139,6 +142,8 @@ _TRANSFER = (
     Field(name="x_size", width=16, doc="elements a row; 0: no data move, pads write nothing"),
     Field(name="x_stride", width=16, doc="DRAM elements from the start of one row to the next"),
 )
+
+_SIZES = _TRANSFER[-4:]  # rows and elements, at the begin of the second word
 
 _PADS = (
     Field(name="y_pad_0", width=4, doc="zero rows before"),
@@ -197,13 +202,25 @@ ALU = Format(name="alu", bits=INSN_BITS, items=(
     "accumulator width or more gives the sign, left by as much gives 0. An immediate is used whole, also where it is wider than "
     "the accumulator; only the result wraps."))
 REQUANT = Format(name="requant", bits=INSN_BITS, items=(
-    *_TRANSFER,
+    *_TRANSFER[:-4],
+    Field(name="lookup", width=1, kind=Kind.FLAG, doc="a table follows the parameters, and results are looked up in it"),
+    *_SIZES,
     Field(name="params", width=16, doc="first of the three accumulator elements that hold every lane's parameters"),
 ), doc=(
     "A STORE that requantizes: each value x of a lane becomes min(max((((x + bias) * multiplier + half) >> shift) + zero_point, "
     "low), high), with half = 1 << shift >> 1 and an arithmetic shift, all exact in integers; its low output-width bits are "
     "stored. The lane's parameters are that lane's words in the elements params, params + 1 and params + 2, as they are when the "
-    "instruction runs. One that moves nothing reads no parameters."))
+    "instruction runs. One that moves nothing reads no parameters. With lookup, the 256 bytes from element params + 3 on, each "
+    "element's words in the order of their lanes, are a table: in the place of a result r, its byte r + 128 is stored."))
+PAD_LOAD = Format(name="pad_load", bits=INSN_BITS, items=(
+    *_HEADER,
+    *_TRANSFER[len(_HEADER):-5],  # memory_type and sram_base
+    Field(name="dram_base", width=30, doc="as of a LOAD, with two bits less"),
+    Field(name="pad_value", width=8, kind=Kind.INT, doc="each value of the pads; its low input-width bits"),
+    *_SIZES, *_PADS,
+), doc=(
+    "A LOAD of INP whose pads are not zeros: each of their values is pad_value, as an asymmetrically quantized network pads with "
+    "its zero point."))
 FINISH = Format(name="finish", bits=INSN_BITS, items=_HEADER, doc=(
     "The last instruction: raise done once every stage is idle. Its dependence bits must be 0."))
 UOP = Format(name="uop", bits=UOP_BITS, doc="A micro-op: the indices of one step of a GEMM or ALU instruction.", items=(
@@ -214,6 +231,7 @@ UOP = Format(name="uop", bits=UOP_BITS, doc="A micro-op: the indices of one step
 
 REQUANT_WORDS = 3  # accumulator elements that a REQUANT reads its parameters from
 REQUANT_WORD_BITS = 32  # of each lane
+TABLE_BYTES = 256  # of a REQUANT's lookup, behind its parameters
 REQUANT_PARAMS = Format(name="requant parameters", bits=REQUANT_WORDS * REQUANT_WORD_BITS, items=(
     Field(name="bias", width=32, kind=Kind.INT, doc="added to the value"),
     Field(name="multiplier", width=16, doc="the sum is multiplied by it"),
@@ -242,17 +260,18 @@ FLAG_QUEUES: dict[tuple[Stage, str], Queue] = {
 
 FORMATS: dict[Opcode, Format] = for_each(Opcode, {
     Opcode.LOAD: LOAD, Opcode.STORE: STORE, Opcode.GEMM: GEMM, Opcode.FINISH: FINISH, Opcode.ALU: ALU,
-    Opcode.REQUANT: REQUANT,
+    Opcode.REQUANT: REQUANT, Opcode.PAD_LOAD: PAD_LOAD,
 }, "hw.isa.insns.FORMATS")
 # The stage that runs an opcode; None where the memory that is filled decides.
 STAGES: dict[Opcode, Stage | None] = for_each(Opcode, {
     Opcode.LOAD: None, Opcode.STORE: Stage.STORE, Opcode.GEMM: Stage.COMPUTE, Opcode.FINISH: Stage.COMPUTE,
-    Opcode.ALU: Stage.COMPUTE, Opcode.REQUANT: Stage.STORE,
+    Opcode.ALU: Stage.COMPUTE, Opcode.REQUANT: Stage.STORE, Opcode.PAD_LOAD: Stage.LOAD,
 }, "hw.isa.insns.STAGES")
 # The feature that a device needs for an ALU operation.
 ALU_FEATURES: dict[AluOp, Feature] = for_each(AluOp, {
     AluOp.MIN: Feature(0), AluOp.MAX: Feature(0), AluOp.ADD: Feature(0), AluOp.SHR: Feature(0), AluOp.MUL: Feature.ALU_MUL,
 }, "hw.isa.insns.ALU_FEATURES")
-TRANSFERS = (Opcode.LOAD, Opcode.STORE, Opcode.REQUANT)  # what moves elements between DRAM and a scratchpad
+LOADS = (Opcode.LOAD, Opcode.PAD_LOAD)  # what moves elements from DRAM to a scratchpad
+TRANSFERS = (*LOADS, Opcode.STORE, Opcode.REQUANT)  # what moves elements either way
 BY_NAME: dict[str, Opcode] = {fmt.name: op for op, fmt in FORMATS.items()}
 OPCODE = _HEADER[0]

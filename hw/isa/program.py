@@ -237,13 +237,14 @@ class Program:
         for name, address in addresses.items():
             if address % alignment:
                 raise ProgramError(f"buffer {name!r} lies at byte {address}, which is no multiple of {alignment}")
-        places = {p.field.name: p for p in FORMATS[Opcode.LOAD].place(self.config)}  # those of a STORE too
-        opcode, base, kind = (places[name] for name in ("opcode", "dram_base", "memory_type"))
+        places = {op: {p.field.name: p for p in FORMATS[op].place(self.config)} for op in TRANSFERS}
+        opcode, kind = (places[Opcode.LOAD][name] for name in ("opcode", "memory_type"))  # where they are in every transfer
         element_bytes = {int(memory.kind): memory.bytes_in(self.config) for memory in MEMORIES.values()}
         for entry in self.relocations:
             if entry.symbol not in addresses:
                 raise ProgramError(f"instruction {entry.insn} cannot be relocated: buffer {entry.symbol!r} has no address")
             word = words[entry.insn]
+            base = places[Opcode(opcode.read(word))]["dram_base"]
             offset = addresses[entry.symbol] // element_bytes[kind.read(word)]
             if base.read(word) + offset > base.high:
                 given = f"{FORMATS[Opcode(opcode.read(word))].name}.dram_base is {base.read(word) + offset}"

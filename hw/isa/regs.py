@@ -168,6 +168,10 @@ def device_features(cfg: VTAConfig) -> Feature:
         absent |= Feature.ACC_8BIT
     if not cfg.has_requant:
         absent |= Feature.REQUANT
+    if not cfg.has_lookup:
+        absent |= Feature.LOOKUP
+    if not cfg.has_pad_value:
+        absent |= Feature.PAD_VALUE
     return ALL_FEATURES & ~absent
 
 

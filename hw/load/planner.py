@@ -1,4 +1,4 @@
-"""From LOAD instructions to pieces: what one cycle writes to a scratchpad, zeros or data, in the order of the elements."""
+"""From LOAD instructions to pieces: what one cycle writes to a scratchpad, pads or data, in the order of the elements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.interfaces import COMMAND, INDEX_BITS, layout
-from vtakit.hw.isa.insns import LOAD, MemType
+from vtakit.hw.isa.insns import LOAD, PAD_LOAD, Feature, MemType, Opcode
 from vtakit.hw.params import CoreParams
 
 COUNT_BITS = 18  # elements of a LOAD that fits a scratchpad, and more
@@ -44,7 +44,8 @@ def load_piece(targets: Sequence[Target]) -> data.StructLayout:
     target      who is written
     count       elements, at least 1
     whole       they are complete with this: false for all but the last beat of an element that is wider than the bus
-    zero        zeros, not data
+    pad         pads, not data
+    value       of the pads
     at          place of the first element in its beat
     beat        number of the beat in its element
     ends_beat   no later piece needs the beat
@@ -54,8 +55,8 @@ def load_piece(targets: Sequence[Target]) -> data.StructLayout:
     index       number of the instruction
     """
     return data.StructLayout({
-        "target": range(len(targets)), "count": 7, "whole": 1, "zero": 1, "at": 6, "beat": 9, "ends_beat": 1, "begins": 1,
-        "ends": 1, "base": 16, "bound": COUNT_BITS, "outside": 1, "index": INDEX_BITS,
+        "target": range(len(targets)), "count": 7, "whole": 1, "pad": 1, "value": 8, "at": 6, "beat": 9, "ends_beat": 1,
+        "begins": 1, "ends": 1, "base": 16, "bound": COUNT_BITS, "outside": 1, "index": INDEX_BITS,
     })
 
 
@@ -147,13 +148,13 @@ class LoadPlanner(wiring.Component):
         moves, ends_run, ends_row, ends = (Signal(name=name) for name in ("moves", "ends_run", "ends_row", "ends"))
         data_row = Signal()
         past = Signal(7)
-        zero = leading | trailing
-        whole = zero | (beat == last_beat)  # an element is complete with this piece
+        pad = leading | trailing
+        whole = pad | (beat == last_beat)  # an element is complete with this piece
         piece = self.pieces.payload
         m.d.comb += [
             moves.eq(active & (~self.pieces.valid | self.pieces.ready)), past.eq(place + most),
             ends_run.eq(whole & (left <= most)),
-            ends_row.eq(ends_run & (trailing | (leading & ~data_row) | (~zero & (f.x_pad_1 == 0)))),
+            ends_row.eq(ends_run & (trailing | (leading & ~data_row) | (~pad & (f.x_pad_1 == 0)))),
             ends.eq(ends_row & (next_row == now.rows)), takes.eq(planned & ~active),
         ]
         with m.If(self.pieces.ready):
@@ -180,7 +181,8 @@ class LoadPlanner(wiring.Component):
         new_place = Mux(data_row, in_beat(row_place + f.x_stride, a_beat), row_place)  # of the next row
         with m.If(moves):
             m.d.sync += [
-                self.pieces.valid.eq(1), first.eq(0), piece.target.eq(now.target), piece.zero.eq(zero), piece.at.eq(place),
+                self.pieces.valid.eq(1), first.eq(0), piece.target.eq(now.target), piece.pad.eq(pad), piece.at.eq(place),
+                piece.value.eq(pad_value(params, now.command.word)),
                 piece.beat.eq(beat), piece.count.eq(Mux(ends_run, left, most)), piece.whole.eq(whole), piece.begins.eq(first),
                 piece.ends.eq(ends), piece.ends_beat.eq((last_beat != 0) | ends_run | (past == a_beat)),
                 piece.base.eq(f.sram_base), piece.bound.eq(now.bound), piece.outside.eq(now.outside),
@@ -196,7 +198,7 @@ class LoadPlanner(wiring.Component):
                 m.d.sync += [leading.eq(0), left.eq(f.x_size), most.eq(most_at(place))]
             with m.Elif(ends_run):
                 m.d.sync += [trailing.eq(1), left.eq(f.x_pad_1), most.eq(lanes)]
-            with m.Elif(~zero & (last_beat == 0)):
+            with m.Elif(~pad & (last_beat == 0)):
                 m.d.sync += [place.eq(in_beat(past, a_beat)), most.eq(most_at(in_beat(past, a_beat)))]
         with m.If(takes):
             new = data.View(layout(LOAD, params.cfg), plan.command.word)
@@ -210,6 +212,14 @@ class LoadPlanner(wiring.Component):
             ]
         with m.Elif(moves & ends):
             m.d.sync += active.eq(0)
+
+
+def pad_value(params: CoreParams, word: Value) -> Value:
+    """The value of the pads of a LOAD: 0, or a PAD_LOAD's."""
+    if Feature.PAD_VALUE not in params.features:
+        return Const(0, 8)
+    f = data.View(layout(PAD_LOAD, params.cfg), word)
+    return Mux(f.opcode == Opcode.PAD_LOAD, f.pad_value.as_unsigned(), 0)
 
 
 def of_target(target: Value, values: Sequence[Value | int]) -> Value:

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.interfaces import COMMAND, FAULT_BITS, INDEX_BITS, burst, layout, read_beat
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import LOAD
+from vtakit.hw.isa.insns import LOAD, PAD_LOAD, Feature, Opcode
 from vtakit.hw.load.planner import COUNT_BITS, Target
 from vtakit.hw.load.writer import LoadWriter, load_write
 from vtakit.hw.memory.bursts import BurstGenerator
@@ -69,7 +69,7 @@ class LoadPort(wiring.Component):
 
         address = Signal.like(bursts.rows.payload.address)
         m.d.comb += [
-            address.eq(self.commands.payload.base + bytes_of(f.dram_base)),
+            address.eq(self.commands.payload.base + bytes_of(dram_base(params, self.commands.payload.command.word))),
             self.commands.ready.eq(bursts.rows.ready & queue.w_rdy),
             bursts.rows.valid.eq(self.commands.valid & queue.w_rdy),
             bursts.rows.payload.address.eq(address), bursts.rows.payload.count.eq(f.y_size),
@@ -89,3 +89,11 @@ class LoadPort(wiring.Component):
         with m.Elif(bursts.outside):
             m.d.comb += [self.fault.eq(Fault.DRAM_RANGE), self.fault_index.eq(located)]
         return m
+
+
+def dram_base(params: CoreParams, word: Value) -> Value:
+    """The first element in DRAM of a LOAD."""
+    f = data.View(layout(LOAD, params.cfg), word)
+    if Feature.PAD_VALUE not in params.features:
+        return f.dram_base
+    return Mux(f.opcode == Opcode.PAD_LOAD, data.View(layout(PAD_LOAD, params.cfg), word).dram_base, f.dram_base)

@@ -1,11 +1,11 @@
 """The load stage: LOADs of INP and WGT."""
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Module, Mux, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.interfaces import COMMAND, burst, layout, read_beat, sram_write
-from vtakit.hw.isa.insns import LOAD, MEMORIES, MemType, Stage
+from vtakit.hw.isa.insns import LOAD, MEMORIES, Feature, MemType, Stage
 from vtakit.hw.issue.issue import Issue
 from vtakit.hw.issue.stage import Cause, attribute, status, token_members
 from vtakit.hw.load.planner import Target
@@ -32,10 +32,13 @@ def sram_port(params: CoreParams, kind: MemType) -> wiring.Signature:
 def connect_write(m: Module, params: CoreParams, to: Target, writes: stream.Interface, port: wiring.PureInterface) -> None:
     """From a load writer's stream to a scratchpad that is always ready."""
     write, beats = writes.payload, to.beats(params)
-    value = Mux(write.zero, 0, write.data)
+    pads: Value | int = 0
+    if to.kind is MemType.INP and Feature.PAD_VALUE in params.features:
+        pads = write.value[: params.cfg.inp_bits].replicate(params.bus_bits // params.cfg.inp_bits)
+    value = Mux(write.pad, pads, write.data)
     m.d.comb += [
         writes.ready.eq(1), port.valid.eq(writes.valid), port.index.eq(write.index), port.count.eq(write.count),
-        port.mask.eq(Mux(write.zero, ~0, 1 << write.beat[: beats.bit_length() - 1]) if beats > 1 else 1),
+        port.mask.eq(Mux(write.pad, ~0, 1 << write.beat[: beats.bit_length() - 1]) if beats > 1 else 1),
     ]
     for lane in range(to.lanes):
         bits = 8 * to.element_bytes

@@ -17,13 +17,13 @@ def load_write(params: CoreParams) -> data.StructLayout:
     """Return the layout of a write to a scratchpad.
 
     index   first element; it fits the scratchpad
-    zero    `count` elements of zeros; otherwise `count` elements at the low end of `data`, or, of an element that is wider
-            than the bus, beat number `beat`
+    pad     `count` elements whose values are `value`; otherwise `count` elements at the low end of `data`, or, of an element
+            that is wider than the bus, beat number `beat`
     last    the element is complete with this
     meant   the write in hand is for this scratchpad, even if it still waits for its beat: what `valid` says, early in a cycle
     """
     return data.StructLayout({
-        "index": 16, "count": 7, "zero": 1, "beat": 9, "last": 1, "meant": 1, "data": params.bus_bits,
+        "index": 16, "count": 7, "pad": 1, "value": 8, "beat": 9, "last": 1, "meant": 1, "data": params.bus_bits,
     })
 
 
@@ -68,10 +68,10 @@ class LoadWriter(wiring.Component):
         m.d.comb += [
             between.o.ready.eq((~has | fires) & (~coming.begins | self.may_write)),
             moves.eq(between.o.valid & between.o.ready), self.begins.eq(moves & coming.begins),
-            missing.eq(~piece.zero & ~self.beats.valid), error.eq(~piece.zero & self.beats.valid & self.beats.payload.error),
+            missing.eq(~piece.pad & ~self.beats.valid), error.eq(~piece.pad & self.beats.valid & self.beats.payload.error),
             legal.eq(has & ~piece.outside & ~missing & ~error), fires.eq(legal & ready),
             ready.eq(of_target(piece.target, [write.ready for write in writes])),
-            self.beats.ready.eq(fires & ~piece.zero & piece.ends_beat), self.done.eq(fires & piece.ends),
+            self.beats.ready.eq(fires & ~piece.pad & piece.ends_beat), self.done.eq(fires & piece.ends),
             self.starved.eq(has & missing), self.fault_index.eq(piece.index),
         ]
         with m.If(has & piece.outside):
@@ -86,7 +86,7 @@ class LoadWriter(wiring.Component):
                 moved = Array(moved[at * bits :] for at in range(target.a_beat(params)))[piece.at]
             m.d.comb += [
                 write.valid.eq(legal & (piece.target == n)), write.payload.index.eq(self.next),
-                write.payload.count.eq(piece.count), write.payload.zero.eq(piece.zero),
+                write.payload.count.eq(piece.count), write.payload.pad.eq(piece.pad), write.payload.value.eq(piece.value),
                 write.payload.beat.eq(piece.beat), write.payload.last.eq(piece.whole), write.payload.data.eq(moved),
                 write.payload.meant.eq(has & (piece.target == n)),
             ]

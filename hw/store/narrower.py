@@ -6,11 +6,11 @@ from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
 from vtakit.hw.params import CoreParams
-from vtakit.hw.store.requantizer import LATENCY, Requantizer
+from vtakit.hw.store.requantizer import LATENCY, Requantizer, table_rows
 
 # Parts of elements that may be under way: at least as many as their way takes cycles.
 PLAIN_AHEAD = 4
-SCALED_AHEAD = PLAIN_AHEAD + LATENCY + 1
+SCALED_AHEAD = PLAIN_AHEAD + LATENCY + 2
 
 
 def element_parts(params: CoreParams) -> int:
@@ -27,11 +27,21 @@ def narrowed(params: CoreParams) -> data.StructLayout:
 
 
 def asked(params: CoreParams) -> data.StructLayout:
-    """Return the layout of a read from ACC: part of an element, requantized or not, or a word of every lane's parameters."""
+    """Return the layout of a read from ACC.
+
+    is_part : part of an element, requantized if `scales`, and then looked up if `looks_up`
+    is_word : a word of every lane's parameters
+    is_row  : part of an element, a row of the table
+    """
     return data.StructLayout({
-        "is_part": 1, "scales": 1, "part": range(element_parts(params)), "place": narrowed(params)["place"].shape,
-        "is_word": 1, "word": range(REQUANT_WORDS),
+        "is_part": 1, "scales": 1, "looks_up": 1, "part": range(element_parts(params)), "place": narrowed(params)["place"].shape,
+        "is_word": 1, "word": range(REQUANT_WORDS), "is_row": 1, "row": range(table_rows(part_lanes(params))),
     })
+
+
+def part_lanes(params: CoreParams) -> int:
+    """Lanes of a part."""
+    return params.cfg.batch * params.cfg.block // element_parts(params)
 
 
 class Narrower(wiring.Component):
@@ -73,7 +83,12 @@ class Narrower(wiring.Component):
             out.value.eq(Cat(values[n : n + cfg.out_bits] for n in range(0, len(values), cfg.acc_bits))),
         ]
         if requantizes:
-            m.submodules.requantizer = unit = Requantizer(cfg, len(values) // cfg.acc_bits, here.place.shape().size)
+            table = Feature.LOOKUP in self._params.features
+            m.submodules.requantizer = unit = Requantizer(cfg, part_lanes(self._params), here.place.shape().size, table=table)
+            if table:
+                m.d.comb += [unit.fills.eq(here.is_row), unit.row.eq(here.row)]
+                with m.If(here.is_word):  # before the values that it is for
+                    m.d.sync += unit.looks_up.eq(here.looks_up)
             m.d.comb += [
                 unit.loads.eq(coming.is_word), unit.word.eq(coming.word), unit.element.eq(self.data),
                 unit.valid.eq(here.is_part & here.scales), unit.values.eq(values),

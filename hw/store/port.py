@@ -9,7 +9,8 @@ from vtakit.hw.isa.insns import REQUANT, REQUANT_WORDS, STORE, Feature, Opcode
 from vtakit.hw.memory.bursts import BurstGenerator, burst_of_rows
 from vtakit.hw.memory.write_master import write_beat
 from vtakit.hw.params import CoreParams
-from vtakit.hw.store.narrower import Narrower, element_parts
+from vtakit.hw.store.narrower import Narrower, element_parts, part_lanes
+from vtakit.hw.store.requantizer import table_rows
 
 
 class StorePort(wiring.Component):
@@ -70,15 +71,20 @@ class StorePort(wiring.Component):
         part = Signal(range(parts))
         first = Signal(16)
         words_left = Signal(range(REQUANT_WORDS + 1))
+        rows = table_rows(part_lanes(params)) if Feature.LOOKUP in params.features else 0
+        table_left = Signal(range(rows + 1))
         scales = Signal()
+        looks_up = Signal()
+        is_word, is_row = Signal(), Signal()
         m.d.comb += [
             self.read.index.eq(at), self.outside.eq(self.active & beyond), self.read.enable.eq(issue),
             self.stalled.eq(self.active & ~narrower.has_room),
             issue.eq(self.active & self.read_ready & narrower.has_room & ~beyond & ~self.dram_outside),
-            moves.eq(issue & (words_left == 0)),
+            is_word.eq(issue & (words_left != 0)), is_row.eq(issue & (words_left == 0) & (table_left != 0)),
+            moves.eq(issue & (words_left == 0) & (table_left == 0)),
         ]
         row_ends, part_ends = left == 1, part == parts - 1
-        with m.If(moves):
+        with m.If(moves | is_row):
             m.d.sync += part.eq(Mux(part_ends, 0, part + 1))
         with m.If(moves & part_ends):
             m.d.sync += [
@@ -89,10 +95,14 @@ class StorePort(wiring.Component):
                 m.d.sync += [rows_left.eq(rows_left - 1), place.eq(row_place + pitch), row_place.eq(row_place + pitch)]
                 with m.If(rows_left == 1):
                     m.d.sync += self.active.eq(0)
-        with m.If(issue & ~moves):  # a word of the parameters
-            m.d.sync += [words_left.eq(words_left - 1), at.eq(at + 1), beyond.eq((at + 1)[cfg.acc_depth_log2])]
-            with m.If(words_left == 1):
-                m.d.sync += [at.eq(first), beyond.eq((first >> cfg.acc_depth_log2).any())]
+        with m.If(is_word | (is_row & part_ends)):
+            m.d.sync += [at.eq(at + 1), beyond.eq((at + 1)[cfg.acc_depth_log2])]
+        with m.If(is_word):
+            m.d.sync += words_left.eq(words_left - 1)
+        with m.If(is_row):
+            m.d.sync += table_left.eq(table_left - 1)
+        with m.If((is_word & (words_left == 1) & (table_left == 0)) | (is_row & (table_left == 1))):
+            m.d.sync += [at.eq(first), beyond.eq((first >> cfg.acc_depth_log2).any()), part.eq(0)]
         with m.If(take):
             m.d.sync += [
                 self.active.eq(1), at.eq(f.sram_base), beyond.eq((f.sram_base >> cfg.acc_depth_log2).any()), left.eq(f.x_size),
@@ -100,18 +110,20 @@ class StorePort(wiring.Component):
                 pitch.eq(f.x_stride << size_log2), self.index.eq(self.commands.payload.command.index), part.eq(0), scales.eq(0),
             ]
             if Feature.REQUANT in params.features:
-                params_at = data.View(layout(REQUANT, cfg), self.commands.payload.command.word).params
+                requant = data.View(layout(REQUANT, cfg), self.commands.payload.command.word)
                 with m.If(f.opcode == Opcode.REQUANT):
                     m.d.sync += [
-                        scales.eq(1), words_left.eq(REQUANT_WORDS), first.eq(f.sram_base), at.eq(params_at),
-                        beyond.eq((params_at >> cfg.acc_depth_log2).any()),
+                        scales.eq(1), words_left.eq(REQUANT_WORDS), first.eq(f.sram_base), at.eq(requant.params),
+                        beyond.eq((requant.params >> cfg.acc_depth_log2).any()), looks_up.eq(requant.lookup),
+                        table_left.eq(Mux(requant.lookup, rows, 0)),
                     ]
 
         found, lanes = narrower.found, params.bus_bytes // cfg.out_bytes
         m.d.comb += [
             narrower.data.eq(self.read.data), wanted.is_part.eq(moves), wanted.scales.eq(scales), wanted.part.eq(part),
-            wanted.place.lane.eq(place >> size_log2), wanted.place.ends.eq(row_ends), wanted.is_word.eq(issue & ~moves),
-            wanted.word.eq(REQUANT_WORDS - words_left),
+            wanted.place.lane.eq(place >> size_log2), wanted.place.ends.eq(row_ends), wanted.is_word.eq(is_word),
+            wanted.word.eq(REQUANT_WORDS - words_left), wanted.looks_up.eq(looks_up),
+            wanted.is_row.eq(is_row), wanted.row.eq(rows - table_left),
         ]
         if lanes > 1:
             self._join(m, found, lanes)

@@ -16,6 +16,6 @@ def warning(image: Image) -> str:
         return (f"{lead}: the model computes in floating point and the accelerator in int8; quantize it first "
                 f"({QUANTIZE}), then give INT8.onnx instead")
     if OTHERWISE in reasons:
-        return (f"{lead}: the model is quantized otherwise than the accelerator computes, in int8 with zero points of 0, a "
+        return (f"{lead}: the model is quantized otherwise than the accelerator computes, in 8 bits with zero points, a "
                 f"layer being a product, a residual sum and an activation; quantize its float model ({QUANTIZE})")
     return f"{lead}: it has no convolution or matrix product in int8 that the accelerator can run"

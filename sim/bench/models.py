@@ -48,15 +48,16 @@ def row_beats(params: CoreParams, piece: Row) -> list[list[int]]:
 
 
 def loaded_elements(f: Row, element_bytes: int, dram: bytes, base: int) -> list[tuple[int, bytes]]:
-    """Return the elements that a LOAD writes, in order: (index, the element's bytes as they lie in DRAM)."""
+    """Return the elements that a LOAD, or a PAD_LOAD, writes, in order: (index, the element's bytes as they lie in DRAM)."""
     found: list[tuple[int, bytes]] = []
     if not f["x_size"]:
         return found
-    at, across, zero = f["sram_base"], f["x_pad_0"] + f["x_size"] + f["x_pad_1"], bytes(element_bytes)
+    at, across = f["sram_base"], f["x_pad_0"] + f["x_size"] + f["x_pad_1"]
+    pad = bytes([f.get("pad_byte", 0)]) * element_bytes
     for row in range(-f["y_pad_0"], f["y_size"] + f["y_pad_1"]):
         for column in range(across):
             x = column - f["x_pad_0"]
-            value = zero
+            value = pad
             if 0 <= row < f["y_size"] and 0 <= x < f["x_size"]:
                 address = base + (f["dram_base"] + row * f["x_stride"] + x) * element_bytes
                 value = dram[address : address + element_bytes]

@@ -34,14 +34,15 @@ class Integers:
 
     def conv(
         self, x: Value, outs: int, kernel: int = 3, stride: int = 1, *, pad: int | None = None, groups: int = 1,
-        dilation: int = 1, skip: Value | None = None, low: int = 0, name: str = "",
+        dilation: int = 1, skip: Value | None = None, low: int = 0, fill: int = 0, name: str = "",
     ) -> Value:
-        """A convolution, maybe with a residual."""
+        """A convolution, maybe with a residual; pads are `fill`."""
         name, ins = name or self._name("conv"), x.type.shape[1]
         around = dilation * (kernel // 2) if pad is None else pad
         sums = self.builder.one(
             "conv_integer", x, self._weights(outs, ins // groups, kernel, kernel), name=name,
-            attrs={"strides": (stride,) * 2, "pads": (around,) * 4, "groups": groups, "dilations": (dilation,) * 2})
+            attrs={"strides": (stride,) * 2, "pads": (around,) * 4, "groups": groups, "dilations": (dilation,) * 2} | (
+                {"fill": fill} if fill else {}))
         sums = self._with_skip(sums, skip, name)
         return self.requantized(sums, 74 * np.sqrt(ins // groups * kernel**2), f"{name}.requantize", low)
 
@@ -74,10 +75,11 @@ class Integers:
         window = {"kernel_shape": (kernel,) * 2, "strides": (stride,) * 2, "pads": (pad,) * 4}
         return self.builder.one("max_pool", x, attrs=window | attrs, name=self._name("max_pool"))
 
-    def mean(self, x: Value, kernel: Sequence[int] | None = None) -> Value:
-        """The mean of each window, of the whole image if none is given."""
+    def mean(self, x: Value, kernel: Sequence[int] | None = None, pad: int = 0, fill: int = 0) -> Value:
+        """The mean of each window, of the whole image if none is given; pads are `fill`."""
         window = tuple(kernel or x.type.shape[2:])
-        sums = self.builder.one("sum_pool", x, attrs={"kernel_shape": window}, name=self._name("mean"))
+        attrs = {"kernel_shape": window} | ({"pads": (pad,) * 4, "fill": fill} if pad else {})
+        sums = self.builder.one("sum_pool", x, attrs=attrs, name=self._name("mean"))
         return self.requantized(sums, float(np.prod(window)), self._name("requantize"))
 
     def sum(self, a: Value, b: Value, *, small: bool = False) -> Value:
@@ -88,6 +90,17 @@ class Integers:
             for _ in "ab"]
         sums = self.builder.one("scaled_sum", a, b, *map(self._of, scales), name=self._name("sum"))
         return self.requantized(sums, 100 if small else 2500, self._name("requantize"))
+
+    def product(self, a: Value, b: Value) -> Value:
+        """A product of two tensors of one shape, or of one and numbers for its channels."""
+        zeros = {"a_zero": int(self.rng.integers(-128, 128)), "b_zero": int(self.rng.integers(-128, 128))}
+        sums = self.builder.one("mul_integer", a, b, attrs=zeros, name=self._name("mul"))
+        return self.requantized(sums, 100, self._name("requantize"))
+
+    def lookup(self, x: Value) -> Value:
+        """A table."""
+        table = self.rng.integers(-128, 128, 256).astype(np.int8)
+        return self.builder.one("lookup", x, self._of(table), name=self._name("lookup"))
 
     def concat(self, *values: Value, axis: int = 1) -> Value:
         """Channels of several tensors."""
@@ -115,7 +128,8 @@ class Integers:
         bias, multiplier = self.rng.integers(-500, 500, channels), self.rng.integers(1 << 14, 1 << 16, channels)
         shift = np.full(channels, 15 + int(np.ceil(np.log2(max(spread, 1)))))
         numbers = [self._of(each.astype(np.int32)) for each in (bias, multiplier, shift)]
-        return self.builder.one("requantize", sums, *numbers, attrs={"low": low, "high": 127}, name=name)
+        attrs = {"low": low, "high": 127} | ({"zero_point": int(self.rng.integers(-128, 60))} if self.rng.integers(2) else {})
+        return self.builder.one("requantize", sums, *numbers, attrs=attrs, name=name)
 
     def _weights(self, *shape: int) -> Value:
         return self._of(self.rng.integers(-128, 128, shape, np.int8))
@@ -149,17 +163,23 @@ def random_network(seed: int, layers: int = 6) -> Graph:
     for _ in range(layers):
         images, channels, rows, columns = x.type.shape
         small = min(rows, columns)
-        match rng.integers(0, 12):
+        fill = int(rng.integers(-128, 128)) if rng.integers(2) else 0
+        match rng.integers(0, 14):
             case 0 | 1:
                 kernel = int(rng.integers(1, min(small, 5) + 1))
-                x = net.conv(x, int(rng.integers(1, 40)), kernel, int(rng.integers(1, 3)))
+                x = net.conv(x, int(rng.integers(1, 40)), kernel, int(rng.integers(1, 3)), fill=fill)
             case 2:
-                x = net.conv(x, channels, groups=channels)
+                x = net.conv(x, channels, groups=channels, fill=fill)
+            case 12:
+                gates = net.conv(net.conv(net.mean(x), int(rng.integers(1, 9)), 1), channels, 1)
+                x = net.product(x, gates if rng.integers(2) else net.conv(x, channels, fill=fill))
+            case 13:
+                x = net.lookup(x)
             case 3:
                 groups = int(rng.choice([n for n in range(1, channels + 1) if channels % n == 0]))
                 x = net.conv(x, groups * int(rng.integers(1, 5)), 1, groups=groups)
             case 4:
-                x = net.conv(net.conv(x, channels), channels, skip=x)
+                x = net.conv(net.conv(x, channels), channels, skip=x, fill=fill)
             case 5:
                 x = net.sum(x, net.conv(x, channels, low=-128), small=bool(rng.integers(2)))
             case 6:
@@ -167,7 +187,7 @@ def random_network(seed: int, layers: int = 6) -> Graph:
             case 7 if small > 4:
                 x = net.max_pool(x, 3, int(rng.integers(1, 3)), int(rng.integers(0, 2)))
             case 8 if small > 2:
-                x = net.mean(x, (2, 2))
+                x = net.mean(x, (2, 2), int(rng.integers(2)), fill)
             case 9 if small < 8:
                 x = net.deconv(x, int(rng.integers(1, 20))) if rng.integers(2) else net.resize(x, 2)
             case 10 if small < 12:

@@ -154,16 +154,23 @@ def small_classifier() -> Layers:
 
 
 def quantized(
-    proto: onnx.ModelProto, x: np.ndarray, *, per_channel: bool = True, form: str = "QDQ", **options: Any
+    proto: onnx.ModelProto, x: np.ndarray, *, per_channel: bool = True, form: str = "QDQ", types: str = "S8S8",
+    symmetric: bool = True, **options: Any
 ) -> onnx.ModelProto:
-    """The model as onnxruntime quantizes it: symmetric int8, calibrated on single images."""
+    """The model as onnxruntime quantizes it, calibrated on single images.
+
+    types     : of activations and weights: S8S8, U8S8 or U8U8
+    symmetric : zero points are 0; else onnxruntime's default, activations with zero points, and weights of uint8 too
+    """
+    kinds = [QuantType.QInt8 if letter == "S" else QuantType.QUInt8 for letter in (types[0], types[2])]
+    if symmetric:
+        options = {"ActivationSymmetric": True, "WeightSymmetric": True, **options}
     logging.getLogger().setLevel(logging.ERROR)  # it warns, through the root logger, that preprocessing would help
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "quantized.onnx")
         quantize_static(
             proto, path, _Reader([{"x": image[None]} for image in x]), quant_format=QuantFormat[form], per_channel=per_channel,
-            activation_type=QuantType.QInt8, weight_type=QuantType.QInt8,
-            extra_options={"ActivationSymmetric": True, "WeightSymmetric": True, **options})
+            activation_type=kinds[0], weight_type=kinds[1], extra_options=options)
         return onnx.load(path)
 
 

@@ -5,7 +5,7 @@ from formal.checker import Checker, held
 
 from vtakit.hw.interfaces import layout
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import LOAD, Opcode
+from vtakit.hw.isa.insns import LOAD, PAD_LOAD, Feature, Opcode
 from vtakit.hw.load.planner import Target
 from vtakit.hw.load.writer import LoadWriter
 from vtakit.hw.params import CoreParams
@@ -14,8 +14,8 @@ FIELDS = ("sram_base", "x_size", "y_size", "x_stride", "y_pad_0", "y_pad_1", "x_
 
 
 class LoadsFollowTheDefinition(Checker):
-    """LoadWriter against the definition: element (row, column) of the padded rectangle goes to the next index; it is a zero in a
-    pad, and else the element at `(row - y_pad_0) * x_stride + column - x_pad_0` of the DRAM piece.
+    """LoadWriter against the definition: element (row, column) of the padded rectangle goes to the next index; it is the
+    value of the pads in a pad, and else the element at `(row - y_pad_0) * x_stride + column - x_pad_0` of the DRAM piece.
 
     Every byte of DRAM holds its own distance from the first element's beat, so a wrong lane or beat shows in the data. Beats come
     row by row, each row from the beat that holds its first element. One LOAD, whose fields are free within `bits` and 0 where not
@@ -32,8 +32,14 @@ class LoadsFollowTheDefinition(Checker):
         word = Signal(layout(LOAD, params.cfg))
         for name, width in self._bits.items():
             m.d.comb += word[name].eq(self.constant(m, name, width))
+        pad_load, value_of_pads = Const(0, 1), Const(0, 8)
+        if Feature.PAD_VALUE in params.features:
+            pad_load = self.constant(m, "pad_load", 1)
+            value_of_pads = Mux(pad_load, self.constant(m, "pad_value", 8), 0)
+        at = next(p.offset for p in PAD_LOAD.place(params.cfg) if p.field.name == "pad_value")
         m.d.comb += [
-            word.opcode.eq(Opcode.LOAD), word.memory_type.eq(target.kind), dut.commands.payload.word.eq(word),
+            word.opcode.eq(Mux(pad_load, Opcode.PAD_LOAD, Opcode.LOAD)), word.memory_type.eq(target.kind),
+            dut.commands.payload.word.eq(word.as_value() | (value_of_pads << at)),
             dut.commands.valid.eq(self._maybe("command_valid")), dut.may_write.eq(self._maybe("may_write")),
         ]
         self.assume(m, "the LOAD moves something", (word.x_size != 0) & (Cat(word.y_size, word.y_pad_0, word.y_pad_1) != 0))
@@ -47,7 +53,7 @@ class LoadsFollowTheDefinition(Checker):
                    ~dut.begins | ~active | dut.done)
         self.prove(m, "a LOAD begins only when it may", ~dut.begins | dut.may_write)
         self._beats(m, dut, f, start, active)
-        self._writes(m, dut, f, start, active)
+        self._writes(m, dut, f, start, active, value_of_pads)
 
     def _maybe(self, name: str) -> Value:
         return self.free(name) if self._stalls else Const(1, 1)
@@ -76,7 +82,9 @@ class LoadsFollowTheDefinition(Checker):
         at_end = Mux(goes, row_ends & (row + 1 == f["y_size"]), (row == 0) & (beat == 0))
         self.prove(m, "a LOAD takes all its beats and no other", ~dut.done | at_end)
 
-    def _writes(self, m: Module, dut: LoadWriter, f: dict[str, Value], start: Value, active: Value) -> None:
+    def _writes(
+        self, m: Module, dut: LoadWriter, f: dict[str, Value], start: Value, active: Value, value_of_pads: Value,
+    ) -> None:
         """The writes, element by element."""
         target, write = self._target, dut.write0
         lanes, slices, size = target.lanes, target.beats(self._params), target.element_bytes
@@ -104,15 +112,16 @@ class LoadsFollowTheDefinition(Checker):
                 with m.If(n < write.payload.count):
                     wanted = row_start + (column + n - f["x_pad_0"]) * size + part * bus
                     value = Cat((wanted + byte)[:8] for byte in range(bits // 8))
-                    self.prove(m, f"element {n} is a zero exactly in a pad", write.payload.zero == ~is_data(column + n))
+                    self.prove(m, f"element {n} is a pad where the LOAD has one", write.payload.pad == ~is_data(column + n))
                     self.prove(m, f"element {n} is the one of its place",
-                               write.payload.zero | (write.payload.data[n * bits : (n + 1) * bits] == value))
+                               write.payload.pad | (write.payload.data[n * bits : (n + 1) * bits] == value))
             self.prove(m, "the index is the next", (write.payload.index == index) & (dut.next == index))
             self.prove(m, "at least one element, at most as many as there are lanes",
                        (write.payload.count != 0) & (write.payload.count <= lanes))
             self.prove(m, "nothing is written outside the scratchpad", index + write.payload.count <= target.depth)
-            self.prove(m, "the parts of an element in order", write.payload.zero | (write.payload.beat == part))
-            self.prove(m, "last: the element is complete", write.payload.last == (write.payload.zero | (part == slices - 1)))
+            self.prove(m, "pads are zeros, or of a PAD_LOAD its value", write.payload.value == value_of_pads)
+            self.prove(m, "the parts of an element in order", write.payload.pad | (write.payload.beat == part))
+            self.prove(m, "last: the element is complete", write.payload.last == (write.payload.pad | (part == slices - 1)))
             self.prove(m, "end is the index behind the LOAD's last", dut.end == f["sram_base"] + total)
         self.prove(m, "a write offered stays", held(m, write.valid, write.ready, write.payload))
         with m.If(dut.begins):
@@ -135,13 +144,13 @@ class LoadsFollowTheDefinition(Checker):
         self.prove(m, "nothing is written of a LOAD that does not fit the scratchpad", ~write.valid | ~too_long)
         self.watch(
             command_ready=dut.commands.ready, valid=write.valid, index=write.payload.index, count=write.payload.count,
-            zero=write.payload.zero, data=write.payload.data, last=write.payload.last, done=dut.done, row=row, column=column,
+            pad=write.payload.pad, data=write.payload.data, last=write.payload.last, done=dut.done, row=row, column=column,
         )
         self.reach(m, "a second LOAD with pads and two rows is done",
                    dut.done & (f["y_size"] == 2) & (f["x_pad_0"] != 0) & self._before(m, dut.done))
         self.reach(m, "outside the scratchpad", dut.fault != 0)
         if lanes > 1:
-            self.reach(m, "several elements at once, of data", goes & ~write.payload.zero & (write.payload.count == lanes))
+            self.reach(m, "several elements at once, of data", goes & ~write.payload.pad & (write.payload.count == lanes))
 
     @staticmethod
     def _before(m: Module, condition: Value) -> Value:

@@ -39,7 +39,8 @@ def mixed(value: Value, words: list[Value]) -> Value:
 class Mixer(wiring.Component):
     """A requantizer but for its arithmetic; parameters that come too early spoil what is under way."""
 
-    def __init__(self, cfg: VTAConfig, lanes: int, tag_bits: int) -> None:
+    def __init__(self, cfg: VTAConfig, lanes: int, tag_bits: int, *, table: bool = False) -> None:
+        assert not table, "a table is of 256 bytes: too many here"
         parts = cfg.batch * cfg.block // lanes
         self._cfg, self._bits = cfg, 8 * cfg.acc_bytes // parts
         super().__init__({

@@ -10,7 +10,7 @@ from formal.ending import DoneAfterAllWrites
 from formal.loads import LoadsFollowTheDefinition
 from formal.narrowing import BeatsHoldTheRows, requantizing
 from formal.reads import ReadsComeBackInOrder
-from formal.requantizing import LATENCY, PRODUCT_AT, ValuesAreRequantized
+from formal.requantizing import LATENCY, PRODUCT_AT, ResultsAreLookedUp, ValuesAreRequantized
 from formal.retirement import InstructionsRetireInOrder
 from formal.stores import StoresRetireWhenWritten
 from formal.tokens import TokensAreKept
@@ -126,5 +126,7 @@ PROOFS = (
           cycles=16, seconds=600, deep=True),
     requantized(LANE, cover_cycles=13),
     requantized(replace(LANE, log_block=1), deep=True),
+    Proof(name="looked up, lanes: 2", checker=lambda: ResultsAreLookedUp(replace(LANE, log_block=1), 2), cycles=LATENCY + 6,
+          cover_cycles=LATENCY + 6),
     Proof(name="end of a program", checker=lambda: DoneAfterAllWrites(small(address_bits=4, cfg=TINY)), cover_cycles=20),
 )

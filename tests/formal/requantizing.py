@@ -1,6 +1,7 @@
 """The requantizer: every value leaves as the instruction set's formula says."""
 
 import itertools
+from collections.abc import Callable
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
@@ -8,8 +9,17 @@ from formal.checker import Checker
 
 from vtakit.hw.interfaces import layout
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORDS
-from vtakit.hw.store.requantizer import FINE_BITS, LATENCY, LOW_BITS, NEAR_BITS, PRODUCT_BITS, WORD_BITS, Requantizer
+from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORDS, TABLE_BYTES
+from vtakit.hw.store.requantizer import (
+    FINE_BITS,
+    LATENCY,
+    LOW_BITS,
+    NEAR_BITS,
+    PRODUCT_BITS,
+    WORD_BITS,
+    Requantizer,
+    table_rows,
+)
 
 PRODUCT_AT = 3  # the stage that has the product
 
@@ -89,3 +99,60 @@ def _formula(product: Value, f: data.View) -> Value:
     scaled = ((product + half) >> f.shift) + f.zero_point
     above = Mux(scaled < f.low, f.low, scaled)
     return Mux(above > f.high, f.high, above)
+
+
+class _Delayed(Requantizer):
+    """A requantizer whose results are the low bits of values: what comes before the table is proved by itself."""
+
+    def _lane(self, m: Module, lane: int, x: Value, parameter: Callable[[str, int, int], Value]) -> Value:
+        found: Value = x[: self._cfg.out_bits]
+        for n in range(1, LATENCY):
+            held = Signal(self._cfg.out_bits, name=f"delayed{n}_{lane}")
+            m.d.sync += held.eq(found)
+            found = held
+        return found
+
+
+class ResultsAreLookedUp(Checker):
+    """The table of a Requantizer: rows come in any order, and a result is the byte that it chooses, or itself.
+
+    Rows and the choice change only while no value is under way, as the store port has it. Any one byte of the table is followed.
+    """
+
+    def __init__(self, cfg: VTAConfig, lanes: int) -> None:
+        self._cfg, self._lanes = cfg, lanes
+        super().__init__()
+
+    def properties(self, m: Module) -> None:
+        lanes, rows = self._lanes, table_rows(self._lanes)
+        m.submodules.requantizer = dut = _Delayed(self._cfg, lanes, 1, table=True)
+        under_way, quiet = Signal(LATENCY + 1), Signal()
+        fills, row = self.free("fills") & quiet, self.free("row", range(rows))
+        valid, values = self.free("valid") & ~fills, self.free("values", lanes * WORD_BITS)
+        looks_up = Signal()
+        m.d.comb += quiet.eq(under_way == 0)
+        m.d.sync += under_way.eq(Cat(valid, under_way))
+        with m.If(quiet & ~valid):
+            m.d.sync += looks_up.eq(self.free("choice"))
+        m.d.comb += [
+            dut.fills.eq(fills), dut.row.eq(row), dut.values.eq(values), dut.valid.eq(valid), dut.looks_up.eq(looks_up),
+        ]
+        followed, row_bytes = self.constant(m, "followed", 8), TABLE_BYTES // rows
+        known, byte = Signal(), Signal(8)
+        with m.If(fills & (row == followed // row_bytes)):
+            m.d.sync += [known.eq(1), byte.eq(values.word_select(followed % row_bytes, 8))]
+        came = [values]
+        for n in range(LATENCY + 1):
+            came.append(Signal.like(values, name=f"came{n}"))
+            m.d.sync += came[-1].eq(came[-2])
+        self.prove(m, "a result comes exactly so many cycles behind its value, one more if it is looked up",
+                   dut.result_valid == Mux(looks_up, under_way[LATENCY], under_way[LATENCY - 1]))
+        self.watch(results=dut.results, result_valid=dut.result_valid, looks_up=looks_up, byte=byte)
+        for lane in range(lanes):
+            value = Mux(looks_up, came[-1], came[-2])
+            number, result = value.word_select(lane, WORD_BITS)[:8], dut.results.word_select(lane, 8)
+            chosen = known & looks_up & (number == (followed ^ 0x80))
+            with m.If(dut.result_valid):
+                self.prove(m, f"lane {lane} is the table's byte", ~chosen | (result == byte))
+                self.prove(m, f"lane {lane} is as it was", looks_up | (result == number))
+                self.reach(m, f"lane {lane}: another number than it was", chosen & (result != number))

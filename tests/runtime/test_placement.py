@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from quantized_support import Layers, quantized, small_classifier
+from model_support import model
+from quantized_support import quantized, small_classifier
 
 import vtakit
 from vtakit.compiler.graph.vta.place import Left
@@ -62,11 +63,14 @@ def test_a_model_without_products_is_not_told_to_be_quantized():
 
 
 def test_a_model_that_is_quantized_otherwise_is_told_so(files):
-    net = Layers(3, channels=3, size=6)
-    net.conv("x", 6)
-    uneven = quantized(net.model(), net.inputs(4), ActivationSymmetric=False)
-    with pytest.warns(PlacementWarning, match="quantized otherwise than the accelerator computes, in int8 with zero points of 0"):
-        vtakit.compile(uneven, "vta")
+    """Only its weights are."""
+    rng = np.random.default_rng(0)
+    weights = {"wq": rng.integers(-127, 128, (4, 3, 3, 3), np.int8), "ws": np.float32(0.01)}
+    only_weights = model(
+        [onnx.helper.make_node("DequantizeLinear", ["wq", "ws"], ["w"]), onnx.helper.make_node("Conv", ["x", "w"], ["y"])],
+        [("x", "f4", (1, 3, 6, 6))], [("y", "f4", (1, 4, 4, 4))], weights)
+    with pytest.warns(PlacementWarning, match="quantized otherwise than the accelerator computes, in 8 bits with zero points"):
+        vtakit.compile(only_weights, "vta")
 
 
 def test_a_module_file_has_the_operators_left_to_the_cpu(tmp_path):

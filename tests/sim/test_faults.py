@@ -34,7 +34,7 @@ from vtakit.hw.isa.insns import AluOp, MemType
 from vtakit.sim import Result
 from vtakit.sim.faults import ProgramFault
 
-OPCODES = "known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5"
+OPCODES = "known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5, PAD_LOAD 6"
 LOADS = "is not one that LOAD moves; known: UOP 0, WGT 1, INP 2, ACC 3, ACC_8BIT 5"
 STORES = "is not one that STORE moves; known: OUT 4"
 ALU_OPCODES = "known: MIN 0, MAX 1, ADD 2, SHR 3, MUL 4"
@@ -43,7 +43,10 @@ WINDOW = "outside the DRAM window 0 to 1056"  # of a program of two instructions
 
 # Case: (instructions, fault, number of the instruction, its text, what is said of it).
 STATIC = {
-    "opcode 6": ((6, FINISH), Fault.UNKNOWN_OPCODE, 0, f".word 0x{6:032x}", f"opcode 6 is unknown; {OPCODES}"),
+    "opcode 7": ((7, FINISH), Fault.UNKNOWN_OPCODE, 0, f".word 0x{7:032x}", f"opcode 7 is unknown; {OPCODES}"),
+    "pad_load of UOP": (
+        (6, FINISH), Fault.UNKNOWN_MEMORY_TYPE, 0, "pad_load.uop",
+        "memory_type 0 is not one that PAD_LOAD moves; known: INP 2"),
     "opcode 7, every bit": (
         ((1 << 128) - 1, FINISH), Fault.UNKNOWN_OPCODE, 0, f".word 0x{'f' * 32}", f"opcode 7 is unknown; {OPCODES}"),
     "opcode 7 as the last": (

@@ -50,20 +50,25 @@ class Output:
         self._nest: Nest | None = None  # of which the last product is a piece
         self._last: Step | None = None
 
-    def move(self, kind: MemType, symbol: str, move: Move, params: int | None = None) -> None:
-        """Append a LOAD or STORE, or with the element of its parameters a REQUANT."""
+    def move(
+        self, kind: MemType, symbol: str, move: Move, params: int | None = None, pad: int = 0, lookup: bool = False
+    ) -> None:
+        """Append a LOAD or STORE, with the element of its parameters a REQUANT, with pads of another value than 0 a PAD_LOAD."""
         memory = MEMORIES[kind]
         opcode = memory.opcodes[0] if params is None else Opcode.REQUANT
+        if pad and move.padded:
+            opcode = Opcode.PAD_LOAD
         store = memory.stage is Stage.STORE
         accesses = [Access(memory.scratchpad, slice(move.sram_base, move.sram_base + move.elements), not store)]
         if symbol in self.tracked and move.y_size:
             units = memory.bytes_in(self.cfg) // self.tracked[symbol]
             last = move.dram_base + (move.y_size - 1) * move.x_stride + move.x_size
             accesses.append(Access(symbol, slice(move.dram_base * units, last * units), store))
-        fields = {"memory_type": int(kind)}
+        fields = {"memory_type": int(kind)} | ({"pad_value": pad} if opcode is Opcode.PAD_LOAD else {})
         if params is not None:
-            fields["params"] = params
-            accesses.append(Access(memory.scratchpad, slice(params, params + REQUANT_WORDS), write=False))
+            fields |= {"params": params} | ({"lookup": 1} if lookup else {})
+            words = REQUANT_WORDS + lookup * self.cfg.table_elements
+            accesses.append(Access(memory.scratchpad, slice(params, params + words), write=False))
         for name in Move.__slots__:
             value = getattr(move, name)
             if value:
@@ -97,7 +102,7 @@ def turns(nest: Nest, env: Env) -> list[range] | None:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A copy between DRAM and a scratchpad; outside of `inside`, or where there is no `dram`, it writes zeros."""
+    """A copy between DRAM and a scratchpad; outside of `inside`, or where there is no `dram`, it writes `pad`."""
 
     nest: Nest
     kind: MemType
@@ -105,6 +110,7 @@ class Transfer:
     sram: Operand
     dram: Operand | None
     inside: tuple[Guard, ...] = ()
+    pad: int = 0
 
     def emit(self, env: Env, out: Output) -> None:
         """Append its instructions."""
@@ -117,7 +123,7 @@ class Transfer:
         dims = _box(tuple(ranges), tuple(have) if some else None, steps, self.lanes)
         first = self.dram.at(env, have, self.lanes) if some and self.dram is not None else 0
         for move in moves(dims, self.sram.at(env, ranges, self.lanes), first):
-            out.move(self.kind, self.symbol, move)
+            out.move(self.kind, self.symbol, move, pad=self.pad)
 
     @property
     def symbol(self) -> str:
@@ -134,10 +140,10 @@ def _box(
     for at, extent, (sram, dram) in in_elements(tuple(map(len, ranges)), steps, lanes):
         before, after = (extent, 0) if have is None else (have[at].start - ranges[at].start, ranges[at].stop - have[at].stop)
         if extent != len(ranges[at]) and (before or after) and have is not None:
-            raise UnfitError("the edge of its zeros lies within memory elements")
+            raise UnfitError("the edge of its pads lies within memory elements")
         dims.append(Dim(extent=extent, sram=sram, dram=dram, before=before, after=after))
     if have is not None and sum(len(r) != len(h) for r, h in zip(ranges, have, strict=True)) != sum(dim.padded for dim in dims):
-        raise UnfitError("the edge of its zeros lies within memory elements")
+        raise UnfitError("the edge of its pads lies within memory elements")
     if have is None and not dims:
         dims.append(Dim(extent=1, sram=1, dram=1, before=1))
     return tuple(dims)
@@ -149,6 +155,7 @@ class Requantized:
 
     lanes  : values of a memory element
     params : where a value's first word is
+    lookup : results are looked up in a table behind the words
     """
 
     nest: Nest
@@ -157,6 +164,7 @@ class Requantized:
     sram: Operand
     dram: Operand
     params: Operand
+    lookup: bool = False
 
     def emit(self, env: Env, out: Output) -> None:
         """Append its instructions."""
@@ -175,7 +183,7 @@ class Requantized:
         dims = [Dim(extent=each.extent, sram=each.steps[0], dram=each.steps[1]) for each in box]
         for first in places(around):
             for move in moves(dims, sram + first[0], dram + first[1]):
-                out.move(self.kind, self.symbol, move, params + first[2])
+                out.move(self.kind, self.symbol, move, params + first[2], lookup=self.lookup)
 
     @property
     def symbol(self) -> str:

@@ -1,4 +1,4 @@
-"""Boxes of memory elements as LOAD and STORE instructions: two dimensions, with zeros around."""
+"""Boxes of memory elements as LOAD and STORE instructions: two dimensions, with pads around."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +19,9 @@ MOST_PITCH = _HIGHEST["x_stride"]  # elements from one row in DRAM to the next
 class Dim:
     """One dimension of a box of elements.
 
-    extent        : of the box in the scratchpad, zeros included
+    extent        : of the box in the scratchpad, pads included
     sram, dram    : steps, in elements
-    before, after : how much of the extent are zeros that DRAM does not have
+    before, after : how much of the extent are pads, which DRAM does not have
     """
 
     extent: int
@@ -60,6 +60,11 @@ class Move:
     x_pad_1: int = 0
 
     @property
+    def padded(self) -> bool:
+        """Return whether it writes pads."""
+        return bool(self.y_pad_0 or self.y_pad_1 or self.x_pad_0 or self.x_pad_1)
+
+    @property
     def elements(self) -> int:
         """Scratchpad elements that it touches from `sram_base` on."""
         return (self.y_pad_0 + self.y_size + self.y_pad_1) * (self.x_pad_0 + self.x_size + self.x_pad_1)
@@ -74,7 +79,7 @@ class Move:
 
 
 def moves(dims: Sequence[Dim], sram: int, dram: int) -> Iterator[Move]:
-    """The instructions that move a box between the element `sram` and the element `dram`, its first one that is not zeros.
+    """The instructions that move a box between the element `sram` and the element `dram`, its first one that is no pad.
 
     A row is a run of elements that lie together in both memories; rows that follow each other in the scratchpad go into one
     instruction, and what remains is a loop around.
@@ -118,7 +123,7 @@ def _box(dims: Sequence[Dim]) -> Iterator[Move]:
         if all(dim.before <= i < dim.extent - dim.after for i, dim in zip(indices, rest, strict=True)):
             yield from _rows(y, x, at, sum((i - dim.before) * dim.dram for i, dim in zip(indices, rest, strict=True)))
         else:
-            yield _zeros(at, y.extent * x.extent)
+            yield _pads(at, y.extent * x.extent)
 
 
 def _take(dims: list[Dim], fits: Callable[[Dim], bool]) -> Dim | None:
@@ -138,7 +143,7 @@ def _lengthened(dim: Dim, others: list[Dim]) -> Dim:
 def _rows(y: Dim, x: Dim, sram: int, dram: int) -> Iterator[Move]:
     """Rows that follow each other in the scratchpad."""
     if not x.size or not y.size:
-        yield _zeros(sram, y.extent * x.extent)
+        yield _pads(sram, y.extent * x.extent)
         return
     if max(x.before, x.after) > MOST_PADS and (y.extent > 1 or y.padded):
         for row in range(y.extent):
@@ -146,12 +151,12 @@ def _rows(y: Dim, x: Dim, sram: int, dram: int) -> Iterator[Move]:
             if y.before <= row < y.extent - y.after:
                 yield from _rows(Dim(extent=1, sram=x.extent, dram=0), x, at, dram + (row - y.before) * y.dram)
             else:
-                yield _zeros(at, x.extent)
+                yield _pads(at, x.extent)
         return
     first = sram
     if y.before > MOST_PADS or x.before > MOST_PADS:
         above = y.before * x.extent + (x.before if x.before > MOST_PADS else 0)
-        yield _zeros(sram, above)
+        yield _pads(sram, above)
         first, y, x = sram + above, replace(y, extent=y.extent - y.before, before=0), _without(x, before=True)
     late = y.after > MOST_PADS or x.after > MOST_PADS
     body_x = _without(x, before=False) if x.after > MOST_PADS else x
@@ -162,17 +167,17 @@ def _rows(y: Dim, x: Dim, sram: int, dram: int) -> Iterator[Move]:
     )
     if late:
         done = body_y.extent * body_x.extent
-        yield _zeros(first + done, y.extent * x.extent - done)
+        yield _pads(first + done, y.extent * x.extent - done)
 
 
 def _without(x: Dim, *, before: bool) -> Dim:
-    """A row without the zeros on one side, if they are too many for an instruction."""
+    """A row without the pads on one side, if they are too many for an instruction."""
     if before:
         return replace(x, extent=x.extent - x.before, before=0) if x.before > MOST_PADS else x
     return replace(x, extent=x.extent - x.after, after=0)
 
 
-def _zeros(sram: int, count: int) -> Move:
+def _pads(sram: int, count: int) -> Move:
     return Move(sram_base=sram, y_size=0, x_size=count, y_pad_0=1)
 
 

@@ -10,6 +10,7 @@ from vtakit.compiler.ir.stmt import Stmt
 from vtakit.compiler.ir.values import int_value, value_of
 from vtakit.compiler.passes.affine import linear
 
+BYTE = 8
 Loops = Sequence[tuple[Var, Expr]]
 Leaf = st.Store | st.Evaluate
 
@@ -36,8 +37,8 @@ def leaves(leaf: Stmt, loops: Loops) -> list[tuple[list[Expr], Leaf]]:
 
 
 def _choices(value: Expr) -> Iterator[tuple[list[Expr], Expr]]:
-    """The values that a value is one of, with conditions of which one holds; zeros in the place of others are pads."""
-    if not isinstance(value, ir.Select | ir.IfThenElse) or value_of(value.false) == 0:
+    """The values that a value is one of, with conditions of which one holds; a number in the place of data is a pad."""
+    if not isinstance(value, ir.Select | ir.IfThenElse) or _is_pad(value.false):
         yield [], value
         return
     parts = list(_conjunction(value.condition))
@@ -49,6 +50,12 @@ def _choices(value: Expr) -> Iterator[tuple[list[Expr], Expr]]:
     for at, part in enumerate(negated):
         assert part is not None
         yield from (([*parts[:at], part, *more], found) for more, found in _choices(value.false))
+
+
+def _is_pad(other: Expr) -> bool:
+    """Return whether it is 0, or a number of the type of activations."""
+    number = value_of(other)
+    return number == 0 or (number is not None and other.dtype.is_int and other.dtype.bits <= BYTE)
 
 
 def _conjunction(condition: Expr) -> Iterator[Expr]:

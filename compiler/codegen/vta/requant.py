@@ -1,11 +1,11 @@
 """REQUANT as an expression of one accumulator and the words of its parameters."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import maximum, minimum
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORD_BITS
+from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORD_BITS, TABLE_BYTES
 from vtakit.hw.isa.requant import rescaled
 
 WIDE = "int64"  # each step stays within 51 bits
@@ -23,6 +23,17 @@ def requantized(cfg: VTAConfig, value: Expr, words: Sequence[Expr]) -> Expr:
         of[place.field.name] = _parameter(words[number], at, place.width, signed=place.low < 0)
     scaled = rescaled(value.astype(WIDE), of["bias"], of["multiplier"], of["shift"], of["zero_point"])
     return minimum(maximum(scaled, of["low"]), of["high"])
+
+
+def looked_up(result: Expr, table: Callable[[Expr, Expr, Expr], Expr], rows: int, columns: int) -> Expr:
+    """Return the byte that a result of REQUANT chooses from a table, as a signed number.
+
+    table : the word in an element, a row and a column of it; an element has so many rows and columns
+    """
+    entry = (result + TABLE_BYTES // 2).astype("int32")
+    word = entry >> 2
+    found = table(word // (rows * columns), word // columns % rows, word % columns)
+    return found << 24 - 8 * (entry & 3) >> 24
 
 
 def _parameter(word: Expr, at: int, width: int, *, signed: bool) -> Expr:

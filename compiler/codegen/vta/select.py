@@ -8,7 +8,7 @@ from vtakit.compiler.codegen.vta.alu import passes
 from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Guard, form, guards
 from vtakit.compiler.codegen.vta.sites import Site
-from vtakit.compiler.codegen.vta.target import GEMM, REQUANT, RESET, Target
+from vtakit.compiler.codegen.vta.target import GEMM, REQUANT, REQUANT_LOOKUP, RESET, Target
 from vtakit.compiler.codegen.vta.tree import Nest
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
@@ -57,22 +57,21 @@ class Selector:
     # Transfers
 
     def _load(self, nest: Nest, leaf: st.Store) -> Transfer | None:
-        """The LOAD of a copy from DRAM, with zeros where a condition does not hold; None if it is no copy."""
-        value, inside = leaf.value, tuple[Guard, ...]()
-        if isinstance(value, ir.Select | ir.IfThenElse):
-            if value_of(value.false) != 0:
-                raise UnfitError(f"a LOAD fills up with zeros, not with {value.false}")
-            inside, value = guards(value.condition, nest.vars), value.true
+        """The LOAD of a copy from DRAM, with a number where a condition does not hold; None if it is no copy."""
+        value, inside, pad = leaf.value, tuple[Guard, ...](), 0
         scope = self._scope(leaf.buffer)
-        if scope != "acc" and value_of(value) == 0:
+        if isinstance(value, ir.Select | ir.IfThenElse):
+            pad = self._pad(scope, value.false)
+            inside, value = guards(value.condition, nest.vars), value.true
+        if scope != "acc" and value_of(value) is not None:
             to = self.operand(nest, leaf.buffer, leaf.indices[0])
-            return Transfer(nest, _LOADED[scope], self.target.lanes(scope), to, None)
+            return Transfer(nest, _LOADED[scope], self.target.lanes(scope), to, None, pad=self._pad(scope, value))
         narrow = isinstance(value, ir.Cast)
         if isinstance(value, ir.Cast):
             value = value.value
         if not isinstance(value, Load) or self._scope(value.buffer) != "global":
             if inside:
-                raise UnfitError(f"a condition chooses between {value} and zeros, which only a LOAD from DRAM can")
+                raise UnfitError(f"a condition chooses between {value} and {pad}, which only a LOAD from DRAM can")
             return None
         self._typed(leaf.buffer, scope)
         kind = _LOADED[scope]
@@ -85,8 +84,15 @@ class Selector:
             self._typed(value.buffer, scope)
         return Transfer(
             nest, kind, self.target.lanes(scope), self.operand(nest, leaf.buffer, leaf.indices[0]),
-            self.operand(nest, value.buffer, value.indices[0]), inside,
+            self.operand(nest, value.buffer, value.indices[0]), inside, pad,
         )
+
+    def _pad(self, scope: str, value: Expr) -> int:
+        """What a LOAD fills up with. Raises UnfitError for what it cannot."""
+        number = value_of(value)
+        if number != 0 and (number is None or scope != "inp" or not self.target.has(Feature.PAD_VALUE)):
+            raise UnfitError(f"a LOAD to {scope} of this device fills up with zeros, not with {value}")
+        return int(number)
 
     def _store(self, nest: Nest, leaf: st.Store) -> Transfer:
         """The STORE of a copy from the accumulator, which keeps the low bits of each value."""
@@ -135,28 +141,31 @@ class Selector:
 
     def _call(self, nest: Nest, call: Expr) -> Action:
         """Return the action of a tensor intrinsic's call."""
-        if not isinstance(call, Call) or call.name not in (GEMM, RESET, REQUANT):
-            raise UnfitError(f"{call} is no operation of the accelerator, whose calls are {GEMM}, {RESET} and {REQUANT}")
+        names = GEMM, RESET, REQUANT, REQUANT_LOOKUP
+        if not isinstance(call, Call) or call.name not in names:
+            raise UnfitError(f"{call} is no operation of the accelerator, whose calls are {', '.join(names)}")
         operands = []
         for arg in call.args:
             assert is_address(arg)
             load = arg.children()[0]
             assert isinstance(load, Load)
             operands.append(self.operand(nest, load.buffer, load.indices[0]))
-        if call.name == REQUANT:
+        if call.name in (REQUANT, REQUANT_LOOKUP):
             return self._requantized(nest, *operands)
         return Product(nest, tuple([self.target.lanes(scope) for scope in ("acc", "inp", "wgt")]), *operands)
 
     def _requantized(self, nest: Nest, dram: Operand, sram: Operand, *words: Operand) -> Requantized:
-        """The REQUANT of accumulators on their way to DRAM; its parameters must be three elements one after another."""
-        if not self.target.has(Feature.REQUANT):
-            raise UnfitError("this device has no REQUANT: compute what is stored in stages of scope acc")
+        """The REQUANT of accumulators on their way to DRAM; its parameters, and a table, must be elements one after another."""
+        lookup = len(words) > REQUANT_WORDS
+        if not self.target.has(Feature.LOOKUP if lookup else Feature.REQUANT):
+            raise UnfitError(f"this device has no REQUANT{' with a table' if lookup else ''}: compute what is stored in stages "
+                             "of scope acc")
         lanes = self.target.lanes("acc")
         follows = [replace(words[0], form=replace(words[0].form, constant=words[0].form.constant + at * lanes))
-                   for at in range(REQUANT_WORDS)]
+                   for at in range(REQUANT_WORDS + lookup)]
         if list(words) != follows:
-            raise UnfitError("the words of its parameters are not three elements one after another: keep them in one tensor of "
-                             "shape […, 3, batch, block] and read that with cache_read into acc")
+            raise UnfitError("the words of its parameters are not three elements one after another, and its table behind them: "
+                             "keep them in one tensor of shape […, 3, batch, block] and read that with cache_read into acc")
         if not isinstance(dram.memory, str):
             raise UnfitError("what it makes is stored to DRAM: leave that stage without a scope")
-        return Requantized(nest, MemType.OUT, lanes, sram, dram, words[0])
+        return Requantized(nest, MemType.OUT, lanes, sram, dram, words[0], lookup)

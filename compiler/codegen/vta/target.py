@@ -9,7 +9,7 @@ from typing import Any
 
 from vtakit.base.errors import one_of
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.requant import requantized
+from vtakit.compiler.codegen.vta.requant import looked_up, requantized
 from vtakit.compiler.intrin.tensor_intrin import TensorIntrin, decl_tensor_intrin, hardware_intrin
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir.buffer import Buffer
@@ -34,7 +34,7 @@ _VALUES: dict[AluOp, Callable[[Expr, Expr], Expr]] = for_each(AluOp, {
     AluOp.SHR: partial(binary, ir.ShiftRight), AluOp.MUL: partial(binary, ir.Mul),
 }, __name__)
 SCOPES = ("inp", "wgt", "acc")
-GEMM, RESET, REQUANT = "vta.gemm", "vta.reset", "vta.requant"
+GEMM, RESET, REQUANT, REQUANT_LOOKUP = "vta.gemm", "vta.reset", "vta.requant", "vta.requant_lookup"
 NOTHING = Feature(0)
 MOST_COPIES = 64  # of a buffer; two hide one stage's time behind another's, few more than that help
 
@@ -129,6 +129,24 @@ class Target:
         def code(_: list[Buffer], outs: list[Buffer]) -> Any:
             return hardware_intrin(REQUANT, outs[0].access_ptr("w"), *[buffer.access_ptr("r") for buffer in binds.values()])
         return decl_tensor_intrin(out.op, code, name=REQUANT, binds=binds | {out: self._bound(out, "global")})
+
+    @cached_property
+    def requant_lookup(self) -> TensorIntrin:
+        """`requant`, and the results looked up in a table: the elements behind the words."""
+        shape, acc = self.element("acc"), self.dtype("acc")
+        value = placeholder(shape, acc, name="value")
+        words = [placeholder(shape, acc, name=f"word{at}") for at in range(REQUANT_WORDS)]
+        table = placeholder((self.config.table_elements, *shape), acc, name="table")
+        out = compute(shape, lambda i, j: looked_up(
+            requantized(self.config, value[i, j], [word[i, j] for word in words]), lambda *at: table[at], *shape,
+        ).astype(self.dtype("out")), name="out")
+
+        binds = {tensor: self._bound(tensor, "acc") for tensor in (value, *words, table)}
+
+        def code(_: list[Buffer], outs: list[Buffer]) -> Any:
+            read = [buffer.access_ptr("r") for buffer in binds.values()]
+            return hardware_intrin(REQUANT_LOOKUP, outs[0].access_ptr("w"), *read)
+        return decl_tensor_intrin(out.op, code, name=REQUANT_LOOKUP, binds=binds | {out: self._bound(out, "global")})
 
     def alu(self, op: AluOp, *, immediate: bool = False) -> TensorIntrin:
         """``acc = op(acc, acc)`` on one element, or with a number in place of the second operand."""

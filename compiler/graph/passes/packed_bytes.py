@@ -121,6 +121,7 @@ class _Rewriter(Replacing):
             return None
         weight = known[0]
         attrs = {word: tuple(node.attrs[word]) for word in ("strides", "pads", "dilations") if node.attrs.get(word) is not None}
+        fill = ZERO + node.attrs.get("fill", 0)
         groups = node.attrs.get("groups", 1)
         out, (filters, depth) = node.outputs[0], weight.shape[:2]
         sums = _sums(weight.reshape(filters, -1))
@@ -129,16 +130,16 @@ class _Rewriter(Replacing):
         block = block_of(filters)
         if groups > 1:
             packed = self.constant(blocked_vectors(weight[:, 0], block, 0), name=node.reads[1].name)
-            made = self.made("depthwise_packed", self._bytes(x), packed, attrs={**attrs, "fill": ZERO}, like=out, name=node.name)
+            made = self.made("depthwise_packed", self._bytes(x), packed, attrs={**attrs, "fill": fill}, like=out, name=node.name)
         elif depth <= FEW and x not in self.packed and max(attrs.get("dilations", (1,))) == 1:
-            words = self.made("pixel_words", x, attrs={"pads": attrs.get("pads", (0,) * 4)}, like=x)
+            words = self.made("pixel_words", x, attrs={"pads": attrs.get("pads", (0,) * 4), "fill": fill}, like=x)
             packed = self.constant(packed_words(weight, block), name=node.reads[1].name)
             own = {"block": block, "strides": attrs.get("strides", (1, 1))}
             made = self.made("conv_words", words, packed, attrs=own, like=out, name=node.name)
         else:
             data = self._bytes(x)
             packed = self.constant(packed_weight(weight, data.type.shape[-1], block, 4), name=node.reads[1].name)
-            made = self.made("conv_packed", data, packed, attrs={**attrs, "block": block, "fill": ZERO}, like=out, name=node.name)
+            made = self.made("conv_packed", data, packed, attrs={**attrs, "block": block, "fill": fill}, like=out, name=node.name)
         return _Packed(made, *sums)
 
     def product(self, node: Node) -> _Packed | None:
@@ -192,9 +193,72 @@ class _Rewriter(Replacing):
         count = int(np.prod(node.attrs["kernel_shape"]))
         if _MOST_BYTE * count > _INT32.max:
             return None
-        made = self.made("sum_pool_bytes", self._bytes(x), attrs=dict(node.attrs), like=node.outputs[0], name=node.name)
+        attrs = {**node.attrs, "fill": ZERO + node.attrs.get("fill", 0)}
+        made = self.made("sum_pool_bytes", self._bytes(x), attrs=attrs, like=node.outputs[0], name=node.name)
         channels = x.type.shape[1]
         return _Packed(made, np.full(channels, ZERO * count), np.full(channels, _MOST_BYTE * count))
+
+    def sums_added(self, node: Node) -> _Packed | None:
+        """The sum of two sums that are here."""
+        both = [self.packed.get(value) for value in node.reads]
+        sums = [each for each in both if each is not None and each.excess is not None]
+        if len(sums) < 2 or node.reads[0].type != node.reads[1].type:
+            return None
+        excess = np.sum([each.excess for each in sums if each.excess is not None], axis=0)
+        most = np.sum([each.most for each in sums if each.most is not None], axis=0)
+        if most.max() > _INT32.max or len({each.value.type for each in sums}) > 1:
+            return None
+        made = self.made("add", *[each.value for each in sums], attrs={}, like=node.outputs[0], name=node.name)
+        return _Packed(made, excess, most)
+
+    def mul_integer(self, node: Node) -> _Packed | None:
+        """The product of what is here, by numbers of the same shape or of each channel."""
+        a, b = node.reads
+        if not self._is_bytes(a) or len(a.type.shape) != 4:
+            return None
+        attrs = {word: ZERO + node.attrs.get(word, 0) for word in ("a_zero", "b_zero")}
+        made = self.made("mul_bytes", self._bytes(a), self._bytes(b), attrs=attrs, like=node.outputs[0], name=node.name)
+        channels = a.type.shape[1]
+        return _Packed(made, np.zeros(channels, np.int64), np.full(channels, _MOST_BYTE**2))
+
+    def lookup(self, node: Node) -> _Packed | None:
+        """What is here by a table."""
+        x, known = node.reads[0], self._known(node, 1)
+        if known is None or not self._is_bytes(x):
+            return None
+        table = self.constant((known[0].astype(np.int16) + ZERO).astype(np.uint8), name=node.reads[1].name)
+        return _Packed(self.made("lookup_bytes", self._bytes(x), table, attrs={}, like=node.outputs[0], name=node.name))
+
+    def concat(self, node: Node) -> _Packed | None:
+        """Channels behind channels, where all but the last part are whole blocks of one size."""
+        if not all(map(self._is_bytes, node.reads)) or node.attrs["axis"] % len(node.outputs[0].type.shape) != 1:
+            return None
+        data = [self._bytes(value) for value in node.reads]
+        block = data[0].type.shape[-1]
+        if any(each.type.shape[-1] != block for each in data) or any(v.type.shape[1] % block for v in node.reads[:-1]):
+            return None
+        return _Packed(self.made("concat", *data, attrs={"axis": 1}, like=node.outputs[0], name=node.name))
+
+    def padded(self, node: Node) -> _Packed | None:
+        """Rows and columns around what is here."""
+        x, pads, known = node.reads[0], tuple(node.attrs["pads"]), self._known(node, 1)
+        if known is None or not self._is_bytes(x) or len(x.type.shape) != 4 or any((*pads[:2], *pads[4:6])):
+            return None
+        value = self.constant(np.uint8(ZERO + (int(known[0].reshape(-1)[0]) if known else 0)), name=f"{node.name}.value")
+        attrs = {**node.attrs, "pads": (*pads[:4], 0, *pads[4:], 0)}
+        return _Packed(self.made("pad", self._bytes(x), value, attrs=attrs, like=node.outputs[0], name=node.name))
+
+    def resize(self, node: Node) -> _Packed | None:
+        """The nearest pixels of what is here."""
+        x, out, attrs = node.reads[0], node.outputs[0].type.shape, dict(node.attrs)
+        if not self._is_bytes(x) or len(out) != 4 or x.type.shape[:2] != out[:2] or len(node.reads) > 1 or attrs.get("roi"):
+            return None
+        data = self._bytes(x)
+        blocks, block = data.type.shape[1], data.type.shape[-1]
+        attrs["sizes"] = (out[0], blocks, *out[2:], block)
+        if attrs.get("scales") is not None:
+            attrs["scales"] = (*attrs["scales"], 1.0)
+        return _Packed(self.made("resize", data, attrs=attrs, like=node.outputs[0], name=node.name))
 
     def max_pool(self, node: Node) -> _Packed | None:
         """The greatest of windows of what is here."""
@@ -265,5 +329,6 @@ def requantized_bytes(
 _WAYS: dict[str, Callable[[_Rewriter, Node], _Packed | None]] = {
     "conv_integer": _Rewriter.conv, "matmul_integer": _Rewriter.product, "scaled_add": _Rewriter.scaled_add,
     "scaled_sum": _Rewriter.scaled_sum, "sum_pool": _Rewriter.sum_pool, "max_pool": _Rewriter.max_pool,
-    "reshape": _Rewriter.reshape, "requantize": _Rewriter.requantize,
+    "reshape": _Rewriter.reshape, "requantize": _Rewriter.requantize, "add": _Rewriter.sums_added, "concat": _Rewriter.concat,
+    "mul_integer": _Rewriter.mul_integer, "lookup": _Rewriter.lookup, "pad": _Rewriter.padded, "resize": _Rewriter.resize,
 }

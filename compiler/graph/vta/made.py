@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -34,12 +34,13 @@ class Numbers:
     zero_point: int = 0
     low: int = -128
     high: int = 127
+    table: tuple[int, ...] | None = None  # what the results become, for -128 to 127
 
     def ordered(self, order: Array) -> "Numbers":
         """The numbers of the channels in another order; -1 is a channel that only fills a block."""
         def taken(numbers: Array) -> Array:
             return np.where(order < 0, 0, numbers[order])
-        return Numbers(taken(self.bias), taken(self.multiplier), taken(self.shift), self.zero_point, self.low, self.high)
+        return replace(self, bias=taken(self.bias), multiplier=taken(self.multiplier), shift=taken(self.shift))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +85,8 @@ class Maker:
         try:
             found = Requantize(
                 target=self.target, channels=len(numbers.bias), bias=numbers.bias, multiplier=multiplier, shift=shift,
-                zero_point=numbers.zero_point, low=numbers.low, high=numbers.high, largest=min(largest, MOST_SUM), name=name,
+                zero_point=numbers.zero_point, low=numbers.low, high=numbers.high, largest=min(largest, MOST_SUM),
+                table=numbers.table, name=name,
             )
         except VtaError as error:  # without a name that no model has
             raise VtaError(str(error).removeprefix(f"{name}: ")) from None

@@ -9,9 +9,9 @@ from vtakit.compiler.graph.ir import Array, Node
 from vtakit.compiler.graph.vta.made import Made, Maker, Numbers, Skip
 from vtakit.compiler.nn.vta.binary import Binary2d
 from vtakit.compiler.nn.vta.concat import Concat2d
-from vtakit.compiler.nn.vta.epilogue import Epilogue
+from vtakit.compiler.nn.vta.epilogue import Epilogue, made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer
-from vtakit.compiler.nn.vta.packing import concat_weights
+from vtakit.compiler.nn.vta.packing import blocks, concat_weights
 from vtakit.compiler.nn.vta.pad import Pad2d
 from vtakit.compiler.nn.vta.pool import Pool2d
 from vtakit.compiler.nn.vta.resize import Resize2d
@@ -21,6 +21,7 @@ from vtakit.compiler.te.tensor import Tensor
 Pair = tuple[int, int]
 Pads = tuple[int, int, int, int]
 _MOST_WEIGHT = 127
+_MOST_PRODUCT = 255**2
 
 
 def max_pool(m: Maker, data: Tensor, kernel: Pair, stride: Pair, pad: Pads) -> Made:
@@ -29,11 +30,13 @@ def max_pool(m: Maker, data: Tensor, kernel: Pair, stride: Pair, pad: Pads) -> M
     return _plain(m, layer)
 
 
-def sum_pool(m: Maker, data: Tensor, kernel: Pair, stride: Pair, pad: Pads, numbers: Numbers, skip: Skip | None) -> Made:
+def sum_pool(
+    m: Maker, data: Tensor, kernel: Pair, stride: Pair, pad: Pads, fill: int, numbers: Numbers, skip: Skip | None,
+) -> Made:
     """The sum of each window, requantized."""
     largest = 128 * kernel[0] * kernel[1]
-    layer = SumPool2d(target=m.target, name=m.name, data=data, kernel=kernel, stride=stride, pad=pad, weights=m.identity(),
-                      epilogue=m.epilogue(numbers, largest, skip))
+    layer = SumPool2d(target=m.target, name=m.name, data=data, kernel=kernel, stride=stride, pad=pad, fill=fill,
+                      weights=m.identity(), epilogue=m.epilogue(numbers, largest, skip))
     return _plain(m, layer)
 
 
@@ -48,6 +51,29 @@ def scaled_sum(m: Maker, a: Tensor, b: Tensor, a_scale: Array, b_scale: Array, n
     epilogue = Epilogue(scale=m.vector(a_scale, "a_scale"), add=b, add_scale=m.vector(b_scale, "b_scale"),
                         requantize=m.requantize(numbers, largest))
     return _plain(m, SumPool2d(target=m.target, name=m.name, data=a, weights=m.identity(), epilogue=epilogue))
+
+
+def product(m: Maker, a: Tensor, b: Tensor, zeros: Pair, numbers: Numbers) -> Made:
+    """The product of two tensors, or of one and a number for each channel, each less its zero point, requantized."""
+    weights = m.identity(1, "a_weights"), m.identity(1, "b_weights")
+    return _plain(m, Binary2d(target=m.target, name=m.name, a=a, b=b, weights=weights, kind="mul", zeros=zeros,
+                              epilogue=m.epilogue(numbers, _MOST_PRODUCT)))
+
+
+def lookup(m: Maker, data: Tensor, channels: int, table: tuple[int, ...]) -> Made:
+    """The entries of a table."""
+    ones = np.ones(channels, np.int64)
+    numbers = Numbers(0 * ones, ones, 0 * ones, table=table)
+    return _plain(m, SumPool2d(target=m.target, name=m.name, data=data, weights=m.identity(), epilogue=m.epilogue(numbers, 128)))
+
+
+def slice_of(m: Maker, data: Tensor, first: int, channels: int) -> Made:
+    """Some channels, from one on that begins a block."""
+    images, _, *rest = shape_of(data)
+    count = blocks(channels, m.target.config.block)
+    view = made((images, count, *rest), lambda n, c, *at: data(n, c + first // m.target.config.block, *at), f"{m.name}__part")
+    layer = SumPool2d(target=m.target, name=m.name, data=view, weights=m.identity())
+    return Made(layer, layer.result, m.constants, (view,))
 
 
 def concat(m: Maker, data: list[Tensor], channels: list[int]) -> Made:

@@ -14,13 +14,14 @@ from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph, Node, Value, graph_text
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.vta.made import check_words
+from vtakit.compiler.graph.vta.pads import with_own_pads
 from vtakit.compiler.graph.vta.unit import Unit
 from vtakit.compiler.graph.vta.units import SUMS, Units
 from vtakit.compiler.nn.vta.fold import Fold
 
 UNQUANTIZED = "it computes in floating point, and the accelerator in int8: quantize the model first"
 OTHERWISE = ("its operands, or its result after a residual sum and an activation, are not quantized as the accelerator computes: "
-             "int8, zero points 0, biases of int32")
+             "8 bits, one scale and zero point for all of an activation, constant weights")
 _FLOAT = "it computes in floating point, and the accelerator in int8"
 _ABSENT = "the accelerator has no such operator"
 _FLOAT_SUMS = frozenset(("conv", "conv_transpose", "dense", "gemm", "matmul"))
@@ -105,6 +106,7 @@ def place(
     Raises VtaError for a configuration whose widths are not those of quantized networks.
     """
     check_words(target)
+    graph = with_own_pads(graph, target)
     decisions = ModelDecisions() if decisions is None else decisions
     units = Units(graph, target, decisions, without or {})
     refused = {**units.reasons, **(without or {})}
@@ -191,7 +193,7 @@ class _Cutter:
         batch, block = self.target.element("inp")
         attrs: dict[str, object] = {"batch": batch, "block": block}
         if fold is not None:
-            attrs |= {"kernel": fold.kernel, "taps": fold.taps, "strides": fold.strides, "pad": fold.pad}
+            attrs |= {"kernel": fold.kernel, "taps": fold.taps, "strides": fold.strides, "pad": fold.pad, "fill": fold.fill}
         node = _node("vta_pack" if fold is None else "vta_fold", value, attrs)
         self.packed[value, fold] = node.outputs[0]
         self.packs.setdefault(stage, []).append(node)

@@ -21,13 +21,14 @@ from vtakit.compiler.te.tensor import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The attributes of a convolution; pairs are (down, across), pad is (above, below, left, right)."""
+    """The attributes of a convolution; pairs are (down, across), pad is (above, below, left, right) of the value `fill`."""
 
     stride: tuple[int, int]
     dilation: tuple[int, int]
     pad: tuple[int, int, int, int]
     groups: int
     spatial: int
+    fill: int
 
     @classmethod
     def of(cls, attrs: Attrs, spatial: int) -> Self:
@@ -37,6 +38,7 @@ class Shape:
         return cls(
             stride=pairs(attrs.get("strides"), spatial, 1), dilation=pairs(attrs.get("dilations"), spatial, 1),
             pad=four_pads(attrs.get("pads"), spatial), groups=attrs.get("groups", 1), spatial=spatial,
+            fill=attrs.get("fill", 0),
         )
 
     def four(self, weights: Array) -> Array:
@@ -51,7 +53,7 @@ def fold_of(target: Target, image: Image, weights: Array, shape: Shape, pooling:
         return None
     images = blocks(image[0], target.config.batch)
     fold = choose_fold(target, (images, *image[1:]), outs, kernel=(kernel[0], kernel[1]), stride=shape.stride, pad=shape.pad,
-                       pooling=pooling)
+                       fill=shape.fill, pooling=pooling)
     return None if fold.taps == (1, 1) else fold
 
 
@@ -72,7 +74,7 @@ def conv(
     else:
         found, groups = pack_weights(m.target, given, shape.groups)
         layer = Conv2d(target=m.target, name=m.name, data=data, weights=m.constant(found, "wgt", "weights"), stride=shape.stride,
-                       pad=shape.pad, dilation=shape.dilation, groups=groups, pooling=pooling, epilogue=epilogue)
+                       pad=shape.pad, fill=shape.fill, dilation=shape.dilation, groups=groups, pooling=pooling, epilogue=epilogue)
     return _of_blocks(m, layer, len(weights), layer.out_height, layer.out_width)
 
 

@@ -1,6 +1,7 @@
 """Partition of a graph into units: the nodes that are one operator of the accelerator."""
 
 from collections.abc import Container, Iterator
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -13,7 +14,7 @@ from vtakit.compiler.graph.vta import moves, products
 from vtakit.compiler.graph.vta.made import Made, Maker, Numbers, Skip, four_pads, identifier, packed_shape, pairs, spatial_of
 from vtakit.compiler.graph.vta.unit import Build, Unit
 from vtakit.compiler.ir.dtypes import dtype
-from vtakit.compiler.nn.moves.packed import as_image
+from vtakit.compiler.nn.moves.packed import Image, as_image
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.cuts import Pooling
 from vtakit.compiler.nn.vta.fold import Fold
@@ -78,7 +79,9 @@ class Units:
                 return self._reshaped(node)
             case "max_pool":
                 return self._pooled(node)
-            case "concat" | "pad" | "resize":
+            case "lookup":
+                return self._looked_up(node)
+            case "concat" | "pad" | "resize" | "slice":
                 return self._moved(node)
         return None
 
@@ -105,6 +108,22 @@ class Units:
         forms = ["apart", "fused"]
         default = forms[cycles[1] < cycles[0]]
         return fused if self.decisions.choose(fused.nodes, "pool", forms, default, Units._pooled) == "fused" else apart
+
+    def _looked_up(self, node: Node) -> Unit | None:
+        """A table by itself, or together with the requantization before it, which costs nothing more."""
+        table = tuple(int(entry) for entry in self._constant(node.inputs[1]).astype(np.int64))
+        before = self._unread(node.reads[0])
+        if before is not None and before.op == "requantize" and node not in self.without:
+            try:
+                fused = self._layer(node, before, table=table)
+            except VtaError:
+                fused = None
+            if fused is not None:
+                return fused
+        x, output = self._activations(node.inputs[0]), node.outputs[0]
+        channels, size = x.type.shape[1], x.type.bytes + output.type.bytes
+        return self._fitting(Unit(
+            (node,), (x,), output, self._packed(output), lambda m, t, f: moves.lookup(m, t[0], channels, table), 0, size))
 
     def _cycles(self, unit: Unit) -> int:
         """The estimate for a convolution or pool."""
@@ -138,12 +157,13 @@ class Units:
 
     def _layer(
         self, end: Node, requantize: Node, reshaped: TensorType | None = None, pooling: Pooling | None = None,
+        table: tuple[int, ...] | None = None,
     ) -> Unit | None:
-        """Sums, maybe a residual or a pool, and their requantization."""
+        """Sums, maybe a residual or a pool, and their requantization, maybe looked up."""
         sums, inside = self._unread(requantize.inputs[0]), [requantize] + [end] * (end is not requantize)
         if sums is None:
             return None
-        numbers, skip, skip_scale = self._numbers(requantize), None, None
+        numbers, skip, skip_scale = replace(self._numbers(requantize), table=table), None, None
         if sums.op == "scaled_add":
             inside.insert(0, sums)
             skip, skip_scale = self._activations(sums.inputs[1]), self._constant(sums.inputs[2])
@@ -173,6 +193,8 @@ class Units:
         if node.op in ("conv_integer", "conv_transpose_integer"):
             if len(node.reads) > 2:
                 raise VtaError("it has zero points")
+            if node.attrs.get("zero"):
+                raise VtaError("a transposed convolution of data with a zero point")
             x, weights = self._activations(node.inputs[0]), self._constant(node.inputs[1])
             shape = products.Shape.of(node.attrs, spatial_of(out))
             if node.op == "conv_integer":
@@ -193,11 +215,16 @@ class Units:
             x, spatial = self._activations(node.inputs[0]), spatial_of(out)
             kernel, stride = (pairs(node.attrs.get(key), spatial, 1) for key in ("kernel_shape", "strides"))
             pad = four_pads(node.attrs.get("pads"), spatial)
-            return (x,), lambda m, t, f: moves.sum_pool(m, t[0], kernel, stride, pad, numbers, skip_of(t)), 0, None
+            fill = node.attrs.get("fill", 0)
+            return (x,), lambda m, t, f: moves.sum_pool(m, t[0], kernel, stride, pad, fill, numbers, skip_of(t)), 0, None
         if node.op == "scaled_sum" and skip_scale is None:
             x, y = map(self._activations, node.inputs[:2])
             a, b = map(self._constant, node.inputs[2:])
             return (x, y), lambda m, t, f: moves.scaled_sum(m, t[0], t[1], a, b, numbers), 0, None
+        if node.op == "mul_integer" and skip_scale is None:
+            x, y = map(self._activations, node.inputs[:2])
+            zeros = node.attrs.get("a_zero", 0), node.attrs.get("b_zero", 0)
+            return (x, y), lambda m, t, f: moves.product(m, t[0], t[1], zeros, numbers), 0, None
         raise VtaError(f"the accelerator has no {node.op}")
 
     def _flat(self, value: Value | None) -> tuple[Value, tuple[int, int, int]]:
@@ -227,10 +254,11 @@ class Units:
         data = tuple([self._activations(value) for value in node.reads[:1 if node.op != "concat" else None]])
         build: Build
         if node.op == "max_pool":
-            if attrs.get("ceil_mode") or max(attrs.get("dilations") or (1,)) > 1:
-                raise VtaError("windows that are dilated or reach over the end")
+            if max(attrs.get("dilations") or (1,)) > 1:
+                raise VtaError("windows that are dilated")
             kernel, stride = (pairs(attrs.get(key), spatial, 1) for key in ("kernel_shape", "strides"))
-            pad = four_pads(attrs.get("pads"), spatial)
+            pad = _to_the_end(as_image(node.reads[0].type.shape), as_image(out.shape), kernel, stride,
+                              four_pads(attrs.get("pads"), spatial))
 
             def build(m: Maker, t: list[Tensor], f: Fold | None) -> Made:
                 return moves.max_pool(m, t[0], kernel, stride, pad)
@@ -241,6 +269,11 @@ class Units:
 
             def build(m: Maker, t: list[Tensor], f: Fold | None) -> Made:
                 return moves.concat(m, t, counts)
+        elif node.op == "slice":
+            first, channels = _channels_of(node, self.target.config.block)
+
+            def build(m: Maker, t: list[Tensor], f: Fold | None) -> Made:
+                return moves.slice_of(m, t[0], first, channels)
         elif node.op == "pad":
             pads, value = moves.pad_of(node), 0
             if len(node.reads) > 1:
@@ -281,3 +314,26 @@ class Units:
 
     def __iter__(self) -> Iterator[Unit]:
         return iter(self.found.values())
+
+
+def _to_the_end(
+    image: Image, result: Image, kernel: moves.Pair, stride: moves.Pair, pad: moves.Pads,
+) -> moves.Pads:
+    """Pads so large that the last windows of a result fit, which may reach over the end."""
+    above, below, left, right = pad
+    over = [(places - 1) * step + size - (extent + front) for places, step, size, extent, front in zip(
+        result[2:], stride, kernel, image[2:], (above, left), strict=True)]
+    return above, max(below, over[0]), left, max(right, over[1])
+
+
+def _channels_of(node: Node, block: int) -> tuple[int, int]:
+    """The first channel that a slice takes, and how many. Raises VtaError for slices of anything else."""
+    old, new, attrs = node.reads[0].type.shape, node.outputs[0].type.shape, node.attrs
+    axes = attrs.get("axes") or tuple(range(len(attrs["starts"])))
+    if old[:1] + old[2:] != new[:1] + new[2:] or max(attrs.get("steps") or (1,)) > 1 or 1 not in [at % len(old) for at in axes]:
+        raise VtaError("a slice along other dimensions than channels, or with steps")
+    start = attrs["starts"][[at % len(old) for at in axes].index(1)]
+    first = min(max(start + old[1] if start < 0 else start, 0), old[1])
+    if first % block:
+        raise VtaError(f"a slice from channel {first} on, in the middle of a block of {block}")
+    return first, new[1]

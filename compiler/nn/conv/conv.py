@@ -65,7 +65,7 @@ FEW = 16  # filters of a group, and pixels of a row: so few do not pay for colum
 @operator("conv", kind=Kind.ANCHOR)
 def conv(
     x: Tensor, weight: Tensor, *, strides: Sequence[int] | None = None, pads: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None, groups: int = 1,
+    dilations: Sequence[int] | None = None, groups: int = 1, fill: int = 0,
 ) -> Tensor:
     """Convolution (cross-correlation) over one or more spatial dimensions.
 
@@ -73,6 +73,7 @@ def conv(
     result  [N, M, O...]             O = (D + pads - (K - 1) * dilation - 1) // stride + 1
 
     pads : in front of each dimension, then behind each. Source: ONNX Conv.
+    fill : value of the pads
     A group of one channel is computed straight from the input; others as a product of matrices, weights by columns, where a
     column has what one output reads.
     Raises OperatorError for shapes, types or attributes that do not fit together.
@@ -92,7 +93,7 @@ def conv(
     c = reduce_axis((0, depth), "c")
     window = [reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(kernel)]
 
-    source = padded(x, pad)
+    source = padded(x, pad, fill)
 
     def read(n: Expr, channel: Expr, at: Sequence[Expr], offsets: Sequence[Expr | IterVar]) -> Expr:
         places = [o * s + k * d for o, s, k, d in zip(at, steps, offsets, spread, strict=True)]
@@ -100,7 +101,7 @@ def conv(
         return found
 
     if depth == 1 and count == 2 and out[-1] <= SHORT:
-        return _of_planes(x, weight, (images, filters, *out), steps, pad, spread)
+        return _of_planes(x, weight, (images, filters, *out), steps, pad, spread, fill)
     if depth == 1:
         sums = made((images, filters, *out), lambda n, m, *at: sum_of(
             read(n, m // per_group, at, window).astype(kind) * weight(m, 0, *window).astype(kind), axis=window),
@@ -123,7 +124,9 @@ def conv(
                 tag="unflatten")
 
 
-def _of_planes(x: Tensor, weight: Tensor, shape: Shape, steps: Shape, pads: Shape, spread: Shape) -> Tensor:
+def _of_planes(
+    x: Tensor, weight: Tensor, shape: Shape, steps: Shape, pads: Shape, spread: Shape, fill: int,
+) -> Tensor:
     """A convolution [N, M, O0, O1] of one channel each, whose sums run through all rows.
 
     The padded data is taken apart into planes, one for each remainder of a row and a column by their strides, with rows of one
@@ -134,7 +137,7 @@ def _of_planes(x: Tensor, weight: Tensor, shape: Shape, steps: Shape, pads: Shap
     kind, per_group = accumulator(x.dtype), filters // channels
     need = [(o - 1) + (r - 1) * d // s + 1 for o, r, d, s in zip(out, kernel, spread, steps, strict=True)]
     whole = [rows * s - extent - front for rows, s, extent, front in zip(need, steps, sizes, pads, strict=False)]
-    source = padded(x, (*pads[:2], *whole))
+    source = padded(x, (*pads[:2], *whole), fill)
     planes = made((images, channels, *steps, *need), lambda n, c, p, q, i, j: source(
         n, c, i * steps[0] + p, j * steps[1] + q).astype(kind), "planes")
     row = need[1]

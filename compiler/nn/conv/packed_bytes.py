@@ -13,7 +13,7 @@ from vtakit.compiler.ir.dtypes import INT32, DType, dtype
 from vtakit.compiler.ir.expr import BitXor, Expr
 from vtakit.compiler.ir.ops import all_of, binary, if_then_else, maximum, minimum
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.nn.common import dims, made
+from vtakit.compiler.nn.common import broadcast_read, dims, made
 from vtakit.compiler.nn.conv.conv import padded, spatial, window_sizes
 from vtakit.compiler.nn.conv.packed_weights import FEW, ZERO
 from vtakit.compiler.nn.product.matmul import in_type
@@ -62,10 +62,10 @@ def unblock_bytes(x: Tensor, *, shape: tuple[int, ...]) -> Tensor:
 
 
 @operator("pixel_words", kind=Kind.INJECTIVE)
-def pixel_words(x: Tensor, *, pads: Sequence[int]) -> Tensor:
+def pixel_words(x: Tensor, *, pads: Sequence[int], fill: int = ZERO) -> Tensor:
     """x int8 [N, C, H, W] of at most four channels  ->  uint32 [N, H', W'], the channels' bytes from the lowest bits up.
 
-    pads : in rows and columns, in front, then behind; they and the channels that are missing of four are 128
+    pads : in rows and columns, in front, then behind, of bytes `fill`; channels that are missing of four are any byte
     """
     images, channels, height, width = dims(x)
     top, left, bottom, right = spatial(pads, 0, 4, "pixel_words: pads", least=0)
@@ -79,7 +79,7 @@ def pixel_words(x: Tensor, *, pads: Sequence[int]) -> Tensor:
             word = binary(BitXor, word, byte << const(8 * channel, "uint32"))
         inside = [y >= top] * bool(top) + [y < top + height] * bool(bottom)
         inside += [z >= left] * bool(left) + [z < left + width] * bool(right)
-        return if_then_else(all_of(*inside), word, const(0x80808080, "uint32")) if inside else word
+        return if_then_else(all_of(*inside), word, const(fill * 0x01010101, "uint32")) if inside else word
     return made((images, height + top + bottom, width + left + right), value, "pixel_words")
 
 
@@ -184,15 +184,17 @@ def depthwise_packed(
 
 
 @operator("sum_pool_bytes", kind=Kind.REDUCTION)
-def sum_pool_bytes(x: Tensor, *, kernel_shape: Sequence[int], strides: Numbers = None, pads: Numbers = None) -> Tensor:
-    """The int32 sum of each window of uint8 data [N, C / u, H, W, u], pads being 128; numbers are given for H and W."""
+def sum_pool_bytes(
+    x: Tensor, *, kernel_shape: Sequence[int], strides: Numbers = None, pads: Numbers = None, fill: int = ZERO,
+) -> Tensor:
+    """The int32 sum of each window of uint8 data [N, C / u, H, W, u], pads being `fill`; numbers are given for H and W."""
     steps, around = spatial(strides, 1, 2, "sum_pool_bytes: strides"), spatial(pads, 0, 4, "sum_pool_bytes: pads", least=0)
     if x.dtype is not UINT8 or x.ndim != 5:
         raise OperatorError(f"sum_pool_bytes takes uint8 data of five dimensions, not {x.dtype}{dims(x)}")
     w = Window("sum_pool_bytes", x, (*kernel_shape, 1), (*steps, 1), (*around[:2], 0, *around[2:], 0), None, False)
     if max(w.kernel) == max(w.strides) == 1 and not any(w.pads):
         return in_type(x, INT32)
-    source = w.padded(ZERO)
+    source = w.padded(fill)
     return made(w.shape, lambda n, c, *at: reduce.sum(source(n, c, *w.places(at)).astype(INT32), axis=w.axes), "sum_pool_bytes",
                 tag="pool")
 
@@ -210,6 +212,26 @@ def scaled_sum_bytes(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> 
     _fits("scaled_sum_bytes", a, b, a_scale, b_scale)
     return made(dims(a), lambda *at: a(*at).astype(INT32) * a_scale(at[1], at[-1])
                 + b(*at).astype(INT32) * b_scale(at[1], at[-1]), "scaled_sum_bytes")
+
+
+@operator("mul_bytes", kind=Kind.INJECTIVE)
+def mul_bytes(a: Tensor, b: Tensor, *, a_zero: int, b_zero: int) -> Tensor:
+    """``(a - a_zero) * (b - b_zero)`` in int32.
+
+    a  uint8 [N, C / u, H, W, u]        b  uint8 of the same shape, or [N, C / u, 1, 1, u]
+    """
+    shape = dims(a)
+    if dims(b) not in (shape, (*shape[:2], 1, 1, shape[-1])):
+        raise OperatorError(f"mul_bytes: shapes {shape} and {dims(b)} do not fit together")
+    return made(shape, lambda *at: (a(*at).astype(INT32) - a_zero) * (broadcast_read(b, at).astype(INT32) - b_zero), "mul_bytes")
+
+
+@operator("lookup_bytes", kind=Kind.INJECTIVE)
+def lookup_bytes(x: Tensor, table: Tensor) -> Tensor:
+    """``table[x]`` of uint8 data and uint8 [256]."""
+    if x.dtype is not UINT8 or table.dtype is not UINT8 or dims(table) != (256,):
+        raise OperatorError(f"lookup_bytes of {x.dtype} by {table.dtype}{dims(table)}: give uint8, and 256 of uint8")
+    return made(dims(x), lambda *at: table(x(*at).astype(INT32)), "lookup_bytes")
 
 
 @operator("requantize_bytes", kind=Kind.INJECTIVE)

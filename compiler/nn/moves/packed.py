@@ -63,11 +63,11 @@ def vta_unpack(x: Tensor, *, shape: tuple[int, ...]) -> Tensor:
 @operator("vta_fold", kind=Kind.INJECTIVE)
 def vta_fold(
     x: Tensor, *, kernel: tuple[int, int], taps: tuple[int, int], strides: tuple[int, int], pad: tuple[int, int, int, int],
-    batch: int, block: int,
+    batch: int, block: int, fill: int = 0,
 ) -> Tensor:
     """x int8 [N, C, H, W]  ->  what `vtakit.compiler.nn.vta.fold.Fold.activations` makes of it, packed."""
     images, channels, rows, columns = as_image(dims(x))
-    fold = Fold(kernel=kernel, taps=taps, strides=strides, pad=pad)
+    fold = Fold(kernel=kernel, taps=taps, strides=strides, pad=pad, fill=fill)
     down, across = fold.folded_size(rows, columns)
     lanes = prod(taps) * channels
     (step_y, step_x), (above, _, left, _) = fold.steps, pad
@@ -78,5 +78,5 @@ def vta_fold(
         row, column = y * step_y + tap // taps[1] - above, z * step_x + tap % taps[1] - left
         inside = [row >= 0, row < rows, column >= 0, column < columns]
         inside += [image < images] * bool(images % batch) + [lane < lanes] * bool(lanes % block)
-        return if_then_else(all_of(*inside), _read(x, image, channel, row, column), const(0, x.dtype))
+        return if_then_else(all_of(*inside), _read(x, image, channel, row, column), const(fill, x.dtype))
     return made((-(-images // batch), -(-lanes // block), down, across, batch, block), value, "vta_fold")

@@ -1,7 +1,9 @@
 """The operators of a network in integers: what a device computes bit for bit, defined once for every target.
 
-Activations are int8 with one scale and no zero point, accumulators int32. A layer is a chain: `conv_integer`,
-`conv_transpose_integer`, `matmul_integer`, `sum_pool` or `scaled_sum`, then `scaled_add` for a residual, then `requantize`.
+Activations are int8 with one scale and one zero point, accumulators int32. A layer is a chain: `conv_integer`,
+`conv_transpose_integer`, `matmul_integer`, `sum_pool`, `scaled_sum` or `scaled_product`, then `scaled_add` for a residual, then
+`requantize`. Sums are of the data as it is, pads being the zero point (`fill`): what the zero points add to a channel's sums is
+a constant, which `requantize` takes off with the bias.
 """
 
 from collections.abc import Sequence
@@ -10,7 +12,7 @@ from vtakit.compiler.ir.dtypes import INT32, dtype
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import maximum, minimum, select
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.nn.common import dims, made
+from vtakit.compiler.nn.common import broadcast_read, dims, made
 from vtakit.compiler.nn.conv.transposed import conv_transpose
 from vtakit.compiler.nn.product.matmul import in_type
 from vtakit.compiler.nn.reduction.pool import Window
@@ -18,7 +20,7 @@ from vtakit.compiler.nn.registry import Kind, OperatorError, operator
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.tensor import Tensor
 
-INT8 = dtype("int8")
+INT8, UINT8 = dtype("int8"), dtype("uint8")
 Numbers = Sequence[int] | None
 
 
@@ -47,17 +49,20 @@ def _check_same_shape(what: str, a: Tensor, b: Tensor) -> None:
 @operator("conv_transpose_integer", kind=Kind.ANCHOR)
 def conv_transpose_integer(
     x: Tensor, weight: Tensor, *, strides: Numbers = None, pads: Numbers = None, dilations: Numbers = None, groups: int = 1,
-    output_padding: Numbers = None,
+    output_padding: Numbers = None, zero: int = 0,
 ) -> Tensor:
-    """`conv_transpose` of int8 data and weights [C, M / groups, K...], in int32."""
+    """`conv_transpose` of int8 data, less its zero point, and weights [C, M / groups, K...], in int32."""
     _check("conv_transpose_integer", INT8, x, weight)
-    return conv_transpose(in_type(x, INT32), in_type(weight, INT32), strides=strides, pads=pads, dilations=dilations,
-                          groups=groups, output_padding=output_padding)
+    data = made(dims(x), lambda *at: x(*at).astype(INT32) - zero, x.op.name) if zero else in_type(x, INT32)
+    return conv_transpose(data, in_type(weight, INT32), strides=strides, pads=pads, dilations=dilations, groups=groups,
+                          output_padding=output_padding)
 
 
 @operator("sum_pool", kind=Kind.REDUCTION)
-def sum_pool(x: Tensor, *, kernel_shape: Sequence[int], strides: Numbers = None, pads: Numbers = None) -> Tensor:
-    """The int32 sum of each window of int8 data [N, C, D...], pads being 0; a window of one element gives the data itself.
+def sum_pool(
+    x: Tensor, *, kernel_shape: Sequence[int], strides: Numbers = None, pads: Numbers = None, fill: int = 0,
+) -> Tensor:
+    """The int32 sum of each window of int8 data [N, C, D...], pads being `fill`; a window of one element gives the data itself.
 
     Raises OperatorError for a window that does not fit.
     """
@@ -65,7 +70,7 @@ def sum_pool(x: Tensor, *, kernel_shape: Sequence[int], strides: Numbers = None,
     w = Window("sum_pool", x, kernel_shape, strides, pads, None, False)
     if max(w.kernel, default=1) == max(w.strides, default=1) == 1 and not any(w.pads):
         return in_type(x, INT32)
-    source = w.padded(0)
+    source = w.padded(fill)
     return made(w.shape, lambda n, c, *at: reduce.sum(source(n, c, *w.places(at)).astype(INT32), axis=w.axes), "sum_pool",
                 tag="pool")
 
@@ -121,3 +126,40 @@ def requantize(
         kept: Expr = maximum(minimum(found, high), low).astype(INT8)
         return kept
     return made(dims(acc), value, "requantize")
+
+
+@operator("mul_integer", kind=Kind.INJECTIVE)
+def mul_integer(a: Tensor, b: Tensor, *, a_zero: int = 0, b_zero: int = 0) -> Tensor:
+    """``(a - a_zero) * (b - b_zero)`` in int32.
+
+    a  int8 [N, C, D...]            b  int8 of the same shape, or [N, C, 1...]
+    """
+    _check("mul_integer", INT8, a, b)
+    if dims(b) not in (dims(a), (*dims(a)[:2], *[1] * (a.ndim - 2))):
+        raise OperatorError(f"mul_integer: shapes {dims(a)} and {dims(b)}: the second is the first, or 1 behind the channels")
+    return made(dims(a), lambda *at: (a(*at).astype(INT32) - a_zero) * (broadcast_read(b, at).astype(INT32) - b_zero),
+                "mul_integer")
+
+
+@operator("lookup", kind=Kind.INJECTIVE)
+def lookup(x: Tensor, table: Tensor) -> Tensor:
+    """``table[x + 128]`` of int8 data and the 256 results for -128 to 127."""
+    _check("lookup", INT8, x)
+    if dims(table) != (256,):
+        raise OperatorError(f"lookup: a table of shape {dims(table)} has not 256 entries")
+    return made(dims(x), lambda *at: table(x(*at).astype(INT32) + 128), "lookup")
+
+
+@operator("to_int8", kind=Kind.INJECTIVE)
+def to_int8(x: Tensor) -> Tensor:
+    """``x - 128`` of uint8: the same numbers, where the zero point is 128 less too."""
+    if x.dtype is not UINT8:
+        raise OperatorError(f"to_int8 takes uint8, got {x.dtype}")
+    return made(dims(x), lambda *at: (x(*at).astype(INT32) - 128).astype(INT8), "to_int8")
+
+
+@operator("to_uint8", kind=Kind.INJECTIVE)
+def to_uint8(x: Tensor) -> Tensor:
+    """``x + 128`` of int8: the same numbers, where the zero point is 128 more too."""
+    _check("to_uint8", INT8, x)
+    return made(dims(x), lambda *at: (x(*at).astype(INT32) + 128).astype(UINT8), "to_uint8")

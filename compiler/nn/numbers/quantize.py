@@ -122,11 +122,14 @@ def moved(x: Tensor, zero: Tensor | None, axis: int, what: str) -> Tensor:
 @operator("conv_integer", kind=Kind.ANCHOR)
 def conv_integer(
     x: Tensor, weight: Tensor, x_zero: Tensor | None = None, weight_zero: Tensor | None = None, *, strides: Numbers = None,
-    pads: Numbers = None, dilations: Numbers = None, groups: int = 1,
+    pads: Numbers = None, dilations: Numbers = None, groups: int = 1, fill: int = 0,
 ) -> Tensor:
-    """`conv` of quantized numbers less their zero points, in int32; pads are the zero point. Source: ONNX ConvInteger."""
+    """`conv` of quantized numbers less their zero points, in int32; pads are the zero point. Source: ONNX ConvInteger.
+
+    fill : value of the pads, for data without a zero point here whose zero point is taken off later
+    """
     return conv(moved(x, x_zero, 1, "conv_integer"), moved(weight, weight_zero, 0, "conv_integer"), strides=strides, pads=pads,
-                dilations=dilations, groups=groups)
+                dilations=dilations, groups=groups, fill=fill)
 
 
 @operator("qlinear_conv", kind=Kind.ANCHOR)

@@ -8,6 +8,7 @@ import numpy as np
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.schedule.schedule import Schedule
+from vtakit.hw.isa.insns import Feature
 
 
 def whole(what: str, given: Any, least: int | None = None, *, other: str = "") -> int:
@@ -62,3 +63,13 @@ def check_schedule(name: str, given: object) -> None:
     """Raise VtaError for what is no schedule."""
     if not isinstance(given, Schedule):
         raise VtaError(f"{name}: the schedule is {given!r:.40} and must be what te.create_schedule makes")
+
+
+def check_fill(target: Target, what: str, pad: tuple[int, int, int, int], fill: object) -> None:
+    """Raise VtaError unless the LOADs of a target pad with a value."""
+    half, value = 1 << target.config.inp_bits - 1, whole(f"{what}: the value of the pads", fill)
+    if not -half <= value < half:
+        raise VtaError(f"{what}: the pads are {value}, and activations of this configuration are from {-half} to {half - 1}")
+    if value and any(pad) and not target.has(Feature.PAD_VALUE):
+        raise VtaError(f"{what}: the pads are {value}, and this device pads with zeros: put a pad before it, or choose a device "
+                       "with the feature PAD_VALUE")

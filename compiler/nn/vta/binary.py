@@ -7,6 +7,7 @@ from math import prod
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import maximum, minimum
+from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
@@ -28,6 +29,7 @@ class Binary2d(Layer):
     a, b    : inp type [images, blocks, height, width, batch, block]; a dimension of 1 is repeated along the other's
     weights : wgt type [block, block], for a and for b: `packing.identity`, which may scale the values of either at no cost, or
               `packing.first_lane`, which repeats one channel
+    zeros   : what is taken off the values of a and of b before, as the zero points of a product
     result  : out type [images, blocks, height, width, batch, block]
 
     Raises VtaError for shapes that do not fit together.
@@ -37,6 +39,7 @@ class Binary2d(Layer):
     b: Tensor
     weights: tuple[Tensor, Tensor]
     kind: str = "add"
+    zeros: Pair = (0, 0)
     name: str = "binary"
 
     def __post_init__(self) -> None:
@@ -48,6 +51,8 @@ class Binary2d(Layer):
             raise VtaError(f"{what}: weights are {self.weights!r:.40} and must be two tensors, for a and for b")
         for tensor in self.weights:
             check_element(self.target, what, tensor)
+        for zero in self.zeros:
+            whole(f"{what}: a zero point", zero)
         for tensor in (self.a, self.b):
             check_activations(self.target, what, tensor)
         for have, other in zip(shape_of(self.a)[:4], shape_of(self.b)[:4], strict=True):
@@ -72,16 +77,22 @@ class Binary2d(Layer):
                       read=lambda n, o, y, x, b, dy, dx, k: window[n, o, y, x, b, k])
 
     @cached_property
+    def second(self) -> Tensor:
+        """Return the values of b less its zero point."""
+        lifted, zero = self.lifted[1].accumulators, self.zeros[1]
+        return made(lifted.shape, lambda *at: lifted[at] - zero, f"{self.name}_less") if zero else lifted
+
+    @cached_property
     def sums(self) -> Tensor:
         """The operator's values, not yet finished: [images, 1, blocks, height, width, batch, block]."""
         images, *rest = self._shape
 
         def value(n: Expr, g: Expr, *at: Expr) -> Expr:
             a, b = (
-                operand.accumulators[*[0 if size == 1 else i for i, size in zip((n, *at), operand.shape, strict=True)]]
-                for operand in self.lifted
+                tensor[*[0 if size == 1 else i for i, size in zip((n, *at), operand.shape, strict=True)]]
+                for tensor, operand in zip((self.lifted[0].accumulators, self.second), self.lifted, strict=True)
             )
-            found: Expr = KINDS[self.kind](a, b)
+            found: Expr = KINDS[self.kind](a - self.zeros[0] if self.zeros[0] else a, b)
             return found
         return made((images, 1, *rest), value, f"{self.name}_values")
 
@@ -100,6 +111,9 @@ class Binary2d(Layer):
         out, _, inner = self.tail.tile(s, sizes)
         for operand in self.lifted:
             operand.schedule(s, out, inner)
+        if self.zeros[1]:
+            s[self.second].set_scope("acc")
+            s[self.second].compute_at(out, inner)
 
     def _parts(self, sizes: Sizes) -> tuple[int, int]:
         """Elements of either tensor for a tile."""
@@ -110,6 +124,8 @@ class Binary2d(Layer):
         return sum(self._parts(sizes))
 
     def _needs(self, chunk: Pair, sizes: Sizes) -> dict[str, int]:
-        lifted = sum(part * operand.stages for part, operand in zip(self._parts(sizes), self.lifted, strict=True))
+        parts = self._parts(sizes)
+        lifted = sum(part * operand.stages for part, operand in zip(parts, self.lifted, strict=True))
+        lifted += parts[1] * bool(self.zeros[1])
         values = prod(sizes) * (1 + len(self.epilogue.elements)) + sizes[1] * self.epilogue.channel_elements
         return {"acc": lifted + values, "inp": self._loaded(chunk, sizes), "wgt": 2}

@@ -11,7 +11,7 @@ from vtakit.compiler.codegen.vta.target import MOST_COPIES, Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
-from vtakit.compiler.nn.vta.arguments import check_pad, check_pairs, whole
+from vtakit.compiler.nn.vta.arguments import check_fill, check_pad, check_pairs, whole
 from vtakit.compiler.nn.vta.blocking import choose, decided
 from vtakit.compiler.nn.vta.cuts import Cut, Pooling, Work
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
@@ -33,7 +33,7 @@ class Conv2d(Layer):
                       are several groups, which lies in memory as without them
 
     stride, dilation : (down, across)
-    pad              : zeros (above, below, left, right)
+    pad              : pixels (above, below, left, right) of the value `fill`
     pooling          : windows of accumulators of which the greatest are kept, before the epilogue
 
     Raises VtaError for shapes that do not fit together.
@@ -43,6 +43,7 @@ class Conv2d(Layer):
     weights: Tensor
     stride: tuple[int, int] = (1, 1)
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
+    fill: int = 0
     dilation: tuple[int, int] = (1, 1)
     groups: int = 1
     pooling: Pooling | None = None
@@ -54,6 +55,7 @@ class Conv2d(Layer):
         check_activations(self.target, what, self.data)
         check_pairs(what, stride=self.stride, dilation=self.dilation)
         check_pad(what, self.pad)
+        check_fill(self.target, what, self.pad, self.fill)
         check_weights(self.target, what, self.weights, "out blocks, in blocks, rows, columns")
         _, channels, height, width, *_ = shape_of(self.data)
         outs, ins, rows, columns, *_ = shape_of(self.weights)
@@ -97,7 +99,7 @@ class Conv2d(Layer):
 
     @cached_property
     def window(self) -> Tensor:
-        """The input as the kernel sees it, with its zeros around: [images, groups, in blocks, rows, columns, batch, block]."""
+        """The input as the kernel sees it, with its pads around: [images, groups, in blocks, rows, columns, batch, block]."""
         images, _, height, width, batch, block = shape_of(self.data)
         ins, kernel_rows = shape_of(self.weights)[1:3]
         above, _, left, _ = self.pad
@@ -117,7 +119,7 @@ class Conv2d(Layer):
             if columns - 1 - left >= width:
                 inside.append(column < width)
             read = self.data[n, g * ins + c, row, column, b, k]
-            return if_then_else(all_of(*inside), read, const(0, self.data.dtype)) if inside else read
+            return if_then_else(all_of(*inside), read, const(self.fill, self.data.dtype)) if inside else read
         return made((images, self.groups, ins, rows, columns, batch, block), value, f"{self.name}_window")
 
     @property

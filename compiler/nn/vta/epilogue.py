@@ -18,7 +18,7 @@ from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.language import compute
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.tensor import Tensor
-from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
+from vtakit.hw.isa.insns import Feature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Epilogue:
     @property
     def channel_elements(self) -> int:
         """Accumulators beside the values that each output block needs."""
-        return len(self.vectors) + (REQUANT_WORDS if self.requantize is not None else 0)
+        return len(self.vectors) + (self.requantize.elements if self.requantize is not None else 0)
 
     @property
     def passes(self) -> int:

@@ -24,7 +24,7 @@ class Fold:
     7 x 7 on 3 channels is 49 steps a pixel and block of outputs; folded whole, 10, of which 9.2 are needed.
 
     kernel, strides : of the convolution (down, across)
-    pad  : zeros (above, below, left, right)
+    pad  : pixels (above, below, left, right) of the value `fill`
 
     Raises VtaError for numbers that make no sense.
     """
@@ -33,6 +33,7 @@ class Fold:
     taps: Pair
     strides: Pair = (1, 1)
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
+    fill: int = 0
 
     def __post_init__(self) -> None:
         check_pairs("fold", kernel=self.kernel, taps=self.taps, strides=self.strides)
@@ -81,7 +82,7 @@ class Fold:
         images, channels, height, width = x.shape
         (down, across), (step_y, step_x) = self.folded_size(height, width), self.steps
         ends = (down - 1) * step_y + self.taps[0], (across - 1) * step_x + self.taps[1]
-        padded = np.zeros((images, channels, *ends), x.dtype)
+        padded = np.full((images, channels, *ends), self.fill, x.dtype)
         part = padded[:, :, self.pad[0]:self.pad[0] + height, self.pad[2]:self.pad[2] + width]
         part[:] = x[:, :, :part.shape[2], :part.shape[3]]
         found = np.empty((images, *self.taps, channels, down, across), x.dtype)
@@ -129,7 +130,7 @@ def _steps(work: Work) -> int:
 
 def choose_fold(
     target: Target, shape: tuple[int, int, int, int], outs: int, *, kernel: Pair, stride: Pair = (1, 1),
-    pad: tuple[int, int, int, int] = (0, 0, 0, 0), pooling: Pooling | None = None,
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0), fill: int = 0, pooling: Pooling | None = None,
 ) -> Fold:
     """The fold that should take least time, of an image [images, channels, height, width].
 
@@ -144,7 +145,7 @@ def choose_fold(
     best: tuple[int, Fold] | None = None
     found = []
     for taps in product(even_sizes(kernel[0]), even_sizes(kernel[1])):
-        fold = Fold(kernel=kernel, taps=taps, strides=stride, pad=pad)
+        fold = Fold(kernel=kernel, taps=taps, strides=stride, pad=pad, fill=fill)
         found.append((fold.work(target, shape, outs, pooling), fold))
     for work, fold in sorted(found, key=lambda pair: _steps(pair[0])):
         if best is None or _steps(work) < best[0]:  # no cut takes fewer cycles than there are steps

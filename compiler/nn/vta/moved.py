@@ -76,8 +76,8 @@ class Moved2d(Layer):
         return {"acc": prod(sizes) * own + sizes[1] * self.epilogue.channel_elements, "inp": self._loaded(chunk, sizes)}
 
 
-def padded_window(data: Tensor, pad: tuple[int, int], size: tuple[int, int], name: str) -> Tensor:
-    """A tensor with zeros (above, left) and below and right up to a size, as a stage."""
+def padded_window(data: Tensor, pad: tuple[int, int], size: tuple[int, int], name: str, fill: int = 0) -> Tensor:
+    """A tensor with pads (above, left) and below and right up to a size, as a stage."""
     images, blocks, height, width, batch, block = shape_of(data)
 
     def value(n: Expr, c: Expr, y: Expr, x: Expr, b: Expr, k: Expr) -> Expr:
@@ -86,5 +86,5 @@ def padded_window(data: Tensor, pad: tuple[int, int], size: tuple[int, int], nam
                  (size[1] - pad[1] > width, column < width))
         inside = [condition for needed, condition in sides if needed]
         read = data[n, c, row, column, b, k]
-        return if_then_else(all_of(*inside), read, const(0, data.dtype)) if inside else read
+        return if_then_else(all_of(*inside), read, const(fill, data.dtype)) if inside else read
     return made((images, blocks, *size, batch, block), value, f"{name}_window")

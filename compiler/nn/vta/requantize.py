@@ -16,7 +16,7 @@ from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.codec import encode_requant
 from vtakit.hw.isa.errors import EncodingError
-from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
+from vtakit.hw.isa.insns import REQUANT_WORDS, TABLE_BYTES, Feature
 
 Numbers = int | npt.ArrayLike
 CHANNEL = ("bias", "multiplier", "shift", "zero_point")  # numbers that each channel has of its own
@@ -31,6 +31,7 @@ class Requantize:
     bias, multiplier, shift, zero_point : a number, or one for each of the channels
     low, high : bounds, within the output's type; its own if they are None
     largest   : the greatest |x| that can occur; only asked for where the device has no REQUANT
+    table     : what results become, for each from the least to the greatest; only where the device has LOOKUP
 
     On a device with REQUANT it costs no cycles, and any numbers will do that its fields hold. Elsewhere it is five ALU passes,
     which are exact as long as ``(largest + |bias|) * multiplier + half + |zero_point| * 2**shift`` fits an accumulator.
@@ -47,6 +48,7 @@ class Requantize:
     low: int | None = None
     high: int | None = None
     largest: int | None = None
+    table: tuple[int, ...] | None = None
     name: str = "requant"
 
     def __post_init__(self) -> None:
@@ -62,6 +64,8 @@ class Requantize:
             raise VtaError(f"{self.name}: a clip from {low} to {high}: give bounds from {least} to {most}, the lower first")
         for name in CHANNEL:
             self._numbers(name)
+        if self.table is not None:
+            self._check_table(self.table)
         if self.on_store:
             self._check_fields()
         elif self._needed > self._most:
@@ -99,11 +103,16 @@ class Requantize:
         """ALU passes over a tile."""
         return 0 if self.on_store else 5
 
+    @property
+    def elements(self) -> int:
+        """Accumulators of each block of channels that hold the parameters, and the table behind them."""
+        return REQUANT_WORDS + (self.target.config.table_elements if self.table is not None else 0)
+
     @cached_property
     def parameters(self) -> Tensor:
-        """Return the placeholder of the parameters that the program reads: acc type [blocks, 3, batch, block]."""
+        """Return the placeholder of the parameters that the program reads: acc type [blocks, elements, batch, block]."""
         blocks = -(-self.channels // self.target.config.block)
-        return placeholder((blocks, REQUANT_WORDS, *self.target.element("acc")), self.target.dtype("acc"), name=self.name)
+        return placeholder((blocks, self.elements, *self.target.element("acc")), self.target.dtype("acc"), name=self.name)
 
     @cached_property
     def words(self) -> Ints:
@@ -120,19 +129,27 @@ class Requantize:
             found = np.stack([multiplier, bias * multiplier + half(shift) + (zero_point << shift), shift])
         bits = self.target.config.acc_bits
         signed = (found + (1 << bits - 1) & (1 << bits) - 1) - (1 << bits - 1)
-        return np.stack([pack_vector(self.target, word) for word in signed], axis=1)
+        packed = np.stack([pack_vector(self.target, word) for word in signed], axis=1)
+        if self.table is None:
+            return packed
+        element = self.target.element("acc")
+        held = np.zeros((self.target.config.table_elements, *element), "<i4")
+        held.reshape(-1).view(np.int8)[:TABLE_BYTES] = self.table
+        return np.concatenate([packed, np.broadcast_to(held, (len(packed), *held.shape))], axis=1)
 
     @property
     def filler(self) -> int:
         """The value of channels that only fill the last block."""
         low, high = self.clip
-        return min(max(0, low), high)
+        found = min(max(0, low), high)
+        return found if self.table is None else self.table[found + TABLE_BYTES // 2]
 
     def reference(self, x: Ints) -> Ints:
         """Return the requantized accumulators [images, channels, …]: the definition."""
         bias, multiplier, shift, zero_point = (
             self._numbers(name).reshape(-1, *[1] * (x.ndim - 2)) for name in CHANNEL)
-        return requantized(x, bias, multiplier, shift, zero_point, *self.clip)
+        found = requantized(x, bias, multiplier, shift, zero_point, *self.clip)
+        return found if self.table is None else np.array(self.table)[found + TABLE_BYTES // 2]
 
     def _numbers(self, name: str) -> Ints:
         given = np.asarray(getattr(self, name))
@@ -168,6 +185,14 @@ class Requantize:
                                f"below {self.target.config.acc_bits}")
             most = max(most, (largest + abs(bias)) * multiplier + (1 << shift >> 1) + (abs(zero_point) << shift))
         return most
+
+    def _check_table(self, table: tuple[int, ...]) -> None:
+        least, most = self._bounds
+        if not self.target.has(Feature.LOOKUP):
+            raise VtaError(f"{self.name}: this device has no table for results: leave the table to the CPU")
+        if len(table) != TABLE_BYTES or not least <= min(table) <= max(table) <= most:
+            raise VtaError(f"{self.name}: a table of {len(table)} numbers from {min(table, default=0)} to "
+                           f"{max(table, default=0)}: give {TABLE_BYTES} from {least} to {most}")
 
     def _check_fields(self) -> None:
         for name in CHANNEL:

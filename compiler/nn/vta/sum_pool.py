@@ -5,7 +5,7 @@ from functools import cached_property
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
-from vtakit.compiler.nn.vta.arguments import check_pad, check_pairs
+from vtakit.compiler.nn.vta.arguments import check_fill, check_pad, check_pairs
 from vtakit.compiler.nn.vta.epilogue import shape_of
 from vtakit.compiler.nn.vta.layer import check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
@@ -19,7 +19,7 @@ class SumPool2d(Moved2d):
     With a window of one pixel it is what its epilogue does, or a pad with zeros.
 
     kernel, stride : (down, across)
-    pad            : zeros (above, below, left, right)
+    pad            : pixels (above, below, left, right) of the value `fill`
 
     Raises VtaError for shapes that do not fit together.
     """
@@ -27,6 +27,7 @@ class SumPool2d(Moved2d):
     kernel: tuple[int, int] = (1, 1)
     stride: tuple[int, int] = (1, 1)
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
+    fill: int = 0
     name: str = "sum_pool"
 
     def __post_init__(self) -> None:
@@ -35,6 +36,7 @@ class SumPool2d(Moved2d):
         check_activations(self.target, what, self.data)
         check_pairs(what, kernel=self.kernel, stride=self.stride)
         check_pad(what, self.pad)
+        check_fill(self.target, what, self.pad, self.fill)
         check_element(self.target, what, self.weights)
         if min(self.out_height, self.out_width) < 1:
             height, width = shape_of(self.data)[2:4]
@@ -61,7 +63,7 @@ class SumPool2d(Moved2d):
         images, blocks, _, _, batch, block = shape_of(self.data)
         rows, columns = self.out_height, self.out_width
         size = (rows - 1) * self.stride[0] + self.kernel[0], (columns - 1) * self.stride[1] + self.kernel[1]
-        window = padded_window(self.data, (self.pad[0], self.pad[2]), size, self.name)
+        window = padded_window(self.data, (self.pad[0], self.pad[2]), size, self.name, self.fill)
 
         def read(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, dy: Expr, dx: Expr, k: Expr) -> Expr:
             found: Expr = window[n, o, y * self.stride[0] + dy, x * self.stride[1] + dx, b, k]

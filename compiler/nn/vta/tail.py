@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from vtakit.compiler.codegen.vta.errors import VtaError
-from vtakit.compiler.codegen.vta.requant import requantized
+from vtakit.compiler.codegen.vta.requant import looked_up, requantized
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterVar
@@ -145,6 +145,9 @@ class Tail:
         if requantize is not None and requantize.on_store:
             words = [requantize.parameters[self._block(at), word, at[-2], at[-1]] for word in range(REQUANT_WORDS)]
             value = requantized(self.target.config, value, words)
+            if requantize.table is not None:
+                value = looked_up(value, lambda word, row, column: requantize.parameters[
+                    self._block(at), word + REQUANT_WORDS, row, column], *self.target.element("acc"))
         return value.astype(self.target.dtype("out"))
 
     @cached_property
@@ -209,5 +212,6 @@ class Tail:
         for tensor, reader in readers.items():
             s[s.cache_read(tensor, "acc", [reader])].compute_at(out, outer[1])
         if self._on_store:
-            out.tensorize(b, self.target.requant)
+            table = e.requantize is not None and e.requantize.table is not None
+            out.tensorize(b, self.target.requant_lookup if table else self.target.requant)
         return out, outer[1], outer[3]

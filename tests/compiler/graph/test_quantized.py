@@ -9,18 +9,21 @@ from onnx import ModelProto, helper
 from quantized_support import Layers, onnxruntime_of, quantized, quantum_of, random_network
 
 from vtakit.compiler.frontend.onnx.importer import import_model
+from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.errors import GraphError
-from vtakit.compiler.graph.ir import Graph
+from vtakit.compiler.graph.evaluate import evaluate_graph
+from vtakit.compiler.graph.ir import Graph, Node
+from vtakit.compiler.graph.passes.fold import fold_constants
 from vtakit.compiler.graph.passes.quantized.form import integer_form
 from vtakit.compiler.graph.passes.quantized.scales import Fixed, skip_factors, sum_factors
-from vtakit.compiler.graph.reference import evaluated, reference
+from vtakit.compiler.graph.reference import MEANING, evaluated, reference
 from vtakit.compiler.ir.dtypes import dtype
 
 N = helper.make_node
 INT8 = dtype("int8")
 INTEGER = {
     "conv_integer", "conv_transpose_integer", "matmul_integer", "sum_pool", "scaled_add", "scaled_sum", "requantize", "max_pool",
-    "concat", "pad", "resize", "reshape", "transpose", "slice",
+    "concat", "pad", "resize", "reshape", "transpose", "slice", "lookup", "mul_integer",
 }
 
 
@@ -30,6 +33,14 @@ def graph_of(proto: ModelProto) -> Graph:
 
 def ops(graph: Graph) -> list[str]:
     return [node.op for node in graph.nodes]
+
+
+def of_float(node: Node, operands: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """The results of one node, by the interpreter."""
+    build = Builder("one")
+    values = iter([build.constant(each) for each in operands])
+    made = build.add(node.op, *[None if value is None else next(values) for value in node.inputs], attrs=node.attrs)
+    return evaluate_graph(build.finish([(value.name, value) for value in made]))
 
 
 def resnet(seed: int = 0) -> Layers:
@@ -83,25 +94,40 @@ def test_networks_are_within_a_quantum_of_onnxruntime(name):
         assert np.mean(np.rint(off / quantum_of(proto)) > 1) <= 0.001
 
 
-@pytest.mark.parametrize("seed", range(5))
+WIDE = {"symmetric": False, "per_channel": False}
+# As onnxruntime quantizes: (activations and weights, format, options).
+WAYS = [
+    ("S8S8", "QDQ", {}), ("U8S8", "QDQ", {"symmetric": False}), ("U8S8", "QOperator", {"symmetric": False}),
+    ("U8U8", "QDQ", WIDE), ("U8U8", "QOperator", WIDE), ("S8S8", "QOperator", {"symmetric": False}),
+]
+
+
+@pytest.mark.parametrize("seed", range(12))
 def test_each_layer_of_random_networks_is_within_a_quantum_of_onnxruntime(seed):
     """Each from onnxruntime's own bytes: in small random networks one that differs makes others differ by more."""
     net = random_network(seed)
-    proto = quantized(net.model(), net.inputs(4))
-    graph = graph_of(proto)
-    made = [node.output[0] for node in proto.graph.node if node.op_type == "QuantizeLinear"]
-    proto.graph.output.extend([helper.make_empty_tensor_value_info(name) for name in made])
-    session, names = onnxruntime_of(proto), {f"{name.removesuffix('_Output')}": name for name in made}
+    types, form, options = WAYS[seed % len(WAYS)]
+    proto = quantized(net.model(), net.inputs(4), types=types, form=form, **options)
+    graph = fold_constants(graph_of(proto), evaluate=evaluate_graph)
+    given = [output.name for output in proto.graph.output]
+    names = {node.name: node.output[0] for node in proto.graph.node
+             if node.op_type in ("QuantizeLinear", "QGemm") or "QLinear" in node.op_type}
+    proto.graph.output.extend([helper.make_empty_tensor_value_info(name) for name in names.values() if name not in given])
+    session = onnxruntime_of(proto, optimised=form == "QDQ")
     off = []
     for x in net.inputs(2, seed=1):
-        theirs = dict(zip(["y", *made], session.run(None, {"x": x[None]}), strict=True))
+        theirs = dict(zip([output.name for output in proto.graph.output], session.run(None, {"x": x[None]}), strict=True))
         known = {**graph.constants, graph.inputs[0]: x[None]}
         for node in graph.nodes:
+            if node.op not in MEANING:  # what onnxruntime's quantizer leaves in floating point
+                (known[node.outputs[0]],) = of_float(node, [known[value] for value in node.reads])
+                continue
             known[node.outputs[0]] = evaluated(node, [known[value] for value in node.reads])
-            if node.op != "sum_pool" and node.outputs[0].type.dtype is INT8 and node.outputs[0].name in names:
-                want = theirs[names[node.outputs[0].name]]
+            there = theirs.get(names.get(node.outputs[0].name, ""))
+            if node.outputs[0].type.dtype is INT8 and there is not None and there.shape == node.outputs[0].type.shape:
+                want = there.astype(int) - (128 if there.dtype == np.uint8 else 0)
                 off.append(np.abs(known[node.outputs[0]].astype(int) - want).reshape(-1))
-                known[node.outputs[0]] = want
+                known[node.outputs[0]] = want.astype(np.int8)
     every = np.concatenate(off)
     assert len(off) > 8
     assert every.max() <= 1
@@ -189,14 +215,90 @@ def test_patterns(name):
         assert off.mean() < 0.01
 
 
+# With zero points, and of uint8.
+ASYMMETRIC: dict[str, tuple[ModelProto, list[str]]] = {
+    "a zero point": (qdq([*CONV, N("Relu", ["c"], ["b"])], WEIGHTS | {"z": np.int8(3)}), ["conv_integer", "requantize"]),
+    "uint8": (qdq([*CONV, N("Relu", ["c"], ["b"])], WEIGHTS | {"z": np.uint8(120)}), ["conv_integer", "requantize"]),
+    "no zero point of uint8": (qdq([*CONV, N("Clip", ["c", "low", "high"], ["b"])], WEIGHTS | BOUNDS | {"z": np.uint8(0)}),
+                               ["conv_integer", "requantize"]),
+    "weights with zero points": (
+        qdq([*CONV, N("Relu", ["c"], ["b"])], WEIGHTS | {"wz": np.array([0, 0, 0, -1], np.int8), "wq": WEIGHTS["wq"] // 2}),
+        ["conv_integer", "requantize"]),
+    "wide weights": (
+        qdq([dequantized(), N("Conv", ["a", "w"], ["b"], pads=[1, 1, 1, 1])], WEIGHTS | {
+            "wq": (WEIGHTS["wq"].astype(int) + 127).astype(np.uint8), "wz": np.array([99, 128, 140, 120], np.uint8),
+            "z": np.uint8(120)}), ["slice", "concat", "conv_integer", "requantize"]),
+    "wide weights of groups": (
+        qdq([dequantized(), N("Conv", ["a", "w"], ["b"], group=4)], {
+            "wq": np.arange(255, 219, -1, dtype=np.uint8).reshape(4, 1, 3, 3), "ws": np.full(4, 0.01, np.float32),
+            "wz": np.full(4, 20, np.uint8), "z": np.uint8(120)}),
+        ["conv_integer", "conv_integer", "add", "requantize"]),
+    "transposed": (
+        qdq([dequantized(1), N("ConvTranspose", ["a", "w"], ["b"], strides=[2, 2], pads=[1, 0, 0, 1])],
+            weights(4, 3, 2, 2, axis=1) | {"z": np.int8(-30)}), ["conv_transpose_integer", "requantize"]),
+    "residual": (qdq([*CONV, N("Add", ["c", "a"], ["d"]), N("Relu", ["d"], ["b"])], FINE | {"z": np.uint8(100)}),
+                 ["conv_integer", "scaled_add", "requantize"]),
+    "mean with its pads": (
+        qdq([N("AveragePool", ["a"], ["b"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)], {"z": np.uint8(7)}),
+        ["sum_pool", "requantize"]),
+    "moves": (qdq([N("MaxPool", ["a"], ["p"], kernel_shape=[2, 2], pads=[0, 0, 1, 1]), N("Pad", ["p", "n"], ["q"]),
+                   N("Concat", ["q", "q"], ["b"], axis=1)],
+                  {"n": np.array([0, 0, 1, 0, 0, 0, 0, 2]), "z": np.uint8(99)}, scale=0.03), ["max_pool", "pad", "concat"]),
+    "another scale": (qdq([N("MaxPool", ["a"], ["b"], kernel_shape=[2, 2])], {"z": np.uint8(99)}),
+                      ["max_pool", "sum_pool", "requantize"]),
+    "square": (qdq([N("Mul", ["a", "a"], ["b"])], {"z": np.uint8(99)}), ["lookup"]),
+    "swish": (qdq([N("Sigmoid", ["a"], ["s"]), N("QuantizeLinear", ["s", "ss", "z"], ["sq"]),
+                   N("DequantizeLinear", ["sq", "ss", "z"], ["t"]), N("Mul", ["a", "t"], ["b"])],
+                  {"ss": np.float32(1 / 255), "z": np.uint8(0)}), ["lookup"]),
+    "gelu": (qdq([N("Div", ["a", "root"], ["u"]), N("Erf", ["u"], ["e"]), N("Add", ["e", "one"], ["f"]),
+                  N("Mul", ["a", "f"], ["g"]), N("Mul", ["g", "half"], ["b"])], {
+                      "root": np.float32(2**0.5), "one": np.float32(1), "half": np.float32(0.5)}),
+             ["lookup"]),
+    "leaky relu": (qdq([N("LeakyRelu", ["a"], ["b"], alpha=0.2)], {"z": np.int8(-5)}), ["lookup"]),
+    "gates": (qdq([N("GlobalAveragePool", ["a"], ["p"]), N("QuantizeLinear", ["p", "ss", "z"], ["pq"]),
+                   N("DequantizeLinear", ["pq", "ss", "z"], ["m"]), N("HardSigmoid", ["m"], ["h"]),
+                   N("QuantizeLinear", ["h", "ss", "z"], ["hq"]), N("DequantizeLinear", ["hq", "ss", "z"], ["g"]),
+                   N("Mul", ["g", "a"], ["b"])], {"ss": np.float32(1 / 100), "z": np.uint8(80)}),
+              ["sum_pool", "requantize", "lookup", "mul_integer", "requantize"]),
+}
+
+
+@pytest.mark.parametrize("name", ASYMMETRIC)
+def test_zero_points_and_uint8(name):
+    proto, want = ASYMMETRIC[name]
+    graph, session = fold_constants(graph_of(proto), evaluate=evaluate_graph), onnxruntime_of(proto)
+    assert ops(graph) == ["quantize_linear", *want, "dequantize_linear"]
+    module = module_of(graph)
+    for seed in range(3):
+        x = np.random.default_rng(seed).normal(0, 1.5, (1, 4, 6, 6)).astype(np.float32)
+        (want_y,), (got,) = session.run(None, {"x": x}), reference(graph, x)
+        np.testing.assert_array_equal(module.run({"x": x})["y"], got)
+        off = np.rint(np.abs(got - want_y) / quantum_of(proto))
+        assert off.max() <= 1
+        assert off.mean() < 0.01
+
+
+def test_uint8_inputs_and_outputs_stay_uint8():
+    """What stands between them is int8, 128 less."""
+    params = {"sa": np.float32(0.03), "sb": np.float32(0.05), "z": np.uint8(110)}
+    proto = model([N("QLinearConv", ["x", "sa", "z", "wq", "ws", "wz", "sb", "z"], ["c"], pads=[1, 1, 1, 1]),
+                   N("MaxPool", ["c"], ["y"], kernel_shape=[2, 2])],
+                  [("x", "u1", (1, 4, 6, 6))], [("y", "u1", (1, 4, 5, 5))], WEIGHTS | params)
+    graph = graph_of(proto)
+    assert ops(graph) == ["to_int8", "conv_integer", "requantize", "max_pool", "to_uint8"]
+    x = np.random.default_rng(0).integers(0, 256, (1, 4, 6, 6)).astype(np.uint8)
+    (got,), (want,) = reference(graph, x), onnxruntime_of(proto).run(None, {"x": x})
+    assert got.dtype == np.uint8
+    assert np.abs(got.astype(int) - want).max() <= 1
+    np.testing.assert_array_equal(module_of(graph).run({"x": x})["y"], got)
+
+
 LEFT = {
-    "another zero point": qdq([*CONV, N("Relu", ["c"], ["b"])], WEIGHTS | {"z": np.int8(3)}),
-    "uint8": qdq([*CONV, N("Relu", ["c"], ["b"])], WEIGHTS | {"z": np.uint8(128)}),
-    "weights with a zero point": qdq([*CONV, N("Relu", ["c"], ["b"])], WEIGHTS | {"wz": np.array([0, 0, 1, 0], np.int8)}),
     "scales along the inputs": qdq([dequantized(1), N("Conv", ["a", "w"], ["b"])], weights(4, 4, 3, 3, axis=1)),
     "float weights": qdq([N("Conv", ["a", "w"], ["b"])], {"w": np.ones((2, 4, 1, 1), np.float32)}),
     "mean of what is inside": qdq([N("AveragePool", ["a"], ["b"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])]),
     "sigmoid": qdq([*CONV, N("Sigmoid", ["c"], ["b"])], WEIGHTS),
+    "a function of two values": qdq([*CONV, N("Max", ["c", "a"], ["b"])], WEIGHTS),
     "a residual finer than the sums": qdq([*CONV, N("Add", ["c", "a"], ["b"])], WEIGHTS | {"ws": np.full(4, 3, np.float32)}),
 }
 

@@ -46,7 +46,7 @@ async def writes_whole_elements(dut, withheld, busy, kind):
         index = pick.randrange(cfg.acc_depth)
         if pick.randrange(4) == 0:
             noise = pick.getrandbits(p.bus_bits)
-            source.queue.append({"index": index, "count": 1, "zero": 1, "last": 1, "meant": 1, "data": noise})
+            source.queue.append({"index": index, "count": 1, "pad": 1, "last": 1, "meant": 1, "data": noise})
             wanted.append((index, 0))
             continue
         data = pick.randbytes(size)

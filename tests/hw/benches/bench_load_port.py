@@ -2,9 +2,8 @@
 
 import cocotb
 from board import blocks, load_targets, params
-from loads import GUARD, MEMORY, Scratchpads, random_load, without_noise
+from loads import GUARD, MEMORY, Scratchpads, random_load, without_noise, word_of
 
-from vtakit.hw.isa.codec import encode
 from vtakit.hw.isa.faults import Fault
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.memory import BurstMemory, Timing
@@ -25,7 +24,7 @@ async def started(dut, seed, timing, stall, **inputs):
 
 
 def command(p, targets, number, base, f, index):
-    word = encode(p.cfg, "load", memory_type=targets[number].kind, **f)
+    word = word_of(p, targets[number], f)
     return {"command": word | index << 128, "base": base}
 
 

@@ -2,9 +2,8 @@
 
 import cocotb
 from board import blocks, params
-from loads import MEMORY, Scratchpads, random_load, without_noise
+from loads import MEMORY, Scratchpads, random_load, without_noise, word_of
 
-from vtakit.hw.isa.codec import encode
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.models import row_beats
 
@@ -34,7 +33,7 @@ def given(p, pads, number, base, f, dram):
     address = base + f["dram_base"] * size
     piece = {"address": address, "count": f["y_size"], "row_bytes": f["x_size"] * size, "pitch_bytes": f["x_stride"] * size}
     beats = [{"data": int.from_bytes(dram[at : at + p.bus_bytes], "little")} for row in row_beats(p, piece) for at in row]
-    word = encode(p.cfg, "load", memory_type=pads.targets[number].kind, **f)
+    word = word_of(p, pads.targets[number], f)
     return {"word": word}, beats
 
 

@@ -77,8 +77,14 @@ async def writes_exactly_its_rows(dut, stall, free, small, block):
         base, f = random_store(p, bench.random, small)
         op, values = "store", acc[f["sram_base"] :][: f["y_size"] * f["x_size"]]
         if cfg.has_requant and bench.random.randrange(2):
-            op, f = "requant", f | {"params": bench.random.choice((3 * bench.random.randrange(SETS), cfg.acc_depth - 3))}
+            lookup = int(cfg.has_lookup and bench.random.randrange(2))
+            most = cfg.acc_depth - 3 - lookup * cfg.table_elements
+            op, f = "requant", f | {"params": min(most, bench.random.choice((3 * bench.random.randrange(SETS), most)))}
             values = requantized(cfg, values, acc[f["params"] : f["params"] + 3])
+            if lookup:
+                f["lookup"] = 1
+                held = acc[f["params"] + 3 : f["params"] + 3 + cfg.table_elements]
+                values = held.astype("<i4").reshape(-1).view(np.int8)[:256].astype(np.int64)[values + 128]
         commands.queue.append({"command": encode(cfg, op, memory_type=4, **f) | index << 128, "base": base})
         for row in range(f["y_size"]):
             data = pack(values[row * f["x_size"] :][: f["x_size"]], cfg.out_bits).tobytes()

@@ -2,6 +2,8 @@
 
 from board import load_targets
 
+from vtakit.hw.isa.codec import encode
+from vtakit.hw.isa.insns import Feature, MemType
 from vtakit.hw.params import PAGE_BYTES
 from vtakit.sim.bench.models import loaded_elements
 
@@ -10,8 +12,8 @@ GUARD = 0xAA
 
 
 def without_noise(item):
-    """A write of zeros has no data: what its payload holds there changes with the beats that wait behind it."""
-    return item | {"data": 0} if item["zero"] else item
+    """A write of pads has no data: what its payload holds there changes with the beats that wait behind it."""
+    return item | {"data": 0} if item["pad"] else item
 
 
 class Scratchpads:
@@ -30,8 +32,9 @@ class Scratchpads:
         assert item["index"] + item["count"] <= to.depth
         self.writes += 1
         data = item["data"].to_bytes(bus, "little")
-        if item["zero"]:
-            self.images[number][at : at + size * item["count"]] = bytes(size * item["count"])
+        if item["pad"]:
+            value = byte_of(self.params.cfg, item["value"]) if to.kind is MemType.INP else bytes(1)
+            self.images[number][at : at + size * item["count"]] = value * (size * item["count"])
         elif size > bus:
             assert item["count"] == 1
             assert item["last"] == (item["beat"] == size // bus - 1)
@@ -44,7 +47,8 @@ class Scratchpads:
     def load(self, number, fields, dram, base):
         """What a LOAD should write."""
         size = self.targets[number].element_bytes
-        for index, value in loaded_elements(fields, size, dram, base):
+        pad = byte_of(self.params.cfg, fields.get("pad_value", 0))
+        for index, value in loaded_elements(fields | {"pad_byte": pad[0]}, size, dram, base):
             self.wanted[number][index * size : (index + 1) * size] = value
 
     def check(self):
@@ -54,6 +58,17 @@ class Scratchpads:
                 byte = next(n for n in range(len(got)) if got[n] != want[n])
                 raise AssertionError(f"{to.kind.name} element {byte // to.element_bytes} byte {byte % to.element_bytes}: "
                                      f"got 0x{got[byte]:02x}, want 0x{want[byte]:02x}")
+
+
+def byte_of(cfg, value):
+    """A byte of as many values as it holds."""
+    bits = min(cfg.inp_bits, 8)
+    return bytes([sum((value % (1 << bits)) << at for at in range(0, 8, bits))])
+
+
+def word_of(p, to, f):
+    """The instruction."""
+    return encode(p.cfg, "pad_load" if "pad_value" in f else "load", memory_type=to.kind, **f)
 
 
 def elements(f):
@@ -79,4 +94,6 @@ def random_load(p, pick, targets, small):
     edge = PAGE_BYTES * pick.randint(1, 4) - base
     first = pick.choice((edge - to.element_bytes, edge, edge - f["x_size"] * to.element_bytes // 2, pick.randrange(room)))
     f["dram_base"] = max(0, first // to.element_bytes)
+    if to.kind is MemType.INP and Feature.PAD_VALUE in p.features and pick.randrange(2):
+        f["pad_value"] = pick.choice((-128, 127, pick.randint(-128, 127)))
     return number, base, f

@@ -35,7 +35,7 @@ LINES = {
         0x07FD0008000300020000004000001E2D,
     "gemm uop_end=1 iter_out=1 iter_in=64 dst_in=1 push_prev overwrite": 0x00000000000008008080000800200022,
     "finish": 3,
-    ".word 0x00000000000000000000000000000006": 6,
+    ".word 0x00000000000000000000000000000007": 7,
     ".word 0xffffffffffffffffffffffffffffffff": (1 << 128) - 1,
 }
 
@@ -63,16 +63,20 @@ COMMENTS = {  # ISA.md's worked examples with what they do
     "alu.shr uop_end=4 iter_out=2 iter_in=8": "compute: SHR 64 tiles (2 x 8 x 4 micro-ops)",
     "alu.mul iter_out=2 iter_in=8": "compute: tokens only",
     "finish": "compute: raise done",
-    ".word 0x00000000000000000000000000000006": "opcode 6 is unknown; known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5",
+    ".word 0x00000000000000000000000000000007":
+        "opcode 7 is unknown; known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5, PAD_LOAD 6",
+    "pad_load.inp pad_value=-7 y_size=2 x_size=3 y_pad_1=1 x_pad_0=1": "load: 2 x 3 padded to 3 x 4 elements to inp[0:12]",
+    "requant.out y_size=1 x_size=3 params=8 lookup":
+        "store: 1 x 3 elements from acc[0:3], requantized by acc[8:11], looked up in the table behind it",
     ".word 0x00000000000000000000000000000083": "finish has reserved bits set: 0x00000000000000000000000000000080",
 }
 
 WRONG = {  # one instruction
     "": "there is no instruction on the line",
     "   ; only a comment": "there is no instruction on the line",
-    "gem": "unknown instruction 'gem'; did you mean 'gemm'? Known: alu, finish, gemm, load, requant, store",
-    "xyzzy x": "unknown instruction 'xyzzy'; known: alu, finish, gemm, load, requant, store",
-    "GEMM": "unknown instruction 'GEMM'; known: alu, finish, gemm, load, requant, store",
+    "gem": "unknown instruction 'gem'; did you mean 'gemm'? Known: alu, finish, gemm, load, pad_load, requant, store",
+    "xyzzy x": "unknown instruction 'xyzzy'; known: alu, finish, gemm, load, pad_load, requant, store",
+    "GEMM": "unknown instruction 'GEMM'; known: alu, finish, gemm, load, pad_load, requant, store",
     "load": "load needs a memory_type after a dot, got 'load'; known: acc, acc_8bit, inp, out, uop, wgt",
     "load.input": "load needs a memory_type after a dot, got 'load.input'; did you mean 'inp'? Known: acc, acc_8bit, inp, out, "
                   "uop, wgt",
@@ -155,7 +159,7 @@ WRONG_PROGRAM = {
                    ".uop, .word",
     ".": "line 1: unknown directive '.'; known: .buffer, .config, .data, .isa, .part, .uop, .word",
     "; a comment\n\nfinish\nfinsh": "line 4: unknown instruction 'finsh'; did you mean 'finish'? Known: alu, finish, gemm, "
-                                    "load, requant, store",
+                                    "load, pad_load, requant, store",
     ".part": "line 1: .part takes a name without spaces",
     ".part a b": "line 1: .part takes a name without spaces",
     "finish\n.part a": "line 2: the first .part must stand before the first instruction",
@@ -177,7 +181,7 @@ TEXT = """\
 .uop 0xffffffff
 load.uop dram_base=@uops y_size=1 x_size=2
 load.inp dram_base=@image+4 y_size=1 x_size=5 push_next
-.word 0x00000000000000000000000000000007
+.word 0x00000000000000000000000000000083
 gemm uop_end=1 iter_out=1 iter_in=1 pop_prev push_next
 store.out dram_base=@result y_size=1 x_size=1 pop_prev
 finish
@@ -198,7 +202,7 @@ TEXT_WITH_COMMENTS = """\
 ; instruction 0
 load.uop dram_base=@uops y_size=1 x_size=2  ; compute: 1 x 2 elements to uop[0:2]
 load.inp dram_base=@image+4 y_size=1 x_size=5 push_next  ; load: 1 x 5 elements to inp[0:5]
-.word 0x00000000000000000000000000000007  ; opcode 7 is unknown; known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5
+.word 0x00000000000000000000000000000083  ; finish has reserved bits set: 0x00000000000000000000000000000080
 gemm uop_end=1 iter_out=1 iter_in=1 pop_prev push_next  ; compute: multiply 1 tiles (1 x 1 x 1 micro-ops)
 store.out dram_base=@result y_size=1 x_size=1 pop_prev  ; store: 1 x 1 elements from acc[0:1]
 finish  ; compute: raise done
@@ -219,7 +223,7 @@ def program_of_text() -> Program:
         insns=(
             encode(tiny, "load", memory_type=0, y_size=1, x_size=2),
             encode(tiny, "load", memory_type=2, dram_base=4, y_size=1, x_size=5, push_next=1),
-            7,
+            0x83,
             encode(tiny, "gemm", uop_end=1, iter_out=1, iter_in=1, pop_prev=1, push_next=1),
             encode(tiny, "store", memory_type=4, y_size=1, x_size=1, pop_prev=1),
             encode(tiny, "finish"),
@@ -346,7 +350,7 @@ def test_relocations_read_back_whatever_their_order():
     (3, "relocation names instruction 0, a finish, not a load or store"),
     (2, "relocation names instruction 0, a gemm, not a load or store"),
     (7, ("instruction 0 cannot be relocated to 'uops': opcode 7 is unknown; "
-         "known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5")),
+         "known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5, PAD_LOAD 6")),
     (1 << 58, "instruction 0 cannot be relocated to 'uops': load has reserved bits set: 0x00000000000000000400000000000000"),
 ])
 def test_a_relocation_that_text_would_lose_cannot_exist(word, message):

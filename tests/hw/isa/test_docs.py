@@ -9,7 +9,7 @@ from vtakit.hw.isa.config import DEFAULT, NAMED
 from vtakit.hw.isa.docs import reference
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.formats import Format
-from vtakit.hw.isa.insns import FORMATS, REQUANT_PARAMS, UOP, Feature
+from vtakit.hw.isa.insns import ALL_FEATURES, FORMATS, REQUANT_PARAMS, UOP, Feature
 from vtakit.hw.isa.regs import REGISTERS, device_features, offsets, pack_config
 
 PAGE = Path(__file__).parents[3] / "docs" / "isa.md"
@@ -54,6 +54,7 @@ def test_the_config_register_tells_configurations_apart():
 
 
 def test_what_a_configuration_does_not_allow_is_no_feature_of_its_devices():
-    assert device_features(DEFAULT) == Feature.ALU_MUL | Feature.ACC_8BIT | Feature.REQUANT | Feature.OVERWRITE
-    assert device_features(NAMED["tiny_acc16"]) == Feature.ALU_MUL | Feature.OVERWRITE
-    assert device_features(NAMED["i4w4"]) == Feature.ALU_MUL | Feature.REQUANT | Feature.OVERWRITE
+    assert device_features(DEFAULT) == ALL_FEATURES
+    assert device_features(NAMED["tiny_acc16"]) == Feature.ALU_MUL | Feature.OVERWRITE | Feature.PAD_VALUE
+    assert device_features(NAMED["i4w4"]) == Feature.ALU_MUL | Feature.REQUANT | Feature.OVERWRITE | Feature.PAD_VALUE
+    assert device_features(NAMED["tiny_i16"]) == Feature.ALU_MUL | Feature.OVERWRITE

@@ -62,11 +62,13 @@ INDICES = {"dst_out": (74, 64), "dst_in": (85, 75), "src_out": (96, 86), "src_in
 POSITIONS = {
     Opcode.LOAD: HEADER | TRANSFER,
     Opcode.STORE: HEADER | TRANSFER,
+    Opcode.PAD_LOAD: HEADER | TRANSFER | {"dram_base": (55, 26), "pad_value": (63, 56)},
     Opcode.GEMM: HEADER | {"reset": (7, 7)} | LOOPS | {"overwrite": (63, 63)} | INDICES | {
         "wgt_out": (117, 108), "wgt_in": (127, 118)},
     Opcode.ALU: HEADER | LOOPS | INDICES | {"alu_opcode": (110, 108), "use_imm": (111, 111), "imm": (127, 112)},
     Opcode.FINISH: HEADER,
-    Opcode.REQUANT: HEADER | {name: TRANSFER[name] for name in TRANSFER if "pad" not in name} | {"params": (127, 112)},
+    Opcode.REQUANT: HEADER | {name: TRANSFER[name] for name in TRANSFER if "pad" not in name} | {
+        "lookup": (58, 58), "params": (127, 112)},
 }
 
 
@@ -112,7 +114,8 @@ def test_the_defaults_micro_op_fields_lie_where_the_specification_says():
 
 
 def test_codes_are_the_specifications():
-    assert {op.name: int(op) for op in Opcode} == {"LOAD": 0, "STORE": 1, "GEMM": 2, "FINISH": 3, "ALU": 4, "REQUANT": 5}
+    assert {op.name: int(op) for op in Opcode} == {
+        "LOAD": 0, "STORE": 1, "GEMM": 2, "FINISH": 3, "ALU": 4, "REQUANT": 5, "PAD_LOAD": 6}
     assert {kind.name: int(kind) for kind in MemType} == {"UOP": 0, "WGT": 1, "INP": 2, "ACC": 3, "OUT": 4, "ACC_8BIT": 5}
     assert {op.name: int(op) for op in AluOp} == {"MIN": 0, "MAX": 1, "ADD": 2, "SHR": 3, "MUL": 4}
 
@@ -125,6 +128,7 @@ def test_each_instruction_goes_to_the_specifications_stage():
         "INP": Stage.LOAD, "WGT": Stage.LOAD, "UOP": Stage.COMPUTE, "ACC": Stage.COMPUTE, "ACC_8BIT": Stage.COMPUTE}
     assert [stage(op, memory_type=kind) for op in ("store", "requant") for kind in MemType] == [Stage.STORE] * 12
     assert [stage(op) for op in ("gemm", "alu", "finish")] == [Stage.COMPUTE] * 3
+    assert stage("pad_load", memory_type=MemType.INP) is Stage.LOAD
 
 
 def test_what_an_instruction_needs_beyond_the_smallest_device():
@@ -135,6 +139,7 @@ def test_what_an_instruction_needs_beyond_the_smallest_device():
     assert [features("load", memory_type=kind) for kind in MemType] == [Feature(0)] * 5 + [Feature.ACC_8BIT]
     assert [features(op) for op in ("store", "gemm", "finish")] == [Feature(0)] * 3
     assert (features("requant"), features("gemm", overwrite=1)) == (Feature.REQUANT, Feature.OVERWRITE)
+    assert (features("requant", lookup=1), features("pad_load")) == (Feature.REQUANT | Feature.LOOKUP, Feature.PAD_VALUE)
 
 
 @given(instructions())
@@ -190,7 +195,7 @@ def test_one_field_more_changes_only_its_own_bits(case):
 
 def reference_decode(cfg: VTAConfig, word: int) -> bool:
     """Whether a word is an instruction: opcode known, listed values known, no bit outside the fields."""
-    if word & 7 > 5:
+    if word & 7 > 6:
         return False
     fmt = FORMATS[Opcode(word & 7)]
     for p in fmt.place(cfg):
@@ -227,9 +232,9 @@ def test_a_value_out_of_range_names_the_field_and_its_range(case, data):
         encode(cfg, name, **values | {p.field.name: bad})
 
 
-def test_only_the_immediate_is_signed():
+def test_the_immediate_and_the_value_of_pads_are_signed():
     signed = [(op.name, f.name) for op, fmt in FORMATS.items() for f in fmt.fields if f.kind is Kind.INT]
-    assert signed == [("ALU", "imm")]
+    assert signed == [("ALU", "imm"), ("PAD_LOAD", "pad_value")]
     assert [f.name for f in UOP.fields if f.kind is Kind.INT] == []
 
 
@@ -282,7 +287,7 @@ def test_an_unknown_field_is_refused_with_the_nearest(op, field, message):
 
 
 def test_an_unknown_instruction_is_refused_with_the_nearest():
-    known = "alu, finish, gemm, load, requant, store"
+    known = "alu, finish, gemm, load, pad_load, requant, store"
     with raises(EncodingError, f"unknown instruction 'stor'; did you mean 'store'? Known: {known}"):
         encode(DEFAULT, "stor")
     with raises(EncodingError, f"unknown instruction 'xyz'; known: {known}"):
@@ -297,8 +302,8 @@ def test_a_micro_op_that_does_not_fit_is_refused():
 
 
 @pytest.mark.parametrize(("word", "message"), [
-    (6, "opcode 6 … unknown … known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5"),
-    ((1 << 128) - 1, "opcode 7 … unknown … known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5"),
+    (7, "opcode 7 … unknown … known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5, PAD_LOAD 6"),
+    ((1 << 128) - 1, "opcode 7 … unknown … known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5, PAD_LOAD 6"),
     (6 << 7, "load.memory_type … 6 … known: UOP 0, WGT 1, INP 2, ACC 3, OUT 4, ACC_8BIT 5"),
     (1 | 7 << 7, "store.memory_type … 7 … known: UOP 0, WGT 1, INP 2, ACC 3, OUT 4, ACC_8BIT 5"),
     (4 | 5 << 108, "alu.alu_opcode is 5; known: MIN 0, MAX 1, ADD 2, SHR 3, MUL 4"),

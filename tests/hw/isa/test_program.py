@@ -264,7 +264,7 @@ def small_programs(draw: st.DrawFn) -> Program:
     insns = list(program.insns)
     for entry in program.relocations:
         insn = decode(program.config, insns[entry.insn])
-        fields = dict(insn.fields) | {"dram_base": insn["dram_base"] % (1 << 31)}
+        fields = dict(insn.fields) | {"dram_base": insn["dram_base"] % (1 << 29)}
         insns[entry.insn] = encode(program.config, insn.op.name.lower(), **fields)
     return replace(program, buffers=small, insns=tuple(insns))
 

@@ -10,18 +10,22 @@ import numpy.typing as npt
 
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.ir import Node, Value
-from vtakit.compiler.graph.passes.quantized.known import INT8, Constants, Quantized, Weight
+from vtakit.compiler.graph.passes.quantized.known import Constants, QParams, Quantized, Weight
 
 Floats = npt.NDArray[np.float64]
+_INT8 = np.iinfo(np.int8)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Sums:
     """Sums that a node makes of int8 data.
 
-    data  : its value in the graph     unit, bias : of each channel, in real numbers; unit is that of 1 in a sum
-    shape : of the result
-    rows  : of a product of matrices whose rows have been put together: the shape of data as the product takes it
+    data   : its value in the graph     unit, bias : of each channel, in real numbers; unit is that of 1 in a sum
+    shape  : of the result
+    zero   : zero point of the data
+    weight : less its zero points
+    taps   : sum of the weights of each channel
+    rows   : of a product of matrices whose rows have been put together: the shape of data as the product takes it
     """
 
     data: Value
@@ -29,7 +33,9 @@ class Sums:
     name: str
     unit: Floats
     shape: tuple[int, ...]
-    weight: npt.NDArray[np.int8] | None = None
+    zero: int
+    taps: npt.NDArray[np.int64]
+    weight: npt.NDArray[np.int16] | None = None
     attrs: dict[str, Any] = field(default_factory=dict)
     bias: Floats | float = 0.0
     rows: tuple[int, ...] | None = None
@@ -39,18 +45,61 @@ class Sums:
         """Return whether dimension 1 of the result has a scale for each of its indices."""
         return self.rows is None or len(self.shape) == 2
 
+    @property
+    def offset(self) -> npt.NDArray[np.int64]:
+        """Return what is added to the sums of each channel so that they are of data less its zero point."""
+        return -self.zero * self.taps
+
     def emit(self, build: Builder, data: Value) -> Value:
-        """The sums, of int8 data."""
+        """The sums, of int8 data, its zero point not taken off but by a transposed convolution, whose holes have none."""
         if self.rows is not None and data.type.shape != self.rows:
             data = build.one("reshape", data, attrs={"shape": self.rows}, name=self.name)
-        weights = () if self.weight is None else (build.constant(self.weight, name=f"{self.name}.weight"),)
-        return build.one(self.op, data, *weights, attrs=self.attrs, name=self.name)
+        attrs = dict(self.attrs)
+        if self.zero and self.op == "conv_transpose_integer":
+            attrs["zero"] = self.zero
+        elif self.zero and any(attrs.get("pads") or ()):
+            attrs["fill"] = self.zero
+        if self.weight is None:
+            return build.one(self.op, data, attrs=attrs, name=self.name)
+        found: Value | None = None
+        for x, weight in self._narrow(build, data):
+            part = build.one(self.op, x, build.constant(weight, name=f"{self.name}.weight"), attrs=attrs, name=self.name)
+            found = part if found is None else build.one("add", found, part, name=self.name)
+        assert found is not None, self.name
+        return found
+
+    def _narrow(self, build: Builder, data: Value) -> list[tuple[Value, npt.NDArray[np.int8]]]:
+        """Data and int8 weights whose sums add up to the sums.
+
+        What is beyond int8 is multiplied by a second copy of the data's channels that it is for, and of groups in sums of its
+        own.
+        """
+        assert self.weight is not None
+        rest, parts, read = self.weight, [], [data]
+        axis = 1 if self.op == "conv_integer" else 0  # of the weight, along the data's channels
+        while True:
+            parts.append(np.clip(rest, _INT8.min, _INT8.max).astype(np.int8))
+            rest = rest - parts[-1]
+            beyond = np.flatnonzero(rest.any(tuple([at for at in range(rest.ndim) if at != axis])))
+            if not beyond.size:
+                break
+            if self.attrs.get("groups", 1) > 1:
+                read.append(data)
+                continue
+            first, end = int(beyond[0]), int(beyond[-1]) + 1
+            rest = rest.take(range(first, end), axis)
+            read.append(build.one("slice", read[-1], attrs={"starts": (first,), "ends": (end,), "axes": (1,)},
+                                  name=f"{self.name}.again"))
+        if len(read) > 1 and self.attrs.get("groups", 1) == 1:
+            read = [build.one("concat", *read, attrs={"axis": 1}, name=f"{self.name}.twice")]
+            parts = [np.concatenate(parts, axis)]
+        return [(x, np.ascontiguousarray(part)) for x, part in zip(read, parts, strict=True)]
 
 
 class Anchors:
     """The nodes of a graph that make sums of quantized numbers.
 
-    integers : the float values that are there as int8
+    integers : float values that are there as int8, with their quantization parameters
     readers  : how many read each value
     """
 
@@ -68,16 +117,16 @@ class Anchors:
         if there is None:
             return None
         if node.op in ("conv", "conv_transpose"):
-            return self._conv(node, self.constants.weight(node.reads[1]), there.scale)
+            return self._conv(node, self.constants.weight(node.reads[1]), there.params)
         if node.op in ("gemm", "matmul"):
-            return self._product(node, self.constants.weight(node.reads[1]), there.scale)
-        return _pool(node, there.scale)
+            return self._product(node, self.constants.weight(node.reads[1]), there.params)
+        return _pool(node, there.params)
 
     def qlinear(self, node: Node) -> Sums | None:
-        """The sums that QLinearConv or QLinearMatMul makes of int8 without zero points."""
+        """The sums that QLinearConv or QLinearMatMul makes."""
         x, scale, zero, weight, weight_scale, weight_zero = node.reads[:6]
-        step = self.constants.of_parameters(scale, zero)
-        if step is None or x.type.dtype is not INT8:
+        step = self.constants.params_of(scale, zero, x.type.dtype)
+        if step is None:
             return None
         axis = 0 if node.op == "qlinear_conv" else len(weight.type.shape) - 1
         found = self.constants.quantized(weight, weight_scale, weight_zero, axis)
@@ -104,20 +153,23 @@ class Anchors:
                 return replace(sums, bias=sums.bias + added)
         return None
 
-    def _conv(self, node: Node, weight: Weight | None, scale: float) -> Sums | None:
+    def _conv(self, node: Node, weight: Weight | None, params: QParams) -> Sums | None:
+        transposed = node.op == "conv_transpose"
         if weight is None:
             return None
-        transposed = node.op == "conv_transpose"
         steps = weight.along(1 if transposed else 0)
         if transposed and node.attrs.get("groups", 1) > 1:  # channels of several groups share an index of the weight
             steps = np.broadcast_to(weight.scale, node.outputs[0].type.shape[1:2]) if weight.scale.size == 1 else None
         if steps is None:
             return None
+        axes = tuple(range(1, weight.numbers.ndim))
+        taps = np.zeros(steps.shape, np.int64) if transposed else weight.numbers.sum(axes, dtype=np.int64)
         return Sums(
-            data=node.reads[0], op="conv_transpose_integer" if transposed else "conv_integer", name=node.name, unit=scale * steps,
-            shape=node.outputs[0].type.shape, weight=weight.numbers, attrs=dict(node.attrs))
+            data=node.reads[0], op="conv_transpose_integer" if transposed else "conv_integer", name=node.name,
+            unit=params.scale * steps, shape=node.outputs[0].type.shape, zero=params.zero, taps=taps,
+            weight=weight.numbers, attrs=dict(node.attrs))
 
-    def _product(self, node: Node, weight: Weight | None, scale: float) -> Sums | None:
+    def _product(self, node: Node, weight: Weight | None, params: QParams) -> Sums | None:
         if weight is None or weight.numbers.ndim != 2 or len(node.reads[0].type.shape) < 2 or node.attrs.get("trans_a"):
             return None
         alpha, beta = node.attrs.get("alpha", 1.0), node.attrs.get("beta", 1.0)
@@ -134,11 +186,12 @@ class Anchors:
             bias = beta * np.broadcast_to(known.astype(np.float64).reshape(-1), numbers.shape[1:])
         lead = prod(node.reads[0].type.shape[:-1])
         return Sums(
-            data=node.reads[0], op="matmul_integer", name=node.name, unit=alpha * scale * steps, shape=node.outputs[0].type.shape,
-            weight=numbers, bias=bias, rows=(lead, len(numbers)))
+            data=node.reads[0], op="matmul_integer", name=node.name, unit=alpha * params.scale * steps,
+            shape=node.outputs[0].type.shape, zero=params.zero, taps=numbers.sum(0, dtype=np.int64), weight=numbers, bias=bias,
+            rows=(lead, len(numbers)))
 
 
-def _pool(node: Node, scale: float) -> Sums | None:
+def _pool(node: Node, params: QParams) -> Sums | None:
     """The sums of a mean over windows that all have as many elements."""
     shape = node.reads[0].type.shape
     spatial, count = tuple(range(2, len(shape))), len(shape) - 2
@@ -158,5 +211,7 @@ def _pool(node: Node, scale: float) -> Sums | None:
             return None
     elif node.op != "global_average_pool":
         return None
-    unit = np.full(shape[1], scale / prod(attrs["kernel_shape"]))
-    return Sums(data=node.reads[0], op="sum_pool", name=node.name, unit=unit, shape=node.outputs[0].type.shape, attrs=attrs)
+    count = prod(attrs["kernel_shape"])
+    return Sums(
+        data=node.reads[0], op="sum_pool", name=node.name, unit=np.full(shape[1], params.scale / count),
+        shape=node.outputs[0].type.shape, zero=params.zero, taps=np.full(shape[1], count), attrs=attrs)

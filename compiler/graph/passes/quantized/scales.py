@@ -25,12 +25,13 @@ class Fixed:
     shift: Ints
 
     @classmethod
-    def of(cls, ratio: Floats, bias: Floats) -> "Fixed | None":
+    def of(cls, ratio: Floats, bias: Floats, offset: npt.NDArray[np.int64] | int = 0) -> "Fixed | None":
         """Return the fixed-point form of a ratio of scales and of a bias in accumulators; None if one is out of range.
 
-        ratio : one accumulator in quanta of the result
+        ratio  : one accumulator in quanta of the result
+        offset : accumulators that are added to the bias, as zero points make them
         """
-        whole = np.rint(bias)
+        whole = np.rint(bias) + offset
         if not (np.isfinite(ratio).all() and (ratio > 0).all() and (np.abs(whole) < 1 << 30).all()):
             return None
         multiplier, shift = fixed_point(ratio, MULTIPLIER_BITS, MOST_SHIFT)
