@@ -23,8 +23,8 @@ WINDOW_BITS = (1 << FINE_BITS) + NEAR_BITS  # what the second shifter can bring 
 class Requantizer(wiring.Component):
     """Takes values in any cycle and never waits; a lane's result is that of `sim.plain.requantized`, its low output-width bits.
 
-    Results that are looked up come a cycle later. The table lies in a memory as wide as the values, with a read port for each lane: the upper
-    bits of a result choose a row, and the lower a byte of it.
+    Results that are looked up come a cycle later. The table lies in a memory as wide as the values, with a read port for each
+    lane: the upper bits of a result choose a row, and the lower a byte of it.
 
     The shift is done in two steps, and on few bits: all that the result can depend on is a window of a product, and whether the
     bits above it are more than a sign. Half of the last bit is added as that bit itself, which is shifted out last.
