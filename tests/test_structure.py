@@ -34,6 +34,12 @@ LINES_HABIT, LINES_CEILING = 300, 500
 LONG = {
     "compiler/codegen/llvm/text/builder.py": "every instruction of LLVM that is made, one short method each",
     "runtime/target.py": "what a back end is: classes that refer to each other",
+    "compiler/graph/passes/quantized/form.py": "one class, a method for each way to integers",
+    "compiler/graph/passes/packed_bytes.py": "one class, a method for each operator",
+    "compiler/graph/vta/units.py": "one class, a method for each kind of unit",
+    "compiler/codegen/vta/actions.py": "the instructions of every kind of loop nest",
+    "sim/random_programs.py": "one class, a method for each instruction",
+    "sim/kernels.py": "a function for each instruction, which numba compiles together",
     "hw/isa/config.py": "one class with its derived values and the constraints on them",
 }
 

@@ -66,7 +66,8 @@ def describe(insn: Insn) -> str:
         steps = insn["iter_out"] * insn["iter_in"] * max(0, insn["uop_end"] - insn["uop_bgn"])
         if not steps:
             return f"{stage}: tokens only"
-        verb = AluOp(insn["alu_opcode"]).name if insn.op is Opcode.ALU else _gemm_verb(insn)
+        gemm = "reset" if insn.fields.get("reset") else "overwrite" if insn.fields.get("overwrite") else "multiply"
+        verb = AluOp(insn["alu_opcode"]).name if insn.op is Opcode.ALU else gemm
         loops = f"{insn['iter_out']} x {insn['iter_in']} x {insn['uop_end'] - insn['uop_bgn']} micro-ops"
         return f"{stage}: {verb} {steps} tiles ({loops})"
     memory = MEMORIES[MemType(insn["memory_type"])]
@@ -83,10 +84,6 @@ def describe(insn: Insn) -> str:
         span += f", requantized by acc[{insn['params']}:{insn['params'] + REQUANT_WORDS}]"
         span += ", looked up in the table behind it" if insn["lookup"] else ""
     return f"{stage}: {size} elements {'to' if insn.op in LOADS else 'from'} {span}"
-
-
-def _gemm_verb(insn: Insn) -> str:
-    return "reset" if insn["reset"] else "overwrite" if insn["overwrite"] else "multiply"
 
 
 def asm(line: str, cfg: VTAConfig) -> int:

@@ -75,7 +75,8 @@ class StorePort(wiring.Component):
         table_left = Signal(range(rows + 1))
         scales = Signal()
         looks_up = Signal()
-        is_word, is_row = Signal(), Signal()
+        is_word = Signal()
+        is_row = Signal()
         m.d.comb += [
             self.read.index.eq(at), self.outside.eq(self.active & beyond), self.read.enable.eq(issue),
             self.stalled.eq(self.active & ~narrower.has_room),

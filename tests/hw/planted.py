@@ -58,7 +58,7 @@ DEFECTS = [  # bench, file, what is there, what is put there instead
     ("requantizer", "store/requantizer.py", "far4 | (unlike4 >> fine4).any()", "far4"),
     ("requantizer", "store/requantizer.py", "| (low6 > high6)", ""),
     ("requantizer", "store/requantizer.py", "word_select(parts[stage], ", "word_select(parts[0], "),
-    ("requantizer", "store/requantizer.py", "self.busy.eq(Cat(valid).any())", "self.busy.eq(Cat(valid[:3]).any())"),
+    ("requantizer", "store/requantizer.py", "Cat(flags).any() |", "Cat(flags[:3]).any() |"),
     ("arithmetic", "compute/arithmetic.py", "Mux(at[last].overwrite, 0, value)", "Mux(at[last - 1].overwrite, 0, value)"),
     ("steps", "compute/steps.py", "coming.overwrite.eq(gemm.overwrite & ~is_alu)", "coming.overwrite.eq(0)"),
     ("store_port", "store/port.py", "beyond.eq((at + 1)[cfg.acc_depth_log2]), left", "beyond.eq(0), left"),

@@ -63,14 +63,15 @@ def test_a_model_without_products_is_not_told_to_be_quantized():
 
 
 def test_a_model_that_is_quantized_otherwise_is_told_so(files):
-    """Only its weights are."""
-    rng = np.random.default_rng(0)
-    weights = {"wq": rng.integers(-127, 128, (4, 3, 3, 3), np.int8), "ws": np.float32(0.01)}
-    only_weights = model(
-        [onnx.helper.make_node("DequantizeLinear", ["wq", "ws"], ["w"]), onnx.helper.make_node("Conv", ["x", "w"], ["y"])],
-        [("x", "f4", (1, 3, 6, 6))], [("y", "f4", (1, 4, 4, 4))], weights)
+    """To 16 bits."""
+    node, rng = onnx.helper.make_node, np.random.default_rng(0)
+    constants = {"w": rng.random((4, 3, 3, 3), np.float32), "s": np.float32(0.01), "z": np.int16(0)}
+    wide = model(
+        [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["a"]),
+         node("Conv", ["a", "w"], ["y"])],
+        [("x", "f4", (1, 3, 6, 6))], [("y", "f4", (1, 4, 4, 4))], constants)
     with pytest.warns(PlacementWarning, match="quantized otherwise than the accelerator computes, in 8 bits with zero points"):
-        vtakit.compile(only_weights, "vta")
+        vtakit.compile(wide, "vta")
 
 
 def test_a_module_file_has_the_operators_left_to_the_cpu(tmp_path):

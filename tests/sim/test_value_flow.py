@@ -11,7 +11,7 @@ from model_support import vta_image
 from vtakit.hw.isa.codec import decode, encode, to_bytes
 from vtakit.hw.isa.config import DEFAULT
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import FORMATS, MEMORIES, MemType, Opcode
+from vtakit.hw.isa.insns import FORMATS, LOADS, MEMORIES, MemType, Opcode
 from vtakit.hw.isa.program import Buffer, BufferKind, Program, Relocation
 from vtakit.runtime.vta.part import VtaPart
 from vtakit.sim import run
@@ -31,7 +31,7 @@ def transfers(program: Program) -> list[tuple[int, str, bool, range, int, int]]:
             insn = decode(program.config, program.insns[entry.insn])
             size = MEMORIES[MemType(insn["memory_type"])].bytes_in(program.config)
             first = insn["dram_base"] * size
-            found.append((entry.insn, entry.value, insn.op is Opcode.LOAD, range(insn["y_size"]), insn["x_stride"] * size,
+            found.append((entry.insn, entry.value, insn.op in LOADS, range(insn["y_size"]), insn["x_stride"] * size,
                           insn["x_size"] * size, first))
     return found
 

@@ -3,33 +3,21 @@
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.ir import Graph, Node
 from vtakit.compiler.graph.passes.replacing import Replacing
-from vtakit.compiler.graph.vta.products import Shape, fold_of
-from vtakit.compiler.nn.moves.packed import as_image
 from vtakit.hw.isa.insns import Feature
 
 
 def with_own_pads(graph: Graph, target: Target) -> Graph:
-    """The graph with a `pad` before each convolution and sum whose pads are not zeros; itself where LOADs can pad with them.
-
-    A convolution of few channels keeps its pads, which the CPU makes when it lays out the data.
-    """
+    """The graph with a `pad` before each convolution and sum whose pads are not zeros; itself where LOADs can pad with them."""
     if target.has(Feature.PAD_VALUE) or not any(node.attrs.get("fill") for node in graph.nodes):
         return graph
-    return _Rewriter(graph, target).run()
+    return _Rewriter(graph).run()
 
 
 class _Rewriter(Replacing):
-    def __init__(self, graph: Graph, target: Target) -> None:
-        super().__init__(graph)
-        self.target = target
-
     def replaces(self, node: Node) -> bool:
         fill, pads = node.attrs.get("fill"), node.attrs.get("pads")
         shape = node.reads[0].type.shape if node.reads else ()
         if node.op not in ("conv_integer", "sum_pool") or not fill or pads is None or not 3 <= len(shape) <= 4:
-            return False
-        weights = self.graph.constants.get(node.reads[1]) if node.op == "conv_integer" else None
-        if weights is not None and fold_of(self.target, as_image(shape), weights, Shape.of(node.attrs, len(shape) - 2)):
             return False
         spatial, data = len(shape) - 2, self.as_it_was(node.reads[0])
         around = (0, 0, *pads[:spatial], 0, 0, *pads[spatial:])

@@ -98,7 +98,9 @@ class Units:
         attrs, spatial = node.attrs, spatial_of(node.outputs[0].type)
         kernel, stride = (pairs(attrs.get(key), spatial, 1) for key in ("kernel_shape", "strides"))
         try:
-            pooling = Pooling(kernel=kernel, stride=stride, pad=four_pads(attrs.get("pads"), spatial))
+            pad = _to_the_end(as_image(node.reads[0].type.shape), as_image(node.outputs[0].type.shape), kernel, stride,
+                              four_pads(attrs.get("pads"), spatial))
+            pooling = Pooling(kernel=kernel, stride=stride, pad=pad)
             fused, conv = self._layer(node, before, pooling=pooling), self._layer(before, before)
         except VtaError:
             return apart

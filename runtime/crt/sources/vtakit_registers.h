@@ -51,6 +51,8 @@
 #define VTAKIT_FEATURES_ACC_8BIT 0x00000002u
 #define VTAKIT_FEATURES_REQUANT 0x00000004u
 #define VTAKIT_FEATURES_OVERWRITE 0x00000008u
+#define VTAKIT_FEATURES_PAD_VALUE 0x00000010u
+#define VTAKIT_FEATURES_LOOKUP 0x00000020u
 #define VTAKIT_BUS_LOG_DATA_BYTES 0x000000ffu
 #define VTAKIT_BUS_LOG_DATA_BYTES_SHIFT 0u
 #define VTAKIT_BUS_OUTSTANDING 0x0000ff00u
@@ -88,7 +90,9 @@
     X("ALU_MUL") \
     X("ACC_8BIT") \
     X("REQUANT") \
-    X("OVERWRITE")
+    X("OVERWRITE") \
+    X("PAD_VALUE") \
+    X("LOOKUP")
 
 /* X(code, name, what the program did) for each fault of the hardware. */
 #define VTAKIT_FAULTS(X) \

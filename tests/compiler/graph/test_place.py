@@ -134,18 +134,63 @@ def test_branches_that_need_the_cpu_at_different_depths_share_launches():
 
 
 @pytest.mark.parametrize(("make", "reason"), [
-    (lambda net, x: net.max_pool(x, ceil_mode=True), "windows that are dilated or reach over the end"),
+    (lambda net, x: net.max_pool(x, dilations=(2, 2)), "windows that are dilated"),
     (lambda net, x: net.concat(x, x, axis=2), "it joins along another dimension than channels"),
     (lambda net, x: net.resize(x, 2, nearest_mode="ceil"),
      "a resize from 6 to 12 that takes other values than floor(i * 6 / 12)"),
     (lambda net, x: net.deconv(x, 8, 3, 2, 1),
      "a transposed convolution to 11 x 11 pixels, which are no whole strides of (2, 2)"),
-], ids=["ceil", "axis", "nearest", "strides"])
+], ids=["dilated", "axis", "nearest", "strides"])
 def test_what_does_not_fit_is_told(make, reason):
     net = Integers(seed=6)
     placement = check_same(net.finish(make(net, net.conv(net.input(1, 8, 6, 6), 8))))
     assert list(placement.reasons.values()) == [reason]
     assert f"is on the CPU: {reason}" in str(placement)
+
+
+def test_windows_reach_over_the_end():
+    net = Integers(seed=6)
+    placement = check_same(net.finish(net.max_pool(net.conv(net.input(1, 8, 6, 9), 8), 3, 2, ceil_mode=True)))
+    assert not placement.reasons
+
+
+@pytest.mark.parametrize("first", [0, 16, 5])
+def test_slices_of_channels_begin_with_a_block(first):
+    net = Integers(seed=6)
+    x = net.conv(net.input(1, 8, 6, 6), 40)
+    part = net.builder.one("slice", x, attrs={"starts": (first,), "ends": (33,), "axes": (-3,)}, name="part")
+    placement = check_same(net.finish(net.conv(part, 8)))
+    assert bool(placement.reasons) == (first == 5)
+
+
+@pytest.mark.parametrize("config", ["default", "tiny", "b2x16"])
+def test_tables_and_gates_of_channels(config):
+    """A table belongs to the requantization before it, if nothing else reads that; a gate is small and read for each pixel."""
+    net = Integers(seed=8)
+    x = net.conv(net.input(2, 8, 6, 6), 40)
+    y = net.lookup(x)
+    gates = net.lookup(net.conv(net.lookup(net.conv(net.mean(y), 10, 1)), 40, 1))
+    placement = check_same(net.finish(net.conv(net.product(y, gates), 20), net.lookup(x)), config)
+    units = [unit.ops for region in regions(placement) for unit in region.units]
+    assert units.count(("conv_integer", "requantize", "lookup")) == 2
+    assert not placement.reasons
+
+
+@pytest.mark.parametrize("without", [Feature(0), Feature.PAD_VALUE, Feature.LOOKUP, Feature.PAD_VALUE | Feature.LOOKUP])
+def test_devices_without_pads_of_any_value_and_tables(without):
+    """The pad is an operator of its own, and the table is the CPU's."""
+    net = Integers(seed=9)
+    x = net.conv(net.input(1, 3, 8, 8), 20, 5, 2, fill=-9)
+    x = net.mean(net.lookup(net.conv(x, 20, fill=77)), (2, 2), 1, -5)
+    graph = net.finish(net.conv(x, 20, fill=3))
+    given, (want,) = inputs_of(graph), reference(graph, *inputs_of(graph).values())
+    target = Vta.adopt(vta("default", without=without)).ready("net")
+    module = Module(image_of_parts(compile_parts(graph, CpuKernels(target.processor), target), target))
+    np.testing.assert_array_equal(module.run(given)["y0"], want)
+    placement = place(graph, target)
+    assert bool(placement.reasons) == bool(without & Feature.LOOKUP)
+    pads = [unit for region in regions(placement) for unit in region.units if unit.ops == ("pad",)]
+    assert len(pads) == (3 if without & Feature.PAD_VALUE else 0)
 
 
 def test_values_between_others_are_not_the_accelerators():

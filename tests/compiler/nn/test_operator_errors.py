@@ -85,7 +85,7 @@ def test_an_unknown_operator_is_met_with_the_nearest_name():
 
 
 def test_the_table_says_what_a_graph_must_know():
-    assert find("conv").attributes == ("strides", "pads", "dilations", "groups")
+    assert find("conv").attributes == ("strides", "pads", "dilations", "groups", "fill")
     assert (find("conv").kind, find("add").kind, find("reduce_sum").kind) == (Kind.ANCHOR, Kind.INJECTIVE, Kind.REDUCTION)
     assert find("softmax").kind is Kind.OPAQUE
     assert all((operator.define.__doc__ or "").strip() for operator in OPERATORS.values())

@@ -115,8 +115,8 @@ def test_words_of_two_tensors_are_no_parameters():
     with pytest.raises(VtaError) as caught:
         compile_for(lower(s, [*tensors, out]), target)
     assert str(caught.value).partition("\n\n")[0] == (
-        "the words of its parameters are not three elements one after another: keep them in one tensor of shape […, 3, batch, "
-        "block] and read that with cache_read into acc")
+        "the words of its parameters are not three elements one after another, and its table behind them: keep them in one "
+        "tensor of shape […, 3, batch, block] and read that with cache_read into acc")
 
 
 def test_it_costs_no_steps_and_one_instruction_a_block():
