@@ -190,7 +190,7 @@ def test_devices_without_pads_of_any_value_and_tables(without):
     placement = place(graph, target)
     assert bool(placement.reasons) == bool(without & Feature.LOOKUP)
     pads = [unit for region in regions(placement) for unit in region.units if unit.ops == ("pad",)]
-    assert len(pads) == (3 if without & Feature.PAD_VALUE else 0)
+    assert len(pads) == (4 if without & Feature.PAD_VALUE else 0)
 
 
 def test_values_between_others_are_not_the_accelerators():
