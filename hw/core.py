@@ -11,7 +11,7 @@ from vtakit.hw.compute.stage import ComputeStage
 from vtakit.hw.fetch.fetch import Fetch
 from vtakit.hw.interfaces import FAULT_BITS, INDEX_BITS, axi_read, axi_write
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import FLAG_QUEUES, MEMORIES, TOKEN_QUEUE_DEPTH, MemType, Queue, Stage
+from vtakit.hw.isa.insns import FLAG_QUEUES, MEMORIES, TOKEN_QUEUE_DEPTH, Feature, MemType, Queue, Stage
 from vtakit.hw.issue.stage import activity
 from vtakit.hw.issue.token_queue import TokenQueue
 from vtakit.hw.load.stage import LoadStage, target
@@ -85,6 +85,7 @@ class Core(wiring.Component):
             to, name = target(params, kind), kind.name.lower()
             m.submodules[name] = memory = Scratchpad(
                 element_bits=8 * to.element_bytes, depth_log2=to.depth.bit_length() - 1, lanes=to.lanes, slices=to.beats(params),
+                registered=kind is not MemType.INP or Feature.DWCONV not in params.features,
             )
             connect(m, getattr(load, name), memory.write)
             connect(m, getattr(compute, name), memory.read0)

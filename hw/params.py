@@ -24,6 +24,7 @@ class CoreParams:
     requantizes     REQUANT's multipliers are built, where the configuration has it
     pad_values      PAD_LOAD is built, where the configuration has it
     lookups         REQUANT's table is built, where the configuration has it
+    windows         DWCONV is built, where the configuration has it
 
     Raises `ConfigError` naming the field.
     """
@@ -37,6 +38,7 @@ class CoreParams:
     requantizes: bool = True
     pad_values: bool = True
     lookups: bool = True
+    windows: bool = True
 
     def __post_init__(self) -> None:
         if self.bus_bits not in BUS_BITS:
@@ -67,7 +69,7 @@ class CoreParams:
         features = device_features(self.cfg)
         built = {
             Feature.REQUANT: self.requantizes, Feature.PAD_VALUE: self.pad_values,
-            Feature.LOOKUP: self.requantizes and self.lookups,
+            Feature.LOOKUP: self.requantizes and self.lookups, Feature.DWCONV: self.windows,
         }
         for feature, there in built.items():
             if not there:

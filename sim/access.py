@@ -18,8 +18,8 @@ from vtakit.hw.isa.exhaustive import covers
 from vtakit.hw.isa.insns import LOADS, MEMORIES, REQUANT_WORDS, TRANSFERS, UOP, MemType, Opcode, Stage
 from vtakit.sim.values import Ints
 
-# What the functions below know: transfers move elements, GEMM and ALU have loops.
-covers(Opcode, (*TRANSFERS, Opcode.GEMM, Opcode.ALU, Opcode.FINISH), __name__)
+# What the functions below know: transfers move elements, GEMM and ALU have loops, DWCONV has rows and columns.
+covers(Opcode, (*TRANSFERS, Opcode.GEMM, Opcode.ALU, Opcode.FINISH, Opcode.DWCONV), __name__)
 
 DRAM = "dram"
 WRITER = {"uop": Stage.COMPUTE, "inp": Stage.LOAD, "wgt": Stage.LOAD, "acc": Stage.COMPUTE, DRAM: Stage.STORE}
@@ -89,6 +89,20 @@ def loop_accesses(cfg: VTAConfig, insn: Insn, uops: Ints) -> list[Access]:
         found.append(Access("acc", dst if insn["use_imm"] else _indices(cfg, insn, uops, "src"), False))
     elif not insn["reset"]:
         found += [Access("inp", _indices(cfg, insn, uops, "src"), False), Access("wgt", _indices(cfg, insn, uops, "wgt"), False)]
+    return found
+
+
+def window_accesses(insn: Insn) -> list[Access]:
+    """Return the accesses of a DWCONV. Indices must be in range."""
+    if not insn["rows"]:
+        return []
+    columns = insn["columns"] + 1
+    src = insn["src"] + np.add.outer(np.arange(insn["rows"]) * insn["src_row"], np.arange(columns) * insn["src_column"])
+    found = [Access("inp", np.unique(src), False), Access("wgt", slice(insn["wgt"], insn["wgt"] + 1), False)]
+    y = np.arange(max(0, -(-(insn["rows"] - insn["y_first"]) // (insn["y_step"] + 1))))
+    x = np.arange(max(0, -(-(columns - insn["x_first"]) // (insn["x_step"] + 1))))
+    if y.size and x.size:
+        found.append(Access("acc", np.unique(insn["dst"] + np.add.outer(y * insn["dst_row"], x * insn["dst_column"])), True))
     return found
 
 

@@ -37,6 +37,7 @@ def run(cfg: VTAConfig, decoded: Decoded, dram: Bytes, memories: Memories, order
     shape = Shape(
         cfg.batch, cfg.block, cfg.acc_bits, cfg.out_bits, cfg.inp_depth, cfg.wgt_depth, cfg.acc_depth,
         dst.offset, dst.width, src.offset, src.width, wgt.offset, wgt.width,
+        *(cfg.window if cfg.has_dwconv else (0, 0)),
     )
     # For each memory type, by its number: base register, bytes of an element, bits of a value.
     kinds = [MEMORIES[kind] for kind in sorted(MEMORIES)]

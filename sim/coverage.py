@@ -12,6 +12,7 @@ from vtakit.hw.isa.config import INSN_BYTES, NAMED, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TRANSFERS, UOP, AluOp, MemType, Opcode, Stage
 from vtakit.hw.params import PAGE_BYTES
 from vtakit.hw.system import BUS_BITS
+from vtakit.sim.access import window_accesses
 from vtakit.sim.bins import COMPUTE_LOADS, GROUPS, NEAR, OTHER, TOKENS_ONLY, Bin, flag_text
 from vtakit.sim.random_programs import RandomProgram
 from vtakit.sim.trace import Trace
@@ -89,6 +90,8 @@ class _Reader:
             self._flags(insn, works)
             if insn.op in TRANSFERS:
                 self._transfer(insn, works)
+            elif insn.op is Opcode.DWCONV:
+                self._window(insn)
             else:
                 self._arithmetic(insn, works)
             if works and (insn.op not in TRANSFERS or self._name(insn) in COMPUTE_LOADS):
@@ -121,6 +124,8 @@ class _Reader:
     def _works(self, insn: Insn) -> bool:
         if insn.op in TRANSFERS:
             return bool(insn["x_size"] and (insn["y_size"] or insn.fields.get("y_pad_0") or insn.fields.get("y_pad_1")))
+        if insn.op is Opcode.DWCONV:
+            return bool(insn["rows"])
         return bool(insn["iter_out"] and insn["iter_in"] and insn["uop_bgn"] < insn["uop_end"])
 
     def _flags(self, insn: Insn, works: bool) -> None:
@@ -195,6 +200,13 @@ class _Reader:
             src = self._indices(insn, "src") if reads else -np.ones_like(dst)
             self.steps.append((dst, src, _KINDS.index(does)))
 
+    def _window(self, insn: Insn) -> None:
+        rows, columns = (max(0, -(-(insn[size] + more - insn[first]) // (insn[step] + 1))) for size, more, first, step in (
+            ("rows", 0, "y_first", "y_step"), ("columns", 1, "x_first", "x_step")))
+        skips = bool(insn["y_step"]), bool(insn["x_step"])
+        steps = {(False, False): "every", (True, False): "some rows", (False, True): "some columns", (True, True): "some of both"}
+        self.counts["dwconv"]["overwrite" if insn["overwrite"] else "add", _count(rows), _count(columns), steps[skips]] += 1
+
     def _touched(self, insn: Insn) -> Ints:
         """Accumulator elements, or micro-ops as negative numbers, that an instruction of the compute stage touches."""
         if insn.op in TRANSFERS:
@@ -202,6 +214,9 @@ class _Reader:
             return -1 - elements if insn["memory_type"] == MemType.UOP else elements
         if not self._works(insn):
             return np.zeros(0, np.int64)
+        if insn.op is Opcode.DWCONV:
+            written = [access.elements for access in window_accesses(insn) if access.write]
+            return np.concatenate([np.zeros(0, np.int64), *written])
         src = self._indices(insn, "src") if insn.op is Opcode.ALU and not insn["use_imm"] else np.zeros(0, np.int64)
         return np.concatenate([self._indices(insn, "dst"), src, -1 - np.arange(insn["uop_bgn"], insn["uop_end"])])
 

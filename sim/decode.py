@@ -158,6 +158,7 @@ class Decoded:
             "gemm_counter": int(loops[gemm & (self["reset"] == 0)].sum()),
             "gemm_reset_counter": int(loops[gemm & (self["reset"] == 1)].sum()),
             "alu_counter": int(loops[self.is_op(Opcode.ALU)].sum()),
+            "dwconv_counter": int((self["rows"] * (self["columns"] + 1))[self.is_op(Opcode.DWCONV)].sum()),
             "insn_counter": self.count,
         }
 
@@ -179,6 +180,8 @@ def _rules(d: Decoded, memories: Memories) -> list[Rule]:
          lambda i: "REQUANT exists only for 32-bit accumulators, at least 4 elements of them, and outputs of at most 8 bits"),
         (Fault.UNKNOWN_OPCODE, d.is_op(Opcode.PAD_LOAD) & (not d.cfg.has_pad_value),
          lambda i: "PAD_LOAD exists only for inputs of at most 8 bits"),
+        (Fault.UNKNOWN_OPCODE, d.is_op(Opcode.DWCONV) & (not d.cfg.has_dwconv),
+         lambda i: "DWCONV exists only for blocks of at least 4"),
         (Fault.RESERVED_BITS, (d["lookup"] == 1) & (not d.cfg.has_lookup),
          lambda i: "a REQUANT looks up only outputs of 8 bits, with room for a table beside its parameters"),
         (Fault.RESERVED_BITS, d.reserved, lambda i: "bits that belong to no field are set; they must be 0"),
@@ -203,10 +206,36 @@ def _rules(d: Decoded, memories: Memories) -> list[Rule]:
     rules.append((Fault.SRAM_RANGE, requant & (d.sram_elements > 0) & (d["params"] + words > d.cfg.acc_depth),
                   lambda i: f"params {d['params'][i]} + {words[i]} elements = {d['params'][i] + words[i]} exceeds the "
                             f"{d.cfg.acc_depth} of the acc scratchpad"))
+    for name, depth, reach in _window_reach(d):
+        rules.append((Fault.SRAM_RANGE, reach >= depth, partial(_beyond, name, depth, reach)))
     loops = d.is_op(Opcode.GEMM, Opcode.ALU) & (d["iter_out"] * d["iter_in"] > 0) & (d["uop_end"] > d["uop_bgn"])
     rules.append((Fault.UOP_RANGE, loops & (d["uop_end"] > d.cfg.uop_depth),
                   lambda i: f"uop_end {d['uop_end'][i]} is beyond the {d.cfg.uop_depth} micro-ops of the scratchpad"))
     return rules
+
+
+def window_outputs(d: Decoded) -> tuple[Ints, Ints]:
+    """Rows and columns of outputs of each DWCONV; 0 of other instructions."""
+    rows = -(-(d["rows"] - d["y_first"]) // (d["y_step"] + 1))
+    columns = -(-(d["columns"] + 1 - d["x_first"]) // (d["x_step"] + 1))
+    some = d.is_op(Opcode.DWCONV) & (rows > 0) & (columns > 0)
+    return np.where(some, rows, 0), np.where(some, columns, 0)
+
+
+def _window_reach(d: Decoded) -> list[tuple[str, int, Ints]]:
+    """(scratchpad, its depth, largest index) of each operand of DWCONVs; -1 of other instructions, and where none is used."""
+    works = d.is_op(Opcode.DWCONV) & (d["rows"] > 0)
+    rows, columns = window_outputs(d)
+    src = d["src"] + (d["rows"] - 1) * d["src_row"] + d["columns"] * d["src_column"]
+    dst = d["dst"] + (rows - 1) * d["dst_row"] + (columns - 1) * d["dst_column"]
+    return [
+        ("inp", d.cfg.inp_depth, np.where(works, src, -1)), ("acc", d.cfg.acc_depth, np.where(rows > 0, dst, -1)),
+        ("wgt", d.cfg.wgt_depth, np.where(works, d["wgt"], -1)),
+    ]
+
+
+def _beyond(scratchpad: str, depth: int, reach: Ints, index: int) -> str:
+    return f"its largest index is {reach[index]}, beyond the {depth} elements of the {scratchpad} scratchpad"
 
 
 def _range_rules(d: Decoded, kind: MemType, depth: int, memories: Memories) -> list[Rule]:

@@ -20,13 +20,16 @@ _DST_O, _DST_I, _SRC_O, _SRC_I = (COLUMNS[n] for n in ("dst_out", "dst_in", "src
 _WGT_O, _WGT_I, _ALU, _USE_IMM, _IMM = (COLUMNS[n] for n in ("wgt_out", "wgt_in", "alu_opcode", "use_imm", "imm"))
 _OVERWRITE, _PARAMS, _PAD_VALUE = (COLUMNS[n] for n in ("overwrite", "params", "pad_value"))
 _LOOKUP = COLUMNS["lookup"]
+_DST, _SRC, _WGT_AT, _ROWS, _COLUMNS = (COLUMNS[n] for n in ("dst", "src", "wgt", "rows", "columns"))
+_Y_FIRST, _X_FIRST, _Y_STEP, _X_STEP = (COLUMNS[n] for n in ("y_first", "x_first", "y_step", "x_step"))
+_SRC_ROW, _SRC_COLUMN, _DST_ROW, _DST_COLUMN = (COLUMNS[n] for n in ("src_row", "src_column", "dst_row", "dst_column"))
 # What has a branch in `run_slice`, `_load` and `_alu` below; numba compiles no table of functions.
-_OPCODES = Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.FINISH, Opcode.ALU, Opcode.REQUANT, Opcode.PAD_LOAD
+_OPCODES = Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.FINISH, Opcode.ALU, Opcode.REQUANT, Opcode.PAD_LOAD, Opcode.DWCONV
 _KINDS = MemType.UOP, MemType.WGT, MemType.INP, MemType.ACC, MemType.OUT, MemType.ACC_8BIT
 _ALU_OPS = AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR, AluOp.MUL
 for _enumeration, _members in ((Opcode, _OPCODES), (MemType, _KINDS), (AluOp, _ALU_OPS)):
     covers(_enumeration, _members, __name__)
-_LOAD, _STORE, _GEMM, _, _ALU_INSN, _REQUANT, _PAD_LOAD = map(int, _OPCODES)
+_LOAD, _STORE, _GEMM, _, _ALU_INSN, _REQUANT, _PAD_LOAD, _DWCONV = map(int, _OPCODES)
 _UOP, _WGT, _INP = map(int, _KINDS[:3])
 _MIN, _MAX, _ADD, _SHR, _MUL = map(int, _ALU_OPS)
 
@@ -53,6 +56,8 @@ class Shape(NamedTuple):
     src_bits: int
     wgt_at: int
     wgt_bits: int
+    window_rows: int
+    window_columns: int
 
 
 @njit(error_model="numpy")
@@ -72,6 +77,8 @@ def run_slice(
             _store(insn, dram, layout, shape, acc, insn[_SRAM] * shape.batch * shape.block)
         elif op == _REQUANT:
             _store(insn, dram, layout, shape, _requantized(insn, shape, acc), 0)
+        elif op == _DWCONV:
+            _dwconv(insn, shape, inp, wgt, acc)
         elif op == _GEMM or op == _ALU_INSN:
             if insn[_OUTER] == 0 or insn[_INNER] == 0 or insn[_END] <= insn[_BGN]:
                 continue
@@ -269,6 +276,34 @@ def _gemm(insn: Any, first: int, last: int, shape: Any, uop: Any, inp: Any, wgt:
                 if shift:
                     for lane in range(dst * size, (dst + 1) * size):
                         acc[lane] = np.int32(np.int32(acc[lane] << shift) >> shift)
+
+
+@njit(error_model="numpy")
+def _dwconv(insn: Any, shape: Any, inp: Any, wgt: Any, acc: Any) -> None:
+    block, size, shift = shape.block, shape.batch * shape.block, 32 - shape.acc_bits
+    rows, columns, across = shape.window_rows, shape.window_columns, insn[_COLUMNS] + 1
+    tile = insn[_WGT_AT] * block * block
+    weights = np.zeros((rows * columns, block), np.int32)
+    for tap in range(rows * columns):
+        for lane in range(block):
+            weights[tap, lane] = wgt[tile + (tap >> 1) * 2 * block + 2 * lane + (tap & 1)]
+    y_step, x_step = insn[_Y_STEP] + 1, insn[_X_STEP] + 1
+    for y in range(insn[_Y_FIRST], insn[_ROWS], y_step):
+        for x in range(insn[_X_FIRST], across, x_step):
+            dst = insn[_DST] + (y - insn[_Y_FIRST]) // y_step * insn[_DST_ROW]
+            dst = (dst + (x - insn[_X_FIRST]) // x_step * insn[_DST_COLUMN]) * size
+            if insn[_OVERWRITE] == 1:
+                acc[dst : dst + size] = 0
+            for tap in range(rows * columns):
+                step = (y - (rows - 1 - tap // columns)) * across + x - (columns - 1 - tap % columns)
+                if step < 0:
+                    continue
+                src = (insn[_SRC] + step // across * insn[_SRC_ROW] + step % across * insn[_SRC_COLUMN]) * size
+                for lane in range(size):
+                    acc[dst + lane] += np.int32(inp[src + lane]) * weights[tap, lane % block]
+            if shift:
+                for lane in range(dst, dst + size):
+                    acc[lane] = np.int32(np.int32(acc[lane] << shift) >> shift)
 
 
 @njit(error_model="numpy")

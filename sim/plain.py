@@ -146,6 +146,27 @@ def gemm(m: Machine, insn: Insn) -> None:
         m.acc[dst] = 0 if insn["reset"] else wrap(before + m.inp[src] @ m.wgt[wgt].T, m.cfg.acc_bits)
 
 
+def dwconv(m: Machine, insn: Insn) -> None:
+    """Convolve each lane by itself: a window over what the last steps took."""
+    (rows, columns), across = m.cfg.window, insn["columns"] + 1
+    weights = m.wgt[insn["wgt"]][:, : rows * columns].T  # [taps, lanes]
+    taken: list[Ints] = []
+    for y in range(insn["rows"]):
+        for x in range(across):
+            taken.append(m.inp[insn["src"] + y * insn["src_row"] + x * insn["src_column"]].astype(np.int64))
+            i, off_row = divmod(y - insn["y_first"], insn["y_step"] + 1)
+            j, off_column = divmod(x - insn["x_first"], insn["x_step"] + 1)
+            if i < 0 or j < 0 or off_row or off_column:
+                continue
+            dst = insn["dst"] + i * insn["dst_row"] + j * insn["dst_column"]
+            total = 0 if insn["overwrite"] else m.acc[dst]
+            for tap, weight in enumerate(weights):
+                back = (rows - 1 - tap // columns) * across + columns - 1 - tap % columns
+                if back < len(taken):
+                    total = total + taken[-1 - back] * weight
+            m.acc[dst] = wrap(total, m.cfg.acc_bits)
+
+
 def alu(m: Machine, insn: Insn) -> None:
     """Combine accumulator elements lane by lane, with another element or the immediate."""
     operation = ALU[AluOp(insn["alu_opcode"])]
@@ -176,7 +197,7 @@ def finish(m: Machine, insn: Insn) -> None:
 
 STEPS: dict[Opcode, Callable[[Machine, Insn], None]] = for_each(Opcode, {
     Opcode.LOAD: load, Opcode.STORE: store, Opcode.GEMM: gemm, Opcode.ALU: alu, Opcode.FINISH: finish,
-    Opcode.REQUANT: requant, Opcode.PAD_LOAD: load,
+    Opcode.REQUANT: requant, Opcode.PAD_LOAD: load, Opcode.DWCONV: dwconv,
 }, "sim.plain")
 
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from vtakit.hw.isa.codec import encode_uop, to_bytes
 from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
-from vtakit.hw.isa.insns import FORMATS, MEMORIES, PAD_LOAD, REQUANT_WORDS, UOP, AluOp, Feature, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import DWCONV, FORMATS, MEMORIES, PAD_LOAD, REQUANT_WORDS, UOP, AluOp, Feature, MemType, Opcode, Stage
 from vtakit.hw.isa.regs import BASE_ALIGN_BYTES, device_features
 from vtakit.hw.params import PAGE_BYTES
-from vtakit.sim.access import loop_accesses, transfer_accesses
+from vtakit.sim.access import loop_accesses, transfer_accesses, window_accesses
 from vtakit.sim.decode import Memories
 from vtakit.sim.emitter import Emitter, complete
 from vtakit.sim.random_parameters import random_parameters
@@ -95,6 +95,9 @@ class _Generator:
         if self.params:
             makers.append(self._load_params)
             odds.append(1)
+        if Feature.DWCONV in self.features:
+            makers.append(self._dwconv)
+            odds.append(3)
         wheel = [maker for maker, weight in zip(makers, odds, strict=True) for _ in range(weight)]
         self._load_uops()
         for context in range(self.contexts):
@@ -296,6 +299,27 @@ class _Generator:
                 if not free:
                     room -= turns * f[field.field.name]
         self.emitter.emit(op, f, loop_accesses(self.cfg, complete(op, f), words))
+
+    def _dwconv(self) -> None:
+        """A window over tiles of a slice of INP, whose outputs stay in a slice of ACC."""
+        cfg, (src, src_end), (dst, dst_end) = self.cfg, self._slice(self.cfg.inp_depth), self._slice(self.cfg.acc_depth)
+        f = {"rows": 0 if self.maybe(10) else 1 + self.small(6), "columns": self.pick(0, 15) if self.maybe(3) else self.small(6)}
+        f |= {"y_first": self.small(7) if self.maybe(2) else self.small(2), "x_first": self.small(4)}
+        f |= {"y_step": self.small(3) if self.maybe(3) else 0, "x_step": self.small(3) if self.maybe(3) else 0}
+        f |= {"wgt": self.pick(0, min(cfg.wgt_depth - 1, 3)), "overwrite": int(self.maybe(2))}
+        places = {p.field.name: p for p in DWCONV.place(cfg)}
+        outputs = [max(0, -(-(f[size] + more - f[first]) // (f[step] + 1))) for size, more, first, step in (
+            ("rows", 0, "y_first", "y_step"), ("columns", 1, "x_first", "x_step"))]
+        turns = {"src": (f["rows"], f["columns"] + 1), "dst": tuple(outputs)}
+        for name, low, end in (("src", src, src_end), ("dst", dst, dst_end)):
+            f[name] = low + self.small(min(3, end - low - 1))
+            room = end - 1 - f[name]
+            for factor, count in zip(("column", "row"), reversed(turns[name]), strict=True):
+                most = places[f"{name}_{factor}"].high
+                free = count < 2 or 0 in turns[name] or not f["rows"]
+                f[f"{name}_{factor}"] = self.small(most if free else min(most, room // (count - 1)))
+                room -= 0 if free else (count - 1) * f[f"{name}_{factor}"]
+        self.emitter.emit(Opcode.DWCONV, f, window_accesses(complete(Opcode.DWCONV, f)))
 
     def _token_only(self) -> None:
         self.emitter.token_only(self.choose((Stage.LOAD, Stage.COMPUTE, Stage.STORE)))

@@ -27,6 +27,7 @@ from amaranth.lib.wiring import In, Out
 from vtakit.hw.compute.alu import IMM_BITS, RESULTS, Alu, Result
 from vtakit.hw.compute.mac_array import MacArray, mac_latency
 from vtakit.hw.compute.steps import guard, step
+from vtakit.hw.compute.window import Window
 from vtakit.hw.interfaces import INDEX_BITS, sram_read, sram_write
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import ALU, AluOp
@@ -35,14 +36,14 @@ ALU_STAGES = 2  # stages that an ALU step takes beyond a GEMM step
 
 
 class Arithmetic(wiring.Component):
-    """GEMM and ALU steps.
+    """GEMM, ALU and DWCONV steps; the latter are GEMM steps whose factors are a `Window`'s, and most of whose first have no output.
 
     Members
     -------
     steps : ``In(stream)``            what to do
     pending : ``In(guard)``           accumulator elements that an older load has yet to write: steps on them wait
     hold : ``In(1)``                  accept no step in this cycle
-    inp, wgt : ``Out(sram_read)``     tiles, two cycles after the index
+    inp, wgt : ``Out(sram_read)``     tiles, two cycles after the index; inp one cycle, with windows
     acc, src : ``Out(sram_read)``     accumulator elements dst and src, one cycle after the index
     result : ``Out(sram_write)``      an accumulator element to write; it cannot wait
     retired : ``Out(1)``              the last result of an instruction is in ACC
@@ -50,11 +51,12 @@ class Arithmetic(wiring.Component):
     works : ``Out(1)``                a step is at hand that waits for no load
     """
 
-    def __init__(self, cfg: VTAConfig) -> None:
-        self._cfg, acc = cfg, 8 * cfg.acc_bytes
+    def __init__(self, cfg: VTAConfig, *, windows: bool = False) -> None:
+        self._cfg, self._windows, acc = cfg, windows, 8 * cfg.acc_bytes
+        self._step = step(cfg, windows=windows)
         self.latency = mac_latency(cfg) + 4 + ALU_STAGES  # cycles after which a step has been written, whatever it is
         super().__init__({
-            "steps": In(stream.Signature(step(cfg))), "pending": In(guard(cfg.acc_depth_log2)), "hold": In(1),
+            "steps": In(stream.Signature(self._step)), "pending": In(guard(cfg.acc_depth_log2)), "hold": In(1),
             "inp": Out(sram_read(8 * cfg.inp_bytes, cfg.inp_depth_log2)),
             "wgt": Out(sram_read(8 * cfg.wgt_bytes, cfg.wgt_depth_log2)),
             "acc": Out(sram_read(acc, cfg.acc_depth_log2)), "src": Out(sram_read(acc, cfg.acc_depth_log2)),
@@ -64,7 +66,7 @@ class Arithmetic(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m, cfg = Module(), self._cfg
-        m.submodules.macs = macs = MacArray(cfg)
+        m.submodules.macs = macs = MacArray(cfg, windows=self._windows)
         m.submodules.alu = alu = Alu(cfg)
         last, word = 2 + mac_latency(cfg), 8 * cfg.acc_bytes
 
@@ -83,7 +85,7 @@ class Arithmetic(wiring.Component):
         m.d.comb += [
             self.works.eq(has & ~unwritten), accepts.eq(self.works & (delay == 0) & ~self.hold),
             self.fault.eq(accepts & now.fault), self.fault_index.eq(now.index),
-            gemms[0].eq(accepts & ~now.fault & ~now.is_alu), alus[0].eq(accepts & ~now.fault & now.is_alu),
+            gemms[0].eq(accepts & ~now.fault & ~now.is_alu & (now.emits if self._windows else 1)), alus[0].eq(accepts & ~now.fault & now.is_alu),
             ends[0].eq(accepts & now.last),
             *(at[0][name].eq(now[name]) for name in control.members),
         ]
@@ -93,10 +95,20 @@ class Arithmetic(wiring.Component):
         m.d.sync += self.retired.eq(ends[-1])
         m.d.comb += [
             self.inp.index.eq(now.src), self.inp.enable.eq(1), self.wgt.index.eq(now.wgt), self.wgt.enable.eq(1),
-            macs.inp.eq(self.inp.data), macs.wgt.eq(self.wgt.data),
+            macs.wgt.eq(self.wgt.data),
             self.acc.index.eq(at[last - 3].dst), self.acc.enable.eq(gemms[last - 3] | alus[last - 3]),
             self.src.index.eq(at[last - 3].src), self.src.enable.eq(alus[last - 3] & ~at[last - 3].use_imm),
         ]
+
+        if self._windows:
+            m.submodules.window = window = Window(cfg)
+            m.d.sync += [
+                window.shifts.eq(accepts & ~now.fault & now.window), window.spreads.eq(gemms[0]), window.first.eq(now.first),
+                window.column.eq(now.column), window.row.eq(now.row),
+            ]
+            m.d.comb += [window.tile.eq(self.inp.data), macs.inp.eq(window.factors)]
+        else:
+            m.d.comb += macs.inp.eq(self.inp.data)
 
         # What is written in the next cycle: the GEMM step at the stage last, or the ALU step two stages on. Never both: a GEMM
         # step waits for the ALU steps before it.
@@ -164,7 +176,7 @@ class Arithmetic(wiring.Component):
         delay       so many cycles for one of the two steps before it: an ALU step's result comes ALU_STAGES later than a GEMM
                     step's, so that a step which needs it, and any GEMM step, must keep further behind
         """
-        now = Signal(step(self._cfg), reset_less=True)
+        now = Signal(self._step, reset_less=True)
         has = Signal()
         unwritten = Signal()
         delay = Signal(range(ALU_STAGES + 1))

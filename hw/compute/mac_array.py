@@ -27,16 +27,16 @@ class MacArray(wiring.Component):
 
     Members
     -------
-    inp : ``In(batch x block x inp_bits)``          a tile as it lies in the scratchpad
+    inp : ``In(batch x block x inp_bits)``          a tile as it lies in the scratchpad; with a `Window` its factors
     wgt : ``In(block x block x wgt_bits)``          likewise, [out][in]
     sums : ``Out(batch x block of signed)``         of `sum_bits`
     """
 
-    def __init__(self, cfg: VTAConfig) -> None:
-        self._cfg = cfg
+    def __init__(self, cfg: VTAConfig, *, windows: bool = False) -> None:
+        self._cfg, self._windows = cfg, windows
         self._sum_bits = sum_bits(cfg)
         super().__init__({
-            "inp": In(8 * cfg.inp_bytes), "wgt": In(8 * cfg.wgt_bytes),
+            "inp": In(8 * cfg.inp_bytes * (cfg.block if windows else 1)), "wgt": In(8 * cfg.wgt_bytes),
             "sums": Out(data.ArrayLayout(signed(self._sum_bits), cfg.batch * cfg.block)),
         })
 
@@ -51,7 +51,8 @@ class MacArray(wiring.Component):
                 terms = []
                 for into in range(cfg.block):
                     product = Signal(signed(product_bits), name=f"product_in{into:02}_out{lane:03}", reset_less=True)
-                    m.d.sync += product.eq(inp[row * cfg.block + into] * wgt[out * cfg.block + into])
+                    factor = into * cfg.batch * cfg.block + lane if self._windows else row * cfg.block + into
+                    m.d.sync += product.eq(inp[factor] * wgt[out * cfg.block + into])
                     terms.append(product)
                 m.d.comb += self.sums[lane].eq(self._tree(m, terms, lane))
         return m

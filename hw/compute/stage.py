@@ -21,7 +21,7 @@ from vtakit.hw.compute.steps import LOAD_COUNT_BITS, StepGenerator, ordered_comm
 from vtakit.hw.interfaces import COMMAND, burst, layout, read_beat, sram_read
 from vtakit.hw.isa.config import UOP_BITS
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import LOAD, MEMORIES, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import LOAD, MEMORIES, Feature, MemType, Opcode, Stage
 from vtakit.hw.issue.issue import Issue
 from vtakit.hw.issue.stage import Cause, attribute, status, token_members
 from vtakit.hw.load.planner import Target
@@ -42,7 +42,7 @@ class ComputeStage(wiring.Component):
     base_uop, base_acc, base_acc_8bit : ``In``    base registers
     window_low, window_high : ``In``         bytes of DRAM that may be read
     requests, returned : ``stream``          read bursts and their beats
-    inp, wgt : ``Out(sram_read)``            tiles, two cycles after the index
+    inp, wgt : ``Out(sram_read)``            tiles, two cycles after the index; inp one cycle, with DWCONV
     store : ``In(sram_read)``                the store stage's reads of ACC, one cycle; store_ready: taken in this cycle
     pop_prev, pop_next, push_prev, push_next tokens from and to load (prev) and store (next)
     finished : ``Out(1)``                    FINISH retires
@@ -74,8 +74,9 @@ class ComputeStage(wiring.Component):
         ]
         m.submodules.port = port = LoadPort(params, targets)
         m.submodules.acc_writer = acc_writer = AccWriter(params)
-        m.submodules.steps = steps = StepGenerator(cfg)
-        m.submodules.arithmetic = arithmetic = Arithmetic(cfg)
+        windows = Feature.DWCONV in params.features
+        m.submodules.steps = steps = StepGenerator(cfg, windows=windows)
+        m.submodules.arithmetic = arithmetic = Arithmetic(cfg, windows=windows)
         m.submodules.issue = issue = Issue(cfg, Stage.COMPUTE, 2)
         m.submodules.uop = uop = Scratchpad(
             element_bits=UOP_BITS, depth_log2=cfg.uop_depth_log2, lanes=to_uop.lanes, registered=False,

@@ -15,9 +15,10 @@ from vtakit.hw.params import CoreParams
 
 # What the rules below, and the stages behind them, know.
 covers(Opcode, (
-    Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.FINISH, Opcode.ALU, Opcode.REQUANT, Opcode.PAD_LOAD), __name__)
+    Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.FINISH, Opcode.ALU, Opcode.REQUANT, Opcode.PAD_LOAD,
+    Opcode.DWCONV), __name__)
 covers(MemType, (MemType.UOP, MemType.WGT, MemType.INP, MemType.ACC, MemType.OUT, MemType.ACC_8BIT), __name__)
-OF_FEATURES = {Opcode.REQUANT: Feature.REQUANT, Opcode.PAD_LOAD: Feature.PAD_VALUE}  # what not every device has
+OF_FEATURES = {Opcode.REQUANT: Feature.REQUANT, Opcode.PAD_LOAD: Feature.PAD_VALUE, Opcode.DWCONV: Feature.DWCONV}  # what not every device has
 
 
 class Decoder(wiring.Component):
@@ -64,11 +65,15 @@ class Decoder(wiring.Component):
         on_finish = is_op[Opcode.FINISH] & _any(f[flag] for flag in FLAGS)
         pads = (f.y_pad_0 | f.y_pad_1 | f.x_pad_0 | f.x_pad_1).any()
         steps = (a.iter_out != 0) & (a.iter_in != 0) & (a.uop_bgn < a.uop_end)
+        loops = Signal()
+        windows: Value = Const(0, 1)
+        if Opcode.DWCONV in formats:
+            windows = is_op[Opcode.DWCONV] & (data.View(layout(FORMATS[Opcode.DWCONV], cfg), self.word).rows != 0)
         computes = Signal()
         reads = Signal()
         writes = Signal()
         m.d.comb += [
-            computes.eq((is_op[Opcode.GEMM] | is_op[Opcode.ALU]) & steps),
+            loops.eq((is_op[Opcode.GEMM] | is_op[Opcode.ALU]) & steps), computes.eq(loops | windows),
             reads.eq(loads & (f.x_size != 0) & ((f.y_size | f.y_pad_0 | f.y_pad_1) != 0)),
             writes.eq(stores & (f.x_size != 0) & (f.y_size != 0)), self.works.eq(computes | reads | writes),
         ]
@@ -80,7 +85,7 @@ class Decoder(wiring.Component):
             Fault.FINISH_NOT_LAST: is_op[Opcode.FINISH] & ~self.is_last,
             Fault.ILLEGAL_FLAG: missing | on_finish,
             Fault.STORE_PAD: is_op[Opcode.STORE] & pads,
-            Fault.UOP_RANGE: computes & (a.uop_end > cfg.uop_depth),
+            Fault.UOP_RANGE: loops & (a.uop_end > cfg.uop_depth),
             Fault.NO_FINISH: self.is_last & ~is_op[Opcode.FINISH],
         }
         fault: Value = Const(0, FAULT_BITS)

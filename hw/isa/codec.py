@@ -57,6 +57,8 @@ class Insn:
             return Feature.REQUANT | Feature.LOOKUP if self["lookup"] else Feature.REQUANT
         if self.op is Opcode.PAD_LOAD:
             return Feature.PAD_VALUE
+        if self.op is Opcode.DWCONV:
+            return Feature.DWCONV
         if self.op is Opcode.GEMM and self["overwrite"]:
             return Feature.OVERWRITE
         return Feature(0)

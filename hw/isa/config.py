@@ -22,6 +22,8 @@ MAX_ELEMENT_BYTES = 4096
 MAX_DEPTH = 65536
 MAX_UOP_DEPTH_LOG2 = 13
 MAX_ALU_ACC_DEPTH_LOG2 = 11
+# Rows and columns of the window of a DWCONV, by the log2 of the block: as many of five as fit, at least three columns.
+WINDOWS = {2: (1, 4), 3: (2, 4), 4: (3, 5), 5: (5, 5)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +182,16 @@ class VTAConfig:
     def has_lookup(self) -> bool:
         """Return whether a REQUANT can look results up: for outputs of 8 bits, with room for a table beside its parameters."""
         return self.has_requant and self.log_inp_width == 3 and self.acc_depth >= 4 + self.table_elements
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Rows and columns of taps that a DWCONV takes in one step: a multiplier of each lane for each."""
+        return WINDOWS[min(self.log_block, max(WINDOWS))]
+
+    @property
+    def has_dwconv(self) -> bool:
+        """Return whether DWCONV exists: for blocks in which a row of three taps fits."""
+        return self.log_block >= 2
 
     @property
     def has_pad_value(self) -> bool:

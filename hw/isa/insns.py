@@ -21,6 +21,7 @@ class Feature(IntFlag):
     OVERWRITE = 1 << 3
     PAD_VALUE = 1 << 4
     LOOKUP = 1 << 5
+    DWCONV = 1 << 6
 
 
 ALL_FEATURES = reduce(or_, Feature)
@@ -36,6 +37,7 @@ class Opcode(IntEnum):
     ALU = 4
     REQUANT = 5
     PAD_LOAD = 6
+    DWCONV = 7
 
 
 class MemType(IntEnum):
@@ -221,6 +223,30 @@ PAD_LOAD = Format(name="pad_load", bits=INSN_BITS, items=(
 ), doc=(
     "A LOAD of INP whose pads are not zeros: each of their values is pad_value, as an asymmetrically quantized network pads with "
     "its zero point."))
+DWCONV = Format(name="dwconv", bits=INSN_BITS, items=(
+    *_HEADER,
+    Field(name="dst", width="acc_depth_log2", doc="accumulator element of the first output"),
+    Field(name="src", width="inp_depth_log2", doc="input element of the first step"),
+    Field(name="wgt", width="wgt_depth_log2", doc="weight element: for each output lane, one weight for each tap"),
+    Field(name="rows", width=10, doc="rows of steps; 0: nothing is computed"),
+    Field(name="columns", width=4, doc="steps of a row less one"),
+    Field(name="y_first", width=3, doc="rows before the first one with outputs"),
+    Field(name="x_first", width=3, doc="steps of a row before its first output"),
+    Field(name="y_step", width=2, doc="rows from one with outputs to the next, less one"),
+    Field(name="x_step", width=2, doc="steps from one output of a row to the next, less one"),
+    Align(64),
+    Field(name="src_row", width="inp_depth_log2", doc="added to src each row"),
+    Field(name="src_column", width="inp_depth_log2", doc="added to src each step of a row"),
+    Field(name="dst_row", width="acc_depth_log2", doc="added to dst each row of outputs"),
+    Field(name="dst_column", width="acc_depth_log2", doc="added to dst each output of a row"),
+    Field(name="overwrite", width=1, kind=Kind.FLAG, doc="acc[dst] becomes the sum of products, not a sum with it"),
+), doc=(
+    "Depthwise convolution by a window of R x C taps, which the block decides. Step n = y*(columns+1) + x, for y < rows and "
+    "x <= columns, takes T(n) = inp[src + y*src_row + x*src_column]. It has an output if y - y_first is a multiple of y_step+1, "
+    "not below 0, and x - x_first likewise of x_step+1. Output (i, j) in these, counted in rows and columns of outputs: acc[dst + "
+    "i*dst_row + j*dst_column][b, o] += sum over r < R, c < C of T(n - (R-1-r)*(columns+1) - (C-1-c))[b, o] * "
+    "wgt[wgt][o, r*C + c], wrapping at the accumulator width; T of a step before the first is 0. Lanes of a weight beyond the taps "
+    "are not looked at."))
 FINISH = Format(name="finish", bits=INSN_BITS, items=_HEADER, doc=(
     "The last instruction: raise done once every stage is idle. Its dependence bits must be 0."))
 UOP = Format(name="uop", bits=UOP_BITS, doc="A micro-op: the indices of one step of a GEMM or ALU instruction.", items=(
@@ -260,12 +286,12 @@ FLAG_QUEUES: dict[tuple[Stage, str], Queue] = {
 
 FORMATS: dict[Opcode, Format] = for_each(Opcode, {
     Opcode.LOAD: LOAD, Opcode.STORE: STORE, Opcode.GEMM: GEMM, Opcode.FINISH: FINISH, Opcode.ALU: ALU,
-    Opcode.REQUANT: REQUANT, Opcode.PAD_LOAD: PAD_LOAD,
+    Opcode.REQUANT: REQUANT, Opcode.PAD_LOAD: PAD_LOAD, Opcode.DWCONV: DWCONV,
 }, "hw.isa.insns.FORMATS")
 # The stage that runs an opcode; None where the memory that is filled decides.
 STAGES: dict[Opcode, Stage | None] = for_each(Opcode, {
     Opcode.LOAD: None, Opcode.STORE: Stage.STORE, Opcode.GEMM: Stage.COMPUTE, Opcode.FINISH: Stage.COMPUTE,
-    Opcode.ALU: Stage.COMPUTE, Opcode.REQUANT: Stage.STORE, Opcode.PAD_LOAD: Stage.LOAD,
+    Opcode.ALU: Stage.COMPUTE, Opcode.REQUANT: Stage.STORE, Opcode.PAD_LOAD: Stage.LOAD, Opcode.DWCONV: Stage.COMPUTE,
 }, "hw.isa.insns.STAGES")
 # The feature that a device needs for an ALU operation.
 ALU_FEATURES: dict[AluOp, Feature] = for_each(AluOp, {

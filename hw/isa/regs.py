@@ -170,6 +170,8 @@ def device_features(cfg: VTAConfig) -> Feature:
         absent |= Feature.REQUANT
     if not cfg.has_lookup:
         absent |= Feature.LOOKUP
+    if not cfg.has_dwconv:
+        absent |= Feature.DWCONV
     if not cfg.has_pad_value:
         absent |= Feature.PAD_VALUE
     return ALL_FEATURES & ~absent
