@@ -18,7 +18,8 @@ STORES = ("STORE OUT", "REQUANT OUT")
 TRANSFERS = (*LOADS, *STORES)
 COMPUTE_LOADS = tuple(f"LOAD {kind.name}" for kind in (MemType.UOP, MemType.ACC, MemType.ACC_8BIT))
 STAGES = {  # who runs what
-    Stage.LOAD: ("LOAD INP", "LOAD WGT", "PAD_LOAD INP"), Stage.COMPUTE: (*COMPUTE_LOADS, "GEMM", "ALU", "DWCONV"), Stage.STORE: STORES,
+    Stage.LOAD: ("LOAD INP", "LOAD WGT", "PAD_LOAD INP"), Stage.COMPUTE: (*COMPUTE_LOADS, "GEMM", "ALU", "DWCONV"),
+    Stage.STORE: STORES,
 }
 TOKENS_ONLY = "tokens only"  # an instruction that moves and computes nothing
 OTHER = "other"  # a configuration without a name
@@ -107,7 +108,8 @@ GROUPS: tuple[Group, ...] = (
             where=(("configuration", tuple(name for name, cfg in NAMED.items() if not cfg.has_pad_value)),
                    ("instruction", ("PAD_LOAD INP",))),
             reason="PAD_LOAD exists only for inputs of at most 8 bits"), Impossible(
-            where=(("configuration", tuple(name for name, cfg in NAMED.items() if not cfg.has_dwconv)), ("instruction", ("DWCONV",))),
+            where=(("configuration", tuple(name for name, cfg in NAMED.items() if not cfg.has_dwconv)),
+                   ("instruction", ("DWCONV",))),
             reason="DWCONV exists only for blocks of at least 4"), Impossible(
             where=(("configuration", tuple(name for name, cfg in NAMED.items() if not cfg.has_requant)),
                    ("instruction", ("REQUANT OUT",))),

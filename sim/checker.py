@@ -21,7 +21,17 @@ from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TOKEN_QUEUE_DEPTH, MemType, Opcode, Queue, Stage
 from vtakit.hw.isa.program import UOPS, BufferKind, Program
-from vtakit.sim.access import DRAM, Access, Clock, Conflict, Shadow, granule_bytes, loop_accesses, transfer_accesses, window_accesses
+from vtakit.sim.access import (
+    DRAM,
+    Access,
+    Clock,
+    Conflict,
+    Shadow,
+    granule_bytes,
+    loop_accesses,
+    transfer_accesses,
+    window_accesses,
+)
 from vtakit.sim.api import ConfigLike
 from vtakit.sim.decode import Decoded, Memories, program_bytes
 from vtakit.sim.faults import ProgramFault

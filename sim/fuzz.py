@@ -212,7 +212,7 @@ def _emptied(program: RandomProgram, kept: list[bool]) -> RandomProgram:
     for word, keep in zip(from_bytes(_code(program)), kept, strict=True):
         insn = decode(program.config, word)
         if not keep and insn.op is not Opcode.FINISH:
-            empty = {"x_size": 0} if insn.op in TRANSFERS else {"iter_out": 0}
+            empty = {"x_size": 0} if insn.op in TRANSFERS else {"rows": 0} if insn.op is Opcode.DWCONV else {"iter_out": 0}
             word = encode(program.config, FORMATS[insn.op].name, **{**insn.fields, **empty})
         words.append(word)
     code = to_bytes(words)

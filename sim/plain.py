@@ -159,7 +159,7 @@ def dwconv(m: Machine, insn: Insn) -> None:
             if i < 0 or j < 0 or off_row or off_column:
                 continue
             dst = insn["dst"] + i * insn["dst_row"] + j * insn["dst_column"]
-            total = 0 if insn["overwrite"] else m.acc[dst]
+            total = 0 * m.acc[dst] if insn["overwrite"] else m.acc[dst]
             for tap, weight in enumerate(weights):
                 back = (rows - 1 - tap // columns) * across + columns - 1 - tap % columns
                 if back < len(taken):

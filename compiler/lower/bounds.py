@@ -69,7 +69,7 @@ class Bounds:
         box = self._needed(plan)
         for axis, interval in zip(op.axis, box, strict=True):
             assert axis.dom is not None, "a data axis has a domain"
-            if interval is not None:
+            if interval is not None and axis not in plan.stage.wholes:
                 plan.ranges[axis] = self._within(interval, axis.dom, at_root=plan.home is None)
 
     def _needed(self, plan: Plan) -> Box:

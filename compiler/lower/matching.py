@@ -97,10 +97,11 @@ class Match:
                   if dim not in gathered[1] and not self.analyzer.prove_equal(index, 0)]
         if len(moving) != len(wanted):
             return False
-        if not all(self.analyzer.prove_equal(a, b) for (_, a), (_, b) in zip(moving, wanted, strict=True)):
-            return False
-        for (dim, _), (at, _) in zip(moving, wanted, strict=True):
-            dims[at] = dim
+        for (dim, part), (at, index) in zip(moving, wanted, strict=True):
+            first = self.analyzer.simplify(substitute(index, still))  # the intrinsic may begin in the middle of its operand
+            if not self.analyzer.prove_equal(part, index - first):
+                return False
+            base[dim], dims[at] = self.analyzer.simplify(base[dim] - first), dim
         operand = Operand(have.tensor, tuple(base), tuple(dims))
         known = self.operands.setdefault(want.tensor, operand)
         return known is operand or known.same_as(operand, self.analyzer)

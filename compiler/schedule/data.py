@@ -47,6 +47,7 @@ class StageData:
     scope : of its memory, "" where the compiler chooses (the global scope at the root)
     aligns : axis of the operation -> alignment of that dimension's stride
     threads_around : thread axes that it is launched under without using them
+    wholes : axes of the operation whose dimension is computed whole, whatever part is read
     store_predicate : the condition under which it stores, over its axes and thread axes
     """
 
@@ -68,6 +69,7 @@ class StageData:
         "scope",
         "store_predicate",
         "threads_around",
+        "wholes",
     )
 
     def __init__(self, schedule: "StageTable[StageData]", label: str, op: Operation, *, is_output: bool = False) -> None:
@@ -80,6 +82,7 @@ class StageData:
         self.scope = ""
         self.double_buffered = False
         self.aligns: dict[IterVar, Align] = {}
+        self.wholes: tuple[IterVar, ...] = ()
         self.threads_around: tuple[IterVar, ...] = ()
         self.store_predicate: Expr | None = None
         self.start_over(op)
@@ -134,7 +137,8 @@ class StageData:
         stage.all_iter_vars, stage.leaf_iter_vars = self.all_iter_vars.copy(), self.leaf_iter_vars.copy()
         stage.relations, stage.axis_labels, stage.notes = self.relations.copy(), self.axis_labels.copy(), self.notes.copy()
         stage.attach, stage.group, stage.scope, stage.double_buffered = self.attach, self.group, self.scope, self.double_buffered
-        stage.aligns, stage.threads_around, stage.store_predicate = self.aligns.copy(), self.threads_around, self.store_predicate
+        stage.aligns, stage.wholes = self.aligns.copy(), self.wholes
+        stage.threads_around, stage.store_predicate = self.threads_around, self.store_predicate
         return stage
 
     def restore(self, kept: Self) -> None:

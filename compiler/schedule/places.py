@@ -148,16 +148,34 @@ class PlacePrimitives(Checks):
             return self.call("storage_align", axis, factor, offset)
 
         self._refuse_fixed(asked, "storage_align")
-        roots = self.op.axis if isinstance(self.op, ComputeOp) else ()
-        found = next((root for root in roots if root is axis or self.axis_labels[root] == axis), None)
-        if found is None:
-            names = ", ".join(self.axis_labels[root] for root in roots) or "none"
-            refuse(self, asked(), "the axis is no dimension of the values", f"the dimensions are {names}", "body")
+        found = self._dimension(asked, axis)
         if not _whole(factor) or not _whole(offset) or factor < 1 or not 0 <= offset < factor:
             refuse(self, asked(), f"factor {factor} and offset {offset} do not go together",
                    "give a factor of at least 1 and an offset from 0 to factor - 1", "body")
         self.aligns[found] = Align(int(factor), int(offset))
         self.record("storage_align", {"axis": self.axis_labels[found], "factor": int(factor), "offset": int(offset)})
+
+    def whole(self, axis: IterVar | str) -> None:
+        """Compute all of a dimension, whatever part its readers need: an intrinsic may take more than its expression reads.
+
+        axis : an axis of the operation. Raises ScheduleError for a loop.
+        """
+        def asked() -> str:
+            return self.call("whole", axis)
+
+        self._refuse_fixed(asked, "whole")
+        found = self._dimension(asked, axis)
+        self.wholes = (*self.wholes, found)
+        self.record("whole", {"axis": self.axis_labels[found]})
+
+    def _dimension(self, asked: Callable[[], str], axis: IterVar | str) -> IterVar:
+        """The axis of the operation that an argument is. Raises ScheduleError for another."""
+        roots = self.op.axis if isinstance(self.op, ComputeOp) else ()
+        found = next((root for root in roots if root is axis or self.axis_labels[root] == axis), None)
+        if found is None:
+            names = ", ".join(self.axis_labels[root] for root in roots) or "none"
+            refuse(self, asked(), "the axis is no dimension of the values", f"the dimensions are {names}", "body")
+        return found
 
     def double_buffer(self) -> None:
         """Keep two copies of its values, one filled while the other is read.

@@ -27,7 +27,8 @@ OF_STAGE: dict[str, tuple[str, ...]] = {
     "parallel": ("axis",), "unroll": ("axis",), "bind": ("axis", "thread"), "pragma": ("axis", "key", "value"),
     "prefetch": ("tensor", "axis", "offset"),
     "tensorize": ("axis", "intrin"), "compute_at": ("parent", "axis"), "compute_inline": (), "compute_root": (),
-    "set_scope": ("scope",), "storage_align": ("axis", "factor", "offset"), "double_buffer": (), "env_threads": ("*threads",),
+    "set_scope": ("scope",), "storage_align": ("axis", "factor", "offset"), "double_buffer": (), "whole": ("axis",),
+    "env_threads": ("*threads",),
     "set_store_predicate": ("predicate",), "choose": ("name", "candidates", "default=", "chosen=", "rule="),
 }
 OF_SCHEDULE: dict[str, tuple[str, ...]] = {

@@ -36,7 +36,7 @@ ALU_STAGES = 2  # stages that an ALU step takes beyond a GEMM step
 
 
 class Arithmetic(wiring.Component):
-    """GEMM, ALU and DWCONV steps; the latter are GEMM steps whose factors are a `Window`'s, and most of whose first have no output.
+    """GEMM, ALU and DWCONV steps; the latter are GEMM steps whose factors are a `Window`'s, and some of which have no output.
 
     Members
     -------
@@ -85,7 +85,8 @@ class Arithmetic(wiring.Component):
         m.d.comb += [
             self.works.eq(has & ~unwritten), accepts.eq(self.works & (delay == 0) & ~self.hold),
             self.fault.eq(accepts & now.fault), self.fault_index.eq(now.index),
-            gemms[0].eq(accepts & ~now.fault & ~now.is_alu & (now.emits if self._windows else 1)), alus[0].eq(accepts & ~now.fault & now.is_alu),
+            gemms[0].eq(accepts & ~now.fault & ~now.is_alu & (now.emits if self._windows else 1)),
+            alus[0].eq(accepts & ~now.fault & now.is_alu),
             ends[0].eq(accepts & now.last),
             *(at[0][name].eq(now[name]) for name in control.members),
         ]

@@ -75,7 +75,8 @@ class StepGenerator(wiring.Component):
         current = Signal(ordered_command(), reset_less=True)
         active = Signal()
         gemm, alu, window = (data.View(layout(fmt, cfg), current.command.word) for fmt in (GEMM, ALU, DWCONV))
-        is_alu, is_window = Signal(), Signal()
+        is_alu = Signal()
+        is_window = Signal()
         m.d.comb += is_alu.eq(gemm.opcode == Opcode.ALU)
         if self._windows:
             m.d.comb += is_window.eq(gemm.opcode == Opcode.DWCONV)
@@ -99,7 +100,7 @@ class StepGenerator(wiring.Component):
 
         # Whether the micro-op at `at` is written, as of the cycle before: loads write upwards, so that errs only towards waiting.
         m.d.sync += ready.eq(is_window | Mux(issue, Mux(turn, written(bgn), written(at + 1)), written(at)))
-        turns, rows = (Mux(is_window, own, loop) for own, loop in ((window.columns + 1, gemm.iter_in), (window.rows, gemm.iter_out)))
+        turns, rows = Mux(is_window, window.columns + 1, gemm.iter_in), Mux(is_window, window.rows, gemm.iter_out)
         m.d.comb += [
             issue.eq(active & has_room & ready),
             turn.eq(last_uop), row.eq(turn & last_turn), end.eq(row & last_row),
@@ -123,12 +124,16 @@ class StepGenerator(wiring.Component):
                 *(flag.eq(Mux(new_window, new.columns == 0, first.iter_in == 1)) for flag in (one_turn, last_turn)),
                 *(flag.eq(new_window | (first.uop_bgn + 1 == first.uop_end)) for flag in (one_uop, last_uop)),
             ]
-        emits, row_emits = self._outputs(m, window, is_window, issue, row, end) if self._windows else (Const(1, 1), Const(1, 1))
+        emits: Value = Const(1, 1)
+        row_emits: Value = Const(1, 1)
+        if self._windows:
+            emits, row_emits = self._outputs(m, window, is_window, issue, issue & row)
 
         # The micro-op is being read: keep what it will be added to, and go on to what the next one will be.
         reading, turned, rowed, ended = (Signal(name=name) for name in ("reading", "turned", "rowed", "ended"))
         coming, control, found = (Signal(self._step, name=name, reset_less=True) for name in ("coming", "control", "found"))
-        emitted, row_emitted = Signal(), Signal()  # an output, or a row with outputs, is behind: dst goes on
+        emitted = Signal()  # an output is behind: dst goes on
+        row_emitted = Signal()  # likewise a row with outputs
         base = Signal(layout(UOP, cfg), reset_less=True)  # of a DWCONV, in the place of a micro-op
         if self._windows:
             m.d.sync += [
@@ -193,7 +198,7 @@ class StepGenerator(wiring.Component):
         return m
 
     def _outputs(
-        self, m: Module, window: data.View, is_window: Value, issue: Value, row: Value, end: Value,
+        self, m: Module, window: data.View, is_window: Value, issue: Value, row: Value,
     ) -> tuple[Value, Value]:
         """Whether a step of a DWCONV has an output, and whether its row has any; of other steps each has."""
         begins = self.commands.ready
@@ -215,7 +220,8 @@ class StepGenerator(wiring.Component):
         return row_emits & (~is_window | found[1]), row_emits
 
     def _offset(
-        self, m: Module, name: str, bits: int, inner: Value, outer: Value, moves: tuple[Value, Value], rowed: Signal, ended: Signal
+        self, m: Module, name: str, bits: int, inner: Value, outer: Value, moves: tuple[Value, Value], rowed: Signal,
+        ended: Signal,
     ) -> Signal:
         """Return the offset that the loops add to an index. Bit `bits` is set, and stays set, once the offset overflows.
 

@@ -18,7 +18,8 @@ covers(Opcode, (
     Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.FINISH, Opcode.ALU, Opcode.REQUANT, Opcode.PAD_LOAD,
     Opcode.DWCONV), __name__)
 covers(MemType, (MemType.UOP, MemType.WGT, MemType.INP, MemType.ACC, MemType.OUT, MemType.ACC_8BIT), __name__)
-OF_FEATURES = {Opcode.REQUANT: Feature.REQUANT, Opcode.PAD_LOAD: Feature.PAD_VALUE, Opcode.DWCONV: Feature.DWCONV}  # what not every device has
+# What not every device has.
+OF_FEATURES = {Opcode.REQUANT: Feature.REQUANT, Opcode.PAD_LOAD: Feature.PAD_VALUE, Opcode.DWCONV: Feature.DWCONV}
 
 
 class Decoder(wiring.Component):

@@ -243,10 +243,10 @@ DWCONV = Format(name="dwconv", bits=INSN_BITS, items=(
 ), doc=(
     "Depthwise convolution by a window of R x C taps, which the block decides. Step n = y*(columns+1) + x, for y < rows and "
     "x <= columns, takes T(n) = inp[src + y*src_row + x*src_column]. It has an output if y - y_first is a multiple of y_step+1, "
-    "not below 0, and x - x_first likewise of x_step+1. Output (i, j) in these, counted in rows and columns of outputs: acc[dst + "
-    "i*dst_row + j*dst_column][b, o] += sum over r < R, c < C of T(n - (R-1-r)*(columns+1) - (C-1-c))[b, o] * "
-    "wgt[wgt][o, r*C + c], wrapping at the accumulator width; T of a step before the first is 0. Lanes of a weight beyond the taps "
-    "are not looked at."))
+    "not below 0, and x - x_first likewise of x_step+1. Output (i, j), counted in rows and columns of outputs: "
+    "acc[dst + i*dst_row + j*dst_column][b, o] += sum over r < R, c < C of T(n - (R-1-r)*(columns+1) - (C-1-c))[b, o] * "
+    "wgt[wgt][o, r*C + c], wrapping at the accumulator width; T of a step before the first is 0. Lanes of a weight beyond the "
+    "taps are not looked at."))
 FINISH = Format(name="finish", bits=INSN_BITS, items=_HEADER, doc=(
     "The last instruction: raise done once every stage is idle. Its dependence bits must be 0."))
 UOP = Format(name="uop", bits=UOP_BITS, doc="A micro-op: the indices of one step of a GEMM or ALU instruction.", items=(

@@ -210,7 +210,7 @@ class Product:
         operands = [operand for operand in (self.dst, self.src, self.wgt) if operand is not None]
         steps, base = [], []
         for operand, lanes in zip(operands, self.lanes, strict=False):
-            steps.append(_whole_steps(operand.form.steps, lanes))
+            steps.append(whole_steps(operand.form.steps, lanes))
             base.append(operand.at(env, ranges, lanes))
         none = 3 - len(operands)
         loops = tuple(
@@ -269,7 +269,7 @@ Action = Transfer | Requantized | Product | Passes
 
 
 @lru_cache(maxsize=4096)
-def _whole_steps(steps: tuple[int, ...], lanes: int) -> tuple[int, ...]:
+def whole_steps(steps: tuple[int, ...], lanes: int) -> tuple[int, ...]:
     """Steps over values as steps over memory elements."""
     if any(step % lanes for step in steps):
         raise UnfitError(f"its steps are no multiples of an element of {lanes} values")

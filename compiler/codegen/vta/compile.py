@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import gcd
 
-from vtakit.compiler.codegen.vta.actions import Action, Output, Requantized, Transfer
+from vtakit.compiler.codegen.vta.actions import Output, Requantized, Transfer
 from vtakit.compiler.codegen.vta.ahead import weights_ahead
 from vtakit.compiler.codegen.vta.early import clear_early, load_early
 from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
@@ -20,6 +20,7 @@ from vtakit.compiler.codegen.vta.stream import Step
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.codegen.vta.tokens import with_tokens
 from vtakit.compiler.codegen.vta.tree import Branch, Let, Loop, Memory, Nest, Node, Row, nests, tree
+from vtakit.compiler.codegen.vta.windows import AnyAction
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Var
 from vtakit.compiler.ir.stmt import Function
@@ -93,7 +94,7 @@ class _Maker:
         self.turns = _turns(self.root)
         self.done = 0
 
-    def _action(self, selector: Selector, nest: Nest) -> Action:
+    def _action(self, selector: Selector, nest: Nest) -> AnyAction:
         try:
             return selector.action(nest)
         except UnfitError as error:

@@ -8,6 +8,7 @@ import numpy as np
 
 from vtakit.compiler.codegen.vta.kernels import OPERANDS, Place
 from vtakit.compiler.codegen.vta.stream import Access, Step
+from vtakit.compiler.codegen.vta.windows import accumulators
 from vtakit.hw.isa.codec import decode_uop, encode_uop
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import Opcode
@@ -42,6 +43,8 @@ class _Reset:
 
     def take(self, at: int, step: Step, cfg: VTAConfig) -> bool:
         """Let an instruction that may meet its elements write them first; whether the reset may still go."""
+        if step.op is Opcode.DWCONV:
+            return self._take_window(at, step)
         if step.op is not Opcode.GEMM or step.fields.get("reset"):
             return False
         split = _split(cfg, *_loops(step))
@@ -51,6 +54,17 @@ class _Reset:
             return False
         self.left -= split.elements
         self.replaced[at] = tuple([_part(step, part, first=part is split.parts[0]) for part in split.parts])
+        return True
+
+
+    def _take_window(self, at: int, step: Step) -> bool:
+        elements = accumulators(step)
+        if not elements & self.left:
+            return True
+        if not elements <= self.left:
+            return False
+        self.left -= elements
+        self.replaced[at] = (replace(step, fields=step.fields | {"overwrite": 1}),)
         return True
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vtakit.compiler.codegen.vta.actions import Action, Requantized, Transfer
+from vtakit.compiler.codegen.vta.actions import Requantized, Transfer
 from vtakit.compiler.codegen.vta.stream import Step
 from vtakit.compiler.codegen.vta.tree import Let, Memory, Nest, Node, Row, nests
+from vtakit.compiler.codegen.vta.windows import AnyAction
 from vtakit.hw.isa.insns import MEMORIES, Stage
 from vtakit.hw.isa.program import Part
 
@@ -15,7 +16,7 @@ class Parts:
     names : of the buffers that a part stores to, joined by "+"
     """
 
-    def __init__(self, root: Node, actions: Mapping[Nest, Action]) -> None:
+    def __init__(self, root: Node, actions: Mapping[Nest, AnyAction]) -> None:
         self.names: list[str] = []
         self._number: dict[Node, int] = {}
         waiting: list[Node] = []  # what is computed for a part before its first store
@@ -58,7 +59,7 @@ def _pieces(node: Node) -> Iterator[Node]:
             yield node
 
 
-def _stores(node: Node, actions: Mapping[Nest, Action]) -> Iterator[str]:
+def _stores(node: Node, actions: Mapping[Nest, AnyAction]) -> Iterator[str]:
     for nest in nests(node):
         action = actions[nest]
         if isinstance(action, Transfer | Requantized) and action.symbol and MEMORIES[action.kind].stage is Stage.STORE:

@@ -3,19 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from vtakit.compiler.codegen.vta.actions import Action, Operand, Passes, Product, Requantized, Transfer
+from vtakit.compiler.codegen.vta.actions import Operand, Passes, Product, Requantized, Transfer
 from vtakit.compiler.codegen.vta.alu import passes
 from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Guard, form, guards
 from vtakit.compiler.codegen.vta.sites import Site
-from vtakit.compiler.codegen.vta.target import GEMM, REQUANT, REQUANT_LOOKUP, RESET, Target
+from vtakit.compiler.codegen.vta.target import DWCONV, GEMM, REQUANT, REQUANT_LOOKUP, RESET, Target
 from vtakit.compiler.codegen.vta.tree import Nest
+from vtakit.compiler.codegen.vta.windows import AnyAction, Windows
 from vtakit.compiler.ir import expr as ir
 from vtakit.compiler.ir import stmt as st
 from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.calls import is_address
 from vtakit.compiler.ir.expr import Call, Expr, Load, Var
-from vtakit.compiler.ir.values import value_of
+from vtakit.compiler.ir.values import int_value, value_of
 from vtakit.compiler.passes.affine import linear
 from vtakit.hw.isa.insns import ALU_FEATURES, REQUANT_WORDS, Feature, MemType
 
@@ -31,7 +32,7 @@ class Selector:
     def __init__(self, target: Target, sites: Mapping[Var, Site], symbols: Mapping[Var, str]) -> None:
         self.target, self.sites, self.symbols = target, sites, symbols
 
-    def action(self, nest: Nest) -> Action:
+    def action(self, nest: Nest) -> AnyAction:
         """The action of a nest; raises UnfitError if no instruction does what its statement does."""
         if isinstance(nest.leaf, st.Evaluate):
             return self._call(nest, nest.leaf.value)
@@ -139,20 +140,33 @@ class Selector:
             loads.append(None if one.load is None else self.operand(nest, one.load.buffer, one.load.indices[0]))
         return Passes(nest, self.target.lanes("acc"), dst, row, tuple(loads))
 
-    def _call(self, nest: Nest, call: Expr) -> Action:
+    def _call(self, nest: Nest, call: Expr) -> AnyAction:
         """Return the action of a tensor intrinsic's call."""
-        names = GEMM, RESET, REQUANT, REQUANT_LOOKUP
+        names = GEMM, RESET, REQUANT, REQUANT_LOOKUP, DWCONV
         if not isinstance(call, Call) or call.name not in names:
             raise UnfitError(f"{call} is no operation of the accelerator, whose calls are {', '.join(names)}")
         operands = []
-        for arg in call.args:
+        for arg in call.args[:3] if call.name == DWCONV else call.args:
             assert is_address(arg)
             load = arg.children()[0]
             assert isinstance(load, Load)
             operands.append(self.operand(nest, load.buffer, load.indices[0]))
+        if call.name == DWCONV:
+            return self._windows(nest, operands, [int_value(arg) for arg in call.args[3:]])
         if call.name in (REQUANT, REQUANT_LOOKUP):
             return self._requantized(nest, *operands)
         return Product(nest, tuple([self.target.lanes(scope) for scope in ("acc", "inp", "wgt")]), *operands)
+
+    def _windows(self, nest: Nest, operands: list[Operand], numbers: list[int | None]) -> Windows:
+        """The DWCONV of rows and columns of windows."""
+        row_pitch, column_pitch, rows, columns = numbers
+        if row_pitch is None or column_pitch is None:
+            raise UnfitError("the rows and columns of its window are not a constant distance apart")
+        assert rows is not None, numbers
+        assert columns is not None, numbers
+        lanes = self.target.lanes("acc"), self.target.lanes("inp"), self.target.lanes("wgt")
+        dst, src, wgt = operands
+        return Windows(nest, lanes, dst, src, wgt, (row_pitch, column_pitch), (rows, columns))
 
     def _requantized(self, nest: Nest, dram: Operand, sram: Operand, *words: Operand) -> Requantized:
         """The REQUANT of accumulators on their way to DRAM; its parameters, and a table, must be elements one after another."""

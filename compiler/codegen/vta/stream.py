@@ -62,5 +62,7 @@ class Step:
 
     @property
     def cycles(self) -> int:
-        """Return the steps of a GEMM or ALU instruction, one micro-op each."""
+        """Return the steps of a GEMM or ALU instruction, one micro-op each, or of a DWCONV."""
+        if self.op is Opcode.DWCONV:
+            return self.fields["rows"] * (self.fields["columns"] + 1)
         return self.fields.get("iter_out", 0) * self.fields.get("iter_in", 0) * len(self.uops)

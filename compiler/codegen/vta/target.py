@@ -34,6 +34,7 @@ _VALUES: dict[AluOp, Callable[[Expr, Expr], Expr]] = for_each(AluOp, {
     AluOp.SHR: partial(binary, ir.ShiftRight), AluOp.MUL: partial(binary, ir.Mul),
 }, __name__)
 SCOPES = ("inp", "wgt", "acc")
+DWCONV = "vta.dwconv"
 GEMM, RESET, REQUANT, REQUANT_LOOKUP = "vta.gemm", "vta.reset", "vta.requant", "vta.requant_lookup"
 NOTHING = Feature(0)
 MOST_COPIES = 64  # of a buffer; two hide one stage's time behind another's, few more than that help
@@ -112,6 +113,35 @@ class Target:
             reset = hardware_intrin(RESET, outs[0].access_ptr("w"))
             return seq(Evaluate(reset), Evaluate(multiply)), reset, multiply
         return decl_tensor_intrin(out.op, code, name=GEMM, binds={t: self._bound(t, t.name) for t in (inp, wgt, out)})
+
+    def dwconv(self, rows: int, columns: int) -> TensorIntrin:
+        """``acc[b, j] += sum over r, c of inp[r, c, b, j] * wgt[j, tap]``, with its reset.
+
+        rows, columns : of the window, at most the device's, `config.window`; the taps are the device's last ones: tap
+                        ``(R - rows + r) * C + C - columns + c`` of R x C
+
+        Raises VtaError for a window that the device does not have.
+        """
+        most, (batch, block), acc = self.config.window, self.element("inp"), self.dtype("acc")
+        if not self.has(Feature.DWCONV) or not (1 <= rows <= most[0] and 1 <= columns <= most[1]):
+            raise VtaError(f"a window of {rows} x {columns} taps: this device has "
+                           f"{f'at most {most[0]} x {most[1]}' if self.has(Feature.DWCONV) else 'no DWCONV'}")
+        inp = placeholder((rows, columns, batch, block), self.dtype("inp"), name="inp")
+        wgt = placeholder((block, block), self.dtype("wgt"), name="wgt")
+        r, c = reduce_axis((0, rows), name="r"), reduce_axis((0, columns), name="c")
+        out = compute((batch, block), lambda i, j: reduce.sum(
+            inp[r, c, i, j].astype(acc) * wgt[j, (most[0] - rows + r) * most[1] + most[1] - columns + c].astype(acc),
+            axis=[r, c]), name="acc")
+        pitches = Var("row_pitch"), Var("column_pitch")
+        window = decl_buffer(inp.shape, inp.dtype, inp.name, strides=[*pitches, block, 1], scope="inp")
+
+        def code(ins: list[Buffer], outs: list[Buffer]) -> Any:
+            add = hardware_intrin(DWCONV, outs[0].access_ptr("rw"), ins[0].access_ptr("r"), ins[1].access_ptr("r"),
+                                  *ins[0].strides[:2], rows, columns)
+            reset = hardware_intrin(RESET, outs[0].access_ptr("w"))
+            return seq(Evaluate(reset), Evaluate(add)), reset, add
+        return decl_tensor_intrin(
+            out.op, code, name=DWCONV, binds={inp: window, wgt: self._bound(wgt, "wgt"), out: self._bound(out, "acc")})
 
     @cached_property
     def requant(self) -> TensorIntrin:

@@ -12,11 +12,15 @@ from vtakit.compiler.graph.vta.made import Attrs, Made, Maker, Numbers, Skip, fo
 from vtakit.compiler.nn.moves.packed import Image
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.cuts import Pooling
-from vtakit.compiler.nn.vta.epilogue import made, shape_of
+from vtakit.compiler.nn.vta.depthwise import Depthwise2d, Parts
+from vtakit.compiler.nn.vta.epilogue import Epilogue, made, shape_of
 from vtakit.compiler.nn.vta.fold import Fold, choose_fold
 from vtakit.compiler.nn.vta.packing import blocks, pack_grouped_transposed_weights, pack_weights
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
+from vtakit.compiler.schedule.schedule import create_schedule
+from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
+from vtakit.hw.isa.insns import Feature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,9 @@ def conv(
     pooling : windows of sums of which the greatest are requantized
     """
     given, epilogue = shape.four(weights), m.epilogue(numbers, largest_sum(weights, tuple(range(1, weights.ndim))), skip)
+    windows = None if fold is not None or pooling is not None else _depthwise(m, data, given, shape, epilogue)
+    if windows is not None:
+        return _of_blocks(m, windows, len(weights), windows.out_height, windows.out_width)
     if fold is not None:
         packed = m.constant(fold.weights(m.target, given), "wgt", "weights")
         layer = Conv2d(target=m.target, name=m.name, data=data, weights=packed, stride=fold.stride, dilation=fold.dilation,
@@ -76,6 +83,28 @@ def conv(
         layer = Conv2d(target=m.target, name=m.name, data=data, weights=m.constant(found, "wgt", "weights"), stride=shape.stride,
                        pad=shape.pad, fill=shape.fill, dilation=shape.dilation, groups=groups, pooling=pooling, epilogue=epilogue)
     return _of_blocks(m, layer, len(weights), layer.out_height, layer.out_width)
+
+
+def _depthwise(m: Maker, data: Tensor, weights: Array, shape: Shape, epilogue: Epilogue) -> Depthwise2d | None:
+    """A convolution of each channel by itself, by windows; None if it is another, or a device cannot run it so.
+
+    weights : [channels, 1, rows, columns]
+    """
+    if not m.target.has(Feature.DWCONV) or weights.shape[1] > 1 or shape.groups != len(weights):
+        return None
+    kernels = _dilated(weights, shape.dilation)[:, 0]
+    kernel = kernels.shape[1], kernels.shape[2]
+    packed = Parts.of(m.target, kernel).weights(m.target, kernels)
+    tensor = placeholder(packed.shape, m.target.dtype("wgt"), f"{m.name}__weights")
+    try:
+        found = Depthwise2d(
+            target=m.target, name=m.name, data=data, weights=tensor,
+            kernel=kernel, stride=shape.stride, pad=shape.pad, fill=shape.fill, epilogue=epilogue)
+        found.schedule(create_schedule(found.result.op))
+    except VtaError:
+        return None
+    m.constants[found.weights] = packed.astype(m.target.dtype("wgt"))
+    return found
 
 
 def transposed(

@@ -17,6 +17,7 @@ from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.nn.moves.packed import Image, as_image
 from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.cuts import Pooling
+from vtakit.compiler.nn.vta.depthwise import Depthwise2d
 from vtakit.compiler.nn.vta.fold import Fold
 from vtakit.compiler.nn.vta.packing import blocks
 from vtakit.compiler.nn.vta.pool import Pool2d
@@ -130,7 +131,7 @@ class Units:
     def _cycles(self, unit: Unit) -> int:
         """The estimate for a convolution or pool."""
         layer = self._made(unit, unit.fold).layer
-        assert isinstance(layer, Conv2d | Pool2d)
+        assert isinstance(layer, Conv2d | Depthwise2d | Pool2d)
         return layer.cycles
 
     def _unread(self, value: Value | None) -> Node | None:
