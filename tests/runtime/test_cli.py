@@ -274,7 +274,7 @@ WRONG = {
     ),
     ("asm", "bad.vtas"): (
         "vtakit asm: bad.vtas: line 2: unknown instruction 'laod'; did you mean 'load'? "
-        "Known: alu, finish, gemm, load, pad_load, requant, store"
+        "Known: alu, dwconv, finish, gemm, load, pad_load, requant, store"
     ),
     ("asm", "x.bin", "-o", "x.bin"): "vtakit asm: the program file would replace its text 'x.bin'; name another with -o",
     ("asm", "latin.vtas"): "vtakit asm: 'latin.vtas' is not UTF-8 text: byte 2 is 0xe9",

@@ -34,7 +34,6 @@ from vtakit.hw.isa.insns import AluOp, MemType
 from vtakit.sim import Result
 from vtakit.sim.faults import ProgramFault
 
-OPCODES = "known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5, PAD_LOAD 6"
 LOADS = "is not one that LOAD moves; known: UOP 0, WGT 1, INP 2, ACC 3, ACC_8BIT 5"
 STORES = "is not one that STORE moves; known: OUT 4"
 ALU_OPCODES = "known: MIN 0, MAX 1, ADD 2, SHR 3, MUL 4"
@@ -43,14 +42,10 @@ WINDOW = "outside the DRAM window 0 to 1056"  # of a program of two instructions
 
 # Case: (instructions, fault, number of the instruction, its text, what is said of it).
 STATIC = {
-    "opcode 7": ((7, FINISH), Fault.UNKNOWN_OPCODE, 0, f".word 0x{7:032x}", f"opcode 7 is unknown; {OPCODES}"),
     "pad_load of UOP": (
         (6, FINISH), Fault.UNKNOWN_MEMORY_TYPE, 0, "pad_load.uop",
         "memory_type 0 is not one that PAD_LOAD moves; known: INP 2"),
-    "opcode 7, every bit": (
-        ((1 << 128) - 1, FINISH), Fault.UNKNOWN_OPCODE, 0, f".word 0x{'f' * 32}", f"opcode 7 is unknown; {OPCODES}"),
-    "opcode 7 as the last": (
-        (load(INP), 7), Fault.UNKNOWN_OPCODE, 1, f".word 0x{7:032x}", f"opcode 7 is unknown; {OPCODES}"),
+    "every bit": (((1 << 128) - 1, FINISH), Fault.RESERVED_BITS, 0, f".word 0x{'f' * 32}", RESERVED),
     "load of memory type 6": (
         (6 << 7, FINISH), Fault.UNKNOWN_MEMORY_TYPE, 0, f".word 0x{0x300:032x}", f"memory_type 6 {LOADS}"),
     "load of memory type 7": (
@@ -136,6 +131,15 @@ STATIC = {
     "micro-ops beyond the scratchpad, alu": (
         (steps("alu", uop_bgn=31, uop_end=63), FINISH), Fault.UOP_RANGE, 0,
         "alu.min uop_bgn=31 uop_end=63 iter_out=1 iter_in=1", "uop_end 63 is beyond the 32 micro-ops of the scratchpad"),
+    "windows beyond the inputs": (
+        (insn("dwconv", rows=3, columns=3, src=9, src_row=7, src_column=3), FINISH), Fault.SRAM_RANGE, 0,
+        "dwconv src=9 rows=3 columns=3 src_row=7 src_column=3",
+        "its largest index is 32, beyond the 32 elements of the inp scratchpad"),
+    "windows beyond the accumulators": (
+        (insn("dwconv", rows=9, columns=8, y_first=4, x_first=4, y_step=1, x_step=1, dst=15, dst_row=7, dst_column=2), FINISH),
+        Fault.SRAM_RANGE, 0,
+        "dwconv dst=15 rows=9 columns=8 y_first=4 x_first=4 y_step=1 x_step=1 dst_row=7 dst_column=2",
+        "its largest index is 33, beyond the 32 elements of the acc scratchpad"),
     "load beyond the image": (
         (load(INP, dram_base=263, x_size=2), FINISH), Fault.DRAM_RANGE, 0, "load.inp dram_base=263 y_size=1 x_size=2",
         f"dram_base 263 reaches bytes 1052 to 1060, {WINDOW}"),
@@ -170,7 +174,7 @@ def test_a_program_without_instructions_is_refused(path):
 
 def test_the_first_wrong_instruction_is_named_with_its_most_basic_error(path):
     everything_wrong = insn("store", memory_type=INP, pop_next=1, y_pad_0=1, sram_base=99, x_size=9, y_size=9) | 1 << 60
-    words = (load(INP), load(INP), everything_wrong, 7, FINISH, load(INP, sram_base=99))
+    words = (load(INP), load(INP), everything_wrong, 6, FINISH, load(INP, sram_base=99))
     refused(words, path, Fault.RESERVED_BITS, 2,
             f"instruction 2 (.word 0x{everything_wrong:032x}): bits … no field … must be 0")
 
@@ -183,6 +187,16 @@ def test_acc_8bit_exists_only_for_8_bit_inputs_and_32_bit_accumulators(path):
     for name in ("tiny", "tiny_b2", "default", "w4"):
         assert execute((encode(NAMED[name], "load", memory_type=ACC_8BIT), FINISH), path, cfg=NAMED[name]).counters[
             "insn_counter"] == 2
+
+
+def test_an_instruction_that_a_configuration_has_not(path):
+    for cfg, op, what in (
+        (NAMED["tiny_acc16"], "requant", "REQUANT exists only … 32-bit accumulators … at most 8 bits"),
+        (NAMED["tiny_i16"], "pad_load", "PAD_LOAD … inputs of at most 8 bits"),
+        (replace(TINY, log_block=1), "dwconv", "DWCONV … blocks of at least 4"),
+    ):
+        fields = {"requant": {"memory_type": OUT}, "pad_load": {"memory_type": INP}, "dwconv": {}}[op]
+        refused((encode(cfg, op, **fields), FINISH), path, Fault.UNKNOWN_OPCODE, 0, f"instruction 0 … {what}", cfg=cfg)
 
 
 def test_a_configuration_without_acc_8bit_does_not_propose_it(path):
@@ -207,6 +221,13 @@ RIGHT = {
     "no step, whatever the micro-ops": (
         steps(uop_end=63, iter_in=0), steps("alu", uop_end=63, iter_out=0), steps(uop_bgn=31, uop_end=31),
         steps(uop_bgn=31, uop_end=1), steps(dst_in=31, iter_in=16383, iter_out=0)),
+    "windows to the last elements": (
+        insn("dwconv", rows=3, columns=3, src=8, src_row=7, src_column=3, dst=31, wgt=15),
+        insn("dwconv", rows=9, columns=8, y_first=4, x_first=4, y_step=1, x_step=1, dst=15, dst_row=7, dst_column=1)),
+    "no window, or none with an output": (
+        insn("dwconv", rows=0, src=31, src_column=31, columns=15, dst=31, dst_column=31),
+        insn("dwconv", rows=1, columns=3, x_first=4, dst=31, dst_row=31, dst_column=31),
+        insn("dwconv", rows=3, columns=3, y_first=3, dst=31, dst_row=31, dst_column=31)),
     "the last micro-op": (steps(uop_bgn=31, uop_end=32), steps("alu", uop_end=32)),
     "the last byte of the image": (load(UOP, dram_base=CODE_AT // 4 + 4 + 3), store(dram_base=255)),
     "every flag of the compute stage": (

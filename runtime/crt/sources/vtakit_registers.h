@@ -53,6 +53,7 @@
 #define VTAKIT_FEATURES_OVERWRITE 0x00000008u
 #define VTAKIT_FEATURES_PAD_VALUE 0x00000010u
 #define VTAKIT_FEATURES_LOOKUP 0x00000020u
+#define VTAKIT_FEATURES_DWCONV 0x00000040u
 #define VTAKIT_BUS_LOG_DATA_BYTES 0x000000ffu
 #define VTAKIT_BUS_LOG_DATA_BYTES_SHIFT 0u
 #define VTAKIT_BUS_OUTSTANDING 0x0000ff00u
@@ -92,7 +93,8 @@
     X("REQUANT") \
     X("OVERWRITE") \
     X("PAD_VALUE") \
-    X("LOOKUP")
+    X("LOOKUP") \
+    X("DWCONV")
 
 /* X(code, name, what the program did) for each fault of the hardware. */
 #define VTAKIT_FAULTS(X) \

@@ -35,7 +35,7 @@ LINES = {
         0x07FD0008000300020000004000001E2D,
     "gemm uop_end=1 iter_out=1 iter_in=64 dst_in=1 push_prev overwrite": 0x00000000000008008080000800200022,
     "finish": 3,
-    ".word 0x00000000000000000000000000000007": 7,
+    ".word 0x80000000000000000000000000000007": 7 | 1 << 127,
     ".word 0xffffffffffffffffffffffffffffffff": (1 << 128) - 1,
 }
 
@@ -63,8 +63,9 @@ COMMENTS = {  # ISA.md's worked examples with what they do
     "alu.shr uop_end=4 iter_out=2 iter_in=8": "compute: SHR 64 tiles (2 x 8 x 4 micro-ops)",
     "alu.mul iter_out=2 iter_in=8": "compute: tokens only",
     "finish": "compute: raise done",
-    ".word 0x00000000000000000000000000000007":
-        "opcode 7 is unknown; known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5, PAD_LOAD 6",
+    ".word 0x80000000000000000000000000000007": "dwconv has reserved bits set: 0x80000000000000000000000000000000",
+    "dwconv rows=3 columns=8 x_first=2 src_row=9 src_column=1 dst_column=1": "compute: 3 x 9 tiles through a window",
+    "dwconv columns=8": "compute: tokens only",
     "pad_load.inp pad_value=-7 y_size=2 x_size=3 y_pad_1=1 x_pad_0=1": "load: 2 x 3 padded to 3 x 4 elements to inp[0:12]",
     "requant.out y_size=1 x_size=3 params=8 lookup":
         "store: 1 x 3 elements from acc[0:3], requantized by acc[8:11], looked up in the table behind it",
@@ -74,9 +75,9 @@ COMMENTS = {  # ISA.md's worked examples with what they do
 WRONG = {  # one instruction
     "": "there is no instruction on the line",
     "   ; only a comment": "there is no instruction on the line",
-    "gem": "unknown instruction 'gem'; did you mean 'gemm'? Known: alu, finish, gemm, load, pad_load, requant, store",
-    "xyzzy x": "unknown instruction 'xyzzy'; known: alu, finish, gemm, load, pad_load, requant, store",
-    "GEMM": "unknown instruction 'GEMM'; known: alu, finish, gemm, load, pad_load, requant, store",
+    "gem": "unknown instruction 'gem'; did you mean 'gemm'? Known: alu, dwconv, finish, gemm, load, pad_load, requant, store",
+    "xyzzy x": "unknown instruction 'xyzzy'; known: alu, dwconv, finish, gemm, load, pad_load, requant, store",
+    "GEMM": "unknown instruction 'GEMM'; known: alu, dwconv, finish, gemm, load, pad_load, requant, store",
     "load": "load needs a memory_type after a dot, got 'load'; known: acc, acc_8bit, inp, out, uop, wgt",
     "load.input": "load needs a memory_type after a dot, got 'load.input'; did you mean 'inp'? Known: acc, acc_8bit, inp, out, "
                   "uop, wgt",
@@ -158,8 +159,8 @@ WRONG_PROGRAM = {
     ".confg tiny": "line 1: unknown directive '.confg'; did you mean '.config'? Known: .buffer, .config, .data, .isa, .part, "
                    ".uop, .word",
     ".": "line 1: unknown directive '.'; known: .buffer, .config, .data, .isa, .part, .uop, .word",
-    "; a comment\n\nfinish\nfinsh": "line 4: unknown instruction 'finsh'; did you mean 'finish'? Known: alu, finish, gemm, "
-                                    "load, pad_load, requant, store",
+    "; a comment\n\nfinish\nfinsh": "line 4: unknown instruction 'finsh'; did you mean 'finish'? Known: alu, dwconv, finish, "
+                                    "gemm, load, pad_load, requant, store",
     ".part": "line 1: .part takes a name without spaces",
     ".part a b": "line 1: .part takes a name without spaces",
     "finish\n.part a": "line 2: the first .part must stand before the first instruction",
@@ -349,8 +350,7 @@ def test_relocations_read_back_whatever_their_order():
 @pytest.mark.parametrize(("word", "message"), [
     (3, "relocation names instruction 0, a finish, not a load or store"),
     (2, "relocation names instruction 0, a gemm, not a load or store"),
-    (7, ("instruction 0 cannot be relocated to 'uops': opcode 7 is unknown; "
-         "known: LOAD 0, STORE 1, GEMM 2, FINISH 3, ALU 4, REQUANT 5, PAD_LOAD 6")),
+    (7, "relocation names instruction 0, a dwconv, not a load or store"),
     (1 << 58, "instruction 0 cannot be relocated to 'uops': load has reserved bits set: 0x00000000000000000400000000000000"),
 ])
 def test_a_relocation_that_text_would_lose_cannot_exist(word, message):

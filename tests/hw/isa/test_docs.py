@@ -1,5 +1,6 @@
 """The reference page: fresh for the default, complete for every configuration."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -55,6 +56,9 @@ def test_the_config_register_tells_configurations_apart():
 
 def test_what_a_configuration_does_not_allow_is_no_feature_of_its_devices():
     assert device_features(DEFAULT) == ALL_FEATURES
-    assert device_features(NAMED["tiny_acc16"]) == Feature.ALU_MUL | Feature.OVERWRITE | Feature.PAD_VALUE
-    assert device_features(NAMED["i4w4"]) == Feature.ALU_MUL | Feature.REQUANT | Feature.OVERWRITE | Feature.PAD_VALUE
-    assert device_features(NAMED["tiny_i16"]) == Feature.ALU_MUL | Feature.OVERWRITE
+    assert device_features(NAMED["tiny_acc16"]) == (
+        Feature.ALU_MUL | Feature.OVERWRITE | Feature.PAD_VALUE | Feature.DWCONV)
+    assert device_features(NAMED["i4w4"]) == (
+        Feature.ALU_MUL | Feature.REQUANT | Feature.OVERWRITE | Feature.PAD_VALUE | Feature.DWCONV)
+    assert device_features(NAMED["tiny_i16"]) == Feature.ALU_MUL | Feature.OVERWRITE | Feature.DWCONV
+    assert Feature.DWCONV not in device_features(replace(NAMED["tiny"], log_block=1))

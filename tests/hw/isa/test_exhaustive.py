@@ -135,9 +135,9 @@ def test_a_source_of_results_without_logic_in_the_alu(copy):
 
 def test_an_opcode_that_only_the_enumeration_and_a_format_have(copy):
     consumers = ["vtakit.sim.plain", "vtakit.sim.kernels", "vtakit.sim.access", "vtakit.hw.fetch.decoder"]
-    edit(copy, "hw/isa/insns.py", "    PAD_LOAD = 6\n", "    PAD_LOAD = 6\n    NOP = 7\n")
+    edit(copy, "hw/isa/insns.py", "    DWCONV = 7\n", "    DWCONV = 7\n    NOP = 8\n")
     refused(said_by(copy, "vtakit.hw.isa.insns"), ["vtakit.hw.isa.insns"], "Opcode NOP")
-    edit(copy, "hw/isa/insns.py", "Opcode.PAD_LOAD: PAD_LOAD,\n", "Opcode.PAD_LOAD: PAD_LOAD, Opcode.NOP: FINISH,\n")
+    edit(copy, "hw/isa/insns.py", "Opcode.PAD_LOAD: PAD_LOAD,", "Opcode.PAD_LOAD: PAD_LOAD, Opcode.NOP: FINISH,")
     edit(copy, "hw/isa/insns.py", "Opcode.PAD_LOAD: Stage.LOAD,", "Opcode.PAD_LOAD: Stage.LOAD, Opcode.NOP: Stage.COMPUTE,")
     refused(said_by(copy, *consumers), consumers, "Opcode NOP")
 

@@ -104,7 +104,7 @@ def test_new_contents_of_a_buffer_make_a_new_program():
 def test_features_are_those_of_all_instructions():
     mul = encode(DEFAULT, "alu", alu_opcode=4)
     acc8 = encode(DEFAULT, "load", memory_type=MemType.ACC_8BIT)
-    words_that_are_none = (7, encode(DEFAULT, "alu", alu_opcode=4) | 1 << 7)
+    words_that_are_none = (7 | 1 << 127, encode(DEFAULT, "alu", alu_opcode=4) | 1 << 7)
     assert three_buffers().features == Feature(0)
     assert three_buffers(insns=(mul, FINISH)).features == Feature.ALU_MUL
     assert three_buffers(insns=(acc8, mul, mul, FINISH)).features == Feature.ALU_MUL | Feature.ACC_8BIT
