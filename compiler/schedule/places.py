@@ -165,7 +165,7 @@ class PlacePrimitives(Checks):
 
         self._refuse_fixed(asked, "whole")
         found = self._dimension(asked, axis)
-        self.wholes = (*self.wholes, found)
+        self.wholes = (*(axis for axis in self.wholes if axis is not found), found)
         self.record("whole", {"axis": self.axis_labels[found]})
 
     def _dimension(self, asked: Callable[[], str], axis: IterVar | str) -> IterVar:

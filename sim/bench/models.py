@@ -28,6 +28,22 @@ def loop_steps(cfg: VTAConfig, op: Opcode, f: Mapping[str, int], uops: list[int]
                 yield at | {"fault": int(any(at[name] >= depth for name, depth in uses.items())), "last": int(last)}
 
 
+def window_steps(cfg: VTAConfig, f: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """The steps of a DWCONV, with what its window needs to know; `fault` where a used index leaves its scratchpad."""
+    for y in range(f["rows"]):
+        for x in range(f["columns"] + 1):
+            i, off_row = divmod(y - f["y_first"], f["y_step"] + 1)
+            j, off_column = divmod(x - f["x_first"], f["x_step"] + 1)
+            emits = int(i >= 0 and j >= 0 and not off_row and not off_column)
+            at = {"src": f["src"] + y * f["src_row"] + x * f["src_column"], "wgt": f["wgt"],
+                  "dst": f["dst"] + i * f["dst_row"] + j * f["dst_column"] if emits else 0}
+            fault = at["src"] >= cfg.inp_depth or at["wgt"] >= cfg.wgt_depth or at["dst"] >= cfg.acc_depth
+            yield at | {
+                "window": 1, "emits": emits, "first": int(not y and not x), "column": x, "row": min(y, cfg.window[0] - 1),
+                "fault": int(fault), "last": int((y, x) == (f["rows"] - 1, f["columns"])),
+            }
+
+
 def step_result(cfg: VTAConfig, step: Mapping[str, int], acc: Ints, inp: Ints, wgt: Ints) -> Ints:
     """Return the new value of acc[dst] after one step: [batch, block], wrapped."""
     dst = acc[step["dst"]]

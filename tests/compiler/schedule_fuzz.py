@@ -43,7 +43,7 @@ class Scheduler:
         moves: dict[str, int] = {
             "split": 8, "fuse": 3, "reorder": 4, "compute_at": 7, "inline": 2, "cache_read": 2, "cache_write": 2, "rfactor": 1,
             "mark": 3, "tile": 1, "bind": 6 if self.gpu else 0, "root": 1, "double_buffer": 2, "storage_align": 2, "set_scope": 1,
-            "prefetch": 1, "pragma": 1, "group": 1,
+            "whole": 2, "prefetch": 1, "pragma": 1, "group": 1,
         }
         for _ in range(count):
             move = self.rng.choices([*moves], [*moves.values()])[0]
@@ -111,6 +111,12 @@ class Scheduler:
         axes = getattr(stage.op, "axis", ())
         if axes:
             stage.storage_align(self.rng.choice(axes), self.rng.choice([1, 2, 4, 8]), self.rng.choice([0, 0, 1]))
+
+    def whole(self) -> None:
+        stage = self.stage()
+        axes = getattr(stage.op, "axis", ())
+        if axes:
+            stage.whole(self.rng.choice(axes))
 
     def set_scope(self) -> None:
         self.stage().set_scope(self.scope())

@@ -47,9 +47,14 @@ RETIRE = ("retirement, 3 entries", "issue.retire", "Retire")
 END = ("end of a program", "control.supervisor", "Supervisor")
 WRITES = ("writes, 2 outstanding", "memory.write_master", "WriteMaster")
 BYTES = ("stored bytes", "store.port", "StorePort")
+WINDOW = ("window, 2 x 4 taps", "compute.window", "Window")
 SCALED = ("requantizer, lanes: 1", "store.requantizer", "Requantizer")
 
 DEFECTS = (
+    defect(*WINDOW, "self.row >= back", "self.row > back", "formal.windows"),
+    defect(*WINDOW, "Mux(self.first, 0, taps[n + 1])", "taps[n + 1]", "formal.windows"),
+    defect(*WINDOW, "write.en.eq(self.shifts)", "write.en.eq(1)", "formal.windows"),
+    defect("window, 3 x 5 taps", *WINDOW[1:], "write.data.eq(entering[-1])", "write.data.eq(self.tile)", "formal.windows"),
     defect(*QUEUE, "(count == self._depth)", "(count + 1 == self._depth)", "formal.tokens"),
     defect(*QUEUE, "self.push & ~taken & (count", "self.push & (count", "formal.tokens"),
     defect(*QUEUE, "(self.push & ~loses) - taken", "self.push - taken", "formal.tokens"),

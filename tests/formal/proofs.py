@@ -14,6 +14,7 @@ from formal.requantizing import LATENCY, PRODUCT_AT, ResultsAreLookedUp, ValuesA
 from formal.retirement import InstructionsRetireInOrder
 from formal.stores import StoresRetireWhenWritten
 from formal.tokens import TokensAreKept
+from formal.windows import TapsAreTheLastTiles
 from formal.writes import WritesAreWhole
 
 from vtakit.hw.isa.config import NAMED, VTAConfig
@@ -57,6 +58,11 @@ PAIR = replace(TINY, log_block=1, log_inp_buff_size=2, log_wgt_buff_size=3, log_
 LANE = replace(  # 32 bits: what REQUANT exists for
     TINY, log_acc_width=5, log_inp_buff_size=3, log_wgt_buff_size=4, log_acc_buff_size=6,
 )
+WINDOW = VTAConfig(  # tiles of 8 bits
+    log_block=3, log_inp_width=0, log_wgt_width=0, log_acc_width=3, log_uop_buff_size=3, log_inp_buff_size=1, log_wgt_buff_size=4,
+    log_acc_buff_size=4,
+)
+WIDER_WINDOW = replace(WINDOW, log_block=4, log_inp_buff_size=2, log_wgt_buff_size=6, log_acc_buff_size=5)
 NARROW = Target(kind=MemType.INP, element_bytes=1, lanes=2, depth=16)  # two elements a beat, both written at once
 SINGLE = Target(kind=MemType.INP, element_bytes=1, lanes=1, depth=16)  # two elements a beat, one written at a time
 WIDE = Target(kind=MemType.INP, element_bytes=4, lanes=1, depth=16)  # two beats an element
@@ -128,5 +134,7 @@ PROOFS = (
     requantized(replace(LANE, log_block=1), deep=True),
     Proof(name="looked up, lanes: 2", checker=lambda: ResultsAreLookedUp(replace(LANE, log_block=1), 2), cycles=LATENCY + 6,
           cover_cycles=LATENCY + 6),
+    Proof(name="window, 2 x 4 taps", checker=lambda: TapsAreTheLastTiles(WINDOW, 5), cover_cycles=24),
+    Proof(name="window, 3 x 5 taps", checker=lambda: TapsAreTheLastTiles(WIDER_WINDOW, 3), cover_cycles=14),
     Proof(name="end of a program", checker=lambda: DoneAfterAllWrites(small(address_bits=4, cfg=TINY)), cover_cycles=20),
 )

@@ -1,5 +1,7 @@
 """Lowering: loops, guards, attachments, reductions, and what comes out when it runs."""
 
+from math import prod
+
 import numpy as np
 import pytest
 from lower_support import blocks, copies, extents, ints, loops, predicates, run, shapes
@@ -321,6 +323,19 @@ def test_what_is_said_of_memory_stands_on_its_allocation():
     s[a1].storage_align(a1.op.axis[0], 8, 1)
     made = next(x for x in statements(lower(s, [a, a2]).body) if isinstance(x, st.Allocate))
     assert dict(made.notes) == {"double_buffer": True, "storage_align": ((0, 8, 1),)}
+
+
+def test_a_dimension_is_computed_whole_whatever_is_read():
+    a, a1, a2 = copies((8, 4))
+    s = te.create_schedule(a2.op)
+    s[a1].compute_at(s[a2], a2.op.axis[0])
+    def values() -> int:
+        [made] = [x for x in statements(lower(s, [a, a2]).body) if isinstance(x, st.Allocate)]
+        return prod(extent.value for extent in made.buffer.shape)
+
+    assert values() == 4
+    s[a1].whole(a1.op.axis[0])
+    assert values() == 8 * 4
 
 
 def test_pitfall_4_an_index_of_64_bits():

@@ -282,6 +282,22 @@ def storage_align_of_a_reduction(p):
 
 
 @misuse
+def whole_of_a_loop(p):
+    """
+    C.whole(k): the axis is no dimension of the values
+
+          # C
+          for i in range(30):
+              for j in range(12):
+                  for k in range(16):  # reduce
+    -->               C[i, j] = sum(B[i, k] * W[k, j], axis=[k])
+
+    hint: the dimensions are i, j
+    """
+    p.s[p.C].whole("k")
+
+
+@misuse
 def storage_align_by_nothing(p):
     """
     C.storage_align(j, 8, 8): factor 8 and offset 8 do not go together

@@ -67,6 +67,16 @@ def test_memory_notes():
     assert p.s[p.C].threads_around[0] is tx
 
 
+def test_a_dimension_is_computed_whole_once():
+    p = program()
+    p.s[p.B].compute_at(p.s[p.C], "k")
+    p.s[p.B].whole("i")
+    p.s[p.B].whole(p.B.op.axis[0])
+    assert [axis.name for axis in p.s[p.B].wholes] == ["i"]
+    assert str(p.s.trace).splitlines()[1:] == ['B.whole(i)', 'B.whole(i)']
+    result(p)
+
+
 def test_a_group_holds_what_is_on_the_way():
     p = program()
     group = p.s.create_group(outputs=p.C, inputs=p.A)

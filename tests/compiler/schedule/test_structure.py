@@ -194,6 +194,7 @@ def test_a_copy_is_independent():
     other[p.B].compute_inline()
     other[p.C].pragma("k", "x", 1)
     other[p.B].storage_align("j", 8, 1)
+    other[p.B].whole("j")
     assert nests(p.s) == before
     assert len(p.s.trace.steps) == 1
     assert other[p.C] is not p.s[p.C]

@@ -30,6 +30,7 @@ B_shared.storage_align(i0, 32, 8)
 B_shared.prefetch(B, i1, 2)
 W_shared.set_scope("local")
 W_shared.double_buffer()
+W_shared.whole(i0)
 B.compute_inline()
 B.compute_root()
 group = create_group([C], [C_local], include_inputs=True)
@@ -115,7 +116,7 @@ def test_several_outputs_and_rfactor():
     ("C.spilt(i, factor=2)", (
         "step 0 of the trace: 'spilt' is no primitive of a stage: did you mean 'split'? Known: bind, choose, compute_at, "
         "compute_inline, compute_root, double_buffer, env_threads, fuse, parallel, pragma, prefetch, reorder, set_scope, "
-        "set_store_predicate, split, storage_align, tensorize, unroll, vectorize")),
+        "set_store_predicate, split, storage_align, tensorize, unroll, vectorize, whole")),
     ("shuffle(C)", (
         "step 0 of the trace: 'shuffle' is no primitive of a schedule: known: cache_read, cache_write, create_group, rfactor")),
     ("C.split(i, faktor=2)", (

@@ -7,7 +7,7 @@ from vtakit.hw.isa.codec import encode, encode_uop
 from vtakit.hw.isa.insns import FORMATS, Opcode
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.memory import ScratchpadReads
-from vtakit.sim.bench.models import loop_steps
+from vtakit.sim.bench.models import loop_steps, window_steps
 
 INSTRUCTIONS = 25
 
@@ -66,6 +66,54 @@ async def walks_the_loops(dut, stall, withheld, wide):
         if not want["fault"]:  # the indices of a step that stops the core do not matter
             uses_src = not want["use_imm"] if want["is_alu"] else not want["reset"]
             names += ["dst", *(["src"] if uses_src else []), *(["wgt"] if uses_src and not want["is_alu"] else [])]
+        assert {n: got[n] for n in names} == {n: want[n] for n in names}, f"step {number}"
+
+
+def random_window(cfg, pick):
+    """Rows and columns of few steps; operands at the end of their scratchpads now and then."""
+    f = {"rows": pick.choice([1, 2, 3, 5]), "columns": pick.choice([0, 1, 2, 3, 6]), "overwrite": pick.randrange(2)}
+    f |= {name: pick.randrange(4) for name in ("y_first", "x_first", "y_step", "x_step")}
+    for name in ("dst", "src"):
+        depth = cfg.acc_depth if name == "dst" else cfg.inp_depth
+        f |= {name: pick.randrange(depth if pick.randrange(3) == 0 else depth // 4),
+              f"{name}_row": pick.randrange(depth // 8), f"{name}_column": pick.randrange(max(2, depth // 16))}
+    return f | {"wgt": pick.randrange(cfg.wgt_depth)}
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=STALLS, withheld=STALLS)
+async def walks_rows_and_columns_of_windows(dut, stall, withheld):
+    """DWCONVs among GEMMs: which steps have an output, and where; micro-ops are not looked at, so none is waited for."""
+    cfg = params().cfg
+    bench = await Bench.start(dut, "steps_windows", blocks()["steps_windows"], seed=stall + 100 * withheld)
+    uops = random_uops(cfg, bench.random)
+    bench.add(ScratchpadReads(bench.pins.at("uop"), uops, 1, 32, bench.random))
+    commands, steps = bench.source("commands", withheld), bench.sink("steps", stall)
+    wanted = []
+    for index in range(2 * INSTRUCTIONS):
+        if bench.random.randrange(3):
+            f = random_window(cfg, bench.random)
+            word, found = encode(cfg, "dwconv", **f), window_steps(cfg, f)
+            more = {"overwrite": f["overwrite"], "reset": 0}
+        else:
+            op, f = Opcode.GEMM, random_loops(cfg, bench.random, wide=False)[1]
+            f = {name: value for name, value in f.items() if name in [p.field.name for p in FORMATS[op].place(cfg)]}
+            f = {"reset": 0, "overwrite": 0} | f
+            word, found, more = encode(cfg, "gemm", **f), loop_steps(cfg, op, f, uops), {
+                "overwrite": f["overwrite"], "reset": f["reset"], "window": 0}
+        commands.queue.append({"command": word | index << 128, "loads_before": 0})
+        wanted.extend(step | more | {"index": index, "is_alu": 0} for step in found)
+    start = bench.cycle
+    await bench.run(lambda: len(steps.items) == len(wanted), 20 * len(wanted) + 200, f"{len(wanted)} steps")
+    if not stall and not withheld:
+        assert bench.cycle - start <= len(wanted) + 8, "a step a cycle, without a gap between instructions"
+    await bench.rest()
+    for number, (got, want) in enumerate(zip(steps.items, wanted, strict=True)):
+        names = ["fault", "last", "index", "is_alu", "reset", "overwrite", "window"]
+        names += ["emits", "first", "column", "row"] if want["window"] else []
+        if not want["fault"]:
+            names += ["dst"] if want.get("emits", 1) else []
+            names += [] if want["reset"] else ["src", "wgt"]
         assert {n: got[n] for n in names} == {n: want[n] for n in names}, f"step {number}"
 
 

@@ -12,6 +12,7 @@ from vtakit.hw.compute.alu import Alu
 from vtakit.hw.compute.arithmetic import Arithmetic
 from vtakit.hw.compute.mac_array import MacArray
 from vtakit.hw.compute.steps import StepGenerator
+from vtakit.hw.compute.window import Window
 from vtakit.hw.control.counters import Counters
 from vtakit.hw.control.supervisor import Supervisor
 from vtakit.hw.fetch.decoder import Decoder
@@ -48,6 +49,7 @@ PARTS = VTAConfig(
     log_batch=2, log_block=2, log_uop_buff_size=7, log_inp_buff_size=9, log_wgt_buff_size=8, log_acc_buff_size=11,
 )
 PARTS_LANES = 8
+WINDOWED = replace(PARTS, log_block=4, log_inp_width=1, log_batch=1, log_wgt_buff_size=13)  # 3 x 5 taps of 2 bits
 ISSUES = {"issue_load": (Stage.LOAD, 1), "issue_compute": (Stage.COMPUTE, 2)}  # stage and units
 
 
@@ -65,7 +67,7 @@ def board(params: CoreParams) -> dict[str, wiring.Component]:
     return {
         "token_queue": TokenQueue(TOKENS),
         **{name: Scratchpad(**shape) for name, shape in SCRATCHPADS.items()},
-        "mac_array": MacArray(cfg), "alu": Alu(cfg), "steps": StepGenerator(cfg), "arithmetic": Arithmetic(cfg),
+        "mac_array": MacArray(cfg), "window": Window(WINDOWED), "alu": Alu(cfg), "steps": StepGenerator(cfg), "steps_windows": StepGenerator(cfg, windows=True), "arithmetic": Arithmetic(cfg),
         "bursts": BurstGenerator(params), "read_buffer": ReadBuffer(params), "read_master": ReadMaster(params, READERS),
         "write_master": WriteMaster(params), "load_writer": LoadWriter(params, load_targets(params)),
         "load_port": LoadPort(params, load_targets(params)), "acc_writer": AccWriter(params), "store_port": StorePort(params),
