@@ -207,14 +207,13 @@ class StepGenerator(wiring.Component):
         for name, moves, restarts in (("y", row, Const(0, 1)), ("x", issue, row)):
             wait, phase = Signal(3, name=f"{name}_wait"), Signal(2, name=f"{name}_phase")
             first, step_size = window[f"{name}_first"], window[f"{name}_step"]
-            with m.If(begins):
-                m.d.sync += [wait.eq(new[f"{name}_first"]), phase.eq(0)]
-            with m.Elif(restarts):
-                m.d.sync += [wait.eq(first), phase.eq(0)]
-            with m.Elif(moves & (wait != 0)):
-                m.d.sync += wait.eq(wait - 1)
+            with m.If(begins | restarts):
+                m.d.sync += [wait.eq(Mux(begins, new[f"{name}_first"], first)), phase.eq(0)]
             with m.Elif(moves):
-                m.d.sync += phase.eq(Mux(phase == step_size, 0, phase + 1))
+                with m.If(wait != 0):
+                    m.d.sync += wait.eq(wait - 1)
+                with m.Else():
+                    m.d.sync += phase.eq(Mux(phase == step_size, 0, phase + 1))
             found.append((wait == 0) & (phase == 0))
         row_emits = ~is_window | found[0]
         return row_emits & (~is_window | found[1]), row_emits

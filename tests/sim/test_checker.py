@@ -185,7 +185,7 @@ def test_token_overflow_in_some_interleaving():
 
 
 def test_encodings_bounds_and_finish_are_found():
-    assert one(7, FINISH)[:2] == (Fault.UNKNOWN_OPCODE, 0)
+    assert one(7 | 1 << 127, FINISH)[:2] == (Fault.RESERVED_BITS, 0)
     assert one(FINISH, FINISH)[:2] == (Fault.FINISH_NOT_LAST, 0)
     assert one(steps())[:2] == (Fault.NO_FINISH, 0)
     assert one(move("load", MemType.INP, sram=2048), FINISH)[:2] == (Fault.SRAM_RANGE, 0)

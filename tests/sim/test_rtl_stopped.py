@@ -20,7 +20,7 @@ from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.trace import Trace
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
-NO_INSTRUCTION = 7  # as an opcode
+NO_INSTRUCTION = 7 | 1 << 127  # a reserved bit of DWCONV
 
 
 def cycle_by_cycle(trace: Trace, stage: Stage) -> np.ndarray:
@@ -91,7 +91,7 @@ def test_the_command_writes_the_timeline_of_a_program_that_was_stopped(tmp_path,
     Path("x.bin").write_bytes(bytes(16))
     words = ["sim", "stopped.vta", "--device", "rtl", "--input", "x=x.bin", "--trace", "t.json", "--json", "s.json"]
     assert cli.main(words) == 2
-    assert "UNKNOWN_OPCODE" in capsys.readouterr().err
+    assert "RESERVED_BITS" in capsys.readouterr().err
     events = json.loads(Path("t.json").read_text())["traceEvents"]
     assert any(event.get("name") == "load.uop" for event in events)
     assert not Path("s.json").exists()

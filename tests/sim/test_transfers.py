@@ -265,7 +265,7 @@ def test_a_program_whose_tokens_are_complete_gives_the_same_bytes_in_every_order
     assert result.dram[64:80] == bytes(3 * n for n in range(1, 17))
     assert result.counters == {
         "inp_load_nbytes": 16, "wgt_load_nbytes": 16, "acc_load_nbytes": 0, "uop_load_nbytes": 0, "out_store_nbytes": 16,
-        "gemm_counter": 4, "gemm_reset_counter": 4, "alu_counter": 4, "insn_counter": 22,
+        "gemm_counter": 4, "gemm_reset_counter": 4, "alu_counter": 4, "dwconv_counter": 0, "insn_counter": 22,
     }
 
 
@@ -292,8 +292,9 @@ def test_counters_count_what_moved_and_each_step(path):
         bytes(512), m.load(UOP, 3, y_size=2, x_stride=3), m.load(ACC, 2), m.load(ACC_8BIT, 5), m.load(WGT, 2),
         m.load(INP, 3, y_size=2, x_stride=3, x_pad_0=1, y_pad_1=1), m.load(INP, 0, x_pad_0=3),
         m.gemm(iter_out=2, iter_in=3, uop_end=4),
-        m.gemm(reset=1, iter_out=5, uop_end=2), m.alu(MAX, iter_in=7), m.store(4, dram_base=100, y_size=2, x_stride=4))
+        m.gemm(reset=1, iter_out=5, uop_end=2), m.alu(MAX, iter_in=7), m.store(4, dram_base=100, y_size=2, x_stride=4),
+        m.insn("dwconv", rows=3, columns=3))
     assert result.counters == {
         "inp_load_nbytes": 24, "wgt_load_nbytes": 32, "acc_load_nbytes": 32 + 20, "uop_load_nbytes": 24, "out_store_nbytes": 32,
-        "gemm_counter": 24, "gemm_reset_counter": 10, "alu_counter": 7, "insn_counter": 11,
+        "gemm_counter": 24, "gemm_reset_counter": 10, "alu_counter": 7, "dwconv_counter": 12, "insn_counter": 12,
     }

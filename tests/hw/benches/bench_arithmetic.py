@@ -3,11 +3,12 @@
 import cocotb
 import numpy as np
 from board import blocks, params
+from windows import Taken, random_window
 
 from vtakit.hw.isa.insns import AluOp
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.memory import ScratchpadReads
-from vtakit.sim.bench.models import step_result
+from vtakit.sim.bench.models import step_result, window_steps
 from vtakit.sim.values import pack, unpack, wrap
 
 STEPS = 250
@@ -23,7 +24,7 @@ def number(values, bits):
 class State:
     """The block with scratchpads around it, and the model's accumulator beside."""
 
-    def __init__(self, bench, cfg):
+    def __init__(self, bench, cfg, *, windows=False):
         rng = np.random.default_rng(bench.random.getrandbits(32))
         half = 1 << (cfg.acc_bits - 1)
         self.cfg = cfg
@@ -35,7 +36,7 @@ class State:
         pins, pick = bench.pins, bench.random
         inp = [number(tile, cfg.inp_bits) for tile in self.inp]
         wgt = [number(tile, cfg.wgt_bits) for tile in self.wgt]
-        bench.add(ScratchpadReads(pins.at("inp"), inp, 2, 8 * cfg.inp_bytes, pick))
+        bench.add(ScratchpadReads(pins.at("inp"), inp, 1 if windows else 2, 8 * cfg.inp_bytes, pick))
         bench.add(ScratchpadReads(pins.at("wgt"), wgt, 2, 8 * cfg.wgt_bytes, pick))
         for name in ("acc", "src"):
             bench.add(ScratchpadReads(pins.at(name), self.held, 1, 8 * cfg.acc_bytes, pick, kept=False))
@@ -50,9 +51,16 @@ class State:
 
     def check(self, steps):
         """Every result in order, and nothing else written."""
-        wanted = []
+        wanted, taken = [], Taken(self.cfg)
         for step in steps:
-            self.acc[step["dst"]] = step_result(self.cfg, step, self.acc, self.inp, self.wgt)
+            if step.get("window"):
+                sums = taken.sums(step, self.inp, self.wgt)
+                if not step["emits"]:
+                    continue
+                before = 0 if step["overwrite"] else self.acc[step["dst"]]
+                self.acc[step["dst"]] = wrap(before + sums, self.cfg.acc_bits)
+            else:
+                self.acc[step["dst"]] = step_result(self.cfg, step, self.acc, self.inp, self.wgt)
             wanted.append((step["dst"], number(self.acc[step["dst"]], self.cfg.acc_bits)))
         for at, (got, want) in enumerate(zip(self.writes, wanted, strict=False)):
             if got != want:
@@ -91,6 +99,28 @@ async def dependent_steps_are_exact(dut, withheld, hold, elements, mul):
     await bench.run(lambda: len(state.writes) == STEPS, 60 * STEPS, "all results")
     assert source.taken == STEPS
     await bench.rest(30)
+    state.check(steps)
+
+
+@cocotb.test()
+@cocotb.parametrize(withheld=STALLS, hold=[0, 30], mul=[0, 15])
+async def windows_among_dependent_steps_are_exact(dut, withheld, hold, mul):
+    """With multipliers that a window feeds: DWCONVs on the elements of the steps before and after them."""
+    cfg = params().cfg
+    bench = await Bench.start(dut, "arithmetic_windows", blocks()["arithmetic_windows"], seed=withheld + hold + mul)
+    state = State(bench, cfg, windows=True)
+    bench.chance("hold", hold)
+    steps = []
+    while len(steps) < STEPS:
+        if bench.random.randrange(3):
+            steps += [random_step(cfg, bench.random, range(5), mul) | {"emits": 1, "window": 0}
+                      for _ in range(bench.random.randrange(4))]
+            continue
+        f = random_window(cfg, bench.random, legal=True) | {"dst": bench.random.randrange(3), "dst_row": 1, "dst_column": 1}
+        steps += [NOTHING | step | {"overwrite": f["overwrite"], "last": 0} for step in window_steps(cfg, f)]
+    source = bench.source("steps", withheld, [{**step, "imm": step["imm"] & 0xFFFF} for step in steps])
+    await bench.run(lambda: source.taken == len(steps), 60 * len(steps), "all steps")
+    await bench.rest(60)
     state.check(steps)
 
 

@@ -98,14 +98,14 @@ async def stops_at_the_first_wrong_instruction(dut, slow):
     pick = random.Random(slow)
     given = list(program(p.cfg, pick, 20))
     words = [word for _, word in given]
-    words[11] = 7  # an unknown opcode
+    words[11] = 7 | 1 << 127  # a reserved bit
     bench, _ = await started(dut, slow, Timing(stall=slow), words, 0x200)
     sinks = {stage: bench.sink(stage.name.lower(), slow) for stage in Stage}
     state = bench.watch("ended", "fault", "fault_index")
     await start(bench)
     await bench.run(lambda: bool(state.now["fault"]), 3000, "a fault")
     await bench.rest(100)
-    assert state.now == {"ended": 0, "fault": int(Fault.UNKNOWN_OPCODE), "fault_index": 11}
+    assert state.now == {"ended": 0, "fault": int(Fault.RESERVED_BITS), "fault_index": 11}
     assert sum(len(s.items) for s in sinks.values()) == 11
 
 

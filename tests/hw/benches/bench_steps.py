@@ -2,6 +2,7 @@
 
 import cocotb
 from board import blocks, params
+from windows import random_window
 
 from vtakit.hw.isa.codec import encode, encode_uop
 from vtakit.hw.isa.insns import FORMATS, Opcode
@@ -67,17 +68,6 @@ async def walks_the_loops(dut, stall, withheld, wide):
             uses_src = not want["use_imm"] if want["is_alu"] else not want["reset"]
             names += ["dst", *(["src"] if uses_src else []), *(["wgt"] if uses_src and not want["is_alu"] else [])]
         assert {n: got[n] for n in names} == {n: want[n] for n in names}, f"step {number}"
-
-
-def random_window(cfg, pick):
-    """Rows and columns of few steps; operands at the end of their scratchpads now and then."""
-    f = {"rows": pick.choice([1, 2, 3, 5]), "columns": pick.choice([0, 1, 2, 3, 6]), "overwrite": pick.randrange(2)}
-    f |= {name: pick.randrange(4) for name in ("y_first", "x_first", "y_step", "x_step")}
-    for name in ("dst", "src"):
-        depth = cfg.acc_depth if name == "dst" else cfg.inp_depth
-        f |= {name: pick.randrange(depth if pick.randrange(3) == 0 else depth // 4),
-              f"{name}_row": pick.randrange(depth // 8), f"{name}_column": pick.randrange(max(2, depth // 16))}
-    return f | {"wgt": pick.randrange(cfg.wgt_depth)}
 
 
 @cocotb.test()

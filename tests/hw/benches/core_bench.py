@@ -235,7 +235,7 @@ LOAD = encode(CFG, "load", memory_type=MemType.INP, x_size=4, y_size=1, dram_bas
 ACC = encode(CFG, "load", memory_type=MemType.ACC, x_size=4, y_size=1, dram_base=32)
 STORE = encode(CFG, "store", memory_type=MemType.OUT, x_size=4, y_size=1, dram_base=512)
 WRONG = {  # words, byte addresses with error answers, the fault, its stage and instruction
-    "an unknown opcode": ([ACC, 7, FINISH], (), Fault.UNKNOWN_OPCODE, Stage.COMPUTE, 1),
+    "a reserved bit": ([ACC, 7 | 1 << 127, FINISH], (), Fault.RESERVED_BITS, Stage.COMPUTE, 1),
     "a deadlock": ([encode(CFG, "load", memory_type=MemType.INP, pop_next=1), FINISH], (), Fault.DEADLOCK, Stage.COMPUTE, 0),
     "an empty program": ([], (), Fault.NO_FINISH, Stage.COMPUTE, 0),
     "no FINISH": ([LOAD, ACC], (), Fault.NO_FINISH, Stage.COMPUTE, 1),
