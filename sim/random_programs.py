@@ -272,7 +272,8 @@ class _Generator:
         op = self.choose(_ALU_OPS)
         fields = {"alu_opcode": int(op), "use_imm": self.pick(0, 1)}
         if fields["use_imm"]:
-            fields["imm"] = self.pick(-32768, 32767) if self.maybe(3) else self.pick(-self.cfg.acc_bits, self.cfg.acc_bits)
+            most = 32767 if self.maybe(3) else 1 if self.maybe(5) else self.cfg.acc_bits
+            fields["imm"] = self.pick(-most - (most == 32767), most)
         used = {"dst": self.cfg.acc_depth} | ({} if fields["use_imm"] else {"src": self.cfg.acc_depth})
         self._loops(Opcode.ALU, fields, used)
 

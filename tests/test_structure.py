@@ -40,6 +40,7 @@ LONG = {
     "compiler/codegen/vta/actions.py": "the instructions of every kind of loop nest",
     "sim/random_programs.py": "one class, a method for each instruction",
     "sim/kernels.py": "a function for each instruction, which numba compiles together",
+    "hw/isa/insns.py": "every instruction, memory and queue as data",
     "hw/isa/config.py": "one class with its derived values and the constraints on them",
 }
 

@@ -139,7 +139,7 @@ def test_every_count_is_a_declared_bin(group, random_coverage):
 
 @pytest.fixture(scope="module")
 def random_coverage():
-    work = cases("fsim", [*NAMED, "any"], 0, 800, 40)  # "fsim": a random configuration for each
+    work = cases("fsim", [*NAMED, "any"], 0, 1000, 40)  # "fsim": a random configuration for each
     return cover(case.program() for case in work)
 
 
