@@ -71,7 +71,8 @@ def describe(insn: Insn) -> str:
         loops = f"{insn['iter_out']} x {insn['iter_in']} x {insn['uop_end'] - insn['uop_bgn']} micro-ops"
         return f"{stage}: {verb} {steps} tiles ({loops})"
     if insn.op is Opcode.DWCONV:
-        return f"{stage}: " + (f"{insn['rows']} x {insn['columns'] + 1} tiles through a window" if insn["rows"] else "tokens only")
+        size = f"{insn['rows']} x {insn['columns'] + 1}"
+        return f"{stage}: {size} tiles through a window" if insn["rows"] else f"{stage}: tokens only"
     memory = MEMORIES[MemType(insn["memory_type"])]
     if not insn["x_size"]:
         return f"{stage}: tokens only"

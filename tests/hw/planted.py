@@ -22,7 +22,8 @@ DEFECTS = [  # bench, file, what is there, what is put there instead
     ("alu", "compute/alu.py", "with m.If(self.runs):\n                m.d.sync += s",
      "with m.If(1):\n                m.d.sync += s"),
     ("alu", "compute/alu.py", "with m.If(self.runs):\n            m.d.sync += [p", "with m.If(1):\n            m.d.sync += [p"),
-    ("steps", "compute/steps.py", "after = Mux(moves[1], plus(start, outer), start)", "after = Mux(moves[1], plus(offset, outer), start)"),
+    ("steps", "compute/steps.py", "after = Mux(moves[1], plus(start, outer), start)",
+     "after = Mux(moves[1], plus(offset, outer), start)"),
     ("steps", "compute/steps.py", "issue.eq(active & has_room & ready)", "issue.eq(active & ready)"),
     ("steps", "compute/steps.py", "(index >= self.pending.end)", "(index + 1 >= self.pending.end)"),
     ("steps", "compute/steps.py", "+ uop[name] + (offset[bits] << bits)", "+ uop[name] - (offset[bits] << bits)"),
@@ -109,7 +110,7 @@ if name == "core":
     model, bench = build(Top(CoreParams(cfg=NAMED["tiny"], bus_bits=64))), "core_bench"
 else:
     from board import board, params_of
-    blocks = {n: b for n, b in board(params_of("tiny", 64)).items() if n.startswith(name)}
+    blocks = {n: b for n, b in board(params_of("tiny", 64)).items() if n.startswith((name, "retire"))}  # one with a clock
     model, bench = build(Blocks(blocks)), f"bench_{name}"
 failures = [f"{n}: {m}" for n, m in simulate(model, [bench], folder, {"config": "tiny", "bus_bits": 64}).items() if m]
 print(failures[0].splitlines()[0][:150] if failures else "MISSED")

@@ -26,7 +26,9 @@ pytestmark = [
 
 NAMES = sorted(path.stem.removeprefix("bench_") for path in BENCHES.glob("bench_*.py"))
 MODELS = [("tiny", 64), ("tiny_i4w2", 512)]
-SAME = {"token_queue", "scratchpad", "retire", "pipeline", "counters", "supervisor", "requantizer", "window"}  # whatever the configuration
+SAME = {  # whatever the configuration
+    "token_queue", "scratchpad", "retire", "pipeline", "counters", "supervisor", "requantizer", "window",
+}
 CASES = [(*model, name) for model in MODELS for name in NAMES if model == MODELS[0] or name not in SAME]
 
 

@@ -1,4 +1,4 @@
-"""Depthwise convolutions by windows against NumPy: kernels larger than a window, strides, pads of a value, fallbacks, refusals."""
+"""Depthwise convolutions by windows against NumPy: kernels larger than a window, strides, pads of a value, refusals."""
 
 from collections import Counter
 
@@ -27,7 +27,8 @@ def depthwise(target: Target, kernels: np.ndarray, shape: dict, rng: np.random.G
     """An operator of two images, and its operands' values."""
     batch, block = target.element("inp")
     channels, kernel = len(kernels), kernels.shape[1:]
-    data = te.placeholder((2, -(-channels // block), shape["height"], shape["width"], batch, block), target.dtype("inp"), name="x")
+    size = 2, -(-channels // block), shape["height"], shape["width"], batch, block
+    data = te.placeholder(size, target.dtype("inp"), name="x")
     packed = Parts.of(target, kernel).weights(target, kernels)
     weights = te.placeholder(packed.shape, target.dtype("wgt"), name="w")
     scales = rng.integers(1 << 14, 1 << 16, channels)
@@ -122,7 +123,7 @@ def test_what_an_operator_cannot_be():
         made_of(vta("default"), kernel=(7, 7), pad=(0, 0, 0, 0), height=6)
     with raises(VtaError, "… the weights are of 2 blocks and 6 parts, and it has 2 and 1"):
         other = made_of(vta("default"), kernel=(5, 6), pad=(2, 2, 2, 2))
-        Depthwise2d(target=vta("default"), data=other.data, weights=made_of(vta("default"), kernel=(6, 11), pad=(3, 3, 5, 5)).weights,
-                    kernel=(3, 3), epilogue=other.epilogue)
+        larger = made_of(vta("default"), kernel=(6, 11), pad=(3, 3, 5, 5)).weights
+        Depthwise2d(target=vta("default"), data=other.data, weights=larger, kernel=(3, 3), epilogue=other.epilogue)
     with raises(VtaError, "… weights of a depthwise convolution … channels, rows, columns …"):
         Parts.of(vta("default"), (3, 3)).weights(vta("default"), np.zeros((3, 3), np.int8))

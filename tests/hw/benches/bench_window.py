@@ -27,7 +27,7 @@ async def holds_the_last_tiles(dut, across, pause):
     for _ in range(STEPS):
         tile, kind = pick.getrandbits(bits), pick.choice(["shifts", "shifts", "shifts", "spreads"])
         kind = "pauses" if pick.randrange(100) < pause else kind
-        if kind == "shifts" and pick.randrange(40) == 0 or kind == "spreads":
+        if kind == "spreads" or (kind == "shifts" and pick.randrange(40) == 0):
             taken = []  # another instruction
         n = len(taken)
         given = {"shifts": kind == "shifts", "spreads": kind == "spreads", "first": not taken, "column": n % across,
@@ -38,9 +38,9 @@ async def holds_the_last_tiles(dut, across, pause):
             taken.append(tile)
             wanted = taps_of(taken, across)
         elif kind == "spreads":
-            lanes = [[tile >> (row * cfg.block + lane) * cfg.inp_bits & 3 for lane in range(cfg.block)] for row in range(cfg.batch)]
-            wanted = [sum(lanes[row][n] << (row * cfg.block + out) * cfg.inp_bits for row in range(cfg.batch)
-                          for out in range(cfg.block)) for n in range(cfg.block)]
+            places = [(row, out) for row in range(cfg.batch) for out in range(cfg.block)]
+            wanted = [sum((tile >> (row * cfg.block + n) * cfg.inp_bits & 3) << (row * cfg.block + out) * cfg.inp_bits
+                          for row, out in places) for n in range(cfg.block)]
         await bench.step()
         if wanted is not None:
             factors = pins.get("factors")
