@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from vtakit.compiler.codegen.vta.compile import compile_for
 from vtakit.compiler.codegen.vta.target import Target, vta
 from vtakit.compiler.lower import lower
 from vtakit.compiler.nn.vta.conv2d import Conv2d
+from vtakit.compiler.nn.vta.depthwise import Depthwise2d, Parts
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.compiler.nn.vta.requantize import Requantize
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
@@ -65,7 +67,7 @@ class Case:
         """What the compiler makes of it."""
         layer = self.layer(target)
         schedule = te.create_schedule(layer.result.op)
-        layer.schedule(schedule, threads=threads)
+        layer.schedule(schedule, **({"threads": threads} if threads > 1 else {}))
         return compile_for(lower(schedule, [*layer.inputs, layer.result]), target)
 
 
@@ -98,8 +100,20 @@ def transposed(target: Target, size: int, ins: int, outs: int, images: int = 1) 
     )
 
 
-def depthwise(target: Target, size: int, channels: int, stride: int) -> Conv2d:
-    """A layer of MobileNet: 3 x 3, pad 1, with bias, requantization and clip."""
+def depthwise(target: Target, size: int, channels: int, kernel: int, stride: int) -> Depthwise2d:
+    """A layer of MobileNet or EfficientNet, with bias, requantization and clip."""
+    taps = (kernel, kernel)
+    parts = Parts.of(target, taps)
+    return Depthwise2d(
+        target=target, kernel=taps, stride=(stride, stride), pad=(kernel // 2,) * 4,
+        data=te.placeholder((1, channels // 16, size, size, 1, 16), "int8", name="data"),
+        weights=te.placeholder((channels // 16, prod(parts.count), 16, 16), "int8", name="weights"),
+        epilogue=Epilogue(requantize=requantized(target, channels, kernel**2)),
+    )
+
+
+def diagonal(target: Target, size: int, channels: int, stride: int) -> Conv2d:
+    """A depthwise layer for devices without DWCONV: 3 x 3, pad 1, with bias, requantization and clip."""
     blocks = channels // 16
     return Conv2d(
         target=target, stride=(stride, stride), pad=(1,) * 4, groups=blocks,
@@ -134,10 +148,15 @@ def cases() -> Iterator[Case]:
         yield Case(name=f"transposed convolution {size}x{size}, {ins}->{outs}, 4x4, stride 2{', four images' * (images == 4)}",
                    macs=images * 16 * size * size * ins * outs,
                    layer=lambda t, shape=(size, ins, outs, images): transposed(t, *shape))
-    for size, channels, stride in ((56, 128, 1), (56, 128, 2), (14, 512, 1)):
+    for size, channels, kernel, stride in (
+        (56, 128, 3, 1), (56, 128, 3, 2), (14, 512, 3, 1), (28, 256, 5, 1), (56, 128, 5, 2), (28, 256, 7, 1),
+    ):
         out = size // stride
-        yield Case(name=f"depthwise convolution {size}x{size}, {channels}, 3x3, stride {stride}", macs=out * out * channels * 9,
-                   layer=lambda t, shape=(size, channels, stride): depthwise(t, *shape))
+        yield Case(name=f"depthwise convolution {size}x{size}, {channels}, {kernel}x{kernel}, stride {stride}",
+                   macs=out * out * channels * kernel**2,
+                   layer=lambda t, shape=(size, channels, kernel, stride): depthwise(t, *shape))
+    yield Case(name="depthwise convolution 56x56, 128, 3x3, stride 1, without DWCONV", macs=56 * 56 * 128 * 9,
+               layer=lambda t: diagonal(t, 56, 128, 1))
     yield Case(name="matrix product 512x512x512", macs=512**3, layer=lambda t: product(t, 512))
 
 

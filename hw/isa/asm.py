@@ -70,12 +70,11 @@ def describe(insn: Insn) -> str:
         verb = AluOp(insn["alu_opcode"]).name if insn.op is Opcode.ALU else gemm
         loops = f"{insn['iter_out']} x {insn['iter_in']} x {insn['uop_end'] - insn['uop_bgn']} micro-ops"
         return f"{stage}: {verb} {steps} tiles ({loops})"
-    if insn.op is Opcode.DWCONV:
-        size = f"{insn['rows']} x {insn['columns'] + 1}"
-        return f"{stage}: {size} tiles through a window" if insn["rows"] else f"{stage}: tokens only"
-    memory = MEMORIES[MemType(insn["memory_type"])]
-    if not insn["x_size"]:
+    if not insn["rows" if insn.op is Opcode.DWCONV else "x_size"]:
         return f"{stage}: tokens only"
+    if insn.op is Opcode.DWCONV:
+        return f"{stage}: {insn['rows']} x {insn['columns'] + 1} tiles through a window"
+    memory = MEMORIES[MemType(insn["memory_type"])]
     pads = {name: insn.fields.get(name, 0) for name in ("x_pad_0", "x_pad_1", "y_pad_0", "y_pad_1")}
     across = pads["x_pad_0"] + insn["x_size"] + pads["x_pad_1"]
     down = pads["y_pad_0"] + insn["y_size"] + pads["y_pad_1"]

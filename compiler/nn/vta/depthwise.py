@@ -151,7 +151,7 @@ class Depthwise2d(Layer):
         """The estimate: of loads on the bus, or of steps. Raises VtaError if no part of it fits."""
         shape = shape_of(self.result)[:4]
         s = create_schedule(self.result.op)
-        sizes, _ = decided(self.stage(s), self.target, shape, [list(tiles(shape))], self._needs, self._loaded)
+        sizes, _ = decided(self.stage(s), self.target, shape, [list(tiles(shape, cut_both=True))], self._needs, self._loaded)
         count = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=True))
         loaded = count * self._loaded((1, 1), sizes)
         bus = int(loaded * self.target.config.inp_bytes / self.target.system.bytes_a_cycle)
@@ -163,7 +163,7 @@ class Depthwise2d(Layer):
         Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`.
         """
         shape = shape_of(self.result)[:4]
-        sizes, _ = decided(self.stage(s), self.target, shape, [list(tiles(shape))], self._needs, self._loaded)
+        sizes, _ = decided(self.stage(s), self.target, shape, [list(tiles(shape, cut_both=True))], self._needs, self._loaded)
         out, around, inner = self.tail.tile(s, sizes)
         sums = s[self.sums]
         assert isinstance(sums.op, ComputeOp)

@@ -14,16 +14,17 @@ Sizes = tuple[int, int, int, int]  # images, blocks, rows, columns of a tile
 PER_TILE = 16  # elements that could be loaded in the time that a tile takes beside its elements, measured
 
 
-def tiles(shape: Sequence[int], whole: tuple[int, int] = (1, 1)) -> Iterator[Sizes]:
+def tiles(shape: Sequence[int], whole: tuple[int, int] = (1, 1), *, cut_both: bool = False) -> Iterator[Sizes]:
     """Tiles of parts of a row, of whole rows, or of whole images, ascending.
 
-    shape : images, blocks, rows, columns of the result
-    whole : rows and columns that should not be cut; a tile that is not the result's whole height or width has multiples of them
+    shape    : images, blocks, rows, columns of the result
+    whole    : rows and columns that should not be cut; a tile that is not the result's whole height or width has multiples of them
+    cut_both : tiles of parts of some rows, too: where a tile also loads what lies around it, squares load least
     """
     images, blocks, height, width = shape
     rows, columns = (sorted({min(-(-n // step) * step, size) for n in even_sizes(size)})
                      for size, step in zip((height, width), whole, strict=True))
-    areas = [(rows[0], n) for n in columns] + [(n, width) for n in rows]
+    areas = [*product(rows, columns)] if cut_both else [(rows[0], n) for n in columns] + [(n, width) for n in rows]
     for block, area in product(even_sizes(blocks), areas):
         yield 1, block, *area
     yield from ((n, blocks, height, width) for n in even_sizes(images))
