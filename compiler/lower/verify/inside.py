@@ -130,7 +130,7 @@ def _cure(touch: Touch, extent: Expr) -> str:
 
 
 def _doubtful(program: Program) -> Iterator[tuple[Access, int, Expr, Expr]]:
-    """Stores that may be outside of a buffer: of a parameter, or where all lengths are constants, so that it can be known.
+    """Stores that may be outside of a buffer: of a parameter, or where loops of constant lengths decide, so that it can be known.
 
     Each with the number of the index, the index, and how many elements there are.
     """
@@ -138,14 +138,18 @@ def _doubtful(program: Program) -> Iterator[tuple[Access, int, Expr, Expr]]:
     for buffer, writes in program.writes.items():
         given = buffer in program.params
         for write in writes:
-            constant = all(int_value(loop.extent) is not None for loop in write.site.loops)
-            if write.at is write.site.block or is_own(write.site.block) or not (given or constant):
+            block = write.site.block
+            if write.at is block or is_own(block):
                 continue
+            unknown = {loop.var for loop in write.site.loops if int_value(loop.extent) is None}
+            values = {it.var: it.binding for it in block.iters}
             domains = {it.var: it.dom for it in write.site.block.iters}
             for at, (index, extent) in enumerate(zip([r.min for r in write.ranges], buffer.shape, strict=True)):
                 dom = domains.get(index) if isinstance(index, Var) else None
                 if dom is not None and int_value(dom.min) == 0 and ir.same(dom.extent, extent):
                     continue  # the rule "bindings" keeps it there
+                if not given and unknown & free_vars(a.simplify(substitute(index, values))):
+                    continue
                 if not (given or int_value(extent) is not None) or _is_inside(a, index, extent):
                     continue
                 holding = [*write.site.conditions(), *write.where]

@@ -18,7 +18,7 @@ def tiles(shape: Sequence[int], whole: tuple[int, int] = (1, 1), *, cut_both: bo
     """Tiles of parts of a row, of whole rows, or of whole images, ascending.
 
     shape    : images, blocks, rows, columns of the result
-    whole    : rows and columns that should not be cut; a tile that is not the result's whole height or width has multiples of them
+    whole    : rows and columns that should not be cut; a tile less than the result's height or width has multiples of them
     cut_both : tiles of parts of some rows, too: where a tile also loads what lies around it, squares load least
     """
     images, blocks, height, width = shape
