@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from vtakit.hw.isa.config import DEFAULT, VTAConfig
 from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.insns import Feature
-from vtakit.hw.isa.regs import DRAM_ADDRESS_BITS, device_features
+from vtakit.hw.isa.regs import DRAM_ADDRESS_BITS, NORMAL_MEMORY, device_features
 from vtakit.hw.system import BUS_BITS, REFERENCE
 
 PAGE_BYTES = 4096  # no AXI burst crosses a multiple of this
@@ -25,6 +25,7 @@ class CoreParams:
     pad_values      PAD_LOAD is built, where the configuration has it
     lookups         REQUANT's table is built, where the configuration has it
     windows         DWCONV is built, where the configuration has it
+    axi_cache, axi_prot, axi_qos    AxCACHE, AxPROT and AxQOS of every burst, until the host sets others
 
     Raises `ConfigError` naming the field.
     """
@@ -39,10 +40,16 @@ class CoreParams:
     pad_values: bool = True
     lookups: bool = True
     windows: bool = True
+    axi_cache: int = NORMAL_MEMORY
+    axi_prot: int = 0
+    axi_qos: int = 0
 
     def __post_init__(self) -> None:
         if self.bus_bits not in BUS_BITS:
             raise ConfigError(f"bus_bits must be one of {BUS_BITS}, got {self.bus_bits}")
+        for name, bits in (("axi_cache", 4), ("axi_prot", 3), ("axi_qos", 4)):
+            if not 0 <= getattr(self, name) < 1 << bits:
+                raise ConfigError(f"{name} must be from 0 to {(1 << bits) - 1}, got {getattr(self, name)}")
         if not 32 <= self.address_bits <= 64:
             raise ConfigError(f"address_bits must be from 32 to 64, got {self.address_bits}")
         if not 1 <= self.outstanding <= MOST_OUTSTANDING:
@@ -52,6 +59,11 @@ class CoreParams:
             raise ConfigError(f"burst_beats must be {bounds}, got {self.burst_beats}")
         if self.buffer_beats < 2 * self.burst_beats or self.buffer_beats & (self.buffer_beats - 1):
             raise ConfigError(f"buffer_beats must be a power of two of at least two bursts, got {self.buffer_beats}")
+
+    @property
+    def attributes(self) -> int:
+        """The first value of the register `attributes`."""
+        return self.axi_cache | self.axi_prot << 4 | self.axi_qos << 7
 
     @property
     def bus_bytes(self) -> int:

@@ -1,6 +1,7 @@
 """The host's registers on an AXI4-Lite bus, derived from `hw.isa.regs`."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import wiring
@@ -16,7 +17,8 @@ WORD_BITS = 8 * REGISTER_BYTES
 class Registers(wiring.Component):
     """One access at a time; a read takes three cycles, a write two.
 
-    `settings` says how many bits of each writable register exist; a write that sets another is refused.
+    `settings` says how many bits of each writable register exist; a write that sets another is refused. `inits` has the values
+    after a reset that are not those of `hw.isa.regs`.
 
     Members
     -------
@@ -24,10 +26,10 @@ class Registers(wiring.Component):
     busy : ``In(1)``                     refuse a start, and changes of settings
     a writable register's name : ``Out``     its value
     a read-only register's name : ``In``     its value; of 64 bits, the low half latches the high one when it is read
-    start, reset, clear_counters : ``Out(1)``   a 1 was written there, for one cycle
+    start, reset, clear_counters, acknowledge : ``Out(1)``   a 1 was written there, for one cycle
     """
 
-    def __init__(self, settings: Mapping[str, int]) -> None:
+    def __init__(self, settings: Mapping[str, int], inits: Mapping[str, int] = MappingProxyType({})) -> None:
         writable = {r.name for r in REGISTERS if r.mode is AccessMode.READ_WRITE}
         if set(settings) != writable:
             raise ValueError(f"settings must give a width for each of {sorted(writable)}, got {sorted(settings)}")
@@ -35,7 +37,7 @@ class Registers(wiring.Component):
         members: dict[str, wiring.Member] = {"axil": In(axi_lite(ADDRESS_BITS)), "busy": In(1)}
         for register in REGISTERS:
             if register.mode is AccessMode.READ_WRITE:
-                members[register.name] = Out(settings[register.name])
+                members[register.name] = Out(settings[register.name], init=inits.get(register.name, register.init))
             elif register.mode is AccessMode.READ_ONLY:
                 members[register.name] = In(WORD_BITS * register.words)
             else:

@@ -31,6 +31,7 @@ class Fault(IntEnum):
     BUS_READ = 15, "the memory answered a read with an error"
     BUS_WRITE = 16, "the memory answered a write with an error"
     BUS_FETCH = 17, "the memory answered the fetch of an instruction with an error"
+    BUS_TIMEOUT = 18, "the memory took no transfer for as many cycles as the register timeout says"
 
     # From here on only the static checker can tell; hardware has no code for them.
     RACE = 32, "two stages touch one element, at least one writes, and no token orders them"

@@ -15,6 +15,8 @@ from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import ALL_FEATURES, ISA_VERSION, MEMORIES, Feature, Stage
 
 REGISTER_BYTES = 4
+TIMEOUT_CYCLES = 1 << 24  # a sixth of a second at 100 MHz
+NORMAL_MEMORY = 0b0011  # AxCACHE: modifiable, bufferable
 IDENTITY = int.from_bytes(b"VTA1", "big")
 DRAM_ADDRESS_BITS = 40  # of a device, if it is not built otherwise: what `bus.address_bits` reads
 BASE_ALIGN_BYTES = 64  # a base register is a multiple of this, so that an element never straddles bus beats needlessly
@@ -42,6 +44,7 @@ class Register:
     """One 32-bit register, or two for a 64-bit quantity (`words` 2); fields fill from bit 0 up.
 
     align    its value is a multiple of this: the bits below are 0, whatever is written
+    init     its value after a reset of the whole device
     """
 
     name: str
@@ -50,6 +53,7 @@ class Register:
     fields: tuple[RegField, ...] = ()
     words: int = 1
     align: int = 1
+    init: int = 0
 
 
 # The order of the fields in CONFIG: the nine values of a VTAConfig.
@@ -84,6 +88,7 @@ REGISTERS: tuple[Register, ...] = (
         RegField(name="start", width=1, doc="run the program; refused while busy"),
         RegField(name="reset", width=1, doc="stop and forget everything but the host's settings"),
         RegField(name="clear_counters", width=1, doc="set all counters to 0"),
+        RegField(name="acknowledge", width=1, doc="take the interrupt back, until the next end"),
     )),
     Register(name="status", mode=AccessMode.READ_ONLY, doc="what the device is doing", fields=(
         RegField(name="busy", width=1, doc="a program runs"),
@@ -113,6 +118,17 @@ REGISTERS: tuple[Register, ...] = (
                  doc=f"cycles in which the {stage.name.lower()} stage {what}")
         for stage in Stage for cause, what in CYCLE_CAUSES.items()
     ),
+    # Younger than those above, whose addresses drivers know.
+    Register(name="irq_enable", mode=AccessMode.READ_WRITE, doc="1: the pin irq is irq_pending; 0: it is low"),
+    Register(name="irq_pending", mode=AccessMode.READ_ONLY,
+             doc="1: a program has ended, or waits for a memory that does not answer; until acknowledged"),
+    Register(name="timeout", mode=AccessMode.READ_WRITE, init=TIMEOUT_CYCLES,
+             doc="cycles that memory may take for the next transfer of any of its channels; 0: any number"),
+    Register(name="attributes", mode=AccessMode.READ_WRITE, init=NORMAL_MEMORY, doc="AXI4 signals of every burst", fields=(
+        RegField(name="cache", width=4, doc="AxCACHE; 0b0011: modifiable, bufferable"),
+        RegField(name="prot", width=3, doc="AxPROT"),
+        RegField(name="qos", width=4, doc="AxQOS"),
+    )),
 )
 
 

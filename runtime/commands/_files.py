@@ -17,5 +17,6 @@ ABOUT = {
     "check": _PROGRAM,
     "disasm": _PROGRAM,
     "asm": _PROGRAM,
+    "verilog": "Configurations are read as data: no code in them is run.",
     "synth": "Configurations are read as data: no code in them is run.",
 }

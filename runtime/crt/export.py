@@ -5,6 +5,7 @@ from re import ASCII, fullmatch
 from typing import Literal, get_args
 
 import vtakit
+from vtakit.base import folder
 from vtakit.base.errors import VtakitError, one_of
 from vtakit.base.reading import read_bytes
 from vtakit.compiler.codegen.llvm.errors import CodegenError
@@ -12,7 +13,7 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.codegen.llvm.text.reserved import is_taken, is_word
 from vtakit.runtime.cpu.engine import processor
 from vtakit.runtime.cpu.part import CpuPart
-from vtakit.runtime.crt import data, folder
+from vtakit.runtime.crt import data
 from vtakit.runtime.crt.header import header
 from vtakit.runtime.crt.layout import Layout, layout_of
 from vtakit.runtime.crt.source import source

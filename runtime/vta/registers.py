@@ -91,9 +91,11 @@ class RegisterDevice:
     def wait(self, timeout_s: float) -> Ending:
         """Wait until the program has ended."""
         passed = self.port.wait_clear(offset_of("status"), mask_of("status", "busy"), timeout_s)
+        status = fields_of("status", self._read("status"))
+        if passed is not None and status["error"]:
+            raise DeviceError(f"device {self.name!r} cannot go on: {Fault.BUS_TIMEOUT.doc}; reset the system that it is in")
         if passed is not None:
             raise DeviceTimeout(self.name, passed)
-        status = fields_of("status", self._read("status"))
         counters = {name: self._read(name) for name in COUNTERS}
         if status["error"]:
             return self._stopped(counters)

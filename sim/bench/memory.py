@@ -78,6 +78,7 @@ class AxiMemory:
         self.read_bursts: list[tuple[int, int]] = []  # address and beats, as they came
         self.write_bursts: list[tuple[int, int]] = []
         self.answers: Callable[[], bool] = lambda: True  # whether writes may be answered now
+        self.gives: Callable[[], bool] = lambda: True  # whether reads may be
         self._cycle = 0
         self._reads_due: deque[int] = deque()  # cycle from which each beat may be given
         self._writes: deque[_Burst] = deque()
@@ -93,7 +94,7 @@ class AxiMemory:
             self.open_reads -= item["last"]
 
         self._r = Source(r, self._timing.stall, self._random, given)
-        self._r.gate = lambda: self._reads_due[0] <= self._cycle
+        self._r.gate = lambda: self._reads_due[0] <= self._cycle and self.gives()
         taker = Sink("ar", ar, self._timing.stall, self._random, self._read)
         taker.open = lambda: self.open_reads < self._timing.outstanding
         self._agents += [self._r, taker]

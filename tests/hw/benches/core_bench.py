@@ -1,12 +1,14 @@
 """The whole core as a host sees it: registers over AXI4-Lite, programs in a memory behind AXI4, stalls on all ten channels."""
 
 import random
+from xml.etree import ElementTree
 
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 
+from vtakit.hw.integration import RESET_CYCLES, svd
 from vtakit.hw.isa.codec import encode, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED
 from vtakit.hw.isa.faults import Fault
@@ -129,6 +131,8 @@ async def registers_say_what_the_device_is(dut, stall):
     assert await host.read("config") == pack_config(CFG)
     assert await host.read("bus") == PARAMS.bus_bytes_log2 | PARAMS.outstanding << 8 | PARAMS.address_bits << 16
     assert [await host.read(name) for name in ("status", "error", "error_insn", "cycles")] == [0] * 4
+    for register in ElementTree.fromstring(svd(PARAMS)).iter("register"):
+        assert await host.read(register.findtext("name").lower()) == int(register.findtext("resetValue"), 0)
     last = max(at + r.words * REGISTER_BYTES for at, r in offsets())
     for at, register in offsets():
         if register.mode is AccessMode.READ_ONLY:
@@ -144,8 +148,8 @@ async def registers_say_what_the_device_is(dut, stall):
 async def settings_keep_what_is_written_byte_by_byte(dut, stall):
     bench, _, host = await started(dut, stall, stall=stall)
     pick = bench.random
-    bits = {"insn_count": 24, "window_high": PARAMS.address_bits + 1}
-    model = {}
+    bits = {"insn_count": 24, "window_high": PARAMS.address_bits + 1, "irq_enable": 1, "timeout": 32, "attributes": 11}
+    model = {r.name: r.init for r in REGISTERS}
     writable = [r for r in REGISTERS if r.mode is AccessMode.READ_WRITE]
     for _ in range(60):
         register = pick.choice(writable)
@@ -155,9 +159,9 @@ async def settings_keep_what_is_written_byte_by_byte(dut, stall):
         answer = await host.write_word(offset_of(register.name) + REGISTER_BYTES * word, value, strobes)
         assert answer == (OKAY if exists else SLVERR), f"{value:x} with strobes {strobes:04b} to word {word} of {register.name}"
         if exists:
-            model[register.name] = model.get(register.name, 0) & ~mask | value << 32 * word & mask
+            model[register.name] = model[register.name] & ~mask | value << 32 * word & mask
     for register in writable:
-        assert await host.read(register.name) == model.get(register.name, 0) & -register.align, register.name
+        assert await host.read(register.name) == model[register.name] & -register.align, register.name
 
 
 @cocotb.test()
@@ -300,20 +304,97 @@ async def nothing_lies_beyond_the_address_space_whatever_the_window_says(dut):
 
 
 @cocotb.test()
+@cocotb.parametrize(silent=["reads", "writes"], after=[0, 40, 300])
+async def a_memory_that_never_answers_is_told(dut, silent, after):
+    """It stays busy, since an answer may come; until then no start is taken. With the answer it is in order again."""
+    bench, memory, host = await started(dut, after, Timing(latency=10))
+    assert await host.read("timeout") == 1 << 24
+    limit = 200
+    assert await host.write("timeout", limit) == [OKAY]
+    assert await host.write("irq_enable", 1) == [OKAY]
+    program = random_program(CFG, 90)
+    await start(host, memory, program)
+    assert await host.command("acknowledge") == OKAY
+    await bench.rest(after)
+    setattr(memory, {"reads": "gives", "writes": "answers"}[silent], lambda: False)
+    begin = bench.cycle
+    while not dut.irq.value:
+        await bench.step()
+        assert bench.cycle - begin < 20_000
+    status = await host.read("status")
+    if status & mask_of("status", "done"):  # nothing was left to ask for
+        return
+    assert status == mask_of("status", "busy") | mask_of("status", "error")
+    assert await host.read("error") == Fault.BUS_TIMEOUT
+    assert await host.command("start") == SLVERR
+    assert await host.command("reset") == OKAY
+    await bench.rest(3 * limit)
+    assert await host.read("status") & mask_of("status", "busy")
+    memory.gives = memory.answers = lambda: True
+    await host.until_idle(5000)
+    await start(host, memory, program)
+    await check(host, memory, program)
+
+
+@cocotb.test()
+async def a_slow_memory_is_waited_for(dut):
+    """The limit is one of cycles without any transfer; 0 is none."""
+    for limit, latency in ((130, 120), (0, 900)):
+        _, memory, host = await started(dut, limit, Timing(latency=latency, outstanding=1))
+        assert await host.write("timeout", limit) == [OKAY]
+        program = random_program(CFG, 5)
+        await start(host, memory, program)
+        await check(host, memory, program)
+
+
+@cocotb.test()
+async def the_interrupt_is_a_level_until_acknowledged(dut):
+    bench, memory, host = await started(dut, 0)
+    for enabled in (0, 1):
+        assert await host.write("irq_enable", enabled) == [OKAY]
+        for words in ([FINISH], []):  # one that ends well, one that is stopped
+            await run_words(host, memory, words)
+            assert await host.read("irq_pending") == 1
+            await bench.rest(5)
+            assert dut.irq.value == enabled
+            assert await host.command("acknowledge") == OKAY
+            await bench.rest(3)
+            assert await host.read("irq_pending") == 0
+            assert dut.irq.value == 0
+
+
+@cocotb.test()
+async def bursts_have_the_attributes_that_the_host_sets(dut):
+    _, memory, host = await started(dut, 0)
+    assert await host.read("attributes") == 0b0011
+    seen = []
+    for value in (0b0011, 0b1111 | 0b010 << 4 | 0b1001 << 7):
+        assert await host.write("attributes", value) == [OKAY]
+        for channel in ("ar", "aw"):
+            cache, prot, qos = (int(getattr(dut, f"m_axi_{channel}{name}").value) for name in ("cache", "prot", "qos"))
+            seen.append((cache, prot, qos))
+    assert seen == [(3, 0, 0), (3, 0, 0), (15, 2, 9), (15, 2, 9)]
+    assert await host.write("attributes", 1 << 11) == [SLVERR]
+    assert (await run_words(host, memory, [LOAD, STORE, FINISH]))["done"]
+
+
+@cocotb.test()
 async def runs_with_the_axi_models_of_cocotbext(dut):
-    """A memory and a host that are not ours, with back-pressure on every channel."""
-    Clock(dut.clk, 2, "ns").start()
+    """A memory and a host that are not ours, with back-pressure on every channel; or the wrapper, after a reset of a cycle."""
+    wrapped = hasattr(dut, "aresetn")
+    clock, reset = (dut.aclk, dut.aresetn) if wrapped else (dut.clk, dut.rst)
+    Clock(clock, 2, "ns").start()
     program = random_program(CFG, 12)
-    ram = AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.clk, dut.rst, size=2**17)
-    host = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
+    ram = AxiRam(AxiBus.from_prefix(dut, "m_axi"), clock, reset, reset_active_level=not wrapped, size=2**17)
+    host = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), clock, reset, reset_active_level=not wrapped)
     for number, channel in enumerate((ram.write_if.aw_channel, ram.write_if.w_channel, ram.write_if.b_channel,
                                       ram.read_if.ar_channel, ram.read_if.r_channel)):
         pauses = random.Random(number)
         channel.set_pause_generator(iter(lambda pauses=pauses: pauses.randrange(4) == 0, None))
-    dut.rst.value = 1
-    await ClockCycles(dut.clk, 3)
-    dut.rst.value = 0
-    await RisingEdge(dut.clk)
+    reset.value = int(not wrapped)
+    await ClockCycles(clock, 1 if wrapped else RESET_CYCLES)
+    reset.value = int(wrapped)
+    await ClockCycles(clock, 1 + RESET_CYCLES)
 
     async def run(image, insn_addr, insn_count, bases):
         ram.write(0, image)
@@ -330,7 +411,8 @@ async def runs_with_the_axi_models_of_cocotbext(dut):
 
     bases = {f"base_{kind.name.lower()}": program.bases[kind.name.lower()] for kind in MEMORIES}
     zeros = list(zeroing())
-    assert await run(to_bytes(zeros), 0, len(zeros), dict.fromkeys(bases, 0)) == mask_of("status", "done")
-    assert await run(program.dram, program.insn_addr, program.insn_count, bases) == mask_of("status", "done")
+    ended = mask_of("status", "done")
+    assert await run(to_bytes(zeros), 0, len(zeros), dict.fromkeys(bases, 0)) == ended
+    assert await run(program.dram, program.insn_addr, program.insn_count, bases) == ended
     want = run_image(program.dram, program.insn_addr, program.insn_count, CFG, path="plain", bases=program.bases).dram
     assert ram.read(0, len(want)) == want

@@ -13,8 +13,8 @@ from model_support import network
 from support import raises
 
 import vtakit
+from vtakit.base import folder
 from vtakit.base.errors import FileError, VtakitError
-from vtakit.runtime.crt import folder
 from vtakit.runtime.crt.export import export_c
 
 X = np.random.default_rng(6).standard_normal((1, 3, 16, 16)).astype("f4")
