@@ -41,6 +41,10 @@
 #define VTAKIT_REG_STORE_WAIT_NEXT 0x0dcu
 #define VTAKIT_REG_STORE_WAIT_MEMORY 0x0e4u
 #define VTAKIT_REG_STORE_IDLE 0x0ecu
+#define VTAKIT_REG_IRQ_ENABLE 0x0f4u
+#define VTAKIT_REG_IRQ_PENDING 0x0f8u
+#define VTAKIT_REG_TIMEOUT 0x0fcu
+#define VTAKIT_REG_ATTRIBUTES 0x100u
 
 /* Fields. */
 #define VTAKIT_VERSION_MINOR 0x0000ffffu
@@ -63,6 +67,7 @@
 #define VTAKIT_CONTROL_START 0x00000001u
 #define VTAKIT_CONTROL_RESET 0x00000002u
 #define VTAKIT_CONTROL_CLEAR_COUNTERS 0x00000004u
+#define VTAKIT_CONTROL_ACKNOWLEDGE 0x00000008u
 #define VTAKIT_STATUS_BUSY 0x00000001u
 #define VTAKIT_STATUS_DONE 0x00000002u
 #define VTAKIT_STATUS_ERROR 0x00000004u
@@ -70,6 +75,12 @@
 #define VTAKIT_ERROR_FAULT_SHIFT 0u
 #define VTAKIT_ERROR_STAGE 0x0000ff00u
 #define VTAKIT_ERROR_STAGE_SHIFT 8u
+#define VTAKIT_ATTRIBUTES_CACHE 0x0000000fu
+#define VTAKIT_ATTRIBUTES_CACHE_SHIFT 0u
+#define VTAKIT_ATTRIBUTES_PROT 0x00000070u
+#define VTAKIT_ATTRIBUTES_PROT_SHIFT 4u
+#define VTAKIT_ATTRIBUTES_QOS 0x00000780u
+#define VTAKIT_ATTRIBUTES_QOS_SHIFT 7u
 
 /* Base registers of all memory types, each of two words. */
 #define VTAKIT_BASE_REGISTERS {0x034u, 0x03cu, 0x044u, 0x04cu, 0x054u, 0x05cu}
@@ -114,7 +125,8 @@
     X(14u, "DEADLOCK", "the program waits for a token that nothing gives") \
     X(15u, "BUS_READ", "the memory answered a read with an error") \
     X(16u, "BUS_WRITE", "the memory answered a write with an error") \
-    X(17u, "BUS_FETCH", "the memory answered the fetch of an instruction with an error")
+    X(17u, "BUS_FETCH", "the memory answered the fetch of an instruction with an error") \
+    X(18u, "BUS_TIMEOUT", "the memory took no transfer for as many cycles as the register timeout says")
 
 /* Of a fetch, which no stage does: the field stage means nothing. */
 #define VTAKIT_FAULT_BUS_FETCH 17u
