@@ -5,13 +5,19 @@ invariant for all time or a counterexample. A counterexample is run again in Ama
 yosys and ABC, and printed cycle by cycle.
 """
 
+import hashlib
+import json
 import re
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
+from functools import wraps
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pyosys
 from amaranth.back import rtlil
@@ -20,6 +26,8 @@ from amaranth.sim import Simulator, SimulatorContext
 from formal.checker import Checker
 
 from vtakit.base.process import ToolError, run_tool
+from vtakit.base.writing import write_bytes
+from vtakit.cache.place import cache_folder, trouble
 from vtakit.hw.verilog import no_garbage_collection
 
 ABC = Path(pyosys.__file__).parent / "yosys-abc"
@@ -52,6 +60,9 @@ RUN_YOSYS = (
 )
 YOSYS_SECONDS = 300
 MERGE = "scleanup; dc2; scorr; dc2; scleanup"
+# What an answer depends on beside the text: the tools, and how they are called.
+TOOLS = (version("pyosys"), PRODUCTS.read_text(), Path(__file__).read_text())
+Found = TypeVar("Found")
 
 
 class Verdict(Enum):
@@ -84,20 +95,49 @@ class Outcome:
         return f"{self.verdict.value}{at} after {self.seconds:.1f} s{why}"
 
 
+def kept(find: Callable[..., Found]) -> Callable[..., Found]:
+    """Keep what an attempt has found, beside the models that are built: no tool runs again for the same text and question.
+
+    In CI each run has a cache of its own, so everything is decided anew.
+    """
+    @wraps(find)
+    def found(checker: Checker, **question: int) -> Found:
+        asked = {name: value for name, value in question.items() if name != "seconds"}  # what is decided in time is so for ever
+        text = "\0".join((find.__name__, repr(asked), _text(checker), _text(checker, denied=True), *TOOLS))
+        place = cache_folder("proofs") / hashlib.sha256(text.encode()).hexdigest()
+        if not trouble(place.parent) and place.exists():
+            return read(json.loads(place.read_text()))
+        answer = find(checker, **question)
+        if not (isinstance(answer, Outcome) and answer.verdict is Verdict.UNKNOWN):
+            data = asdict(answer) if isinstance(answer, Outcome) else answer
+            write_bytes(place, json.dumps(data, default=str).encode(), "proof")
+        return answer
+
+    def read(data: Any) -> Any:
+        if isinstance(data, list):
+            return data
+        return Outcome(**data | {"verdict": Verdict[data["verdict"].partition(".")[2]], "broken": tuple(data["broken"])})
+
+    return found
+
+
 class ProofError(Exception):
     """The tools disagree or said what this module does not understand: never a statement about the design."""
 
 
+@kept
 def prove(checker: Checker, *, seconds: int) -> Outcome:
     """Decide the checker's assertions for all time."""
     return _decide(checker, f"pdr -T {seconds}", seconds)
 
 
+@kept
 def bound(checker: Checker, *, cycles: int, seconds: int) -> Outcome:
     """Look for a counterexample among all runs of at most `cycles` cycles."""
     return _decide(checker, f"bmc3 -F {cycles} -T {seconds}", seconds)
 
 
+@kept
 def induct(checker: Checker, *, cycles: int, seconds: int) -> Outcome:
     """Decide the assertions for all time: in the last of `cycles` cycles from any state, and in all of them from reset.
 
@@ -124,6 +164,7 @@ def induct(checker: Checker, *, cycles: int, seconds: int) -> Outcome:
     return Outcome(verdict=Verdict.PROVED, seconds=time.monotonic() - begin)
 
 
+@kept
 def unreached(checker: Checker, *, cycles: int, seconds: int) -> list[str]:
     """The checker's covers that no run of at most `cycles` cycles was found to make true; none is the good answer."""
     with tempfile.TemporaryDirectory() as name:
@@ -172,8 +213,8 @@ def _claims(checker: Checker, *, denied: bool) -> dict[str, Value]:
     return {cover: ~signal for cover, signal in checker.covers.items()} if denied else dict(checker.assertions)
 
 
-def _to_graph(checker: Checker, folder: Path, *, denied: bool = False) -> None:
-    """Write the claims under the checker's assumptions as `design.aig`, and the places of its inputs as `design.map`."""
+def _text(checker: Checker, *, denied: bool = False) -> str:
+    """Return the checker's block with its claims and assumptions, in yosys's own language."""
     module = checker.module()
     for claim in _claims(checker, denied=denied).values():
         module.d.comb += Assert(claim)
@@ -181,7 +222,12 @@ def _to_graph(checker: Checker, folder: Path, *, denied: bool = False) -> None:
         module.d.comb += Assume(signal)
     ports = [checker.domain.clk, *(Value.cast(value) for value in checker.inputs.values())]
     with no_garbage_collection():
-        (folder / "design.il").write_text(rtlil.convert(module, ports=ports, emit_src=False))
+        return str(rtlil.convert(module, ports=ports, emit_src=False))
+
+
+def _to_graph(checker: Checker, folder: Path, *, denied: bool = False) -> None:
+    """Write the claims under the checker's assumptions as `design.aig`, and the places of its inputs as `design.map`."""
+    (folder / "design.il").write_text(_text(checker, denied=denied))
     try:
         commands = TO_GRAPH.format(folder=folder, products=PRODUCTS)
         said = run_tool([sys.executable, "-c", RUN_YOSYS], given=commands, limit_seconds=YOSYS_SECONDS)
