@@ -25,6 +25,7 @@ class CoreParams:
     pad_values      PAD_LOAD is built, where the configuration has it
     lookups         REQUANT's table is built, where the configuration has it
     windows         DWCONV is built, where the configuration has it
+    dsp_budget      DSP blocks that the core may take: products of the matrix core beyond it are logic; None: all in DSP blocks
     axi_cache, axi_prot, axi_qos    AxCACHE, AxPROT and AxQOS of every burst, until the host sets others
 
     Raises `ConfigError` naming the field.
@@ -40,6 +41,7 @@ class CoreParams:
     pad_values: bool = True
     lookups: bool = True
     windows: bool = True
+    dsp_budget: int | None = None
     axi_cache: int = NORMAL_MEMORY
     axi_prot: int = 0
     axi_qos: int = 0
@@ -50,6 +52,9 @@ class CoreParams:
         for name, bits in (("axi_cache", 4), ("axi_prot", 3), ("axi_qos", 4)):
             if not 0 <= getattr(self, name) < 1 << bits:
                 raise ConfigError(f"{name} must be from 0 to {(1 << bits) - 1}, got {getattr(self, name)}")
+        if self.dsp_budget is not None and self.dsp_budget < self.other_dsps:
+            raise ConfigError(f"dsp_budget must be at least {self.other_dsps}, which ALU, requantizer and addresses take, got "
+                              f"{self.dsp_budget}")
         if not 32 <= self.address_bits <= 64:
             raise ConfigError(f"address_bits must be from 32 to 64, got {self.address_bits}")
         if not 1 <= self.outstanding <= MOST_OUTSTANDING:
@@ -59,6 +64,22 @@ class CoreParams:
             raise ConfigError(f"burst_beats must be {bounds}, got {self.burst_beats}")
         if self.buffer_beats < 2 * self.burst_beats or self.buffer_beats & (self.buffer_beats - 1):
             raise ConfigError(f"buffer_beats must be a power of two of at least two bursts, got {self.buffer_beats}")
+
+    @property
+    def other_dsps(self) -> int:
+        """DSP blocks beside the matrix core: the ALU's, the requantizer's, and two for addresses.
+
+        Of blocks that multiply 18 by 18 bits, such as those of an ECP5; others take no more.
+        """
+        lanes = self.cfg.batch * self.cfg.block
+        alu = lanes * (1 if self.cfg.acc_bits <= 16 else 3)
+        requantizer = 2 * min(lanes, self.bus_bits // self.cfg.out_bits) if Feature.REQUANT in self.features else 0
+        return alu + requantizer + 2
+
+    @property
+    def dsp_products(self) -> int | None:
+        """Products of the matrix core that DSP blocks form; None: all."""
+        return None if self.dsp_budget is None else min(self.cfg.products, self.dsp_budget - self.other_dsps)
 
     @property
     def attributes(self) -> int:

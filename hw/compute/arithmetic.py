@@ -51,8 +51,8 @@ class Arithmetic(wiring.Component):
     works : ``Out(1)``                a step is at hand that waits for no load
     """
 
-    def __init__(self, cfg: VTAConfig, *, windows: bool = False) -> None:
-        self._cfg, self._windows, acc = cfg, windows, 8 * cfg.acc_bytes
+    def __init__(self, cfg: VTAConfig, *, windows: bool = False, dsp_products: int | None = None) -> None:
+        self._cfg, self._windows, self._dsp_products, acc = cfg, windows, dsp_products, 8 * cfg.acc_bytes
         self._step = step(cfg, windows=windows)
         self.latency = mac_latency(cfg) + 4 + ALU_STAGES  # cycles after which a step has been written, whatever it is
         super().__init__({
@@ -66,7 +66,7 @@ class Arithmetic(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m, cfg = Module(), self._cfg
-        m.submodules.macs = macs = MacArray(cfg, windows=self._windows)
+        m.submodules.macs = macs = MacArray(cfg, windows=self._windows, dsp_products=self._dsp_products)
         m.submodules.alu = alu = Alu(cfg)
         last, word = 2 + mac_latency(cfg), 8 * cfg.acc_bytes
 

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from vtakit.hw.compute.booth import booth
 from vtakit.hw.isa.config import VTAConfig
 
 LEVELS_A_STAGE = 2  # adder levels between two registers
@@ -30,10 +31,13 @@ class MacArray(wiring.Component):
     inp : ``In(batch x block x inp_bits)``          a tile as it lies in the scratchpad; with a `Window` its factors
     wgt : ``In(block x block x wgt_bits)``          likewise, [out][in]
     sums : ``Out(batch x block of signed)``         of `sum_bits`
+
+    dsp_products : how many products are multiplications, for DSP blocks; the others are sums of rows, in logic. None: all
     """
 
-    def __init__(self, cfg: VTAConfig, *, windows: bool = False) -> None:
+    def __init__(self, cfg: VTAConfig, *, windows: bool = False, dsp_products: int | None = None) -> None:
         self._cfg, self._windows = cfg, windows
+        self._dsp_products = cfg.products if dsp_products is None else dsp_products
         self._sum_bits = sum_bits(cfg)
         super().__init__({
             "inp": In(8 * cfg.inp_bytes * (cfg.block if windows else 1)), "wgt": In(8 * cfg.wgt_bytes),
@@ -50,9 +54,12 @@ class MacArray(wiring.Component):
                 lane = row * cfg.block + out
                 terms = []
                 for into in range(cfg.block):
-                    product = Signal(signed(product_bits), name=f"product_in{into:02}_out{lane:03}", reset_less=True)
+                    name = f"product_in{into:02}_out{lane:03}"
+                    product = Signal(signed(product_bits), name=name, reset_less=True)
                     factor = into * cfg.batch * cfg.block + lane if self._windows else row * cfg.block + into
-                    m.d.sync += product.eq(inp[factor] * wgt[out * cfg.block + into])
+                    x, w = inp[factor], wgt[out * cfg.block + into]
+                    in_dsp = into * cfg.batch * cfg.block + lane < self._dsp_products  # so that each lane has its share
+                    m.d.sync += product.eq(x * w if in_dsp else booth(m, x, w, name))
                     terms.append(product)
                 m.d.comb += self.sums[lane].eq(self._tree(m, terms, lane))
         return m

@@ -76,7 +76,8 @@ class ComputeStage(wiring.Component):
         m.submodules.acc_writer = acc_writer = AccWriter(params)
         windows = Feature.DWCONV in params.features
         m.submodules.steps = steps = StepGenerator(cfg, windows=windows)
-        m.submodules.arithmetic = arithmetic = Arithmetic(cfg, windows=windows)
+        m.submodules.arithmetic = arithmetic = Arithmetic(
+            cfg, windows=windows, dsp_products=params.dsp_products)
         m.submodules.issue = issue = Issue(cfg, Stage.COMPUTE, 2)
         m.submodules.uop = uop = Scratchpad(
             element_bits=UOP_BITS, depth_log2=cfg.uop_depth_log2, lanes=to_uop.lanes, registered=False,

@@ -184,6 +184,11 @@ class VTAConfig:
         return self.has_requant and self.log_inp_width == 3 and self.acc_depth >= 4 + self.table_elements
 
     @property
+    def products(self) -> int:
+        """Multipliers of the matrix core."""
+        return self.batch * self.block * self.block
+
+    @property
     def window(self) -> tuple[int, int]:
         """Rows and columns of taps that a DWCONV takes in one step: a multiplier of each lane for each."""
         return WINDOWS[min(self.log_block, max(WINDOWS))]

@@ -29,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="ecp5-85k", help="FPGA: ecp5-85k (default), ice40, ice40-up5k or xc7")
     parser.add_argument("--speed", metavar="GRADE", help="speed grade: ecp5-85k has 6 (slowest, default), 7 and 8")
     parser.add_argument("--bus-bits", type=number, default=64, metavar="N", help="width of the AXI bus (64)")
+    parser.add_argument("--dsp-budget", type=number, metavar="N",
+                        help="DSP blocks to take at most: the matrix core's other products are logic (all products in DSP blocks)")
     parser.add_argument("--seed", type=number, default=1, metavar="N", help="seed of the placement (1)")
     parser.add_argument("--yosys-only", action="store_true", help="count resources only, without place and route")
     parser.add_argument("--limit", type=number, default=3600, metavar="SECONDS", help="time limit of each tool (3600)")
@@ -47,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
     check_yosys()
     device = find_device(args.device)
     speed = device.speed(args.speed)
-    params = CoreParams(cfg=load_config("default" if args.config is None else args.config), bus_bits=args.bus_bits)
+    params = CoreParams(cfg=load_config("default" if args.config is None else args.config), bus_bits=args.bus_bits,
+                        dsp_budget=args.dsp_budget)
     if not args.limit:
         raise VtakitError("--limit must be at least 1 second")
     check_outputs(("--json", "report", args.json))

@@ -35,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outstanding", type=number, default=16, metavar="N", help="bursts in flight each way (16)")
     parser.add_argument("--burst-beats", type=number, default=16, metavar="N", help="beats of the longest burst (16)")
     parser.add_argument("--buffer-beats", type=number, default=128, metavar="N", help="beats of read data in a buffer (128)")
+    parser.add_argument("--dsp-budget", type=number, metavar="N",
+                        help="DSP blocks to take at most: the matrix core's other products are logic (all products in DSP blocks)")
     parser.add_argument("--without", nargs="+", default=[], metavar="PART", help=f"leave out: {', '.join(PARTS)}")
     for name, first in (("cache", 3), ("prot", 0), ("qos", 0)):
         parser.add_argument(f"--axi-{name}", type=number, default=first, metavar="N",
@@ -53,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     params = CoreParams(
         cfg=config, bus_bits=args.bus_bits, address_bits=args.address_bits, outstanding=args.outstanding,
         burst_beats=args.burst_beats, buffer_beats=args.buffer_beats, axi_cache=args.axi_cache, axi_prot=args.axi_prot,
-        axi_qos=args.axi_qos, **dict.fromkeys(args.without, False))
+        axi_qos=args.axi_qos, dsp_budget=args.dsp_budget, **dict.fromkeys(args.without, False))
     found = {name: text.encode() for name, text in files(params).items()}
     write(args.output, found, {"verilog": args.config})
     total = sum(map(len, found.values()))

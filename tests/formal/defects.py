@@ -2,8 +2,10 @@
 
 import importlib
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +28,16 @@ def defect(proof: str, block: str, name: str, right: str, wrong: str, *users: st
     return Defect(proof=proof, block=f"vtakit.hw.{block}", name=name, users=users, right=right, wrong=wrong)
 
 
-def planted(wanted: Defect) -> type:
-    """The block's class with the defect in it."""
+def planted(wanted: Defect) -> Callable[..., Any]:
+    """The block's class, or function, with the defect in it."""
     module = importlib.import_module(wanted.block)
     source = Path(str(module.__file__)).read_text()
     assert source.count(wanted.right) == 1, f"{wanted.block} has {wanted.right!r} {source.count(wanted.right)} times"
     copy = types.ModuleType(wanted.block)
     exec(compile(source.replace(wanted.right, wanted.wrong), str(module.__file__), "exec"), copy.__dict__)
     block = copy.__dict__[wanted.name]
-    assert isinstance(block, type)
-    return block
+    assert callable(block)
+    return cast("Callable[..., Any]", block)
 
 
 QUEUE = ("tokens, depth 3", "issue.token_queue", "TokenQueue")
@@ -50,7 +52,11 @@ BYTES = ("stored bytes", "store.port", "StorePort")
 WINDOW = ("window, 2 x 4 taps", "compute.window", "Window")
 SCALED = ("requantizer, lanes: 1", "store.requantizer", "Requantizer")
 
+PRODUCT = ("product, 8 by 8 bits", "compute.booth", "booth")
+
 DEFECTS = (
+    defect(*PRODUCT, "missing = Cat(negative, Const(0, 1))", "missing = Const(0, 2)", "formal.products"),
+    defect(*PRODUCT, "Mux(negative, ~(low | middle), low & middle)", "Mux(negative, ~low, low & middle)", "formal.products"),
     defect(*WINDOW, "self.row >= back", "self.row > back", "formal.windows"),
     defect(*WINDOW, "Mux(self.first, 0, taps[n + 1])", "taps[n + 1]", "formal.windows"),
     defect(*WINDOW, "write.en.eq(self.shifts)", "write.en.eq(1)", "formal.windows"),

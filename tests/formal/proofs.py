@@ -9,6 +9,7 @@ from formal.checker import Checker, SmallParams
 from formal.ending import DoneAfterAllWrites
 from formal.loads import LoadsFollowTheDefinition
 from formal.narrowing import BeatsHoldTheRows, requantizing
+from formal.products import RowsMakeTheProduct
 from formal.reads import ReadsComeBackInOrder
 from formal.requantizing import LATENCY, PRODUCT_AT, ResultsAreLookedUp, ValuesAreRequantized
 from formal.retirement import InstructionsRetireInOrder
@@ -136,5 +137,7 @@ PROOFS = (
           cover_cycles=LATENCY + 6),
     Proof(name="window, 2 x 4 taps", checker=lambda: TapsAreTheLastTiles(WINDOW, 5), cover_cycles=24),
     Proof(name="window, 3 x 5 taps", checker=lambda: TapsAreTheLastTiles(WIDER_WINDOW, 3), cover_cycles=14),
+    *(Proof(name=f"product, {a} by {b} bits", checker=lambda a=a, b=b: RowsMakeTheProduct(a, b), cover_cycles=2, seconds=120)
+      for a, b in ((8, 8), (8, 4), (8, 2), (4, 4), (2, 8), (8, 1))),
     Proof(name="end of a program", checker=lambda: DoneAfterAllWrites(small(address_bits=4, cfg=TINY)), cover_cycles=20),
 )

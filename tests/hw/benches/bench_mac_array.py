@@ -12,11 +12,11 @@ TILES = 150
 
 
 @cocotb.test()
-@cocotb.parametrize(seed=[0, 1])
-async def multiplies_a_tile_a_cycle(dut, seed):
+@cocotb.parametrize(seed=[0, 1], block=["mac_array", "mac_array_mixed"])
+async def multiplies_a_tile_a_cycle(dut, seed, block):
     cfg = params().cfg
     latency, bits = mac_latency(cfg), sum_bits(cfg)
-    bench = await Bench.start(dut, "mac_array", blocks()["mac_array"], seed)
+    bench = await Bench.start(dut, block, blocks()[block], seed)
     rng = np.random.default_rng(seed)
 
     def tiles(bits, *shape):

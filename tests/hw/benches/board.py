@@ -67,7 +67,8 @@ def board(params: CoreParams) -> dict[str, wiring.Component]:
     return {
         "token_queue": TokenQueue(TOKENS),
         **{name: Scratchpad(**shape) for name, shape in SCRATCHPADS.items()},
-        "mac_array": MacArray(cfg), "window": Window(WINDOWED), "alu": Alu(cfg), "steps": StepGenerator(cfg),
+        "mac_array": MacArray(cfg), "mac_array_mixed": MacArray(cfg, dsp_products=cfg.products // 3),
+        "window": Window(WINDOWED), "alu": Alu(cfg), "steps": StepGenerator(cfg),
         "steps_windows": StepGenerator(cfg, windows=True), "arithmetic": Arithmetic(cfg),
         "arithmetic_windows": Arithmetic(cfg, windows=True), "decoder_plain": Decoder(replace(params, windows=False)),
         "bursts": BurstGenerator(params), "read_buffer": ReadBuffer(params), "read_master": ReadMaster(params, READERS),
