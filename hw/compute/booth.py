@@ -6,9 +6,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 def booth(m: Module, a: Value, b: Value, name: str) -> Value:
     """Return a * b of signed numbers as a sum of a row for every two bits of b (Booth's recoding, radix 4).
 
-    A synthesizer takes it for no DSP block, since nothing here is a multiplication. A negative row is the complement of a positive
-    one, and its missing 1 stands in the row behind it, whose two low bits are free. Sums are kept by their names: of 8 by 8 bits
-    yosys makes 49 LUTs of a 7-series, or 107 of an ECP5, of the sums as they are, and 96 or 185 if it may merge them.
+    A synthesizer takes it for no DSP block, since nothing here is a multiplication. A negative row is the complement of a
+    positive one, and its missing 1 stands in the row behind it, whose two low bits are free. Sums are kept by their names: of
+    8 by 8 bits yosys makes 49 LUTs of a 7-series, or 107 of an ECP5, of the sums as they are, and 96 or 185 if it may merge them.
     """
     bits, size = Cat(Const(0, 1), b, b[-1]), len(a) + 1
     rows: list[Value] = []

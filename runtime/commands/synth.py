@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--speed", metavar="GRADE", help="speed grade: ecp5-85k has 6 (slowest, default), 7 and 8")
     parser.add_argument("--bus-bits", type=number, default=64, metavar="N", help="width of the AXI bus (64)")
     parser.add_argument("--dsp-budget", type=number, metavar="N",
-                        help="DSP blocks to take at most: the matrix core's other products are logic (all products in DSP blocks)")
+                        help="DSP blocks to take at most: the matrix core's other products are logic (default: none are)")
     parser.add_argument("--seed", type=number, default=1, metavar="N", help="seed of the placement (1)")
     parser.add_argument("--yosys-only", action="store_true", help="count resources only, without place and route")
     parser.add_argument("--limit", type=number, default=3600, metavar="SECONDS", help="time limit of each tool (3600)")

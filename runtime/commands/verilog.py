@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--burst-beats", type=number, default=16, metavar="N", help="beats of the longest burst (16)")
     parser.add_argument("--buffer-beats", type=number, default=128, metavar="N", help="beats of read data in a buffer (128)")
     parser.add_argument("--dsp-budget", type=number, metavar="N",
-                        help="DSP blocks to take at most: the matrix core's other products are logic (all products in DSP blocks)")
+                        help="DSP blocks to take at most: the matrix core's other products are logic (default: none are)")
     parser.add_argument("--without", nargs="+", default=[], metavar="PART", help=f"leave out: {', '.join(PARTS)}")
     for name, first in (("cache", 3), ("prot", 0), ("qos", 0)):
         parser.add_argument(f"--axi-{name}", type=number, default=first, metavar="N",

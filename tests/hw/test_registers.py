@@ -57,7 +57,8 @@ def test_a_write_takes_its_own_address_and_data(address_after, data_after):
 
     simulator.add_testbench(at_the_end)
     simulator.run_until(60e-6)
-    assert values == dict.fromkeys(SETTINGS, 0) | {NAMES[0]: 320, NAMES[1]: 384}
+    first = {register.name: register.init for register in REGISTERS}
+    assert values == {name: first[name] for name in SETTINGS} | {NAMES[0]: 320, NAMES[1]: 384}
     assert answers == [OKAY, OKAY]
 
 

@@ -47,7 +47,7 @@ def test_every_waiver_is_needed(tmp_path):
 DEFECTS = {
     "LATCH": "reg held; always @* if (clk) held = rst; assign again[0] = held;",
     "UNDRIVEN": "wire nothing; assign again[1] = nothing;",
-    "BLKSEQ": "reg late; always @(posedge clk) late = rst; assign again[2] = late;",
+    "BLKSEQ": "reg tardy; always @(posedge clk) tardy = rst; assign again[2] = tardy;",
 }
 
 
