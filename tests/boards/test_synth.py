@@ -180,7 +180,7 @@ def test_what_yosys_says_of_a_failure_is_quoted(tmp_path):
 @pytest.mark.timeout(900)
 @pytest.mark.slow
 def test_a_small_core_is_counted(monkeypatch):
-    """Products are in DSPs, and so are the registers behind those of data; memories are in block RAMs, and it fits.
+    """Products are in DSPs up to the budget, and so are the registers behind them; memories are in block RAMs, and it fits.
 
     Half as wide as the tiny configuration, with few bursts in flight: yosys takes a minute for that one.
     """
@@ -197,12 +197,13 @@ def test_a_small_core_is_counted(monkeypatch):
         return found, saved
 
     monkeypatch.setattr("vtakit.boards.synth.flow.pack_products", pack)
-    params = CoreParams(cfg=cfg, address_bits=32, outstanding=2, burst_beats=4, buffer_beats=16)
+    params = CoreParams(cfg=cfg, address_bits=32, outstanding=2, burst_beats=4, buffer_beats=16, dsp_budget=14)
+    assert (params.other_dsps, params.dsp_products) == (12, 2)
     report = synthesise(params, ECP5, place=False)
-    assert moved == [block * block * 16 + block * (32 + 16 + 16) + block * (32 + 33)]  # matrix core, ALU, requantizer
+    assert moved == [2 * 16 + block * (32 + 16 + 16) + block * (32 + 33)]  # matrix core, ALU, requantizer
     assert report.fmax_mhz is None
     assert report.path == ()
-    assert report.usage["dsp"].used >= block**2
+    assert report.usage["dsp"].used == 14
     assert report.usage["ram"].used >= 4
     assert all(usage.used > 0 and usage.fits for usage in report.usage.values())
     assert report.fmax_note == "not placed: only yosys was asked for"

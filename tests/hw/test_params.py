@@ -22,10 +22,20 @@ TINY = NAMED["tiny"]
     ({"burst_beats": 128}, "burst_beats must be a power of two from 2 to 64 within 4096 bytes, got 128"),
     ({"buffer_beats": 16}, "buffer_beats must be a power of two of at least two bursts, got 16"),
     ({"buffer_beats": 48}, "buffer_beats must be a power of two of at least two bursts, got 48"),
+    ({"dsp_budget": 21}, "dsp_budget must be at least 22, which ALU, requantizer and addresses take, got 21"),
+    ({"axi_prot": 8}, "axi_prot must be from 0 to 7, got 8"),
 ])
 def test_what_no_core_can_be_built_from_is_refused(given, message):
     with raises(ConfigError, message):
         CoreParams(cfg=TINY, **given)
+
+
+def test_a_budget_of_dsp_blocks_leaves_the_rest_to_logic():
+    def products(budget: int | None) -> int | None:
+        return CoreParams(dsp_budget=budget).dsp_products
+
+    assert [products(budget) for budget in (None, 66, 156, 322, 999)] == [None, 0, 90, 256, 256]
+    assert CoreParams(dsp_budget=60, requantizes=False).dsp_products == 10
 
 
 def test_the_bus_register_can_tell_every_parameter():

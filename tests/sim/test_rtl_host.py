@@ -83,7 +83,9 @@ def test_a_bit_that_a_setting_does_not_have_is_refused(name):
     last, value = offset_of(name) + 4 * (words - 1), 64 if bits > 6 else 1
     for bit in range(bits, 32 * words):
         done = talk([
-            *write_register(name, value), Op(kind=Kind.WRITE, address=last, value=1 << bit - 32 * (words - 1)), *read_register(name),
+            *write_register(name, value),
+            Op(kind=Kind.WRITE, address=last, value=1 << bit - 32 * (words - 1)),
+            *read_register(name),
         ])
         assert [op.response for op in done.answers] == [OKAY] * words + [SLVERR] + [OKAY] * words, bit
         assert done.registers() == {name: value}, bit
