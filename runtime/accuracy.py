@@ -1,7 +1,7 @@
 """Accuracy of a quantized model against the float model, value by value."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,6 +51,23 @@ class Compared:
         return max(-_MOST_DECIBELS, min(_MOST_DECIBELS, found))
 
 
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer with weights.
+
+    op      : its operator          weights : how many
+    bits    : of one weight
+    lost_db : the signal-to-noise ratio of the network's outputs where this layer's weights alone have few bits, in dB; None
+              where that was not asked for
+    """
+
+    name: str
+    op: str
+    weights: int
+    bits: int
+    lost_db: float | None = None
+
+
 @dataclass(slots=True)
 class Accuracy:
     """Error that quantization adds; `str` of it is a table.
@@ -59,6 +76,7 @@ class Accuracy:
     outputs : the names of those among them that the model gives
     agree   : of each output that names a class, for how many of the samples both models name the same
     left    : the nodes that stay in floating point
+    layers  : those with weights, in order
     """
 
     name: str
@@ -67,6 +85,12 @@ class Accuracy:
     samples: int = 0
     agree: dict[str, int] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+    layers: list[Layer] = field(default_factory=list)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all weights, at their bits."""
+        return sum(layer.weights * layer.bits for layer in self.layers) // 8
 
     def worst(self, count: int = 10) -> list[Compared]:
         """Return the values with the lowest signal-to-noise ratio, worst first."""
@@ -82,6 +106,7 @@ class Accuracy:
         return {
             "name": self.name, "samples": self.samples, "agreement": self.agreement, "float_nodes": self.left,
             "worst": [value.name for value in self.worst()],
+            "layers": [asdict(layer) for layer in self.layers], "weight_bytes": self.weight_bytes,
             "values": [{"name": v.name, "op": v.op, "scale": v.scale, "decibels": v.decibels} for v in self.values],
         }
 

@@ -1,6 +1,6 @@
 """Post-training quantization: from a float ONNX model and sample inputs to a QDQ model, which any ONNX runtime takes."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +20,13 @@ from vtakit.compiler.quantize.plan import Plan, plan_of
 from vtakit.compiler.quantize.ranges import DEFAULT_METHOD, METHODS, Histogram, Method
 from vtakit.compiler.quantize.samples import Port, Samples, samples_of
 from vtakit.compiler.quantize.scales import lifted, scales_of
-from vtakit.compiler.quantize.weights import Weights, quantized_weights
+from vtakit.compiler.quantize.weights import BITS, Weights, quantized_weights
 from vtakit.compiler.quantize.write import Writer
 from vtakit.runtime.accuracy import Accuracy, Compared
-from vtakit.runtime.model import compile
+from vtakit.runtime.bits import Keep, choose_bits
 from vtakit.runtime.torch_onnx import onnx_of
 from vtakit.runtime.torch_program import named_program
+from vtakit.runtime.values import Values, fixed, shapes_of
 
 if TYPE_CHECKING:
     import onnx
@@ -61,13 +62,16 @@ class Quantized:
 def quantize(
     model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
     calibration: "Mapping[str, Any] | npt.ArrayLike | str | Path", *,
-    method: Method = DEFAULT_METHOD, bias_correction: bool = True,
+    weights: int = 8, keep: Keep = 0, method: Method = DEFAULT_METHOD, bias_correction: bool = True,
     evaluation: "Mapping[str, Any] | npt.ArrayLike | str | Path | None" = None, progress: Progress | None = None,
 ) -> Quantized:
-    """Quantize a float model: weights to int8 for each channel, activations to int8, all symmetric.
+    """Quantize a float model: weights to int8 or fewer bits for each channel, activations to int8, all symmetric.
 
     model           : in ONNX, or a program of torch.export (package onnxscript), or the path of either
     calibration     : sample inputs, by name, an array for a single input, or an .npz file; their first dimension counts samples
+    weights         : bits of a weight: 8, 4, 2 or 1. The model's int8 weights are then from -7 to 7 (4 bits), from -1 to 1 (2) or
+                      1 and -1 (1), with the scale of least square error. Accelerators with such weights run it: `w4`, `w2`
+    keep            : layers whose weights keep 8 bits: their names, or the number of those that lose most (`vtakit.runtime.bits`)
     method          : how a range is chosen from the samples' values (see `vtakit.compiler.quantize.ranges`)
     bias_correction : add to biases the mean shift of the sums that rounding the weights causes. Source: Nagel et al.,
                       "Data-free quantization through weight equalization and bias correction" (ICCV 2019), section 4.2
@@ -77,6 +81,8 @@ def quantize(
     Operators that cannot be quantized stay in floating point. Raises QuantizeError for arrays that do not fit the model or for a
     model that has nothing to quantize, and the errors of `vtakit.compile`.
     """
+    if weights not in BITS:
+        raise QuantizeError(f"weights={weights!r:.40} is no number of bits that weights can have: {', '.join(map(str, BITS))}")
     if method not in METHODS:
         raise QuantizeError(f"method={method!r} is no way to choose a range: {one_of(tuple(METHODS), method)}")
     exported = named_program(model)
@@ -88,32 +94,33 @@ def quantize(
     _check_float(network, name)
     fold_batch_norms(network)
     activations_first(network)
-    real = _fixed(network.finished(), samples)
-    shapes = _shapes(real)
+    real = fixed(network.finished(), samples)
+    shapes = shapes_of(real)
     plan = plan_of(network, shapes)
     if not plan.anchors:
         raise QuantizeError(f"the model {name!r} has nothing to quantize: no Conv, ConvTranspose, Gemm or MatMul with constant "
                             "weights on float32 data")
     say = progress or (lambda what, done, of: None)
     outputs = [info.name for info in real.graph.output if info.name in shapes]
-    values = _Values(real, [*plan.observed, *outputs], shapes)
+    layers = choose_bits(network, plan, weights, keep, lambda model: Values(fixed(model, samples), outputs, shapes), samples, say)
+    values = Values(real, [*plan.observed, *outputs], shapes)
     ranges, means = _observed(values, network, plan, shapes, samples, say)
     limits = {name: METHODS[method](histogram) for name, histogram in ranges.items()}
     scales = scales_of(network, plan, limits, shapes)
-    weights = _weights(network, plan, scales)
-    biases = _biases(network, plan, weights, means if bias_correction else {}, shapes)
+    numbers = _weights(network, plan, scales)
+    biases = _biases(network, plan, numbers, means if bias_correction else {}, shapes)
     left = [f"{node.op_type} {node.name or node.output[0]}" for at, node in enumerate(network.nodes) if at not in plan.whole]
     makers = {out: node.op_type for node in network.nodes for out in node.output}
     writer = Writer(network, plan, scales)
-    made = writer.write(weights, biases)
-    whole = _fixed(made, samples)
-    known = _shapes(whole)
+    made = writer.write(numbers, biases)
+    whole = fixed(made, samples)
+    known = shapes_of(whole)
     pairs = {each: writer.result[each] for each in plan.values if writer.result[each] in known} | {each: each for each in outputs}
     given = {each: scales[plan.root(each)] for each in plan.values}
     compared = [Compared(each, makers.get(each, "input"), given.get(each, 0.0)) for each in pairs]
-    accuracy = Accuracy(name, compared, outputs, left=left)
+    accuracy = Accuracy(name, compared, outputs, left=left, layers=layers)
     accuracy.agree = {each: 0 for each in outputs if len(shapes[each]) == 2 and shapes[each][1] > 1}
-    _compare(accuracy, values, _Values(whole, pairs.values(), known), pairs, tested, say)
+    _compare(accuracy, values, Values(whole, pairs.values(), known), pairs, tested, say)
     return Quantized(made, accuracy, given)
 
 
@@ -138,60 +145,8 @@ def _check_float(network: Network, name: str) -> None:
                             f"{found[0]}: give the float model")
 
 
-def _fixed(proto: "onnx.ModelProto", samples: Samples) -> "onnx.ModelProto":
-    """A copy whose inputs have the shapes that one run takes."""
-    copy = type(proto)()
-    copy.CopyFrom(proto)
-    for info in copy.graph.input:
-        shape = (samples.batch, *samples.arrays[info.name].shape[1:])
-        for dim, size in zip(info.type.tensor_type.shape.dim, shape, strict=True):
-            dim.dim_value = size
-    inputs = {info.name: info for info in copy.graph.input}
-    for info in copy.graph.output:  # the sizes that follow from them
-        if info.name in inputs:
-            info.CopyFrom(inputs[info.name])
-        else:
-            info.type.tensor_type.ClearField("shape")
-    del copy.graph.value_info[:]
-    return copy
-
-
-def _shapes(proto: "onnx.ModelProto") -> dict[str, tuple[int, ...]]:
-    """The shapes of all float32 values that ONNX can tell."""
-    from onnx import TensorProto, shape_inference
-
-    graph = shape_inference.infer_shapes(proto, data_prop=True).graph
-    found = {}
-    for info in (*graph.input, *graph.value_info, *graph.output):
-        tensor = info.type.tensor_type
-        dims = [int(dim.dim_value) if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim]
-        if tensor.elem_type == TensorProto.FLOAT and tensor.HasField("shape") and min(dims, default=1) > 0:
-            found[info.name] = tuple(dims)
-    return found
-
-
-class _Values:
-    """A model whose values can be seen, by name, whether they are its outputs or not."""
-
-    def __init__(self, proto: "onnx.ModelProto", names: Iterable[str], shapes: Mapping[str, tuple[int, ...]]) -> None:
-        from onnx import TensorProto, helper
-
-        copy = type(proto)()
-        copy.CopyFrom(proto)
-        inputs = {info.name for info in copy.graph.input}
-        made = [name for name in dict.fromkeys(names) if name not in inputs]
-        del copy.graph.output[:]
-        copy.graph.output.extend([helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes[name]) for name in made])
-        self._module = compile(copy)
-
-    def runs(self, samples: Samples) -> Iterator[dict[str, Array]]:
-        """Inputs and values, run by run."""
-        for sample in samples:
-            yield sample | self._module.run(sample)
-
-
 def _observed(
-    real: _Values, network: Network, plan: Plan, shapes: Mapping[str, tuple[int, ...]], samples: Samples, say: Progress,
+    real: Values, network: Network, plan: Plan, shapes: Mapping[str, tuple[int, ...]], samples: Samples, say: Progress,
 ) -> tuple[dict[str, Histogram], dict[str, Array]]:
     """Return the histogram of each value, and the mean over the batch of each anchor's input."""
     nodes = list(network.nodes)
@@ -228,7 +183,7 @@ def _weights(network: Network, plan: Plan, scales: Mapping[str, float]) -> dict[
         bias = network.constants[node.input[2]] if len(node.input) > 2 and node.input[2] else None
         found[at] = quantized_weights(
             network.constants[node.input[1]], channel_axis(node), scales[plan.root(node.input[0])], bias, skips.get(at),
-            scales[plan.root(plan.ends[at])], lifted=lifted(network, plan, at))
+            scales[plan.root(plan.ends[at])], lifted=lifted(network, plan, at), bits=plan.bits[at])
     return found
 
 
@@ -256,7 +211,7 @@ def _biases(
 
 
 def _compare(
-    accuracy: Accuracy, real: _Values, quantized: _Values, pairs: Mapping[str, str], samples: Samples, say: Progress
+    accuracy: Accuracy, real: Values, quantized: Values, pairs: Mapping[str, str], samples: Samples, say: Progress
 ) -> None:
     """Run both models on samples; `pairs` has what the quantized model calls each value."""
     both = zip(real.runs(samples), quantized.runs(samples), strict=True)

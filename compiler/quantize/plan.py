@@ -56,6 +56,7 @@ class Plan:
     residuals : sums that are part of a layer, by the number of their node
     same      : of each value, one that has the same scale
     made      : which values are made of int8, so that all that read them read the quantized form
+    bits      : of a weight, by the number of its anchor
     """
 
     values: dict[str, None] = field(default_factory=dict)
@@ -65,6 +66,7 @@ class Plan:
     residuals: dict[int, Residual] = field(default_factory=dict)
     same: dict[str, str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
+    bits: dict[int, int] = field(default_factory=dict)
 
     @property
     def observed(self) -> tuple[str, ...]:
@@ -165,6 +167,7 @@ class _Planner:
             return False
         self.begins(number, node, data)
         self.found.anchors.append(number)
+        self.found.bits[number] = 8
         self.open[node.output[0]] = (_Open.SUMS, number)
         return True
 

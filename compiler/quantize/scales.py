@@ -31,7 +31,7 @@ def scales_of(network: Network, plan: Plan, limits: Mapping[str, float], shapes:
     for number, residual in list(plan.residuals.items()):
         node = nodes[residual.anchor]
         weight = network.constants[node.input[1]]
-        if not fits_residual(weight, channel_axis(node), first(node.input[0]), first(residual.skip)):
+        if not fits_residual(weight, channel_axis(node), first(node.input[0]), first(residual.skip), plan.bits[residual.anchor]):
             del plan.residuals[number]
             plan.values[residual.acc] = None
             plan.made.add(residual.acc)
@@ -91,7 +91,8 @@ class _Quotients:
             return
         data = self.scales[self.plan.root(node.input[0])]
         bias = self.network.constants[node.input[2]] if len(node.input) > 2 and node.input[2] else None
-        scale = least_scale(self.network.constants[node.input[1]], channel_axis(node), data, bias, lifted=True)
+        weight = self.network.constants[node.input[1]]
+        scale = least_scale(weight, channel_axis(node), data, bias, lifted=True, bits=self.plan.bits[at])
         found = quotient(self.scales[skip] / self.scales[result], data * scale / self.scales[result])
         if found is not None:
             self.scales[result] = _single(self.scales[skip] / found)

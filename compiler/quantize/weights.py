@@ -11,7 +11,9 @@ from vtakit.compiler.quantize.factors import PARTS, fused, held, lift, reached, 
 
 Floats = npt.NDArray[np.float32]
 
+BITS = (8, 4, 2, 1)  # that a weight may have
 MOST = 127  # of a symmetric int8
+CLIPPED = np.linspace(0.3, 1, 36)  # shares of the greatest weight that are tried as the greatest that fewer bits hold
 NOTHING = 1e-30  # a magnitude that is taken for zero: float32 would not hold products of scales for it
 OF_ZEROS = 1e-12  # the scale of weights that are all zero
 LEAST_UNIT = 2.0**-120  # of the sums: float32 holds its parts, too, with all bits
@@ -22,7 +24,7 @@ TRIED = 256  # integers that stand for a residual
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """Symmetric int8 weights.
+    """Symmetric weights of 8 bits or fewer, as int8. Those of one bit are 1 and -1.
 
     scale : the real value of 1, one number or one for each index of an axis
     lift  : by how many parts of `PARTS` the bias is more than a whole number of sums, beside each scale; None if it is none
@@ -48,16 +50,23 @@ def _spread(scale: npt.NDArray[Any], axis: int, ndim: int) -> npt.NDArray[Any]:
 
 
 def least_scale(
-    weight: npt.NDArray[Any], axis: int | None, data_scale: float, bias: npt.NDArray[Any] | None, lifted: bool = False
+    weight: npt.NDArray[Any], axis: int | None, data_scale: float, bias: npt.NDArray[Any] | None, lifted: bool = False,
+    bits: int = 8,
 ) -> npt.NDArray[np.float64]:
     """The finest scales of the weights of an anchor, for each index of an axis or, where that is None, for all.
 
     bias   : a scale is no finer than the bias, in its quanta, allows
     lifted : these quanta are parts of a unit of the sums
+    bits   : of a weight; where they are fewer than 8 the scale is the one with the least square error, which clips some weights.
+             Source for one bit, whose scale is the mean magnitude: Rastegari et al., "XNOR-Net" (ECCV 2016), section 3.1
     """
     others = tuple([at for at in range(weight.ndim) if at != axis])
-    most = np.abs(weight).max(others) if axis is not None else np.abs(weight).max(keepdims=False).reshape(1)
-    wanted = np.where(most > NOTHING, most.astype(np.float64) / MOST, OF_ZEROS)
+    largest = np.abs(weight).max(others) if axis is not None else np.abs(weight).max(keepdims=False).reshape(1)
+    wanted: npt.NDArray[np.float64] = np.where(largest > NOTHING, largest.astype(np.float64) / most_of(bits), OF_ZEROS)
+    if bits == 1:
+        wanted = np.minimum(wanted, np.abs(weight).mean(others, dtype=np.float64, keepdims=axis is None).reshape(-1) + OF_ZEROS)
+    elif bits < 8:
+        wanted = _of_least_error(weight.astype(np.float64), axis, others, wanted, bits)
     scale: npt.NDArray[np.float64] = np.maximum(wanted, LEAST_UNIT / data_scale)
     if bias is not None:
         per = np.abs(bias.astype(np.float64)) * (PARTS if lifted else 1) / (data_scale * MOST_BIAS)
@@ -65,9 +74,32 @@ def least_scale(
     return scale
 
 
+def _of_least_error(
+    weight: npt.NDArray[np.float64], axis: int | None, others: tuple[int, ...], scale: npt.NDArray[np.float64], bits: int
+) -> npt.NDArray[np.float64]:
+    """Of shares of each scale, the one with the least square error."""
+    def error(tried: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        step = _spread(tried, axis or 0, weight.ndim)
+        off = np.square(weight - integers(weight / step, bits) * step)
+        return np.asarray(off.sum(others, keepdims=axis is None).reshape(-1))
+    return np.asarray(scale * CLIPPED[np.argmin([error(scale * share) for share in CLIPPED], 0)])
+
+
+def most_of(bits: int) -> int:
+    """The greatest symmetric integer of so many bits."""
+    return max(1, (1 << bits - 1) - 1)
+
+
+def integers(quotient: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int8]:
+    """The integers of so many bits next to weights in units of their scale."""
+    if bits == 1:
+        return np.where(quotient < 0, np.int8(-1), np.int8(1))
+    return np.asarray(np.clip(np.rint(quotient), -most_of(bits), most_of(bits)).astype(np.int8))
+
+
 def quantized_weights(
     weight: npt.NDArray[Any], axis: int | None, data_scale: float, bias: npt.NDArray[Any] | None, skip_scale: float | None,
-    result_scale: float | None = None, *, lifted: bool = False,
+    result_scale: float | None = None, *, lifted: bool = False, bits: int = 8,
 ) -> Weights:
     """The weights of an anchor, with a scale for each index of an axis, or one for all where that is None.
 
@@ -77,42 +109,43 @@ def quantized_weights(
                    `short` gives if the sums are lifted, else to those that `held` gives, or with a residual to those that a
                    requantization has next to exactly
     lifted       : whether the layer's bias may be more than a whole number of sums
+    bits         : of a weight
     """
-    scale = least_scale(weight, axis, data_scale, bias, lifted)
+    scale = least_scale(weight, axis, data_scale, bias, lifted, bits)
     if result_scale is not None and lifted:
         factors = short(data_scale * scale / result_scale)
         fits = reached(factors)
         if skip_scale is not None:
             fits &= whole(skip_scale / result_scale / factors)
         if fits[1:].any(0).all():
-            return _lifted(weight, axis, factors, fits, result_scale / data_scale)
+            return _lifted(weight, axis, factors, fits, result_scale / data_scale, bits)
     if skip_scale is not None:
-        most = np.clip(np.floor(skip_scale / (data_scale * scale)), 1, MOST_FACTOR)
-        scale = skip_scale / (data_scale * (most if result_scale is None else _best_factors(most, skip_scale / result_scale)))
+        units = np.clip(np.floor(skip_scale / (data_scale * scale)), 1, MOST_FACTOR)
+        scale = skip_scale / (data_scale * (units if result_scale is None else _best_factors(units, skip_scale / result_scale)))
     elif result_scale is not None:
         ratio = data_scale * scale / result_scale
         scale = np.where(reached(held(ratio)), fused(ratio, data_scale, result_scale), scale)
-    return _rounded(weight, axis, scale)
+    return _rounded(weight, axis, scale, bits)
 
 
-def _rounded(weight: npt.NDArray[Any], axis: int | None, scale: npt.NDArray[np.float64]) -> Weights:
+def _rounded(weight: npt.NDArray[Any], axis: int | None, scale: npt.NDArray[np.float64], bits: int) -> Weights:
     kept = scale.astype(np.float32)
-    nearest = np.rint(weight / _spread(kept, axis or 0, weight.ndim))
-    return Weights(np.clip(nearest, -MOST, MOST).astype(np.int8), kept, axis or 0)
+    return Weights(integers(weight / _spread(kept, axis or 0, weight.ndim), bits), kept, axis or 0)
 
 
 def _lifted(
-    weight: npt.NDArray[Any], axis: int | None, factors: npt.NDArray[np.float64], fits: npt.NDArray[np.bool_], unit: float
+    weight: npt.NDArray[Any], axis: int | None, factors: npt.NDArray[np.float64], fits: npt.NDArray[np.bool_], unit: float,
+    bits: int,
 ) -> Weights:
     """Weights by factors that `short` gave, of those that fit: the least from the second on, or the first if it errs less."""
     above = 1 + fits[1:].argmax(0)
     chosen = np.take_along_axis(factors, above[None], 0)[0]
     others = tuple([at for at in range(weight.ndim) if at != axis])
     given = weight.astype(np.float64)
-    errors = [((given - _rounded(weight, axis, each * unit).real) ** 2).sum(others, keepdims=axis is None).reshape(-1)
+    errors = [((given - _rounded(weight, axis, each * unit, bits).real) ** 2).sum(others, keepdims=axis is None).reshape(-1)
               for each in (factors[0], chosen)]
     chosen = np.where(fits[0] & (errors[0] < errors[1]), factors[0], chosen)
-    found = _rounded(weight, axis, chosen * unit)
+    found = _rounded(weight, axis, chosen * unit, bits)
     return replace(found, lift=lift(chosen))
 
 
@@ -131,6 +164,6 @@ def _best_factors(most: npt.NDArray[np.float64], ratio: float) -> npt.NDArray[np
     return found
 
 
-def fits_residual(weight: npt.NDArray[Any], axis: int | None, data_scale: float, skip_scale: float) -> bool:
+def fits_residual(weight: npt.NDArray[Any], axis: int | None, data_scale: float, skip_scale: float, bits: int = 8) -> bool:
     """Return whether one quantum of a residual is several accumulators of every channel, so that it can be added to them."""
-    return bool((skip_scale / (data_scale * least_scale(weight, axis, data_scale, None)) >= LEAST_FACTOR).all())
+    return bool((skip_scale / (data_scale * least_scale(weight, axis, data_scale, None, bits=bits)) >= LEAST_FACTOR).all())

@@ -13,7 +13,7 @@ CLASSES, SIDE = 10, 8
 CHANNELS = (16, 32, 32)  # of the three convolutions; the second is followed by a max pool
 TESTED = 500  # images that training does not see
 EPOCHS, BATCH, RATE = 12, 32, 2e-3
-_MOMENTA, _TINY = (0.9, 0.999), 1e-8  # of Adam (Kingma and Ba, 2015)
+_MOMENTA, _TINY = (0.9, 0.999), 1e-8  # of Adam
 
 Array = np.ndarray
 Weights = dict[str, Array]
@@ -114,11 +114,27 @@ def spread(slope: Array, largest: Array) -> Array:
     return fours.transpose(0, 1, 2, 4, 3, 5).reshape(images, channels, 2 * high, 2 * wide)
 
 
+class Adam:
+    """The optimiser of Kingma and Ba (ICLR 2015), which changes weights in place."""
+
+    def __init__(self, weights: Weights) -> None:
+        self.weights, self.steps = weights, 0
+        self.first, self.second = ({name: np.zeros_like(array) for name, array in weights.items()} for _ in range(2))
+
+    def step(self, slopes: Weights, share: float) -> None:
+        """A step against the gradients, by a share of the learning rate."""
+        self.steps += 1
+        rate = RATE * share * np.sqrt(1 - _MOMENTA[1] ** self.steps) / (1 - _MOMENTA[0] ** self.steps)
+        for name, slope in slopes.items():
+            self.first[name] = _MOMENTA[0] * self.first[name] + (1 - _MOMENTA[0]) * slope
+            self.second[name] = _MOMENTA[1] * self.second[name] + (1 - _MOMENTA[1]) * slope**2
+            self.weights[name] -= (rate * self.first[name] / (np.sqrt(self.second[name]) + _TINY)).astype(np.float32)
+
+
 def train(data: Digits, epochs: int = EPOCHS, seed: int = 0) -> Iterator[tuple[Weights, float]]:
-    """The weights after each epoch, by Adam, and the mean loss in it."""
+    """The weights after each epoch, and the mean loss in it."""
     rng, weights = np.random.default_rng(seed), initial(seed)
-    first, second = ({name: np.zeros_like(array) for name, array in weights.items()} for _ in range(2))
-    step = 0
+    adam = Adam(weights)
     for epoch in range(epochs):
         order = rng.permutation(len(data.labels))
         losses = []
@@ -126,10 +142,5 @@ def train(data: Digits, epochs: int = EPOCHS, seed: int = 0) -> Iterator[tuple[W
             chosen = order[at : at + BATCH]
             loss, found = loss_and_gradients(weights, data.images[chosen], data.labels[chosen])
             losses.append(loss)
-            step += 1
-            rate = RATE * (1 - epoch / epochs) * np.sqrt(1 - _MOMENTA[1] ** step) / (1 - _MOMENTA[0] ** step)
-            for name, slope in found.items():
-                first[name] = _MOMENTA[0] * first[name] + (1 - _MOMENTA[0]) * slope
-                second[name] = _MOMENTA[1] * second[name] + (1 - _MOMENTA[1]) * slope**2
-                weights[name] = (weights[name] - rate * first[name] / (np.sqrt(second[name]) + _TINY)).astype(np.float32)
+            adam.step(found, 1 - epoch / epochs)
         yield weights, float(np.mean(losses))

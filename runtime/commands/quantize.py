@@ -11,11 +11,15 @@ how far the result is from the float model: the outputs, and the values with the
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vtakit.base.errors import VtakitError, one_of
 from vtakit.base.text import counted, one_line
 from vtakit.runtime.commands._arguments import check_outputs
 from vtakit.runtime.terminal import console, progress, say
+
+if TYPE_CHECKING:
+    from vtakit.runtime.accuracy import Accuracy
 
 _METHODS = ("mse", "max", "percentile", "entropy")
 
@@ -29,6 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, required=True, metavar="INT8.onnx", help="quantized model to write")
     parser.add_argument("--evaluation", type=Path, metavar="DATA.npz",
                         help="sample inputs on which the accuracy is measured (default: some of the calibration's)")
+    parser.add_argument("--weights", type=int, default=8, metavar="BITS",
+                        help="bits of a weight: 8 (default), 4, 2 or 1, for accelerators such as w4 and w2")
+    parser.add_argument("--keep", default="0", metavar="COUNT|LAYER,…",
+                        help="layers whose weights keep 8 bits: how many, of those that lose most, or names (default: 0)")
     parser.add_argument("--method", default=_METHODS[0], help=f"how a range is chosen: {', '.join(_METHODS)} (default: mse)")
     parser.add_argument("--no-bias-correction", action="store_true", help="do not correct biases for the rounding of the weights")
     parser.add_argument("--json", type=Path, metavar="REPORT.json", help="file for the accuracy of every value")
@@ -44,11 +52,12 @@ def run(args: argparse.Namespace) -> int:
     from vtakit.base.writing import write_bytes
     from vtakit.runtime.quantize import quantize
 
+    keep = int(args.keep) if args.keep.isdecimal() else args.keep.split(",")
     with progress() as bar:
         task = bar.add_task(f"compiling {one_line(args.model.name)}", total=None)
         found = quantize(
-            args.model, args.calibration, method=args.method, bias_correction=not args.no_bias_correction,
-            evaluation=args.evaluation,
+            args.model, args.calibration, weights=args.weights, keep=keep, method=args.method,
+            bias_correction=not args.no_bias_correction, evaluation=args.evaluation,
             progress=lambda what, done, count: bar.update(task, description=what, completed=done, total=count),
         )
     found.save(args.output)
@@ -57,5 +66,15 @@ def run(args: argparse.Namespace) -> int:
     console(soft_wrap=True).print(found.accuracy.table())
     left = ", ".join(map(one_line, found.accuracy.left))
     say(f"{counted(len(found.scales), 'value is', 'values are')} int8" + (f"; in floating point stay {left}" if left else ""))
+    if args.weights < 8:
+        say(_bits(found.accuracy, args.weights))
     say(f"next: vtakit compile {args.output} --target vta -o {args.output.with_suffix('.vtak')}")
     return 0
+
+
+def _bits(accuracy: "Accuracy", bits: int) -> str:
+    """Which layers have few bits."""
+    kept = [one_line(layer.name) for layer in accuracy.layers if layer.bits != bits]
+    few = counted(len(accuracy.layers) - len(kept), "layer has", "layers have")
+    total = f"{accuracy.weight_bytes / 1e6:.2f} MB of weights"
+    return f"{few} weights of {counted(bits, 'bit')}" + (f"; 8 bits keep {', '.join(kept)}" if kept else "") + f": {total}"

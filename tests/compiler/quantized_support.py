@@ -10,8 +10,10 @@ import numpy as np
 import onnx
 import onnxruntime
 from model_support import model
-from onnx import helper
+from onnx import helper, shape_inference
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+import vtakit
 
 Arrays = dict[str, np.ndarray]
 
@@ -193,3 +195,37 @@ def quantum_of(proto: onnx.ModelProto, output: str = "y") -> float:
     (node,) = [node for node in proto.graph.node if output in node.output]
     (scale,) = [tensor for tensor in proto.graph.initializer if tensor.name == node.input[1]]
     return float(onnx.numpy_helper.to_array(scale))
+
+
+def with_all_values(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The model for one sample, with each value that it quantizes as an output."""
+    found = onnx.ModelProto()
+    found.CopyFrom(proto)
+    for info in found.graph.input:
+        info.type.tensor_type.shape.dim[0].dim_value = 1
+    for info in found.graph.output:
+        info.type.tensor_type.ClearField("shape")
+    names = [node.output[0] for node in found.graph.node if node.op_type == "QuantizeLinear"]
+    known = shape_inference.infer_shapes(found).graph
+    shapes = {info.name: info for info in (*known.value_info, *known.output)}
+    outputs = [shapes[info.name] for info in found.graph.output] + [shapes[name] for name in names]
+    del found.graph.output[:]
+    found.graph.output.extend(outputs)
+    return found
+
+
+def assert_same_bytes(proto: onnx.ModelProto, given: dict[str, np.ndarray]) -> None:
+    """All int8 values, sample by sample; the first that differs is named."""
+    whole = with_all_values(proto)
+    module = vtakit.compile(whole)
+    for optimised in (True, False):
+        session = onnxruntime_of(whole, optimised=optimised)
+        for number in range(len(next(iter(given.values())))):
+            x = {name: array[number:number + 1] for name, array in given.items()}
+            got = module.run(x)
+            names = [name for name, array in got.items() if array.dtype == np.int8]
+            for name, want in zip(names, session.run(names, x), strict=True):
+                wrong = np.argwhere(got[name] != want)
+                place = tuple(wrong[0]) if len(wrong) else ()
+                assert not len(wrong), (f"{name} differs in {len(wrong)} of {want.size} values, optimised={optimised}, sample "
+                                        f"{number}, first {place}: got {got[name][place]}, want {want[place]}")

@@ -5,46 +5,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import shape_inference
-from quantized_support import Layers, onnxruntime_of, random_network
+from quantized_support import Layers, assert_same_bytes, onnxruntime_of, random_network
 
 import vtakit
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.passes.quantized.form import integer_form
-
-
-def with_all_values(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The model for one sample, with each value that it quantizes as an output."""
-    found = onnx.ModelProto()
-    found.CopyFrom(proto)
-    for info in found.graph.input:
-        info.type.tensor_type.shape.dim[0].dim_value = 1
-    for info in found.graph.output:
-        info.type.tensor_type.ClearField("shape")
-    names = [node.output[0] for node in found.graph.node if node.op_type == "QuantizeLinear"]
-    known = shape_inference.infer_shapes(found).graph
-    shapes = {info.name: info for info in (*known.value_info, *known.output)}
-    outputs = [shapes[info.name] for info in found.graph.output] + [shapes[name] for name in names]
-    del found.graph.output[:]
-    found.graph.output.extend(outputs)
-    return found
-
-
-def assert_same_bytes(proto: onnx.ModelProto, given: dict[str, np.ndarray]) -> None:
-    """All int8 values, sample by sample; the first that differs is named."""
-    whole = with_all_values(proto)
-    module = vtakit.compile(whole)
-    for optimised in (True, False):
-        session = onnxruntime_of(whole, optimised=optimised)
-        for number in range(len(next(iter(given.values())))):
-            x = {name: array[number:number + 1] for name, array in given.items()}
-            got = module.run(x)
-            names = [name for name, array in got.items() if array.dtype == np.int8]
-            for name, want in zip(names, session.run(names, x), strict=True):
-                wrong = np.argwhere(got[name] != want)
-                place = tuple(wrong[0]) if len(wrong) else ()
-                assert not len(wrong), (f"{name} differs in {len(wrong)} of {want.size} values, optimised={optimised}, sample "
-                                        f"{number}, first {place}: got {got[name][place]}, want {want[place]}")
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])

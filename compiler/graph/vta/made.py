@@ -66,8 +66,12 @@ class Maker:
     def constant(self, array: Array, scope: str, what: str) -> Tensor:
         """A parameter of a scope's type."""
         kind = self.target.dtype(scope)
+        bits = self.target.config.wgt_bits
+        most = 1 << bits - 1
+        if scope == "wgt" and array.size and (array.min() < -most or array.max() >= most):
+            raise VtaError(f"{what} from {array.min()} to {array.max()} do not fit the {bits} bits of this device's weights")
         found = placeholder(array.shape, kind, name=f"{self.name}__{what}")
-        self.constants[found] = array.astype(kind)
+        self.constants[found] = array.astype(np.int8 if scope == "wgt" else np.int32)
         return found
 
     def identity(self, scale: int = 1, what: str = "identity") -> Tensor:
@@ -180,10 +184,10 @@ def check_words(target: Target) -> None:
     """Raise VtaError for a configuration whose activations, weights and accumulators are not those of int8 networks."""
     cfg = target.config
     have = cfg.inp_bits, cfg.wgt_bits, cfg.out_bits, cfg.acc_bits
-    if have != (8, 8, 8, 32):
+    if have[1] not in (2, 4, 8) or (have[0], *have[2:]) != (8, 8, 32):
         raise VtaError(
-            f"networks have activations and weights of 8 bits and sums of 32, and this one has activations of {have[0]} "
-            f"bits, weights of {have[1]}, results of {have[2]} and sums of {have[3]}: choose one of 8 and 32"
+            f"networks have activations of 8 bits, weights of 8, 4 or 2, and sums of 32, and this one has activations of "
+            f"{have[0]} bits, weights of {have[1]}, results of {have[2]} and sums of {have[3]}: choose one of these"
         )
 
 

@@ -20,7 +20,6 @@ from vtakit.compiler.te.tensor import Tensor
 
 Pair = tuple[int, int]
 Pads = tuple[int, int, int, int]
-_MOST_WEIGHT = 127
 _MOST_PRODUCT = 255**2
 
 
@@ -41,10 +40,13 @@ def sum_pool(
 
 
 def scaled_sum(m: Maker, a: Tensor, b: Tensor, a_scale: Array, b_scale: Array, numbers: Numbers) -> Made:
-    """Two tensors, each times a number of its channel, requantized: by products where both have one small number for all."""
+    """Two tensors, each times a number of its channel, requantized.
+
+    By products where both have one number for all channels, and weights hold it.
+    """
     largest = 128 * int((np.abs(a_scale.astype(np.int64)) + np.abs(b_scale.astype(np.int64))).max(initial=0))
     alike = [int(scale[0]) for scale in (a_scale, b_scale) if (scale == scale[0]).all()]
-    small = [scale for scale in alike if abs(scale) <= _MOST_WEIGHT]
+    small = [scale for scale in alike if abs(scale) < 1 << m.target.config.wgt_bits - 1]
     if len(small) == 2:
         weights = m.identity(small[0], "a_weights"), m.identity(small[1], "b_weights")
         return _plain(m, Binary2d(target=m.target, name=m.name, a=a, b=b, weights=weights, epilogue=m.epilogue(numbers, largest)))

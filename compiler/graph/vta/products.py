@@ -18,7 +18,6 @@ from vtakit.compiler.nn.vta.fold import Fold, choose_fold
 from vtakit.compiler.nn.vta.packing import blocks, pack_grouped_transposed_weights, pack_weights
 from vtakit.compiler.nn.vta.transposed import TransposedConv2d
 from vtakit.compiler.schedule.schedule import create_schedule
-from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.insns import Feature
 
@@ -95,15 +94,16 @@ def _depthwise(m: Maker, data: Tensor, weights: Array, shape: Shape, epilogue: E
     kernels = _dilated(weights, shape.dilation)[:, 0]
     kernel = kernels.shape[1], kernels.shape[2]
     packed = Parts.of(m.target, kernel).weights(m.target, kernels)
-    tensor = placeholder(packed.shape, m.target.dtype("wgt"), f"{m.name}__weights")
+    kept = dict(m.constants)
     try:
+        tensor = m.constant(packed, "wgt", "weights")
         found = Depthwise2d(
             target=m.target, name=m.name, data=data, weights=tensor,
             kernel=kernel, stride=shape.stride, pad=shape.pad, fill=shape.fill, epilogue=epilogue)
         found.schedule(create_schedule(found.result.op))
     except VtaError:
+        m.constants = kept
         return None
-    m.constants[found.weights] = packed.astype(m.target.dtype("wgt"))
     return found
 
 

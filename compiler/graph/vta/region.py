@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from vtakit.compiler.codegen.vta.compile import Progress, compile_for
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.compile import Layer
@@ -79,7 +81,8 @@ class _Region:
         args = [*found.given, *found.constants, *found.outputs]
         program = compile_for(lower(found.schedule, args, self.name, limits=self.target.limits), self.target, progress)
         called = [buffer.name for buffer in program.buffers[:len(args)]]
-        constants = dict(zip(called[len(found.given):], found.constants.values(), strict=False))
+        packed = [_in_memory(array, tensor.dtype.bits) for tensor, array in found.constants.items()]
+        constants = dict(zip(called[len(found.given):], packed, strict=False))
         return Launch(_with_constants(program, constants), self.region.reads, self.region.writes,
                       tuple(called[:len(found.given)]), tuple(called[len(args) - len(found.outputs):]), self._layers(program))
 
@@ -144,11 +147,17 @@ def _names(units: Sequence[Unit]) -> dict[Unit, str]:
     return found
 
 
-def _with_constants(program: Program, constants: Mapping[str, Array]) -> Program:
+def _in_memory(array: Array, bits: int) -> bytes:
+    """The bytes of integers of so many bits, the first in the lowest ones."""
+    if bits >= 8:
+        return array.astype(f"<i{bits // 8}").tobytes()
+    single = array.reshape(-1, 1).astype(np.int8) >> np.arange(bits, dtype=np.int8) & 1
+    return np.packbits(single.astype(np.uint8).reshape(-1), bitorder="little").tobytes()
+
+
+def _with_constants(program: Program, constants: Mapping[str, bytes]) -> Program:
     """Return the program with the contents of its constant buffers, which are given by name."""
     def filled(buffer: Buffer) -> Buffer:
-        array = constants.get(buffer.name)
-        if array is None:
-            return buffer
-        return replace(buffer, kind=BufferKind.CONST, data=array.astype(array.dtype.newbyteorder("<")).tobytes())
+        data = constants.get(buffer.name)
+        return buffer if data is None else replace(buffer, kind=BufferKind.CONST, data=data)
     return replace(program, buffers=tuple([filled(buffer) for buffer in program.buffers]))

@@ -1,0 +1,95 @@
+"""Networks with weights of eight bits and fewer: accuracy, bytes and exact cycles of the RTL beside each other.
+
+Two networks are trained in NumPy: that of examples/digits on images of 8x8 pixels, and the residual one of
+tests/trained_network.py on images of 32x32 pixels in three colours. Accuracy is that on images that training has not seen. Each
+runs, one image at a time, on the accelerator whose weights have as many bits, with the bytes of the CPU's integers.
+
+    python benchmarks/low_precision.py            print the table
+    python benchmarks/low_precision.py --write    write it into docs/quantization.md
+"""
+
+import argparse
+import sys
+from importlib import import_module, util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+import vtakit
+from vtakit.runtime.module import Module
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+COLOURED = import_module("trained_network")
+TRAINING = import_module("training")  # of examples/digits, where `trained_network` has looked
+PAGE = ROOT / "docs" / "quantization.md"
+BEGIN, END = "<!-- begin: benchmarks/low_precision.py --write -->\n", "<!-- end -->\n"
+CASES = (("default", 8, 0), ("w4", 4, 0), ("w2", 2, 0), ("w2", 1, 0), ("default", 2, 1), ("default", 2, 2))
+CALIBRATED = 100  # images
+
+
+def digits() -> tuple[onnx.ModelProto, Any, Any]:
+    """The network of examples/digits: its model, what it has learnt from, and what it is tested on."""
+    spec = util.spec_from_file_location("digits_example", ROOT / "examples" / "digits" / "__main__.py")
+    assert spec is not None
+    assert spec.loader is not None
+    example = util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    data, tested = TRAINING.digits()
+    *_, (weights, _) = TRAINING.train(data)
+    return example.export(weights), data, tested
+
+
+def coloured() -> tuple[onnx.ModelProto, Any, Any]:
+    """The residual network: likewise."""
+    data, tested = COLOURED.images()
+    *_, weights = COLOURED.train(data)
+    return COLOURED.export(weights), data, tested
+
+
+def accuracy(model: onnx.ModelProto, tested: Any) -> float:
+    """The share of the images that are read rightly, in percent."""
+    logits = vtakit.compile(model, batch=len(tested.labels)).run({"image": tested.images})["logits"]
+    return 100 * float(np.mean(logits.argmax(1) == tested.labels))
+
+
+def row(name: str, model: onnx.ModelProto, data: Any, tested: Any, case: tuple[str, int, int]) -> str:
+    """A row of the table."""
+    config, bits, keep = case
+    made = vtakit.quantize(model, data.images[:CALIBRATED], weights=bits, keep=keep)
+    image = {"image": tested.images[:1]}
+    wanted = vtakit.compile(made.model, batch=1).run(image)["logits"]
+    with Module(vtakit.compile(made.model, "vta", batch=1, config=config).image, "rtl") as hardware:
+        profile = hardware.profile(image)
+        assert np.array_equal(hardware.run(image)["logits"], wanted), f"{name}: {config} gives other bytes than the CPU"
+    cycles = sum(report.total.cycles or 0 for report in profile.launches)
+    read = sum(report.total.read_bytes for report in profile.launches)
+    kept = [layer.name for layer in made.accuracy.layers if layer.bits != bits]
+    weights = f"{bits}" + (f", 8 in {' and '.join(kept)}" if kept else "")
+    right, held = accuracy(made.model, tested), made.accuracy.weight_bytes
+    return f"| {name} | {weights} | `{config}` | {right:.1f} % | {held:,} | {len(profile.launches)} | {read:,} | {cycles:,} |"
+
+
+def main() -> None:
+    """Parse the arguments, measure, print or write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.relative_to(ROOT)}")
+    args = parser.parse_args()
+    head = ("network", "bits of weights", "accelerator", "accuracy", "bytes of weights", "launches", "bytes read", "cycles")
+    rows = [f"| {' | '.join(head)} |", f"|---|---|---|{'---:|' * (len(head) - 3)}"]
+    for name, make in (("digits, 8x8", digits), ("coloured digits, 32x32", coloured)):
+        model, data, tested = make()
+        rows.append(f"| {name} | float32 | CPU | {accuracy(model, tested):.1f} % | | | | |")
+        rows += [row(name, model, data, tested, case) for case in CASES]
+    table = "\n".join(rows) + "\n"
+    if not args.write:
+        sys.stdout.write(table)
+        return
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}{table}{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

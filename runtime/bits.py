@@ -1,0 +1,79 @@
+"""Bits of each layer's weights: few, but for the layers that lose most by it."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from vtakit.base.errors import one_of
+from vtakit.base.text import counted
+from vtakit.compiler.quantize.errors import QuantizeError
+from vtakit.compiler.quantize.network import Network, channel_axis
+from vtakit.compiler.quantize.plan import Plan
+from vtakit.compiler.quantize.samples import Samples
+from vtakit.compiler.quantize.weights import quantized_weights
+from vtakit.runtime.accuracy import Compared, Layer
+from vtakit.runtime.values import Values
+
+if TYPE_CHECKING:
+    import onnx
+
+Keep = int | Sequence[str]
+Progress = Callable[[str, int, int], None]
+
+_RUNS = 8  # samples' runs that a layer's loss is measured on
+
+
+def choose_bits(
+    network: Network, plan: Plan, weights: int, keep: Keep, compiled: "Callable[[onnx.ModelProto], Values]", samples: Samples,
+    say: Progress,
+) -> list[Layer]:
+    """Give the plan's anchors their bits; returns the layers in order.
+
+    keep     : names of layers that keep 8 bits, or a number. The number means the layers that lose most: of each, the
+               signal-to-noise ratio of the network's outputs is measured where this layer's weights alone have few bits
+    compiled : makes of a float model what shows its outputs
+
+    Raises QuantizeError for a layer that does not exist and for a number beyond that of the layers.
+    """
+    nodes = list(network.nodes)
+    names = {at: nodes[at].name or nodes[at].output[0] for at in plan.anchors}
+    lost: dict[int, float] = {}
+    if isinstance(keep, int):
+        if not 0 <= keep <= len(names):
+            raise QuantizeError(f"keep={keep}: the model has {counted(len(names), 'layer')} with weights, give 0 to {len(names)}")
+        if weights < 8 and 0 < keep < len(names):
+            lost = _losses(network, plan, weights, compiled, samples.first(_RUNS), say)
+        kept = sorted(names, key=lambda at: lost.get(at, 0.0))[:keep]
+    else:
+        wanted = [keep] if isinstance(keep, str) else list(keep)
+        for each in wanted:
+            if each not in names.values():
+                raise QuantizeError(f"keep: no layer with weights is called {each!r:.80}; {one_of(tuple(names.values()), each)}")
+        kept = [at for at, name in names.items() if name in wanted]
+    plan.bits.update({at: 8 if at in kept else weights for at in names})
+    return [Layer(name, nodes[at].op_type, network.constants[nodes[at].input[1]].size, plan.bits[at], lost.get(at))
+            for at, name in names.items()]
+
+
+def _losses(
+    network: Network, plan: Plan, bits: int, compiled: "Callable[[onnx.ModelProto], Values]", samples: Samples, say: Progress,
+) -> dict[int, float]:
+    """Return the signal-to-noise ratio of the outputs, in dB, with few bits in one layer, by the number of its anchor."""
+    nodes = list(network.nodes)
+    true = list(compiled(network.finished()).runs(samples))
+    found = {}
+    for done, at in enumerate(plan.anchors):
+        name = nodes[at].input[1]
+        weight = network.constants[name]
+        network.constants[name] = quantized_weights(weight, channel_axis(nodes[at]), 1.0, None, None, bits=bits).real
+        try:
+            runs = list(compiled(network.finished()).runs(samples))
+        finally:
+            network.constants[name] = weight
+        compared = Compared("", "", 0.0)
+        for first, second in zip(true, runs, strict=True):
+            for output in network.outputs:
+                if output in first:
+                    compared.add(first[output], second[output])
+        found[at] = compared.decibels
+        say("layers by their loss", done + 1, len(plan.anchors))
+    return found

@@ -1,0 +1,193 @@
+"""Weights of four, two and one bits: how they are rounded, what they lose, and on accelerators whose weights are as narrow."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import onnx
+import pytest
+import trained_network
+import training
+from onnx import numpy_helper
+from quantized_support import Layers, assert_same_bytes, onnxruntime_of, random_network
+from support import module
+
+import vtakit
+from vtakit.compiler.frontend.onnx.importer import import_model
+from vtakit.compiler.graph.passes.quantized.form import integer_form
+from vtakit.compiler.graph.reference import reference
+from vtakit.compiler.quantize.errors import QuantizeError
+from vtakit.compiler.quantize.weights import integers, least_scale, most_of, quantized_weights
+from vtakit.hw.isa.config import NAMED
+from vtakit.runtime import cli
+from vtakit.runtime.module import Module
+from vtakit.runtime.vta.part import VtaPart
+
+RNG = np.random.default_rng(4)
+TINY = replace(NAMED["tiny"], log_inp_buff_size=9, log_acc_buff_size=12)
+NARROW = {4: replace(TINY, log_wgt_width=2), 2: replace(TINY, log_wgt_width=1)}
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("bits", [4, 2, 1])
+def test_the_scale_is_that_of_least_square_error(bits, axis):
+    """Beside a finer grid of scales, each channel by itself."""
+    weight = (RNG.standard_normal((5, 4, 3, 3)) * RNG.uniform(0.01, 3, (5, 4, 1, 1))).astype(np.float32)
+    found = quantized_weights(weight, axis, 0.1, None, None, bits=bits)
+    rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1) if axis is not None else weight.reshape(1, -1)
+    real = np.moveaxis(found.real, axis or 0, 0).reshape(len(rows), -1)
+    assert np.abs(found.numbers).max() == most_of(bits)
+    for row, made in zip(rows.astype(np.float64), real, strict=True):
+        steps = np.abs(row).max() / most_of(bits) * np.linspace(0.05, 1, 400)
+        if bits == 1:
+            errors = [np.sum((row - np.where(row < 0, -step, step)) ** 2) for step in steps]
+        else:
+            errors = [np.sum((row - np.clip(np.rint(row / step), -most_of(bits), most_of(bits)) * step) ** 2) for step in steps]
+        assert np.sum((row - made) ** 2) <= 1.03 * min(errors)
+
+
+def test_weights_of_one_bit_are_signs():
+    assert integers(np.array([-3.0, -0.0, 0.0, 0.2]), 1).tolist() == [-1, 1, 1, 1]
+    assert least_scale(np.zeros((2, 3), np.float32), 0, 0.1, None, bits=1).max() < 1e-9
+
+
+@pytest.mark.parametrize("bits", [4, 2, 1])
+@pytest.mark.parametrize("name", ["random", "residual"])
+def test_models_of_few_bits_are_the_same_in_onnxruntime(bits, name):
+    """Of networks whose sums of two values have scales that are tied (docs/quantization.md, "Fewer bits")."""
+    net = random_network(0, 6, norms=False) if name == "random" else residual_network()
+    made = vtakit.quantize(net.model("N"), net.inputs(4), evaluation=net.inputs(1), weights=bits).model
+    known = {each.name: numpy_helper.to_array(each) for each in made.graph.initializer}
+    numbers = [array for array in known.values() if array.dtype == np.int8 and array.ndim]
+    assert max(np.abs(array).max() for array in numbers) == most_of(bits)
+    assert_same_bytes(made, {"x": net.inputs(3, seed=1)})
+
+
+@pytest.mark.parametrize("device_bits", NARROW)
+@pytest.mark.parametrize("seed", range(2))
+def test_random_networks_run_in_one_launch(seed, device_bits):
+    for bits in (each for each in (4, 2, 1) if each <= device_bits):
+        net = random_network(seed, 6, norms=bool(seed % 2))
+        made = vtakit.quantize(net.model("N"), net.inputs(4), evaluation=net.inputs(1), weights=bits).model
+        module, given = vtakit.compile(made, "vta", batch=1, config=NARROW[device_bits]), net.inputs(1, seed=9)
+        assert len(module.image.parts_of(VtaPart)) == 1
+        wanted = reference(integer_form(import_model(made, batch=1)), given)
+        for got, want in zip(module.run({"x": given}).values(), wanted, strict=True):
+            assert np.array_equal(got, want)
+
+
+def residual_network() -> Layers:
+    """Depthwise and dense convolutions around a residual, and a classifier."""
+    net = Layers(3, size=8)
+    x = net.relu(net.conv("x", 8))
+    y = net.relu(net.conv(net.relu(net.conv(x, 8)), 8, groups=8))
+    net.classifier(net.relu(net.sum(net.conv(y, 8, 1), x)), 6)
+    return net
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("bits", [4, 2, 1])
+def test_the_hardware_gives_the_bytes_of_numpy(bits):
+    net = residual_network()
+    made = vtakit.quantize(net.model("N"), net.inputs(8), weights=bits).model
+    module = vtakit.compile(made, "vta", batch=1, config=NARROW[max(bits, 2)])
+    assert len(module.image.parts_of(VtaPart)) == 1
+    graph = integer_form(import_model(made, batch=1))
+    with Module(module.image, "rtl") as hardware:
+        for seed in range(2):
+            given = net.inputs(1, seed=20 + seed)
+            assert np.array_equal(hardware.run({"x": given})["y"], reference(graph, given)[0])
+
+
+def test_layers_whose_weights_a_device_does_not_hold_are_the_processors():
+    """Kept layers, and what the output is: the same bytes as NumPy's."""
+    net = residual_network()
+    made = vtakit.quantize(net.model("N"), net.inputs(8), weights=4, keep=1)
+    (kept,) = [layer for layer in made.accuracy.layers if layer.bits == 8]
+    module = vtakit.compile(made.model, "vta", batch=1, config=NARROW[4])
+    assert kept.weights
+    whole = vtakit.compile(made.model, "vta", batch=1, config="tiny")
+    assert sum(len(part.layers) for part in module.image.parts_of(VtaPart)) == \
+        sum(len(part.layers) for part in whole.image.parts_of(VtaPart)) - 1
+    given = net.inputs(1, seed=3)
+    assert np.array_equal(module.run({"x": given})["y"], reference(integer_form(import_model(made.model, batch=1)), given)[0])
+
+
+def test_a_layers_loss_is_that_of_the_outputs_with_few_bits_in_it_alone():
+    net = residual_network()
+    model, samples = net.model("N"), net.inputs(6)
+    made = vtakit.quantize(model, samples, weights=2, keep=2).accuracy
+    true = onnxruntime_of(model).run(None, {"x": samples})[0].astype(np.float64)
+    for layer in made.layers:
+        changed = onnx.ModelProto()
+        changed.CopyFrom(model)
+        (node,) = [node for node in changed.graph.node if layer.name in (node.name, node.output[0])]
+        (tensor,) = [each for each in changed.graph.initializer if each.name == node.input[1]]
+        rounded = quantized_weights(numpy_helper.to_array(tensor), 1 if layer.op == "MatMul" else 0, 1.0, None, None, bits=2).real
+        tensor.CopyFrom(numpy_helper.from_array(rounded, tensor.name))
+        got = onnxruntime_of(changed).run(None, {"x": samples})[0]
+        assert layer.lost_db == pytest.approx(10 * np.log10(np.sum(true**2) / np.sum((got - true) ** 2)), abs=0.05)
+    ordered = sorted(made.layers, key=lambda layer: layer.lost_db or 0)
+    assert [layer.bits for layer in ordered] == [8, 8] + [2] * (len(ordered) - 2)
+    assert made.weight_bytes == sum(layer.weights * layer.bits for layer in made.layers) // 8
+    assert json.loads(json.dumps(made.to_dict()))["layers"][0]["name"] == made.layers[0].name
+
+
+def test_layers_are_kept_by_name():
+    net = residual_network()
+    first = vtakit.quantize(net.model("N"), net.inputs(3), weights=4).accuracy.layers
+    made = vtakit.quantize(net.model("N"), net.inputs(3), weights=4, keep=[first[1].name, first[-1].name]).accuracy.layers
+    assert [layer.bits for layer in made] == [8 if at in (1, len(made) - 1) else 4 for at in range(len(made))]
+    assert all(layer.lost_db is None for layer in made)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"weights": 3}, "weights=3 is no number of bits that weights can have: 8, 4, 2, 1"),
+    ({"weights": 4, "keep": 99}, "keep=99: the model has 5 layers with weights, give 0 to 5"),
+    ({"weights": 4, "keep": -1}, "keep=-1"),
+    ({"weights": 4, "keep": ["nothing"]}, "no layer with weights is called 'nothing'"),
+])
+def test_bits_that_cannot_be(options, message):
+    net = residual_network()
+    with pytest.raises(QuantizeError, match=message):
+        vtakit.quantize(net.model("N"), net.inputs(2), **options)
+
+
+def test_the_command_keeps_layers(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    net = residual_network()
+    onnx.save(net.model("N"), "net.onnx")
+    np.savez("data.npz", x=net.inputs(4))
+    words = ["quantize", "net.onnx", "--calibration", "data.npz", "-o", "small.onnx", "--weights", "4"]
+    assert cli.main([*words, "--keep", "1"]) == 0
+    said = capsys.readouterr()
+    assert "4 layers have weights of 4 bits; 8 bits keep " in said.out + said.err
+    assert cli.main([*words, "--keep", "none"]) == 2
+    assert "no layer with weights is called 'none'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["digits of 8x8", "coloured digits of 32x32"])
+def test_four_bits_are_as_accurate_as_floating_point(name):
+    """Within 1.5 points, on images that training has not seen; with fewer bits it falls."""
+    if name == "digits of 8x8":
+        data, tested = training.digits()
+        *_, (weights, _) = training.train(data)
+        model = module("digits/__main__").export(weights)
+    else:
+        data, tested = trained_network.images()
+        *_, weights = trained_network.train(data)
+        model = trained_network.export(weights)
+
+    def accuracy(proto: onnx.ModelProto) -> float:
+        logits = vtakit.compile(proto, batch=len(tested.labels)).run({"image": tested.images})["logits"]
+        return 100 * float(np.mean(logits.argmax(1) == tested.labels))
+
+    real = accuracy(model)
+    assert real > 85
+    low = [accuracy(vtakit.quantize(model, data.images[:100], weights=bits).model) for bits in (8, 4, 2, 1)]
+    assert low[0] >= real - 0.75
+    assert low[1] >= real - 1.5
+    assert all(more >= fewer - 1 for more, fewer in pairwise(low))
+    assert low[3] > 30  # of ten classes
