@@ -350,10 +350,11 @@ _RANGES = {
 
 DEFAULT = VTAConfig()
 
-# The sizes of blk8, blk32, w4, w2 and i4w4 keep the default's depths in elements. The tiny ones reach every bound
-# of their scratchpads within a short random program.
+# compact is the default with smaller scratchpads, for parts with fewer block RAMs. The sizes of blk8, blk32, w4, w2 and i4w4
+# keep the default's depths in elements. The tiny ones reach every bound of their scratchpads within a short random program.
 NAMED: dict[str, VTAConfig] = {
     "default": DEFAULT,
+    "compact": replace(DEFAULT, log_uop_buff_size=13, log_inp_buff_size=14, log_wgt_buff_size=17, log_acc_buff_size=16),
     "b2x16": replace(DEFAULT, log_batch=1),
     "b4x8": replace(DEFAULT, log_batch=2, log_block=3),
     "blk8": replace(DEFAULT, log_block=3, log_inp_buff_size=14, log_wgt_buff_size=16, log_acc_buff_size=16),

@@ -130,7 +130,9 @@ class Requantizer(wiring.Component):
     def _memory(self, m: Module) -> memory.Memory:
         """The table, whose rows are parts of elements."""
         m.submodules.table = table = memory.Memory(
-            shape=min(len(self.values), 8 * TABLE_BYTES), depth=table_rows(self._lanes), init=[])
+            shape=min(len(self.values), 8 * TABLE_BYTES), depth=table_rows(self._lanes), init=[],
+            attrs={"ram_style": "distributed"},  # otherwise registers, since it has few rows, and a multiplexer of them each lane
+        )
         write = table.write_port()
         m.d.comb += [write.en.eq(self.fills), write.addr.eq(self.row), write.data.eq(self.values)]
         return table

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_config(parser)
-    parser.add_argument("--device", default="ecp5-85k", help="FPGA: ecp5-85k (default), ice40, ice40-up5k or xc7")
+    parser.add_argument("--device", default="ecp5-85k", help="FPGA: ecp5-85k (default), ice40, ice40-up5k, xc7 or xcup")
     parser.add_argument("--speed", metavar="GRADE", help="speed grade: ecp5-85k has 6 (slowest, default), 7 and 8")
     parser.add_argument("--bus-bits", type=number, default=64, metavar="N", help="width of the AXI bus (64)")
     parser.add_argument("--dsp-budget", type=number, metavar="N",

@@ -136,6 +136,8 @@ def test_cells_are_counted_by_what_they_occupy():
     }
     xc7 = DEVICES["xc7"].usage({"LUT6": 2, "LUT1": 1, "RAMB18E1": 3, "RAMB36E1": 1, "FDRE": 5, "MUXF7": 8, "DSP48E1": 2})
     assert xc7 == {"lut": 3, "ff": 5, "dsp": 2, "ram": 2.5}
+    xcup = DEVICES["xcup"].usage({"LUT6": 2, "RAM32M16": 3, "RAMB18E2": 1, "RAMB36E2": 1, "FDSE": 5, "CARRY8": 8, "DSP48E2": 2})
+    assert xcup == {"lut": 26, "ff": 5, "dsp": 2, "ram": 1.5}
 
 
 def test_what_does_not_fit_is_named():
@@ -154,7 +156,7 @@ def test_a_report_survives_json():
 
 
 def test_unknown_devices_and_grades_are_refused():
-    with raises(VtakitError, "unknown device 'max10'; known: ecp5-85k, ice40, ice40-up5k, xc7"):
+    with raises(VtakitError, "unknown device 'max10'; known: ecp5-85k, ice40, ice40-up5k, xc7, xcup"):
         find_device("max10")
     with raises(VtakitError, "device 'ecp5-85k' has no speed grade '9': it has 6, 7, 8"):
         ECP5.speed("9")
