@@ -26,7 +26,10 @@ COLOURED = import_module("trained_network")
 TRAINING = import_module("training")  # of examples/digits, where `trained_network` has looked
 PAGE = ROOT / "docs" / "quantization.md"
 BEGIN, END = "<!-- begin: benchmarks/low_precision.py --write -->\n", "<!-- end -->\n"
-CASES = (("default", 8, 0), ("w4", 4, 0), ("w2", 2, 0), ("w2", 1, 0), ("default", 2, 1), ("default", 2, 2))
+CASES = (  # accelerator, bits of weights and of activations, layers whose weights keep eight
+    ("default", 8, 8, 0), ("w4", 4, 8, 0), ("i4w4", 4, 4, 0), ("w2", 2, 8, 0), ("w2", 1, 8, 0), ("default", 2, 8, 1),
+    ("default", 2, 8, 2),
+)
 CALIBRATED = 100  # images
 
 
@@ -55,10 +58,10 @@ def accuracy(model: onnx.ModelProto, tested: Any) -> float:
     return 100 * float(np.mean(logits.argmax(1) == tested.labels))
 
 
-def row(name: str, model: onnx.ModelProto, data: Any, tested: Any, case: tuple[str, int, int]) -> str:
+def row(name: str, model: onnx.ModelProto, data: Any, tested: Any, case: tuple[str, int, int, int]) -> str:
     """A row of the table."""
-    config, bits, keep = case
-    made = vtakit.quantize(model, data.images[:CALIBRATED], weights=bits, keep=keep)
+    config, bits, activations, keep = case
+    made = vtakit.quantize(model, data.images[:CALIBRATED], weights=bits, activations=activations, keep=keep)
     image = {"image": tested.images[:1]}
     wanted = vtakit.compile(made.model, batch=1).run(image)["logits"]
     with Module(vtakit.compile(made.model, "vta", batch=1, config=config).image, "rtl") as hardware:
@@ -69,7 +72,9 @@ def row(name: str, model: onnx.ModelProto, data: Any, tested: Any, case: tuple[s
     kept = [layer.name for layer in made.accuracy.layers if layer.bits != bits]
     weights = f"{bits}" + (f", 8 in {' and '.join(kept)}" if kept else "")
     right, held = accuracy(made.model, tested), made.accuracy.weight_bytes
-    return f"| {name} | {weights} | `{config}` | {right:.1f} % | {held:,} | {len(profile.launches)} | {read:,} | {cycles:,} |"
+    counts = len(profile.launches), f"{read:,}", f"{cycles:,}"
+    cells = name, weights, activations, f"`{config}`", f"{right:.1f} %", f"{held:,}", *counts
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def main() -> None:
@@ -77,11 +82,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.relative_to(ROOT)}")
     args = parser.parse_args()
-    head = ("network", "bits of weights", "accelerator", "accuracy", "bytes of weights", "launches", "bytes read", "cycles")
-    rows = [f"| {' | '.join(head)} |", f"|---|---|---|{'---:|' * (len(head) - 3)}"]
+    head = ("network", "bits of weights", "of activations", "accelerator", "accuracy", "bytes of weights", "launches",
+            "bytes read", "cycles")
+    rows = [f"| {' | '.join(head)} |", f"|---|---|---|---|{'---:|' * (len(head) - 4)}"]
     for name, make in (("digits, 8x8", digits), ("coloured digits, 32x32", coloured)):
         model, data, tested = make()
-        rows.append(f"| {name} | float32 | CPU | {accuracy(model, tested):.1f} % | | | | |")
+        rows.append(f"| {name} | float32 | float32 | CPU | {accuracy(model, tested):.1f} % | | | | |")
         rows += [row(name, model, data, tested, case) for case in CASES]
     table = "\n".join(rows) + "\n"
     if not args.write:

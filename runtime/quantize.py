@@ -17,10 +17,11 @@ from vtakit.compiler.quantize.correction import mean_error
 from vtakit.compiler.quantize.errors import QuantizeError
 from vtakit.compiler.quantize.network import Network, activations_first, channel_axis, fold_batch_norms
 from vtakit.compiler.quantize.plan import Plan, plan_of
+from vtakit.compiler.quantize.ranges import BITS as ACTIVATION_BITS
 from vtakit.compiler.quantize.ranges import DEFAULT_METHOD, METHODS, Histogram, Method
 from vtakit.compiler.quantize.samples import Port, Samples, samples_of
 from vtakit.compiler.quantize.scales import lifted, scales_of
-from vtakit.compiler.quantize.weights import BITS, Weights, quantized_weights
+from vtakit.compiler.quantize.weights import BITS, Weights, most_of, quantized_weights
 from vtakit.compiler.quantize.write import Writer
 from vtakit.runtime.accuracy import Accuracy, Compared
 from vtakit.runtime.bits import Keep, choose_bits
@@ -62,15 +63,17 @@ class Quantized:
 def quantize(
     model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
     calibration: "Mapping[str, Any] | npt.ArrayLike | str | Path", *,
-    weights: int = 8, keep: Keep = 0, method: Method = DEFAULT_METHOD, bias_correction: bool = True,
+    weights: int = 8, activations: int = 8, keep: Keep = 0, method: Method = DEFAULT_METHOD, bias_correction: bool = True,
     evaluation: "Mapping[str, Any] | npt.ArrayLike | str | Path | None" = None, progress: Progress | None = None,
 ) -> Quantized:
     """Quantize a float model: weights to int8 or fewer bits for each channel, activations to int8, all symmetric.
 
     model           : in ONNX, or a program of torch.export (package onnxscript), or the path of either
     calibration     : sample inputs, by name, an array for a single input, or an .npz file; their first dimension counts samples
-    weights         : bits of a weight: 8, 4, 2 or 1. The model's int8 weights are then from -7 to 7 (4 bits), from -1 to 1 (2) or
-                      1 and -1 (1), with the scale of least square error. Accelerators with such weights run it: `w4`, `w2`
+    weights         : bits of a weight: 8, 4, 2 or 1. The model's int8 weights are then -7 to 7 (4 bits), -1 to 1 (2) or 1 and -1
+                      (1), with the scale of least square error. Accelerators with such weights run it: `w4`, `w2`
+    activations     : bits of an activation: 8, 4 or 2. Of fewer than 8 a Clip before each QuantizeLinear keeps its numbers -7 to
+                      7, or -1 to 1; accelerators with such activations run it: `i4w4`
     keep            : layers whose weights keep 8 bits: their names, or the number of those that lose most (`vtakit.runtime.bits`)
     method          : how a range is chosen from the samples' values (see `vtakit.compiler.quantize.ranges`)
     bias_correction : add to biases the mean shift of the sums that rounding the weights causes. Source: Nagel et al.,
@@ -83,6 +86,9 @@ def quantize(
     """
     if weights not in BITS:
         raise QuantizeError(f"weights={weights!r:.40} is no number of bits that weights can have: {', '.join(map(str, BITS))}")
+    if activations not in ACTIVATION_BITS:
+        raise QuantizeError(f"activations={activations!r:.40} is no number of bits that activations can have: "
+                            f"{', '.join(map(str, ACTIVATION_BITS))}")
     if method not in METHODS:
         raise QuantizeError(f"method={method!r} is no way to choose a range: {one_of(tuple(METHODS), method)}")
     exported = named_program(model)
@@ -97,6 +103,7 @@ def quantize(
     real = fixed(network.finished(), samples)
     shapes = shapes_of(real)
     plan = plan_of(network, shapes)
+    plan.activations = activations
     if not plan.anchors:
         raise QuantizeError(f"the model {name!r} has nothing to quantize: no Conv, ConvTranspose, Gemm or MatMul with constant "
                             "weights on float32 data")
@@ -105,7 +112,7 @@ def quantize(
     layers = choose_bits(network, plan, weights, keep, lambda model: Values(fixed(model, samples), outputs, shapes), samples, say)
     values = Values(real, [*plan.observed, *outputs], shapes)
     ranges, means = _observed(values, network, plan, shapes, samples, say)
-    limits = {name: METHODS[method](histogram) for name, histogram in ranges.items()}
+    limits = {name: METHODS[method](histogram, most_of(activations) + 1) for name, histogram in ranges.items()}
     scales = scales_of(network, plan, limits, shapes)
     numbers = _weights(network, plan, scales)
     biases = _biases(network, plan, numbers, means if bias_correction else {}, shapes)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vtakit.base.reading import check_memory
+from vtakit.base.values import Ints
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.codec import Insn, decode, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig, load_config
@@ -38,7 +39,6 @@ from vtakit.sim.faults import ProgramFault
 from vtakit.sim.order import execution_order, queue_name, token_queues
 from vtakit.sim.plain import index_fault
 from vtakit.sim.value_flow import lost_values
-from vtakit.sim.values import Ints
 
 _NOTED_BYTES = 16  # of each granule of DRAM: who last wrote and read it, and which value it holds
 REMEMBERED = 1024  # GEMM and ALU instructions whose accesses are kept for those that are equal

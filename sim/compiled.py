@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.base.values import Bytes, Ints
 from vtakit.hw.isa import insns
 from vtakit.hw.isa.codec import decode
 from vtakit.hw.isa.config import VTAConfig
@@ -24,7 +25,6 @@ from vtakit.sim.code import MachineCode
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.kernels import Shape, run_slice
 from vtakit.sim.plain import index_fault
-from vtakit.sim.values import Bytes, Ints
 
 _STEPS_A_SLICE = 1 << 25
 _PATIENCE_SECONDS = 2  # machine code that was kept is there in a tenth, and a slice takes about one

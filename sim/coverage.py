@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vtakit.base.values import Ints
 from vtakit.hw.isa.codec import Insn, decode, from_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TRANSFERS, UOP, AluOp, MemType, Opcode, Stage
@@ -16,7 +17,6 @@ from vtakit.sim.access import window_accesses
 from vtakit.sim.bins import COMPUTE_LOADS, GROUPS, NEAR, OTHER, TOKENS_ONLY, Bin, flag_text
 from vtakit.sim.random_programs import RandomProgram
 from vtakit.sim.trace import Trace
-from vtakit.sim.values import Ints
 
 _KINDS = ("multiply", "overwrite", "reset", "alu", "MUL")
 _FARTHEST = 16  # steps back in which "7 or more" is looked for

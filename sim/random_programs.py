@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from vtakit.base.values import Ints
 from vtakit.hw.isa.codec import encode_uop, to_bytes
 from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
 from vtakit.hw.isa.insns import DWCONV, FORMATS, MEMORIES, PAD_LOAD, REQUANT_WORDS, UOP, AluOp, Feature, MemType, Opcode, Stage
@@ -22,7 +23,6 @@ from vtakit.sim.access import loop_accesses, transfer_accesses, window_accesses
 from vtakit.sim.decode import Memories
 from vtakit.sim.emitter import Emitter, complete
 from vtakit.sim.random_parameters import random_parameters
-from vtakit.sim.values import Ints
 
 Pick = Callable[[int, int], int]  # an integer from low to high, both included
 T = TypeVar("T")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from vtakit.base.values import Ints
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.faults import Fault
@@ -18,7 +19,6 @@ from vtakit.hw.isa.program import BufferKind, Program
 from vtakit.sim.access import granule_bytes
 from vtakit.sim.decode import Decoded
 from vtakit.sim.faults import ProgramFault
-from vtakit.sim.values import Ints
 
 _NOTHING = 0  # tag of memory that nothing was stored to; such memory takes none of this machine's
 

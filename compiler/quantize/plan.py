@@ -57,6 +57,7 @@ class Plan:
     same      : of each value, one that has the same scale
     made      : which values are made of int8, so that all that read them read the quantized form
     bits      : of a weight, by the number of its anchor
+    activations : their bits
     """
 
     values: dict[str, None] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class Plan:
     same: dict[str, str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
     bits: dict[int, int] = field(default_factory=dict)
+    activations: int = 8
 
     @property
     def observed(self) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ Method = Literal["max", "percentile", "mse", "entropy"]
 
 _LEAST = 1e-30  # that bins resolve: the inverse of their width must be a float32
 
-LEVELS = 128  # magnitudes of a symmetric int8
+BITS = (8, 4, 2)  # that an activation may have
+LEVELS = 128  # magnitudes of a symmetric int8; of fewer bits 8 and 2
 PERCENTILE = 99.999  # of the magnitudes that are kept whole
 
 
@@ -49,34 +50,34 @@ class Histogram:
         return found
 
 
-def by_maximum(histogram: Histogram) -> float:
+def by_maximum(histogram: Histogram, levels: int = LEVELS) -> float:
     """The greatest magnitude."""
     return histogram.most
 
 
-def by_percentile(histogram: Histogram) -> float:
+def by_percentile(histogram: Histogram, levels: int = LEVELS) -> float:
     """The magnitude that all but 0.001 % stay below."""
     total = np.cumsum(histogram.counts)
     at = int(np.searchsorted(total, total[-1] * PERCENTILE / 100))
     return min(histogram.most, (at + 1) * histogram.width)
 
 
-def by_error(histogram: Histogram) -> float:
+def by_error(histogram: Histogram, levels: int = LEVELS) -> float:
     """The range with the least mean squared error, of rounding within it and of clipping beyond."""
     there = histogram.counts > 0
     values, counts = histogram.middles[there], histogram.counts[there]
     best, least = histogram.most, np.inf
-    for share in np.linspace(1, 0.2, 81) if best else ():
+    for share in np.linspace(1, 0.2 if levels == LEVELS else 0.05, 81) if best else ():
         limit = histogram.most * float(share)
-        step = limit / (LEVELS - 1)
-        kept = np.minimum(np.rint(values / step), LEVELS - 1) * step
+        step = limit / (levels - 1)
+        kept = np.minimum(np.rint(values / step), levels - 1) * step
         error = float(np.sum(counts * (values - kept) ** 2))
         if error < least:
             best, least = limit, error
     return best
 
 
-def by_entropy(histogram: Histogram) -> float:
+def by_entropy(histogram: Histogram, levels: int = LEVELS) -> float:
     """The range whose quantized distribution tells least apart from the true one.
 
     Source: Migacz, "8-bit inference with TensorRT" (GTC 2017): the Kullback-Leibler divergence over candidate ranges. What is
@@ -89,14 +90,14 @@ def by_entropy(histogram: Histogram) -> float:
     total = max(float(counts.sum()), 1.0)
     last = int(np.flatnonzero(counts)[-1]) + 1 if counts.any() else 0
     best, least = histogram.most, np.inf
-    for end in range(last, LEVELS - 1, -16):  # of ranges that tell as little apart, the widest
+    for end in range(last, levels - 1, -16):  # of ranges that tell as little apart, the widest
         true = counts[:end].copy()
         true[-1] += counts[end:].sum()
-        levels = np.minimum(np.arange(end) * LEVELS // end, LEVELS - 1)
+        level = np.minimum(np.arange(end) * levels // end, levels - 1)
         filled = counts[:end] > 0
-        sums = np.bincount(levels, counts[:end], LEVELS)
-        share = np.bincount(levels, filled, LEVELS)
-        spread = np.where(filled, (sums / np.maximum(share, 1))[levels], 0)
+        sums = np.bincount(level, counts[:end], levels)
+        share = np.bincount(level, filled, levels)
+        spread = np.where(filled, (sums / np.maximum(share, 1))[level], 0)
         p, q = true / total, spread / max(spread.sum(), 1e-30)
         at = p > 0
         freedoms = int(filled.sum()) - np.count_nonzero(share)
@@ -106,7 +107,7 @@ def by_entropy(histogram: Histogram) -> float:
     return best
 
 
-METHODS: dict[Method, Callable[[Histogram], float]] = {
+METHODS: dict[Method, Callable[[Histogram, int], float]] = {
     "max": by_maximum, "percentile": by_percentile, "mse": by_error, "entropy": by_entropy,
 }
 DEFAULT_METHOD: Method = "mse"

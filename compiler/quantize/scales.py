@@ -9,7 +9,7 @@ import numpy as np
 from vtakit.compiler.quantize.factors import held, proportion, quotient
 from vtakit.compiler.quantize.network import Network, attributes, channel_axis
 from vtakit.compiler.quantize.plan import Plan, Shapes
-from vtakit.compiler.quantize.weights import MOST, NOTHING, fits_residual, least_scale
+from vtakit.compiler.quantize.weights import NOTHING, fits_residual, least_scale, most_of
 
 if TYPE_CHECKING:
     import onnx
@@ -26,7 +26,7 @@ def scales_of(network: Network, plan: Plan, limits: Mapping[str, float], shapes:
     """
     def first(name: str) -> float:
         most = max(limits[each] for each in limits if plan.root(each) == plan.root(name))
-        return _single(most / MOST if most > NOTHING else OF_ZEROS)
+        return _single(most / most_of(plan.activations) if most > NOTHING else OF_ZEROS)
     nodes = list(network.nodes)
     for number, residual in list(plan.residuals.items()):
         node = nodes[residual.anchor]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from vtakit.compiler.quantize.factors import PARTS
 from vtakit.compiler.quantize.network import Network
 from vtakit.compiler.quantize.plan import Plan
-from vtakit.compiler.quantize.weights import Weights
+from vtakit.compiler.quantize.weights import Weights, most_of
 
 if TYPE_CHECKING:
     import onnx
@@ -65,8 +65,15 @@ class Writer:
         names = [self.network.new_name(f"{name}{end}") for end in ("_scale", "_zero_point", "_QuantizeLinear_Output")]
         self.network.constants[names[0]] = np.asarray(self.scales[self.plan.root(name)], np.float32)
         self.network.constants[names[1]] = np.zeros((), np.int8)
+        source, most = self.source[name], most_of(self.plan.activations)
+        if self.plan.activations < 8:  # the greatest numbers of fewer bits are bounds
+            clipped, *bounds = (self.network.new_name(f"{name}{end}") for end in ("_Clip_Output", "_low", "_high"))
+            for bound, sign in zip(bounds, (-1, 1), strict=True):
+                self.network.constants[bound] = np.float32(sign * most) * self.network.constants[names[0]]
+            self.nodes.append(helper.make_node("Clip", [source, *bounds], [clipped], f"{name}_Clip"))
+            source = clipped
         self.nodes += [
-            helper.make_node("QuantizeLinear", [self.source[name], *names[:2]], names[2:], f"{name}_QuantizeLinear"),
+            helper.make_node("QuantizeLinear", [source, *names[:2]], names[2:], f"{name}_QuantizeLinear"),
             helper.make_node("DequantizeLinear", [names[2], *names[:2]], [self.result[name]], f"{name}_DequantizeLinear"),
         ]
 

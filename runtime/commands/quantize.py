@@ -35,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="sample inputs on which the accuracy is measured (default: some of the calibration's)")
     parser.add_argument("--weights", type=int, default=8, metavar="BITS",
                         help="bits of a weight: 8 (default), 4, 2 or 1, for accelerators such as w4 and w2")
+    parser.add_argument("--activations", type=int, default=8, metavar="BITS",
+                        help="bits of an activation: 8 (default), 4 or 2, for accelerators such as i4w4")
     parser.add_argument("--keep", default="0", metavar="COUNT|LAYER,…",
                         help="layers whose weights keep 8 bits: how many, of those that lose most, or names (default: 0)")
     parser.add_argument("--method", default=_METHODS[0], help=f"how a range is chosen: {', '.join(_METHODS)} (default: mse)")
@@ -56,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     with progress() as bar:
         task = bar.add_task(f"compiling {one_line(args.model.name)}", total=None)
         found = quantize(
-            args.model, args.calibration, weights=args.weights, keep=keep, method=args.method,
+            args.model, args.calibration, weights=args.weights, activations=args.activations, keep=keep, method=args.method,
             bias_correction=not args.no_bias_correction, evaluation=args.evaluation,
             progress=lambda what, done, count: bar.update(task, description=what, completed=done, total=count),
         )

@@ -50,6 +50,10 @@ def export_c(image: Image, to: str | Path, *, embed: str = "incbin", rtl: bool =
         raise VtakitError(f"embed={embed!r} is no way to embed weights; {one_of(get_args(Embed), str(embed))}")
     if rtl and not image.parts_of(VtaPart):
         raise VtakitError(f"model {image.name!r} has no part for the accelerator, so there is no RTL to export")
+    for part in image.parts_of(VtaPart):
+        if (bits := part.program.config.inp_bits) != 8:
+            raise VtakitError(f"model {image.name!r} is for an accelerator with activations of {bits} bits, and the C runtime "
+                              "moves bytes: compile it for one of 8 bits")
     _check_name(image.name)
     _check_functions(image)
     layout = layout_of(image)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from vtakit.base.values import pack
 from vtakit.base.writing import make_folder, write_bytes
 from vtakit.runtime.target import Image
 from vtakit.runtime.vta.part import VtaPart
@@ -23,7 +24,8 @@ def write_images(image: Image, folder: str | Path, values: Sequence[npt.NDArray[
     parts = image.parts_of(VtaPart)
     for number, part in enumerate(parts):
         given = {} if values is None else {
-            name: values[at].tobytes() for name, at in zip(part.inputs, part.reads, strict=True)}
+            name: pack(values[at], part.program.config.inp_bits).tobytes()
+            for name, at in zip(part.inputs, part.reads, strict=True)}
         linked = part.program.link(given)
         about = {
             "config": part.program.config.to_dict(), "insn_addr": linked.insn_addr, "insn_count": linked.insn_count,

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vtakit.base.values import pack, unpack
 from vtakit.hw.system import System
 from vtakit.runtime.report.report import Report
 from vtakit.runtime.report.sections import layers_of
@@ -67,11 +68,13 @@ class VtaEngine(Engine):
             raise
 
     def _run(self, session: Session, part: VtaPart, values: Values) -> LaunchResult:
-        given = {name: values[at][0].tobytes() for name, at in zip(part.inputs, part.reads, strict=True)}
+        bits = part.program.config.inp_bits
+        given = {name: pack(values[at][0], bits).tobytes() for name, at in zip(part.inputs, part.reads, strict=True)}
         result = session.run(given, self._timeout_s)
         for name, at in zip(part.outputs, part.writes, strict=True):
             array, _ = values[at]
-            array[...] = np.frombuffer(session.buffers[name].read(array.nbytes), array.dtype).reshape(array.shape)
+            data = session.buffers[name].read(array.size * bits // 8)
+            array[...] = unpack(np.frombuffer(data, np.uint8), bits).reshape(array.shape)
         return result
 
     def profile(self, part: VtaPart, values: Values, repeat: int) -> tuple[tuple[Timed, ...], Report]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from vtakit.base.process import TIMEOUT_S
 from vtakit.base.text import counted
+from vtakit.base.values import pack, unpack
 from vtakit.compiler.codegen.vta.compile import Progress, compile_for
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
@@ -27,7 +28,6 @@ from vtakit.runtime.vta.proven import prove
 from vtakit.runtime.vta.registry import options_of
 from vtakit.runtime.vta.session import Session, needed_bytes
 from vtakit.sim.api import check_options
-from vtakit.sim.values import pack, unpack
 
 
 class Accelerated:

@@ -17,7 +17,7 @@ from vtakit.runtime.target import Part
 class VtaPart(Part):
     """One program of the accelerator: a launch.
 
-    reads, writes : numbers of the model's values, each packed as in the device's memory
+    reads, writes : numbers of the model's values in int8, in blocks as in the device's memory, which holds `inp_bits` of each
     program       : instructions, micro-ops, weights and all other constants
     inputs, outputs : names of the program's buffers for `reads` and `writes`, in order
     layers        : one for each part of the program
@@ -46,7 +46,8 @@ class VtaPart(Part):
             (BufferKind.INPUT, found.inputs, reads), (BufferKind.OUTPUT, found.outputs, writes),
         ):
             sizes = {buffer.name: buffer.size_bytes for buffer in program.buffers if buffer.kind is kind}
-            if sizes != dict(zip(names, [values[at].bytes for at in numbers], strict=True)) or len(set(names)) < len(names):
+            wanted = [values[at].bytes * program.config.inp_bits // 8 for at in numbers]
+            if sizes != dict(zip(names, wanted, strict=True)) or len(set(names)) < len(names):
                 raise VtakitError(f"the {kind} buffers of a program are not the values of its part")
         return found
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
+from vtakit.base.values import Ints, wrap
 from vtakit.hw.isa.codec import decode_uop
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import AluOp, Opcode
 from vtakit.hw.params import CoreParams
 from vtakit.sim.plain import ALU
-from vtakit.sim.values import Ints, wrap
 
 Row = Mapping[str, int]
 

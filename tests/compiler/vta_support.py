@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from vtakit import te
+from vtakit.base.values import pack, unpack
 from vtakit.compiler.codegen.vta.compile import compile_for
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.lower import lower
@@ -13,7 +14,6 @@ from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.program import Program
 from vtakit.sim.api import run
 from vtakit.sim.checker import check_program
-from vtakit.sim.values import pack, unpack
 
 BITS = {"int1": 1, "int2": 2, "int4": 4, "int8": 8, "int16": 16, "int32": 32}
 

@@ -14,19 +14,23 @@ from quantized_support import Layers, assert_same_bytes, onnxruntime_of, random_
 from support import module
 
 import vtakit
+from vtakit.base.errors import VtakitError
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.passes.quantized.form import integer_form
 from vtakit.compiler.graph.reference import reference
+from vtakit.compiler.graph.vta.bounds import bounds_of
 from vtakit.compiler.quantize.errors import QuantizeError
 from vtakit.compiler.quantize.weights import integers, least_scale, most_of, quantized_weights
 from vtakit.hw.isa.config import NAMED
 from vtakit.runtime import cli
 from vtakit.runtime.module import Module
+from vtakit.runtime.placement import PlacementWarning
 from vtakit.runtime.vta.part import VtaPart
 
 RNG = np.random.default_rng(4)
 TINY = replace(NAMED["tiny"], log_inp_buff_size=9, log_acc_buff_size=12)
-NARROW = {4: replace(TINY, log_wgt_width=2), 2: replace(TINY, log_wgt_width=1)}
+NARROW = {4: replace(TINY, log_wgt_width=2), 2: replace(TINY, log_wgt_width=1)}  # by bits of weights
+SMALL = replace(TINY, log_inp_width=2, log_wgt_width=2)  # activations and weights of four bits
 
 
 @pytest.mark.parametrize("axis", [0, 1, None])
@@ -77,6 +81,21 @@ def test_random_networks_run_in_one_launch(seed, device_bits):
             assert np.array_equal(got, want)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_random_networks_of_few_bits_throughout_run_in_one_launch(seed):
+    """Residuals come to the accumulators by products there, since loads of four bits do not exist."""
+    net, given = random_network(seed, 6, norms=bool(seed % 2)), random_network(seed, 6).inputs(1, seed=9)
+    for weights, activations in ((4, 4), (2, 2)):
+        made = vtakit.quantize(
+            net.model("N"), net.inputs(4), evaluation=net.inputs(1), weights=weights, activations=activations).model
+        wanted = reference(integer_form(import_model(made, batch=1)), given)
+        module = vtakit.compile(made, "vta", batch=1, config=SMALL)
+        assert len(module.image.parts_of(VtaPart)) == 1
+        for found in (module, vtakit.compile(made, batch=1)):
+            for got, want in zip(found.run({"x": given}).values(), wanted, strict=True):
+                assert np.array_equal(got, want)
+
+
 def residual_network() -> Layers:
     """Depthwise and dense convolutions around a residual, and a classifier."""
     net = Layers(3, size=8)
@@ -87,11 +106,13 @@ def residual_network() -> Layers:
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("bits", [4, 2, 1])
-def test_the_hardware_gives_the_bytes_of_numpy(bits):
+@pytest.mark.parametrize(("bits", "activations", "config"), [
+    (4, 8, NARROW[4]), (2, 8, NARROW[2]), (1, 8, NARROW[2]), (4, 4, SMALL), (1, 2, SMALL),
+])
+def test_the_hardware_gives_the_bytes_of_numpy(bits, activations, config):
     net = residual_network()
-    made = vtakit.quantize(net.model("N"), net.inputs(8), weights=bits).model
-    module = vtakit.compile(made, "vta", batch=1, config=NARROW[max(bits, 2)])
+    made = vtakit.quantize(net.model("N"), net.inputs(8), weights=bits, activations=activations).model
+    module = vtakit.compile(made, "vta", batch=1, config=config)
     assert len(module.image.parts_of(VtaPart)) == 1
     graph = integer_form(import_model(made, batch=1))
     with Module(module.image, "rtl") as hardware:
@@ -112,6 +133,35 @@ def test_layers_whose_weights_a_device_does_not_hold_are_the_processors():
         sum(len(part.layers) for part in whole.image.parts_of(VtaPart)) - 1
     given = net.inputs(1, seed=3)
     assert np.array_equal(module.run({"x": given})["y"], reference(integer_form(import_model(made.model, batch=1)), given)[0])
+
+
+def test_activations_that_a_device_does_not_hold_are_the_processors():
+    net = residual_network()
+    made = vtakit.quantize(net.model("N"), net.inputs(4), weights=4).model
+    with pytest.warns(PlacementWarning, match="nothing of the model"):
+        module = vtakit.compile(made, "vta", batch=1, config=SMALL)
+    assert not module.image.parts_of(VtaPart)
+    reasons = [left.reason for left in module.image.left]
+    assert "it reads numbers from -128 to 127, and this device's activations have 4 bits" in reasons
+
+
+def test_activations_of_few_bits_are_bounded_in_the_model():
+    net = residual_network()
+    made = vtakit.quantize(net.model("N"), net.inputs(4), activations=4).model
+    nodes = {node.output[0]: node for node in made.graph.node}
+    known = {each.name: numpy_helper.to_array(each) for each in made.graph.initializer}
+    quantized = [node for node in made.graph.node if node.op_type == "QuantizeLinear"]
+    for node in quantized:
+        clip = nodes[node.input[0]]
+        assert clip.op_type == "Clip"
+        np.testing.assert_allclose([known[name] / known[node.input[1]] for name in clip.input[1:]], [-7, 7], rtol=1e-6)
+    graph = integer_form(import_model(made, batch=1))
+    bounds = bounds_of(graph)
+    assert set(bounds.values()) <= {(-7, 7), (0, 7)}
+    assert len(bounds) >= len(quantized) - 1
+    with pytest.raises(VtakitError, match="the C runtime moves bytes"):
+        vtakit.compile(vtakit.quantize(net.model("N"), net.inputs(4), weights=4, activations=4).model, "vta", batch=1,
+                       config=SMALL).export_c("never")
 
 
 def test_a_layers_loss_is_that_of_the_outputs_with_few_bits_in_it_alone():
@@ -144,6 +194,7 @@ def test_layers_are_kept_by_name():
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"weights": 3}, "weights=3 is no number of bits that weights can have: 8, 4, 2, 1"),
+    ({"activations": 1}, "activations=1 is no number of bits that activations can have: 8, 4, 2"),
     ({"weights": 4, "keep": 99}, "keep=99: the model has 5 layers with weights, give 0 to 5"),
     ({"weights": 4, "keep": -1}, "keep=-1"),
     ({"weights": 4, "keep": ["nothing"]}, "no layer with weights is called 'nothing'"),

@@ -19,6 +19,7 @@ from vtakit.compiler.nn.vta.requantize import Requantize
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
+from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.program import UOPS
 
 MOST_SUM = (1 << 31) - 1
@@ -103,7 +104,8 @@ class Maker:
             return Epilogue(requantize=self.requantize(numbers, largest))
         most = largest + 128 * int(np.abs(skip.scale).max(initial=0))
         return Epilogue(
-            add=skip.tensor, add_scale=self.vector(skip.scale, "skip_scale"), requantize=self.requantize(numbers, most)
+            add=skip.tensor, add_scale=self.vector(skip.scale, "skip_scale"), requantize=self.requantize(numbers, most),
+            identity=None if self.target.has(Feature.ACC_8BIT) else self.identity(1, "skip_identity"),
         )
 
 
@@ -181,13 +183,13 @@ def viewed(layer: Layer, shape: tuple[int, ...]) -> Tensor:
 
 
 def check_words(target: Target) -> None:
-    """Raise VtaError for a configuration whose activations, weights and accumulators are not those of int8 networks."""
+    """Raise VtaError for a configuration whose activations, weights and accumulators are not those of quantized networks."""
     cfg = target.config
-    have = cfg.inp_bits, cfg.wgt_bits, cfg.out_bits, cfg.acc_bits
-    if have[1] not in (2, 4, 8) or (have[0], *have[2:]) != (8, 8, 32):
+    have = cfg.inp_bits, cfg.wgt_bits, cfg.acc_bits
+    if have[0] not in (2, 4, 8) or have[1] not in (2, 4, 8) or have[2] != 32:
         raise VtaError(
-            f"networks have activations of 8 bits, weights of 8, 4 or 2, and sums of 32, and this one has activations of "
-            f"{have[0]} bits, weights of {have[1]}, results of {have[2]} and sums of {have[3]}: choose one of these"
+            f"networks have activations and weights of 8, 4 or 2 bits and sums of 32, and this one has activations of {have[0]} "
+            f"bits, weights of {have[1]} and sums of {have[2]}: choose one of these"
         )
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from vtakit.base.values import pack
 from vtakit.compiler.codegen.vta.compile import Progress, compile_for
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.compile import Layer
@@ -81,14 +80,15 @@ class _Region:
         args = [*found.given, *found.constants, *found.outputs]
         program = compile_for(lower(found.schedule, args, self.name, limits=self.target.limits), self.target, progress)
         called = [buffer.name for buffer in program.buffers[:len(args)]]
-        packed = [_in_memory(array, tensor.dtype.bits) for tensor, array in found.constants.items()]
+        packed = [pack(array, tensor.dtype.bits).tobytes() for tensor, array in found.constants.items()]
         constants = dict(zip(called[len(found.given):], packed, strict=False))
         return Launch(_with_constants(program, constants), self.region.reads, self.region.writes,
                       tuple(called[:len(found.given)]), tuple(called[len(args) - len(found.outputs):]), self._layers(program))
 
     def schedule(self, decisions: ModelDecisions) -> _Scheduled:
         """Make the operators, and schedule them."""
-        given = {key[:2]: placeholder(key[2].type.shape, "int8", name=f"in{i}__") for i, key in enumerate(self.region.inputs)}
+        given = {key[:2]: placeholder(key[2].type.shape, self.target.dtype("inp"), name=f"in{i}__")
+                 for i, key in enumerate(self.region.inputs)}
         values: dict[Value, Tensor] = {}
         for unit in self.region.units:
             fold = unit.fold if (unit.data[0], unit.fold) in given else None
@@ -145,14 +145,6 @@ def _names(units: Sequence[Unit]) -> dict[Unit, str]:
         taken.add(name)
         found[unit] = name
     return found
-
-
-def _in_memory(array: Array, bits: int) -> bytes:
-    """The bytes of integers of so many bits, the first in the lowest ones."""
-    if bits >= 8:
-        return array.astype(f"<i{bits // 8}").tobytes()
-    single = array.reshape(-1, 1).astype(np.int8) >> np.arange(bits, dtype=np.int8) & 1
-    return np.packbits(single.astype(np.uint8).reshape(-1), bitorder="little").tobytes()
 
 
 def _with_constants(program: Program, constants: Mapping[str, bytes]) -> Program:

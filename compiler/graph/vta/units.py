@@ -11,6 +11,7 @@ from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Array, Graph, Node, TensorType, Value
 from vtakit.compiler.graph.vta import moves, products
+from vtakit.compiler.graph.vta.bounds import ANY, bounds_of
 from vtakit.compiler.graph.vta.made import Made, Maker, Numbers, Skip, four_pads, identifier, packed_shape, pairs, spatial_of
 from vtakit.compiler.graph.vta.unit import Build, Unit
 from vtakit.compiler.ir.dtypes import dtype
@@ -45,6 +46,7 @@ class Units:
         self.decisions = ModelDecisions() if decisions is None else decisions
         self.producers, self.consumers = graph.producers(), graph.consumers()
         self.given = {value for _, value in graph.outputs}
+        self.bounds = bounds_of(graph)
         self.found: dict[Node, Unit] = {}
         self.reasons: dict[Node, str] = {}
         self.root: dict[Value, Value] = {}
@@ -150,6 +152,9 @@ class Units:
             raise VtaError("it reads constants as activations")
         if value.type.dtype is not INT8:
             raise VtaError(f"it reads {value.type.dtype}, and the accelerator's activations are int8")
+        (low, high), bits = self.bounds.get(value, ANY), self.target.config.inp_bits
+        if low < -1 << bits - 1 or high >= 1 << bits - 1:
+            raise VtaError(f"it reads numbers from {low} to {high}, and this device's activations have {bits} bits")
         if not 2 <= len(value.type.shape) <= 4 or not value.type.size:
             raise VtaError(f"it reads data of shape {value.type.shape}; the accelerator's has 2 to 4 dimensions and is not empty")
         return self.root.get(value, value)
@@ -312,7 +317,7 @@ class Units:
             batch, block = self.target.element("inp")
             inner = fold.taps[0] * fold.taps[1] * channels
             shapes[0] = (blocks(images, batch), blocks(inner, block), *fold.folded_size(size[0], size[1]), batch, block)
-        tensors = [placeholder(shape, "int8", f"p{i}") for i, shape in enumerate(shapes)]
+        tensors = [placeholder(shape, self.target.dtype("inp"), f"p{i}") for i, shape in enumerate(shapes)]
         return unit.build(Maker(self.target, identifier(unit.name, unit.ops[0])), tensors, fold)
 
     def __iter__(self) -> Iterator[Unit]:

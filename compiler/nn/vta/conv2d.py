@@ -196,7 +196,7 @@ class Conv2d(Layer):
             row_step=self._row_step,
             column_step=self.stride[1], row_dilation=self.dilation[0], column_dilation=self.dilation[1],
             passes=self.tail.passes, tensors=len(self.epilogue.elements), begun=self.begun,
-            vectors=self.epilogue.channel_elements,
+            lifted=self.lifted_residuals, vectors=self.epilogue.channel_elements,
             repeats=self.groups, store_loops=self._store_loops, pooling=self.pooling,
         )
 

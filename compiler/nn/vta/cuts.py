@@ -75,6 +75,7 @@ class Work:
     passes  : over a tile's accumulators, beside the products
     tensors : that are loaded to the accumulator beside the result, one element each; vectors : one for each output block
     begun   : whether the sums begin with one of the tensors, in its place
+    lifted  : how many of the tensors products bring there, from INP
     repeats : groups or phases, each a convolution of its own
     store_loops : of a tile, around what one instruction stores
     """
@@ -95,6 +96,7 @@ class Work:
     passes: int = 1
     tensors: int = 0
     begun: bool = False
+    lifted: int = 0
     vectors: int = 0
     repeats: int = 1
     store_loops: tuple[str, ...] = ("images", "out_blocks")
@@ -197,8 +199,8 @@ class Cuts:
         whole, (rows, columns) = work.in_blocks * work.kernel_rows * work.kernel_columns, self.pixels(work)
         return {
             "acc": self.products(work) + self.outputs * (1 + work.tensors - work.begun) + self.out_blocks * work.vectors,
-            "inp": self.images * self.in_blocks * rows * columns,
-            "wgt": self.out_blocks * np.where(self.keep, whole, self.run),
+            "inp": self.images * self.in_blocks * rows * columns + self.outputs * work.lifted,
+            "wgt": self.out_blocks * np.where(self.keep, whole, self.run) + work.lifted,
         }
 
 

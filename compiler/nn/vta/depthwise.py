@@ -183,4 +183,5 @@ class Depthwise2d(Layer):
     def _needs(self, chunk: Pair, sizes: Sizes) -> dict[str, int]:
         """Elements of a tile, as if no accumulator took the place of another."""
         values = prod(sizes) * (1 + len(self.epilogue.elements)) + sizes[1] * self.epilogue.channel_elements
-        return {"acc": values, "inp": self._loaded(chunk, sizes), "wgt": sizes[1] * prod(self.parts.count)}
+        return {"acc": values, "inp": self._loaded(chunk, sizes) + prod(sizes) * self.lifted_residuals,
+                "wgt": sizes[1] * prod(self.parts.count) + self.lifted_residuals}

@@ -29,6 +29,8 @@ class Epilogue:
     shift rounds down, so half of the last bit belongs into the bias
     scale may also be activations, which are multiplied element by element
     add         : activations of the result's shape, a residual
+    identity    : wgt type [block, block], `packing.identity`; only where a configuration cannot load activations to the
+                  accumulator, so that products bring the residual there
     low, high   : bounds; the store keeps the low bits of what is left, or what `requantize` makes of it
 
     Each step wraps at the accumulator's width. Raises VtaError for numbers that make no sense.
@@ -39,6 +41,7 @@ class Epilogue:
     shift: Tensor | int | None = None
     add: Tensor | None = None
     add_scale: Tensor | int | None = None
+    identity: Tensor | None = None
     low: int | None = None
     high: int | None = None
     requantize: Requantize | None = None
@@ -64,7 +67,7 @@ class Epilogue:
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         """Return the tensors that the epilogue reads."""
-        own = self.bias, self.scale, self.shift, self.add, self.add_scale
+        own = self.bias, self.scale, self.shift, self.add, self.add_scale, self.identity
         parameters = (self.requantize.parameters,) if self.requantize is not None else ()
         return tuple([t for t in (*own, *parameters) if isinstance(t, Tensor)])
 

@@ -79,6 +79,11 @@ class Layer(ABC):
         """Return the epilogue's residual as accumulators. Raises VtaError where a configuration cannot load it."""
         return Residual.of(self.target, self.name, self.epilogue)
 
+    @property
+    def lifted_residuals(self) -> int:
+        """Return how many elements of INP and of WGT a residual takes for each of its elements, and for all of them."""
+        return int(self.residual is not None and self.residual.lifted is not None)
+
     def _check_epilogue(self) -> None:
         images, groups, outs, rows, columns, *element = shape_of(self.sums)
         images, outs = (outs, images) if self.blocks_first else (images, outs)

@@ -73,7 +73,8 @@ class Moved2d(Layer):
     def _needs(self, chunk: tuple[int, int], sizes: Sizes) -> dict[str, int]:
         """Elements of a tile, as if no accumulator took the place of another."""
         own = self.stages + len(self.epilogue.elements)
-        return {"acc": prod(sizes) * own + sizes[1] * self.epilogue.channel_elements, "inp": self._loaded(chunk, sizes)}
+        return {"acc": prod(sizes) * own + sizes[1] * self.epilogue.channel_elements,
+                "inp": self._loaded(chunk, sizes) + prod(sizes) * self.lifted_residuals}
 
 
 def padded_window(data: Tensor, pad: tuple[int, int], size: tuple[int, int], name: str, fill: int = 0) -> Tensor:

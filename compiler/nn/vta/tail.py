@@ -15,6 +15,7 @@ from vtakit.compiler.ir.ops import maximum, minimum
 from vtakit.compiler.ir.values import int_value, wrap
 from vtakit.compiler.nn.vta.arguments import check_schedule
 from vtakit.compiler.nn.vta.epilogue import Epilogue, axes, made, shape_of, widened
+from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.language import thread_axis
@@ -23,22 +24,33 @@ from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
 
 
 class Residual(NamedTuple):
-    """A residual as accumulators [images, out blocks, rows, columns, batch, block], loaded and scaled."""
+    """A residual as accumulators [images, out blocks, rows, columns, batch, block], loaded and scaled.
+
+    lifted : the products that bring it there, where loads cannot
+    """
 
     loaded: Tensor
     scaled: Tensor
+    lifted: Lifted | None = None
 
     @classmethod
     def of(cls, target: Target, name: str, epilogue: Epilogue) -> "Residual | None":
         """Return the one that an epilogue adds. Raises VtaError where a configuration cannot load it."""
         if epilogue.add is None:
             return None
-        loaded, by = widened(target, epilogue.add, f"{name}_{epilogue.add.name}"), epilogue.add_scale
+        given, called, by, lifted = epilogue.add, f"{name}_{epilogue.add.name}", epilogue.add_scale, None
+        if target.has(Feature.ACC_8BIT) or epilogue.identity is None:
+            loaded = widened(target, given, called)
+        else:
+            window = made(given.shape, lambda *at: given[at], f"{called}_window")
+            lifted = Lifted(target=target, shape=tuple(shape_of(window)), window=window, weights=epilogue.identity, name=called,
+                            read=lambda n, o, y, x, b, dy, dx, k: window[n, o, y, x, b, k])
+            loaded = lifted.accumulators
         if by is None:
-            return cls(loaded, loaded)
+            return cls(loaded, loaded, lifted)
         return cls(loaded, made(
             loaded.shape, lambda n, o, *at: loaded(n, o, *at) * (by[o, at[-2], at[-1]] if isinstance(by, Tensor) else by),
-            f"{loaded.name.removesuffix('_acc')}_scaled"))
+            f"{called}_scaled"), lifted)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -203,9 +215,12 @@ class Tail:
             g = [thread, *g]
         out.reorder(*g, outer[1], outer[0], *outer[2:], *inner, b, k)
         e, added = self.epilogue, self.residual
-        for tensor in dict.fromkeys((self.finished, self.sums, *self.widened.values(), *(added or ()))):
+        residual = () if added is None else (added.scaled, added.loaded)
+        for tensor in dict.fromkeys((self.finished, self.sums, *self.widened.values(), *residual)):
             s[tensor].set_scope("acc")
             s[tensor].compute_at(out, outer[3])
+        if added is not None and added.lifted is not None:
+            added.lifted.schedule(s, out, outer[3])
         readers = {vector: added.scaled if added is not None and vector is e.add_scale else self.finished for vector in e.vectors}
         if e.requantize is not None:
             readers[e.requantize.parameters] = self.result if self._on_store else self.finished

@@ -122,8 +122,8 @@ class TransposedConv2d(Layer):
             images=images, out_blocks=outs, rows=rows, columns=columns, in_blocks=shape_of(self.weights)[1],
             kernel_rows=self._taps[0], kernel_columns=self._taps[1], in_rows=shape_of(self.data)[2],
             in_columns=shape_of(self.data)[3], passes=self.tail.passes,
-            tensors=len(self.epilogue.elements), vectors=self.epilogue.channel_elements, repeats=phases,
-            store_loops=("images", "out_blocks", "rows"),
+            tensors=len(self.epilogue.elements), lifted=self.lifted_residuals, vectors=self.epilogue.channel_elements,
+            repeats=phases, store_loops=("images", "out_blocks", "rows"),
         )
 
     def schedule(self, s: Schedule, cut: Cut | None = None, threads: int | None = None) -> None:

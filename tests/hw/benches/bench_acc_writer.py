@@ -4,9 +4,9 @@ import cocotb
 import numpy as np
 from board import blocks, params
 
+from vtakit.base.values import pack
 from vtakit.hw.isa.insns import MEMORIES, MemType
 from vtakit.sim.bench.agents import STALLS, Bench
-from vtakit.sim.values import pack
 
 ELEMENTS = 60
 

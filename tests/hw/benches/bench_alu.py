@@ -4,11 +4,11 @@ import cocotb
 import numpy as np
 from board import blocks, params
 
+from vtakit.base.values import pack, unpack, wrap
 from vtakit.hw.compute.alu import operand_bits
 from vtakit.hw.isa.insns import AluOp
 from vtakit.sim.bench.agents import Bench
 from vtakit.sim.plain import ALU
-from vtakit.sim.values import pack, unpack, wrap
 
 
 def interesting(bits: int) -> list[int]:

@@ -4,9 +4,9 @@ import cocotb
 import numpy as np
 from board import blocks, params
 
+from vtakit.base.values import pack, wrap
 from vtakit.hw.compute.mac_array import mac_latency, sum_bits
 from vtakit.sim.bench.agents import Bench
-from vtakit.sim.values import pack, wrap
 
 TILES = 150
 

@@ -6,13 +6,13 @@ import cocotb
 import numpy as np
 from board import PARTS, blocks, params
 
+from vtakit.base.values import pack, unpack
 from vtakit.hw.isa.codec import encode
 from vtakit.hw.params import PAGE_BYTES
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.memory import ScratchpadReads, check_burst
 from vtakit.sim.plain import requantized
 from vtakit.sim.random_parameters import random_parameters
-from vtakit.sim.values import pack, unpack
 
 STORES = 30
 SETS = 3  # of parameters, in the first elements

@@ -1,5 +1,7 @@
 """Values of 1 to 32 bits in bytes: packed from a byte's low bits up, signed, little-endian."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,10 +23,10 @@ def unpack(data: Bytes, bits: int) -> Ints:
     return wrap((single << np.arange(bits)).sum(axis=1), bits)
 
 
-def pack(values: Ints, bits: int) -> Bytes:
+def pack(values: npt.NDArray[np.signedinteger[Any]], bits: int) -> Bytes:
     """The bytes that hold the low `bits` bits of each value."""
     flat = values.reshape(-1)
     if bits >= 8:
         return flat.astype(f"<i{bits // 8}").view(np.uint8)
-    single = (flat[:, None] >> np.arange(bits)) & 1
+    single = (flat[:, None] >> np.arange(bits, dtype=flat.dtype)) & 1
     return np.packbits(single.astype(np.uint8).reshape(-1), bitorder="little")
