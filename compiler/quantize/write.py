@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from vtakit.compiler.quantize.factors import PARTS
 from vtakit.compiler.quantize.network import Network
-from vtakit.compiler.quantize.plan import Plan
+from vtakit.compiler.quantize.plan import MOVES, Plan
 from vtakit.compiler.quantize.weights import Weights, most_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ class Writer:
         self.nodes: list[onnx.NodeProto] = []
         self.result: dict[str, str] = {}
         self.source: dict[str, str] = {}
+        bounded = set(MOVES) - {"Pad"}  # whose results have the bounds of what they read
+        self.moved = {name for node in network.nodes if node.op_type in bounded for name in node.output}
         for name in plan.values:
             given = name in network.outputs and name in plan.made  # an output keeps its name
             self.source[name] = network.new_name(f"{name}_QuantizeLinear_Input") if given else name
@@ -66,7 +68,7 @@ class Writer:
         self.network.constants[names[0]] = np.asarray(self.scales[self.plan.root(name)], np.float32)
         self.network.constants[names[1]] = np.zeros((), np.int8)
         source, most = self.source[name], most_of(self.plan.activations)
-        if self.plan.activations < 8:  # the greatest numbers of fewer bits are bounds
+        if self.plan.activations < 8 and name not in self.moved:  # the greatest numbers of fewer bits are bounds
             clipped, *bounds = (self.network.new_name(f"{name}{end}") for end in ("_Clip_Output", "_low", "_high"))
             for bound, sign in zip(bounds, (-1, 1), strict=True):
                 self.network.constants[bound] = np.float32(sign * most) * self.network.constants[names[0]]

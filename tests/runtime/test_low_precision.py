@@ -97,9 +97,9 @@ def test_random_networks_of_few_bits_throughout_run_in_one_launch(seed):
 
 
 def residual_network() -> Layers:
-    """Depthwise and dense convolutions around a residual, and a classifier."""
+    """Depthwise and dense convolutions around a residual, a pool, and a classifier."""
     net = Layers(3, size=8)
-    x = net.relu(net.conv("x", 8))
+    x = net.pool(net.relu(net.conv("x", 8)))
     y = net.relu(net.conv(net.relu(net.conv(x, 8)), 8, groups=8))
     net.classifier(net.relu(net.sum(net.conv(y, 8, 1), x)), 6)
     return net
@@ -153,12 +153,14 @@ def test_activations_of_few_bits_are_bounded_in_the_model():
     quantized = [node for node in made.graph.node if node.op_type == "QuantizeLinear"]
     for node in quantized:
         clip = nodes[node.input[0]]
+        if clip.op_type == "MaxPool":  # of what is bounded already
+            continue
         assert clip.op_type == "Clip"
         np.testing.assert_allclose([known[name] / known[node.input[1]] for name in clip.input[1:]], [-7, 7], rtol=1e-6)
     graph = integer_form(import_model(made, batch=1))
     bounds = bounds_of(graph)
     assert set(bounds.values()) <= {(-7, 7), (0, 7)}
-    assert len(bounds) >= len(quantized) - 1
+    assert len(bounds) >= len(quantized) - 2
     with pytest.raises(VtakitError, match="the C runtime moves bytes"):
         vtakit.compile(vtakit.quantize(net.model("N"), net.inputs(4), weights=4, activations=4).model, "vta", batch=1,
                        config=SMALL).export_c("never")
