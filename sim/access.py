@@ -12,11 +12,11 @@ from math import gcd
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.base.values import Ints
 from vtakit.hw.isa.codec import Insn
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.exhaustive import covers
 from vtakit.hw.isa.insns import LOADS, MEMORIES, REQUANT_WORDS, TRANSFERS, UOP, MemType, Opcode, Stage
+from vtakit.hw.values import Ints
 
 # What the functions below know: transfers move elements, GEMM and ALU have loops, DWCONV has rows and columns.
 covers(Opcode, (*TRANSFERS, Opcode.GEMM, Opcode.ALU, Opcode.FINISH, Opcode.DWCONV), __name__)

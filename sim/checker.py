@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from vtakit.base.reading import check_memory
-from vtakit.base.values import Ints
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.codec import Insn, decode, to_bytes
 from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig, load_config
@@ -22,6 +21,7 @@ from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TOKEN_QUEUE_DEPTH, MemType, Opcode, Queue, Stage
 from vtakit.hw.isa.program import UOPS, BufferKind, Program
+from vtakit.hw.values import Ints
 from vtakit.sim.access import (
     DRAM,
     Access,

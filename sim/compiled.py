@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.base.values import Bytes, Ints
 from vtakit.hw.isa import insns
 from vtakit.hw.isa.codec import decode
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import MEMORIES, UOP
+from vtakit.hw.values import Bytes, Ints
 from vtakit.sim.code import MachineCode
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.kernels import Shape, run_slice

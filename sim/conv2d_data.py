@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.base.values import Ints, pack, unpack, wrap
 from vtakit.hw.isa.codec import encode_requant
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.requant import rescaled
+from vtakit.hw.values import Ints, pack, unpack, wrap
 from vtakit.sim.workloads import Conv2d
 
 AnyInts = npt.NDArray[np.integer[Any]]

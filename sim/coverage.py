@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from vtakit.base.values import Ints
 from vtakit.hw.isa.codec import Insn, decode, from_bytes
 from vtakit.hw.isa.config import INSN_BYTES, NAMED, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TRANSFERS, UOP, AluOp, MemType, Opcode, Stage
 from vtakit.hw.params import PAGE_BYTES
 from vtakit.hw.system import BUS_BITS
+from vtakit.hw.values import Ints
 from vtakit.sim.access import window_accesses
 from vtakit.sim.bins import COMPUTE_LOADS, GROUPS, NEAR, OTHER, TOKENS_ONLY, Bin, flag_text
 from vtakit.sim.random_programs import RandomProgram

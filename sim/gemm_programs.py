@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.base.values import Ints, pack, unpack, wrap
 from vtakit.hw.isa.codec import encode, encode_uop
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.insns import AluOp, MemType
 from vtakit.hw.isa.program import UOPS, Buffer, BufferKind, Program, Relocation
+from vtakit.hw.values import Ints, pack, unpack, wrap
 from vtakit.sim.blocking import BUS_BYTES, START_CYCLES, even_sizes, part_count, parts
 
 AnyInts = npt.NDArray[np.integer[Any]]

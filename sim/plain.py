@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.base.values import Bytes, Ints, pack, unpack, wrap
 from vtakit.hw.isa.codec import Insn, decode, decode_uop
 from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
 from vtakit.hw.isa.exhaustive import for_each
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import MEMORIES, REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS, TABLE_BYTES, AluOp, MemType, Opcode
 from vtakit.hw.isa.requant import rescaled
+from vtakit.hw.values import Bytes, Ints, pack, unpack, wrap
 from vtakit.sim.decode import Decoded, Memories
 
 

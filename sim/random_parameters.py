@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from vtakit.base.values import Ints
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORDS
+from vtakit.hw.values import Ints
 
 
 def random_parameters(cfg: VTAConfig, sets: int, seed: int) -> bytes:

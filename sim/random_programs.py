@@ -13,12 +13,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from vtakit.base.values import Ints
 from vtakit.hw.isa.codec import encode_uop, to_bytes
 from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
 from vtakit.hw.isa.insns import DWCONV, FORMATS, MEMORIES, PAD_LOAD, REQUANT_WORDS, UOP, AluOp, Feature, MemType, Opcode, Stage
 from vtakit.hw.isa.regs import BASE_ALIGN_BYTES, device_features
 from vtakit.hw.params import PAGE_BYTES
+from vtakit.hw.values import Ints
 from vtakit.sim.access import loop_accesses, transfer_accesses, window_accesses
 from vtakit.sim.decode import Memories
 from vtakit.sim.emitter import Emitter, complete

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from vtakit.base.values import Ints
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import LOADS, MEMORIES, MemType
 from vtakit.hw.isa.program import BufferKind, Program
+from vtakit.hw.values import Ints
 from vtakit.sim.access import granule_bytes
 from vtakit.sim.decode import Decoded
 from vtakit.sim.faults import ProgramFault

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vtakit.base.values import Ints
 from vtakit.hw.isa.asm import asm_program
 from vtakit.hw.isa.config import NAMED, VTAConfig
 from vtakit.hw.isa.program import Program
+from vtakit.hw.values import Ints
 from vtakit.runtime.vta import Driver, connect
 from vtakit.sim.conv2d_data import conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
 from vtakit.sim.workloads import Conv2d, conv2d_program

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from vtakit.base.values import pack
 from vtakit.base.writing import make_folder, write_bytes
+from vtakit.hw.values import pack
 from vtakit.runtime.target import Image
 from vtakit.runtime.vta.part import VtaPart
 

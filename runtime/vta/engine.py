@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vtakit.base.values import pack, unpack
 from vtakit.hw.system import System
+from vtakit.hw.values import pack, unpack
 from vtakit.runtime.report.report import Report
 from vtakit.runtime.report.sections import layers_of
 from vtakit.runtime.target import Engine, Image, Opening, Values

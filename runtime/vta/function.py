@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from vtakit.base.process import TIMEOUT_S
 from vtakit.base.text import counted
-from vtakit.base.values import pack, unpack
 from vtakit.compiler.codegen.vta.compile import Progress, compile_for
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
@@ -19,6 +18,7 @@ from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.ir.values import int_value
 from vtakit.hw.isa.program import Buffer as ProgramBuffer
 from vtakit.hw.isa.program import BufferKind, Program
+from vtakit.hw.values import pack, unpack
 from vtakit.runtime.report.report import Report
 from vtakit.runtime.report.sections import layers_of
 from vtakit.runtime.vta.connection import check_timeout

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from vtakit.base.values import Ints, wrap
 from vtakit.hw.isa.codec import decode_uop
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import AluOp, Opcode
 from vtakit.hw.params import CoreParams
+from vtakit.hw.values import Ints, wrap
 from vtakit.sim.plain import ALU
 
 Row = Mapping[str, int]

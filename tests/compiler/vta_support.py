@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from vtakit import te
-from vtakit.base.values import pack, unpack
 from vtakit.compiler.codegen.vta.compile import compile_for
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.lower import lower
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.program import Program
+from vtakit.hw.values import pack, unpack
 from vtakit.sim.api import run
 from vtakit.sim.checker import check_program
 

@@ -208,8 +208,8 @@ WRONG = {
         "vtakit sim: the program is for another configuration than the device: LOG_BATCH 0 (device 1)"
     ),
     ("sim", "add.vta", "--config", "defualt"): (
-        "vtakit sim: unknown configuration 'defualt'; did you mean 'default'? Known: b2x16, b4x8, blk32, blk8, default, i4w4, "
-        "tiny, tiny_acc16, tiny_b2, tiny_i16, tiny_i4w2, w2, w4, or the path of a .json file"
+        "vtakit sim: unknown configuration 'defualt'; did you mean 'default'? Known: b2x16, b4x8, blk32, blk8, compact, default, "
+        "i4w4, tiny, tiny_acc16, tiny_b2, tiny_i16, tiny_i4w2, w2, w4, or the path of a .json file"
     ),
     ("sim", "--image", "x.bin", "--insn-addr", "0", "--insn-count", "1", "--config", "bad.json"): (
         "vtakit sim: configuration file 'bad.json': illegal configuration: LOG_BLOCK must be from 0 to 7, got 40"
@@ -235,7 +235,7 @@ WRONG = {
     ),
     ("sim", "add.vta", "--input", "x=x.bin", "--input", "x=y.bin"): "vtakit sim: --input names 'x' twice",
     ("sim", "--image", "x.bin", "--insn-addr", "0", "--insn-count", "1", "--config", ""): (
-        "vtakit sim: unknown configuration ''; known: b2x16, b4x8, blk32, blk8, default, i4w4, "
+        "vtakit sim: unknown configuration ''; known: b2x16, b4x8, blk32, blk8, compact, default, i4w4, "
         "tiny, tiny_acc16, tiny_b2, tiny_i16, tiny_i4w2, w2, w4, or the path of a .json file"
     ),
     ("sim", "add.vta", "--input", "x=x.bin", "--order", "9" * 5000): (

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vtakit.base.values import pack
 from vtakit.compiler.codegen.vta.compile import Progress, compile_for
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.compile import Layer
@@ -18,6 +17,7 @@ from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.program import Buffer, BufferKind, Program
+from vtakit.hw.values import pack
 
 RESULT = "result"  # of a layer: the stage that has its decisions
 

@@ -302,7 +302,7 @@ def test_a_configuration_of_other_numbers_is_told():
     net = Integers(seed=11)
     cfg = {"LOG_BATCH": 0, "LOG_BLOCK": 2, "LOG_INP_WIDTH": 2, "LOG_WGT_WIDTH": 2, "LOG_ACC_WIDTH": 4, "LOG_UOP_BUFF_SIZE": 9,
            "LOG_INP_BUFF_SIZE": 9, "LOG_WGT_BUFF_SIZE": 9, "LOG_ACC_BUFF_SIZE": 9}
-    why = ("networks have activations and weights of 8 bits and sums of 32, and this one has activations of 4 bits, weights of "
-           "4, results of 4 and sums of 16: choose one of 8 and 32")
+    why = ("networks have activations and weights of 8, 4 or 2 bits and sums of 32, and this one has activations of 4 bits, "
+           "weights of 4 and sums of 16: choose one of these")
     with raises(VtaError, why):
         place(net.finish(net.conv(net.input(1, 4, 5, 5), 4)), vta(cfg))

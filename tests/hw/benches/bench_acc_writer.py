@@ -4,8 +4,8 @@ import cocotb
 import numpy as np
 from board import blocks, params
 
-from vtakit.base.values import pack
 from vtakit.hw.isa.insns import MEMORIES, MemType
+from vtakit.hw.values import pack
 from vtakit.sim.bench.agents import STALLS, Bench
 
 ELEMENTS = 60

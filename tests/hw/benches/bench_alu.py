@@ -4,9 +4,9 @@ import cocotb
 import numpy as np
 from board import blocks, params
 
-from vtakit.base.values import pack, unpack, wrap
 from vtakit.hw.compute.alu import operand_bits
 from vtakit.hw.isa.insns import AluOp
+from vtakit.hw.values import pack, unpack, wrap
 from vtakit.sim.bench.agents import Bench
 from vtakit.sim.plain import ALU
 

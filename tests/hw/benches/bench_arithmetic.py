@@ -5,8 +5,8 @@ import numpy as np
 from board import blocks, params
 from windows import Taken, random_window
 
-from vtakit.base.values import pack, unpack, wrap
 from vtakit.hw.isa.insns import AluOp
+from vtakit.hw.values import pack, unpack, wrap
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.memory import ScratchpadReads
 from vtakit.sim.bench.models import step_result, window_steps

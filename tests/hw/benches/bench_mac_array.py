@@ -4,8 +4,8 @@ import cocotb
 import numpy as np
 from board import blocks, params
 
-from vtakit.base.values import pack, wrap
 from vtakit.hw.compute.mac_array import mac_latency, sum_bits
+from vtakit.hw.values import pack, wrap
 from vtakit.sim.bench.agents import Bench
 
 TILES = 150

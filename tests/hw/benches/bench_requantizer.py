@@ -4,9 +4,9 @@ import cocotb
 import numpy as np
 from board import PARTS, PARTS_LANES, blocks
 
-from vtakit.base.values import pack, unpack
 from vtakit.hw.isa.codec import encode_requant
 from vtakit.hw.store.requantizer import LATENCY
+from vtakit.hw.values import pack, unpack
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.plain import requantized
 from vtakit.sim.random_parameters import random_parameters

@@ -6,9 +6,9 @@ import cocotb
 import numpy as np
 from board import PARTS, blocks, params
 
-from vtakit.base.values import pack, unpack
 from vtakit.hw.isa.codec import encode
 from vtakit.hw.params import PAGE_BYTES
+from vtakit.hw.values import pack, unpack
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.memory import ScratchpadReads, check_burst
 from vtakit.sim.plain import requantized

@@ -1,6 +1,6 @@
 """What the benches of steps and arithmetic share: random DWCONVs, and what their windows hold."""
 
-from vtakit.base.values import wrap
+from vtakit.hw.values import wrap
 
 
 def random_window(cfg, pick, *, legal=False):
