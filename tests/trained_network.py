@@ -75,7 +75,7 @@ def slopes(weights: Weights, x: Array, labels: Array) -> Weights:
     return found
 
 
-def train(data: Digits, epochs: int = 6, seed: int = 0) -> Iterator[Weights]:
+def train(data: Digits, epochs: int = 5, seed: int = 0) -> Iterator[Weights]:
     """The weights after each epoch."""
     rng, weights = np.random.default_rng(seed), initial(seed)
     adam = Adam(weights)

@@ -1,9 +1,11 @@
 """vtakit.boards.synth: devices, what is read from the tools' files, tools that fail or hang, and small real runs."""
 
+import hashlib
 import json
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.metadata import version
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -12,11 +14,15 @@ from support import raises
 
 from vtakit.base.errors import VtakitError
 from vtakit.base.process import ToolError
+from vtakit.base.writing import write_bytes
 from vtakit.boards.synth import DEVICES, Hop, Report, Usage, find_device, synthesise
+from vtakit.boards.synth.devices import Device
 from vtakit.boards.synth.flow import too_large
+from vtakit.boards.synth.pins import to_rtlil
 from vtakit.boards.synth.products import pack_products
 from vtakit.boards.synth.report import Names, read_placed, read_sta, source_of, usage_of
-from vtakit.boards.synth.tools import find_tool, run_yosys
+from vtakit.boards.synth.tools import YOSYS, find_tool, run_yosys
+from vtakit.cache.place import cache_folder, trouble
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.params import CoreParams
 from vtakit.hw.store.requantizer import Requantizer
@@ -178,10 +184,35 @@ def test_what_yosys_says_of_a_failure_is_quoted(tmp_path):
     assert (tmp_path / "script.ys").read_text() == "read_rtlil design.il\n"
 
 
+def kept_synthesis(params: CoreParams, device: Device) -> tuple[list[int], Report]:
+    """What yosys makes of a core: registers that moved into DSP blocks, and the report.
+
+    Between local runs it is kept, as built models are, for the same core, flow and yosys. In CI each run has a cache of its own.
+    """
+    moved = []
+
+    def pack(netlist, top):
+        found, saved = pack_products(netlist, top)
+        moved.append(saved)
+        return found, saved
+
+    flow = [path.read_text() for path in sorted(Path(synthesise.__code__.co_filename).parent.glob("*.py"))]
+    text = "\0".join((to_rtlil(params), device.name, version(YOSYS), *flow))
+    place = cache_folder("syntheses") / hashlib.sha256(text.encode()).hexdigest()
+    if not trouble(place.parent) and place.exists():
+        data = json.loads(place.read_text())
+        return data["moved"], Report.from_dict(data["report"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vtakit.boards.synth.flow.pack_products", pack)
+        report = synthesise(params, device, place=False)
+    write_bytes(place, json.dumps({"moved": moved, "report": json.loads(report.to_json())}).encode(), "a synthesis")
+    return moved, report
+
+
 @needs_yosys
 @pytest.mark.timeout(900)
 @pytest.mark.slow
-def test_a_small_core_is_counted(monkeypatch):
+def test_a_small_core_is_counted():
     """Products are in DSPs up to the budget, and so are the registers behind them; memories are in block RAMs, and it fits.
 
     Half as wide as the tiny configuration, with few bursts in flight: yosys takes a minute for that one.
@@ -191,17 +222,9 @@ def test_a_small_core_is_counted(monkeypatch):
         tiny, log_block=1, log_inp_buff_size=tiny.log_inp_buff_size - 1, log_wgt_buff_size=tiny.log_wgt_buff_size - 2,
         log_acc_buff_size=tiny.log_acc_buff_size - 1,
     )
-    moved = []
-
-    def pack(netlist, top):
-        found, saved = pack_products(netlist, top)
-        moved.append(saved)
-        return found, saved
-
-    monkeypatch.setattr("vtakit.boards.synth.flow.pack_products", pack)
     params = CoreParams(cfg=cfg, address_bits=32, outstanding=2, burst_beats=4, buffer_beats=16, dsp_budget=14)
     assert (params.other_dsps, params.dsp_products) == (12, 2)
-    report = synthesise(params, ECP5, place=False)
+    moved, report = kept_synthesis(params, ECP5)
     assert moved == [2 * 16 + block * (32 + 16 + 16) + block * (32 + 33)]  # matrix core, ALU, requantizer
     assert report.fmax_mhz is None
     assert report.path == ()

@@ -238,7 +238,7 @@ def test_four_bits_are_as_accurate_as_floating_point(name):
         return 100 * float(np.mean(logits.argmax(1) == tested.labels))
 
     real = accuracy(model)
-    assert real > 85
+    assert real > 80
     low = [accuracy(vtakit.quantize(model, data.images[:100], weights=bits).model) for bits in (8, 4, 2, 1)]
     assert low[0] >= real - 0.75
     assert low[1] >= real - 1.5
