@@ -1,4 +1,4 @@
-"""Networks with weights of eight bits and fewer: accuracy, bytes and exact cycles of the RTL beside each other.
+"""Measure accuracy, bytes and exact RTL cycles of networks quantized to eight bits and fewer.
 
 Two networks are trained in NumPy: that of examples/digits on images of 8x8 pixels, and the residual one of
 tests/trained_network.py on images of 32x32 pixels in three colours. Accuracy is that on images that training has not seen. Each
@@ -34,7 +34,7 @@ CALIBRATED = 100  # images
 
 
 def digits() -> tuple[onnx.ModelProto, Any, Any]:
-    """The network of examples/digits: its model, what it has learnt from, and what it is tested on."""
+    """Train the network of examples/digits; return its model, training set and test set."""
     spec = util.spec_from_file_location("digits_example", ROOT / "examples" / "digits" / "__main__.py")
     assert spec is not None
     assert spec.loader is not None
@@ -46,20 +46,20 @@ def digits() -> tuple[onnx.ModelProto, Any, Any]:
 
 
 def coloured() -> tuple[onnx.ModelProto, Any, Any]:
-    """The residual network: likewise."""
+    """Train the residual network; return its model, training set and test set."""
     data, tested = COLOURED.images()
     *_, weights = COLOURED.train(data)
     return COLOURED.export(weights), data, tested
 
 
 def accuracy(model: onnx.ModelProto, tested: Any) -> float:
-    """The share of the images that are read rightly, in percent."""
+    """Return the top-1 accuracy in percent."""
     logits = vtakit.compile(model, batch=len(tested.labels)).run({"image": tested.images})["logits"]
     return 100 * float(np.mean(logits.argmax(1) == tested.labels))
 
 
 def row(name: str, model: onnx.ModelProto, data: Any, tested: Any, case: tuple[str, int, int, int]) -> str:
-    """A row of the table."""
+    """Quantize, run on the RTL and the CPU, compare their bytes; return a row of the table."""
     config, bits, activations, keep = case
     made = vtakit.quantize(model, data.images[:CALIBRATED], weights=bits, activations=activations, keep=keep)
     image = {"image": tested.images[:1]}

@@ -89,7 +89,7 @@ class Accuracy:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all weights, at their bits."""
+        """Size in bytes of all weights, packed."""
         return sum(layer.weights * layer.bits for layer in self.layers) // 8
 
     def worst(self, count: int = 10) -> list[Compared]:

@@ -1,4 +1,4 @@
-"""Bits of each layer's weights: few, but for the layers that lose most by it."""
+"""Mixed precision: the bit width of each layer's weights, by sensitivity."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -26,17 +26,19 @@ def choose_bits(
     network: Network, plan: Plan, weights: int, keep: Keep, compiled: "Callable[[onnx.ModelProto], Values]", samples: Samples,
     say: Progress,
 ) -> list[Layer]:
-    """Give the plan's anchors their bits; returns the layers in order.
+    """Set the bit width of each anchor's weights in the plan; return the layers in order.
 
-    keep     : names of layers that keep 8 bits, or a number. The number means the layers that lose most: of each, the
-               signal-to-noise ratio of the network's outputs is measured where this layer's weights alone have few bits
-    compiled : makes of a float model what shows its outputs
+    keep     : names of layers that stay at 8 bits, or a number of layers: the most sensitive ones. A layer's sensitivity is the
+               signal-to-noise ratio of the network's outputs when the weights of that layer alone have `weights` bits
+    compiled : compiles a float model and exposes its outputs
 
-    Raises QuantizeError for a layer that does not exist and for a number beyond that of the layers.
+    Raises QuantizeError for an unknown layer, a number of layers out of range, and a `keep` of another type.
     """
     nodes = list(network.nodes)
     names = {at: nodes[at].name or nodes[at].output[0] for at in plan.anchors}
     lost: dict[int, float] = {}
+    if not isinstance(keep, int | str | list | tuple):
+        raise QuantizeError(f"keep={keep!r:.40} is a {type(keep).__name__}: give a number of layers, or a list of their names")
     if isinstance(keep, int):
         if not 0 <= keep <= len(names):
             raise QuantizeError(f"keep={keep}: the model has {counted(len(names), 'layer')} with weights, give 0 to {len(names)}")
@@ -57,7 +59,7 @@ def choose_bits(
 def _losses(
     network: Network, plan: Plan, bits: int, compiled: "Callable[[onnx.ModelProto], Values]", samples: Samples, say: Progress,
 ) -> dict[int, float]:
-    """Return the signal-to-noise ratio of the outputs, in dB, with few bits in one layer, by the number of its anchor."""
+    """Return each layer's sensitivity: the outputs' signal-to-noise ratio in dB with `bits` bits in that layer alone."""
     nodes = list(network.nodes)
     true = list(compiled(network.finished()).runs(samples))
     found = {}

@@ -74,7 +74,7 @@ def quantize(
                       (1), with the scale of least square error. Accelerators with such weights run it: `w4`, `w2`
     activations     : bits of an activation: 8, 4 or 2. Of fewer than 8 a Clip before each QuantizeLinear keeps its numbers -7 to
                       7, or -1 to 1; accelerators with such activations run it: `i4w4`
-    keep            : layers whose weights keep 8 bits: their names, or the number of those that lose most (`vtakit.runtime.bits`)
+    keep            : layers whose weights stay at 8 bits: their names, or how many of the most sensitive (`vtakit.runtime.bits`)
     method          : how a range is chosen from the samples' values (see `vtakit.compiler.quantize.ranges`)
     bias_correction : add to biases the mean shift of the sums that rounding the weights causes. Source: Nagel et al.,
                       "Data-free quantization through weight equalization and bias correction" (ICCV 2019), section 4.2
@@ -84,9 +84,9 @@ def quantize(
     Operators that cannot be quantized stay in floating point. Raises QuantizeError for arrays that do not fit the model or for a
     model that has nothing to quantize, and the errors of `vtakit.compile`.
     """
-    if weights not in BITS:
+    if type(weights) is not int or weights not in BITS:
         raise QuantizeError(f"weights={weights!r:.40} is no number of bits that weights can have: {', '.join(map(str, BITS))}")
-    if activations not in ACTIVATION_BITS:
+    if type(activations) is not int or activations not in ACTIVATION_BITS:
         raise QuantizeError(f"activations={activations!r:.40} is no number of bits that activations can have: "
                             f"{', '.join(map(str, ACTIVATION_BITS))}")
     if method not in METHODS:

@@ -1,4 +1,4 @@
-"""The values of a float model or a quantized one, for samples."""
+"""Intermediate values of an ONNX model, run on samples."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 def fixed(proto: "onnx.ModelProto", samples: Samples) -> "onnx.ModelProto":
-    """A copy whose inputs have the shapes that one run takes."""
+    """Return a copy of the model with the input shapes of one run."""
     copy = type(proto)()
     copy.CopyFrom(proto)
     for info in copy.graph.input:
@@ -33,7 +33,7 @@ def fixed(proto: "onnx.ModelProto", samples: Samples) -> "onnx.ModelProto":
 
 
 def shapes_of(proto: "onnx.ModelProto") -> dict[str, tuple[int, ...]]:
-    """The shapes of all float32 values that ONNX can tell."""
+    """Return the shapes of all float32 values that ONNX's shape inference finds."""
     from onnx import TensorProto, shape_inference
 
     graph = shape_inference.infer_shapes(proto, data_prop=True).graph
@@ -47,7 +47,7 @@ def shapes_of(proto: "onnx.ModelProto") -> dict[str, tuple[int, ...]]:
 
 
 class Values:
-    """A model whose values can be seen, by name, whether they are its outputs or not."""
+    """A compiled model with the named values as its outputs."""
 
     def __init__(self, proto: "onnx.ModelProto", names: Iterable[str], shapes: Mapping[str, tuple[int, ...]]) -> None:
         from onnx import TensorProto, helper
@@ -61,6 +61,6 @@ class Values:
         self._module = compile(copy)
 
     def runs(self, samples: Samples) -> Iterator[dict[str, Array]]:
-        """Inputs and values, run by run."""
+        """Yield the inputs and values of each run."""
         for sample in samples:
             yield sample | self._module.run(sample)

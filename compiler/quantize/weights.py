@@ -12,8 +12,7 @@ from vtakit.compiler.quantize.factors import PARTS, fused, held, lift, reached, 
 Floats = npt.NDArray[np.float32]
 
 BITS = (8, 4, 2, 1)  # that a weight may have
-MOST = 127  # of a symmetric int8
-CLIPPED = np.linspace(0.3, 1, 36)  # shares of the greatest weight that are tried as the greatest that fewer bits hold
+CLIPPED = np.linspace(0.3, 1, 36)  # candidates for the clipping range, as shares of the channel's maximum
 NOTHING = 1e-30  # a magnitude that is taken for zero: float32 would not hold products of scales for it
 OF_ZEROS = 1e-12  # the scale of weights that are all zero
 LEAST_UNIT = 2.0**-120  # of the sums: float32 holds its parts, too, with all bits
@@ -77,7 +76,7 @@ def least_scale(
 def _of_least_error(
     weight: npt.NDArray[np.float64], axis: int | None, others: tuple[int, ...], scale: npt.NDArray[np.float64], bits: int
 ) -> npt.NDArray[np.float64]:
-    """Of shares of each scale, the one with the least square error."""
+    """Return the per-channel scale with the least square error, searched over the clipping ranges `CLIPPED`."""
     def error(tried: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         step = _spread(tried, axis or 0, weight.ndim)
         off = np.square(weight - integers(weight / step, bits) * step)
@@ -86,12 +85,12 @@ def _of_least_error(
 
 
 def most_of(bits: int) -> int:
-    """The greatest symmetric integer of so many bits."""
+    """Return the maximum of a symmetric integer type of `bits` bits; 1 for one bit, whose values are 1 and -1."""
     return max(1, (1 << bits - 1) - 1)
 
 
 def integers(quotient: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int8]:
-    """The integers of so many bits next to weights in units of their scale."""
+    """Round weights, divided by their scale, to the nearest integer of `bits` bits, and saturate."""
     if bits == 1:
         return np.where(quotient < 0, np.int8(-1), np.int8(1))
     return np.asarray(np.clip(np.rint(quotient), -most_of(bits), most_of(bits)).astype(np.int8))

@@ -115,14 +115,14 @@ def spread(slope: Array, largest: Array) -> Array:
 
 
 class Adam:
-    """The optimiser of Kingma and Ba (ICLR 2015), which changes weights in place."""
+    """Adam (Kingma and Ba, ICLR 2015); updates the weights in place."""
 
     def __init__(self, weights: Weights) -> None:
         self.weights, self.steps = weights, 0
         self.first, self.second = ({name: np.zeros_like(array) for name, array in weights.items()} for _ in range(2))
 
     def step(self, slopes: Weights, share: float) -> None:
-        """A step against the gradients, by a share of the learning rate."""
+        """Update the weights once; `share` scales the learning rate."""
         self.steps += 1
         rate = RATE * share * np.sqrt(1 - _MOMENTA[1] ** self.steps) / (1 - _MOMENTA[0] ** self.steps)
         for name, slope in slopes.items():
@@ -132,7 +132,7 @@ class Adam:
 
 
 def train(data: Digits, epochs: int = EPOCHS, seed: int = 0) -> Iterator[tuple[Weights, float]]:
-    """The weights after each epoch, and the mean loss in it."""
+    """Yield the weights and the mean loss after each epoch."""
     rng, weights = np.random.default_rng(seed), initial(seed)
     adam = Adam(weights)
     for epoch in range(epochs):

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _bits(accuracy: "Accuracy", bits: int) -> str:
-    """Which layers have few bits."""
+    """Return a sentence with the bit width of the weights and the layers that stay at 8 bits."""
     kept = [one_line(layer.name) for layer in accuracy.layers if layer.bits != bits]
     few = counted(len(accuracy.layers) - len(kept), "layer has", "layers have")
     total = f"{accuracy.weight_bytes / 1e6:.2f} MB of weights"

@@ -185,9 +185,9 @@ def test_what_yosys_says_of_a_failure_is_quoted(tmp_path):
 
 
 def kept_synthesis(params: CoreParams, device: Device) -> tuple[list[int], Report]:
-    """What yosys makes of a core: registers that moved into DSP blocks, and the report.
+    """Synthesise a core without place and route; return how many registers moved into DSP blocks, and the report.
 
-    Between local runs it is kept, as built models are, for the same core, flow and yosys. In CI each run has a cache of its own.
+    The result is cached between local runs by core, flow and yosys version. In CI each run has a cache of its own.
     """
     moved = []
 

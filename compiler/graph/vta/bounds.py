@@ -1,4 +1,4 @@
-"""Bounds of a graph's int8 values, for accelerators whose activations have fewer bits."""
+"""Value ranges of a graph's int8 tensors, for accelerators whose activations have fewer bits."""
 
 from collections.abc import Mapping
 
@@ -10,11 +10,12 @@ from vtakit.compiler.ir.dtypes import dtype
 Bounds = tuple[int, int]
 INT8 = dtype("int8")
 ANY: Bounds = (-128, 127)
+_ROUNDING = 1e-5  # relative error of a quotient in float32, with room
 _MOVES = frozenset(("reshape", "transpose", "max_pool", "concat", "resize", "slice", "identity", "flatten"))
 
 
 def bounds_of(graph: Graph) -> Mapping[Value, Bounds]:
-    """Return the least and the greatest number of each int8 value that nodes make; those not known are of all int8."""
+    """Return the inclusive range of each int8 tensor that a node computes: -128 to 127 where it is not known."""
     found: dict[Value, Bounds] = {}
     producers = graph.producers()
     for node in graph.nodes:
@@ -45,7 +46,11 @@ def _bounds(
 
 
 def _quantized(node: Node, constants: Mapping[Value, Array], producers: Mapping[Value, Node]) -> Bounds:
-    """The bounds of numbers that a clip in floating point ends before they are rounded."""
+    """Return the range of a quantize_linear whose operand a clip saturates.
+
+    Kernels may divide by the scale or multiply by its inverse, so a quotient next to the middle of two integers counts as the
+    one farther from zero. A clip whose minimum exceeds its maximum gives its maximum.
+    """
     clip = producers.get(node.reads[0])
     params = [constants.get(value) for value in node.reads[1:]]
     if clip is None or clip.op != "clip" or any(each is None or each.size != 1 for each in params):
@@ -54,6 +59,7 @@ def _quantized(node: Node, constants: Mapping[Value, Array], producers: Mapping[
     zero, found = int(zeros[0]) if zeros else 0, list(ANY)
     for at, bound in enumerate(clip.inputs[1:3]):
         if bound is not None and bound in constants and constants[bound].size == 1:
-            rounded = int(np.rint(np.float32(constants[bound].reshape(-1)[0]) / scale)) + zero
-            found[at] = min(max(rounded, ANY[0]), ANY[1])
-    return found[0], found[1]
+            quotient = float(constants[bound].reshape(-1)[0]) / float(scale)
+            rounded = float(np.rint(quotient * (1 + _ROUNDING))) + zero
+            found[at] = int(min(max(rounded, ANY[0]), ANY[1]))
+    return min(found), max(found)

@@ -41,9 +41,9 @@ def sum_pool(
 
 
 def scaled_sum(m: Maker, a: Tensor, b: Tensor, a_scale: Array, b_scale: Array, numbers: Numbers) -> Made:
-    """Two tensors, each times a number of its channel, requantized.
+    """Add two tensors with a scale for each channel, and requantize the sum.
 
-    By products where both have one number for all channels, and weights hold it.
+    GEMM scales them where each has one scale for all channels that the weight type holds; otherwise the ALU does.
     """
     largest = 128 * int((np.abs(a_scale.astype(np.int64)) + np.abs(b_scale.astype(np.int64))).max(initial=0))
     alike = [int(scale[0]) for scale in (a_scale, b_scale) if (scale == scale[0]).all()]

@@ -81,7 +81,7 @@ class Layer(ABC):
 
     @property
     def lifted_residuals(self) -> int:
-        """Return how many elements of INP and of WGT a residual takes for each of its elements, and for all of them."""
+        """Return 1 if GEMM brings the residual to ACC: it needs an element of INP each, and one of WGT for all; otherwise 0."""
         return int(self.residual is not None and self.residual.lifted is not None)
 
     def _check_epilogue(self) -> None:
