@@ -128,17 +128,25 @@ class Decoded:
         """Raise the `ProgramFault` of the first instruction that is wrong whatever the data."""
         if not self.count:
             raise ProgramFault(Fault.NO_FINISH, -1, "", "the program has no instructions; it must end with FINISH")
-        first: tuple[int, int] | None = None
-        rules = _rules(self, memories)
-        for number, (_, bad, _) in enumerate(rules):
-            hits = np.flatnonzero(bad)
-            if hits.size and (first is None or hits[0] < first[0]):
-                first = int(hits[0]), number
-        if first is not None:
-            fault, _, explain = rules[first[1]]
-            raise self.fault(fault, first[0], explain(first[0]))
+        rules, broken = self._broken(memories)
+        if (hits := np.flatnonzero(broken < len(rules))).size:
+            fault, _, explain = rules[broken[hits[0]]]
+            raise self.fault(fault, int(hits[0]), explain(int(hits[0])))
         if self["opcode"][-1] != Opcode.FINISH:
             raise self.fault(Fault.NO_FINISH, self.count - 1, "the program ends here and must end with FINISH")
+
+    def faults(self, memories: Memories) -> Ints:
+        """Return the `Fault` of each instruction that is wrong whatever the data, 0 for the others."""
+        rules, broken = self._broken(memories)
+        return np.array([*(fault for fault, _, _ in rules), 0], np.int64)[broken]
+
+    def _broken(self, memories: Memories) -> tuple[list["Rule"], Ints]:
+        """Return the rules, and for each instruction the number of the first that it breaks; their count if it breaks none."""
+        rules = _rules(self, memories)
+        broken = np.full(self.count, len(rules), np.int64)
+        for number, (_, bad, _) in reversed([*enumerate(rules)]):
+            broken[bad] = number
+        return rules, broken
 
     def moved_bytes(self, kind: MemType) -> int:
         """Bytes of DRAM that all transfers of this memory type move; pads are not counted."""

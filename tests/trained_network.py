@@ -4,8 +4,11 @@ The images are scikit-learn's handwritten digits, enlarged three times, near the
 bright colour on a dark one, with Gaussian noise.
 """
 
+import hashlib
+import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -13,7 +16,11 @@ from onnx import helper, numpy_helper
 from sklearn.datasets import load_digits
 from support import EXAMPLES
 
+from vtakit.cache.building import built_once
+from vtakit.cache.place import cache_folder
+
 sys.path.insert(0, str(EXAMPLES / "digits"))
+import training
 from training import Adam, Array, Digits, Weights, convolve, pool, spread, windows
 
 SIDE, CLASSES, TESTED = 32, 10, 400
@@ -85,6 +92,15 @@ def train(data: Digits, epochs: int = 6, seed: int = 0) -> Iterator[Weights]:
             chosen = order[at : at + 32]
             adam.step(slopes(weights, data.images[chosen], data.labels[chosen]), 1 - epoch / epochs)
         yield weights
+
+
+def learnt(name: str, train: Callable[[], Weights]) -> Weights:
+    """Return the weights that `train` gives, kept in the user's cache folder until the code of a training or NumPy changes."""
+    sources = b"".join(Path(file).read_bytes() for file in (__file__, training.__file__))
+    key = hashlib.sha256(sources + f"{name} {np.__version__}".encode()).hexdigest()[:32]
+    kept = built_once(cache_folder("tests") / key, ("weights.npz",),
+                      lambda work: np.savez(work / "weights.npz", **train()), "trained network")
+    return dict(np.load(io.BytesIO(kept.data)))
 
 
 def export(weights: Weights) -> onnx.ModelProto:

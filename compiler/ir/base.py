@@ -166,6 +166,20 @@ class Expr(Operand):
         return PRINTERS[Expr](self)
 
 
+class Leaf(Expr):
+    """An expression without operands."""
+
+    __slots__ = ()
+
+    def children(self) -> tuple[Expr, ...]:
+        """Return nothing."""
+        return ()
+
+    def rebuild(self, change: Callable[[Expr], Expr]) -> Self:
+        """Return the node itself."""
+        return self
+
+
 def same(a: Expr, b: Expr) -> bool:
     """Return whether two expressions have the same structure over the same variables and buffers."""
     return a is b or _same(a, b, set())

@@ -2,11 +2,11 @@
 
 from typing import Any, Self
 
-from vtakit.compiler.ir.base import Expr
+from vtakit.compiler.ir.base import Expr, Leaf
 from vtakit.compiler.ir.dtypes import HANDLE, INT32, DType
 
 
-class Var(Expr):
+class Var(Leaf):
     """A variable; two are the same only if they are one object.
 
     name : for people; two variables may share it, the printer then tells them apart
@@ -26,7 +26,7 @@ class Var(Expr):
         raise AssertionError("a variable has no parts: make a new one")
 
 
-class IntImm(Expr):
+class IntImm(Leaf):
     """An integer or bool constant; `value` is within the type."""
 
     __slots__ = ("value",)
@@ -38,7 +38,7 @@ class IntImm(Expr):
         return bool(self.value) if self.dtype.is_bool else super().__bool__()
 
 
-class FloatImm(Expr):
+class FloatImm(Leaf):
     """A floating-point constant; `value` is a Python float. That of a number which has no type yet is rounded later."""
 
     __slots__ = ("value",)
@@ -50,7 +50,7 @@ class FloatImm(Expr):
         return hash((FloatImm, self.value.hex()))
 
 
-class StringImm(Expr):
+class StringImm(Leaf):
     """A string among the arguments of a call."""
 
     __slots__ = ("value",)

@@ -1,6 +1,7 @@
 """Every kind of expression: values without side effects, except calls that say otherwise."""
 
-from typing import Any, ClassVar, NoReturn
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn, Self
 
 from vtakit.compiler.ir.base import OPERATORS, Expr, same
 from vtakit.compiler.ir.basic import Broadcast, Call, Cast, FloatImm, IntImm, StringImm, Var
@@ -26,6 +27,15 @@ class Binary(Expr):
     def __init__(self, a: Expr, b: Expr) -> None:
         self.a, self.b = a, b
         self.dtype = BOOL.with_lanes(a.dtype.lanes) if self.compares else a.dtype
+
+    def children(self) -> tuple[Expr, ...]:
+        """Return the two operands."""
+        return self.a, self.b
+
+    def rebuild(self, change: Callable[[Expr], Expr]) -> Self:
+        """Return the same node with `change` applied to both operands; itself if none changed."""
+        a, b = change(self.a), change(self.b)
+        return self if a is self.a and b is self.b else self.replace(a=a, b=b)
 
     def _dtype_after(self, parts: dict[str, Any]) -> DType:
         a: Expr = parts.get("a", self.a)

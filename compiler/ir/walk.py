@@ -20,7 +20,8 @@ def subexpressions(e: Expr) -> Iterator[Expr]:
         if id(node) not in seen:
             seen.add(id(node))
             yield node
-            stack.extend(reversed(node.children()))
+            if operands := node.children():
+                stack.extend(reversed(operands))
 
 
 def statements(s: Stmt) -> Iterator[Stmt]:

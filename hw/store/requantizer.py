@@ -78,8 +78,8 @@ class Requantizer(wiring.Component):
         def parameter(name: str, stage: int, lane: int) -> Value:
             """Return the parameter of the lane's value that is at `stage`."""
             word, at = divmod(fields[name].offset, WORD_BITS)
-            chosen = elements[word].word_select(parts[stage], self._lanes * WORD_BITS)
-            value = chosen[lane * WORD_BITS + at : lane * WORD_BITS + at + fields[name].width]
+            starts = [(part * self._lanes + lane) * WORD_BITS + at for part in range(self._parts)]
+            value = Array(elements[word][start : start + fields[name].width] for start in starts)[parts[stage]]
             return value.as_signed() if fields[name].low < 0 else value
 
         table = self._memory(m) if self._table else None

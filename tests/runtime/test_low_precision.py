@@ -70,15 +70,16 @@ def test_models_of_few_bits_are_the_same_in_onnxruntime(bits, name):
     assert_same_bytes(made, {"x": net.inputs(3, seed=1)})
 
 
-@pytest.mark.parametrize("device_bits", NARROW)
+@pytest.mark.parametrize("bits", [4, 2, 1])
 @pytest.mark.parametrize("seed", range(2))
-def test_random_networks_run_in_one_launch(seed, device_bits):
-    for bits in (each for each in (4, 2, 1) if each <= device_bits):
-        net = random_network(seed, 6, norms=bool(seed % 2))
-        made = vtakit.quantize(net.model("N"), net.inputs(4), evaluation=net.inputs(1), weights=bits).model
-        module, given = vtakit.compile(made, "vta", batch=1, config=NARROW[device_bits]), net.inputs(1, seed=9)
+def test_random_networks_run_in_one_launch(seed, bits):
+    net = random_network(seed, 6, norms=bool(seed % 2))
+    made = vtakit.quantize(net.model("N"), net.inputs(4), evaluation=net.inputs(1), weights=bits).model
+    given = net.inputs(1, seed=9)
+    wanted = reference(integer_form(import_model(made, batch=1)), given)
+    for config in (config for device_bits, config in NARROW.items() if bits <= device_bits):
+        module = vtakit.compile(made, "vta", batch=1, config=config)
         assert len(module.image.parts_of(VtaPart)) == 1
-        wanted = reference(integer_form(import_model(made, batch=1)), given)
         for got, want in zip(module.run({"x": given}).values(), wanted, strict=True):
             assert np.array_equal(got, want)
 
@@ -262,11 +263,11 @@ def test_four_bits_are_as_accurate_as_floating_point(name):
     """Four-bit weights lose at most 1.5 points on the test set; fewer bits lose more."""
     if name == "digits of 8x8":
         data, tested = training.digits()
-        *_, (weights, _) = training.train(data)
+        weights = trained_network.learnt(name, lambda: [*training.train(data)][-1][0])
         model = module("digits/__main__").export(weights)
     else:
         data, tested = trained_network.images()
-        *_, weights = trained_network.train(data)
+        weights = trained_network.learnt(name, lambda: [*trained_network.train(data)][-1])
         model = trained_network.export(weights)
 
     def accuracy(proto: onnx.ModelProto) -> float:
