@@ -118,6 +118,6 @@ DEFECTS = (
     defect(*SCALED, "far4 | (unlike4 >> fine4).any()", "far4", "formal.requantizing"),
     defect(*SCALED, "| (low6 > high6)", "", "formal.requantizing"),
     defect(*SCALED, "(high2 + low2[LOW_BITS:])", "high2", "formal.requantizing"),
-    defect("requantizer, lanes: 2", *SCALED[1:], "word_select(parts[stage], ", "word_select(parts[0], ", "formal.requantizing"),
+    defect("requantizer, lanes: 2", *SCALED[1:], ")[parts[stage]]", ")[parts[0]]", "formal.requantizing"),
     defect(*SCALED, "Cat(flags).any() |", "Cat(flags[:-1]).any() |", "formal.requantizing"),
 )

@@ -17,7 +17,7 @@ ANYWHERE = Memories(bases=dict.fromkeys(MEMORIES, 0), window=(0, 1 << 60))
 
 
 def decoded(cfg, words):
-    """Return for each word its stage, and its fault as the simulators see it followed by FINISH; 0 where a later block finds it."""
+    """Return for each word its stage, and its fault as the simulators see it before a FINISH; 0 where a later block finds it."""
     many = Decoded(cfg, b"".join(word.to_bytes(16, "little") for word in [*words, encode(cfg, "finish")]))
     faults = np.where(np.isin(many.faults(ANYWHERE), list(ELSEWHERE)), 0, many.faults(ANYWHERE))
     return list(zip(many.stage[:-1].tolist(), faults[:-1].tolist(), strict=True))
