@@ -242,21 +242,23 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     unhidden = stored + work.tensors * outputs * cfg.inp_bytes // rate + start
     total += np.where(alone, tiles * unhidden, 0)
 
-    # Weights that are kept are loaded before a group's tiles, ahead of the products by so many chunks only.
+    # Weights that are kept are loaded before a group's tiles, ahead of the products by so many chunks only; one copy of them is
+    # in use until the last.
     groups, whole = -(-work.out_blocks // cuts.out_blocks), chunks * weights
-    late = np.maximum(0, whole - target.copies * chunk)
+    late = np.maximum(0, whole - (target.copies * chunk if target.copies > 1 else 0))
     kept = np.maximum(total + groups * late, groups * whole + tiles * chunks * loads)
 
-    # All reads share the bus: inputs without pads, weights, instructions, residuals.
+    # All reads share the bus: inputs without pads, weights, instructions, residuals, parameters.
     read = cuts.read_pixels(work) * boxes * cfg.inp_bytes / rate + insns
-    bus = tiles * (chunks * read + work.tensors * outputs * cfg.inp_bytes / rate) + np.where(cuts.keep, groups, tiles) * whole
+    beside = (work.tensors * outputs * cfg.inp_bytes + work.vectors * cuts.out_blocks * cfg.acc_bytes) / rate
+    bus = tiles * (chunks * read + beside) + np.where(cuts.keep, groups, tiles) * whole
 
     # What nothing hides: the first loads, the last store, micro-ops, and a residual's first tile, which its passes wait for.
     kernels = np.minimum(cuts.out_blocks * cuts.run, steps) * target.copies**2 * cfg.uop_bytes // rate
-    beside = ACC_CYCLES * work.tensors * outputs
+    slower = ACC_CYCLES * work.tensors * outputs
     first = np.where(cuts.keep, whole, weights) + data
     hidden = np.maximum(work.repeats * np.where(cuts.keep, kept, total), work.repeats * bus - first)
-    found: npt.NDArray[np.float64] = hidden + first + stored + kernels + beside
+    found: npt.NDArray[np.float64] = hidden + first + stored + kernels + slower
     return found
 
 
