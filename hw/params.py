@@ -25,6 +25,7 @@ class CoreParams:
     pad_values      PAD_LOAD is built, where the configuration has it
     lookups         REQUANT's table is built, where the configuration has it
     windows         DWCONV is built, where the configuration has it
+    pools           REQUANT's windows are built, where the configuration has it
     dsp_budget      DSP blocks that the core may take: products of the matrix core beyond it are logic; None: all in DSP blocks
     axi_cache, axi_prot, axi_qos    AxCACHE, AxPROT and AxQOS of every burst, until the host sets others
 
@@ -41,6 +42,7 @@ class CoreParams:
     pad_values: bool = True
     lookups: bool = True
     windows: bool = True
+    pools: bool = True
     dsp_budget: int | None = None
     axi_cache: int = NORMAL_MEMORY
     axi_prot: int = 0
@@ -103,6 +105,7 @@ class CoreParams:
         built = {
             Feature.REQUANT: self.requantizes, Feature.PAD_VALUE: self.pad_values,
             Feature.LOOKUP: self.requantizes and self.lookups, Feature.DWCONV: self.windows,
+            Feature.POOL: self.requantizes and self.pools,
         }
         for feature, there in built.items():
             if not there:

@@ -7,7 +7,7 @@ last write and the last read of each other stage are all that can conflict (as i
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from vtakit.hw.isa.codec import Insn
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.exhaustive import covers
 from vtakit.hw.isa.insns import LOADS, MEMORIES, REQUANT_WORDS, TRANSFERS, UOP, MemType, Opcode, Stage
+from vtakit.hw.isa.pools import pooled_extents
 from vtakit.hw.values import Ints
 
 # What the functions below know: transfers move elements, GEMM and ALU have loops, DWCONV has rows and columns.
@@ -62,8 +63,10 @@ def transfer_accesses(cfg: VTAConfig, insn: Insn, base: int) -> list[Access]:
         return []
     memory = MEMORIES[MemType(insn["memory_type"])]
     load = insn.op in LOADS
-    across = insn["x_size"] + (insn["x_pad_0"] + insn["x_pad_1"] if load else 0)
-    count = (insn["y_size"] + (insn["y_pad_0"] + insn["y_pad_1"] if load else 0)) * across
+    if load:
+        count = (insn["y_size"] + insn["y_pad_0"] + insn["y_pad_1"]) * (insn["x_size"] + insn["x_pad_0"] + insn["x_pad_1"])
+    else:
+        count = prod(pooled_extents(insn)) if insn.op is Opcode.REQUANT else insn["y_size"] * insn["x_size"]
     found = [Access(memory.scratchpad, slice(insn["sram_base"], insn["sram_base"] + count), load)] if count else []
     if insn.op is Opcode.REQUANT and count:
         words = REQUANT_WORDS + insn["lookup"] * cfg.table_elements

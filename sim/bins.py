@@ -83,6 +83,13 @@ GROUPS: tuple[Group, ...] = (
             reason="a table exists only for outputs of 8 bits, and where it fits the accumulator")),
     ),
     Group(
+        name="pool", doc="REQUANTs with windows, by their edge, how far they lie apart, and what the first ones lack",
+        axes=(("edge", ("1", "2", "3", "4")), ("step", ("1", "2")), ("lack", ("nothing", "a row", "a column", "both"))),
+        impossible=(Impossible(
+            where=(("edge", ("1",)), ("step", ("1",))), reason="that is a REQUANT without windows"), Impossible(
+            where=(("edge", ("1",)), ("lack", ("a row", "a column", "both"))), reason="such a window would have no value")),
+    ),
+    Group(
         name="pad value", doc="PAD_LOADs with pads, by the value of these",
         axes=(("value", ("least", "negative", "0", "positive", "greatest")),),
     ),

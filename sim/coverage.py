@@ -20,6 +20,7 @@ from vtakit.sim.trace import Trace
 
 _KINDS = ("multiply", "overwrite", "reset", "alu", "MUL")
 _FARTHEST = 16  # steps back in which "7 or more" is looked for
+_LACKS = {(0, 0): "nothing", (1, 0): "a row", (0, 1): "a column", (1, 1): "both"}  # of the first windows
 _PADS = {"top": "y_pad_0", "bottom": "y_pad_1", "left": "x_pad_0", "right": "x_pad_1"}
 MOST_STEPS = 1 << 16  # of one instruction; further ones repeat what these reach
 
@@ -148,6 +149,9 @@ class _Reader:
         self.counts["pads"][name, pads] += 1
         if insn.op is Opcode.REQUANT and y:
             self.counts["requant"][self.config, "looked up" if insn["lookup"] else "stored"] += 1
+            if insn["pool"] or insn["pool_step"]:
+                lack = _LACKS[insn["pool_above"], insn["pool_left"]]
+                self.counts["pool"][str(insn["pool"] + 1), str(insn["pool_step"] + 1), lack] += 1
         if insn.op is Opcode.PAD_LOAD and sides:
             self.counts["pad value"][(_pad_value(insn["pad_value"], self.cfg),)] += 1
         kind = MemType(insn["memory_type"])

@@ -6,6 +6,7 @@ The simulators and the static checker share this: what one refuses before runnin
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ from vtakit.hw.isa.insns import (
     Opcode,
     Stage,
 )
+from vtakit.hw.isa.pools import pooled_extents
 from vtakit.sim.faults import ProgramFault
 
 Ints = npt.NDArray[np.int64]
@@ -110,7 +112,8 @@ class Decoded:
     def sram_elements(self) -> Ints:
         """Scratchpad elements that a transfer touches from sram_base on; 0 where no data move."""
         rows = self["y_pad_0"] + self["y_size"] + self["y_pad_1"]
-        return np.where(self["x_size"] > 0, rows * self.row_elements, 0)
+        loaded = np.where(self["x_size"] > 0, rows * self.row_elements, 0)
+        return np.where(self.is_op(Opcode.REQUANT), prod(pooled_extents(self)), loaded)
 
     def fault(self, fault: Fault, index: int, detail: str) -> ProgramFault:
         """The exception for instruction `index`."""
@@ -192,6 +195,8 @@ def _rules(d: Decoded, memories: Memories) -> list[Rule]:
          lambda i: "DWCONV exists only for blocks of at least 4"),
         (Fault.RESERVED_BITS, (d["lookup"] == 1) & (not d.cfg.has_lookup),
          lambda i: "a REQUANT looks up only outputs of 8 bits, with room for a table beside its parameters"),
+        (Fault.RESERVED_BITS, ((d["pool_above"] | d["pool_left"]) == 1) & (d["pool"] == 0),
+         lambda i: "pool_above and pool_left need pool of at least 1: a window without its only row or column has no values"),
         (Fault.RESERVED_BITS, d.reserved, lambda i: "bits that belong to no field are set; they must be 0"),
         (Fault.UNKNOWN_MEMORY_TYPE, transfer & ~known, lambda i: _memory_type(d, i)),
         (Fault.UNKNOWN_ALU_OPCODE, d.is_op(Opcode.ALU) & ~np.isin(d["alu_opcode"], list(AluOp)),

@@ -8,6 +8,7 @@ from numba import njit
 from vtakit.hw.isa.config import DEFAULT
 from vtakit.hw.isa.exhaustive import covers
 from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS, AluOp, MemType, Opcode
+from vtakit.hw.isa.pools import POOL_FIELDS
 from vtakit.hw.isa.requant import rescaled
 from vtakit.sim.decode import COLUMNS
 from vtakit.sim.tiles import VECTOR_BLOCKS, multiply_any, multiply_tile
@@ -20,6 +21,7 @@ _DST_O, _DST_I, _SRC_O, _SRC_I = (COLUMNS[n] for n in ("dst_out", "dst_in", "src
 _WGT_O, _WGT_I, _ALU, _USE_IMM, _IMM = (COLUMNS[n] for n in ("wgt_out", "wgt_in", "alu_opcode", "use_imm", "imm"))
 _OVERWRITE, _PARAMS, _PAD_VALUE = (COLUMNS[n] for n in ("overwrite", "params", "pad_value"))
 _LOOKUP = COLUMNS["lookup"]
+_POOL, _POOL_STEP, _POOL_ABOVE, _POOL_LEFT = (COLUMNS[n] for n in POOL_FIELDS)
 _DST, _SRC, _WGT_AT, _ROWS, _COLUMNS = (COLUMNS[n] for n in ("dst", "src", "wgt", "rows", "columns"))
 _Y_FIRST, _X_FIRST, _Y_STEP, _X_STEP = (COLUMNS[n] for n in ("y_first", "x_first", "y_step", "x_step"))
 _SRC_ROW, _SRC_COLUMN, _DST_ROW, _DST_COLUMN = (COLUMNS[n] for n in ("src_row", "src_column", "dst_row", "dst_column"))
@@ -198,6 +200,21 @@ def _unsigned(words: Any, lane: int, size: int, place: Any) -> Any:
 
 
 @njit(error_model="numpy")
+def _greatest(insn: Any, size: Any, acc: Any, first: Any, n: Any) -> Any:
+    """The greatest value of window `n`; `first` is the lane's value in the first element."""
+    if insn[_POOL] == 0 and insn[_POOL_STEP] == 0:
+        return acc[first + n * size]
+    edge, step = insn[_POOL] + 1, insn[_POOL_STEP] + 1
+    pitch = (insn[_X] - 1) * step + edge
+    row, column = n // insn[_X] * step, n % insn[_X] * step
+    found = np.int32(-(1 << 31))
+    for r in range(max(row, insn[_POOL_ABOVE]), row + edge):
+        for c in range(max(column, insn[_POOL_LEFT]), column + edge):
+            found = max(found, acc[first + (r * pitch + c) * size])
+    return found
+
+
+@njit(error_model="numpy")
 def _requantized(insn: Any, shape: Any, acc: Any) -> Any:
     """The elements that a REQUANT stores."""
     size = shape.batch * shape.block
@@ -210,9 +227,10 @@ def _requantized(insn: Any, shape: Any, acc: Any) -> Any:
             bias, multiplier = _signed(words, lane, size, _BIAS), _unsigned(words, lane, size, _MULTIPLIER)
             shift, zero_point = _unsigned(words, lane, size, _SHIFT), _signed(words, lane, size, _ZERO_POINT)
             low, high = _signed(words, lane, size, _LOW), _signed(words, lane, size, _HIGH)
-            for at in range(lane, count * size, size):
-                scaled = _rescaled(np.int64(acc[first + at]), bias, multiplier, shift, zero_point)
-                values[at] = min(max(scaled, low), high)
+            for n in range(count):
+                greatest = _greatest(insn, size, acc, first + lane, n)
+                scaled = _rescaled(np.int64(greatest), bias, multiplier, shift, zero_point)
+                values[n * size + lane] = min(max(scaled, low), high)
         if insn[_LOOKUP] == 1:
             table = (insn[_PARAMS] + REQUANT_WORDS) * size
             for at in range(count * size):

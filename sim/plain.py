@@ -13,6 +13,7 @@ from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
 from vtakit.hw.isa.exhaustive import for_each
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import MEMORIES, REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS, TABLE_BYTES, AluOp, MemType, Opcode
+from vtakit.hw.isa.pools import pooled_extents
 from vtakit.hw.isa.requant import rescaled
 from vtakit.hw.values import Bytes, Ints, pack, unpack, wrap
 from vtakit.sim.decode import Decoded, Memories
@@ -101,16 +102,28 @@ def _store_values(m: Machine, insn: Insn, values: Ints) -> None:
 
 
 def requant(m: Machine, insn: Insn) -> None:
-    """Store consecutive accumulator elements requantized by the parameters of their lanes, and maybe looked up."""
-    first, count = insn["sram_base"], insn["y_size"] * insn["x_size"]
-    if count:
+    """Store accumulator elements, or the greatest of windows of them, requantized by their lanes' parameters, maybe looked up."""
+    if insn["y_size"] * insn["x_size"]:
         words = m.acc[insn["params"] : insn["params"] + REQUANT_WORDS]
-        values = requantized(m.cfg, m.acc[first : first + count], words)
+        values = requantized(m.cfg, greatest(m.acc, insn), words)
         if insn["lookup"]:
             held = m.acc[insn["params"] + REQUANT_WORDS : insn["params"] + REQUANT_WORDS + m.cfg.table_elements]
             table = held.astype("<i4").reshape(-1).view(np.int8)[:TABLE_BYTES].astype(np.int64)
             values = table[values + TABLE_BYTES // 2]
         _store_values(m, insn, values)
+
+
+def greatest(acc: Ints, insn: Insn) -> Ints:
+    """Return the greatest accumulators of each window of a REQUANT, row by row: [y_size * x_size, batch, block]."""
+    rows, columns = pooled_extents(insn)
+    lanes = acc.shape[1:]
+    image = acc[insn["sram_base"] : insn["sram_base"] + rows * columns].reshape(rows, columns, *lanes).copy()
+    image[: insn["pool_above"]] = image[:, : insn["pool_left"]] = np.iinfo(image.dtype).min
+    size, step = insn["pool"] + 1, insn["pool_step"] + 1
+    down, across = (insn["y_size"] - 1) * step + 1, (insn["x_size"] - 1) * step + 1
+    taps = [image[r : r + down : step, c : c + across : step] for r in range(size) for c in range(size)]
+    found: Ints = np.maximum.reduce(taps).reshape(-1, *lanes)
+    return found
 
 
 def requantized(cfg: VTAConfig, values: Ints, words: Ints) -> Ints:

@@ -9,6 +9,7 @@ are given and taken at random, so that queues hold several.
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from vtakit.hw.isa.codec import encode_uop, to_bytes
 from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
 from vtakit.hw.isa.insns import DWCONV, FORMATS, MEMORIES, PAD_LOAD, REQUANT_WORDS, UOP, AluOp, Feature, MemType, Opcode, Stage
+from vtakit.hw.isa.pools import pooled_extents
 from vtakit.hw.isa.regs import BASE_ALIGN_BYTES, device_features
 from vtakit.hw.params import PAGE_BYTES
 from vtakit.hw.values import Ints
@@ -241,6 +243,8 @@ class _Generator:
             words = REQUANT_WORDS
             if Feature.LOOKUP in self.features and self.maybe(3):
                 fields["lookup"], words = 1, REQUANT_WORDS + self.cfg.table_elements
+            if Feature.POOL in self.features and fields["x_size"] and fields["y_size"] and self.maybe(2):
+                self._pool(fields)
             if not fields["x_size"]:
                 fields["params"] = self.small(65535)
             elif self.params_in and not self.maybe(6):
@@ -248,6 +252,16 @@ class _Generator:
             else:
                 fields["params"] = self.small(self.cfg.acc_depth - words)
         self.emitter.emit(op, fields, transfer_accesses(self.cfg, complete(op, fields), self.bases[kind]))
+
+    def _pool(self, fields: dict[str, int]) -> None:
+        """Windows for a REQUANT, if what they read fits ACC."""
+        pool = self.pick(0, 3)
+        windows = {"pool": pool, "pool_step": self.pick(0, 1), "pool_above": self.pick(0, 1), "pool_left": self.pick(0, 1)}
+        if not pool:
+            windows |= {"pool_above": 0, "pool_left": 0}
+        room = self.cfg.acc_depth - prod(pooled_extents(fields | windows))
+        if room >= 0:
+            fields |= windows | {"sram_base": min(fields["sram_base"], room)}
 
     def _load_params(self) -> None:
         """One of the sets of parameters, to anywhere in ACC."""

@@ -58,8 +58,14 @@ class Decoder(wiring.Component):
         m.d.comb += self.stage.eq(Mux(stores, Stage.STORE, Mux(on_load, Stage.LOAD, Stage.COMPUTE)))
 
         reserved = _any(is_op[op] & (self.word & Const(fmt.reserved_bits(cfg), INSN_BITS)).any() for op, fmt in formats.items())
-        if Opcode.REQUANT in formats and Feature.LOOKUP not in self._params.features:
-            reserved |= is_op[Opcode.REQUANT] & data.View(layout(FORMATS[Opcode.REQUANT], cfg), self.word).lookup
+        if Opcode.REQUANT in formats:
+            r = data.View(layout(FORMATS[Opcode.REQUANT], cfg), self.word)
+            illegal = (r.pool_above | r.pool_left) & (r.pool == 0)
+            if Feature.POOL not in self._params.features:
+                illegal = illegal | r.pool.any() | r.pool_step
+            if Feature.LOOKUP not in self._params.features:
+                illegal = illegal | r.lookup
+            reserved |= is_op[Opcode.REQUANT] & illegal
         missing = _any(
             (self.stage == stage) & f[flag] for stage in Stage for flag in FLAGS if (stage, flag) not in FLAG_QUEUES
         )

@@ -54,7 +54,8 @@ class Insn:
         if self.op is Opcode.LOAD and self["memory_type"] == MemType.ACC_8BIT:
             return Feature.ACC_8BIT
         if self.op is Opcode.REQUANT:
-            return Feature.REQUANT | Feature.LOOKUP if self["lookup"] else Feature.REQUANT
+            pools = Feature.POOL if self["pool"] or self["pool_step"] else Feature(0)
+            return Feature.REQUANT | pools | (Feature.LOOKUP if self["lookup"] else Feature(0))
         if self.op is Opcode.PAD_LOAD:
             return Feature.PAD_VALUE
         if self.op is Opcode.DWCONV:

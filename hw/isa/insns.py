@@ -22,6 +22,7 @@ class Feature(IntFlag):
     PAD_VALUE = 1 << 4
     LOOKUP = 1 << 5
     DWCONV = 1 << 6
+    POOL = 1 << 7
 
 
 ALL_FEATURES = reduce(or_, Feature)
@@ -206,6 +207,10 @@ ALU = Format(name="alu", bits=INSN_BITS, items=(
 REQUANT = Format(name="requant", bits=INSN_BITS, items=(
     *_TRANSFER[:-4],
     Field(name="lookup", width=1, kind=Kind.FLAG, doc="a table follows the parameters, and results are looked up in it"),
+    Field(name="pool", width=2, doc="rows and columns of the windows of which the greatest values are stored, less one"),
+    Field(name="pool_step", width=1, doc="rows and columns from one window to the next, less one"),
+    Field(name="pool_above", width=1, kind=Kind.FLAG, doc="the first row of accumulators counts for nothing"),
+    Field(name="pool_left", width=1, kind=Kind.FLAG, doc="the first column of accumulators counts for nothing"),
     *_SIZES,
     Field(name="params", width=16, doc="first of the three accumulator elements that hold every lane's parameters"),
 ), doc=(
@@ -213,7 +218,11 @@ REQUANT = Format(name="requant", bits=INSN_BITS, items=(
     "low), high), with half = 1 << shift >> 1 and an arithmetic shift, all exact in integers; its low output-width bits are "
     "stored. The lane's parameters are that lane's words in the elements params, params + 1 and params + 2, as they are when the "
     "instruction runs. One that moves nothing reads no parameters. With lookup, the 256 bytes from element params + 3 on, each "
-    "element's words in the order of their lanes, are a table: in the place of a result r, its byte r + 128 is stored."))
+    "element's words in the order of their lanes, are a table: in the place of a result r, its byte r + 128 is stored. "
+    "With K = pool + 1, S = pool_step + 1 and W = (x_size-1)*S + K, accumulators are an image whose rows have W elements, from "
+    "sram_base on, and x is the greatest of a window: for element j of row i that is stored, those in rows i*S to i*S + K-1 and "
+    "columns j*S to j*S + K-1. So pool = pool_step = 0 stores consecutive elements. pool_above takes row 0 of the image out of "
+    "all windows, and pool_left column 0, where a convolution has pads; both need pool > 0. All of the image lies within ACC."))
 PAD_LOAD = Format(name="pad_load", bits=INSN_BITS, items=(
     *_HEADER,
     *_TRANSFER[len(_HEADER):-5],  # memory_type and sram_base

@@ -183,7 +183,7 @@ def device_features(cfg: VTAConfig) -> Feature:
     if not cfg.has_acc8:
         absent |= Feature.ACC_8BIT
     if not cfg.has_requant:
-        absent |= Feature.REQUANT
+        absent |= Feature.REQUANT | Feature.POOL
     if not cfg.has_lookup:
         absent |= Feature.LOOKUP
     if not cfg.has_dwconv:

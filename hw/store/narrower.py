@@ -29,12 +29,14 @@ def narrowed(params: CoreParams) -> data.StructLayout:
 def asked(params: CoreParams) -> data.StructLayout:
     """Return the layout of a read from ACC.
 
-    is_part : part of an element, requantized if `scales`, and then looked up if `looks_up`
+    is_tap  : part of an element, the first of its window or not (`is_first`); the greatest of each lane are kept if `pools`
+    is_part : part of an element, the last of its window; requantized if `scales`, and then looked up if `looks_up`
     is_word : a word of every lane's parameters
     is_row  : part of an element, a row of the table
     """
     return data.StructLayout({
-        "is_part": 1, "scales": 1, "looks_up": 1, "part": range(element_parts(params)), "place": narrowed(params)["place"].shape,
+        "is_tap": 1, "is_first": 1, "pools": 1, "is_part": 1, "scales": 1, "looks_up": 1, "part": range(element_parts(params)),
+        "place": narrowed(params)["place"].shape,
         "is_word": 1, "word": range(REQUANT_WORDS), "is_row": 1, "row": range(table_rows(part_lanes(params))),
     })
 
@@ -95,6 +97,30 @@ class Narrower(wiring.Component):
                 unit.part.eq(here.part), unit.tag.eq(here.place),
                 self.settled.eq(~unit.busy & ~(coming.is_part & coming.scales)),
             ]
+            if Feature.POOL in self._params.features:
+                pooled = Signal.like(here)  # a cycle later, when the greatest are known
+                pools = Signal()
+                best = self._greatest(m, here, values)
+                m.d.sync += pooled.eq(here)
+                with m.If(here.is_word):
+                    m.d.sync += pools.eq(here.pools)
+                with m.If(pools & ~here.is_row):  # rows of a table come as they are
+                    m.d.comb += [
+                        unit.valid.eq(pooled.is_part & pooled.scales), unit.values.eq(best), unit.part.eq(pooled.part),
+                        unit.tag.eq(pooled.place),
+                        self.settled.eq(~unit.busy & ~(coming.is_part & coming.scales) & ~(here.is_part & here.scales)),
+                    ]
             with m.If(unit.result_valid):  # nothing else is here then
                 m.d.comb += [queue.w_en.eq(1), out.value.eq(unit.results), out.place.eq(unit.result_tag)]
         return m
+
+    def _greatest(self, m: Module, here: Signal, values: Signal) -> Signal:
+        """Return the greatest value of each lane since the first of a window."""
+        best = Signal.like(values, name="best")
+        bits = self._params.cfg.acc_bits
+        with m.If(here.is_tap):
+            for lane in range(0, len(values), bits):
+                old, new = best[lane : lane + bits], values[lane : lane + bits]
+                with m.If(here.is_first | (new.as_signed() > old.as_signed())):
+                    m.d.sync += old.eq(new)
+        return best

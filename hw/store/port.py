@@ -11,6 +11,7 @@ from vtakit.hw.memory.write_master import write_beat
 from vtakit.hw.params import CoreParams
 from vtakit.hw.store.narrower import Narrower, element_parts, part_lanes
 from vtakit.hw.store.requantizer import table_rows
+from vtakit.hw.store.walk import Walk
 
 
 class StorePort(wiring.Component):
@@ -60,12 +61,11 @@ class StorePort(wiring.Component):
         ]
 
         # Which element, and which part of it: as many lanes as a beat takes, one part a cycle. Parameters are read before.
-        at = Signal(17)
+        m.submodules.walk = walk = Walk(params)
         left = Signal(16)
         rows_left = Signal(16)
         width = Signal(16)
         place, row_place, pitch = (Signal(max(1, params.bus_bytes_log2), name=n) for n in ("place", "row_place", "pitch"))
-        beyond = Signal()  # `at` lies outside ACC
         issue = Signal()
         moves = Signal()
         part = Signal(range(parts))
@@ -75,53 +75,61 @@ class StorePort(wiring.Component):
         table_left = Signal(range(rows + 1))
         scales = Signal()
         looks_up = Signal()
+        pools = Signal()
+        is_requant = Signal()
+        requant = data.View(layout(REQUANT, cfg), self.commands.payload.command.word)
+        begin = Signal(16)  # the element that is read first
+        if Feature.REQUANT in params.features:
+            m.d.comb += is_requant.eq(f.opcode == Opcode.REQUANT)
+        m.d.comb += begin.eq(Mux(is_requant, requant.params, f.sram_base))
         is_word = Signal()
         is_row = Signal()
         m.d.comb += [
-            self.read.index.eq(at), self.outside.eq(self.active & beyond), self.read.enable.eq(issue),
+            self.read.index.eq(walk.at), self.outside.eq(self.active & walk.beyond), self.read.enable.eq(issue),
             self.stalled.eq(self.active & ~narrower.has_room),
-            issue.eq(self.active & self.read_ready & narrower.has_room & ~beyond & ~self.dram_outside),
+            issue.eq(self.active & self.read_ready & narrower.has_room & ~walk.beyond & ~self.dram_outside),
             is_word.eq(issue & (words_left != 0)), is_row.eq(issue & (words_left == 0) & (table_left != 0)),
             moves.eq(issue & (words_left == 0) & (table_left == 0)),
         ]
-        row_ends, part_ends = left == 1, part == parts - 1
-        with m.If(moves | is_row):
+        row_ends, part_ends, ended = left == 1, part == parts - 1, Signal()
+        m.d.comb += [
+            ended.eq((is_word & (words_left == 1) & (table_left == 0)) | (is_row & (table_left == 1))),
+            walk.word.eq(self.commands.payload.command.word), walk.take.eq(take), walk.jump.eq(take | ended),
+            walk.place.eq(Mux(take, begin, first)), walk.begins.eq(ended | ~is_requant),
+            walk.on.eq(is_word | (is_row & part_ends)), walk.on_in_windows.eq(moves), walk.again.eq(~part_ends),
+            walk.row_ends.eq(row_ends),
+        ]
+        with m.If((moves & walk.last) | is_row):
             m.d.sync += part.eq(Mux(part_ends, 0, part + 1))
-        with m.If(moves & part_ends):
-            m.d.sync += [
-                at.eq(at + 1), beyond.eq((at + 1)[cfg.acc_depth_log2]), left.eq(Mux(row_ends, width, left - 1)),
-                place.eq(place + cfg.out_bytes),
-            ]
+        with m.If(moves & walk.last & part_ends):
+            m.d.sync += [left.eq(Mux(row_ends, width, left - 1)), place.eq(place + cfg.out_bytes)]
             with m.If(row_ends):
                 m.d.sync += [rows_left.eq(rows_left - 1), place.eq(row_place + pitch), row_place.eq(row_place + pitch)]
                 with m.If(rows_left == 1):
                     m.d.sync += self.active.eq(0)
-        with m.If(is_word | (is_row & part_ends)):
-            m.d.sync += [at.eq(at + 1), beyond.eq((at + 1)[cfg.acc_depth_log2])]
         with m.If(is_word):
             m.d.sync += words_left.eq(words_left - 1)
         with m.If(is_row):
             m.d.sync += table_left.eq(table_left - 1)
-        with m.If((is_word & (words_left == 1) & (table_left == 0)) | (is_row & (table_left == 1))):
-            m.d.sync += [at.eq(first), beyond.eq((first >> cfg.acc_depth_log2).any()), part.eq(0)]
+        with m.If(ended):
+            m.d.sync += part.eq(0)
         with m.If(take):
             m.d.sync += [
-                self.active.eq(1), at.eq(f.sram_base), beyond.eq((f.sram_base >> cfg.acc_depth_log2).any()), left.eq(f.x_size),
+                self.active.eq(1), left.eq(f.x_size), first.eq(f.sram_base),
                 width.eq(f.x_size), rows_left.eq(f.y_size), place.eq(address), row_place.eq(address),
                 pitch.eq(f.x_stride << size_log2), self.index.eq(self.commands.payload.command.index), part.eq(0), scales.eq(0),
             ]
             if Feature.REQUANT in params.features:
-                requant = data.View(layout(REQUANT, cfg), self.commands.payload.command.word)
-                with m.If(f.opcode == Opcode.REQUANT):
+                with m.If(is_requant):
                     m.d.sync += [
-                        scales.eq(1), words_left.eq(REQUANT_WORDS), first.eq(f.sram_base), at.eq(requant.params),
-                        beyond.eq((requant.params >> cfg.acc_depth_log2).any()), looks_up.eq(requant.lookup),
+                        scales.eq(1), words_left.eq(REQUANT_WORDS), looks_up.eq(requant.lookup), pools.eq(requant.pool != 0),
                         table_left.eq(Mux(requant.lookup, rows, 0)),
                     ]
 
         found, lanes = narrower.found, params.bus_bytes // cfg.out_bytes
         m.d.comb += [
-            narrower.data.eq(self.read.data), wanted.is_part.eq(moves), wanted.scales.eq(scales), wanted.part.eq(part),
+            narrower.data.eq(self.read.data), wanted.is_part.eq(moves & walk.last), wanted.is_tap.eq(moves),
+            wanted.is_first.eq(walk.first), wanted.pools.eq(pools), wanted.scales.eq(scales), wanted.part.eq(part),
             wanted.place.lane.eq(place >> size_log2), wanted.place.ends.eq(row_ends), wanted.is_word.eq(is_word),
             wanted.word.eq(REQUANT_WORDS - words_left), wanted.looks_up.eq(looks_up),
             wanted.is_row.eq(is_row), wanted.row.eq(rows - table_left),

@@ -21,7 +21,7 @@ from vtakit.hw.system import BUS_BITS
 from vtakit.runtime.commands._arguments import number
 from vtakit.runtime.terminal import say
 
-PARTS = ("requantizes", "pad_values", "lookups", "windows")  # of CoreParams: what can be left out
+PARTS = ("requantizes", "pad_values", "lookups", "windows", "pools")  # of CoreParams: what can be left out
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,17 +1,19 @@
 """store_port against a byte image: strobes of exactly the bytes of each row, page ends, a shared read port; REQUANTs too."""
 
 from dataclasses import replace
+from math import prod
 
 import cocotb
 import numpy as np
 from board import PARTS, blocks, params
 
 from vtakit.hw.isa.codec import encode
+from vtakit.hw.isa.pools import POOL_FIELDS, pooled_extents
 from vtakit.hw.params import PAGE_BYTES
 from vtakit.hw.values import pack, unpack
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.bench.memory import ScratchpadReads, check_burst
-from vtakit.sim.plain import requantized
+from vtakit.sim.plain import greatest, requantized
 from vtakit.sim.random_parameters import random_parameters
 
 STORES = 30
@@ -78,9 +80,16 @@ async def writes_exactly_its_rows(dut, stall, free, small, block):
         op, values = "store", acc[f["sram_base"] :][: f["y_size"] * f["x_size"]]
         if cfg.has_requant and bench.random.randrange(2):
             lookup = int(cfg.has_lookup and bench.random.randrange(2))
+            f |= dict.fromkeys(POOL_FIELDS, 0)
+            pool = bench.random.randrange(4)
+            if pool or bench.random.randrange(2):
+                windows = {"pool": pool, "pool_step": bench.random.randrange(2)} | {
+                    name: bench.random.randrange(2) * (pool > 0) for name in ("pool_above", "pool_left")}
+                room = cfg.acc_depth - prod(pooled_extents(f | windows))
+                f |= windows | {"sram_base": min(f["sram_base"], room)} if room >= 0 else {}
             most = cfg.acc_depth - 3 - lookup * cfg.table_elements
             op, f = "requant", f | {"params": min(most, bench.random.choice((3 * bench.random.randrange(SETS), most)))}
-            values = requantized(cfg, values, acc[f["params"] : f["params"] + 3])
+            values = requantized(cfg, greatest(acc, f), acc[f["params"] : f["params"] + 3])
             if lookup:
                 f["lookup"] = 1
                 held = acc[f["params"] + 3 : f["params"] + 3 + cfg.table_elements]

@@ -1,0 +1,22 @@
+"""Windows of accumulators of which a REQUANT stores the greatest: where they lie."""
+
+from typing import Any, Protocol
+
+POOL_FIELDS = ("pool", "pool_step", "pool_above", "pool_left")
+
+
+class Fields(Protocol):
+    """An instruction's fields by name, or columns of those of many."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+def pooled_extents(insn: Fields) -> tuple[Any, Any]:
+    """Return rows and columns of the image of accumulators that a REQUANT reads; numbers or arrays of them, 0 if it stores nothing.
+
+    insn : the fields y_size, x_size and `POOL_FIELDS`
+    """
+    size, step = insn["pool"] + 1, insn["pool_step"] + 1
+    some = (insn["y_size"] > 0) & (insn["x_size"] > 0)
+    rows, columns = (insn["y_size"] - 1) * step + size, (insn["x_size"] - 1) * step + size
+    return some * rows, some * columns
