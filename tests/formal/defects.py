@@ -106,7 +106,7 @@ DEFECTS = (
     defect("end of a program", "core", "Core", "reader.idle & store.idle", "reader.idle", "formal.ending"),
     defect(*BYTES, "strobes.eq(Mux(full, 0, Cat(*new_strobes)))", "strobes.eq(Cat(*new_strobes))", "formal.narrowing"),
     defect(*BYTES, "~self.active & narrower.settled &", "~self.active &", "formal.narrowing"),
-    defect(*BYTES, "at.eq(first), beyond", "at.eq(at), beyond", "formal.narrowing"),
+    defect(*BYTES, "walk.place.eq(Mux(take, begin, first))", "walk.place.eq(begin)", "formal.narrowing"),
     defect(*BYTES, "wanted.word.eq(REQUANT_WORDS - words_left)", "wanted.word.eq(words_left)", "formal.narrowing"),
     defect("stored bytes, elements of two beats", *BYTES[1:], "part.eq(Mux(part_ends, 0, part + 1))", "part.eq(0)",
            "formal.narrowing"),

@@ -12,6 +12,7 @@ from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
 from vtakit.compiler.codegen.vta.forms import evaluate
 from vtakit.compiler.codegen.vta.overwrite import overwrite
 from vtakit.compiler.codegen.vta.parts import Parts
+from vtakit.compiler.codegen.vta.pools import stored_maxima
 from vtakit.compiler.codegen.vta.residency import load_kernels
 from vtakit.compiler.codegen.vta.scratch import share_scratch
 from vtakit.compiler.codegen.vta.select import Selector
@@ -106,7 +107,8 @@ class _Maker:
         tracked, units = self._tracked()
         out = Output(self.cfg, tracked)
         self._run(self.root, out)
-        made = overwrite(out.steps, self.cfg) if self.target.has(Feature.OVERWRITE) else out.steps
+        made = stored_maxima(out.steps, self.cfg) if self.target.has(Feature.POOL) else out.steps
+        made = overwrite(made, self.cfg) if self.target.has(Feature.OVERWRITE) else made
         made = weights_ahead(load_early(clear_early(made)), self.target)
         shared = share_scratch(made, self._scratch_bytes(), self.symbols.values(), self.cfg, self.unit_bytes)
         self._tell_after(1)

@@ -197,8 +197,15 @@ class Conv2d(Layer):
             column_step=self.stride[1], row_dilation=self.dilation[0], column_dilation=self.dilation[1],
             passes=self.tail.passes, tensors=len(self.epilogue.elements), begun=self.begun,
             lifted=self.lifted_residuals, vectors=self.epilogue.channel_elements,
-            repeats=self.groups, store_loops=self._store_loops, pooling=self.pooling,
+            repeats=self.groups, store_loops=self._store_loops, pooling=self.pooling, stored=self._stored,
         )
+
+    @property
+    def _stored(self) -> bool:
+        """Return whether REQUANT finds the greatest of windows: nothing is done with them before."""
+        e = self.epilogue
+        return self.pooling is not None and not e.passes and e.requantize is not None and e.requantize.on_store and (
+            self.pooling.fits_store(self.target, self.height, self.width))
 
     @property
     def cycles(self) -> int:

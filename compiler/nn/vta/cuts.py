@@ -15,6 +15,7 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.arguments import whole
 from vtakit.hw.isa.config import INSN_BYTES
+from vtakit.hw.isa.insns import Feature
 
 BURST_CYCLES = 8  # beside the latency, from one burst until the place of its request is free
 GAP_CYCLES = 2  # between the data of one LOAD and the next
@@ -57,6 +58,14 @@ class Pooling:
         return (height + above + below - self.kernel[0]) // self.stride[0] + 1, (
             width + left + right - self.kernel[1]) // self.stride[1] + 1
 
+    def fits_store(self, target: Target, height: int, width: int) -> bool:
+        """Return whether REQUANT can find the greatest of the windows of an image: squares, pads above and left of at most 1."""
+        (rows, columns), (down, across) = self.size(height, width), self.stride
+        inside = [(count - 1) * step + self.kernel[0] - pad <= size for count, step, pad, size in (
+            (rows, down, self.pad[0], height), (columns, across, self.pad[2], width))]
+        return target.has(Feature.POOL) and all(inside) and self.kernel[0] == self.kernel[1] in (2, 3, 4) and (
+            down == across in (1, 2)) and max(self.pad[0], self.pad[2]) <= 1
+
     @property
     def steps(self) -> int:
         """Return the ALU's steps for each window, one a pixel; zeros, to which the first is added, come beside products."""
@@ -69,6 +78,7 @@ class Work:
 
     images, out_blocks, rows, columns : of the result
     pooling : of the convolution's accumulators, whose windows are the result's pixels
+    stored  : whether REQUANT can find the greatest of the windows, of tiles whose columns divide the result's
     in_blocks, kernel_rows, kernel_columns : of the reduction
     in_rows, in_columns : of the input, without pads; 0 if unknown
     row_step, column_step : of the input, for one of the result; row_dilation, column_dilation : for one tap
@@ -101,6 +111,7 @@ class Work:
     repeats: int = 1
     store_loops: tuple[str, ...] = ("images", "out_blocks")
     pooling: Pooling | None = None
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +230,9 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     outputs = prod(getattr(work, name) for name in TILE) / tiles  # of a tile; the last of a loop may be smaller
     pixels = outputs if work.pooling is None else outputs * prod(cuts.computed(work)) / (cuts.rows * cuts.columns)
     steps = pixels * prod(getattr(work, name) for name in CHUNK) / chunks
-    passes = work.passes + (0 if work.pooling is None else work.pooling.steps)
+    windows = 0 if work.pooling is None else work.pooling.steps  # steps for each value of the result
+    on_store = work.stored & (work.columns % cuts.columns == 0)
+    passes = work.passes + np.where(on_store, 0, windows)
     needs, boxes = cuts.needs(work), cuts.images * cuts.in_blocks
 
     weights = cuts.out_blocks * cuts.run * cfg.wgt_bytes // rate
@@ -233,11 +246,12 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     busy = steps + (loads + start) // EXPOSED_DIVISOR
     chunk = np.maximum(np.maximum(busy, loads + start // 2), (start + loads + busy) / target.copies)
 
-    stored = outputs * cfg.out_bytes // rate
+    parts = max(1, cfg.out_bytes * 8 // target.system.bus_bits)  # in which REQUANT reads an element
+    stored = np.maximum(outputs * cfg.out_bytes // rate, np.where(on_store, windows * parts * outputs, 0))
     computed = chunks * chunk + passes * outputs
     total = tiles * np.maximum(computed, stored + STORE_CYCLES * cuts.stores(work))
     # Where the accumulators that are stored have one copy nothing hides stores.
-    once = cuts.products(work)
+    once = np.where(on_store, 0, cuts.products(work))
     alone = once + (needs["acc"] - once) * target.copies > target.depth("acc")
     unhidden = stored + work.tensors * outputs * cfg.inp_bytes // rate + start
     total += np.where(alone, tiles * unhidden, 0)
