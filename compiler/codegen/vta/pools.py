@@ -117,7 +117,7 @@ class _Reader:
         floors = imm == LEAST_BYTE and op is AluOp.ADD and not counts.any() and not self.floored[dst].any()
         joins = imm is None and op is AluOp.MAX and (counts < MOST_TAPS).all() and (
             (counts > ZERO) | (counts == ZERO) & self.floored[dst]).all()
-        if mine is None or not (begins and not self.floored[dst].any() or floors or joins):
+        if mine is None or not ((begins and not self.floored[dst].any()) or floors or joins):
             self._used(dst)
             self._overwritten(at, dst)
             return

@@ -78,7 +78,7 @@ class Work:
 
     images, out_blocks, rows, columns : of the result
     pooling : of the convolution's accumulators, whose windows are the result's pixels
-    stored  : whether REQUANT can find the greatest of the windows, of tiles whose columns divide the result's
+    stored  : whether REQUANT can find the greatest of the windows, of tiles that `Cuts.on_store` tells
     in_blocks, kernel_rows, kernel_columns : of the reduction
     in_rows, in_columns : of the input, without pads; 0 if unknown
     row_step, column_step : of the input, for one of the result; row_dilation, column_dilation : for one tap
@@ -187,6 +187,16 @@ class Cuts:
             return np.zeros_like(self.rows)
         return self.out_blocks * self.images * prod(self.computed(work))
 
+    def on_store(self, work: Work) -> npt.NDArray[np.bool_]:
+        """Return where REQUANT finds the greatest of windows: in tiles of equal columns, whose rows have a place for a pad.
+
+        A tile as wide as the result has no pads in the accumulator, and the last tile of several may not be narrower.
+        """
+        if work.pooling is None or not work.stored:
+            return np.zeros(self.columns.shape, np.bool_)
+        found: npt.NDArray[np.bool_] = work.columns % self.columns == 0
+        return found & (self.columns < work.columns) if work.pooling.pad[2] else found
+
     @property
     def run(self) -> Ints:
         """Weight elements of one output block in a chunk."""
@@ -231,7 +241,7 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     pixels = outputs if work.pooling is None else outputs * prod(cuts.computed(work)) / (cuts.rows * cuts.columns)
     steps = pixels * prod(getattr(work, name) for name in CHUNK) / chunks
     windows = 0 if work.pooling is None else work.pooling.steps  # steps for each value of the result
-    on_store = work.stored & (work.columns % cuts.columns == 0)
+    on_store = cuts.on_store(work)
     passes = work.passes + np.where(on_store, 0, windows)
     needs, boxes = cuts.needs(work), cuts.images * cuts.in_blocks
 

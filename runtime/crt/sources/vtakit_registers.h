@@ -58,6 +58,7 @@
 #define VTAKIT_FEATURES_PAD_VALUE 0x00000010u
 #define VTAKIT_FEATURES_LOOKUP 0x00000020u
 #define VTAKIT_FEATURES_DWCONV 0x00000040u
+#define VTAKIT_FEATURES_POOL 0x00000080u
 #define VTAKIT_BUS_LOG_DATA_BYTES 0x000000ffu
 #define VTAKIT_BUS_LOG_DATA_BYTES_SHIFT 0u
 #define VTAKIT_BUS_OUTSTANDING 0x0000ff00u
@@ -105,7 +106,8 @@
     X("OVERWRITE") \
     X("PAD_VALUE") \
     X("LOOKUP") \
-    X("DWCONV")
+    X("DWCONV") \
+    X("POOL")
 
 /* X(code, name, what the program did) for each fault of the hardware. */
 #define VTAKIT_FAULTS(X) \

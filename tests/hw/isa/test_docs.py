@@ -59,6 +59,6 @@ def test_what_a_configuration_does_not_allow_is_no_feature_of_its_devices():
     assert device_features(NAMED["tiny_acc16"]) == (
         Feature.ALU_MUL | Feature.OVERWRITE | Feature.PAD_VALUE | Feature.DWCONV)
     assert device_features(NAMED["i4w4"]) == (
-        Feature.ALU_MUL | Feature.REQUANT | Feature.OVERWRITE | Feature.PAD_VALUE | Feature.DWCONV)
+        Feature.ALU_MUL | Feature.REQUANT | Feature.OVERWRITE | Feature.PAD_VALUE | Feature.DWCONV | Feature.POOL)
     assert device_features(NAMED["tiny_i16"]) == Feature.ALU_MUL | Feature.OVERWRITE | Feature.DWCONV
     assert Feature.DWCONV not in device_features(replace(NAMED["tiny"], log_block=1))

@@ -138,7 +138,7 @@ CONFIG_KEYS = ", ".join(sorted(HEADER["config"]))
     ({"isa": [1, 1]}, "it needs ISA version 1.1; this vtakit knows 1.0"),
     ({"isa": [1, -1]}, "it needs ISA version 1.-1; this vtakit knows 1.0"),
     ({"isa": [1]}, "ValueError in its header: not enough values to unpack (expected 2, got 1)"),
-    ({"features": 384}, "it needs features that this vtakit does not know (bits 0x180)"),
+    ({"features": 768}, "it needs features that this vtakit does not know (bits 0x300)"),
     ({"features": 1}, "its header states features 0x1 and its instructions need 0x0"),
     ({"insns": 99}, "its header asks for 1584 payload bytes of 47"),
     ({"insns": -1}, "its header asks for -16 payload bytes of 47"),
