@@ -12,9 +12,9 @@ class Fields(Protocol):
 
 
 def pooled_extents(insn: Fields) -> tuple[Any, Any]:
-    """Return rows and columns of the image of accumulators that a REQUANT reads; numbers or arrays of them, 0 if it stores nothing.
+    """Return rows and columns of the image of accumulators that a REQUANT reads; 0 if it stores nothing.
 
-    insn : the fields y_size, x_size and `POOL_FIELDS`
+    insn : the fields y_size, x_size and `POOL_FIELDS`, numbers or arrays of them
     """
     size, step = insn["pool"] + 1, insn["pool_step"] + 1
     some = (insn["y_size"] > 0) & (insn["x_size"] > 0)

@@ -56,8 +56,8 @@ def test_the_least_number_is_greater_than_nothing(path):
     """Windows that lack elements do not make others of those they have."""
     m = Machine(path)
     least = -(1 << 31)
-    words = [np.int64(word).astype(np.int32) for word in encode_requant(TINY, bias=(1 << 31) - 1, multiplier=1, low=-128, high=127)
-             for _ in range(4)]
+    given = encode_requant(TINY, bias=(1 << 31) - 1, multiplier=1, low=-128, high=127)
+    words = [np.int64(word).astype(np.int32) for word in given for _ in range(4)]
     result = m.run(m.acc([7] * 12 + [least] * 4 + words), m.load(ACC, 7), m.insn(
         "requant", memory_type=OUT, params=4, y_size=1, x_size=1, dram_base=200, pool=1, pool_above=1, pool_left=1))
     assert result.dram[800:804] == bytes([255] * 4)

@@ -29,7 +29,8 @@ def pooled(target: Target, pooling: Pooling, size: int = 9, **changes: object) -
     weights = te.placeholder((2, 1, 1, 1, *target.element("wgt")), target.dtype("wgt"), name="w")
     channels = 2 * target.config.block
     scaled = Requantize(target=target, channels=channels, multiplier=rng.integers(1 << 14, 1 << 16, channels),
-                        shift=np.full(channels, 24), zero_point=3, bias=rng.integers(-99, 99, channels), low=-128, high=127, largest=1 << 20)
+                        shift=np.full(channels, 24), zero_point=3, bias=rng.integers(-99, 99, channels), low=-128, high=127,
+                        largest=1 << 20)
     layer = Conv2d(target=target, data=data, weights=weights, pooling=pooling, epilogue=Epilogue(requantize=scaled, **changes))
     return layer, {data: values(rng, data), weights: values(rng, weights), scaled.parameters: scaled.words.astype(np.int32)}
 
@@ -93,6 +94,47 @@ def test_a_device_without_windows_has_none():
     assert not of_windows(instructions(layer, given))
     layer, given = pooled(vta(), Pooling(kernel=(2, 2), stride=(2, 2)))
     assert of_windows(instructions(layer, given))
+
+
+def random_pooled(seed: int, *names: str) -> tuple[Conv2d, dict]:
+    """Draw a convolution with requantized maxima of square windows, of any size, taps, pads, groups and images."""
+    rng = np.random.default_rng(seed)
+    target = vta(str(rng.choice(names or ("default", "blk8", "b2x16"))))
+    edge, step, above, left = int(rng.integers(2, 5)), int(rng.integers(1, 3)), *(int(n) for n in rng.integers(0, 2, 2))
+    kernel, stride, pad = int(rng.choice([1, 3])), int(rng.choice([1, 1, 2])), int(rng.integers(0, 2))
+    count = [int(n) for n in rng.integers(1, 13, 2)]
+    height, width = (((n - 1) * step + edge - lacks - 1) * stride + kernel - 2 * pad + int(rng.integers(0, stride))
+                     for n, lacks in zip(count, (above, left), strict=True))
+    if min(height, width) < 1:
+        return random_pooled(seed + 1_000_000, *names)
+    groups, ins, outs, images = (int(rng.choice(choices)) for choices in ((1, 1, 2), (1, 2, 3), (1, 2, 4), (1, 1, 2)))
+    data = te.placeholder((images, groups * ins, height, width, *target.element("inp")), target.dtype("inp"), name="x")
+    weights = te.placeholder((groups * outs, ins, kernel, kernel, *target.element("wgt")), target.dtype("wgt"), name="w")
+    channels = groups * outs * target.config.block
+    scaled = Requantize(target=target, channels=channels, multiplier=rng.integers(1 << 14, 1 << 16, channels), low=-128, high=127,
+                        shift=np.full(channels, 26), zero_point=3, bias=rng.integers(-99, 99, channels), largest=1 << 22)
+    layer = Conv2d(target=target, data=data, weights=weights, stride=(stride, stride), pad=(pad,) * 4, groups=groups,
+                   pooling=Pooling(kernel=(edge, edge), stride=(step, step), pad=(above, 0, left, 0)),
+                   epilogue=Epilogue(requantize=scaled))
+    return layer, {data: values(rng, data), weights: values(rng, weights), scaled.parameters: scaled.words.astype(np.int32)}
+
+
+def test_random_layers():
+    """By the schedule of their own; the others' tiles are as wide as the result, or of unequal columns."""
+    stored = sum(bool(of_windows(instructions(*random_pooled(seed)))) for seed in range(40))
+    assert stored >= 10
+
+
+@pytest.mark.rtl
+@pytest.mark.xdist_group("rtl-default")
+@pytest.mark.parametrize("seed", range(6))
+def test_random_layers_on_the_hardware(seed):
+    layer, given = random_pooled(seed, "default")
+    s = te.create_schedule(layer.result.op)
+    layer.schedule(s)
+    program = build(s, [*layer.inputs, layer.result], layer.target)
+    want = conv_reference(layer, given[layer.data], given[layer.weights], given)
+    np.testing.assert_array_equal(execute(program, given, layer.result, device="rtl").reshape(want.shape), want)
 
 
 def reset(first: int, count: int) -> Step:
