@@ -15,12 +15,14 @@ from formal.requantizing import LATENCY, PRODUCT_AT, ResultsAreLookedUp, ValuesA
 from formal.retirement import InstructionsRetireInOrder
 from formal.stores import StoresRetireWhenWritten
 from formal.tokens import TokensAreKept
+from formal.walks import WindowsAreReadOnceForEachPart
 from formal.windows import TapsAreTheLastTiles
 from formal.writes import WritesAreWhole
 
 from vtakit.hw.isa.config import NAMED, VTAConfig
 from vtakit.hw.isa.insns import TOKEN_QUEUE_DEPTH, MemType
 from vtakit.hw.load.planner import Target
+from vtakit.hw.params import CoreParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,7 @@ PADS = {"y_pad_0": 1, "y_pad_1": 1, "x_pad_0": 1, "x_pad_1": 1}
 ROWS = {"sram_base": 2, "dram_base": 1, "x_size": 2, "y_size": 2, "x_stride": 2}  # bits that are free
 ROW = {"dram_base": 1, "x_size": 2, "y_size": 1, "x_pad_0": 1}
 MIXED = {"sram_base": 2, "dram_base": 1, "x_size": 2, "y_size": 2, "x_stride": 2, "params": 1}
+WALK = {"sram_base": 4, "x_size": 2, "y_size": 2, "pool": 2, "pool_step": 1, "pool_above": 1, "pool_left": 1}
 STORES = {"x_size": 2, "y_size": 1, "push_prev": 1, "pop_prev": 1}
 
 
@@ -135,6 +138,11 @@ PROOFS = (
     requantized(replace(LANE, log_block=1), deep=True),
     Proof(name="looked up, lanes: 2", checker=lambda: ResultsAreLookedUp(replace(LANE, log_block=1), 2), cycles=LATENCY + 6,
           cover_cycles=LATENCY + 6),
+    *(Proof(name=f"walk, {name}", cycles=cycles, cover_cycles=cover_cycles, seconds=seconds, deep=deep,
+            checker=lambda bits=bits, parts=parts: WindowsAreReadOnceForEachPart(CoreParams(cfg=LANE), WALK | bits, parts))
+      for name, bits, parts, cycles, cover_cycles, seconds, deep in (
+          ("windows of up to 4", {}, 1, 12, 22, 120, False), ("windows of 1 or 2", {"pool": 1}, 2, 14, 38, 120, False),
+          ("longer", {}, 2, 20, 0, 600, True))),
     Proof(name="window, 2 x 4 taps", checker=lambda: TapsAreTheLastTiles(WINDOW, 5), cover_cycles=24),
     Proof(name="window, 3 x 5 taps", checker=lambda: TapsAreTheLastTiles(WIDER_WINDOW, 3), cover_cycles=14),
     *(Proof(name=f"product, {a} by {b} bits", checker=lambda a=a, b=b: RowsMakeTheProduct(a, b), cover_cycles=2, seconds=120)
