@@ -19,8 +19,8 @@ which run ahead of one another as far as the data allow::
 - A GEMM or ALU instruction: `StepGenerator` walks its two loops and its micro-ops, a step a cycle; `Arithmetic` reads the
   tiles of a step, multiplies (`MacArray`) or works on lanes (`Alu`), and writes the accumulator some cycles later. Results on
   their way are handed to the steps that need them. A DWCONV's steps bring a tile each into `Window`, whose taps are multiplied.
-- A STORE reads accumulator elements (`StorePort`), narrows them (`Narrower`; a REQUANT scales them first, `Requantizer`), joins
-  them to beats, and `WriteMaster` sends these; it retires when memory has answered.
+- A STORE reads accumulator elements (`StorePort`, in the order of `Walk`), narrows them (`Narrower`; a REQUANT scales them first,
+  `Requantizer`), joins them to beats, and `WriteMaster` sends these; it retires when memory has answered.
 - `Core` joins the stages, tells the program's end from a deadlock, and names the first fault. `Top` adds the host's registers
   (`Registers`), counters, and `Supervisor`, which stops the core cleanly and sets it back.
 

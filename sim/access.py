@@ -7,7 +7,7 @@ last write and the last read of each other stage are all that can conflict (as i
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd, prod
+from math import gcd
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from vtakit.hw.isa.codec import Insn
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.exhaustive import covers
 from vtakit.hw.isa.insns import LOADS, MEMORIES, REQUANT_WORDS, TRANSFERS, UOP, MemType, Opcode, Stage
-from vtakit.hw.isa.pools import pooled_extents
+from vtakit.hw.isa.pools import pooled_elements
 from vtakit.hw.values import Ints
 
 # What the functions below know: transfers move elements, GEMM and ALU have loops, DWCONV has rows and columns.
@@ -63,11 +63,11 @@ def transfer_accesses(cfg: VTAConfig, insn: Insn, base: int) -> list[Access]:
         return []
     memory = MEMORIES[MemType(insn["memory_type"])]
     load = insn.op in LOADS
+    count = insn["y_size"] * insn["x_size"]
     if load:
         count = (insn["y_size"] + insn["y_pad_0"] + insn["y_pad_1"]) * (insn["x_size"] + insn["x_pad_0"] + insn["x_pad_1"])
-    else:
-        count = prod(pooled_extents(insn)) if insn.op is Opcode.REQUANT else insn["y_size"] * insn["x_size"]
-    found = [Access(memory.scratchpad, slice(insn["sram_base"], insn["sram_base"] + count), load)] if count else []
+    own = pooled_elements(insn) if insn.op is Opcode.REQUANT else slice(insn["sram_base"], insn["sram_base"] + count)
+    found = [Access(memory.scratchpad, own, load)] if count else []
     if insn.op is Opcode.REQUANT and count:
         words = REQUANT_WORDS + insn["lookup"] * cfg.table_elements
         found.append(Access("acc", slice(insn["params"], insn["params"] + words), False))

@@ -18,6 +18,7 @@ from vtakit.hw.isa.config import INSN_BITS, NAMED, VTAConfig
 from vtakit.hw.isa.errors import AsmError, ConfigError, EncodingError, ProgramError
 from vtakit.hw.isa.formats import Field, Kind
 from vtakit.hw.isa.insns import BY_NAME, FORMATS, ISA_VERSION, LOADS, MEMORIES, OPCODE, REQUANT_WORDS, AluOp, MemType, Opcode
+from vtakit.hw.isa.pools import pooled_elements
 from vtakit.hw.isa.program import Buffer, BufferKind, Part, Program, Relocation, dotted
 
 _DATA_BYTES_A_LINE = 32
@@ -83,6 +84,10 @@ def describe(insn: Insn) -> str:
     if (down, across) != (insn["y_size"], insn["x_size"]):
         size += f" padded to {down} x {across}"
     if insn.op is Opcode.REQUANT:
+        if insn["pool"] or insn["pool_step"]:
+            size = f"the greatest of {insn['pool'] + 1} x {insn['pool'] + 1} in {size} windows of"
+            own = pooled_elements(insn)
+            span = f"{memory.scratchpad}[{own.start}:{own.stop}]"
         span += f", requantized by acc[{insn['params']}:{insn['params'] + REQUANT_WORDS}]"
         span += ", looked up in the table behind it" if insn["lookup"] else ""
     return f"{stage}: {size} elements {'to' if insn.op in LOADS else 'from'} {span}"

@@ -20,3 +20,10 @@ def pooled_extents(insn: Fields) -> tuple[Any, Any]:
     some = (insn["y_size"] > 0) & (insn["x_size"] > 0)
     rows, columns = (insn["y_size"] - 1) * step + size, (insn["x_size"] - 1) * step + size
     return some * rows, some * columns
+
+
+def pooled_elements(insn: Fields) -> slice:
+    """Return the accumulators from the first to the last that a REQUANT reads for its windows."""
+    rows, columns = pooled_extents(insn)
+    first = insn["pool_above"] * columns + insn["pool_left"] if rows else 0
+    return slice(insn["sram_base"] + first, insn["sram_base"] + rows * columns)

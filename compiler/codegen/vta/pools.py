@@ -11,7 +11,7 @@ from vtakit.compiler.codegen.vta.stream import Access, Step
 from vtakit.hw.isa.codec import decode_uop
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import AluOp, MemType, Opcode
-from vtakit.hw.isa.pools import pooled_extents
+from vtakit.hw.isa.pools import pooled_elements
 
 Ints = npt.NDArray[np.int64]
 
@@ -81,7 +81,7 @@ class _Reader:
         elif step.op is Opcode.STORE:
             self._used(_elements(step.accesses, write=False))
         elif step.op is Opcode.GEMM and step.fields.get("reset"):
-            self._reset(at, _elements(step.accesses, write=True))
+            self._reset(at, np.unique(_pairs(step, self.cfg)[0]))  # its access is that of all instructions of its nest
         elif step.op is Opcode.ALU:
             self._alu(at, step)
         else:
@@ -139,13 +139,13 @@ class _Reader:
             self._used(elements)
             return
         mine = self.every[owners[0]]
-        windows = self._windows(elements, f["y_size"], f["x_size"], mine.begin)
-        if windows is None:
-            mine.alone = False
-            return
-        rows, columns = pooled_extents(f | windows)
-        image = Access("acc", slice(windows["sram_base"], windows["sram_base"] + rows * columns), write=False)
-        mine.stores[at] = replace(step, fields=f | windows, accesses=(image, *step.accesses[1:]))
+        for y_size, x_size in _shapes(f["y_size"], f["x_size"], f.get("x_stride", 0)):
+            if (windows := self._windows(elements, y_size, x_size, mine.begin)) is not None:
+                image = Access("acc", pooled_elements(windows), write=False)
+                stride = {} if y_size == f["y_size"] else {"x_stride": x_size}
+                mine.stores[at] = replace(step, fields=f | windows | stride, accesses=(image, *step.accesses[1:]))
+                return
+        mine.alone = False
 
     def _params_used(self, step: Step) -> None:
         for access in step.accesses[1:]:
@@ -166,9 +166,18 @@ class _Reader:
                 continue
             for above, left in product((0, 1), (0, 1)):
                 if np.array_equal(taps, _taps(base, y_size, x_size, edge, step, above, left)):
-                    found = {"sram_base": base, "pool": edge - 1, "pool_step": step - 1}
-                    return found | {name: 1 for name, one in (("pool_above", above), ("pool_left", left)) if one}
+                    return {
+                        "sram_base": base, "y_size": y_size, "x_size": x_size, "pool": edge - 1, "pool_step": step - 1,
+                        "pool_above": above, "pool_left": left}
         return None
+
+
+def _shapes(y_size: int, x_size: int, x_stride: int) -> list[tuple[int, int]]:
+    """Return rows and columns that store the same values in the same places: any where rows follow each other in DRAM."""
+    if y_size > 1 and x_stride != x_size:
+        return [(y_size, x_size)]
+    count = y_size * x_size
+    return [(count // columns, columns) for columns in range(count, 0, -1) if count % columns == 0]
 
 
 def _taps(base: int, y_size: int, x_size: int, edge: int, step: int, above: int, left: int) -> Ints:

@@ -188,14 +188,16 @@ class Cuts:
         return self.out_blocks * self.images * prod(self.computed(work))
 
     def on_store(self, work: Work) -> npt.NDArray[np.bool_]:
-        """Return where REQUANT finds the greatest of windows: in tiles of equal columns, whose rows have a place for a pad.
+        """Return where REQUANT finds the greatest of windows: in tiles of equal columns, with a place for each pad.
 
-        A tile as wide as the result has no pads in the accumulator, and the last tile of several may not be narrower.
+        A tile as wide or as high as the result has no column or row of pads in the accumulator, and the last tile of several may
+        not be narrower. A row of pads may lie in front of a tile, if there is room: where that is not known.
         """
         if work.pooling is None or not work.stored:
             return np.zeros(self.columns.shape, np.bool_)
         found: npt.NDArray[np.bool_] = work.columns % self.columns == 0
-        return found & (self.columns < work.columns) if work.pooling.pad[2] else found
+        above, _, left, _ = work.pooling.pad
+        return found & ((self.columns < work.columns) | (left == 0)) & ((self.rows < work.rows) | (above == 0))
 
     @property
     def run(self) -> Ints:

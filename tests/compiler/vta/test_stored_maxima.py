@@ -64,7 +64,7 @@ def test_square_windows_are_the_requants(name, edge, step, above, left):
     layer = Conv2d(target=target, data=data, weights=layer.weights, pooling=pooling, epilogue=layer.epilogue)
     given = {tensor: of for tensor, of in given.items() if tensor.name != "x"} | {data: values(rng, data)}
     assert (layer.out_height, layer.out_width) == (4, 4)
-    for rows, columns in ((2, 2), (1, 4), (3, 2)):
+    for rows, columns in ((2, 2), (1, 4), (2, 4), (3, 2)):
         cut = Cut(images=1, out_blocks=1, rows=rows, columns=columns, in_blocks=1, kernel_rows=1, kernel_columns=1, keep=False)
         insns = instructions(layer, given, cut)
         if left and columns == 4:  # then the accumulator has no column of pads

@@ -108,7 +108,11 @@ async def has_no_opcode_that_its_device_lacks(dut):
             bench.pins.set("word", encode(cfg, "dwconv", **fields) | more)
             await bench.step()
             assert bench.pins.get("fault") == Fault.UNKNOWN_OPCODE
-    words = [word for word in legal_words(cfg, bench.random) if word & OPCODE_MASK != Opcode.DWCONV]
+    for fields in ({"pool": 2}, {"pool_step": 1}, {"pool": 1, "pool_left": 1}):
+        bench.pins.set("word", encode(cfg, "requant", memory_type=4, x_size=1, y_size=1, **fields))
+        await bench.step()
+        assert bench.pins.get("fault") == (Fault.RESERVED_BITS if cfg.has_requant else Fault.UNKNOWN_OPCODE)
+    words = [word for word in legal_words(cfg, bench.random) if word & OPCODE_MASK not in (Opcode.DWCONV, Opcode.REQUANT)]
     for word, (_, fault) in zip(words, decoded(cfg, words), strict=True):
         bench.pins.set("word", word)
         await bench.step()
