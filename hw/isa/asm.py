@@ -17,8 +17,8 @@ from vtakit.hw.isa.codec import Insn, decode, decode_uop, encode, encode_uop
 from vtakit.hw.isa.config import INSN_BITS, NAMED, VTAConfig
 from vtakit.hw.isa.errors import AsmError, ConfigError, EncodingError, ProgramError
 from vtakit.hw.isa.formats import Field, Kind
-from vtakit.hw.isa.insns import BY_NAME, FORMATS, ISA_VERSION, LOADS, MEMORIES, OPCODE, REQUANT_WORDS, AluOp, MemType, Opcode
-from vtakit.hw.isa.pools import pooled_elements
+from vtakit.hw.isa.insns import BY_NAME, FORMATS, ISA_VERSION, LOADS, MEMORIES, OPCODE, AluOp, MemType, Opcode
+from vtakit.hw.isa.pools import described
 from vtakit.hw.isa.program import Buffer, BufferKind, Part, Program, Relocation, dotted
 
 _DATA_BYTES_A_LINE = 32
@@ -75,6 +75,8 @@ def describe(insn: Insn) -> str:
         return f"{stage}: tokens only"
     if insn.op is Opcode.DWCONV:
         return f"{stage}: {insn['rows']} x {insn['columns'] + 1} tiles through a window"
+    if insn.op is Opcode.REQUANT:
+        return f"{stage}: {described(insn)}"
     memory = MEMORIES[MemType(insn["memory_type"])]
     pads = {name: insn.fields.get(name, 0) for name in ("x_pad_0", "x_pad_1", "y_pad_0", "y_pad_1")}
     across = pads["x_pad_0"] + insn["x_size"] + pads["x_pad_1"]
@@ -83,13 +85,6 @@ def describe(insn: Insn) -> str:
     size = f"{insn['y_size']} x {insn['x_size']}"
     if (down, across) != (insn["y_size"], insn["x_size"]):
         size += f" padded to {down} x {across}"
-    if insn.op is Opcode.REQUANT:
-        if insn["pool"] or insn["pool_step"]:
-            size = f"the greatest of {insn['pool'] + 1} x {insn['pool'] + 1} in {size} windows of"
-            own = pooled_elements(insn)
-            span = f"{memory.scratchpad}[{own.start}:{own.stop}]"
-        span += f", requantized by acc[{insn['params']}:{insn['params'] + REQUANT_WORDS}]"
-        span += ", looked up in the table behind it" if insn["lookup"] else ""
     return f"{stage}: {size} elements {'to' if insn.op in LOADS else 'from'} {span}"
 
 

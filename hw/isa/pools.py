@@ -2,6 +2,8 @@
 
 from typing import Any, Protocol
 
+from vtakit.hw.isa.insns import REQUANT_WORDS
+
 POOL_FIELDS = ("pool", "pool_step", "pool_above", "pool_left")
 
 
@@ -20,6 +22,16 @@ def pooled_extents(insn: Fields) -> tuple[Any, Any]:
     some = (insn["y_size"] > 0) & (insn["x_size"] > 0)
     rows, columns = (insn["y_size"] - 1) * step + size, (insn["x_size"] - 1) * step + size
     return some * rows, some * columns
+
+
+def described(insn: Fields) -> str:
+    """Return what a REQUANT stores, in words, with the accumulators that it reads."""
+    size, edge, own = f"{insn['y_size']} x {insn['x_size']}", insn["pool"] + 1, pooled_elements(insn)
+    if edge > 1 or insn["pool_step"]:
+        size = f"the greatest of {edge} x {edge} in {size} windows of"
+    by = f"requantized by acc[{insn['params']}:{insn['params'] + REQUANT_WORDS}]"
+    looked_up = ", looked up in the table behind it" if insn["lookup"] else ""
+    return f"{size} elements from acc[{own.start}:{own.stop}], {by}{looked_up}"
 
 
 def pooled_elements(insn: Fields) -> slice:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from machine import ACC, ACC16, OUT, TINY, Machine
 
-from vtakit.hw.isa.codec import encode, encode_requant
+from vtakit.hw.isa.asm import describe
+from vtakit.hw.isa.codec import decode, encode, encode_requant
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.program import Program
@@ -93,3 +94,8 @@ def test_programs_state_that_they_need_it():
     assert needs(pool=1) == needs(pool_step=1) == needs(pool=2, pool_left=1) == Feature.REQUANT | Feature.POOL
     assert needs() == Feature.REQUANT
     assert not ACC16.has_requant
+
+
+def test_it_is_described():
+    insn = decode(TINY, encode(TINY, "requant", memory_type=OUT, y_size=4, x_size=4, pool=2, pool_step=1, pool_left=1, params=90))
+    assert describe(insn) == "store: the greatest of 3 x 3 in 4 x 4 windows of elements from acc[1:81], requantized by acc[90:93]"

@@ -28,8 +28,6 @@ TILE = "images", "out_blocks", "rows", "columns"
 CHUNK = "in_blocks", "kernel_rows", "kernel_columns"
 
 Ints = npt.NDArray[np.int64]
-
-
 Pair = tuple[int, int]
 
 
