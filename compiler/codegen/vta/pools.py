@@ -18,17 +18,17 @@ Ints = npt.NDArray[np.int64]
 EDGES, STEPS = (2, 3, 4), (1, 2)  # of windows, and elements from one to the next
 MOST_TAPS = max(EDGES) ** 2
 LEAST_BYTE = -128  # of what ACC_8BIT loads, so that it counts for nothing among such values
-NONE, ZERO = -1, 0  # elements that are no maximum, and such of nothing yet
+NONE, ZERO = -1, 0  # `count` of an accumulator that holds no maximum, and of one that was reset
 
 
 @dataclass(eq=False)
 class _Maxima:
-    """Accumulators that ALU instructions make maxima of others in.
+    """A chain of steps that computes maxima of accumulators: a reset, then ADD and MAX.
 
-    begin   : the step that resets them
-    steps   : that step and those of the ALU
-    stores  : the REQUANTs that read them, as they are to be
-    alone   : nothing else reads them, and each REQUANT can
+    begin   : index of the reset
+    steps   : indices of the reset and of the ALU steps
+    stores  : new steps for the REQUANTs that read the maxima, by index
+    alone   : true while only REQUANTs read the maxima and each has a new step
     """
 
     begin: int
@@ -55,13 +55,15 @@ def stored_maxima(steps: list[Step], cfg: VTAConfig) -> list[Step]:
 
 
 class _Reader:
-    """What accumulators hold, instruction by instruction.
+    """Abstract interpreter of a program: tracks, for each accumulator, the set of accumulators whose maximum it holds.
 
-    count  : of each accumulator, the others whose maximum it is; `NONE` if it is none
-    sources : these
-    owner  : the number in `every` of what it belongs to
-    written : the step that wrote it last
-    bytes  : it was loaded by ACC_8BIT
+    every   : the chains found so far
+    count   : number of sources of each accumulator; `NONE` if it holds no maximum, `ZERO` after a reset
+    sources : the sources, `count` of them
+    owner   : index in `every` of the chain it belongs to; -1 if none
+    written : index of the step that wrote it last
+    bytes   : true if ACC_8BIT loaded it
+    floored : true if LEAST_BYTE was added after the reset, so that the maximum is at least that
     """
 
     def __init__(self, cfg: VTAConfig) -> None:
@@ -72,10 +74,10 @@ class _Reader:
         self.owner = np.full(depth, -1)
         self.written = np.full(depth, -1)
         self.bytes = np.zeros(depth, np.bool_)
-        self.floored = np.zeros(depth, np.bool_)  # no less than LEAST_BYTE, whatever its sources
+        self.floored = np.zeros(depth, np.bool_)
 
     def read(self, at: int, step: Step) -> None:
-        """Take note of an instruction."""
+        """Update the state by one instruction."""
         if step.op is Opcode.REQUANT:
             self._store(at, step)
         elif step.op is Opcode.STORE:
@@ -91,7 +93,7 @@ class _Reader:
             self._overwritten(at, written, bytes_=step.op is Opcode.LOAD and step.fields["memory_type"] == MemType.ACC_8BIT)
 
     def _used(self, elements: Ints) -> None:
-        """Something else reads accumulators."""
+        """Mark the chains of these accumulators as read by other instructions than a REQUANT."""
         for number in np.unique(self.owner[elements]):
             if number >= 0:
                 self.every[number].alone = False
