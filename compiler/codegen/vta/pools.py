@@ -152,7 +152,7 @@ class _Reader:
     def _params_used(self, step: Step) -> None:
         for access in step.accesses[1:]:
             if access.memory == "acc":
-                self._used(_all(access))
+                self._used(access.indices)
 
     def _windows(self, elements: Ints, y_size: int, x_size: int, begin: int) -> dict[str, int] | None:
         """Return the fields by which REQUANT reads the same maxima; None if none do, or their accumulators have changed."""
@@ -206,9 +206,5 @@ def _pairs(step: Step, cfg: VTAConfig) -> tuple[Ints, Ints]:
 
 def _elements(accesses: tuple[Access, ...], *, write: bool) -> Ints:
     """Return the accumulators that an instruction writes or reads."""
-    parts = [_all(access) for access in accesses if access.memory == "acc" and access.write == write]
+    parts = [access.indices for access in accesses if access.memory == "acc" and access.write == write]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-
-def _all(access: Access) -> Ints:
-    return np.arange(access.elements.start, access.elements.stop) if isinstance(access.elements, slice) else access.elements

@@ -18,6 +18,11 @@ class Access:
     elements: Elements
     write: bool
 
+    @property
+    def indices(self) -> npt.NDArray[np.int64]:
+        """Return the elements as an array."""
+        return np.arange(self.elements.start, self.elements.stop) if isinstance(self.elements, slice) else self.elements
+
     def meets(self, other: "Access") -> bool:
         """Return true if both may touch one element and at least one writes."""
         if self.memory != other.memory or not (self.write or other.write):
@@ -27,11 +32,7 @@ class Access:
 
     def joined(self, other: "Access") -> "Access":
         """Return an access to the elements of both."""
-        return Access(self.memory, np.union1d(_all(self.elements), _all(other.elements)), self.write)
-
-
-def _all(elements: Elements) -> npt.NDArray[np.int64]:
-    return np.arange(elements.start, elements.stop) if isinstance(elements, slice) else elements
+        return Access(self.memory, np.union1d(self.indices, other.indices), self.write)
 
 
 def _ends(elements: Elements) -> tuple[int, int]:

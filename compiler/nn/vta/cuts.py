@@ -279,10 +279,10 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
 
     # What nothing hides: the first loads, the last store, micro-ops, and a residual's first tile, which its passes wait for.
     kernels = np.minimum(cuts.out_blocks * cuts.run, steps) * target.copies**2 * cfg.uop_bytes // rate
-    slower = ACC_CYCLES * work.tensors * outputs
+    residuals = ACC_CYCLES * work.tensors * outputs
     first = np.where(cuts.keep, whole, weights) + data
     hidden = np.maximum(work.repeats * np.where(cuts.keep, kept, total), work.repeats * bus - first)
-    found: npt.NDArray[np.float64] = hidden + first + stored + kernels + slower
+    found: npt.NDArray[np.float64] = hidden + first + stored + kernels + residuals
     return found
 
 
