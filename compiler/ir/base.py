@@ -172,7 +172,7 @@ class Leaf(Expr):
     __slots__ = ()
 
     def children(self) -> tuple[Expr, ...]:
-        """Return nothing."""
+        """Return an empty tuple."""
         return ()
 
     def rebuild(self, change: Callable[[Expr], Expr]) -> Self:

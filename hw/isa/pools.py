@@ -1,4 +1,4 @@
-"""Windows of accumulators of which a REQUANT stores the greatest: where they lie."""
+"""Extents and addresses of the windows of accumulators that a REQUANT pools."""
 
 from typing import Any, Protocol
 

@@ -1,4 +1,4 @@
-"""Which accumulator element a STORE or REQUANT reads next: one after another, or those of windows."""
+"""Address generator of a STORE or REQUANT: accumulators one after another, or window by window."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -56,7 +56,7 @@ class Walk(wiring.Component):
         return (index >> self._params.cfg.acc_depth_log2).any()
 
     def _windows(self, m: Module, after: Signal, to: Signal) -> None:
-        """Rows of the image lie `pitch` elements apart; windows lack row 0 if `above`, and column 0 if `left`."""
+        """Add the registers and next addresses of windows; image rows are `pitch` elements apart, flagged pads are skipped."""
         f = data.View(layout(REQUANT, self._params.cfg), self.word)
         edge = Signal(2)  # of a window, less one
         double = Signal()  # windows are two elements apart, not one

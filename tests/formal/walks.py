@@ -1,4 +1,4 @@
-"""The order in which a REQUANT reads windows of accumulators."""
+"""Proof that `Walk` reads the accumulators of each window in the order of nested loops."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data

@@ -27,7 +27,7 @@ def parameters(machine: Machine) -> bytes:
 
 
 def windows(acc: np.ndarray, y_size: int, x_size: int, pool: int, pool_step: int, pool_above: int, pool_left: int) -> np.ndarray:
-    """Return the greatest of each window of elements [n, 4]: the ISA's sentence, element by element."""
+    """Return the maximum of each window of elements [n, 4], by loops over `pool_above`, `pool_left` and the window."""
     size, step = pool + 1, pool_step + 1
     width = (x_size - 1) * step + size
     found = []
@@ -54,7 +54,7 @@ def test_every_window_of_a_small_image(path, first):
 
 
 def test_the_least_number_is_greater_than_nothing(path):
-    """Windows that lack elements do not make others of those they have."""
+    """A window of one element, the others flagged as pads, stores it even if it is the least accumulator."""
     m = Machine(path)
     least = -(1 << 31)
     given = encode_requant(TINY, bias=(1 << 31) - 1, multiplier=1, low=-128, high=127)

@@ -1,4 +1,4 @@
-"""Maxima of windows of accumulators that REQUANT alone reads, computed by REQUANT on the way to DRAM."""
+"""Peephole pass that moves max pooling from the ALU into the REQUANT that stores the maxima."""
 
 from dataclasses import dataclass, field, replace
 from itertools import product

@@ -202,7 +202,7 @@ class Conv2d(Layer):
 
     @property
     def _stored(self) -> bool:
-        """Return whether REQUANT finds the greatest of windows: nothing is done with them before."""
+        """Return true if REQUANT can pool: no ALU pass comes between maxima and store, and the windows fit its fields."""
         e = self.epilogue
         return self.pooling is not None and not e.passes and e.requantize is not None and e.requantize.on_store and (
             self.pooling.fits_store(self.target, self.height, self.width))

@@ -57,7 +57,7 @@ class Pooling:
             width + left + right - self.kernel[1]) // self.stride[1] + 1
 
     def fits_store(self, target: Target, height: int, width: int) -> bool:
-        """Return whether REQUANT can find the greatest of the windows of an image: squares, pads above and left of at most 1."""
+        """Return true if REQUANT can pool an image: square windows, pads above and left of at most 1, none elsewhere."""
         (rows, columns), (down, across) = self.size(height, width), self.stride
         inside = [(count - 1) * step + self.kernel[0] - pad <= size for count, step, pad, size in (
             (rows, down, self.pad[0], height), (columns, across, self.pad[2], width))]
@@ -76,7 +76,7 @@ class Work:
 
     images, out_blocks, rows, columns : of the result
     pooling : of the convolution's accumulators, whose windows are the result's pixels
-    stored  : whether REQUANT can find the greatest of the windows, of tiles that `Cuts.on_store` tells
+    stored  : true if REQUANT can pool, in the tiles that `Cuts.on_store` returns
     in_blocks, kernel_rows, kernel_columns : of the reduction
     in_rows, in_columns : of the input, without pads; 0 if unknown
     row_step, column_step : of the input, for one of the result; row_dilation, column_dilation : for one tap

@@ -1,4 +1,4 @@
-"""Maxima of windows of accumulators as fields of the REQUANTs that read them, and programs where they must stay the ALU's."""
+"""The pass `stored_maxima`: compiled layers against NumPy, and hand-made programs that it must change or leave alone."""
 
 from itertools import product
 

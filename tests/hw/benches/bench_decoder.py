@@ -17,14 +17,14 @@ ANYWHERE = Memories(bases=dict.fromkeys(MEMORIES, 0), window=(0, 1 << 60))
 
 
 def decoded(cfg, words):
-    """Return for each word its stage, and its fault as the simulators see it before a FINISH; 0 where a later block finds it."""
+    """Return (stage, fault) of each word with a FINISH behind it; fault is 0 where a later block finds the error."""
     many = Decoded(cfg, b"".join(word.to_bytes(16, "little") for word in [*words, encode(cfg, "finish")]))
     faults = np.where(np.isin(many.faults(ANYWHERE), list(ELSEWHERE)), 0, many.faults(ANYWHERE))
     return list(zip(many.stage[:-1].tolist(), faults[:-1].tolist(), strict=True))
 
 
 def at_the_end(cfg, word, stage, fault):
-    """Return the same for a word that ends its program."""
+    """Return stage and fault of a word that is the last of its program: NO_FINISH if nothing else is wrong with it."""
     if word & OPCODE_MASK == Opcode.FINISH:
         fault = int(Decoded(cfg, word.to_bytes(16, "little")).faults(ANYWHERE)[0])
         return stage, fault
