@@ -1,6 +1,6 @@
-"""The accumulator: two banks, so that a load finds a free write port beside arithmetic that writes in every cycle."""
+"""The accumulator: two banks, so that a LOAD finds a free write port beside arithmetic that writes in every cycle."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,10 +8,20 @@ from vtakit.hw.interfaces import sram_read, sram_write
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.memory.scratchpad import Scratchpad
 
+BANK_STRIDE = 3  # from one bit of an index that chooses a bank to the next
+
 
 def acc_banks(cfg: VTAConfig) -> int:
-    """Banks of the accumulator; element i lies in bank i modulo this."""
+    """Return the number of banks of the accumulator."""
     return min(2, cfg.acc_depth)
+
+
+def bank_of(index: Value) -> Value:
+    """Return the bank of an element: the parity of every third bit of its index.
+
+    Elements that follow each other take both banks in turn, but for one of eight; of those 2**n apart at most four take one.
+    """
+    return index[::BANK_STRIDE].xor()
 
 
 class AccMemory(wiring.Component):
@@ -19,7 +29,8 @@ class AccMemory(wiring.Component):
 
     Members
     -------
-    result : ``In(sram_write)``       an element from arithmetic; always written
+    result : ``In(sram_write)``       an element from arithmetic; written unless `replaced`
+    replaced : ``In(1)``              the next result is of the same element, so that this one leaves its bank to a load
     load : ``In(sram_write)``         an element from a load; written unless `load_busy`
     load_busy : ``Out(1)``            the bank of the load's index is taken by `result`
     read0, read1 : ``In(sram_read)``  data one cycle after the index
@@ -28,35 +39,42 @@ class AccMemory(wiring.Component):
     def __init__(self, cfg: VTAConfig) -> None:
         self._cfg, bits = cfg, 8 * cfg.acc_bytes
         super().__init__({
-            **{name: In(sram_write(bits, cfg.acc_depth_log2)) for name in ("result", "load")}, "load_busy": Out(1),
+            **{name: In(sram_write(bits, cfg.acc_depth_log2)) for name in ("result", "load")},
+            "replaced": In(1), "load_busy": Out(1),
             **{name: In(sram_read(bits, cfg.acc_depth_log2)) for name in ("read0", "read1")},
         })
 
     def elaborate(self, platform: object) -> Module:
         m, cfg = Module(), self._cfg
-        bank_bits = acc_banks(cfg) - 1  # low bits of an index that name the bank: 1 or 0
+        bank_bits = acc_banks(cfg) - 1  # 1 or 0; the other bits of an index are the place in its bank
         banks = []
+        writes, result_bank, load_bank = Signal(), Signal(bank_bits), Signal(bank_bits)
+        m.d.comb += [
+            writes.eq(self.result.valid & ~self.replaced),
+            result_bank.eq(bank_of(self.result.index)), load_bank.eq(bank_of(self.load.index)),
+        ]
         for number in range(acc_banks(cfg)):
             m.submodules[f"half{number}"] = bank = Scratchpad(
                 element_bits=8 * cfg.acc_bytes, depth_log2=cfg.acc_depth_log2 - bank_bits, readers=2, registered=False,
             )
             banks.append(bank)
-            from_result = self.result.valid & (self.result.index[:bank_bits] == number)
-            from_load = self.load.valid & (self.load.index[:bank_bits] == number)
+            from_result = writes & (result_bank == number)
+            from_load = self.load.valid & (load_bank == number)
             m.d.comb += [
                 bank.write.valid.eq(from_result | from_load), bank.write.count.eq(1), bank.write.mask.eq(1),
                 bank.write.index.eq(Mux(from_result, self.result.index, self.load.index)[bank_bits:]),
                 bank.write.data[0].eq(Mux(from_result, self.result.data[0], self.load.data[0])),
             ]
-        m.d.comb += self.load_busy.eq(self.result.valid & (self.result.index[:bank_bits] == self.load.index[:bank_bits]))
+        m.d.comb += self.load_busy.eq(writes & (result_bank == load_bank))
         for name in ("read0", "read1"):
-            read, chosen = getattr(self, name), Signal(bank_bits, name=f"{name}_bank")
+            read = getattr(self, name)
+            asked, chosen = (Signal(bank_bits, name=f"{name}_{what}") for what in ("asks", "bank"))
+            m.d.comb += asked.eq(bank_of(read.index))
             with m.If(read.enable):
-                m.d.sync += chosen.eq(read.index[:bank_bits])
+                m.d.sync += chosen.eq(asked)
             for number, bank in enumerate(banks):
                 port = getattr(bank, name)
-                mine = read.index[:bank_bits] == number
-                m.d.comb += [port.enable.eq(read.enable & mine), port.index.eq(read.index[bank_bits:])]
+                m.d.comb += [port.enable.eq(read.enable & (asked == number)), port.index.eq(read.index[bank_bits:])]
             found = [getattr(bank, name).data for bank in banks]
             m.d.comb += read.data.eq(Mux(chosen, found[-1], found[0]))
         return m

@@ -46,6 +46,7 @@ class Arithmetic(wiring.Component):
     inp, wgt : ``Out(sram_read)``     tiles, two cycles after the index; inp one cycle, with windows
     acc, src : ``Out(sram_read)``     accumulator elements dst and src, one cycle after the index
     result : ``Out(sram_write)``      an accumulator element to write; it cannot wait
+    replaced : ``Out(1)``             the result of the next cycle is of the same element: this one need not be written
     retired : ``Out(1)``              the last result of an instruction is in ACC
     fault, fault_index : ``Out``      a step's index lies outside its scratchpad: number of its instruction
     works : ``Out(1)``                a step is at hand that waits for no load
@@ -60,7 +61,7 @@ class Arithmetic(wiring.Component):
             "inp": Out(sram_read(8 * cfg.inp_bytes, cfg.inp_depth_log2)),
             "wgt": Out(sram_read(8 * cfg.wgt_bytes, cfg.wgt_depth_log2)),
             "acc": Out(sram_read(acc, cfg.acc_depth_log2)), "src": Out(sram_read(acc, cfg.acc_depth_log2)),
-            "result": Out(sram_write(acc, cfg.acc_depth_log2)),
+            "result": Out(sram_write(acc, cfg.acc_depth_log2)), "replaced": Out(1),
             "retired": Out(1), "fault": Out(1), "fault_index": Out(INDEX_BITS), "works": Out(1),
         })
 
@@ -119,7 +120,10 @@ class Arithmetic(wiring.Component):
             write.eq(gemms[last] | alus[last + ALU_STAGES]),
             written.eq(Mux(alus[last + ALU_STAGES], at[last + ALU_STAGES].dst, at[last].dst)),
         ]
-        m.d.sync += [self.result.valid.eq(write), self.result.index.eq(written)]
+        m.d.sync += [
+            self.result.valid.eq(write), self.result.index.eq(written),
+            self.replaced.eq(write & gemms[last - 1] & (at[last - 1].dst == written)),
+        ]
 
         # Operands: what the scratchpad holds, unless a result on its way to it is newer.
         result, older = (Signal(word, name=n, reset_less=True) for n in ("result", "older"))  # of this cycle, and of the last

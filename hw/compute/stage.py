@@ -33,6 +33,7 @@ from vtakit.hw.pipeline import Slice
 
 ARITHMETIC_AHEAD = 8  # GEMM and ALU instructions that wait behind the one that runs
 LOADS, ARITHMETIC = 1, 2  # units
+PATIENCE = 7  # cycles that a LOAD waits for a write port of ACC before a step is left out for it
 
 
 class ComputeStage(wiring.Component):
@@ -99,21 +100,26 @@ class ComputeStage(wiring.Component):
         if cfg.has_acc8:
             connect(m, port.write2, acc_writer.acc8)
 
-        # ACC: arithmetic writes first, its src reads first; a load that is kept waiting for two cycles, which steps that take the
-        # banks in turn do not cause, has one step left out for it.
+        # ACC: arithmetic writes first, its src reads first. A LOAD that has waited for its bank has one step left out for it;
+        # steps that take the banks in turn, or stay on one element, do not let it wait so long.
         bubbles = Signal(arithmetic.latency)  # steps left out that are under way
         asks = Signal()  # for one more
-        waited = Signal()
+        waits = Signal(range(PATIENCE + 1))  # cycles that the LOAD has waited
         connect(m, arithmetic.result, acc.result)
         connect(m, acc_writer.write, acc.load)
         m.d.comb += [
-            acc_writer.busy.eq(acc.load_busy), asks.eq(acc_writer.blocked & waited & (bubbles == 0)),
+            acc.replaced.eq(arithmetic.replaced), acc_writer.busy.eq(acc.load_busy),
+            asks.eq(acc_writer.blocked & (waits == PATIENCE) & (bubbles == 0)),
             self.store_ready.eq(~arithmetic.src.enable),
             acc.read1.enable.eq(arithmetic.src.enable | self.store.enable),
             acc.read1.index.eq(Mux(arithmetic.src.enable, arithmetic.src.index, self.store.index)),
             arithmetic.src.data.eq(acc.read1.data), self.store.data.eq(acc.read1.data),
         ]
-        m.d.sync += [arithmetic.hold.eq(self.stop | asks), bubbles.eq(Cat(asks, bubbles)), waited.eq(acc_writer.blocked)]
+        m.d.sync += [arithmetic.hold.eq(self.stop | asks), bubbles.eq(Cat(asks, bubbles))]
+        with m.If(~acc_writer.blocked):
+            m.d.sync += waits.eq(0)
+        with m.Elif(waits != PATIENCE):
+            m.d.sync += waits.eq(waits + 1)
 
         # Order between loads and arithmetic, by counting both.
         loads, begun, written = (Signal(LOAD_COUNT_BITS, name=f"loads_{name}") for name in ("started", "begun", "written"))

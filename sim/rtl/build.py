@@ -14,7 +14,7 @@ from vtakit.base.process import ToolError, run_tool, run_tools
 from vtakit.cache.bounds import lately_used
 from vtakit.cache.building import built_once, telling
 from vtakit.cache.place import LOG, OFF, cache_folder
-from vtakit.hw.compute.acc_memory import acc_banks
+from vtakit.hw.compute.acc_memory import BANK_STRIDE, acc_banks
 from vtakit.hw.interfaces import INDEX_BITS
 from vtakit.hw.params import CoreParams
 from vtakit.hw.top import TOP_NAME
@@ -164,7 +164,8 @@ def _build(params: CoreParams, wave: str, threads: int, work: Path, *, trained: 
         include = verilator_root() / "include"
         defines = [
             f"-DBUS_BYTES={params.bus_bytes}", f"-DINDEX_BITS={INDEX_BITS}", f"-DACC_BYTES={params.cfg.acc_bytes}",
-            f"-DACC_BANKS={acc_banks(params.cfg)}", f"-DACC_FIRST_BANK={_signal('core.compute.acc.half0.bank0')}",
+            f"-DACC_BANKS={acc_banks(params.cfg)}", f"-DACC_BANK_BITS={sum(1 << n for n in range(0, 32, BANK_STRIDE))}",
+            f"-DACC_FIRST_BANK={_signal('core.compute.acc.half0.bank0')}",
             f"-DACC_LAST_BANK={_signal(f'core.compute.acc.half{acc_banks(params.cfg) - 1}.bank0')}",
             f"-DACTIVITY(stage)={_signal('core.activity_')}##stage", f"-DBUSY={_signal('supervisor.busy')}",
             *_wave_defines(wave),

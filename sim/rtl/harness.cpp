@@ -491,7 +491,8 @@ void vta_report(Model* model, uint8_t* acc, uint64_t acc_size, uint64_t* counts)
     const Pins& pins = model->pins;
     for (uint64_t i = 0, elements = acc_size / ACC_BYTES; i < elements; i++) {
         const uint64_t row = i / ACC_BANKS;
-        std::memcpy(acc + i * ACC_BYTES, i % ACC_BANKS ? &pins.ACC_LAST_BANK[row] : &pins.ACC_FIRST_BANK[row], ACC_BYTES);
+        const bool last = ACC_BANKS > 1 && __builtin_parityll(i & ACC_BANK_BITS);  // hw.compute.acc_memory.bank_of
+        std::memcpy(acc + i * ACC_BYTES, last ? &pins.ACC_LAST_BANK[row] : &pins.ACC_FIRST_BANK[row], ACC_BYTES);
     }
     counts[0] = model->cycle, counts[1] = model->memory.read_beats, counts[2] = model->memory.write_beats;
 }

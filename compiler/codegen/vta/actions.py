@@ -11,7 +11,7 @@ from vtakit.compiler.codegen.vta.copies import Dim, Move, in_elements, moves
 from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Env, Form, Guard, evaluate
 from vtakit.compiler.codegen.vta.kernels import Kernel, Loop, Place, kernels, most_uops, places
-from vtakit.compiler.codegen.vta.sites import Site
+from vtakit.compiler.codegen.vta.places import Site
 from vtakit.compiler.codegen.vta.stream import Access, Elements, Step
 from vtakit.compiler.codegen.vta.tree import Nest
 from vtakit.hw.isa.config import VTAConfig

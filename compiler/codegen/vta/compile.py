@@ -12,11 +12,12 @@ from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
 from vtakit.compiler.codegen.vta.forms import evaluate
 from vtakit.compiler.codegen.vta.overwrite import overwrite
 from vtakit.compiler.codegen.vta.parts import Parts
+from vtakit.compiler.codegen.vta.places import Site
 from vtakit.compiler.codegen.vta.pools import stored_maxima
 from vtakit.compiler.codegen.vta.residency import load_kernels
 from vtakit.compiler.codegen.vta.scratch import share_scratch
 from vtakit.compiler.codegen.vta.select import Selector
-from vtakit.compiler.codegen.vta.sites import Site, place
+from vtakit.compiler.codegen.vta.sites import place
 from vtakit.compiler.codegen.vta.stream import Step
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.codegen.vta.tokens import with_tokens

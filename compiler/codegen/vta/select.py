@@ -7,7 +7,7 @@ from vtakit.compiler.codegen.vta.actions import Operand, Passes, Product, Requan
 from vtakit.compiler.codegen.vta.alu import passes
 from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Guard, form, guards
-from vtakit.compiler.codegen.vta.sites import Site
+from vtakit.compiler.codegen.vta.places import Site
 from vtakit.compiler.codegen.vta.target import DWCONV, GEMM, REQUANT, REQUANT_LOOKUP, RESET, Target
 from vtakit.compiler.codegen.vta.tree import Nest
 from vtakit.compiler.codegen.vta.windows import AnyAction, Windows

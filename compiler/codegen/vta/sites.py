@@ -1,12 +1,12 @@
-"""Places of buffers in the scratchpads, and their copies."""
+"""Buffers in the scratchpads: when each is needed, and how many copies of it there should be."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from math import prod
 from typing import NamedTuple
 
 from vtakit.compiler.codegen.vta.alu import passes
 from vtakit.compiler.codegen.vta.errors import UnfitError, VtaError
+from vtakit.compiler.codegen.vta.places import Site, needed, pack
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.codegen.vta.tree import Branch, Let, Loop, Memory, Nest, Node, Row
 from vtakit.compiler.ir import expr as ir
@@ -15,37 +15,9 @@ from vtakit.compiler.ir.buffer import Buffer
 from vtakit.compiler.ir.expr import Expr, Load, Var
 from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.passes.affine import linear
+from vtakit.hw.isa.insns import Feature
 
 MORE = 2  # times as many copies of what a chunk loads, where products wait for its weights
-
-
-@dataclass(eq=False)
-class Site:
-    """A place in a scratchpad for a buffer, and for others that take it over.
-
-    size   : elements of one copy
-    copies : how many lie one after another; each time the memory is allocated the next one is taken
-    base   : element of the first copy
-    """
-
-    scope: str
-    size: int
-    loops: tuple[Loop, ...]
-    names: list[str] = field(default_factory=list)
-    begin: int = -1
-    end: int = -1
-    copies: int = 1
-    base: int = 0
-    turn: int = -1
-
-    def enter(self) -> None:
-        """Take the next copy."""
-        self.turn = (self.turn + 1) % self.copies
-
-    @property
-    def address(self) -> int:
-        """The first element of the copy at hand."""
-        return self.base + max(self.turn, 0) * self.size
 
 
 class _Touch(NamedTuple):
@@ -69,9 +41,11 @@ def place(root: Node, target: Target) -> dict[Var, Site]:
     walk.node(root, ())
     walk.adopt()
     walk.set_copies()
+    if target.has(Feature.POOL):
+        walk.place_maxima()
     sites = list(dict.fromkeys(walk.sites.values()))
     for scope in target.scopes:
-        _pack([site for site in sites if site.scope == scope], scope, target)
+        pack([site for site in sites if site.scope == scope], scope, target)
     return walk.sites
 
 
@@ -148,6 +122,29 @@ class _Walk:
             more = MORE if site.scope != "acc" and site.loops in slow and self.target.copies > 1 else 1
             site.copies = more * self.target.copies if site.loops else 1
 
+    def place_maxima(self) -> None:
+        """Where accumulators are short, let maxima of some lie in the next copy of these: REQUANT needs them nowhere.
+
+        The program is right where it does not find them: only the next tile's products then wait for the store.
+        """
+        every = [site for site in dict.fromkeys(self.sites.values()) if site.scope == "acc"]
+        for data, site in self.sites.items():
+            if site.scope == "acc" and needed(every, site.begin) > self.target.depth("acc"):
+                site.within = self._maxima_of(data, site)
+                if site.within is not None:
+                    site.within.end = max(site.within.end, site.end)
+
+    def _maxima_of(self, data: Var, mine: Site) -> Site | None:
+        """Return the site of the accumulators whose maxima a buffer holds, if its next copy has room for them."""
+        for touch in self.touches.get(data, ()):
+            leaf = touch.nest.leaf
+            if isinstance(leaf, st.Store) and leaf.buffer.data is data and isinstance(leaf.value, ir.Max):
+                for of in (self.sites.get(load.buffer.data) for load in seeds(leaf.value)):
+                    if of is not None and of is not mine and (of.scope, of.loops) == (mine.scope, mine.loops) and (
+                            of.copies > 1 and of.size >= mine.size):
+                        return of
+        return None
+
     def _is_slow(self, data: Var, site: Site) -> bool:
         """Return whether weights take longer to load than the products take that read them."""
         steps = 0
@@ -201,41 +198,3 @@ def seeds(value: Expr) -> Iterable[Load]:
             yield from seeds(value.a)
         case ir.ShiftLeft() | ir.ShiftRight():
             yield from seeds(value.a)
-
-
-def _pack(sites: Sequence[Site], scope: str, target: Target) -> None:
-    """Give the sites of one scratchpad their places."""
-    depth = target.depth(scope)
-    if _lay(sites, share=False) <= depth:
-        return
-    while _lay(sites, share=True) > depth:
-        several = [site for site in sites if site.copies > 1]
-        if not several:
-            break
-        time = max((site.begin for site in several), key=lambda time: _needed(sites, time))
-        largest = max((s for s in several if s.begin <= time <= s.end), key=lambda site: site.size)
-        largest.copies = target.copies if largest.copies > target.copies else 1
-    else:
-        return
-    worst = max((site.begin for site in sites), key=lambda time: _needed(sites, time))
-    at_once = [site for site in sites if site.begin <= worst <= site.end]
-    names = ", ".join(f"{site.names[0]} ({site.size})" for site in at_once)
-    raise VtaError(f"the {scope} scratchpad holds {depth} elements, but {names} need {sum(s.size for s in at_once)} at once: "
-                   "split the loops into smaller tiles, or compute a stage at an inner loop")
-
-
-def _needed(sites: Sequence[Site], time: int) -> int:
-    return sum(site.size * site.copies for site in sites if site.begin <= time <= site.end)
-
-
-def _lay(sites: Sequence[Site], *, share: bool) -> int:
-    """Lay sites one after another, or where others are not needed at the same time; returns the elements used."""
-    placed: list[Site] = []
-    for site in sorted(sites, key=lambda site: (site.begin, -site.size)):
-        others = [o for o in placed if not share or (o.begin <= site.end and site.begin <= o.end)]
-        starts = sorted({0, *(o.base + o.size * o.copies for o in others)})
-        size = site.size * site.copies
-        site.base = next(at for at in starts if all(at + size <= o.base or o.base + o.size * o.copies <= at for o in others))
-        placed.append(site)
-    return max((site.base + site.size * site.copies for site in sites), default=0)
-

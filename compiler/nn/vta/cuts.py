@@ -260,9 +260,9 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     stored = np.maximum(outputs * cfg.out_bytes // rate, np.where(on_store, windows * parts * outputs, 0))
     computed = chunks * chunk + passes * outputs
     total = tiles * np.maximum(computed, stored + STORE_CYCLES * cuts.stores(work))
-    # Where the accumulators that are stored have one copy nothing hides stores.
-    once = np.where(on_store, 0, cuts.products(work))
-    alone = once + (needs["acc"] - once) * target.copies > target.depth("acc")
+    # Where the accumulators that are stored have one copy nothing hides stores. REQUANT needs no accumulators for maxima.
+    once, none = np.where(on_store, 0, cuts.products(work)), np.where(on_store, cuts.outputs, 0)
+    alone = once + (needs["acc"] - once - none) * target.copies > target.depth("acc")
     unhidden = stored + work.tensors * outputs * cfg.inp_bytes // rate + start
     total += np.where(alone, tiles * unhidden, 0)
 

@@ -89,6 +89,25 @@ def test_other_maxima_stay_the_alus(pooling, cut, changes):
     assert any(insn.op is Opcode.ALU and insn["alu_opcode"] == AluOp.MAX for insn in insns)
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_maxima_lie_in_the_next_copy_of_their_accumulators(left):
+    """Two tiles nearly fill the accumulator: both copies are used, and maxima that REQUANT cannot find are right, too."""
+    target = vta("tiny")
+    pooling = Pooling(kernel=(2, 2), stride=(1, 1), pad=(0, 0, left, 0))
+    columns = target.depth("acc") // 2 // 2 - 3  # of a result of two rows; a tile of one takes two rows of the convolution
+    layer, given = pooled(target, pooling)
+    rng = np.random.default_rng(1)
+    data = te.placeholder((1, 1, 3, columns + 1 - left, *target.element("inp")), target.dtype("inp"), name="x")
+    layer = Conv2d(target=target, data=data, weights=layer.weights, pooling=pooling, epilogue=layer.epilogue)
+    given = {tensor: of for tensor, of in given.items() if tensor.name != "x"} | {data: values(rng, data)}
+    cut = Cut(images=1, out_blocks=1, rows=1, columns=columns, in_blocks=1, kernel_rows=1, kernel_columns=1, keep=False)
+    insns = instructions(layer, given, cut)
+    stores = [insn["sram_base"] for insn in insns if insn.op is Opcode.REQUANT]
+    assert len(stores) == 4
+    assert len(set(stores)) == 2, "tiles take turns"
+    assert len(of_windows(insns)) == (0 if left else 4)
+
+
 def test_a_device_without_windows_has_none():
     layer, given = pooled(vta(without=Feature.POOL), Pooling(kernel=(2, 2), stride=(2, 2)))
     assert not of_windows(instructions(layer, given))

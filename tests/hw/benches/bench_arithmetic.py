@@ -33,6 +33,7 @@ class State:
         self.acc = rng.integers(-half, half, (cfg.acc_depth, cfg.batch, cfg.block))
         self.held = [number(tile, cfg.acc_bits) for tile in self.acc]  # the scratchpad as the block has left it
         self.writes = []
+        self.awaited = None  # element that must be written in the next cycle
         pins, pick = bench.pins, bench.random
         inp = [number(tile, cfg.inp_bits) for tile in self.inp]
         wgt = [number(tile, cfg.wgt_bits) for tile in self.wgt]
@@ -41,11 +42,14 @@ class State:
         for name in ("acc", "src"):
             bench.add(ScratchpadReads(pins.at(name), self.held, 1, 8 * cfg.acc_bytes, pick, kept=False))
         self.bench, self.cycles = bench, []
-        bench.watch("result__valid", "result__index", "result__data", see=self._see)
+        bench.watch("result__valid", "result__index", "result__data", "replaced", see=self._see)
 
     def _see(self, now):
+        assert self.awaited in (None, now["result__index"] if now["result__valid"] else None), "a replaced result without another"
+        self.awaited = now["result__index"] if now["replaced"] else None
         if now["result__valid"]:
-            self.held[now["result__index"]] = now["result__data"]
+            if not now["replaced"]:
+                self.held[now["result__index"]] = now["result__data"]
             self.writes.append((now["result__index"], now["result__data"]))
             self.cycles.append(self.bench.cycle)
 
