@@ -20,7 +20,7 @@ test: $(VENV)/.test
 quick: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto -m "not rtl and not slow" $$($(BIN)/python tests/touched.py)
+	files=$$($(BIN)/python tests/touched.py) && $(BIN)/python -m pytest -n auto -m "not rtl and not slow" $$files
 
 $(VENV)/.demo: pyproject.toml
 	$(call install,.[demo],demo)

@@ -1,7 +1,8 @@
 """Synthesise the configurations of docs/synthesis.md, keep the results in benchmarks/synthesis.json, and write its tables.
 
   python benchmarks/synthesis.py                       all of them: hours, most of it place and route
-  python benchmarks/synthesis.py tiny:xc7 blk8:xc7     these; the others keep their results (a configuration @ its DSP budget)
+  python benchmarks/synthesis.py tiny:xc7 blk8:xc7     these; the others keep their results (a configuration @ its DSP budget,
+                                                       - what is left out of it)
   python benchmarks/synthesis.py --tables              only write the tables of the page again
 """
 
@@ -22,8 +23,8 @@ from vtakit.hw.params import CoreParams
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "synthesis.json", ROOT / "docs" / "synthesis.md"
-RUNS = (  # configuration and its DSP budget, device and, where there are several, speed grade
-    "tiny:ecp5-85k:6", "tiny:ice40", "tiny:ice40-up5k", "tiny:xc7",
+RUNS = (  # configuration, DSP budget and parts left out, device and, where there are several, speed grade
+    "tiny:ecp5-85k:6", "tiny:ice40", "tiny:ice40-up5k", "tiny:xc7", "tiny-counters:xc7",
     "blk8:ecp5-85k:6", "blk8:xc7",
     "compact@136:ecp5-85k:6", "compact@210:xc7", "compact:xcup",
     "default:ecp5-85k:6", "default:xc7", "default:xcup",
@@ -42,10 +43,12 @@ def hardware() -> str:
 def measure(run: str) -> dict[str, Any]:
     """Synthesise one run, and say when and of which hardware."""
     config, device, speed, *_ = (*run.split(":"), "")
+    config, *without = config.split("-")
     config, _, budget = config.partition("@")
     commit = hardware()  # now: there may be another at the end
     report = synthesise(
-        CoreParams(cfg=load_config(config), dsp_budget=int(budget) if budget else None), find_device(device), speed=speed or None,
+        CoreParams(cfg=load_config(config), dsp_budget=int(budget) if budget else None, **dict.fromkeys(without, False)),
+        find_device(device), speed=speed or None,
         say=lambda step: print(f"{run}: {step}", file=sys.stderr, flush=True),
     )
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -58,6 +61,7 @@ def tables(results: Results) -> dict[str, str]:
     for run in RUNS:
         config, device, *grade = run.split(":")
         config = " in at most ".join(config.split("@")) + (" DSP" if "@" in config else "")
+        config = " without ".join(config.split("-"))
         where = ", speed ".join([device, *grade])
         if run not in results:
             rows.append([config, where, *["-"] * 9, "not measured yet"])
@@ -115,7 +119,7 @@ def filled(page: str, results: Results) -> str:
 def main() -> None:
     """Run what is asked for; each result is kept as soon as it is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="*", metavar="CONFIG[@DSPS]:DEVICE[:SPEED]", default=None)
+    parser.add_argument("runs", nargs="*", metavar="CONFIG[@DSPS][-PART]:DEVICE[:SPEED]", default=None)
     parser.add_argument("--tables", action="store_true")
     args = parser.parse_args()
     unknown = set(args.runs) - set(RUNS)

@@ -26,6 +26,7 @@ class CoreParams:
     lookups         REQUANT's table is built, where the configuration has it
     windows         DWCONV is built, where the configuration has it
     pools           REQUANT's windows are built, where the configuration has it
+    counters        what each stage's cycles are spent on is counted; without, only all cycles are
     dsp_budget      DSP blocks that the core may take: products of the matrix core beyond it are logic; None: all in DSP blocks
     axi_cache, axi_prot, axi_qos    AxCACHE, AxPROT and AxQOS of every burst, until the host sets others
 
@@ -43,6 +44,7 @@ class CoreParams:
     lookups: bool = True
     windows: bool = True
     pools: bool = True
+    counters: bool = True
     dsp_budget: int | None = None
     axi_cache: int = NORMAL_MEMORY
     axi_prot: int = 0

@@ -43,7 +43,7 @@ def pins(params: CoreParams) -> dict[str, wiring.Member]:
 
 def constants(params: CoreParams) -> dict[str, int]:
     """Return what the registers read as that say what the accelerator is."""
-    bus = params.bus_bytes_log2 | params.outstanding << 8 | params.address_bits << 16
+    bus = params.bus_bytes_log2 | params.outstanding << 8 | params.address_bits << 16 | (not params.counters) << 24
     return {"identity": IDENTITY, "version": ISA_VERSION[1] | ISA_VERSION[0] << 16, "features": int(params.features),
             "config": pack_config(params.cfg), "bus": bus}
 
@@ -71,7 +71,7 @@ class Top(wiring.Component):
         }
         control = {"irq_enable": 1, "timeout": WORD_BITS, "attributes": sum(ATTRIBUTES.values())}
         registers = Registers(settings | control, {"attributes": params.attributes})
-        supervisor, watchdog, counters, core = Supervisor(), Watchdog(WORD_BITS), Counters(), Core(params)
+        supervisor, watchdog, counters, core = Supervisor(), Watchdog(WORD_BITS), Counters(stages=params.counters), Core(params)
         pin_reset, core_reset = Signal(name="pin_reset", init=1, reset_less=True), Signal(name="core_reset", init=1)
         m.d.sync += pin_reset.eq(ResetSignal())
         m.d.control += core_reset.eq(supervisor.clear)

@@ -40,6 +40,8 @@ def target(name: str, **options: Any) -> Target:
 
     Raises TargetError for an unknown name or option, and what the target raises for a wrong option.
     """
+    if not isinstance(name, str):
+        raise _unknown(name)
     cls = find_class(name)
     for option in options:
         if option not in cls.options:

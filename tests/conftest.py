@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
+from kept_code import KeptCode, keep
 
 IN_CI = os.environ.get("CI") == "true"
 settings.register_profile("vtakit", deadline=None, derandomize=IN_CI)
@@ -17,6 +18,7 @@ os.environ.setdefault("VTAKIT_RTL_TRAINING", "off")  # most models run for a sec
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 FRESH = pytest.StashKey[tempfile.TemporaryDirectory[str]]()  # the cache of a run in CI
+KEPT = pytest.StashKey[KeptCode]()  # machine code, elsewhere
 
 HAS_TORCH = find_spec("torch") is not None  # an extra of 800 MB, which `make test` does not bring
 collect_ignore = [] if HAS_TORCH else [
@@ -32,18 +34,23 @@ def pytest_report_header() -> str:
 def pytest_configure(config: pytest.Config) -> None:
     """In CI, build every model: the run has a cache folder of its own, which its workers share and which goes with it.
 
-    Elsewhere, models in Verilator and the functional simulator's machine code stay in the user's cache folder. Their entries are
-    named by the hash of all that decides them, so that a change builds what it changes and nothing else.
+    Elsewhere, models in Verilator, the functional simulator's machine code, and what LLVM makes of each module stay in the
+    user's cache folder. Their entries are named by the hash of all that decides them, so that a change builds what it changes
+    and nothing else.
     """
     if IN_CI and "PYTEST_XDIST_WORKER" not in os.environ:
         config.stash[FRESH] = tempfile.TemporaryDirectory(prefix="vtakit.tests.", ignore_cleanup_errors=True)
         os.environ["XDG_CACHE_HOME"] = config.stash[FRESH].name
+    if not IN_CI and (kept := keep()) is not None:
+        config.stash[KEPT] = kept
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Delete the cache folder of a run in CI."""
+    """Delete the cache folder of a run in CI, and what LLVM made that nobody has asked for lately."""
     if FRESH in config.stash:
         config.stash[FRESH].cleanup()
+    if KEPT in config.stash:
+        config.stash[KEPT].prune()
 
 
 @pytest.fixture(params=["plain", "compiled"])

@@ -44,8 +44,11 @@ def main() -> int:
 
 def changes(since: str | None) -> list[Path]:
     """Return the Python files that differ from a revision and are still there."""
-    if since is None:
-        since = "HEAD" if _git("status", "--porcelain", "--", "*.py") else "HEAD~1"
+    if since is None and not _git("status", "--porcelain", "--", "*.py"):
+        since = next(iter(_git("rev-list", "--max-count=1", "--skip=1", "HEAD")), None)
+        if since is None:  # the first commit, or all that a shallow clone has
+            return []
+    since = since or "HEAD"
     names = _git("diff", "--name-only", since, "--", "*.py") + _git("ls-files", "--others", "--exclude-standard", "--", "*.py")
     return [ROOT / name for name in dict.fromkeys(names) if (ROOT / name).exists()]
 
@@ -97,8 +100,9 @@ def ranked(changed: Iterable[Path], tests: Mapping[Path, frozenset[str]]) -> lis
                 scores[test] += weight / len(touched)
             names = {name for name, other in between.items() if not names.isdisjoint(imported(other))} - names
             weight /= DEPTH_PENALTY
-        if not found:
-            scores |= {test: scores[test] + weight for test in near(ROOT / "tests" / path.relative_to(ROOT), tests)}
+        beside = near(ROOT / "tests" / path.relative_to(ROOT), tests)
+        for test in beside:
+            scores[test] += 1 / len(beside) if found else weight
     return sorted([test for test, score in scores.items() if score], key=lambda test: -scores[test])
 
 

@@ -2,23 +2,35 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from vtakit.base.errors import one_of
+from vtakit.base.jsons import read_json
+from vtakit.base.limits import MAX_JSON_BYTES
+from vtakit.base.reading import read_bytes
 from vtakit.compiler.graph.ir import Node
 from vtakit.compiler.schedule.decisions import Decision, DecisionError, Decisions, plain
 
-Given = Mapping[str, Mapping[str, Any]]  # layer -> name of a decision -> value
+ByLayer = Mapping[str, Mapping[str, Any]]  # layer -> name of a decision -> value
+Given = ByLayer | str | Path  # or a JSON file of that
 STAGE = "."  # in the names of decisions about a stage of a schedule
 
 
 def read_decisions(given: object) -> dict[str, dict[str, Any]]:
     """Return decisions as plain data: layer -> name -> value; of None, that there are none.
 
-    Raises DecisionError for anything that is not made of mappings of text, with numbers, truth values, text and lists in them.
+    given : a mapping, or the path of a JSON file that holds one, as `vtakit decisions -o` writes
+
+    Raises DecisionError for anything that is not made of mappings of text, with numbers, truth values, text and lists in them,
+    and VtakitError for a file that cannot be read.
     """
     if given is None:
         return {}
+    if isinstance(given, str | Path):
+        return _read_file(Path(given))
     if not isinstance(given, Mapping):
         raise DecisionError(f"decisions are {given!r:.40}: give a mapping of layers, such as {{'conv1': {{'winograd': 0}}}}")
     found: dict[str, dict[str, Any]] = {}
@@ -36,10 +48,23 @@ def read_decisions(given: object) -> dict[str, dict[str, Any]]:
     return found
 
 
+def _read_file(path: Path) -> dict[str, dict[str, Any]]:
+    what = f"the file of decisions {str(path)!r}"
+    try:
+        found = read_json(read_bytes(path, "the file of decisions", MAX_JSON_BYTES), most_bytes=MAX_JSON_BYTES)
+        if not isinstance(found, Mapping):
+            raise DecisionError(f"{found!r:.40} is no mapping of layers, such as {{'conv1': {{'winograd': 0}}}}")
+        return read_decisions(found)
+    except DecisionError as error:
+        raise DecisionError(f"{what}: {error}") from None
+    except ValueError as error:
+        raise DecisionError(f"{what} is no JSON: {error}") from None
+
+
 def _is_plain(value: object, depth: int = 2) -> bool:
     if isinstance(value, list | tuple):
         return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
-    return isinstance(value, bool | int | float | str)
+    return isinstance(value, bool | int | float | str | np.bool_ | np.integer | np.floating)
 
 
 class ModelDecisions:
@@ -53,7 +78,7 @@ class ModelDecisions:
 
     __slots__ = ("_kernels", "layers")
 
-    def __init__(self, given: Given | None = None) -> None:
+    def __init__(self, given: ByLayer | None = None) -> None:
         self.layers = {layer: Decisions(values) for layer, values in (given or {}).items()}
         self._kernels: dict[str, None] = {}  # in the order of the graph
 
@@ -95,7 +120,7 @@ class ModelDecisions:
         """Raise DecisionError for a given decision that nothing asked for."""
         having = [layer for layer, decisions in self.layers.items() if decisions.made]
         for layer, decisions in self.layers.items():
-            if decisions.given and not decisions.made:
+            if not decisions.made:
                 raise DecisionError(
                     f"layer {layer!r:.80} has no decisions here: {one_of(having, layer) if having else 'none has'}")
             with of_layer(layer):

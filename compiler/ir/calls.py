@@ -17,14 +17,12 @@ FLOAT_PAIRS = ("pow", "atan2", "hypot", "copysign", "nextafter")
 FLOAT_TESTS = ("isnan", "isinf", "isfinite")  # float -> bool
 OTHER_MATH = ("abs", "fma", "popcount", "clz")  # abs of any number; fma(a, b, c) = a * b + c rounded once
 
-# name -> what it means. `address_of(load, offset, mask)` is Buffer.access_ptr. The others are statements (kind "effect"):
-EFFECTS = {
-    "sync": "all threads of the scope arg 0 ('shared': a block; 'warp') arrive before any goes on",
-    "call_packed": "calls the Python function registered by the name arg 0 with the other arguments (buffers as access_ptr)",
-    "assert_that": "raises arg 1, a message, unless the condition arg 0 holds",
-    "prefetch": "the line of the address arg 0, or so many bytes (arg 1) behind it, will be read",
-    "allreduce": "combines values over a reduction's threads: (number, values…, condition, results' addresses…, threads…)",
-}
+# `address_of(load, offset, mask)` is Buffer.access_ptr. The other calls are statements (kind "effect"):
+# sync: all threads of the scope arg 0 ('shared': a block; 'warp') arrive before any goes on
+# call_packed: calls the Python function registered by the name arg 0 with the other arguments (buffers as access_ptr)
+# assert_that: raises arg 1, a message, unless the condition arg 0 holds
+# prefetch: the line of the address arg 0, or so many bytes (arg 1) behind it, will be read
+# allreduce: combines values over a reduction's threads: (number, values…, condition, results' addresses…, threads…)
 
 
 def math_call(name: str, *args: object) -> Expr:

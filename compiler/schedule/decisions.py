@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from vtakit.base.errors import VtakitError, one_of
 
 SHOWN = 12  # candidates in a message
@@ -93,8 +95,10 @@ def _equal(given: Any, candidate: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: tuples become lists."""
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+    """Return a value as JSON has it: tuples become lists, and numbers of NumPy become Python's."""
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def listed(candidates: Sequence[Any]) -> str:

@@ -48,7 +48,8 @@ class AccMemory(wiring.Component):
         m, cfg = Module(), self._cfg
         bank_bits = acc_banks(cfg) - 1  # 1 or 0; the other bits of an index are the place in its bank
         banks = []
-        writes, result_bank, load_bank = Signal(), Signal(bank_bits), Signal(bank_bits)
+        writes = Signal()
+        result_bank, load_bank = (Signal(bank_bits, name=f"{name}_bank") for name in ("result", "load"))
         m.d.comb += [
             writes.eq(self.result.valid & ~self.replaced),
             result_bank.eq(bank_of(self.result.index)), load_bank.eq(bank_of(self.load.index)),

@@ -83,6 +83,7 @@ REGISTERS: tuple[Register, ...] = (
         RegField(name="log_data_bytes", width=8, doc="log2 of the bytes a beat moves"),
         RegField(name="outstanding", width=8, doc="reads in flight at most"),
         RegField(name="address_bits", width=8, doc="width of a DRAM address"),
+        RegField(name="no_causes", width=1, doc="1: no cycles of stages are counted, their counters read as 0"),
     )),
     Register(name="control", mode=AccessMode.WRITE_ONE, doc="commands", fields=(
         RegField(name="start", width=1, doc="run the program; refused while busy"),

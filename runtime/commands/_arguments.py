@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vtakit.base.errors import VtakitError
+from vtakit.base.errors import VtakitError, one_of
 from vtakit.base.limits import MAX_DRAM_BYTES, check_limit
 from vtakit.base.reading import read_bytes
 from vtakit.hw.isa.codec import from_bytes
@@ -32,6 +32,23 @@ def number(text: str) -> int:
 def add_config(parser: argparse.ArgumentParser) -> None:
     """Declare --config."""
     parser.add_argument("--config", metavar="CFG", help="hardware configuration: a name or a JSON file (default: 'default')")
+
+
+# Of `vtakit.hw.params.CoreParams`: what can be left out.
+PARTS = ("requantizes", "pad_values", "lookups", "windows", "pools", "counters")
+
+
+def add_without(parser: argparse.ArgumentParser) -> None:
+    """Declare --without."""
+    parser.add_argument("--without", nargs="+", default=[], metavar="PART", help=f"leave out: {', '.join(PARTS)}")
+
+
+def parts_without(args: argparse.Namespace) -> dict[str, bool]:
+    """Return the fields of CoreParams that --without sets. Raises VtakitError for what cannot be left out."""
+    for part in args.without:
+        if part not in PARTS:
+            raise VtakitError(f"--without: {part[:40]!r} is no part that can be left out; {one_of(PARTS, part)}")
+    return dict.fromkeys(args.without, False)
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:

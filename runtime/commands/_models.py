@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vtakit.base.errors import VtakitError, one_of
-from vtakit.base.jsons import read_json
-from vtakit.base.limits import MAX_JSON_BYTES
-from vtakit.base.reading import read_bytes
 from vtakit.base.text import one_line
 from vtakit.runtime.commands._arguments import add_config, add_system, memory_system, number
 from vtakit.runtime.terminal import progress, say
@@ -84,15 +81,9 @@ def refuse_other_files(path: Path) -> None:
 
 def decisions_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return what the file of --decisions says: layer -> decision -> value. Raises VtakitError for a file that does not."""
-    if args.decisions is None:
-        return {}
     from vtakit.compiler.graph.decisions import read_decisions
 
-    data = read_bytes(args.decisions, "--decisions", MAX_JSON_BYTES)
-    try:
-        return read_decisions(read_json(data, most_bytes=MAX_JSON_BYTES))
-    except ValueError as error:
-        raise VtakitError(f"--decisions {str(args.decisions)!r}: {error}") from None
+    return read_decisions(args.decisions)
 
 
 def model_files(path: Path, outputs: Sequence[Path | None]) -> list[tuple[str, Path]]:

@@ -13,15 +13,13 @@ DIR holds one core. The command replaces the files of an earlier one, and refuse
 import argparse
 from pathlib import Path
 
-from vtakit.base.errors import VtakitError, needs, one_of
+from vtakit.base.errors import needs
 from vtakit.base.folder import write
 from vtakit.base.text import counted, one_line
 from vtakit.hw.isa.config import load_config
 from vtakit.hw.system import BUS_BITS
-from vtakit.runtime.commands._arguments import number
+from vtakit.runtime.commands._arguments import add_without, number, parts_without
 from vtakit.runtime.terminal import say
-
-PARTS = ("requantizes", "pad_values", "lookups", "windows", "pools")  # of CoreParams: what can be left out
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--buffer-beats", type=number, default=128, metavar="N", help="beats of read data in a buffer (128)")
     parser.add_argument("--dsp-budget", type=number, metavar="N",
                         help="DSP blocks to take at most: the matrix core's other products are logic (default: none are)")
-    parser.add_argument("--without", nargs="+", default=[], metavar="PART", help=f"leave out: {', '.join(PARTS)}")
+    add_without(parser)
     for name, first in (("cache", 3), ("prot", 0), ("qos", 0)):
         parser.add_argument(f"--axi-{name}", type=number, default=first, metavar="N",
                             help=f"Ax{name.upper()} until the host sets another ({first})")
@@ -45,9 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    for part in args.without:
-        if part not in PARTS:
-            raise VtakitError(f"--without: {part[:40]!r} is no part that can be left out; {one_of(PARTS, part)}")
+    without = parts_without(args)
     config = load_config(args.config)
     with needs("writing Verilog", "sim"):
         from vtakit.hw.integration import files
@@ -55,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     params = CoreParams(
         cfg=config, bus_bits=args.bus_bits, address_bits=args.address_bits, outstanding=args.outstanding,
         burst_beats=args.burst_beats, buffer_beats=args.buffer_beats, axi_cache=args.axi_cache, axi_prot=args.axi_prot,
-        axi_qos=args.axi_qos, dsp_budget=args.dsp_budget, **dict.fromkeys(args.without, False))
+        axi_qos=args.axi_qos, dsp_budget=args.dsp_budget, **without)
     found = {name: text.encode() for name, text in files(params).items()}
     write(args.output, found, {"verilog": args.config})
     total = sum(map(len, found.values()))

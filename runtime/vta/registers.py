@@ -67,7 +67,9 @@ class RegisterDevice:
             asked, has = config.to_dict(), self.config.to_dict()
             differ = ", ".join(f"{key} {has[key]} (asked for {asked[key]})" for key in has if has[key] != asked[key])
             raise ConfigError(f"device {name!r} has another configuration than asked for: {differ}")
-        self.bus_bytes: float | None = 1 << fields_of("bus", self._read("bus"))["log_data_bytes"]
+        bus = fields_of("bus", self._read("bus"))
+        self.bus_bytes: float | None = 1 << bus["log_data_bytes"]
+        self._counters = COUNTERS[:1] if bus["no_causes"] else COUNTERS  # all cycles, or also those of the stages
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of memory."""
@@ -96,7 +98,7 @@ class RegisterDevice:
             raise DeviceError(f"device {self.name!r} cannot go on: {Fault.BUS_TIMEOUT.doc}; reset the system that it is in")
         if passed is not None:
             raise DeviceTimeout(self.name, passed)
-        counters = {name: self._read(name) for name in COUNTERS}
+        counters = {name: self._read(name) for name in self._counters}
         if status["error"]:
             return self._stopped(counters)
         if not status["done"]:

@@ -89,7 +89,7 @@ def test_the_command_writes_a_folder_and_replaces_it(tmp_path, capsys):
 @pytest.mark.parametrize(("words", "message"), [
     (["tinny"], "unknown configuration 'tinny'; did you mean 'tiny'?"),
     (["tiny", "--without", "window"],
-     "--without: 'window' is no part that can be left out; did you mean 'windows'? Known: lookups"),
+     "--without: 'window' is no part that can be left out; did you mean 'windows'? Known: counters, lookups"),
     (["tiny", "--bus-bits", "96"], "bus_bits must be one of (64, 128, 256, 512), got 96"),
     (["tiny", "--axi-cache", "16"], "axi_cache must be from 0 to 15, got 16"),
     (["tiny", "--address-bits", "20"], "address_bits must be from 32 to 64, got 20"),

@@ -1,12 +1,15 @@
 """Parameters of a core: what is refused, and that the device's registers can tell each one that is not."""
 
+from dataclasses import replace
+
 import pytest
 from support import raises
 
 from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.errors import ConfigError
-from vtakit.hw.isa.regs import REGISTERS
+from vtakit.hw.isa.regs import REGISTERS, fields_of
 from vtakit.hw.params import BUS_BITS, MOST_OUTSTANDING, CoreParams
+from vtakit.hw.top import constants
 
 TINY = NAMED["tiny"]
 
@@ -44,3 +47,4 @@ def test_the_bus_register_can_tell_every_parameter():
     assert most.bus_bytes_log2 < 1 << bits["log_data_bytes"]
     assert most.outstanding < 1 << bits["outstanding"]
     assert most.address_bits < 1 << bits["address_bits"]
+    assert [fields_of("bus", constants(replace(most, counters=there))["bus"])["no_causes"] for there in (True, False)] == [0, 1]

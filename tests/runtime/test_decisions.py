@@ -13,7 +13,7 @@ from support import raises
 
 import vtakit
 from vtakit.compiler.graph.decisions import ModelDecisions, read_decisions
-from vtakit.compiler.schedule.decisions import DecisionError
+from vtakit.compiler.schedule.decisions import DecisionError, Decisions, plain
 from vtakit.runtime import cli
 from vtakit.runtime.model import read_image
 from vtakit.runtime.vta.part import VtaPart
@@ -46,6 +46,26 @@ def int8() -> onnx.ModelProto:
     return model
 
 
+@pytest.fixture(scope="module")
+def wide() -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """Convolutions of 64 channels, plain and strided, a depthwise one and a product, in float32 and in int8."""
+    rng = np.random.default_rng(4)
+    weights = {"w": (64, 64, 3, 3), "v": (64, 64, 1, 1), "d": (64, 1, 3, 3), "m": (64, 48)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "conv1", pads=[1] * 4), helper.make_node("Relu", ["a"], ["b"], "relu"),
+        helper.make_node("Conv", ["b", "v"], ["c"], "conv2", strides=[2, 2]),
+        helper.make_node("Conv", ["c", "d"], ["e"], "conv3", pads=[1] * 4, group=64),
+        helper.make_node("GlobalAveragePool", ["e"], ["f"], "mean"), helper.make_node("Flatten", ["f"], ["g"], "flat"),
+        helper.make_node("MatMul", ["g", "m"], ["y"], "product"),
+    ]
+    ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)]
+             for name, shape in (("x", (1, 64, 14, 14)), ("y", (1, 48)))]
+    known = [numpy_helper.from_array(rng.standard_normal(shape).astype("f4"), name) for name, shape in weights.items()]
+    model = helper.make_model(helper.make_graph(nodes, "wide", *ports, known), opset_imports=[helper.make_opsetid("", 17)],
+                              ir_version=8)
+    return model, vtakit.quantize(model, rng.standard_normal((1, 64, 14, 14)).astype("f4")).model
+
+
 def chosen(*args, **options) -> dict[str, dict[str, object]]:
     found: dict[str, dict[str, object]] = {}
     for layer, decision in vtakit.decisions(*args, **options):
@@ -75,6 +95,34 @@ def test_given_decisions_change_the_code_and_not_the_result():
     wanted = before.run({"x": X})["y"]
     np.testing.assert_allclose(after.run({"x": X})["y"], wanted, atol=2 * FLOAT_ERROR * np.abs(wanted).max())
     assert chosen(model, decisions=given)["conv1"]["layout"] == "plain"
+
+
+def test_a_file_and_numbers_of_numpy_can_be_given(tmp_path):
+    (tmp_path / "d.json").write_text('{"conv1": {"layout": "plain", "kernel.threads": false}}')
+    wanted = chosen(network(), TARGET, decisions={"conv1": {"layout": "plain", "kernel.threads": False}})
+    assert chosen(network(), TARGET, decisions=tmp_path / "d.json") == wanted
+    given = {"layout": np.str_("plain"), "kernel.threads": np.bool_(False)}
+    assert chosen(network(), TARGET, decisions={"conv1": given}) == wanted
+
+
+PROCESSORS = ("nehalem", "haswell", "skylake-avx512", "znver4", "znver5", "sapphirerapids", "sierraforest")
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("cpu", PROCESSORS)
+def test_any_candidates_go_together(wide, monkeypatch, cpu, precision):
+    """Each choice is drawn; what follows from it has candidates and a default among them."""
+    rng, choose = np.random.default_rng(0), Decisions.choose
+
+    def draw(self, name, candidates, default, rule):
+        self.given[name] = plain(candidates[rng.integers(len(candidates))])
+        return choose(self, name, candidates, default, rule)
+    monkeypatch.setattr(Decisions, "choose", draw)
+    model, float_ = wide[precision == "int8"], "float32" if precision == "int8" else precision
+    for _ in range(12):
+        made = list(vtakit.decisions(model, vtakit.target("llvm", triple="x86_64-unknown-linux-gnu", cpu=cpu), precision=float_))
+        assert made
+        assert all(each.chosen in each.candidates for _, each in made)
 
 
 def test_what_is_chosen_can_be_given():
@@ -175,9 +223,12 @@ def test_the_command_writes_what_compile_reads(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    (None, "cannot read --decisions 'd.json': No such file or directory"),
-    ("{", "--decisions 'd.json': Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-    ("[]", "--decisions 'd.json': decisions are []: give a mapping of layers, such as {'conv1': {'winograd': 0}}"),
+    (None, "cannot read the file of decisions 'd.json': No such file or directory"),
+    ("{", ("the file of decisions 'd.json' is no JSON: Expecting property name enclosed in double quotes: line 1 column 2 "
+           "(char 1)")),
+    ("[]", "the file of decisions 'd.json': [] is no mapping of layers, such as {'conv1': {'winograd': 0}}"),
+    ("null", "the file of decisions 'd.json': None is no mapping of layers, such as {'conv1': {'winograd': 0}}"),
+    ('{"conv11": {}}', "layer 'conv11' has no decisions here: did you mean 'conv1'? Known: conv1, conv2, conv2#2, pool, x"),
     ('{"conv1": {"layout": "rows"}}',
      "layer 'conv1': decision 'layout' is 'rows', which is no candidate here: give one of 'plain', 'blocks'"),
 ])

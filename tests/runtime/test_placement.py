@@ -115,7 +115,7 @@ def test_a_command_with_a_device_refuses_a_float_model(files, capsys):
 def test_every_command_says_what_runs_where(files, capsys, words):
     assert cli.main([words[0], "q.onnx", "--target", "vta", "--config", "tiny", *words[1:]]) == 0
     out = capsys.readouterr().out
-    assert "accelerator: 4 of 6 layers in 1 launch, 100.0% of the multiply-accumulates\n" in out
+    assert "accelerator: 3 of 5 layers in 1 launch, 100.0% of the multiply-accumulates\n" in out
     assert "on the CPU: 2 layers that convert numbers or layouts\n" in out
 
 

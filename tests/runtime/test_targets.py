@@ -261,16 +261,41 @@ def test_a_module_file_for_a_target_that_is_not_there(tmp_path):
 def test_nothing_asks_for_the_class_of_a_target():
     """But its own folders: there the description that its code generator takes is known by its class."""
     found = []
-    for path in sorted(path for part in ("runtime", "compiler", "sim", "vtakit/cache") for path in (ROOT / part).rglob("*.py")):
-        if {"cpu", "vta", "llvm"} & set(path.parts):
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
-                named = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
-                named |= {name.attr for name in ast.walk(node.args[1]) if isinstance(name, ast.Attribute)}
-                if named & {"Cpu", "Vta", "Target"}:
-                    found.append(f"{path.relative_to(ROOT)}: {ast.unparse(node)}")
+    for path in sorted(path for part in PARTS for path in (ROOT / part).rglob("*.py")):
+        if not {"cpu", "vta", "llvm"} & set(path.parts):
+            found += [f"{path.relative_to(ROOT)}: {asked}" for asked in classes_asked_for(path.read_text(encoding="utf-8"))]
     assert found == ["runtime/targets.py: isinstance(given, Target)"] * 2  # the interface itself
+
+
+PARTS = ("boards", "compiler", "hw", "runtime", "sim", "vtakit/base", "vtakit/cache", "vtakit/models")
+
+
+def classes_asked_for(text: str) -> list[str]:
+    """Return the calls of isinstance and issubclass, and the class patterns, that name a target's class, under whatever alias."""
+    tree = ast.parse(text)
+    own = {alias.asname or alias.name: alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+           for alias in node.names}
+
+    def names(node: ast.AST) -> set[str]:
+        every = list(ast.walk(node))
+        found = {own.get(name.id, name.id) for name in every if isinstance(name, ast.Name)}
+        return found | {name.attr for name in every if isinstance(name, ast.Attribute)}
+    asked = [node for node in ast.walk(tree) if isinstance(node, ast.MatchClass) and names(node.cls) & TARGETS]
+    asked += [node for node in ast.walk(tree) if isinstance(node, ast.Call) and len(node.args) == 2
+              and names(node.func) & {"isinstance", "issubclass"} and names(node.args[1]) & TARGETS]
+    return [ast.unparse(node) for node in asked]
+
+
+TARGETS = {"Cpu", "Vta", "Target"}
+
+
+@pytest.mark.parametrize("text", [
+    "from vtakit.runtime.cpu.target import Cpu as CpuTarget\nisinstance(target, (CpuTarget, int))",
+    "import vtakit.runtime.vta.target as t\nissubclass(kind, t.Vta)",
+    "from a import Vta\nmatch target:\n    case Vta():\n        pass",
+])
+def test_an_alias_hides_no_class(text):
+    assert len(classes_asked_for(text)) == 1
 
 
 def test_the_accelerators_limits_are_its_scratchpads():

@@ -50,6 +50,7 @@ PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
 _OF_32_BITS = re.compile(r"wasm32|riscv32|i[3-7]86|arm.*|thumb.*|mips(?:el)?|powerpc|sparc(?:el)?|loongarch32|hexagon")
 _ARM_OF_32_BITS = ("arm", "thumb")  # begin so; `Target.arch` calls arm64 aarch64
 _ADDS_FLOATS = "define float @f(float %x) {\n  %y = fadd float %x, %x\n  ret float %y\n}\n"
+_KINDS = {str: "text", tuple: "a tuple of text", bool: "True or False"}  # of its fields
 _SYSTEMS = (
     ("windows-gnu", "mingw"), ("mingw", "mingw"), ("windows", "windows"), ("linux", "linux"), ("darwin", "macos"),
     ("macos", "macos"),
@@ -77,10 +78,13 @@ class Target:
     machine: Machine | None = None
 
     def __post_init__(self) -> None:
+        for name, kind in (("triple", str), ("cpu", str), ("features", tuple), ("contract", bool), ("threads", bool)):
+            if not isinstance(getattr(self, name), kind):
+                raise CodegenError(f"{name} of a target is {getattr(self, name)!r:.80} and must be {_KINDS[kind]}")
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", self.triple):
             raise CodegenError(f"{self.triple!r:.80} is no target triple: one looks like 'x86_64-unknown-linux-gnu'")
         for feature in self.features:
-            if not re.fullmatch(r"[+-][A-Za-z0-9_.-]+", feature):
+            if not isinstance(feature, str) or not re.fullmatch(r"[+-][A-Za-z0-9_.-]+", feature):
                 raise CodegenError(f"{feature!r:.80} is no feature of a target: each starts with + or -, as in '+avx2'")
 
     @classmethod

@@ -56,7 +56,7 @@ class Target:
     system: System = REFERENCE
 
     def __post_init__(self) -> None:
-        if not isinstance(self.copies, Integral) or not 1 <= self.copies <= MOST_COPIES:
+        if not isinstance(self.copies, Integral) or isinstance(self.copies, bool) or not 1 <= self.copies <= MOST_COPIES:
             raise VtaError(f"copies is {self.copies!r} and must be a whole number from 1 to {MOST_COPIES}")
         object.__setattr__(self, "copies", int(self.copies))
         if not isinstance(self.system, System):

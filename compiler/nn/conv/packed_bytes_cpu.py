@@ -182,7 +182,7 @@ def _by_vectors(copy: Stage, sums: Stage, p: _Product, machine: Machine, target:
                    divisor(p.steps, SHARING_STEPS if shared else 1))
     calls = p.steps // steps
     repeated = choose("repeat", [count for count in divisors(calls) if count * steps <= MOST_REPEATED],
-                      divisor(calls, REPEATED) if one else 1)
+                      divisor(calls, min(REPEATED, MOST_REPEATED // steps)) if one else 1)
     step, channel = sums.split(channel, steps * KINDS[p.kind].together)
     step, repeat = sums.split(step, repeated)
     vector, k = sums.split(k, lanes)

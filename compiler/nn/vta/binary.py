@@ -12,7 +12,7 @@ from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
-from vtakit.compiler.nn.vta.tiles import Pair, Sizes, decided, tiles
+from vtakit.compiler.nn.vta.tiles import Pair, Sizes, tile_elements, tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -107,7 +107,7 @@ class Binary2d(Layer):
         Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`.
         """
         shape = self._shape[:4]
-        sizes, _ = decided(self.stage(s), self.target, shape, [list(tiles(shape))], self._needs, self._loaded)
+        sizes, _ = tile_elements(self.stage(s), self.target, shape, [list(tiles(shape))], self._needs, self._loaded)
         out, _, inner = self.tail.tile(s, sizes)
         for operand in self.lifted:
             operand.schedule(s, out, inner)

@@ -59,7 +59,7 @@ def candidates(target: Target, work: Work, threads: int = 1) -> Candidates | Non
     return Candidates(target, work, fitting) if len(fitting.rows) else None
 
 
-def decided(stage: Stage, target: Target, work: Work) -> tuple[Cut, int]:
+def tile_products(stage: Stage, target: Target, work: Work) -> tuple[Cut, int]:
     """Return the cut of an operator, and its virtual threads.
 
     stage : of the result, which has the decisions: threads; copies, for how many of the inputs and weights of a chunk there is
@@ -68,7 +68,7 @@ def decided(stage: Stage, target: Target, work: Work) -> tuple[Cut, int]:
 
     Raises VtaError as `choose` does.
     """
-    ask = partial(stage.choose, rule="decided")
+    ask = partial(stage.choose, rule="tile_products")
     if candidates(replace(target, copies=1), work) is None:
         return choose(target, work), 1  # which says what does not fit
     able = [count for count in THREADS if candidates(replace(target, copies=1), work, count) is not None]

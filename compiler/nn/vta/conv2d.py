@@ -12,7 +12,7 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.arguments import check_fill, check_pad, check_pairs, whole
-from vtakit.compiler.nn.vta.blocking import choose, decided
+from vtakit.compiler.nn.vta.blocking import choose, tile_products
 from vtakit.compiler.nn.vta.cuts import Cut, Pooling, Work
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
@@ -225,7 +225,7 @@ class Conv2d(Layer):
         cut     : by which; the one that should be fastest if None
         threads : virtual threads that share the tiles, each with memory of its own in all of the target's copies
 
-        Decisions, if neither is given: those of `vtakit.compiler.nn.vta.blocking.decided`.
+        Decisions, if neither is given: those of `vtakit.compiler.nn.vta.blocking.tile_products`.
         """
         schedule_products(s, self, self.work, self.window, self.weights, cut, threads, self.products)
 
@@ -253,7 +253,7 @@ def schedule_products(
     """
     tail = layer.tail
     if cut is None and threads is None:
-        cut, threads = decided(layer.stage(s), layer.target, work)
+        cut, threads = tile_products(layer.stage(s), layer.target, work)
     elif cut is None:
         cut = chosen(layer.target, work, 1 if threads is None else threads)
     if not isinstance(cut, Cut):

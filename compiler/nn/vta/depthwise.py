@@ -16,7 +16,7 @@ from vtakit.compiler.nn.vta.epilogue import axes, made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
 from vtakit.compiler.nn.vta.moved import padded_window
 from vtakit.compiler.nn.vta.packing import Ints, blocks
-from vtakit.compiler.nn.vta.tiles import Sizes, decided, tiles
+from vtakit.compiler.nn.vta.tiles import Sizes, tile_elements, tiles
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.language import reduce_axis
@@ -151,7 +151,8 @@ class Depthwise2d(Layer):
         """The estimate: of loads on the bus, or of steps. Raises VtaError if no part of it fits."""
         shape = shape_of(self.result)[:4]
         s = create_schedule(self.result.op)
-        sizes, _ = decided(self.stage(s), self.target, shape, [list(tiles(shape, cut_both=True))], self._needs, self._loaded)
+        shapes = [list(tiles(shape, cut_both=True))]
+        sizes, _ = tile_elements(self.stage(s), self.target, shape, shapes, self._needs, self._loaded)
         count = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=True))
         loaded = count * self._loaded((1, 1), sizes)
         bus = int(loaded * self.target.config.inp_bytes / self.target.system.bytes_a_cycle)
@@ -163,7 +164,8 @@ class Depthwise2d(Layer):
         Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`.
         """
         shape = shape_of(self.result)[:4]
-        sizes, _ = decided(self.stage(s), self.target, shape, [list(tiles(shape, cut_both=True))], self._needs, self._loaded)
+        shapes = [list(tiles(shape, cut_both=True))]
+        sizes, _ = tile_elements(self.stage(s), self.target, shape, shapes, self._needs, self._loaded)
         out, around, inner = self.tail.tile(s, sizes)
         sums = s[self.sums]
         assert isinstance(sums.op, ComputeOp)

@@ -10,7 +10,7 @@ from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer
 from vtakit.compiler.nn.vta.lifted import WHOLE, Lifted
-from vtakit.compiler.nn.vta.tiles import Pair, Sizes, decided, tiles
+from vtakit.compiler.nn.vta.tiles import Pair, Sizes, tile_elements, tiles
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -65,7 +65,7 @@ class Moved2d(Layer):
         """The tile and the taps at once; where no whole period of what is read alike fits, a part of one does."""
         shape, whole = shape_of(self.result)[:4], dict.fromkeys((self.lifted.together, WHOLE))
         groups = [list(tiles(shape, part)) for part in whole]
-        return decided(self.stage(s), self.target, shape, groups, self._needs, self._loaded, self.lifted.taps)
+        return tile_elements(self.stage(s), self.target, shape, groups, self._needs, self._loaded, self.lifted.taps)
 
     def _loaded(self, chunk: tuple[int, int], sizes: Sizes) -> int:
         return sizes[0] * sizes[1] * self.window_pixels(*sizes[2:], chunk)

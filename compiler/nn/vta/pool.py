@@ -13,7 +13,7 @@ from vtakit.compiler.nn.vta.epilogue import made, shape_of, widened
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
-from vtakit.compiler.nn.vta.tiles import Sizes, decided, tiles
+from vtakit.compiler.nn.vta.tiles import Sizes, tile_elements, tiles
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.operation import ComputeOp
@@ -134,7 +134,7 @@ class Pool2d(Layer):
         if chunk is not None:
             check_pairs(what, chunk=chunk)
         if sizes is None:
-            sizes, chunk = decided(
+            sizes, chunk = tile_elements(
                 self.stage(s), self.target, shape, [list(tiles(shape))], self._needs, self._window_size, self.kernel)
         out, _, inner = self.tail.tile(s, sizes)
         sums, at = s[self.sums], inner
@@ -156,7 +156,7 @@ class Pool2d(Layer):
         """The estimate: of loads on the bus, or of steps and of a half for each element that is loaded beside them."""
         shape = shape_of(self.result)[:4]
         s = create_schedule(self.result.op)
-        sizes, chunk = decided(
+        sizes, chunk = tile_elements(
             self.stage(s), self.target, shape, [list(tiles(shape))], self._needs, self._window_size, self.kernel)
         count = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=True))
         parts = prod(-(-whole // part) for whole, part in zip(self.kernel, chunk, strict=True))

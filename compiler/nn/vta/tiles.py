@@ -35,7 +35,7 @@ Needs = Callable[[Pair, Sizes], Mapping[str, int]]  # elements of each scratchpa
 Loaded = Callable[[Pair, Sizes], int]  # elements that are loaded for a tile
 
 
-def decided(
+def tile_elements(
     stage: Stage, target: Target, shape: Sequence[int], groups: Sequence[Sequence[Sizes]], needs: Needs, loaded: Loaded,
     taps: Pair = (1, 1),
 ) -> tuple[Sizes, Pair]:
@@ -58,7 +58,7 @@ def decided(
         """Return the groups with the tiles that fit, without empty groups."""
         found = [[tile for tile in group if _fits(target, needs(chunk, tile), copies)] for group in groups]
         return [group for group in found if group]
-    ask = partial(stage.choose, rule="decided")
+    ask = partial(stage.choose, rule="tile_elements")
     every = [(n, taps[1]) for n in reversed(even_sizes(taps[0]))] + [(1, n) for n in reversed(even_sizes(taps[1]))]
     chunks = [chunk for chunk in dict.fromkeys(every) if fitting(chunk, 1)]
     if not chunks:

@@ -41,7 +41,8 @@ int vtakit_open(struct vtakit_device *device, const struct vtakit_driver *driver
  * Returns VTAKIT_OK or another status, with the details in device->error. */
 int vtakit_reset(struct vtakit_device *device);
 
-/* Counters of the launches of the last run, in order of enum vtakit_counter: cycles, and what each stage's cycles went to. */
+/* Counters of the launches of the last run, in order of enum vtakit_counter: cycles, and what each stage's cycles went to (0 on a
+ * device without these counters). */
 int vtakit_counters(struct vtakit_device *device, uint64_t counters[VTAKIT_COUNTER_COUNT]);
 
 /* Name of a counter, "" for a number that is none. */

@@ -78,6 +78,7 @@ def board(params: CoreParams) -> dict[str, wiring.Component]:
         "store_port_parts": StorePort(replace(params, cfg=PARTS)), "requantizer": Requantizer(PARTS, PARTS_LANES, 3),
         "decoder": Decoder(params), "fetch": Fetch(params), "retire": Retire(2),
         "pipeline_slice": Slice(16), "pipeline_queue": Queue(16, QUEUE), "acc_memory": AccMemory(cfg), "counters": Counters(),
+        "counters_total": Counters(stages=False),
         "supervisor": Supervisor(), **{name: Issue(cfg, stage, units) for name, (stage, units) in ISSUES.items()},
     }
 
