@@ -176,7 +176,7 @@ def test_a_quantized_model_runs_on_the_accelerator_as_on_the_cpu(quantized_files
     assert all(np.array_equal(each, found["cpu"]) for each in found.values())
     report = json.loads(Path("report.json").read_text())
     (launch,) = report["launches"]
-    assert [layer["name"] for layer in launch["layers"]] == ["conv0", "maxpool2", "globalaveragepool3", "gemm5"]
+    assert [layer["name"] for layer in launch["layers"]] == ["conv0", "globalaveragepool3", "gemm5"]
     assert launch["total"]["cycles"] == report["cycles"] > 0
     assert (report["device"], report["placement"]["share_of_macs_on_accelerator"]) == ("rtl", 1.0)
     assert "seconds" not in report  # the CPU's time is not that of the run
