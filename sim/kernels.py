@@ -9,7 +9,7 @@ from vtakit.hw.isa.config import DEFAULT
 from vtakit.hw.isa.exhaustive import covers
 from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS, AluOp, MemType, Opcode
 from vtakit.hw.isa.pools import POOL_FIELDS
-from vtakit.hw.isa.requant import rescaled
+from vtakit.hw.isa.requant import BYTE_BITS, rescaled, table_place
 from vtakit.sim.decode import COLUMNS
 from vtakit.sim.tiles import VECTOR_BLOCKS, multiply_any, multiply_tile
 
@@ -39,7 +39,7 @@ _MIN, _MAX, _ADD, _SHR, _MUL = map(int, _ALU_OPS)
 _BIAS, _MULTIPLIER, _SHIFT, _ZERO_POINT, _LOW, _HIGH = (
     (p.offset // REQUANT_WORD_BITS, 64 - p.offset % REQUANT_WORD_BITS - p.width, 64 - p.width)
     for p in REQUANT_PARAMS.place(DEFAULT))
-_rescaled = njit(error_model="numpy")(rescaled)
+_rescaled, _table_place = (njit(error_model="numpy")(each) for each in (rescaled, table_place))
 
 
 class Shape(NamedTuple):
@@ -234,8 +234,8 @@ def _requantized(insn: Any, shape: Any, acc: Any) -> Any:
         if insn[_LOOKUP] == 1:
             table = (insn[_PARAMS] + REQUANT_WORDS) * size
             for at in range(count * size):
-                entry = values[at] + 128
-                values[at] = np.int8(acc[table + (entry >> 2)] >> (8 * (entry & 3)))
+                word, byte = _table_place(values[at])
+                values[at] = np.int8(acc[table + word] >> BYTE_BITS * byte)
     return values
 
 

@@ -49,6 +49,8 @@ class Decisions:
     __slots__ = ("given", "made")
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        if not isinstance(given, Mapping | None):
+            raise DecisionError(f"decisions are {given!r:.40}: give a mapping of names to values")
         self.given = {name: plain(value) for name, value in (given or {}).items()}
         self.made: dict[str, Decision] = {}
 

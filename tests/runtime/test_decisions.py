@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from support import raises
 
 import vtakit
+from vtakit import te
 from vtakit.compiler.graph.decisions import ModelDecisions, read_decisions
 from vtakit.compiler.schedule.decisions import DecisionError, Decisions, plain
 from vtakit.runtime import cli
@@ -304,3 +305,10 @@ def test_a_layer_that_stands_twice_in_a_file_is_refused(tmp_path, capsys):
     (tmp_path / "d.json").write_text('{"conv1": {"layout": "plain"}, "conv1": {"winograd": 0}}')
     assert cli.main(["decisions", str(tmp_path / "net.onnx"), "--decisions", str(tmp_path / "d.json")]) == 2
     assert "the key 'conv1' stands twice in an object" in capsys.readouterr().err
+
+
+def test_what_is_no_mapping_for_a_schedule_is_refused():
+    a = te.placeholder((4,), name="a")
+    b = te.compute((4,), lambda i: a[i] + 1, name="b")
+    with raises(DecisionError, "decisions are [1]: give a mapping of names to values"):
+        te.create_schedule(b.op, decisions=[1])

@@ -311,6 +311,19 @@ def test_the_accelerators_limits_are_its_scratchpads():
         vtakit.build(s, [a, out], vtakit.target("vta", config="tiny"))
 
 
+@pytest.mark.parametrize(("name", "options", "message"), [
+    (["llvm"], {}, "unknown target ['llvm']; known: interpreted, llvm, vta"),
+    ("llvm", {"cpu": 3}, "cpu of a target is 3 and must be text"),
+    ("llvm", {"threads": "x"}, "threads of a target is 'x' and must be True or False"),
+    ("llvm", {"features": "+avx2"}, "features of a target is '+avx2' and must be a tuple of text"),
+    ("vta", {"copies": True}, "copies is True and must be a whole number from 1 to 64"),
+])
+def test_arguments_of_other_types_are_told(name, options, message):
+    with pytest.raises(VtakitError) as caught:
+        vtakit.target(name, **options)
+    assert str(caught.value) == message
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ({"cpu": "nope"}, "'nope' is not a recognized processor"), ({"triple": "foo-bar"}, "no target for the triple 'foo-bar'")])
 def test_what_llvm_does_not_know_is_refused_before_anything_is_made(options, message):

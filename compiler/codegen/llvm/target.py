@@ -78,6 +78,8 @@ class Target:
     machine: Machine | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.features, list):
+            object.__setattr__(self, "features", tuple(self.features))
         for name, kind in (("triple", str), ("cpu", str), ("features", tuple), ("contract", bool), ("threads", bool)):
             if not isinstance(getattr(self, name), kind):
                 raise CodegenError(f"{name} of a target is {getattr(self, name)!r:.80} and must be {_KINDS[kind]}")

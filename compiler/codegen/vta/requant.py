@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import maximum, minimum
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORD_BITS, TABLE_BYTES
-from vtakit.hw.isa.requant import rescaled
+from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORD_BITS
+from vtakit.hw.isa.requant import BYTE_BITS, WORD_BYTES, rescaled, table_place
 
 WIDE = "int64"  # each step stays within 51 bits
 
@@ -30,10 +30,11 @@ def looked_up(result: Expr, table: Callable[[Expr, Expr, Expr], Expr], rows: int
 
     table : the word in an element, a row and a column of it; an element has so many rows and columns
     """
-    entry = (result + TABLE_BYTES // 2).astype("int32")
-    word = entry >> 2
+    word, byte = table_place(result.astype("int32"))
     found = table(word // (rows * columns), word // columns % rows, word % columns)
-    return found << 24 - 8 * (entry & 3) >> 24
+    last = BYTE_BITS * (WORD_BYTES - 1)
+    signed: Expr = found << last - BYTE_BITS * byte >> last
+    return signed
 
 
 def _parameter(word: Expr, at: int, width: int, *, signed: bool) -> Expr:
