@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from vtakit.hw.isa.config import DEFAULT, VTAConfig
 from vtakit.hw.isa.errors import ConfigError
-from vtakit.hw.isa.insns import Feature
+from vtakit.hw.isa.insns import Feature, usable
 from vtakit.hw.isa.regs import DRAM_ADDRESS_BITS, NORMAL_MEMORY, device_features
 from vtakit.hw.system import BUS_BITS, REFERENCE
 
@@ -106,13 +106,12 @@ class CoreParams:
         features = device_features(self.cfg)
         built = {
             Feature.REQUANT: self.requantizes, Feature.PAD_VALUE: self.pad_values,
-            Feature.LOOKUP: self.requantizes and self.lookups, Feature.DWCONV: self.windows,
-            Feature.POOL: self.requantizes and self.pools,
+            Feature.LOOKUP: self.lookups, Feature.DWCONV: self.windows, Feature.POOL: self.pools,
         }
         for feature, there in built.items():
             if not there:
                 features &= ~feature
-        return features
+        return usable(features)
 
     def lanes(self, element_bytes: int, depth: int) -> int:
         """Elements of a scratchpad that one beat fills."""

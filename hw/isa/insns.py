@@ -26,6 +26,15 @@ class Feature(IntFlag):
 
 
 ALL_FEATURES = reduce(or_, Feature)
+NEEDS = {Feature.LOOKUP: Feature.REQUANT, Feature.POOL: Feature.REQUANT}  # abilities of an instruction that another one brings
+
+
+def usable(features: Feature) -> Feature:
+    """Return abilities without those whose instruction is not there."""
+    for feature, needed in NEEDS.items():
+        if needed not in features:
+            features &= ~feature
+    return features
 
 
 class Opcode(IntEnum):

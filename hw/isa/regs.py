@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import ALL_FEATURES, ISA_VERSION, MEMORIES, Feature, Stage
+from vtakit.hw.isa.insns import ALL_FEATURES, ISA_VERSION, MEMORIES, Feature, Stage, usable
 
 REGISTER_BYTES = 4
 TIMEOUT_CYCLES = 1 << 24  # a sixth of a second at 100 MHz
@@ -184,14 +184,14 @@ def device_features(cfg: VTAConfig) -> Feature:
     if not cfg.has_acc8:
         absent |= Feature.ACC_8BIT
     if not cfg.has_requant:
-        absent |= Feature.REQUANT | Feature.POOL
+        absent |= Feature.REQUANT
     if not cfg.has_lookup:
         absent |= Feature.LOOKUP
     if not cfg.has_dwconv:
         absent |= Feature.DWCONV
     if not cfg.has_pad_value:
         absent |= Feature.PAD_VALUE
-    return ALL_FEATURES & ~absent
+    return usable(ALL_FEATURES & ~absent)
 
 
 # The registers that count cycles: of a run, and for each stage what its cycles were spent on.

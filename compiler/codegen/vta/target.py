@@ -24,7 +24,7 @@ from vtakit.compiler.te.language import compute, placeholder, reduce_axis
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.config import DEFAULT, VTAConfig, load_config
 from vtakit.hw.isa.exhaustive import for_each
-from vtakit.hw.isa.insns import REQUANT_WORDS, AluOp, Feature
+from vtakit.hw.isa.insns import REQUANT_WORDS, AluOp, Feature, usable
 from vtakit.hw.isa.regs import device_features
 from vtakit.hw.system import REFERENCE, System, load_system
 
@@ -66,7 +66,7 @@ class Target:
 
     def has(self, feature: Feature) -> bool:
         """Return whether programs may use an ability beyond the smallest device."""
-        return feature in device_features(self.config) & ~self.without
+        return feature in usable(device_features(self.config) & ~self.without)
 
     @property
     def scopes(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from vtakit.compiler.graph.reference import reference
 from vtakit.compiler.graph.vta.compile import compile_parts
 from vtakit.compiler.graph.vta.place import Placement, Region, place
 from vtakit.compiler.graph.vta.region import Launch
-from vtakit.hw.isa.insns import Feature
+from vtakit.hw.isa.insns import NEEDS, Feature
 from vtakit.hw.isa.program import BufferKind
 from vtakit.runtime.module import Module
 from vtakit.runtime.vta.part import VtaPart
@@ -248,6 +248,27 @@ def test_without_requant_layers_of_small_factors_are_the_accelerators():
     assert [unit.name for unit in region.units] == ["times301"]
     (reason,) = placement.reasons.values()
     assert reason.startswith("this device has no REQUANT, and its ALU could overflow: ")
+
+
+def test_without_requant_a_table_is_the_processors():
+    """LOOKUP is an ability of REQUANT. The table alone was the accelerator's once, which left it out without a word."""
+    net, target = Integers(seed=14), Vta.adopt(vta(without=Feature.REQUANT)).ready("net")
+    x = net.lookup(net.input(1, 8, 6, 6))
+    sums = net.builder.one("conv_integer", x, net._weights(8, 8, 3, 3), name="sums", attrs={"pads": (1,) * 4})
+    numbers = [net._of(np.full(8, number, np.int32)) for number in (100, 301 << 7, 7 + 18)]
+    graph = net.finish(net.builder.one("requantize", sums, *numbers, attrs={"low": 0, "high": 127}, name="sums"))
+    given, (want,) = inputs_of(graph), reference(graph, *inputs_of(graph).values())
+    assert [*place(graph, target).reasons.values()] == ["this device has no table for results: leave the table to the CPU"]
+    module = Module(image_of_parts(compile_parts(graph, CpuKernels(target.processor), target), target))
+    np.testing.assert_array_equal(module.run(given)["y0"], want)
+    assert len(module.image.parts_of(VtaPart)) == 1
+
+
+@pytest.mark.parametrize("without", list(Feature))
+def test_devices_have_no_ability_of_an_instruction_that_they_lack(without):
+    target = vta(without=without)
+    assert not target.has(without)
+    assert all(target.has(needed) for feature, needed in NEEDS.items() if target.has(feature))
 
 
 def test_scratch_buffers_share_memory_once_their_contents_are_not_needed():
