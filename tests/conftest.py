@@ -34,8 +34,8 @@ def pytest_report_header() -> str:
 def pytest_configure(config: pytest.Config) -> None:
     """In CI, build every model: the run has a cache folder of its own, which its workers share and which goes with it.
 
-    Elsewhere, models in Verilator, the functional simulator's machine code, and what LLVM makes of each module stay in the
-    user's cache folder. Their entries are named by the hash of all that decides them, so that a change builds what it changes
+    Elsewhere, models in Verilator, the functional simulator's machine code, and LLVM's of each module stay in the user's cache
+    folder. Their entries are named by the hash of all that decides them, so that a change builds what it changes
     and nothing else.
     """
     if IN_CI and "PYTEST_XDIST_WORKER" not in os.environ:
@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Delete the cache folder of a run in CI, and what LLVM made that nobody has asked for lately."""
+    """Delete the cache folder of a run in CI; elsewhere, the least recently used machine code."""
     if FRESH in config.stash:
         config.stash[FRESH].cleanup()
     if KEPT in config.stash:

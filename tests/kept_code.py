@@ -1,7 +1,7 @@
-"""Machine code of an earlier run of the tests, so that LLVM does not translate again what has not changed.
+"""Cache of machine code between runs of the tests.
 
-What is kept is named by the hash of the LLVM IR, the target and LLVM's version, and so is what LLVM would make again. In CI
-nothing is kept. A test of LLVM itself calls `vtakit.compiler.codegen.llvm.passes.machine_code`, which stays as it is.
+The key of an entry is the hash of the LLVM IR, the target, LLVM's version, and the sources that call LLVM. CI has no cache. A
+test of LLVM itself calls `vtakit.compiler.codegen.llvm.passes.machine_code`, which is not memoized.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from vtakit.cache.place import cache_folder
 from vtakit.cache.trust import distrust, make_private
 from vtakit.compiler.codegen.llvm import compile as compiling
 from vtakit.compiler.codegen.llvm import passes
+from vtakit.compiler.codegen.llvm import target as targets
 from vtakit.compiler.codegen.llvm.target import Target
 
 LEAST_SECONDS = 0.005  # that LLVM took: less is not worth a look
@@ -27,7 +28,7 @@ PATIENCE_SECONDS = 10  # for other processes that write
 
 
 class KeptCode:
-    """`passes.machine_code` with a database of what it has returned. A database that fails is left alone."""
+    """`passes.machine_code`, memoized in an SQLite database. Errors of the database count as a miss."""
 
     def __init__(self, path: Path) -> None:
         self.lock = Lock()
@@ -35,10 +36,10 @@ class KeptCode:
         self.rows.execute("PRAGMA journal_mode = WAL")
         self.rows.execute("PRAGMA synchronous = OFF")  # a damaged database is as good as none
         self.rows.execute("CREATE TABLE IF NOT EXISTS code (key TEXT PRIMARY KEY, used REAL, made BLOB, sum BLOB)")
-        self.source = Path(passes.__file__).read_text(encoding="utf-8")
+        self.sources = [Path(str(module.__file__)).read_text(encoding="utf-8") for module in (passes, targets)]
 
     def __call__(self, text: str, target: Target, to: str) -> bytes:
-        parts = (llvmlite.__version__, llvm_version_info, self.source, target.triple, target.cpu, target.features, to, text)
+        parts = (llvmlite.__version__, llvm_version_info, *self.sources, target.triple, target.cpu, target.features, to, text)
         key = hashlib.sha256(repr(parts).encode()).hexdigest()
         for made, digest in self._run("SELECT made, sum FROM code WHERE key = ?", key):
             if hashlib.sha256(made).digest() == digest:
@@ -51,7 +52,7 @@ class KeptCode:
         return made
 
     def prune(self, most_bytes: int = MOST_BYTES) -> None:
-        """Delete what nobody has used for longest, beyond so many bytes."""
+        """Delete the least recently used entries until the others have at most so many bytes."""
         totals = "SELECT key, SUM(LENGTH(made)) OVER (ORDER BY used DESC) AS total FROM code"
         self._run(f"DELETE FROM code WHERE key IN (SELECT key FROM ({totals}) WHERE total > ?)", most_bytes)
 
@@ -62,7 +63,7 @@ class KeptCode:
 
 
 def keep() -> KeptCode | None:
-    """Let the compiler ask a database in the user's cache folder first; None if it cannot be used."""
+    """Make the compiler use a cache in the user's cache folder, and return it; None if the folder cannot be used."""
     folder = cache_folder("tests")
     try:
         make_private(folder)

@@ -53,7 +53,7 @@ def test_a_damaged_or_locked_database_is_none(kept, calls, tmp_path):
     assert len(calls) == 4
 
 
-def test_what_nobody_has_asked_for_makes_room(kept, calls):
+def test_least_recently_used_entries_make_room(kept, calls):
     texts = [TEXT.replace("7", str(n)) for n in range(5)]
     sizes = [len(kept(text, Target.host(), "object")) for text in texts]
     kept.prune(sum(sizes[2:]) + sizes[0] // 2)

@@ -45,7 +45,7 @@ def main() -> int:
 def changes(since: str | None) -> list[Path]:
     """Return the Python files that differ from a revision and are still there."""
     if since is None and not _git("status", "--porcelain", "--", "*.py"):
-        since = next(iter(_git("rev-list", "--max-count=1", "--skip=1", "HEAD")), None)
+        since = next(iter(_git("rev-list", "--first-parent", "--max-count=1", "--skip=1", "HEAD")), None)
         if since is None:  # the first commit, or all that a shallow clone has
             return []
     since = since or "HEAD"

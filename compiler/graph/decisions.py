@@ -52,13 +52,13 @@ def _read_file(path: Path) -> dict[str, dict[str, Any]]:
     what = f"the file of decisions {str(path)!r}"
     try:
         found = read_json(read_bytes(path, "the file of decisions", MAX_JSON_BYTES), most_bytes=MAX_JSON_BYTES)
-        if not isinstance(found, Mapping):
-            raise DecisionError(f"{found!r:.40} is no mapping of layers, such as {{'conv1': {{'winograd': 0}}}}")
-        return read_decisions(found)
+        if isinstance(found, Mapping):
+            return read_decisions(found)
     except DecisionError as error:
         raise DecisionError(f"{what}: {error}") from None
     except ValueError as error:
         raise DecisionError(f"{what} is no JSON: {error}") from None
+    raise DecisionError(f'{what} holds no object of layers, such as {{"conv1": {{"winograd": 0}}}}')
 
 
 def _is_plain(value: object, depth: int = 2) -> bool:

@@ -26,11 +26,11 @@ class Feature(IntFlag):
 
 
 ALL_FEATURES = reduce(or_, Feature)
-NEEDS = {Feature.LOOKUP: Feature.REQUANT, Feature.POOL: Feature.REQUANT}  # abilities of an instruction that another one brings
+NEEDS = {Feature.LOOKUP: Feature.REQUANT, Feature.POOL: Feature.REQUANT}  # feature -> the feature whose instruction it extends
 
 
 def usable(features: Feature) -> Feature:
-    """Return abilities without those whose instruction is not there."""
+    """Return the features without those that extend a missing instruction."""
     for feature, needed in NEEDS.items():
         if needed not in features:
             features &= ~feature

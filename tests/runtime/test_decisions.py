@@ -112,7 +112,7 @@ PROCESSORS = ("nehalem", "haswell", "skylake-avx512", "znver4", "znver5", "sapph
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize("cpu", PROCESSORS)
 def test_any_candidates_go_together(wide, monkeypatch, cpu, precision):
-    """Each choice is drawn; what follows from it has candidates and a default among them."""
+    """Every decision takes a random candidate; the default of each is one of its candidates."""
     rng, choose = np.random.default_rng(0), Decisions.choose
 
     def draw(self, name, candidates, default, rule):
@@ -227,8 +227,8 @@ def test_the_command_writes_what_compile_reads(tmp_path, monkeypatch, capsys):
     (None, "cannot read the file of decisions 'd.json': No such file or directory"),
     ("{", ("the file of decisions 'd.json' is no JSON: Expecting property name enclosed in double quotes: line 1 column 2 "
            "(char 1)")),
-    ("[]", "the file of decisions 'd.json': [] is no mapping of layers, such as {'conv1': {'winograd': 0}}"),
-    ("null", "the file of decisions 'd.json': None is no mapping of layers, such as {'conv1': {'winograd': 0}}"),
+    ("[]", "the file of decisions 'd.json' holds no object of layers, such as {\"conv1\": {\"winograd\": 0}}"),
+    ("null", "the file of decisions 'd.json' holds no object of layers, such as {\"conv1\": {\"winograd\": 0}}"),
     ('{"conv11": {}}', "layer 'conv11' has no decisions here: did you mean 'conv1'? Known: conv1, conv2, conv2#2, pool, x"),
     ('{"conv1": {"layout": "rows"}}',
      "layer 'conv1': decision 'layout' is 'rows', which is no candidate here: give one of 'plain', 'blocks'"),

@@ -16,7 +16,7 @@ class Site:
     size   : elements of one copy
     copies : how many lie one after another; each time the memory is allocated the next one is taken
     base   : element of the first copy
-    within : the site whose next copy it lies in, in the place of elements of its own
+    within : site whose next copy holds this one; None if it has elements of its own
     """
 
     scope: str
@@ -100,9 +100,9 @@ def _lay(sites: Sequence[Site], *, share: bool) -> int:
 
 
 def _lay_apart(sites: Sequence[Site], depth: int) -> bool:
-    """Lay each site where others have not been for longest, and return whether all fit.
+    """Place each site in the least recently used elements, and return whether all fit.
 
-    LOADs to a place wait for the last use of what lies there. Where that is long ago, they run beside the products of the
+    A LOAD waits for the last use of the elements that it overwrites. If that is long ago, it runs beside the products of the
     operator before.
     """
     placed: list[Site] = []

@@ -123,9 +123,9 @@ class _Walk:
             site.copies = more * self.target.copies if site.loops else 1
 
     def place_maxima(self) -> None:
-        """Where accumulators are short, let maxima of some lie in the next copy of these: REQUANT needs them nowhere.
+        """Place maxima in the next copy of their accumulators where ACC is full, since a REQUANT with windows does not read them.
 
-        The program is right where it does not find them: only the next tile's products then wait for the store.
+        The program is also right if `stored_maxima` leaves them to the ALU: then the next tile's products wait for the store.
         """
         every = [site for site in dict.fromkeys(self.sites.values()) if site.scope == "acc"]
         for data, site in self.sites.items():

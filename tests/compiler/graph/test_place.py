@@ -251,7 +251,7 @@ def test_without_requant_layers_of_small_factors_are_the_accelerators():
 
 
 def test_without_requant_a_table_is_the_processors():
-    """LOOKUP is an ability of REQUANT. The table alone was the accelerator's once, which left it out without a word."""
+    """LOOKUP extends REQUANT. A device without REQUANT was given tables once, and its programs left them out."""
     net, target = Integers(seed=14), Vta.adopt(vta(without=Feature.REQUANT)).ready("net")
     x = net.lookup(net.input(1, 8, 6, 6))
     sums = net.builder.one("conv_integer", x, net._weights(8, 8, 3, 3), name="sums", attrs={"pads": (1,) * 4})

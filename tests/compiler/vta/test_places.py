@@ -25,7 +25,7 @@ def ranges(sites: list[Site]) -> list[range]:
 
 
 def test_operators_in_a_row_do_not_share_elements():
-    """What one loads need not wait for the products of the one before; the one before that is done."""
+    """LOADs of an operator do not overwrite operands of the operator before."""
     sites = [site(at, at + 1, size, 2) for at, size in zip(range(0, 12, 2), (3, 4, 3, 4, 3, 4), strict=True)]
     pack(sites, "wgt", SMALL)
     assert all(set(one).isdisjoint(other) for one, other in pairwise(ranges(sites)))

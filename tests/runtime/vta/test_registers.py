@@ -131,6 +131,12 @@ def test_counters_are_read_whole():
     assert {name: counters[name] for name in COUNTERS} == {name: 1000 * n + (n << 32) for n, name in enumerate(COUNTERS)}
 
 
+def test_a_device_without_the_stages_counters_has_all_cycles_only():
+    counters = launch(driver_of(Board(bus=4 | 16 << 8 | 32 << 16 | mask_of("bus", "no_causes")))).wait().counters
+    assert counters["cycles"] == 0
+    assert not counters.keys() & set(COUNTERS[1:])
+
+
 def test_a_fault_is_read_from_the_registers():
     error = Fault.DRAM_RANGE | Stage.STORE << 8
     with driver_of(Board(ends=ERROR, error=error, error_insn=3, cycles=77)) as driver, raises(
