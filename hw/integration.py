@@ -13,7 +13,6 @@ from vtakit.hw.isa.insns import ISA_VERSION, Feature
 from vtakit.hw.isa.regs import ADDRESS_BITS, REGISTER_BYTES, TIMEOUT_CYCLES, AccessMode, Register, offsets
 from vtakit.hw.params import PAGE_BYTES, CoreParams
 from vtakit.hw.top import TOP_NAME, constants, pins
-from vtakit.hw.verilog import to_verilog
 
 WRAPPER_NAME = f"{TOP_NAME}_axi"
 RESET_CYCLES = 3  # that the accelerator needs its reset for
@@ -21,9 +20,9 @@ _BUSES = ("s_axil", "m_axi")
 _ACCESS = {AccessMode.READ_ONLY: "read-only", AccessMode.READ_WRITE: "read-write", AccessMode.WRITE_ONE: "write-only"}
 
 
-def files(params: CoreParams) -> dict[str, str]:
-    """Return every file by its name."""
-    texts = {f"{TOP_NAME}.v": to_verilog(params), f"{WRAPPER_NAME}.v": wrapper(params)}
+def files(params: CoreParams, verilog: str) -> dict[str, str]:
+    """Return every file by its name; `verilog` is what `vtakit.hw.verilog.to_verilog` makes of `params`."""
+    texts = {f"{TOP_NAME}.v": verilog, f"{WRAPPER_NAME}.v": wrapper(params)}
     return {
         **texts, f"{TOP_NAME}.f": "".join(f"{name}\n" for name in texts), f"{TOP_NAME}.svd": svd(params),
         f"{TOP_NAME}_registers.h": c_registers(), f"{TOP_NAME}.json": parameters(params), "README.md": readme(params),

@@ -34,7 +34,7 @@ from vtakit.sim.access import (
     window_accesses,
 )
 from vtakit.sim.api import ConfigLike
-from vtakit.sim.decode import Decoded, Memories, program_bytes
+from vtakit.sim.decode import Decoded, Memories, decoded_program, program_bytes
 from vtakit.sim.faults import ProgramFault
 from vtakit.sim.order import execution_order, queue_name, token_queues
 from vtakit.sim.plain import index_fault
@@ -82,7 +82,7 @@ def _check(
     """Return the faults, and an order that tokens allow; None for a program that does not decode, end or come by its tokens."""
     try:
         code = program_bytes(dram, insn_addr, insn_count)
-        decoded = Decoded(cfg, bytes(code))
+        decoded = decoded_program(cfg, bytes(code))
         decoded.check(memories)
         order = execution_order(decoded)
     except ProgramFault as fault:

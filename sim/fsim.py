@@ -16,7 +16,7 @@ from vtakit.hw.isa.insns import MEMORIES, Feature, MemType
 from vtakit.hw.isa.regs import BASE_ALIGN_BYTES, DRAM_ADDRESS_BITS, device_features
 from vtakit.sim import plain
 from vtakit.sim.api import Result, integer, keywords
-from vtakit.sim.decode import Decoded, Memories, program_bytes
+from vtakit.sim.decode import Decoded, Memories, decoded_program, program_bytes
 from vtakit.sim.order import execution_order
 
 PATHS = ("auto", "plain", "compiled")
@@ -47,7 +47,7 @@ def simulate(
     window  the DRAM bytes (first, after the last) that instructions may touch; all of the image if absent
     """
     memories = Memories(bases=bases_of(bases or {}), window=window_of(window, len(dram)))
-    decoded = Decoded(cfg, bytes(program_bytes(dram, insn_addr, insn_count)))
+    decoded = decoded_program(cfg, bytes(program_bytes(dram, insn_addr, insn_count)))
     acc = execute(decoded, dram, memories, order=order, path=path)
     return Result(dram=bytes(dram), acc=acc, counters=decoded.transfer_counters())
 

@@ -23,7 +23,7 @@ from vtakit.hw.isa.insns import FORMATS, TRANSFERS, Opcode
 from vtakit.hw.system import BUS_BITS
 from vtakit.sim.api import Result, find_device, run_image
 from vtakit.sim.checker import check_image
-from vtakit.sim.decode import Decoded
+from vtakit.sim.decode import decoded_program
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.order import POLICIES
 from vtakit.sim.random_programs import RandomProgram, random_program
@@ -167,7 +167,7 @@ def _bound(program: RandomProgram, case: Case) -> dict[str, int]:
     """Return the cycles after which the hardware counts as hanging: many times those of the slowest memory of `options`."""
     if case.device != "rtl":
         return {}
-    decoded = Decoded(program.config, _code(program))
+    decoded = decoded_program(program.config, _code(program))
     rows, loops = int(decoded["y_size"].sum()), decoded.transfer_counters()
     moved = sum(value for name, value in loops.items() if name.endswith("nbytes"))
     steps = sum(loops[name] for name in ("gemm_counter", "gemm_reset_counter", "alu_counter"))

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import settings
 from kept_code import KeptCode, keep
 
+from vtakit.cache.place import VARIABLE, is_off
+
 IN_CI = os.environ.get("CI") == "true"
 settings.register_profile("vtakit", deadline=None, derandomize=IN_CI)
 settings.load_profile("vtakit")
-os.environ.setdefault("VTAKIT_CACHE", "off")  # what a test compiles is compiled by what it tests
+os.environ.setdefault(VARIABLE, "off")  # what a test compiles is compiled by what it tests
 os.environ.setdefault("VTAKIT_RTL_TRAINING", "off")  # most models run for a second or two
 # NumPy's products are small here. Its further threads would wait for the next one in a loop, several times as long as they work.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -51,6 +53,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[FRESH].cleanup()
     if KEPT in config.stash:
         config.stash[KEPT].prune()
+
+
+@pytest.fixture
+def keeps_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside of CI, let commands take compiled models from the user's cache, as they do for users."""
+    if not IN_CI and is_off():
+        monkeypatch.delenv(VARIABLE)
 
 
 @pytest.fixture(params=["plain", "compiled"])

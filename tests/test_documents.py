@@ -33,6 +33,7 @@ def test_the_picture_of_the_readme_has_the_cycles_that_were_measured():
     assert f"{kept['cycles']:,} cycles" in picture, "run python benchmarks/vta_picture.py --write"
 
 
+@pytest.mark.usefixtures("keeps_models")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_runs(page, tmp_path):
     run_page(page, tmp_path, LIMIT_SECONDS)

@@ -13,6 +13,8 @@ from vtakit.hw.isa.file import load
 from vtakit.hw.params import CoreParams
 from vtakit.sim.rtl.build import library
 
+pytestmark = pytest.mark.usefixtures("keeps_models")
+
 
 def test_the_shipped_convolution_is_fresh():
     assert load(EXAMPLES / "conv2d.vta") == module("conv2d").program(), "rewrite it: python examples/conv2d.py --write"

@@ -48,11 +48,12 @@ def run(args: argparse.Namespace) -> int:
     with needs("writing Verilog", "sim"):
         from vtakit.hw.integration import files
         from vtakit.hw.params import CoreParams
+        from vtakit.sim.rtl.build import kept_verilog
     params = CoreParams(
         cfg=config, bus_bits=args.bus_bits, address_bits=args.address_bits, outstanding=args.outstanding,
         burst_beats=args.burst_beats, buffer_beats=args.buffer_beats, axi_cache=args.axi_cache, axi_prot=args.axi_prot,
         axi_qos=args.axi_qos, dsp_budget=args.dsp_budget, **without)
-    found = {name: text.encode() for name, text in files(params).items()}
+    found = {name: text.encode() for name, text in files(params, kept_verilog(params)).items()}
     write(args.output, found, {"verilog": args.config})
     total = sum(map(len, found.values()))
     say(f"{counted(len(found), 'file')}, {total:,} bytes, in {one_line(str(args.output))}; README.md there says what they need")

@@ -9,7 +9,7 @@ from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES
 from vtakit.hw.isa.regs import device_features
 from vtakit.runtime.vta.device import Device, Ending
 from vtakit.sim.api import integer, keywords
-from vtakit.sim.decode import Decoded, Memories
+from vtakit.sim.decode import Memories, decoded_program
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fsim import execute
 
@@ -43,7 +43,7 @@ class Fsim:
     def wait(self, timeout_s: float) -> Ending:
         """Run the program; its steps bound the time, not `timeout_s`."""
         insn_addr, insn_count = self._program
-        decoded = Decoded(self.config, self.read(insn_addr, insn_count * INSN_BYTES))
+        decoded = decoded_program(self.config, self.read(insn_addr, insn_count * INSN_BYTES))
         counters = decoded.transfer_counters()
         steps = sum(counters[name] for name in ("gemm_counter", "gemm_reset_counter", "alu_counter"))
         if steps > self._max_steps:

@@ -141,7 +141,8 @@ class Bench:
         inputs   pins that no agent drives, with their values from reset on; every other input is 0
         """
         bench = cls(dut, name, block, seed)
-        for handle in Pins.driven.values():  # what the test before left behind
+        for key, (handle, _) in Pins.driven.items():  # what the test before left behind
+            Pins.driven[key] = handle, 0
             handle.value = 0
         for pin, value in inputs.items():
             bench.pins.set(pin, value)

@@ -41,7 +41,7 @@ class Layout:
 class Pins:
     """The pins of the top whose names begin with a prefix."""
 
-    driven: ClassVar[dict[int, Any]] = {}  # every handle that a test of this simulation has driven
+    driven: ClassVar[dict[int, tuple[Any, int]]] = {}  # handles that a test of this simulation has driven, with their values
 
     def __init__(self, dut: Any, prefix: str) -> None:
         self._dut, self._prefix = dut, prefix
@@ -60,11 +60,12 @@ class Pins:
         return int(handle.value)
 
     def set(self, name: str, value: int) -> None:
-        """Drive a pin."""
+        """Drive a pin, unless it has the value."""
         handle = self.find(name)
         assert handle is not None, f"the block has no pin {self._prefix}{name}"
-        self.driven[id(handle)] = handle
-        handle.value = value
+        if self.driven.get(id(handle)) != (handle, value):
+            self.driven[id(handle)] = handle, value
+            handle.value = value
 
     def at(self, name: str) -> "Pins":
         """The pins of a member of the interface."""

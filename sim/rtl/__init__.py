@@ -12,7 +12,7 @@ from vtakit.hw.isa.regs import COUNTERS, mask_of
 from vtakit.hw.params import CoreParams
 from vtakit.hw.system import REFERENCE, SystemLike
 from vtakit.sim.api import Result, keywords
-from vtakit.sim.decode import Decoded, Memories, program_bytes
+from vtakit.sim.decode import Memories, decoded_program, program_bytes
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fsim import bases_of, window_of
 from vtakit.sim.rtl.host import command, program_settings, read_register, session, until_idle
@@ -71,7 +71,7 @@ def simulate(
         raise error
     if not registers["status"] & mask_of("status", "done"):
         raise DeviceError(f"the hardware neither finished nor found a fault: status is {registers['status']}")
-    counters = Decoded(cfg, code).transfer_counters() | {name: registers[name] for name in COUNTERS}
+    counters = decoded_program(cfg, code).transfer_counters() | {name: registers[name] for name in COUNTERS}
     counters |= {"read_beats": done.read_beats, "write_beats": done.write_beats}
     values = done.acc.view(f"<i{cfg.acc_bits // 8}").astype(np.int32).reshape(-1, cfg.batch, cfg.block)
     return Result(dram=bytes(dram), acc=values, counters=counters, trace=done.trace)

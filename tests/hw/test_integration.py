@@ -15,13 +15,15 @@ from vtakit.hw.isa.regs import REGISTERS, offset_of
 from vtakit.hw.lint import waiver_file
 from vtakit.hw.params import CoreParams
 from vtakit.runtime import cli
+from vtakit.sim.rtl.build import kept_verilog
 
 NAMES = {"vta.v", "vta_axi.v", "vta.f", "vta.svd", "vta_registers.h", "vta.json", "README.md"}
 
 
 @pytest.fixture(scope="module")
 def made():
-    return files(CoreParams(cfg=NAMED["tiny"], bus_bits=128, windows=False, axi_cache=15, axi_qos=2))
+    params = CoreParams(cfg=NAMED["tiny"], bus_bits=128, windows=False, axi_cache=15, axi_qos=2)
+    return files(params, kept_verilog(params))
 
 
 def test_the_wrapper_is_clean_and_joins_every_pin(made, tmp_path):
