@@ -1,7 +1,10 @@
 """Parameters of a core: a configuration and the choices that programs do not see."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
+from vtakit.base.errors import one_of
 from vtakit.hw.isa.config import DEFAULT, VTAConfig
 from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.insns import Feature, usable
@@ -28,6 +31,8 @@ class CoreParams:
     pools           REQUANT's windows are built, where the configuration has it
     counters        what each stage's cycles are spent on is counted; without, only all cycles are
     dsp_budget      DSP blocks that the core may take: products of the matrix core beyond it are logic; None: all in DSP blocks
+    mul_passes      parts of the ALU's lanes that have its multipliers in turn: cycles that a step of MUL takes
+    acc_copies      2: ACC serves arithmetic and STOREs in every cycle; 1: half of its memory, and both wait where they meet
     axi_cache, axi_prot, axi_qos    AxCACHE, AxPROT and AxQOS of every burst, until the host sets others
 
     Raises `ConfigError` naming the field.
@@ -46,6 +51,8 @@ class CoreParams:
     pools: bool = True
     counters: bool = True
     dsp_budget: int | None = None
+    mul_passes: int = 1
+    acc_copies: int = 2
     axi_cache: int = NORMAL_MEMORY
     axi_prot: int = 0
     axi_qos: int = 0
@@ -56,6 +63,11 @@ class CoreParams:
         for name, bits in (("axi_cache", 4), ("axi_prot", 3), ("axi_qos", 4)):
             if not 0 <= getattr(self, name) < 1 << bits:
                 raise ConfigError(f"{name} must be from 0 to {(1 << bits) - 1}, got {getattr(self, name)}")
+        lanes = self.cfg.batch * self.cfg.block
+        if self.mul_passes < 1 or lanes % self.mul_passes or self.mul_passes & (self.mul_passes - 1):
+            raise ConfigError(f"mul_passes must be a power of two up to the {lanes} lanes of the ALU, got {self.mul_passes}")
+        if self.acc_copies not in (1, 2):
+            raise ConfigError(f"acc_copies must be 1 or 2, got {self.acc_copies}")
         if self.dsp_budget is not None and self.dsp_budget < self.other_dsps:
             raise ConfigError(f"dsp_budget must be at least {self.other_dsps}, which ALU, requantizer and addresses take, got "
                               f"{self.dsp_budget}")
@@ -76,7 +88,7 @@ class CoreParams:
         Of blocks that multiply 18 by 18 bits, such as those of an ECP5; others take no more.
         """
         lanes = self.cfg.batch * self.cfg.block
-        alu = lanes * (1 if self.cfg.acc_bits <= 16 else 3)
+        alu = lanes // self.mul_passes * (1 if self.cfg.acc_bits <= 16 else 3)
         requantizer = 2 * min(lanes, self.bus_bits // self.cfg.out_bits) if Feature.REQUANT in self.features else 0
         return alu + requantizer + 2
 
@@ -112,6 +124,18 @@ class CoreParams:
             if not there:
                 features &= ~feature
         return usable(features)
+
+    @classmethod
+    def of(cls, cfg: VTAConfig, bus_bits: int, core: Mapping[str, Any] | None = None) -> Self:
+        """Return the parameters of a simulated core; `core` has fields by their names, those that are not of the memory's side.
+
+        Raises `ConfigError` for a name that is no such field, or a value that it cannot have.
+        """
+        known = [field.name for field in fields(cls) if field.name not in ("cfg", "bus_bits")]
+        for name in core or {}:
+            if name not in known:
+                raise ConfigError(f"core has no field {name!r:.40}; {one_of(known, str(name))}")
+        return cls(cfg=cfg, bus_bits=bus_bits, **core or {})
 
     def lanes(self, element_bytes: int, depth: int) -> int:
         """Elements of a scratchpad that one beat fills."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context, resource_tracker
+from typing import Any
 
 import numpy as np
 
@@ -148,19 +149,29 @@ def _difference(program: RandomProgram, case: Case) -> str | None:
     return first_difference(got, want)
 
 
-def options(case: Case) -> dict[str, str | int]:
-    """Return the options that the seed varies: the order of stages in fsim; in hardware, the memory's latency and stalls."""
+def options(case: Case) -> dict[str, Any]:
+    """Return the options that the seed varies: the order of stages in fsim; in hardware, the memory's latency and stalls.
+
+    Of random configurations also what a model is built for: the width of the bus, and the core.
+    """
     if case.device == "fsim":
         order = _ORDERS[case.seed % len(_ORDERS)]
         return {"order": case.seed if order is None else order, "path": "compiled"}
     if case.device == "rtl":
         numbers = random.Random(case.seed)
-        bus_bits = random.Random(case.model[1]).choice(BUS_BITS) if case.config == ANY else 64
+        built = _built(case.load(), case.model[1]) if case.config == ANY else {}
         return {
             "latency": numbers.choice((0, 1, 7, 40, 200)), "stall": numbers.choice((0, 10, 50, 80)), "seed": case.seed,
-            "outstanding": numbers.choice((1, 2, 4, 16)), "bandwidth": numbers.choice((100, 100, 30)), "bus_bits": bus_bits,
+            "outstanding": numbers.choice((1, 2, 4, 16)), "bandwidth": numbers.choice((100, 100, 30)), **built,
         }
     return {}
+
+
+def _built(cfg: VTAConfig, seed: int) -> dict[str, Any]:
+    numbers = random.Random(seed)
+    passes = [n for n in (1, 2, 4) if n <= cfg.batch * cfg.block]
+    return {"bus_bits": numbers.choice(BUS_BITS),
+            "core": {"mul_passes": numbers.choice(passes), "acc_copies": numbers.choice((1, 2))}}
 
 
 def _bound(program: RandomProgram, case: Case) -> dict[str, int]:
@@ -174,7 +185,7 @@ def _bound(program: RandomProgram, case: Case) -> dict[str, int]:
     return {"max_cycles": 20_000 + 5_000 * rows + 50 * moved + 100 * steps}
 
 
-def _run(program: RandomProgram, device: str, **options: str | int) -> Result | str:
+def _run(program: RandomProgram, device: str, **options: Any) -> Result | str:
     try:
         return run_image(
             program.dram, program.insn_addr, program.insn_count, program.config, device, bases=program.bases, **options

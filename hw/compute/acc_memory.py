@@ -1,4 +1,8 @@
-"""The accumulator: two banks, so that a LOAD finds a free write port beside arithmetic that writes in every cycle."""
+"""The accumulator: two banks, so that a LOAD finds a free write port beside arithmetic that writes in every cycle.
+
+Block RAM has one write port and one read port, so that two readers take two copies. With one copy, both readers are served where
+they read different banks.
+"""
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -34,14 +38,15 @@ class AccMemory(wiring.Component):
     load : ``In(sram_write)``         an element from a load; written unless `load_busy`
     load_busy : ``Out(1)``            the bank of the load's index is taken by `result`
     read0, read1 : ``In(sram_read)``  data one cycle after the index
+    read1_busy : ``Out(1)``           of one copy: `read0` takes the bank of read1's index, which therefore is not read
     """
 
-    def __init__(self, cfg: VTAConfig) -> None:
-        self._cfg, bits = cfg, 8 * cfg.acc_bytes
+    def __init__(self, cfg: VTAConfig, *, copies: int = 2) -> None:
+        self._cfg, self._copies, bits = cfg, copies, 8 * cfg.acc_bytes
         super().__init__({
             **{name: In(sram_write(bits, cfg.acc_depth_log2)) for name in ("result", "load")},
             "replaced": In(1), "load_busy": Out(1),
-            **{name: In(sram_read(bits, cfg.acc_depth_log2)) for name in ("read0", "read1")},
+            **{name: In(sram_read(bits, cfg.acc_depth_log2)) for name in ("read0", "read1")}, "read1_busy": Out(1),
         })
 
     def elaborate(self, platform: object) -> Module:
@@ -56,7 +61,8 @@ class AccMemory(wiring.Component):
         ]
         for number in range(acc_banks(cfg)):
             m.submodules[f"half{number}"] = bank = Scratchpad(
-                element_bits=8 * cfg.acc_bytes, depth_log2=cfg.acc_depth_log2 - bank_bits, readers=2, registered=False,
+                element_bits=8 * cfg.acc_bytes, depth_log2=cfg.acc_depth_log2 - bank_bits, readers=self._copies,
+                registered=False,
             )
             banks.append(bank)
             from_result = writes & (result_bank == number)
@@ -67,15 +73,23 @@ class AccMemory(wiring.Component):
                 bank.write.data[0].eq(Mux(from_result, self.result.data[0], self.load.data[0])),
             ]
         m.d.comb += self.load_busy.eq(writes & (result_bank == load_bank))
-        for name in ("read0", "read1"):
-            read = getattr(self, name)
-            asked, chosen = (Signal(bank_bits, name=f"{name}_{what}") for what in ("asks", "bank"))
-            m.d.comb += asked.eq(bank_of(read.index))
+        reads = [self.read0, self.read1]
+        asked = [Signal(bank_bits, name=f"read{n}_asks") for n in range(2)]
+        m.d.comb += [bank.eq(bank_of(read.index)) for read, bank in zip(reads, asked, strict=True)]
+        if self._copies == 1:
+            m.d.comb += self.read1_busy.eq(self.read0.enable & (asked[0] == asked[1]))
+        for number, bank in enumerate(banks):
+            takes = [read.enable & (asks == number) for read, asks in zip(reads, asked, strict=True)]
+            if self._copies == 1:
+                index = Mux(takes[0], self.read0.index, self.read1.index)
+                m.d.comb += [bank.read0.enable.eq(takes[0] | takes[1]), bank.read0.index.eq(index[bank_bits:])]
+                continue
+            for port, read, taken in zip((bank.read0, bank.read1), reads, takes, strict=True):
+                m.d.comb += [port.enable.eq(taken), port.index.eq(read.index[bank_bits:])]
+        for n, (read, asks) in enumerate(zip(reads, asked, strict=True)):
+            chosen = Signal(bank_bits, name=f"read{n}_bank")
             with m.If(read.enable):
-                m.d.sync += chosen.eq(asked)
-            for number, bank in enumerate(banks):
-                port = getattr(bank, name)
-                m.d.comb += [port.enable.eq(read.enable & (asked == number)), port.index.eq(read.index[bank_bits:])]
-            found = [getattr(bank, name).data for bank in banks]
+                m.d.sync += chosen.eq(asks)
+            found = [getattr(bank, f"read{min(n, self._copies - 1)}").data for bank in banks]
             m.d.comb += read.data.eq(Mux(chosen, found[-1], found[0]))
         return m

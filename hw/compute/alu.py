@@ -51,15 +51,19 @@ class Alu(wiring.Component):
     factor_a, factor_b : ``In``                 a and the low bits of b, once more for MUL: of registers that nothing else reads,
                                                 so that they can stand beside the DSP blocks
     chosen : ``In(operations)``                 bit n: the operation is `AluOp` n; decoded, to reach all lanes in time
+    part : ``In``                               which of the `mul_passes` parts of the lanes the factors are of
     runs : ``In(1)``                            the operands are to be worked on; otherwise the result stays
-    result : ``Out(batch x block x acc_bits)``
+    result : ``Out(batch x block x acc_bits)``  of MUL, once its parts have run one after the other, the last one last
+
+    mul_passes : parts of the lanes that take the multipliers in turn; with one, each lane has multipliers of its own
     """
 
-    def __init__(self, cfg: VTAConfig) -> None:
-        self._cfg = cfg
+    def __init__(self, cfg: VTAConfig, *, mul_passes: int = 1) -> None:
+        self._cfg, self._passes = cfg, mul_passes
         word, lanes = 8 * cfg.acc_bytes, cfg.batch * cfg.block
+        factors = {name: In(word // mul_passes) for name in ("factor_a", "factor_b")}
         super().__init__({
-            "a": In(word), "b": In(lanes * operand_bits(cfg)), "factor_a": In(word), "factor_b": In(word),
+            "a": In(word), "b": In(lanes * operand_bits(cfg)), **factors, "part": In(range(mul_passes)),
             "chosen": In(max(AluOp) + 1), "runs": In(1), "result": Out(word),
         })
 
@@ -71,14 +75,14 @@ class Alu(wiring.Component):
         chosen = Signal.like(self.chosen, name="chosen_before")
         with m.If(self.runs):
             m.d.sync += chosen.eq(self.chosen)
+        products = self._products(m)
         for lane in range(len(self.a) // bits):
             a, b = Signal(signed(bits), name=f"a{lane}"), Signal(signed(b_bits), name=f"b{lane}")
             shifted, other = (Signal(bits, name=f"{name}{lane}", reset_less=True) for name in ("shifted", "other"))
-            product = self._product(m, self.factor_a.word_select(lane, bits), self.factor_b.word_select(lane, bits), lane)
             m.d.comb += [
                 a.eq(self.a.word_select(lane, bits)), b.eq(self.b.word_select(lane, b_bits)),
                 self.result.word_select(lane, bits).eq(
-                    Mux(is_from(chosen, Result.PRODUCT), product, Mux(is_from(chosen, Result.SHIFTED), shifted, other))
+                    Mux(is_from(chosen, Result.PRODUCT), products[lane], Mux(is_from(chosen, Result.SHIFTED), shifted, other))
                 ),
             ]
             with m.If(self.runs):
@@ -88,6 +92,24 @@ class Alu(wiring.Component):
                 with m.Else():
                     m.d.sync += other.eq(Mux((a < b) == self.chosen[AluOp.MIN], a, b))
         return m
+
+    def _products(self, m: Module) -> list[Value]:
+        """Return each lane's product. Those of all parts but the last are kept in registers until the last one is there."""
+        bits = self._cfg.acc_bits
+        made = [
+            self._product(m, self.factor_a.word_select(n, bits), self.factor_b.word_select(n, bits), n)
+            for n in range(len(self.factor_a) // bits)
+        ]
+        part = Signal.like(self.part, name="part_before")
+        with m.If(self.runs):
+            m.d.sync += part.eq(self.part)
+        kept: list[Value] = []
+        for number in range(self._passes - 1):
+            mine = [Signal(bits, name=f"kept{number}_{n}", reset_less=True) for n in range(len(made))]
+            with m.If(part == number):
+                m.d.sync += [register.eq(product) for register, product in zip(mine, made, strict=True)]
+            kept += mine
+        return kept + made
 
     def _product(self, m: Module, a: Value, b: Value, lane: int) -> Value:
         """a * b, a cycle later. DSP blocks are slow: their products go to registers, and are added behind those."""

@@ -13,17 +13,23 @@ Stages count cycles from the acceptance of a step; `last` depends on the depth o
 A result is on its way for some steps before a read finds it in ACC. At the ends of the stages last - 2 and last - 1, and in
 the stage last, an operand is exchanged for a newer result of the same element, so neighbouring GEMM steps on one element need
 no pause. After an ALU step, one that needs its result, and any GEMM step, waits two cycles.
+
+A step may take several passes, which go through the stages like steps; the last one writes. MUL takes one for each part of the
+lanes that has the multipliers in turn. With one copy of ACC, an operation on two elements of one bank reads src in one pass and
+dst in the next.
 """
 
 from collections.abc import Sequence
 from functools import reduce
 from itertools import pairwise
 from operator import or_
+from typing import NamedTuple
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from vtakit.hw.compute.acc_memory import bank_of
 from vtakit.hw.compute.alu import IMM_BITS, RESULTS, Alu, Result
 from vtakit.hw.compute.mac_array import MacArray, mac_latency
 from vtakit.hw.compute.steps import guard, step
@@ -33,6 +39,20 @@ from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import ALU, AluOp
 
 ALU_STAGES = 2  # stages that an ALU step takes beyond a GEMM step
+
+
+def is_product(alu_opcode: Value) -> Value:
+    """Return 1 if an operation takes its result from the multipliers."""
+    return reduce(or_, [alu_opcode == op for op in AluOp if RESULTS[op] is Result.PRODUCT])
+
+
+class Passes(NamedTuple):
+    """The next pass of the step at hand."""
+
+    part: Value  # of the lanes, that it multiplies
+    last: Value  # it writes the result
+    reads_dst: Value
+    reads_src: Value
 
 
 class Arithmetic(wiring.Component):
@@ -52,8 +72,11 @@ class Arithmetic(wiring.Component):
     works : ``Out(1)``                a step is at hand that waits for no load
     """
 
-    def __init__(self, cfg: VTAConfig, *, windows: bool = False, dsp_products: int | None = None) -> None:
+    def __init__(
+        self, cfg: VTAConfig, *, windows: bool = False, dsp_products: int | None = None, mul_passes: int = 1, acc_copies: int = 2
+    ) -> None:
         self._cfg, self._windows, self._dsp_products, acc = cfg, windows, dsp_products, 8 * cfg.acc_bytes
+        self._mul_passes, self._one_copy = mul_passes, acc_copies == 1
         self._step = step(cfg, windows=windows)
         self.latency = mac_latency(cfg) + 4 + ALU_STAGES  # cycles after which a step has been written, whatever it is
         super().__init__({
@@ -68,38 +91,50 @@ class Arithmetic(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m, cfg = Module(), self._cfg
         m.submodules.macs = macs = MacArray(cfg, windows=self._windows, dsp_products=self._dsp_products)
-        m.submodules.alu = alu = Alu(cfg)
+        m.submodules.alu = alu = Alu(cfg, mul_passes=self._mul_passes)
         last, word = 2 + mac_latency(cfg), 8 * cfg.acc_bytes
 
         # The step at each stage, and whether it is a GEMM or ALU step that is to be done.
         control = data.StructLayout({
             "dst": cfg.acc_depth_log2, "src": cfg.acc_depth_log2, "reset": 1, "overwrite": 1,
-            "alu_opcode": ALU.width("alu_opcode"), "use_imm": 1, "imm": signed(IMM_BITS),
+            "alu_opcode": ALU.width("alu_opcode"), "use_imm": 1, "imm": signed(IMM_BITS), "part": range(self._mul_passes),
         })
         at = [Signal(control, name=f"stage{n}", reset_less=True) for n in range(last + ALU_STAGES + 1)]
         gemms, alus, ends = (
             [Signal(name=f"{name}{n}") for n in range(last + extra + 1)]
             for name, extra in (("gemm", 0), ("alu", ALU_STAGES), ("ends", 1 + ALU_STAGES))
         )
+        # ALU passes that read dst and those that read src: where every step has one pass, these are the steps.
+        reads_dst, reads_src = alus, alus
+        if self._mul_passes > 1 or self._one_copy:
+            reads_dst, reads_src = ([Signal(name=f"alu_{name}{n}") for n in range(last + 2)] for name in ("dst", "src"))
         accepts = Signal()
-        now, has, unwritten, delay = self._check(m, at[1], alus[1], accepts)
+        passes = self._passes(m, accepts)
+        now, has, unwritten, delay = self._check(m, at[1], alus[1], accepts, passes.last)
         m.d.comb += [
             self.works.eq(has & ~unwritten), accepts.eq(self.works & (delay == 0) & ~self.hold),
             self.fault.eq(accepts & now.fault), self.fault_index.eq(now.index),
             gemms[0].eq(accepts & ~now.fault & ~now.is_alu & (now.emits if self._windows else 1)),
-            alus[0].eq(accepts & ~now.fault & now.is_alu),
-            ends[0].eq(accepts & now.last),
-            *(at[0][name].eq(now[name]) for name in control.members),
+            alus[0].eq(accepts & ~now.fault & now.is_alu & passes.last),
+            ends[0].eq(accepts & now.last & passes.last),
+            *(at[0][name].eq(now[name]) for name in control.members if name != "part"), at[0].part.eq(passes.part),
         ]
-        for line in (at, gemms, alus, ends):
+        lines: list[list[Signal]] = [at, gemms, alus, ends]
+        if reads_dst is not alus:
+            m.d.comb += [
+                line[0].eq(accepts & ~now.fault & now.is_alu & reads)
+                for line, reads in ((reads_dst, passes.reads_dst), (reads_src, passes.reads_src))
+            ]
+            lines += [reads_dst, reads_src]
+        for line in lines:
             m.d.sync += [after.eq(before) for before, after in pairwise(line)]
         # A GEMM instruction could retire earlier; retiring all at one stage keeps them in order.
         m.d.sync += self.retired.eq(ends[-1])
         m.d.comb += [
             self.inp.index.eq(now.src), self.inp.enable.eq(1), self.wgt.index.eq(now.wgt), self.wgt.enable.eq(1),
             macs.wgt.eq(self.wgt.data),
-            self.acc.index.eq(at[last - 3].dst), self.acc.enable.eq(gemms[last - 3] | alus[last - 3]),
-            self.src.index.eq(at[last - 3].src), self.src.enable.eq(alus[last - 3] & ~at[last - 3].use_imm),
+            self.acc.index.eq(at[last - 3].dst), self.acc.enable.eq(gemms[last - 3] | reads_dst[last - 3]),
+            self.src.index.eq(at[last - 3].src), self.src.enable.eq(reads_src[last - 3] & ~at[last - 3].use_imm),
         ]
 
         if self._windows:
@@ -153,13 +188,15 @@ class Arithmetic(wiring.Component):
             m.d.comb += chosen.eq(Mux(at[last].overwrite, 0, value) if name == "dst" else value)
             return chosen
 
-        works = [gemm | alu for gemm, alu in zip(gemms, alus, strict=False)]  # where both are
-        a, b = operand("dst", self.acc.data, works), operand("src", self.src.data, alus)
-        multiplies = Signal()  # the step that is at the stage `last`
-        is_product = reduce(or_, [at[last - 1].alu_opcode == op for op in AluOp if RESULTS[op] is Result.PRODUCT])
-        m.d.sync += multiplies.eq(alus[last - 1] & is_product)
-        self._alu_operands(m, alu, a, b, at[last], alus[last], multiplies)
-        m.d.comb += alu.runs.eq(alus[last + 1])
+        works = [gemm | alu for gemm, alu in zip(gemms, reads_dst, strict=False)]  # where both are
+        a, b = operand("dst", self.acc.data, works), operand("src", self.src.data, reads_src)
+        multiplies = [Signal(name=f"multiplies_{name}") for name in ("dst", "src")]  # reads of MUL at stage `last`
+        m.d.sync += [
+            flag.eq(line[last - 1] & is_product(at[last - 1].alu_opcode))
+            for flag, line in zip(multiplies, (reads_dst, reads_src), strict=True)
+        ]
+        self._alu_operands(m, alu, (a, b), at[last], (reads_dst[last], reads_src[last]), multiplies)
+        m.d.comb += [alu.runs.eq(reads_dst[last + 1]), alu.part.eq(at[last + 1].part)]
         total = Signal(word)
         for lane in range(cfg.batch * cfg.block):
             part = slice(lane * cfg.acc_bits, (lane + 1) * cfg.acc_bits)
@@ -171,8 +208,33 @@ class Arithmetic(wiring.Component):
         m.d.comb += [self.result.count.eq(1), self.result.mask.eq(1), self.result.data[0].eq(result)]
         return m
 
+    def _passes(self, m: Module, accepts: Signal) -> "Passes":
+        """Return what the pass that comes next does for the step at hand, which has as many as it needs.
+
+        What decides their number is found as the step comes.
+        """
+        new, takes = self.steps.payload, self.steps.ready
+        some = new.is_alu & ~new.fault
+        more, last, half = (Signal(name=name) for name in ("more_parts", "last_pass", "half"))
+        part, doubles = Signal(range(self._mul_passes)), Signal()
+        if self._one_copy:
+            with m.If(takes):
+                m.d.sync += [doubles.eq(some & ~new.use_imm & (bank_of(new.dst) == bank_of(new.src))), half.eq(0)]
+            with m.Elif(accepts):
+                m.d.sync += half.eq(doubles & ~half)
+        whole = ~doubles | half
+        if self._mul_passes > 1:
+            multiplies = Signal()
+            with m.If(takes):
+                m.d.sync += [multiplies.eq(some & is_product(new.alu_opcode)), part.eq(0)]
+            with m.Elif(accepts & whole):
+                m.d.sync += part.eq(part + 1)
+            m.d.comb += more.eq(multiplies & (part != self._mul_passes - 1))
+        m.d.comb += last.eq(whole & ~more)
+        return Passes(part=part, last=last, reads_dst=whole, reads_src=~half)
+
     def _check(
-        self, m: Module, before: data.View, before_is_alu: Signal, accepts: Signal,
+        self, m: Module, before: data.View, before_is_alu: Signal, accepts: Signal, last_pass: Value,
     ) -> tuple[data.View, Signal, Signal, Signal]:
         """A register before the pipeline: the step in it, whether there is one, and why it must wait.
 
@@ -190,7 +252,7 @@ class Arithmetic(wiring.Component):
         def behind(older: data.View) -> Value:
             return ~new.is_alu | (older.dst == new.dst) | (~new.use_imm & (older.dst == new.src))
 
-        m.d.comb += self.steps.ready.eq(~has | accepts)
+        m.d.comb += self.steps.ready.eq(~has | (accepts & last_pass))
         m.d.sync += unwritten.eq(Mux(self.steps.ready, self._unwritten(new), self._unwritten(now)))
         with m.If(self.steps.ready):
             m.d.sync += [now.eq(new), has.eq(self.steps.valid)]
@@ -211,22 +273,28 @@ class Arithmetic(wiring.Component):
         older = now.loads_before != self.pending.loads_done
         return older & (within(now.dst) | (reads_src & within(now.src)))
 
-    def _alu_operands(self, m: Module, alu: Alu, a: Value, b: Value, step: data.View, runs: Value, multiplies: Value) -> None:
-        """Registers before the ALU; they hold still while no ALU step runs, and then neither switch nor cost simulation time.
+    def _alu_operands(
+        self, m: Module, alu: Alu, operands: tuple[Value, Value], step: data.View, runs: Sequence[Value],
+        multiplies: Sequence[Value],
+    ) -> None:
+        """Registers of dst and src before the ALU.
 
+        They hold still while no ALU step runs, and then neither switch nor cost simulation time.
         Its multipliers have their own, which hold still while no MUL runs: with one set for all, the wires to the DSP blocks
         were the slowest of the core.
         """
         bits = self._cfg.acc_bits
-        with m.If(runs):
+        with m.If(runs[0]):
             m.d.sync += [bit.eq(step.alu_opcode == op) for op, bit in enumerate(alu.chosen)]
         for name, moves in (("", runs), ("factor_", multiplies)):
             into_a, into_b = getattr(alu, f"{name}a"), getattr(alu, f"{name}b")
             first, second = (Signal.like(into, name=into.name, reset_less=True) for into in (into_a, into_b))
             m.d.comb += [into_a.eq(first), into_b.eq(second)]
+            a, b = operands if len(first) == len(operands[0]) else (each.word_select(step.part, len(first)) for each in operands)
             lane_bits = len(second) // (len(a) // bits)
-            with m.If(moves):
+            with m.If(moves[0]):
                 m.d.sync += first.eq(a)
+            with m.If(moves[1]):
                 for lane in range(len(a) // bits):
                     value = b[lane * bits : (lane + 1) * bits].as_signed()
                     m.d.sync += second.word_select(lane, lane_bits).eq(Mux(step.use_imm, step.imm, value))

@@ -10,6 +10,9 @@ Instructions are started in order. Loads and arithmetic then run side by side, o
 They retire in order, and only then give their tokens.
 """
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -78,12 +81,12 @@ class ComputeStage(wiring.Component):
         windows = Feature.DWCONV in params.features
         m.submodules.steps = steps = StepGenerator(cfg, windows=windows)
         m.submodules.arithmetic = arithmetic = Arithmetic(
-            cfg, windows=windows, dsp_products=params.dsp_products)
+            cfg, windows=windows, dsp_products=params.dsp_products, mul_passes=params.mul_passes, acc_copies=params.acc_copies)
         m.submodules.issue = issue = Issue(cfg, Stage.COMPUTE, 2)
         m.submodules.uop = uop = Scratchpad(
             element_bits=UOP_BITS, depth_log2=cfg.uop_depth_log2, lanes=to_uop.lanes, registered=False,
         )
-        m.submodules.acc = acc = AccMemory(cfg)
+        m.submodules.acc = acc = AccMemory(cfg, copies=params.acc_copies)
         connect(m, port.requests, flipped(self.requests))
         connect(m, flipped(self.returned), port.returned)
         connect(m, flipped(self.commands), issue.commands)
@@ -100,26 +103,28 @@ class ComputeStage(wiring.Component):
         if cfg.has_acc8:
             connect(m, port.write2, acc_writer.acc8)
 
-        # ACC: arithmetic writes first, its src reads first. A LOAD that has waited for its bank has one step left out for it;
-        # steps that take the banks in turn, or stay on one element, do not let it wait so long.
+        # ACC: arithmetic writes first, its src reads first. A LOAD that has waited for its bank has one step left out for it, and
+        # so has a STORE with one copy; steps that take the banks in turn, or stay on one element, do not let a LOAD wait so long.
         bubbles = Signal(arithmetic.latency)  # steps left out that are under way
         asks = Signal()  # for one more
-        waits = Signal(range(PATIENCE + 1))  # cycles that the LOAD has waited
+        blocked = [acc_writer.blocked, *([self.store.enable & ~self.store_ready] if params.acc_copies == 1 else [])]
+        waits = [Signal(range(PATIENCE + 1), name=f"waits{n}") for n in range(len(blocked))]  # cycles that each has waited
         connect(m, arithmetic.result, acc.result)
         connect(m, acc_writer.write, acc.load)
         m.d.comb += [
             acc.replaced.eq(arithmetic.replaced), acc_writer.busy.eq(acc.load_busy),
-            asks.eq(acc_writer.blocked & (waits == PATIENCE) & (bubbles == 0)),
-            self.store_ready.eq(~arithmetic.src.enable),
+            asks.eq(reduce(or_, [one & (count == PATIENCE) for one, count in zip(blocked, waits, strict=True)]) & (bubbles == 0)),
+            self.store_ready.eq(~arithmetic.src.enable & ~acc.read1_busy),
             acc.read1.enable.eq(arithmetic.src.enable | self.store.enable),
             acc.read1.index.eq(Mux(arithmetic.src.enable, arithmetic.src.index, self.store.index)),
             arithmetic.src.data.eq(acc.read1.data), self.store.data.eq(acc.read1.data),
         ]
         m.d.sync += [arithmetic.hold.eq(self.stop | asks), bubbles.eq(Cat(asks, bubbles))]
-        with m.If(~acc_writer.blocked):
-            m.d.sync += waits.eq(0)
-        with m.Elif(waits != PATIENCE):
-            m.d.sync += waits.eq(waits + 1)
+        for one, count in zip(blocked, waits, strict=True):
+            with m.If(~one):
+                m.d.sync += count.eq(0)
+            with m.Elif(count != PATIENCE):
+                m.d.sync += count.eq(count + 1)
 
         # Order between loads and arithmetic, by counting both.
         loads, begun, written = (Signal(LOAD_COUNT_BITS, name=f"loads_{name}") for name in ("started", "begun", "written"))

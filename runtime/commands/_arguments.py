@@ -38,17 +38,24 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 PARTS = ("requantizes", "pad_values", "lookups", "windows", "pools", "counters")
 
 
-def add_without(parser: argparse.ArgumentParser) -> None:
-    """Declare --without."""
+def add_core(parser: argparse.ArgumentParser) -> None:
+    """Declare what makes a core smaller: --dsp-budget, --mul-passes, --acc-copies and --without."""
+    parser.add_argument("--dsp-budget", type=number, metavar="N",
+                        help="DSP blocks to take at most: the matrix core's other products are logic (default: none are)")
+    parser.add_argument("--mul-passes", type=number, default=1, metavar="N",
+                        help="cycles of a MUL step: so many parts of the ALU's lanes share multipliers (1)")
+    parser.add_argument("--acc-copies", type=number, default=2, metavar="N",
+                        help="1: half of the memory for ACC, and arithmetic and STOREs wait where they read one bank (2)")
     parser.add_argument("--without", nargs="+", default=[], metavar="PART", help=f"leave out: {', '.join(PARTS)}")
 
 
-def parts_without(args: argparse.Namespace) -> dict[str, bool]:
-    """Return the fields of CoreParams that --without sets. Raises VtakitError for what cannot be left out."""
+def core_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of CoreParams that `add_core` declares. Raises VtakitError for what cannot be left out."""
     for part in args.without:
         if part not in PARTS:
             raise VtakitError(f"--without: {part[:40]!r} is no part that can be left out; {one_of(PARTS, part)}")
-    return dict.fromkeys(args.without, False)
+    sizes = {"dsp_budget": args.dsp_budget, "mul_passes": args.mul_passes, "acc_copies": args.acc_copies}
+    return sizes | dict.fromkeys(args.without, False)
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from vtakit.base.errors import VtakitError, needs
 from vtakit.base.writing import write_bytes
 from vtakit.hw.isa.config import load_config
-from vtakit.runtime.commands._arguments import add_config, add_without, check_outputs, number, parts_without
+from vtakit.runtime.commands._arguments import add_config, add_core, check_outputs, core_of, number
 from vtakit.runtime.terminal import console, progress
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="ecp5-85k", help="FPGA: ecp5-85k (default), ice40, ice40-up5k, xc7 or xcup")
     parser.add_argument("--speed", metavar="GRADE", help="speed grade: ecp5-85k has 6 (slowest, default), 7 and 8")
     parser.add_argument("--bus-bits", type=number, default=64, metavar="N", help="width of the AXI bus (64)")
-    parser.add_argument("--dsp-budget", type=number, metavar="N",
-                        help="DSP blocks to take at most: the matrix core's other products are logic (default: none are)")
-    add_without(parser)
+    add_core(parser)
     parser.add_argument("--seed", type=number, default=1, metavar="N", help="seed of the placement (1)")
     parser.add_argument("--yosys-only", action="store_true", help="count resources only, without place and route")
     parser.add_argument("--limit", type=number, default=3600, metavar="SECONDS", help="time limit of each tool (3600)")
@@ -52,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     device = find_device(args.device)
     speed = device.speed(args.speed)
     params = CoreParams(cfg=load_config("default" if args.config is None else args.config), bus_bits=args.bus_bits,
-                        dsp_budget=args.dsp_budget, **parts_without(args))
+                        **core_of(args))
     if not args.limit:
         raise VtakitError("--limit must be at least 1 second")
     check_outputs(("--json", "report", args.json))

@@ -18,7 +18,7 @@ from vtakit.base.folder import write
 from vtakit.base.text import counted, one_line
 from vtakit.hw.isa.config import load_config
 from vtakit.hw.system import BUS_BITS
-from vtakit.runtime.commands._arguments import add_without, number, parts_without
+from vtakit.runtime.commands._arguments import add_core, core_of, number
 from vtakit.runtime.terminal import say
 
 
@@ -33,9 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outstanding", type=number, default=16, metavar="N", help="bursts in flight each way (16)")
     parser.add_argument("--burst-beats", type=number, default=16, metavar="N", help="beats of the longest burst (16)")
     parser.add_argument("--buffer-beats", type=number, default=128, metavar="N", help="beats of read data in a buffer (128)")
-    parser.add_argument("--dsp-budget", type=number, metavar="N",
-                        help="DSP blocks to take at most: the matrix core's other products are logic (default: none are)")
-    add_without(parser)
+    add_core(parser)
     for name, first in (("cache", 3), ("prot", 0), ("qos", 0)):
         parser.add_argument(f"--axi-{name}", type=number, default=first, metavar="N",
                             help=f"Ax{name.upper()} until the host sets another ({first})")
@@ -43,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    without = parts_without(args)
+    core = core_of(args)
     config = load_config(args.config)
     with needs("writing Verilog", "sim"):
         from vtakit.hw.integration import files
@@ -52,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     params = CoreParams(
         cfg=config, bus_bits=args.bus_bits, address_bits=args.address_bits, outstanding=args.outstanding,
         burst_beats=args.burst_beats, buffer_beats=args.buffer_beats, axi_cache=args.axi_cache, axi_prot=args.axi_prot,
-        axi_qos=args.axi_qos, dsp_budget=args.dsp_budget, **without)
+        axi_qos=args.axi_qos, **core)
     found = {name: text.encode() for name, text in files(params, kept_verilog(params)).items()}
     write(args.output, found, {"verilog": args.config})
     total = sum(map(len, found.values()))

@@ -1,7 +1,7 @@
 """Device "rtl": the hardware in Verilator, driven through its registers as a board is."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -126,19 +126,21 @@ class Rtl(RegisterDevice):
 
 
 def open_device(
-    config: VTAConfig, *, memory_bytes: int = 1 << 26, system: SystemLike = REFERENCE, bus_bits: int | None = None, **around: Any,
+    config: VTAConfig, *, memory_bytes: int = 1 << 26, system: SystemLike = REFERENCE, bus_bits: int | None = None,
+    core: Mapping[str, Any] | None = None, **around: Any,
 ) -> Device:
     """The RTL of a configuration; its options are those after `config`.
 
     memory_bytes   of its DRAM
     system         its memory: a `vtakit.hw.system.System`, a name, a mapping of fields, or the path of a JSON file
     bus_bits       width of the AXI4 bus: 64, 128, 256 or 512; that of the system if None
+    core           fields of `vtakit.hw.params.CoreParams`: {"mul_passes": 4, "windows": False}; the defaults if absent
     around         the fields of `vtakit.sim.rtl.surroundings.Surroundings` but `wave`, on top of the system;
                    a trace is that of the last program
     """
     found, bits = surrounded(system, bus_bits, around)
     dram = simulated_memory(memory_bytes)
-    model = Model(library(CoreParams(cfg=config, bus_bits=bits)), dram, replace(found, max_cycles=_FOR_EVER))
+    model = Model(library(CoreParams.of(config, bits, core)), dram, replace(found, max_cycles=_FOR_EVER))
     return Rtl(RtlPort(model, dram, found.max_cycles), config, found.bandwidth, found.trace)
 
 

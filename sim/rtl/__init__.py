@@ -35,6 +35,7 @@ def simulate(
     window: tuple[int, int] | None = None,
     system: SystemLike = REFERENCE,
     bus_bits: int | None = None,
+    core: Mapping[str, Any] | None = None,
     **around: Any,
 ) -> Result:
     """Run the instructions at `insn_addr` on the RTL; the default is the reference system of docs/simulators.md.
@@ -42,6 +43,7 @@ def simulate(
     bases, window   as in fsim
     system          its memory: a `vtakit.hw.system.System`, a name, a mapping of fields, or the path of a JSON file
     bus_bits        width of the AXI4 bus: 64, 128, 256 or 512; that of the system if None
+    core            fields of `vtakit.hw.params.CoreParams`: {"mul_passes": 4, "windows": False}; the defaults if absent
     around          the fields of `vtakit.sim.rtl.surroundings.Surroundings`, on top of the system
 
     `counters` hold, besides those of fsim, `cycles`, the beats moved, and for each stage what its cycles were spent on.
@@ -49,7 +51,7 @@ def simulate(
     memories = Memories(bases=bases_of(bases or {}), window=window_of(window, len(dram)))
     code = bytes(program_bytes(dram, insn_addr, insn_count))
     surroundings, bits = surrounded(system, bus_bits, around)
-    params = CoreParams(cfg=cfg, bus_bits=bits)
+    params = CoreParams.of(cfg, bits, core)
     if not insn_count:
         raise ProgramFault(Fault.NO_FINISH, -1, "", "the program has no instructions; it must end with FINISH")
     ops = [

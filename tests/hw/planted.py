@@ -107,7 +107,15 @@ DEFECTS = [  # bench, file, what is there, what is put there instead
     ("core", "control/registers.py", "awake.eq(~ResetSignal(allow_reset_less=True))", "awake.eq(1)"),
     ("core", "store/stage.py", "fault_index.eq(writers.r_data)", "fault_index.eq(issue.retire_index)"),
     ("core", "core.py", "Mux(self.window_high[-1], 1 << params.address_bits, self.window_high)", "self.window_high"),
-    ("core", "compute/stage.py", "self.store_ready.eq(~arithmetic.src.enable)", "self.store_ready.eq(1)"),
+    ("core", "compute/stage.py", "self.store_ready.eq(~arithmetic.src.enable & ~", "self.store_ready.eq(~"),
+    ("core_small", "compute/stage.py", "~arithmetic.src.enable & ~acc.read1_busy", "~arithmetic.src.enable"),
+    ("alu", "compute/alu.py", "part.eq(self.part)", "part.eq(0)"),
+    ("arithmetic", "compute/arithmetic.py", "(bank_of(new.dst) == bank_of(new.src))", "(bank_of(new.dst) != bank_of(new.src))"),
+    ("arithmetic", "compute/arithmetic.py", "reads_src=~half", "reads_src=whole"),
+    ("arithmetic", "compute/arithmetic.py", "now.is_alu & passes.last", "now.is_alu"),
+    ("arithmetic", "compute/arithmetic.py", "ends[0].eq(accepts & now.last & passes.last)", "ends[0].eq(accepts & now.last)"),
+    ("acc_memory", "compute/acc_memory.py", "Mux(takes[0], self.read0.index, self.read1.index)",
+     "Mux(takes[1], self.read1.index, self.read0.index)"),
 ]
 RUN = """
 import sys
@@ -116,11 +124,12 @@ import vtakit.hw
 from vtakit.sim.bench.model import Blocks, build, simulate
 name, folder = sys.argv[1], Path(sys.argv[2])
 assert Path(vtakit.hw.__file__).resolve().parent == Path.cwd() / "hw", "the copy with the defect is not what is tested"
-if name == "core":
+if name.startswith("core"):
     from vtakit.hw.isa.config import NAMED
     from vtakit.hw.params import CoreParams
     from vtakit.hw.top import Top
-    model, bench = build(Top(CoreParams(cfg=NAMED["tiny"], bus_bits=64))), "core_bench"
+    small = {"mul_passes": 2, "acc_copies": 1} if name == "core_small" else {}
+    model, bench = build(Top(CoreParams.of(NAMED["tiny"], 64, small))), "core_bench"
 else:
     from board import board, params_of
     blocks = {n: b for n, b in board(params_of("tiny", 64)).items() if n.startswith((name, "retire"))}  # one with a clock

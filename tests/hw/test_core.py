@@ -14,9 +14,12 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize(("config", "bus_bits"), [("tiny", 64), ("tiny_i4w2", 256)])
-def test_core(config, bus_bits, tmp_path):
-    model = build(Top(CoreParams(cfg=NAMED[config], bus_bits=bus_bits)))
+SMALL = {"mul_passes": 2, "acc_copies": 1}
+
+
+@pytest.mark.parametrize(("config", "bus_bits", "core"), [("tiny", 64, {}), ("tiny_i4w2", 256, SMALL)], ids=["tiny", "small"])
+def test_core(config, bus_bits, core, tmp_path):
+    model = build(Top(CoreParams.of(NAMED[config], bus_bits, core)))
     found = simulate(model, ["core_bench"], tmp_path, {"config": config, "bus_bits": bus_bits})
     assert {test: failure for test, failure in found.items() if failure} == {}, f"see {tmp_path / 'simulation.log'}"
     assert found

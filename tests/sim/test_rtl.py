@@ -13,6 +13,7 @@ from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import MemType, Stage
 from vtakit.hw.isa.regs import CYCLE_CAUSES, device_features
+from vtakit.hw.params import CoreParams
 from vtakit.sim import run_image
 from vtakit.sim.conv2d_data import conv2d_reference, pack_conv2d_inputs, unpack_conv2d_result
 from vtakit.sim.faults import DeviceError, ProgramFault
@@ -41,6 +42,35 @@ def test_a_wide_bus_and_narrow_elements_give_the_same_results():
         got = run_image(p.dram, p.insn_addr, p.insn_count, config, "rtl", bases=p.bases, bus_bits=512, **memory)
         assert got.dram == want.dram, seed
         assert np.array_equal(got.acc, want.acc), seed
+
+
+SMALL_CORE = {"mul_passes": 4, "acc_copies": 1, "windows": False}
+
+
+def test_a_small_core_gives_the_same_results():
+    """Lanes that share multipliers, one copy of ACC, and no DWCONV, which it refuses."""
+    features = CoreParams.of(TINY, 64, SMALL_CORE).features
+    for seed in range(200):
+        p = random_program(TINY, seed, features=features)
+        want = run_image(p.dram, p.insn_addr, p.insn_count, TINY, bases=p.bases)
+        memory = {"stall": 30 * (seed % 3), "seed": seed, "latency": 7 * (seed % 5)}
+        got = run_image(p.dram, p.insn_addr, p.insn_count, TINY, "rtl", bases=p.bases, core=SMALL_CORE, **memory)
+        assert got.dram == want.dram, seed
+        assert np.array_equal(got.acc, want.acc), seed
+    words = (encode(TINY, "dwconv", rows=1), FINISH)
+    with pytest.raises(ProgramFault, match="opcode"):
+        run_image(to_bytes(words), 0, 2, TINY, "rtl", core=SMALL_CORE)
+
+
+@pytest.mark.parametrize(("core", "message"), [
+    ({"mulpasses": 4}, "core has no field 'mulpasses'; did you mean 'mul_passes'? Known: … windows"),
+    ({"bus_bits": 64}, "core has no field 'bus_bits'; … mul_passes …"),
+    ({"mul_passes": 8}, "mul_passes must be a power of two up to the 4 lanes of the ALU, got 8"),
+    ({"acc_copies": 3}, "acc_copies must be 1 or 2, got 3"),
+])
+def test_a_core_that_cannot_be_is_refused(core, message):
+    with raises(ConfigError, message):
+        run_image(bytes(64), 0, 1, TINY, "rtl", core=core)
 
 
 def test_a_convolution_keeps_the_matrix_core_busy():

@@ -10,20 +10,28 @@ CYCLES = 800
 READERS = ("read0", "read1")
 
 
+def meet(cfg, one, other):
+    """Whether two elements lie in one bank: that of the parity of every third bit of an index."""
+    return acc_banks(cfg) == 1 or ((one ^ other) & 0o1111111).bit_count() % 2 == 0
+
+
 @cocotb.test()
-@cocotb.parametrize(result=[0, 50, 100], replaced=[0, 50], load=[30, 100], near=[True, False])
-async def loads_find_the_free_bank(dut, result, replaced, load, near):
-    """`near`: few elements, so that writes and reads of one element meet."""
+@cocotb.parametrize(
+    result=[0, 50, 100], replaced=[0, 50], load=[30, 100], near=[True, False], block=["acc_memory", "acc_memory_one"],
+)
+async def loads_find_the_free_bank(dut, result, replaced, load, near, block):
+    """`near`: few elements, so that writes and reads of one element meet. With one copy, `read0` goes before `read1`."""
     cfg = params().cfg
-    bench = await Bench.start(dut, "acc_memory", blocks()["acc_memory"], seed=result + replaced + load + near)
+    bench = await Bench.start(dut, block, blocks()[block], seed=result + replaced + load + near)
     pins, pick, bits = bench.pins, bench.random, 8 * cfg.acc_bytes
     used = min(cfg.acc_depth, 4 if near else 64)
     model: list[int | None] = [None] * used  # the memory may hold anything after reset
     results, loads = bench.chance("result__valid", result), bench.chance("load__valid", load)
     leaves = bench.chance("replaced", replaced)
     reads = {name: bench.chance(f"{name}__enable", 70) for name in READERS}
-    seen = bench.watch("load_busy")
+    seen = bench.watch("load_busy", "read1_busy")
     want: dict[str, int | None] = dict.fromkeys(READERS)  # without enable, the data stay
+    places = dict.fromkeys(READERS, 0)  # that they were read from
     refused, beside, checked = 0, 0, 0
     for _ in range(CYCLES):
         at = {name: pick.randrange(used) for name in ("result", "load", *READERS)}
@@ -34,10 +42,17 @@ async def loads_find_the_free_bank(dut, result, replaced, load, near):
             pins.set(f"{name}__data", value)
         await bench.step()
         writes = bool(results.now and not leaves.now)
-        apart = (at["result"] ^ at["load"]) & 0o1111111  # bank: parity of every third bit
-        busy = writes and (acc_banks(cfg) == 1 or apart.bit_count() % 2 == 0)
+        busy = writes and meet(cfg, at["result"], at["load"])
         assert seen.now["load_busy"] == busy, f"cycle {bench.cycle}: {at}"
-        want |= {name: model[at[name]] for name in READERS if reads[name].now}
+        crossed = bool(block == "acc_memory_one" and reads["read0"].now and meet(cfg, at["read0"], at["read1"]))
+        assert seen.now["read1_busy"] == crossed, f"cycle {bench.cycle}: {at}"
+        for name in READERS:
+            if reads[name].now:
+                want[name], places[name] = model[at[name]], at[name]
+            elif block == "acc_memory_one" and any(reads[other].now and meet(cfg, at[other], places[name]) for other in READERS):
+                want[name] = None  # what is read for the other one takes the place of its data
+        if crossed and reads["read1"].now:
+            want["read1"] = None
         if writes:
             model[at["result"]] = data["result"]
         if loads.now and not busy:

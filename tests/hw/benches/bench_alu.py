@@ -2,7 +2,7 @@
 
 import cocotb
 import numpy as np
-from board import blocks, params
+from board import SHARED, blocks, params
 
 from vtakit.hw.compute.alu import operand_bits
 from vtakit.hw.isa.insns import AluOp
@@ -17,11 +17,14 @@ def interesting(bits: int) -> list[int]:
 
 
 @cocotb.test()
-@cocotb.parametrize(op=list(AluOp))
-async def gives_the_definitions_results(dut, op):
+@cocotb.parametrize(op=list(AluOp), block=["alu", "alu_shared"])
+async def gives_the_definitions_results(dut, op, block):
+    """MUL of shared multipliers runs once for each part of the lanes."""
     cfg = params().cfg
     b_bits, lanes = operand_bits(cfg), cfg.batch * cfg.block
-    bench = await Bench.start(dut, "alu", blocks()["alu"], 0)
+    parts = SHARED["mul_passes"] if block == "alu_shared" and op == AluOp.MUL else 1
+    held = SHARED["mul_passes"] if block == "alu_shared" else 1
+    bench = await Bench.start(dut, block, blocks()[block], 0)
     rng = np.random.default_rng(int(op))
     amounts = range(-2 * cfg.acc_bits, 2 * cfg.acc_bits + 1)
     seconds = [*interesting(b_bits), *amounts, *rng.integers(-(1 << (b_bits - 1)), 1 << (b_bits - 1), 20).tolist()]
@@ -36,10 +39,18 @@ async def gives_the_definitions_results(dut, op):
         bench.pins.set("a", int.from_bytes(pack(a, cfg.acc_bits).tobytes(), "little"))
         bench.pins.set("b", int.from_bytes(pack(b, b_bits).tobytes(), "little"))
         # Multipliers have only the operands of their own, and these only for MUL.
-        for name, value in (("factor_a", a), ("factor_b", b)):
-            given = wrap(value, cfg.acc_bits) if op == AluOp.MUL else rng.integers(-1, 2, lanes)
-            bench.pins.set(name, int.from_bytes(pack(given, cfg.acc_bits).tobytes(), "little"))
-        await bench.step()
+        for part in range(parts):
+            for name, value in (("factor_a", a), ("factor_b", b)):
+                given = wrap(value, cfg.acc_bits) if op == AluOp.MUL else rng.integers(-1, 2, lanes)
+                mine = given.reshape(held, -1)[part]
+                bench.pins.set(name, int.from_bytes(pack(mine, cfg.acc_bits).tobytes(), "little"))
+            if block == "alu_shared":
+                bench.pins.set("part", part)
+                if part and bench.random.randrange(4) == 0:
+                    bench.pins.set("runs", 0)
+                    await bench.step()
+                    bench.pins.set("runs", 1)
+            await bench.step()
         raw = bench.pins.get("result").to_bytes(cfg.acc_bytes, "little")
         got = unpack(np.frombuffer(raw, np.uint8), cfg.acc_bits)
         want = wrap(ALU[op](a, b, cfg.acc_bits), cfg.acc_bits)

@@ -2,6 +2,7 @@
 
 import cocotb
 import numpy as np
+from bench_acc_memory import meet
 from board import blocks, params
 from windows import Taken, random_window
 
@@ -14,6 +15,7 @@ from vtakit.sim.bench.models import step_result, window_steps
 STEPS = 250
 DISTANCES = range(1, 9)
 WRITERS = ["gemm", "overwrite", "add", "mul"]
+BLOCKS = ["arithmetic", "arithmetic_shared"]
 NOTHING = {"is_alu": 0, "reset": 0, "overwrite": 0, "alu_opcode": 0, "use_imm": 0, "imm": 0, "fault": 0, "last": 0}
 
 
@@ -24,7 +26,7 @@ def number(values, bits):
 class State:
     """The block with scratchpads around it, and the model's accumulator beside."""
 
-    def __init__(self, bench, cfg, *, windows=False):
+    def __init__(self, bench, cfg, *, windows=False, one_copy=False):
         rng = np.random.default_rng(bench.random.getrandbits(32))
         half = 1 << (cfg.acc_bits - 1)
         self.cfg = cfg
@@ -42,6 +44,8 @@ class State:
         for name in ("acc", "src"):
             bench.add(ScratchpadReads(pins.at(name), self.held, 1, 8 * cfg.acc_bytes, pick, kept=False))
         self.bench, self.cycles = bench, []
+        if one_copy:
+            bench.watch("acc__enable", "acc__index", "src__enable", "src__index", see=self._read)
         bench.watch("result__valid", "result__index", "result__data", "replaced", see=self._see)
 
     def _see(self, now):
@@ -52,6 +56,10 @@ class State:
                 self.held[now["result__index"]] = now["result__data"]
             self.writes.append((now["result__index"], now["result__data"]))
             self.cycles.append(self.bench.cycle)
+
+    def _read(self, now):
+        same = meet(self.cfg, now["acc__index"], now["src__index"])
+        assert not (now["acc__enable"] and now["src__enable"] and same), "two elements of one bank in one cycle"
 
     def check(self, steps):
         """Every result in order, and nothing else written."""
@@ -92,11 +100,11 @@ def random_step(cfg, pick, dsts, mul):
 
 
 @cocotb.test()
-@cocotb.parametrize(withheld=STALLS, hold=[0, 30], elements=[1, 2, 5, 9], mul=[0, 15, 60])
-async def dependent_steps_are_exact(dut, withheld, hold, elements, mul):
+@cocotb.parametrize(withheld=STALLS, hold=[0, 30], elements=[1, 2, 5, 9], mul=[0, 15, 60], block=BLOCKS)
+async def dependent_steps_are_exact(dut, withheld, hold, elements, mul, block):
     cfg = params().cfg
-    bench = await Bench.start(dut, "arithmetic", blocks()["arithmetic"], seed=withheld + hold + 1000 * elements + mul)
-    state = State(bench, cfg)
+    bench = await Bench.start(dut, block, blocks()[block], seed=withheld + hold + 1000 * elements + mul)
+    state = State(bench, cfg, one_copy=block == "arithmetic_shared")
     bench.chance("hold", hold)
     steps = [random_step(cfg, bench.random, range(elements), mul) for _ in range(STEPS)]
     source = bench.source("steps", withheld, [{**step, "imm": step["imm"] & 0xFFFF} for step in steps])
@@ -129,12 +137,12 @@ async def windows_among_dependent_steps_are_exact(dut, withheld, hold, mul):
 
 
 @cocotb.test()
-@cocotb.parametrize(distance=DISTANCES, operand=["dst", "src"], writer=WRITERS, reader=["gemm", "add", "mul"])
-async def a_hazard_of_each_distance(dut, distance, operand, writer, reader):
+@cocotb.parametrize(distance=DISTANCES, operand=["dst", "src"], writer=WRITERS, reader=["gemm", "add", "mul"], block=BLOCKS)
+async def a_hazard_of_each_distance(dut, distance, operand, writer, reader, block):
     """A result that is read `distance` steps later, as dst or as src; steps on other elements between."""
     cfg = params().cfg
-    bench = await Bench.start(dut, "arithmetic", blocks()["arithmetic"], seed=distance)
-    state = State(bench, cfg)
+    bench = await Bench.start(dut, block, blocks()[block], seed=distance)
+    state = State(bench, cfg, one_copy=block == "arithmetic_shared")
     plain = NOTHING | {"src": 1, "wgt": 1}
     kinds = {"gemm": plain, "overwrite": plain | {"overwrite": 1}, "add": plain | {"is_alu": 1, "alu_opcode": int(AluOp.ADD)},
              "mul": plain | {"is_alu": 1, "alu_opcode": int(AluOp.MUL)}}
@@ -170,10 +178,10 @@ async def a_step_waits_for_an_element_that_a_load_has_yet_to_write(dut):
 
 
 @cocotb.test()
-@cocotb.parametrize(mul=[0, 50])
-async def retires_each_instruction_once_after_its_last_write(dut, mul):
+@cocotb.parametrize(mul=[0, 50], block=BLOCKS)
+async def retires_each_instruction_once_after_its_last_write(dut, mul, block):
     cfg = params().cfg
-    bench = await Bench.start(dut, "arithmetic", blocks()["arithmetic"], seed=mul)
+    bench = await Bench.start(dut, block, blocks()[block], seed=mul)
     state = State(bench, cfg)
     steps = [random_step(cfg, bench.random, range(4), mul) | {"last": int(n % 3 == 2)} for n in range(60)]
     source = bench.source("steps", 30, [{**step, "imm": step["imm"] & 0xFFFF} for step in steps])

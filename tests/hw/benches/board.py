@@ -50,6 +50,7 @@ PARTS = VTAConfig(
 )
 PARTS_LANES = 8
 WINDOWED = replace(PARTS, log_block=4, log_inp_width=1, log_batch=1, log_wgt_buff_size=13)  # 3 x 5 taps of 2 bits
+SHARED = {"mul_passes": 2, "acc_copies": 1}  # of a small core
 ISSUES = {"issue_load": (Stage.LOAD, 1), "issue_compute": (Stage.COMPUTE, 2)}  # stage and units
 
 
@@ -68,16 +69,18 @@ def board(params: CoreParams) -> dict[str, wiring.Component]:
         "token_queue": TokenQueue(TOKENS),
         **{name: Scratchpad(**shape) for name, shape in SCRATCHPADS.items()},
         "mac_array": MacArray(cfg), "mac_array_mixed": MacArray(cfg, dsp_products=cfg.products // 3),
-        "window": Window(WINDOWED), "alu": Alu(cfg), "steps": StepGenerator(cfg),
+        "window": Window(WINDOWED), "alu": Alu(cfg),
+        "alu_shared": Alu(cfg, mul_passes=SHARED["mul_passes"]), "steps": StepGenerator(cfg),
         "steps_windows": StepGenerator(cfg, windows=True), "arithmetic": Arithmetic(cfg),
-        "arithmetic_windows": Arithmetic(cfg, windows=True),
+        "arithmetic_windows": Arithmetic(cfg, windows=True), "arithmetic_shared": Arithmetic(cfg, **SHARED),
         "decoder_plain": Decoder(replace(params, windows=False, pools=False)),
         "bursts": BurstGenerator(params), "read_buffer": ReadBuffer(params), "read_master": ReadMaster(params, READERS),
         "write_master": WriteMaster(params), "load_writer": LoadWriter(params, load_targets(params)),
         "load_port": LoadPort(params, load_targets(params)), "acc_writer": AccWriter(params), "store_port": StorePort(params),
         "store_port_parts": StorePort(replace(params, cfg=PARTS)), "requantizer": Requantizer(PARTS, PARTS_LANES, 3),
         "decoder": Decoder(params), "fetch": Fetch(params), "retire": Retire(2),
-        "pipeline_slice": Slice(16), "pipeline_queue": Queue(16, QUEUE), "acc_memory": AccMemory(cfg), "counters": Counters(),
+        "pipeline_slice": Slice(16), "pipeline_queue": Queue(16, QUEUE), "acc_memory": AccMemory(cfg),
+        "acc_memory_one": AccMemory(cfg, copies=1), "counters": Counters(),
         "counters_total": Counters(stages=False),
         "supervisor": Supervisor(), **{name: Issue(cfg, stage, units) for name, (stage, units) in ISSUES.items()},
     }
