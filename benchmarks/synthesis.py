@@ -2,7 +2,7 @@
 
   python benchmarks/synthesis.py                       all of them: hours, most of it place and route
   python benchmarks/synthesis.py tiny:xc7 blk8:xc7     these; the others keep their results (a configuration @ its DSP budget,
-                                                       - what is left out of it)
+                                                       + fields of CoreParams, - what is left out of it)
   python benchmarks/synthesis.py --tables              only write the tables of the page again
 """
 
@@ -23,10 +23,11 @@ from vtakit.hw.params import CoreParams
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "synthesis.json", ROOT / "docs" / "synthesis.md"
-RUNS = (  # configuration, DSP budget and parts left out, device and, where there are several, speed grade
+RUNS = (  # configuration with its core, device and, where there are several, speed grade
     "tiny:ecp5-85k:6", "tiny:ice40", "tiny:ice40-up5k", "tiny:xc7", "tiny-counters:xc7",
     "blk8:ecp5-85k:6", "blk8:xc7",
-    "compact@136:ecp5-85k:6", "compact@210:xc7", "compact:xcup",
+    "compact@152+mul_passes=4:ecp5-85k:6", "compact@152+gemm_passes=2+mul_passes=4:ecp5-85k:6",
+    "compact@210:xc7", "compact:xcup",
     "default:ecp5-85k:6", "default:xc7", "default:xcup",
 )
 Results = dict[str, dict[str, Any]]
@@ -40,14 +41,31 @@ def hardware() -> str:
     return git("log", "-1", "--format=%h") + ("+" if git("status", "--porcelain") else "")
 
 
+def core_of(text: str) -> tuple[str, dict[str, Any]]:
+    """The configuration and the fields of `CoreParams` that the first part of a run says."""
+    text, *without = text.split("-")
+    text, *chosen = text.split("+")
+    config, _, budget = text.partition("@")
+    sizes = {name: int(value) for name, _, value in (each.partition("=") for each in chosen)}
+    return config, {"dsp_budget": int(budget) if budget else None} | sizes | dict.fromkeys(without, False)
+
+
+def core_text(text: str) -> str:
+    """The same in words."""
+    config, core = core_of(text)
+    budget = core.pop("dsp_budget")
+    parts = [*([f"in at most {budget} DSP"] if budget is not None else [])]
+    parts += [f"without {name}" if value is False else f"{name} {value}" for name, value in core.items()]
+    return f"{config} {', '.join(parts)}".strip()
+
+
 def measure(run: str) -> dict[str, Any]:
     """Synthesise one run, and say when and of which hardware."""
     config, device, speed, *_ = (*run.split(":"), "")
-    config, *without = config.split("-")
-    config, _, budget = config.partition("@")
+    config, core = core_of(config)
     commit = hardware()  # now: there may be another at the end
     report = synthesise(
-        CoreParams(cfg=load_config(config), dsp_budget=int(budget) if budget else None, **dict.fromkeys(without, False)),
+        CoreParams(cfg=load_config(config), **core),
         find_device(device), speed=speed or None,
         say=lambda step: print(f"{run}: {step}", file=sys.stderr, flush=True),
     )
@@ -60,8 +78,7 @@ def tables(results: Results) -> dict[str, str]:
     rows, paths, tools = [], [], set()
     for run in RUNS:
         config, device, *grade = run.split(":")
-        config = " in at most ".join(config.split("@")) + (" DSP" if "@" in config else "")
-        config = " without ".join(config.split("-"))
+        config = core_text(config)
         where = ", speed ".join([device, *grade])
         if run not in results:
             rows.append([config, where, *["-"] * 9, "not measured yet"])
@@ -119,7 +136,7 @@ def filled(page: str, results: Results) -> str:
 def main() -> None:
     """Run what is asked for; each result is kept as soon as it is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="*", metavar="CONFIG[@DSPS][-PART]:DEVICE[:SPEED]", default=None)
+    parser.add_argument("runs", nargs="*", metavar="CONFIG[@DSPS][+FIELD=N][-PART]:DEVICE[:SPEED]", default=None)
     parser.add_argument("--tables", action="store_true")
     args = parser.parse_args()
     unknown = set(args.runs) - set(RUNS)

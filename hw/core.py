@@ -14,7 +14,7 @@ from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import FLAG_QUEUES, MEMORIES, TOKEN_QUEUE_DEPTH, Feature, MemType, Queue, Stage
 from vtakit.hw.issue.stage import activity
 from vtakit.hw.issue.token_queue import TokenQueue
-from vtakit.hw.load.stage import LoadStage, target
+from vtakit.hw.load.stage import LoadStage, storage
 from vtakit.hw.memory.read_master import ReadMaster
 from vtakit.hw.memory.scratchpad import Scratchpad
 from vtakit.hw.params import CoreParams
@@ -82,9 +82,9 @@ class Core(wiring.Component):
             m.d.comb += [block.window_low.eq(self.window_low), block.window_high.eq(window_high)]
 
         for kind in (MemType.INP, MemType.WGT):
-            to, name = target(params, kind), kind.name.lower()
+            to, name = storage(params, kind), kind.name.lower()
             m.submodules[name] = memory = Scratchpad(
-                element_bits=8 * to.element_bytes, depth_log2=to.depth.bit_length() - 1, lanes=to.lanes, slices=to.beats(params),
+                element_bits=to.word_bits, depth_log2=to.depth_log2, lanes=to.lanes, slices=to.slices,
                 registered=kind is not MemType.INP or Feature.DWCONV not in params.features,
             )
             connect(m, getattr(load, name), memory.write)

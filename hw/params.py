@@ -31,6 +31,7 @@ class CoreParams:
     pools           REQUANT's windows are built, where the configuration has it
     counters        what each stage's cycles are spent on is counted; without, only all cycles are
     dsp_budget      DSP blocks that the core may take: products of the matrix core beyond it are logic; None: all in DSP blocks
+    gemm_passes     parts of a tile's outputs that the matrix core forms one after the other: cycles that a step of GEMM takes
     mul_passes      parts of the ALU's lanes that have its multipliers in turn: cycles that a step of MUL takes
     acc_copies      2: ACC serves arithmetic and STOREs in every cycle; 1: half of its memory, and both wait where they meet
     axi_cache, axi_prot, axi_qos    AxCACHE, AxPROT and AxQOS of every burst, until the host sets others
@@ -51,6 +52,7 @@ class CoreParams:
     pools: bool = True
     counters: bool = True
     dsp_budget: int | None = None
+    gemm_passes: int = 1
     mul_passes: int = 1
     acc_copies: int = 2
     axi_cache: int = NORMAL_MEMORY
@@ -66,6 +68,10 @@ class CoreParams:
         lanes = self.cfg.batch * self.cfg.block
         if self.mul_passes < 1 or lanes % self.mul_passes or self.mul_passes & (self.mul_passes - 1):
             raise ConfigError(f"mul_passes must be a power of two up to the {lanes} lanes of the ALU, got {self.mul_passes}")
+        if self.gemm_passes < 1 or self.cfg.block % self.gemm_passes or self.gemm_passes & (self.gemm_passes - 1):
+            raise ConfigError(f"gemm_passes must be a power of two up to the block of {self.cfg.block}, got {self.gemm_passes}")
+        if self.cfg.wgt_bytes < self.gemm_passes:
+            raise ConfigError(f"gemm_passes must leave at least a byte of weights a pass, got {self.gemm_passes}")
         if self.acc_copies not in (1, 2):
             raise ConfigError(f"acc_copies must be 1 or 2, got {self.acc_copies}")
         if self.dsp_budget is not None and self.dsp_budget < self.other_dsps:
@@ -95,7 +101,12 @@ class CoreParams:
     @property
     def dsp_products(self) -> int | None:
         """Products of the matrix core that DSP blocks form; None: all."""
-        return None if self.dsp_budget is None else min(self.cfg.products, self.dsp_budget - self.other_dsps)
+        return None if self.dsp_budget is None else min(self.products, self.dsp_budget - self.other_dsps)
+
+    @property
+    def products(self) -> int:
+        """Multipliers of the matrix core."""
+        return self.cfg.products // self.gemm_passes
 
     @property
     def attributes(self) -> int:

@@ -169,9 +169,10 @@ def options(case: Case) -> dict[str, Any]:
 
 def _built(cfg: VTAConfig, seed: int) -> dict[str, Any]:
     numbers = random.Random(seed)
-    passes = [n for n in (1, 2, 4) if n <= cfg.batch * cfg.block]
-    return {"bus_bits": numbers.choice(BUS_BITS),
-            "core": {"mul_passes": numbers.choice(passes), "acc_copies": numbers.choice((1, 2))}}
+    bus_bits = numbers.choice(BUS_BITS)
+    passes = {"gemm_passes": min(cfg.block, cfg.wgt_bytes), "mul_passes": cfg.batch * cfg.block}  # at most
+    core = {name: numbers.choice([n for n in (1, 2, 4) if n <= most]) for name, most in passes.items()}
+    return {"bus_bits": bus_bits, "core": core | {"acc_copies": numbers.choice((1, 2))}}
 
 
 def _bound(program: RandomProgram, case: Case) -> dict[str, int]:

@@ -3,7 +3,7 @@
 Stages count cycles from the acceptance of a step; `last` depends on the depth of the adder tree:
 
     0            indices to INP and WGT; a step on an element that is not yet there waits here
-    2            tiles out of the scratchpads' registers, into the multipliers
+    2            tiles out of the scratchpads' registers, into the multipliers; 3 where a window has factors of its own
     last - 3     indices to ACC
     last - 2     elements out of ACC
     last         the product sum is there: GEMM adds; the ALU takes its operands
@@ -15,8 +15,8 @@ the stage last, an operand is exchanged for a newer result of the same element, 
 no pause. After an ALU step, one that needs its result, and any GEMM step, waits two cycles.
 
 A step may take several passes, which go through the stages like steps; the last one writes. MUL takes one for each part of the
-lanes that has the multipliers in turn. With one copy of ACC, an operation on two elements of one bank reads src in one pass and
-dst in the next.
+lanes that has the multipliers in turn, GEMM and DWCONV one for each part that a smaller matrix core forms. With one copy of ACC,
+an operation on two elements of one bank reads src in one pass and dst in the next.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from itertools import pairwise
 from operator import or_
 from typing import NamedTuple
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -73,16 +73,19 @@ class Arithmetic(wiring.Component):
     """
 
     def __init__(
-        self, cfg: VTAConfig, *, windows: bool = False, dsp_products: int | None = None, mul_passes: int = 1, acc_copies: int = 2
+        self, cfg: VTAConfig, *, windows: bool = False, dsp_products: int | None = None, gemm_passes: int = 1,
+        mul_passes: int = 1, acc_copies: int = 2,
     ) -> None:
         self._cfg, self._windows, self._dsp_products, acc = cfg, windows, dsp_products, 8 * cfg.acc_bytes
-        self._mul_passes, self._one_copy = mul_passes, acc_copies == 1
+        self._gemm_passes, self._mul_passes, self._one_copy = gemm_passes, mul_passes, acc_copies == 1
+        self._factors_at = 3 if windows and gemm_passes > 1 else 2  # stage in which the multipliers have their operands
         self._step = step(cfg, windows=windows)
-        self.latency = mac_latency(cfg) + 4 + ALU_STAGES  # cycles after which a step has been written, whatever it is
+        # Cycles after which a step has been written, whatever it is.
+        self.latency = self._factors_at + mac_latency(cfg) + 2 + ALU_STAGES
         super().__init__({
             "steps": In(stream.Signature(self._step)), "pending": In(guard(cfg.acc_depth_log2)), "hold": In(1),
             "inp": Out(sram_read(8 * cfg.inp_bytes, cfg.inp_depth_log2)),
-            "wgt": Out(sram_read(8 * cfg.wgt_bytes, cfg.wgt_depth_log2)),
+            "wgt": Out(sram_read(8 * cfg.wgt_bytes // gemm_passes, cfg.wgt_depth_log2 + gemm_passes.bit_length() - 1)),
             "acc": Out(sram_read(acc, cfg.acc_depth_log2)), "src": Out(sram_read(acc, cfg.acc_depth_log2)),
             "result": Out(sram_write(acc, cfg.acc_depth_log2)), "replaced": Out(1),
             "retired": Out(1), "fault": Out(1), "fault_index": Out(INDEX_BITS), "works": Out(1),
@@ -90,14 +93,16 @@ class Arithmetic(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m, cfg = Module(), self._cfg
-        m.submodules.macs = macs = MacArray(cfg, windows=self._windows, dsp_products=self._dsp_products)
+        m.submodules.macs = macs = MacArray(
+            cfg, windows=self._windows, dsp_products=self._dsp_products, passes=self._gemm_passes)
         m.submodules.alu = alu = Alu(cfg, mul_passes=self._mul_passes)
-        last, word = 2 + mac_latency(cfg), 8 * cfg.acc_bytes
+        last, word = self._factors_at + mac_latency(cfg), 8 * cfg.acc_bytes
 
         # The step at each stage, and whether it is a GEMM or ALU step that is to be done.
         control = data.StructLayout({
             "dst": cfg.acc_depth_log2, "src": cfg.acc_depth_log2, "reset": 1, "overwrite": 1,
-            "alu_opcode": ALU.width("alu_opcode"), "use_imm": 1, "imm": signed(IMM_BITS), "part": range(self._mul_passes),
+            "alu_opcode": ALU.width("alu_opcode"), "use_imm": 1, "imm": signed(IMM_BITS),
+            "part": range(max(self._gemm_passes, self._mul_passes)),
         })
         at = [Signal(control, name=f"stage{n}", reset_less=True) for n in range(last + ALU_STAGES + 1)]
         gemms, alus, ends = (
@@ -114,7 +119,7 @@ class Arithmetic(wiring.Component):
         m.d.comb += [
             self.works.eq(has & ~unwritten), accepts.eq(self.works & (delay == 0) & ~self.hold),
             self.fault.eq(accepts & now.fault), self.fault_index.eq(now.index),
-            gemms[0].eq(accepts & ~now.fault & ~now.is_alu & (now.emits if self._windows else 1)),
+            gemms[0].eq(accepts & ~now.fault & ~now.is_alu & (now.emits if self._windows else 1) & passes.last),
             alus[0].eq(accepts & ~now.fault & now.is_alu & passes.last),
             ends[0].eq(accepts & now.last & passes.last),
             *(at[0][name].eq(now[name]) for name in control.members if name != "part"), at[0].part.eq(passes.part),
@@ -131,17 +136,25 @@ class Arithmetic(wiring.Component):
         # A GEMM instruction could retire earlier; retiring all at one stage keeps them in order.
         m.d.sync += self.retired.eq(ends[-1])
         m.d.comb += [
-            self.inp.index.eq(now.src), self.inp.enable.eq(1), self.wgt.index.eq(now.wgt), self.wgt.enable.eq(1),
+            self.inp.index.eq(now.src), self.inp.enable.eq(1), self.wgt.enable.eq(1),
             macs.wgt.eq(self.wgt.data),
             self.acc.index.eq(at[last - 3].dst), self.acc.enable.eq(gemms[last - 3] | reads_dst[last - 3]),
             self.src.index.eq(at[last - 3].src), self.src.enable.eq(reads_src[last - 3] & ~at[last - 3].use_imm),
         ]
 
+        weights = Cat(passes.part[: self._gemm_passes.bit_length() - 1], now.wgt)
+        if self._factors_at == 3:
+            m.d.sync += self.wgt.index.eq(weights)
+        else:
+            m.d.comb += self.wgt.index.eq(weights)
         if self._windows:
-            m.submodules.window = window = Window(cfg)
+            m.submodules.window = window = Window(cfg, passes=self._gemm_passes)
+            forms = Signal()  # sums
+            m.d.comb += forms.eq(accepts & ~now.fault & ~now.is_alu & now.emits)
             m.d.sync += [
-                window.shifts.eq(accepts & ~now.fault & now.window), window.spreads.eq(gemms[0]), window.first.eq(now.first),
-                window.column.eq(now.column), window.row.eq(now.row),
+                window.shifts.eq(accepts & ~now.fault & now.window & (passes.part == 0)), window.spreads.eq(forms & ~now.window),
+                window.takes.eq(forms & now.window), window.part.eq(passes.part),
+                window.first.eq(now.first), window.column.eq(now.column), window.row.eq(now.row),
             ]
             m.d.comb += [window.tile.eq(self.inp.data), macs.inp.eq(window.factors)]
         else:
@@ -198,15 +211,28 @@ class Arithmetic(wiring.Component):
         self._alu_operands(m, alu, (a, b), at[last], (reads_dst[last], reads_src[last]), multiplies)
         m.d.comb += [alu.runs.eq(reads_dst[last + 1]), alu.part.eq(at[last + 1].part)]
         total = Signal(word)
-        for lane in range(cfg.batch * cfg.block):
+        for lane, found in enumerate(self._sums(m, macs, at[last].part)):
             part = slice(lane * cfg.acc_bits, (lane + 1) * cfg.acc_bits)
-            m.d.comb += total[part].eq(a[part] + macs.sums[lane])
+            m.d.comb += total[part].eq(a[part] + found)
         with m.If(alus[last + ALU_STAGES]):
             m.d.sync += result.eq(alu.result)
         with m.Else():
             m.d.sync += result.eq(Mux(at[last].reset, 0, total))
         m.d.comb += [self.result.count.eq(1), self.result.mask.eq(1), self.result.data[0].eq(result)]
         return m
+
+    def _sums(self, m: Module, macs: MacArray, part: Value) -> list[Value]:
+        """Return the sum of each lane. Those of all passes but the last are kept in registers until the last one is there."""
+        rows, outs = self._cfg.batch, self._cfg.block // self._gemm_passes
+        sums = [[macs.sums[row * outs + out] for out in range(outs)] for row in range(rows)]
+        found: list[list[Value]] = [[] for _ in range(rows)]
+        for number in range(self._gemm_passes - 1):
+            for row in range(rows):
+                kept = [Signal.like(each, name=f"sum{number}_{row}_{n}", reset_less=True) for n, each in enumerate(sums[row])]
+                with m.If(part == number):
+                    m.d.sync += [register.eq(each) for register, each in zip(kept, sums[row], strict=True)]
+                found[row] += kept
+        return [each for row in range(rows) for each in found[row] + sums[row]]
 
     def _passes(self, m: Module, accepts: Signal) -> "Passes":
         """Return what the pass that comes next does for the step at hand, which has as many as it needs.
@@ -216,20 +242,25 @@ class Arithmetic(wiring.Component):
         new, takes = self.steps.payload, self.steps.ready
         some = new.is_alu & ~new.fault
         more, last, half = (Signal(name=name) for name in ("more_parts", "last_pass", "half"))
-        part, doubles = Signal(range(self._mul_passes)), Signal()
+        most = max(self._gemm_passes, self._mul_passes)
+        part, doubles = Signal(range(most)), Signal()
         if self._one_copy:
             with m.If(takes):
                 m.d.sync += [doubles.eq(some & ~new.use_imm & (bank_of(new.dst) == bank_of(new.src))), half.eq(0)]
             with m.Elif(accepts):
                 m.d.sync += half.eq(doubles & ~half)
         whole = ~doubles | half
-        if self._mul_passes > 1:
-            multiplies = Signal()
+        if most > 1:
+            sums = ~new.fault & ~new.is_alu & ~new.reset & (new.emits if self._windows else 1)
+            end = Signal.like(part)  # the step's last part
             with m.If(takes):
-                m.d.sync += [multiplies.eq(some & is_product(new.alu_opcode)), part.eq(0)]
+                m.d.sync += [
+                    part.eq(0),
+                    end.eq(Mux(some & is_product(new.alu_opcode), self._mul_passes - 1, Mux(sums, self._gemm_passes - 1, 0))),
+                ]
             with m.Elif(accepts & whole):
                 m.d.sync += part.eq(part + 1)
-            m.d.comb += more.eq(multiplies & (part != self._mul_passes - 1))
+            m.d.comb += more.eq(part != end)
         m.d.comb += last.eq(whole & ~more)
         return Passes(part=part, last=last, reads_dst=whole, reads_src=~half)
 

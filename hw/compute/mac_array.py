@@ -1,4 +1,4 @@
-"""The matrix core: one input tile times one weight tile a cycle."""
+"""The matrix core: one input tile times one weight tile, or a part of its outputs, a cycle."""
 
 from amaranth.hdl import Cat, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -29,36 +29,37 @@ class MacArray(wiring.Component):
     Members
     -------
     inp : ``In(batch x block x inp_bits)``          a tile as it lies in the scratchpad; with a `Window` its factors
-    wgt : ``In(block x block x wgt_bits)``          likewise, [out][in]
-    sums : ``Out(batch x block of signed)``         of `sum_bits`
+    wgt : ``In(outs x block x wgt_bits)``           likewise, [out][in]
+    sums : ``Out(batch x outs of signed)``          of `sum_bits`
 
+    passes : parts of a tile's outputs that are formed one after the other; outs is block / passes
     dsp_products : how many products are multiplications, for DSP blocks; the others are sums of rows, in logic. None: all
     """
 
-    def __init__(self, cfg: VTAConfig, *, windows: bool = False, dsp_products: int | None = None) -> None:
-        self._cfg, self._windows = cfg, windows
+    def __init__(self, cfg: VTAConfig, *, windows: bool = False, dsp_products: int | None = None, passes: int = 1) -> None:
+        self._cfg, self._windows, self._outs = cfg, windows, cfg.block // passes
         self._dsp_products = cfg.products if dsp_products is None else dsp_products
         self._sum_bits = sum_bits(cfg)
         super().__init__({
-            "inp": In(8 * cfg.inp_bytes * (cfg.block if windows else 1)), "wgt": In(8 * cfg.wgt_bytes),
-            "sums": Out(data.ArrayLayout(signed(self._sum_bits), cfg.batch * cfg.block)),
+            "inp": In(8 * cfg.inp_bytes * (self._outs if windows else 1)), "wgt": In(8 * cfg.wgt_bytes // passes),
+            "sums": Out(data.ArrayLayout(signed(self._sum_bits), cfg.batch * self._outs)),
         })
 
     def elaborate(self, platform: object) -> Module:
-        m, cfg = Module(), self._cfg
+        m, cfg, outs = Module(), self._cfg, self._outs
         inp = [self.inp[at : at + cfg.inp_bits].as_signed() for at in range(0, len(self.inp), cfg.inp_bits)]
         wgt = [self.wgt[at : at + cfg.wgt_bits].as_signed() for at in range(0, len(self.wgt), cfg.wgt_bits)]
         product_bits = min(self._sum_bits, cfg.inp_bits + cfg.wgt_bits)
         for row in range(cfg.batch):
-            for out in range(cfg.block):
-                lane = row * cfg.block + out
+            for out in range(outs):
+                lane = row * outs + out
                 terms = []
                 for into in range(cfg.block):
                     name = f"product_in{into:02}_out{lane:03}"
                     product = Signal(signed(product_bits), name=name, reset_less=True)
-                    factor = into * cfg.batch * cfg.block + lane if self._windows else row * cfg.block + into
+                    factor = into * cfg.batch * outs + lane if self._windows else row * cfg.block + into
                     x, w = inp[factor], wgt[out * cfg.block + into]
-                    in_dsp = into * cfg.batch * cfg.block + lane < self._dsp_products  # so that each lane has its share
+                    in_dsp = into * cfg.batch * outs + lane < self._dsp_products  # so that each lane has its share
                     m.d.sync += product.eq(x * w if in_dsp else booth(m, x, w, name))
                     terms.append(product)
                 m.d.comb += self.sums[lane].eq(self._tree(m, terms, lane))

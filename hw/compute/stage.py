@@ -29,7 +29,7 @@ from vtakit.hw.issue.issue import Issue
 from vtakit.hw.issue.stage import Cause, attribute, status, token_members
 from vtakit.hw.load.planner import Target
 from vtakit.hw.load.port import AHEAD, LoadPort
-from vtakit.hw.load.stage import connect_write, target
+from vtakit.hw.load.stage import connect_write, storage, target
 from vtakit.hw.memory.scratchpad import Scratchpad
 from vtakit.hw.params import CoreParams
 from vtakit.hw.pipeline import Slice
@@ -64,7 +64,7 @@ class ComputeStage(wiring.Component):
             "requests": Out(stream.Signature(burst(params))),
             "returned": In(stream.Signature(read_beat(params), always_ready=True)),
             "inp": Out(sram_read(8 * cfg.inp_bytes, cfg.inp_depth_log2)),
-            "wgt": Out(sram_read(8 * cfg.wgt_bytes, cfg.wgt_depth_log2)),
+            "wgt": Out(sram_read(storage(params, MemType.WGT).word_bits, storage(params, MemType.WGT).depth_log2)),
             "store": In(sram_read(8 * cfg.acc_bytes, cfg.acc_depth_log2)), "store_ready": Out(1),
             **token_members(Stage.COMPUTE), "finished": Out(1), "stop": In(1), "status": Out(status()),
         })
@@ -81,7 +81,8 @@ class ComputeStage(wiring.Component):
         windows = Feature.DWCONV in params.features
         m.submodules.steps = steps = StepGenerator(cfg, windows=windows)
         m.submodules.arithmetic = arithmetic = Arithmetic(
-            cfg, windows=windows, dsp_products=params.dsp_products, mul_passes=params.mul_passes, acc_copies=params.acc_copies)
+            cfg, windows=windows, dsp_products=params.dsp_products, gemm_passes=params.gemm_passes,
+            mul_passes=params.mul_passes, acc_copies=params.acc_copies)
         m.submodules.issue = issue = Issue(cfg, Stage.COMPUTE, 2)
         m.submodules.uop = uop = Scratchpad(
             element_bits=UOP_BITS, depth_log2=cfg.uop_depth_log2, lanes=to_uop.lanes, registered=False,

@@ -24,21 +24,26 @@ class Window(wiring.Component):
     first : ``In(1)``      the first one; what was there before is zeros
     column : ``In``        number of the step in its row
     row : ``In``           number of its row, or the last of the window if that is less
-    factors : ``Out``      [input lane][batch][output lane], a cycle later
+    takes : ``In(1)``      with passes: of a DWCONV's pass that forms outputs
+    part : ``In``          with passes: which part of the lanes of outputs the pass forms
+    factors : ``Out``      [input lane][batch][output lane], a cycle later; with passes two cycles, and only the lanes of the part
+
+    passes : parts of the lanes of outputs that are formed one after the other; then the window and the factors have registers of
+             their own, and a DWCONV goes on where GEMM steps come between
     """
 
-    def __init__(self, cfg: VTAConfig) -> None:
-        self._cfg = cfg
+    def __init__(self, cfg: VTAConfig, *, passes: int = 1) -> None:
+        self._cfg, self._passes = cfg, passes
         super().__init__({
             "tile": In(8 * cfg.inp_bytes), "spreads": In(1), "shifts": In(1), "first": In(1), "column": In(COLUMN_BITS),
-            "row": In(range(max(2, cfg.window[0]))), "factors": Out(cfg.block * 8 * cfg.inp_bytes),
+            "row": In(range(max(2, cfg.window[0]))), "takes": In(1), "part": In(range(passes)),
+            "factors": Out(cfg.block * 8 * cfg.inp_bytes // passes),
         })
 
     def elaborate(self, platform: object) -> Module:
         m, cfg = Module(), self._cfg
         rows, columns = cfg.window
         taps = [Signal(8 * cfg.inp_bytes, name=f"tap{n:02}", reset_less=True) for n in range(cfg.block)]
-        m.d.comb += self.factors.eq(Cat(taps))
         entering: list[Value] = [self.tile]  # to each row of the window, from the last on
         for back in range(1, rows):
             m.submodules[f"line{back}"] = line = memory.Memory(shape=len(self.tile), depth=1 << COLUMN_BITS, init=[])
@@ -58,9 +63,27 @@ class Window(wiring.Component):
                     m.d.sync += tap.eq(entering[rows - 1 - row])
                 else:
                     m.d.sync += tap.eq(Mux(self.first, 0, taps[n + 1]))
-        with m.Elif(self.spreads):
-            for n, tap in enumerate(taps):
-                spread = [
-                    self.tile.word_select(row * cfg.block + n, cfg.inp_bits).replicate(cfg.block) for row in range(cfg.batch)]
-                m.d.sync += tap.eq(Cat(spread))
+        if self._passes == 1:
+            m.d.comb += self.factors.eq(Cat(taps))
+            with m.If(self.spreads & ~self.shifts):
+                m.d.sync += [tap.eq(self._spread(self.tile, n)) for n, tap in enumerate(taps)]
+            return m
+        tile, part = Signal.like(self.tile, name="tile_before", reset_less=True), Signal.like(self.part, name="part_before")
+        spreads, takes = Signal(name="spreads_before"), Signal(name="takes_before")
+        m.d.sync += [tile.eq(self.tile), part.eq(self.part), spreads.eq(self.spreads), takes.eq(self.takes)]
+        factors = [Signal(len(tile) // self._passes, name=f"factor{n:02}", reset_less=True) for n in range(cfg.block)]
+        m.d.comb += self.factors.eq(Cat(factors))
+        row_bits = cfg.block * cfg.inp_bits
+        for n, (factor, tap) in enumerate(zip(factors, taps, strict=True)):
+            rows_of_tap = (tap.word_select(row, row_bits) for row in range(cfg.batch))
+            with m.If(spreads):
+                m.d.sync += factor.eq(self._spread(tile, n))
+            with m.Elif(takes):
+                m.d.sync += factor.eq(Cat(each.word_select(part, row_bits // self._passes) for each in rows_of_tap))
         return m
+
+    def _spread(self, tile: Value, n: int) -> Value:
+        """Input n of each row of the batch, for all lanes of outputs."""
+        cfg = self._cfg
+        values = (tile.word_select(row * cfg.block + n, cfg.inp_bits) for row in range(cfg.batch))
+        return Cat(value.replicate(cfg.block // self._passes) for value in values)

@@ -1,6 +1,8 @@
 """The load stage: LOADs of INP and WGT."""
 
-from amaranth.hdl import Module, Mux, Value
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -22,27 +24,59 @@ def target(params: CoreParams, kind: MemType) -> Target:
     return Target(kind=kind, element_bytes=size, lanes=params.lanes(size, depth), depth=depth)
 
 
-def sram_port(params: CoreParams, kind: MemType) -> wiring.Signature:
-    """The write port of such a scratchpad: several elements a beat, or several beats an element."""
-    to = target(params, kind)
-    depth_log2 = to.depth.bit_length() - 1
-    return sram_write(8 * to.element_bytes, depth_log2, lanes=to.lanes, slices=to.beats(params))
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Shape of a scratchpad behind a `Target`. Each element is stored as `parts` words, one for each pass of the matrix core."""
+
+    word_bits: int
+    depth_log2: int  # of words
+    parts: int
+    lanes: int  # words that a beat writes
+    slices: int  # beats that a word takes
+
+    @property
+    def write_port(self) -> wiring.Signature:
+        """Its write port."""
+        return sram_write(self.word_bits, self.depth_log2, lanes=self.lanes, slices=self.slices)
+
+
+def storage(params: CoreParams, kind: MemType) -> Storage:
+    """Return the shape of the scratchpad of a memory type."""
+    to, parts = target(params, kind), params.gemm_passes if kind is MemType.WGT else 1
+    word_bits, beats = 8 * to.element_bytes // parts, to.beats(params)
+    lanes = to.lanes * parts if beats == 1 else max(1, params.bus_bits // word_bits)
+    return Storage(word_bits, (to.depth * parts).bit_length() - 1, parts, lanes, max(1, word_bits // params.bus_bits))
 
 
 def connect_write(m: Module, params: CoreParams, to: Target, writes: stream.Interface, port: wiring.PureInterface) -> None:
-    """From a load writer's stream to a scratchpad that is always ready."""
-    write, beats = writes.payload, to.beats(params)
+    """From a load writer's stream to a scratchpad, which is always ready, but for pads of elements that take several writes."""
+    write, beats, into = writes.payload, to.beats(params), storage(params, to.kind)
     pads: Value | int = 0
     if to.kind is MemType.INP and Feature.PAD_VALUE in params.features:
         pads = write.value[: params.cfg.inp_bits].replicate(params.bus_bits // params.cfg.inp_bits)
     value = Mux(write.pad, pads, write.data)
-    m.d.comb += [
-        writes.ready.eq(1), port.valid.eq(writes.valid), port.index.eq(write.index), port.count.eq(write.count),
-        port.mask.eq(Mux(write.pad, ~0, 1 << write.beat[: beats.bit_length() - 1]) if beats > 1 else 1),
-    ]
-    for lane in range(to.lanes):
-        bits = 8 * to.element_bytes
-        m.d.comb += port.data[lane].eq(value.replicate(beats) if beats > 1 else value[lane * bits : (lane + 1) * bits])
+    m.d.comb += [port.valid.eq(writes.valid), port.mask.eq(1)]
+    if beats == 1:
+        m.d.comb += [
+            writes.ready.eq(1), port.index.eq(write.index << into.parts.bit_length() - 1),
+            port.count.eq(write.count * into.parts),
+        ]
+    else:
+        # A beat is a slice of one word, or some words; a pad writes all slices of a word, or as many words, in a cycle.
+        turns = into.parts // into.lanes
+        turn, beat = Signal(range(turns), name=f"{to.kind.name.lower()}_turn"), write.beat[: beats.bit_length() - 1]
+        slice_bits = into.slices.bit_length() - 1
+        place = Cat(Const(0, into.lanes.bit_length() - 1), Mux(write.pad, turn, beat[slice_bits:])[: turns.bit_length() - 1])
+        m.d.comb += [
+            writes.ready.eq(~write.pad | (turn == turns - 1)), port.index.eq(Cat(place, write.index)), port.count.eq(into.lanes),
+        ]
+        if into.slices > 1:
+            m.d.comb += port.mask.eq(Mux(write.pad, ~0, 1 << beat[:slice_bits]))
+        with m.If(writes.valid & write.pad):
+            m.d.sync += turn.eq(Mux(turn == turns - 1, 0, turn + 1))
+    for lane in range(into.lanes):
+        own = value.replicate(into.slices) if into.slices > 1 else value[lane * into.word_bits : (lane + 1) * into.word_bits]
+        m.d.comb += port.data[lane].eq(own)
 
 
 class LoadStage(wiring.Component):
@@ -66,7 +100,7 @@ class LoadStage(wiring.Component):
             "window_low": In(params.address_bits), "window_high": In(params.address_bits + 1),
             "requests": Out(stream.Signature(burst(params))),
             "returned": In(stream.Signature(read_beat(params), always_ready=True)),
-            **{kind.name.lower(): Out(sram_port(params, kind)) for kind in KINDS},
+            **{kind.name.lower(): Out(storage(params, kind).write_port) for kind in KINDS},
             **token_members(Stage.LOAD), "stop": In(1), "status": Out(status()),
         })
 

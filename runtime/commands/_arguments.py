@@ -39,9 +39,11 @@ PARTS = ("requantizes", "pad_values", "lookups", "windows", "pools", "counters")
 
 
 def add_core(parser: argparse.ArgumentParser) -> None:
-    """Declare what makes a core smaller: --dsp-budget, --mul-passes, --acc-copies and --without."""
+    """Declare what makes a core smaller: --dsp-budget, --gemm-passes, --mul-passes, --acc-copies and --without."""
     parser.add_argument("--dsp-budget", type=number, metavar="N",
                         help="DSP blocks to take at most: the matrix core's other products are logic (default: none are)")
+    parser.add_argument("--gemm-passes", type=number, default=1, metavar="N",
+                        help="cycles of a GEMM step: so many parts of a tile's outputs share the matrix core (1)")
     parser.add_argument("--mul-passes", type=number, default=1, metavar="N",
                         help="cycles of a MUL step: so many parts of the ALU's lanes share multipliers (1)")
     parser.add_argument("--acc-copies", type=number, default=2, metavar="N",
@@ -54,8 +56,8 @@ def core_of(args: argparse.Namespace) -> dict[str, Any]:
     for part in args.without:
         if part not in PARTS:
             raise VtakitError(f"--without: {part[:40]!r} is no part that can be left out; {one_of(PARTS, part)}")
-    sizes = {"dsp_budget": args.dsp_budget, "mul_passes": args.mul_passes, "acc_copies": args.acc_copies}
-    return sizes | dict.fromkeys(args.without, False)
+    sizes = ("dsp_budget", "gemm_passes", "mul_passes", "acc_copies")
+    return {name: getattr(args, name) for name in sizes} | dict.fromkeys(args.without, False)
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:

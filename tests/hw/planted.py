@@ -128,7 +128,7 @@ if name.startswith("core"):
     from vtakit.hw.isa.config import NAMED
     from vtakit.hw.params import CoreParams
     from vtakit.hw.top import Top
-    small = {"mul_passes": 2, "acc_copies": 1} if name == "core_small" else {}
+    small = {"gemm_passes": 2, "mul_passes": 2, "acc_copies": 1} if name == "core_small" else {}
     model, bench = build(Top(CoreParams.of(NAMED["tiny"], 64, small))), "core_bench"
 else:
     from board import board, params_of

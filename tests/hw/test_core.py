@@ -14,7 +14,7 @@ pytestmark = [
 ]
 
 
-SMALL = {"mul_passes": 2, "acc_copies": 1}
+SMALL = {"gemm_passes": 2, "mul_passes": 2, "acc_copies": 1}
 
 
 @pytest.mark.parametrize(("config", "bus_bits", "core"), [("tiny", 64, {}), ("tiny_i4w2", 256, SMALL)], ids=["tiny", "small"])

@@ -44,11 +44,11 @@ def test_a_wide_bus_and_narrow_elements_give_the_same_results():
         assert np.array_equal(got.acc, want.acc), seed
 
 
-SMALL_CORE = {"mul_passes": 4, "acc_copies": 1, "windows": False}
+SMALL_CORE = {"gemm_passes": 2, "mul_passes": 4, "acc_copies": 1, "windows": False}
 
 
 def test_a_small_core_gives_the_same_results():
-    """Lanes that share multipliers, one copy of ACC, and no DWCONV, which it refuses."""
+    """Half of the multipliers, lanes that share them, one copy of ACC, and no DWCONV, which it refuses."""
     features = CoreParams.of(TINY, 64, SMALL_CORE).features
     for seed in range(200):
         p = random_program(TINY, seed, features=features)
@@ -66,6 +66,7 @@ def test_a_small_core_gives_the_same_results():
     ({"mulpasses": 4}, "core has no field 'mulpasses'; did you mean 'mul_passes'? Known: … windows"),
     ({"bus_bits": 64}, "core has no field 'bus_bits'; … mul_passes …"),
     ({"mul_passes": 8}, "mul_passes must be a power of two up to the 4 lanes of the ALU, got 8"),
+    ({"gemm_passes": 3}, "gemm_passes must be a power of two up to the block of 4, got 3"),
     ({"acc_copies": 3}, "acc_copies must be 1 or 2, got 3"),
 ])
 def test_a_core_that_cannot_be_is_refused(core, message):

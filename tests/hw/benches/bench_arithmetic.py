@@ -3,7 +3,7 @@
 import cocotb
 import numpy as np
 from bench_acc_memory import meet
-from board import blocks, params
+from board import SHARED, blocks, params
 from windows import Taken, random_window
 
 from vtakit.hw.isa.insns import AluOp
@@ -16,6 +16,7 @@ STEPS = 250
 DISTANCES = range(1, 9)
 WRITERS = ["gemm", "overwrite", "add", "mul"]
 BLOCKS = ["arithmetic", "arithmetic_shared"]
+WINDOWED = ["arithmetic_windows", "arithmetic_shared"]
 NOTHING = {"is_alu": 0, "reset": 0, "overwrite": 0, "alu_opcode": 0, "use_imm": 0, "imm": 0, "fault": 0, "last": 0}
 
 
@@ -26,7 +27,8 @@ def number(values, bits):
 class State:
     """The block with scratchpads around it, and the model's accumulator beside."""
 
-    def __init__(self, bench, cfg, *, windows=False, one_copy=False):
+    def __init__(self, bench, cfg, block):
+        passes = SHARED["gemm_passes"] if block == "arithmetic_shared" else 1
         rng = np.random.default_rng(bench.random.getrandbits(32))
         half = 1 << (cfg.acc_bits - 1)
         self.cfg = cfg
@@ -38,13 +40,13 @@ class State:
         self.awaited = None  # element that must be written in the next cycle
         pins, pick = bench.pins, bench.random
         inp = [number(tile, cfg.inp_bits) for tile in self.inp]
-        wgt = [number(tile, cfg.wgt_bits) for tile in self.wgt]
-        bench.add(ScratchpadReads(pins.at("inp"), inp, 1 if windows else 2, 8 * cfg.inp_bytes, pick))
-        bench.add(ScratchpadReads(pins.at("wgt"), wgt, 2, 8 * cfg.wgt_bytes, pick))
+        wgt = [number(part, cfg.wgt_bits) for tile in self.wgt for part in np.split(tile, passes)]
+        bench.add(ScratchpadReads(pins.at("inp"), inp, 1 if block in WINDOWED else 2, 8 * cfg.inp_bytes, pick))
+        bench.add(ScratchpadReads(pins.at("wgt"), wgt, 2, 8 * cfg.wgt_bytes // passes, pick))
         for name in ("acc", "src"):
             bench.add(ScratchpadReads(pins.at(name), self.held, 1, 8 * cfg.acc_bytes, pick, kept=False))
         self.bench, self.cycles = bench, []
-        if one_copy:
+        if block == "arithmetic_shared":
             bench.watch("acc__enable", "acc__index", "src__enable", "src__index", see=self._read)
         bench.watch("result__valid", "result__index", "result__data", "replaced", see=self._see)
 
@@ -83,6 +85,12 @@ class State:
         assert self.held == [number(tile, self.cfg.acc_bits) for tile in self.acc]
 
 
+def given(steps, block):
+    """The steps as the block takes them: one with windows is told which are no DWCONV's."""
+    plain = {"emits": 1, "window": 0} if block in WINDOWED else {}
+    return [plain | step | {"imm": step["imm"] & 0xFFFF} for step in steps]
+
+
 def random_step(cfg, pick, dsts, mul):
     """A step on few accumulator elements, so that most meet one another under way."""
     kind = pick.choice(("gemm", "gemm", "reset", "alu", "alu"))
@@ -104,10 +112,10 @@ def random_step(cfg, pick, dsts, mul):
 async def dependent_steps_are_exact(dut, withheld, hold, elements, mul, block):
     cfg = params().cfg
     bench = await Bench.start(dut, block, blocks()[block], seed=withheld + hold + 1000 * elements + mul)
-    state = State(bench, cfg, one_copy=block == "arithmetic_shared")
+    state = State(bench, cfg, block)
     bench.chance("hold", hold)
     steps = [random_step(cfg, bench.random, range(elements), mul) for _ in range(STEPS)]
-    source = bench.source("steps", withheld, [{**step, "imm": step["imm"] & 0xFFFF} for step in steps])
+    source = bench.source("steps", withheld, given(steps, block))
     await bench.run(lambda: len(state.writes) == STEPS, 60 * STEPS, "all results")
     assert source.taken == STEPS
     await bench.rest(30)
@@ -115,22 +123,21 @@ async def dependent_steps_are_exact(dut, withheld, hold, elements, mul, block):
 
 
 @cocotb.test()
-@cocotb.parametrize(withheld=STALLS, hold=[0, 30], mul=[0, 15])
-async def windows_among_dependent_steps_are_exact(dut, withheld, hold, mul):
+@cocotb.parametrize(withheld=STALLS, hold=[0, 30], mul=[0, 15], block=WINDOWED)
+async def windows_among_dependent_steps_are_exact(dut, withheld, hold, mul, block):
     """With multipliers that a window feeds: DWCONVs on the elements of the steps before and after them."""
     cfg = params().cfg
-    bench = await Bench.start(dut, "arithmetic_windows", blocks()["arithmetic_windows"], seed=withheld + hold + mul)
-    state = State(bench, cfg, windows=True)
+    bench = await Bench.start(dut, block, blocks()[block], seed=withheld + hold + mul)
+    state = State(bench, cfg, block)
     bench.chance("hold", hold)
     steps = []
     while len(steps) < STEPS:
         if bench.random.randrange(3):
-            steps += [random_step(cfg, bench.random, range(5), mul) | {"emits": 1, "window": 0}
-                      for _ in range(bench.random.randrange(4))]
+            steps += [random_step(cfg, bench.random, range(5), mul) for _ in range(bench.random.randrange(4))]
             continue
         f = random_window(cfg, bench.random, legal=True) | {"dst": bench.random.randrange(3), "dst_row": 1, "dst_column": 1}
         steps += [NOTHING | step | {"overwrite": f["overwrite"], "last": 0} for step in window_steps(cfg, f)]
-    source = bench.source("steps", withheld, [{**step, "imm": step["imm"] & 0xFFFF} for step in steps])
+    source = bench.source("steps", withheld, given(steps, block))
     await bench.run(lambda: source.taken == len(steps), 60 * len(steps), "all steps")
     await bench.rest(60)
     state.check(steps)
@@ -142,18 +149,18 @@ async def a_hazard_of_each_distance(dut, distance, operand, writer, reader, bloc
     """A result that is read `distance` steps later, as dst or as src; steps on other elements between."""
     cfg = params().cfg
     bench = await Bench.start(dut, block, blocks()[block], seed=distance)
-    state = State(bench, cfg, one_copy=block == "arithmetic_shared")
+    state = State(bench, cfg, block)
     plain = NOTHING | {"src": 1, "wgt": 1}
     kinds = {"gemm": plain, "overwrite": plain | {"overwrite": 1}, "add": plain | {"is_alu": 1, "alu_opcode": int(AluOp.ADD)},
              "mul": plain | {"is_alu": 1, "alu_opcode": int(AluOp.MUL)}}
     between = [plain | {"dst": 9 + n, "src": n, "wgt": 0} for n in range(distance - 1)]
     read = kinds[reader] | ({"dst": 3, "src": 5} if operand == "dst" or reader == "gemm" else {"dst": 6, "src": 3})
     steps = [kinds[writer] | {"dst": 3}, *between, read, plain | {"dst": 8}, read]
-    bench.source("steps", 0, steps)
+    bench.source("steps", 0, given(steps, block))
     await bench.run(lambda: len(state.writes) == len(steps), 200, "all results")
     await bench.rest(30)
     state.check(steps)
-    if writer == reader == "gemm":
+    if writer == reader == "gemm" and block == "arithmetic":
         assert state.cycles[-1] - state.cycles[0] == len(steps) - 1, "GEMM steps never pause"
 
 
@@ -162,7 +169,7 @@ async def a_step_waits_for_an_element_that_a_load_has_yet_to_write(dut):
     cfg = params().cfg
     pending = {"pending__loads_done": 2, "pending__next": 4, "pending__end": 9}
     bench = await Bench.start(dut, "arithmetic", blocks()["arithmetic"], seed=0, **pending)
-    state = State(bench, cfg)
+    state = State(bench, cfg, "arithmetic")
     step = NOTHING | {"is_alu": 1, "alu_opcode": int(AluOp.ADD), "wgt": 0}
     steps = [step | {"dst": 3, "src": 9, "loads_before": 3}, step | {"dst": 5, "src": 3, "loads_before": 2},
              step | {"dst": 1, "src": 6, "loads_before": 3}]
@@ -182,9 +189,9 @@ async def a_step_waits_for_an_element_that_a_load_has_yet_to_write(dut):
 async def retires_each_instruction_once_after_its_last_write(dut, mul, block):
     cfg = params().cfg
     bench = await Bench.start(dut, block, blocks()[block], seed=mul)
-    state = State(bench, cfg)
+    state = State(bench, cfg, block)
     steps = [random_step(cfg, bench.random, range(4), mul) | {"last": int(n % 3 == 2)} for n in range(60)]
-    source = bench.source("steps", 30, [{**step, "imm": step["imm"] & 0xFFFF} for step in steps])
+    source = bench.source("steps", 30, given(steps, block))
     retired = []
     bench.watch("retired", see=lambda now: now["retired"] and retired.append(len(state.writes)))
     await bench.run(lambda: len(retired) == 20, 2000, "20 instructions retired")
@@ -199,7 +206,7 @@ async def retires_each_instruction_once_after_its_last_write(dut, mul, block):
 async def a_fault_names_its_instruction_and_writes_nothing(dut):
     cfg = params().cfg
     bench = await Bench.start(dut, "arithmetic", blocks()["arithmetic"], seed=0)
-    state = State(bench, cfg)
+    state = State(bench, cfg, "arithmetic")
     seen = []
     bench.watch("fault", "fault_index", see=lambda now: now["fault"] and seen.append(now["fault_index"]))
     bench.source("steps", 0, [{"dst": 1, "fault": 1, "index": 77, "last": 1}])

@@ -50,7 +50,7 @@ PARTS = VTAConfig(
 )
 PARTS_LANES = 8
 WINDOWED = replace(PARTS, log_block=4, log_inp_width=1, log_batch=1, log_wgt_buff_size=13)  # 3 x 5 taps of 2 bits
-SHARED = {"mul_passes": 2, "acc_copies": 1}  # of a small core
+SHARED = {"gemm_passes": 2, "mul_passes": 2, "acc_copies": 1}  # of a small core
 ISSUES = {"issue_load": (Stage.LOAD, 1), "issue_compute": (Stage.COMPUTE, 2)}  # stage and units
 
 
@@ -72,7 +72,7 @@ def board(params: CoreParams) -> dict[str, wiring.Component]:
         "window": Window(WINDOWED), "alu": Alu(cfg),
         "alu_shared": Alu(cfg, mul_passes=SHARED["mul_passes"]), "steps": StepGenerator(cfg),
         "steps_windows": StepGenerator(cfg, windows=True), "arithmetic": Arithmetic(cfg),
-        "arithmetic_windows": Arithmetic(cfg, windows=True), "arithmetic_shared": Arithmetic(cfg, **SHARED),
+        "arithmetic_windows": Arithmetic(cfg, windows=True), "arithmetic_shared": Arithmetic(cfg, windows=True, **SHARED),
         "decoder_plain": Decoder(replace(params, windows=False, pools=False)),
         "bursts": BurstGenerator(params), "read_buffer": ReadBuffer(params), "read_master": ReadMaster(params, READERS),
         "write_master": WriteMaster(params), "load_writer": LoadWriter(params, load_targets(params)),
