@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
+from threading import Lock
 from typing import Any
 
 from vtakit.compiler.codegen.llvm.lowering.statements import STACK_BYTES
@@ -18,6 +19,7 @@ from vtakit.compiler.ir.values import int_value
 from vtakit.compiler.ir.walk import map_stmt
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.function import shallow
+from vtakit.compiler.nn.registry import OPERATORS
 from vtakit.compiler.schedule.decisions import Decision, Decisions
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.language import placeholder
@@ -25,6 +27,7 @@ from vtakit.compiler.te.operation import ComputeOp, producers_first
 from vtakit.compiler.te.tensor import Tensor
 
 _NAME_LENGTH = 60
+_NO_NAME = r"\W"
 THREADS = "kernel.threads"  # the decision whether a kernel's parallel loops are run by all threads
 
 
@@ -44,6 +47,11 @@ class Kernel:
     macs: int
     scratch: tuple[int, ...] = ()
     decisions: Mapping[str, Decision] = field(default_factory=dict)
+
+
+_MOST_LATELY = 128  # kernels that are kept in memory: those of a few networks
+_LATELY: dict[Hashable, Kernel] = {}
+_LOCK = Lock()  # for _LATELY
 
 
 def key_of(group: Group) -> Hashable:
@@ -112,15 +120,28 @@ def scheduled(group: Group, target: KernelTarget, given: Mapping[str, Any] | Non
 
 
 def kernel_of(group: Group, name: str, target: KernelTarget, given: Mapping[str, Any] | None = None) -> Kernel:
-    """Return the kernel of a group; `given` as for `scheduled`.
+    """Return the kernel of a group; `given` as for `scheduled`. One that was made lately is taken, whatever network it was for.
 
     Raises DecisionError as `scheduled` does, LowerError, VerifyError or PassError for a schedule of which no correct program can
     be made.
     """
-    label = re.sub(r"\W", "_", group.name)[:_NAME_LENGTH]
+    name = f"{name}_{re.sub(_NO_NAME, '_', group.name)[:_NAME_LENGTH]}"
+    key = key_of(group), tuple([OPERATORS[node.op] for node in group.nodes]), repr(sorted((given or {}).items())), target
+    with _LOCK:
+        kernel = _LATELY.pop(key, None)
+    if kernel is None:
+        kernel = _lowered(group, name, target, given)
+    with _LOCK:
+        _LATELY[key] = kernel  # behind all others
+        while len(_LATELY) > _MOST_LATELY:
+            del _LATELY[next(iter(_LATELY))]
+    return replace(kernel, function=kernel.function._replace(name=name))
+
+
+def _lowered(group: Group, name: str, target: KernelTarget, given: Mapping[str, Any] | None) -> Kernel:
     with shallow(name):
         found = scheduled(group, target, given)
-        low = target.late(lower(found.schedule, found.args, f"{name}_{label}", limits=target.limits))
+        low = target.late(lower(found.schedule, found.args, name, limits=target.limits))
         if not found.threads:
             low = low._replace(body=map_stmt(low.body, _serial))
         lent: list[Buffer] = []

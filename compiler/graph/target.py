@@ -12,7 +12,10 @@ from vtakit.compiler.te.tensor import Tensor
 
 
 class KernelTarget(Protocol):
-    """A back end for kernels: it schedules a group of operators, and makes code of the loop programs that follow."""
+    """A back end for kernels: it schedules a group of operators, and makes code of the loop programs that follow.
+
+    Equal ones make the same kernels; their hashes are equal.
+    """
 
     @property
     def machine(self) -> Machine:
