@@ -34,10 +34,11 @@ from vtakit.sim.access import (
     window_accesses,
 )
 from vtakit.sim.api import ConfigLike
-from vtakit.sim.decode import Decoded, Memories, decoded_program, program_bytes
+from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.faults import ProgramFault
 from vtakit.sim.order import execution_order, queue_name, token_queues
 from vtakit.sim.plain import index_fault
+from vtakit.sim.program import decoded_program, program_bytes
 from vtakit.sim.value_flow import lost_values
 
 _NOTED_BYTES = 16  # of each granule of DRAM: who last wrote and read it, and which value it holds

@@ -5,14 +5,13 @@ The simulators and the static checker share this: what one refuses before runnin
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-from vtakit.base.text import counted
-from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
+from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.formats import Kind, listing
 from vtakit.hw.isa.insns import (
@@ -183,12 +182,6 @@ class Decoded:
         }
 
 
-@lru_cache(maxsize=4)  # a driver runs one program many times; a fuzzer checks it, and runs it on two devices
-def decoded_program(cfg: VTAConfig, code: bytes) -> Decoded:
-    """Decode a program, or return what it was decoded to a short time ago."""
-    return Decoded(cfg, code)
-
-
 Rule = tuple[Fault, Mask, Callable[[int], str]]
 
 
@@ -296,17 +289,3 @@ def _illegal_flag(d: Decoded, flag: str, index: int) -> str:
         return f"{flag} is set, but the dependence flags of FINISH must be 0"
     stage = Stage(int(d.stage[index])).name.lower()
     return f"{flag} points to a neighbour that the {stage} stage does not have"
-
-
-def program_bytes(dram: bytes | bytearray | memoryview, insn_addr: int, insn_count: int) -> memoryview:
-    """The instructions' bytes in a DRAM image; raises `ProgramFault` if they lie outside it."""
-    end = insn_addr + insn_count * INSN_BYTES
-    if insn_addr % INSN_BYTES:
-        raise ProgramFault(Fault.DRAM_RANGE, -1, "", f"insn_addr {insn_addr} is not a multiple of {INSN_BYTES}")
-    if insn_addr < 0 or insn_count < 0 or end > len(dram):
-        raise ProgramFault(
-            Fault.DRAM_RANGE, -1, "",
-            f"{counted(insn_count, 'instruction')} at byte {insn_addr} end at byte {end}, and the DRAM image has {len(dram)} "
-            "bytes",
-        )
-    return memoryview(dram)[insn_addr:end]

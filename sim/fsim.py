@@ -16,8 +16,9 @@ from vtakit.hw.isa.insns import MEMORIES, Feature, MemType
 from vtakit.hw.isa.regs import BASE_ALIGN_BYTES, DRAM_ADDRESS_BITS, device_features
 from vtakit.sim import plain
 from vtakit.sim.api import Result, integer, keywords
-from vtakit.sim.decode import Decoded, Memories, decoded_program, program_bytes
+from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.order import execution_order
+from vtakit.sim.program import decoded_program, program_bytes
 
 PATHS = ("auto", "plain", "compiled")
 

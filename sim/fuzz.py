@@ -24,9 +24,9 @@ from vtakit.hw.isa.insns import FORMATS, TRANSFERS, Opcode
 from vtakit.hw.system import BUS_BITS
 from vtakit.sim.api import Result, find_device, run_image
 from vtakit.sim.checker import check_image
-from vtakit.sim.decode import decoded_program
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.order import POLICIES
+from vtakit.sim.program import decoded_program
 from vtakit.sim.random_programs import RandomProgram, random_program
 
 ANY = "any"  # a configuration of its own for each program; for the RTL, whose models take a minute to build, for some in a row

@@ -9,9 +9,10 @@ from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES
 from vtakit.hw.isa.regs import device_features
 from vtakit.runtime.vta.device import Device, Ending
 from vtakit.sim.api import integer, keywords
-from vtakit.sim.decode import Memories, decoded_program
+from vtakit.sim.decode import Memories
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fsim import execute
+from vtakit.sim.program import decoded_program
 
 
 class Fsim:

@@ -12,9 +12,10 @@ from vtakit.hw.isa.regs import COUNTERS, mask_of
 from vtakit.hw.params import CoreParams
 from vtakit.hw.system import REFERENCE, SystemLike
 from vtakit.sim.api import Result, keywords
-from vtakit.sim.decode import Memories, decoded_program, program_bytes
+from vtakit.sim.decode import Memories
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.fsim import bases_of, window_of
+from vtakit.sim.program import decoded_program, program_bytes
 from vtakit.sim.rtl.host import command, program_settings, read_register, session, until_idle
 from vtakit.sim.rtl.surroundings import OPTIONS as AROUND
 from vtakit.sim.rtl.surroundings import surrounded

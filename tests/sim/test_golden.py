@@ -13,7 +13,8 @@ from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.insns import MEMORIES, MemType
 from vtakit.sim import run_image
 from vtakit.sim.checker import check_image
-from vtakit.sim.decode import Decoded, program_bytes
+from vtakit.sim.decode import Decoded
+from vtakit.sim.program import program_bytes
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 CONFIGS = ("default", "b2x16", "blk8", "w4")
