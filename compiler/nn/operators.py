@@ -1,7 +1,7 @@
 """Every operator, by name: importing this module fills the table of `vtakit.compiler.nn.registry`."""
 
 from vtakit.base.errors import one_of
-from vtakit.compiler.nn.conv import blocked, blocked_transposed, conv, half, packed_bytes, transposed, winograd
+from vtakit.compiler.nn.conv import bit_serial, blocked, blocked_transposed, conv, half, packed_bytes, transposed, winograd
 from vtakit.compiler.nn.elements import broadcasting, elementwise
 from vtakit.compiler.nn.moves import indexing, packed, resize, sampling, shape
 from vtakit.compiler.nn.numbers import integer, quantize
@@ -11,7 +11,7 @@ from vtakit.compiler.nn.reduction import loss, normalize, pool, reduction, runni
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 
 FAMILIES = (
-    blocked, blocked_transposed, broadcasting, conv, einsum, elementwise, half, indexing, integer, loss, matmul, normalize,
+    bit_serial, blocked, blocked_transposed, broadcasting, conv, einsum, elementwise, half, indexing, integer, loss, matmul, normalize,
     packed, packed_bytes, panels, pool, quantize, recurrent, recurrent_panels, reduction, resize, running, sampling, shape,
     signal, transposed, winograd,
 )

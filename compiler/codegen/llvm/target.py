@@ -14,6 +14,7 @@ _IMPLIED = {
     "amx-bf16": ("amx-tile",),
     "avx512bf16": ("avx512bw",),
     "avx512vnni": ("avx512f",),
+    "avx512vpopcntdq": ("avx512f",),
     "avx512vl": ("avx512f",),
     "avx512bw": ("avx512f",),
     "avx512dq": ("avx512f",),
@@ -29,16 +30,17 @@ _IMPLIED = {
 _V3 = ("avx2", "fma", "f16c", "popcnt", "lzcnt")
 _V4 = (*_V3, "avx512f", "avx512vl", "avx512bw", "avx512dq")
 _VNNI = (*_V4, "avx512vnni")
+_POPCOUNT = (*_VNNI, "avx512vpopcntdq")
 PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {
         "x86-64": (), "x86-64-v2": ("sse4.1", "popcnt"), "x86-64-v3": _V3, "x86-64-v4": _V4,
         **dict.fromkeys(("haswell", "broadwell", "skylake", "znver1", "znver2", "znver3"), _V3),
         **dict.fromkeys(("alderlake", "arrowlake"), (*_V3, "avxvnni")),
         "skylake-avx512": _V4,
-        **dict.fromkeys(("cascadelake", "icelake-client", "icelake-server", "tigerlake", "rocketlake"), _VNNI),
-        **dict.fromkeys(("cooperlake", "znver4"), (*_VNNI, "avx512bf16")),
-        "znver5": (*_VNNI, "avx512bf16", "avxvnni"),
-        **dict.fromkeys(("sapphirerapids", "graniterapids"), (*_VNNI, "avx512bf16", "avxvnni", "amx-int8", "amx-bf16")),
+        "cascadelake": _VNNI, "cooperlake": (*_VNNI, "avx512bf16"),
+        **dict.fromkeys(("icelake-client", "icelake-server", "tigerlake", "rocketlake"), _POPCOUNT),
+        "znver4": (*_POPCOUNT, "avx512bf16"), "znver5": (*_POPCOUNT, "avx512bf16", "avxvnni"),
+        **dict.fromkeys(("sapphirerapids", "graniterapids"), (*_POPCOUNT, "avx512bf16", "avxvnni", "amx-int8", "amx-bf16")),
     },
     "aarch64": {
         **dict.fromkeys((

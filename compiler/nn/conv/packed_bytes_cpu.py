@@ -4,12 +4,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from vtakit.compiler.codegen.llvm.kernels.bit_kernels import bit_dot
 from vtakit.compiler.codegen.llvm.kernels.channel_dots import has_dots, has_shared_sums
 from vtakit.compiler.codegen.llvm.kernels.dot_kernels import KINDS, dot
 from vtakit.compiler.codegen.llvm.kernels.held_tiles import SCOPE
 from vtakit.compiler.codegen.llvm.kernels.tile_kernels import Group, has_tiles, product, store, takes
 from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.intrin.tensor_intrin import TensorIntrin
+from vtakit.compiler.nn.conv.bit_weights import Encoding
 from vtakit.compiler.nn.cpu.flow import Flow, divisor, divisors, extent, extents, loads
 from vtakit.compiler.nn.cpu.tiles import pixel_tile, pixel_tiles
 from vtakit.compiler.schedule.schedule import Schedule
@@ -90,8 +93,8 @@ def schedule_packed(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     out.parallel(fused)
     out.vectorize(lane)
 
-    p = _Product(str(next(loads(anchor)).tensor.dtype), anchor, rows, columns, filters)
-    groups = p.groups() if has_tiles(target, p.kind) else []
+    p = (_BitProduct if anchor.tag == "conv_bits" else _Product)(anchor, rows, columns, filters, target)
+    groups = p.groups()
     form = choose("form", ["tiles", "vectors"], "tiles" if p.suits(groups, machine) else "vectors") if groups else "vectors"
     sums = s.cache_write(result, SCOPE if form == "tiles" else "local")
     copy = s[result]
@@ -100,23 +103,54 @@ def schedule_packed(s: Schedule, flow: Flow, anchor: ComputeOp, machine: Machine
     if form == "tiles":
         _by_tiles(copy, s[sums], p, min(groups, key=partial(p.cycles, machine=machine)), groups, choose)
     else:
-        _by_vectors(copy, s[sums], p, machine, target, choose)
+        _by_vectors(copy, s[sums], p, machine, choose)
     return {anchor, *followers}
 
 
 class _Product:
     """A tile of pixels and the filters whose weights lie together: register tiles are parts of it.
 
-    kind : type of data     steps : dot products of a pixel in a row of the kernel, which lie side by side
+    kind   : type of data     steps : dot products of a pixel in a row of the kernel, which lie side by side
+    within : how many of the reduction's axes are within a step, innermost
     """
 
-    def __init__(self, kind: str, anchor: ComputeOp, rows: int, columns: int, filters: int) -> None:
-        self.kind, self.anchor = kind, anchor
+    within = 0
+
+    def __init__(self, anchor: ComputeOp, rows: int, columns: int, filters: int, target: Target) -> None:
+        self.anchor, self.target = anchor, target
         self.rows, self.columns, self.filters = rows, columns, filters
-        self.steps = extent(anchor.reduce_axis[-1]) // KINDS[kind].together
+        self.kind = str(next(loads(anchor)).tensor.dtype)
+        self.steps = extent(anchor.reduce_axis[-1 - self.within]) // self.together
+
+    @property
+    def together(self) -> int:
+        """Return the elements of data in a step."""
+        return KINDS[self.kind].together
+
+    @property
+    def scratch(self) -> tuple[int, int]:
+        """Return the registers that a call needs for a vector of weights, and for a pixel's scalar.
+
+        Both halves of a pair of bfloat16 become float32 where no instruction multiplies pairs. Halves of bytes are not counted:
+        smaller tiles, which leave room for them, were no faster (AVX2 and AVX-512 without VNNI on a Zen 5, November 2026).
+        """
+        if has_shared_sums(self.target, self.kind):
+            return SHARING_STEPS + 1, 2
+        return (2, 2) if self.kind == "bfloat16" and not has_dots(self.target, self.kind) else (1, 1)
+
+    def of_calls(self) -> tuple[int, int]:
+        """Return the default number of steps in a call, and the most that follow each other without a jump."""
+        steps = divisor(self.steps, SHARING_STEPS if has_shared_sums(self.target, self.kind) else 1)
+        return steps, min(REPEATED * steps, MOST_REPEATED) if has_dots(self.target, self.kind) else steps
+
+    def intrinsic(self, filters: int, steps: int) -> TensorIntrin:
+        """Return what makes the sums of some filters for one pixel."""
+        return dot(self.kind, filters, steps)
 
     def groups(self) -> list[Group]:
-        """Return the groups of sums that tile registers hold, with all steps that one product takes."""
+        """Return the groups of sums that tile registers hold, with all steps that one product takes; none if there are none."""
+        if not has_tiles(self.target, self.kind):
+            return []
         steps = max([count for count in divisors(self.steps) if count <= MOST_STEPS])
         found = [Group(runs, pixels, filters, steps) for runs in range(1, min(self.rows, MOST_RUNS) + 1)
                  for pixels in divisors(self.columns) for filters in divisors(self.filters)]
@@ -136,6 +170,33 @@ class _Product:
         return count * max(runs * parts * across * machine.tile_product_cycles, loads)
 
 
+class _BitProduct(_Product):
+    """The same of planes of bits. A step is a word of channels, in all planes of the data and all digits of the weights."""
+
+    within = 2
+    together = 1
+
+    @property
+    def scratch(self) -> tuple[int, int]:
+        """Return one register for each word of a digit, one for the data, and one for the bits that are counted."""
+        encoding = Encoding(self.anchor.attrs["encoding"], self.anchor.attrs["digits"])
+        return encoding.words, 2
+
+    def of_calls(self) -> tuple[int, int]:
+        """Return the steps in a call by default, and that calls are not repeated."""
+        steps = divisor(self.steps, MOST_REPEATED)
+        return steps, steps
+
+    def groups(self) -> list[Group]:
+        """Return no groups: tile registers do not count bits."""
+        return []
+
+    def intrinsic(self, filters: int, steps: int) -> TensorIntrin:
+        """Return what makes the sums of some filters for one pixel."""
+        attrs = self.anchor.attrs
+        return bit_dot(attrs["encoding"], attrs["planes"], attrs["digits"], filters, steps)
+
+
 def _by_tiles(copy: Stage, sums: Stage, p: _Product, best: Group, groups: list[Group], choose: Choose) -> None:
     """Schedule sums in tile registers, and their copy to memory."""
     runs, pixels, filters = choose("registers", [group[:3] for group in groups], best[:3])
@@ -153,17 +214,16 @@ def _by_tiles(copy: Stage, sums: Stage, p: _Product, best: Group, groups: list[G
     assert isinstance(op, ComputeOp)
     first, second, y, x, k = op.axis
     *window, channel = op.reduce_axis
-    step, channel = sums.split(channel, steps * KINDS[p.kind].together)
+    step, channel = sums.split(channel, steps * p.together)
     sums.reorder(first, second, *window, step, y, x, k, channel)
     sums.unroll(y)
     sums.tensorize(x, product(p.kind, group, p.anchor.attrs["strides"][1]))
 
 
-def _by_vectors(copy: Stage, sums: Stage, p: _Product, machine: Machine, target: Target, choose: Choose) -> None:
+def _by_vectors(copy: Stage, sums: Stage, p: _Product, machine: Machine, choose: Choose) -> None:
     """Schedule sums in vector registers, and their copy to memory."""
     lanes = min(machine.lanes(p.anchor.body[0].dtype), p.filters)
-    one, shared = has_dots(target, p.kind), has_shared_sums(target, p.kind)
-    sizes = p.columns, p.filters // lanes, *_scratch(p.kind, one, shared)
+    sizes = p.columns, p.filters // lanes, *p.scratch
     pixels, vectors = choose("registers", pixel_tiles(machine, *sizes), pixel_tile(machine, *sizes))
     first, second, y, x, k = copy.op.root_iter_vars
     far, k = copy.split(k, vectors * lanes)
@@ -177,29 +237,17 @@ def _by_vectors(copy: Stage, sums: Stage, p: _Product, machine: Machine, target:
     op = sums.op
     assert isinstance(op, ComputeOp)
     first, second, y, x, k = op.axis
-    *window, channel = op.reduce_axis
-    steps = choose("steps", [count for count in divisors(p.steps) if count <= MOST_REPEATED],
-                   divisor(p.steps, SHARING_STEPS if shared else 1))
+    at = len(op.reduce_axis) - 1 - p.within
+    *window, channel = op.reduce_axis[:at + 1]
+    usual, most = p.of_calls()
+    steps = choose("steps", [count for count in divisors(p.steps) if count <= MOST_REPEATED], usual)
     calls = p.steps // steps
     repeated = choose("repeat", [count for count in divisors(calls) if count * steps <= MOST_REPEATED],
-                      divisor(calls, min(REPEATED, MOST_REPEATED // steps)) if one else 1)
-    step, channel = sums.split(channel, steps * KINDS[p.kind].together)
+                      divisor(calls, max(1, most // steps)))
+    step, channel = sums.split(channel, steps * p.together)
     step, repeat = sums.split(step, repeated)
     vector, k = sums.split(k, lanes)
-    sums.reorder(first, second, y, *window, step, repeat, x, vector, k, channel)
+    sums.reorder(first, second, y, *window, step, repeat, x, vector, k, channel, *op.reduce_axis[at + 1:])
     for axis in (repeat, x, vector):
         sums.unroll(axis)
-    sums.tensorize(k, dot(p.kind, lanes, steps))
-
-
-def _scratch(kind: str, one: bool, shared: bool) -> tuple[int, int]:
-    """Return the registers that a call of dot products needs for a vector of weights, and for a pixel's scalar.
-
-    one : whether one instruction is a step     shared : whether pixels share a sum of the weights
-
-    Both halves of a pair of bfloat16 become float32 where no instruction multiplies pairs. Halves of bytes are not counted:
-    smaller tiles, which leave room for them, were no faster (AVX2 and AVX-512 without VNNI on a Zen 5, November 2026).
-    """
-    if shared:
-        return SHARING_STEPS + 1, 2
-    return (2, 2) if kind == "bfloat16" and not one else (1, 1)
+    sums.tensorize(k, p.intrinsic(lanes, steps))

@@ -6,6 +6,7 @@ from typing import Any
 
 from vtakit.compiler.codegen.llvm.machines import machine_of
 from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.nn.conv.bit_serial_cpu import schedule_pack
 from vtakit.compiler.nn.conv.blocked_cpu import schedule_blocked
 from vtakit.compiler.nn.conv.blocked_depthwise_cpu import schedule_blocked_depthwise, schedule_separable, separable
 from vtakit.compiler.nn.conv.blocked_transposed_cpu import schedule_blocked_transposed
@@ -28,9 +29,9 @@ ANCHORS = {
     "conv_blocked": schedule_blocked, "depthwise_blocked": schedule_blocked_depthwise,
     "pool_blocked": schedule_blocked_depthwise,
     "conv_transpose_blocked": schedule_blocked_transposed, "dense_panels": schedule_panels,
-    "winograd": schedule_winograd,
+    "winograd": schedule_winograd, "pack_bits": schedule_pack,
 }
-PACKED = "conv_packed", "conv_words"
+PACKED = "conv_packed", "conv_words", "conv_bits"
 
 
 def schedule(

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
+from vtakit.compiler.codegen.llvm.kernels.micro_kernels import run_of, spread
 from vtakit.compiler.intrin.meaning import updating
 from vtakit.compiler.intrin.tensor_intrin import TensorIntrin, decl_tensor_intrin, hardware_intrin
 from vtakit.compiler.ir.buffer import Buffer
-from vtakit.compiler.ir.expr import Broadcast, Expr, Ramp
+from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.stmt import Evaluate, Stmt, Store, seq
-from vtakit.compiler.ir.values import const, wrap
+from vtakit.compiler.ir.values import const
 from vtakit.compiler.te.compose import decl_buffer
 from vtakit.compiler.te.language import compute, placeholder, reduce_axis, var
 from vtakit.compiler.te.reduce import sum as sum_of
@@ -75,8 +76,7 @@ def dot(kind: str, filters: int, steps: int = 1) -> TensorIntrin:
     def code(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
         update = Evaluate(hardware_intrin(
             found.call, *(source.access_ptr("r") for source in ins), outs[0].access_ptr("rw"), filters, steps, ldb))
-        zero = const(0, found.c)
-        reset = Store(outs[0], (_run(filters),), Broadcast(zero, filters) if filters > 1 else zero)
+        reset = Store(outs[0], (run_of(filters),), spread(const(0, found.c), filters))
         return seq(reset, update), reset, update
     return decl_tensor_intrin(c.op, code, f"{found.call}_{filters}x{steps}", binds)
 
@@ -85,10 +85,6 @@ def byte_of(word: Expr, at: IterVar) -> Expr:
     """Byte ``at % 4`` of a uint32, counted from the lowest bits, in int32."""
     found: Expr = (word >> (at.var % 4 * 8).astype("uint32") & 255).astype("int32")
     return found
-
-
-def _run(lanes: int) -> Expr:
-    return Ramp(wrap(0), wrap(1), lanes) if lanes > 1 else wrap(0)
 
 
 def weights_at(steps: int, filters: int, together: int, ldb: int) -> "np.ndarray[Any, Any]":

@@ -1,6 +1,7 @@
 """Instructions that no loop nest says: outer-product micro-kernels and dot products of bytes, chosen by the target's features.
 
-Each is a call by name, with the same meaning on every target: those of `gemm`, `channel_dots`, `held_tiles` and `transposes`, and
+Each is a call by name, with the same meaning on every target: those of `gemm`, `channel_dots`, `bit_dots`, `held_tiles` and
+`transposes`, and
 
     dot4_u8s8(c, a, b)    c[j] + sum over q of a[4 j + q] * b[4 j + q]    q < 4
 
@@ -10,7 +11,7 @@ which takes int32xN, uint8x(4N), int8x(4N) and wraps, as AVX-512's VPDPBUSD does
 from collections.abc import Callable
 
 from vtakit.compiler.codegen.llvm.errors import CodegenError
-from vtakit.compiler.codegen.llvm.kernels import channel_dots, gemm, held_tiles, transposes
+from vtakit.compiler.codegen.llvm.kernels import bit_dots, channel_dots, gemm, held_tiles, transposes
 from vtakit.compiler.codegen.llvm.kernels.dots import dot4
 from vtakit.compiler.codegen.llvm.lowering.context import Context
 from vtakit.compiler.codegen.llvm.target import Target
@@ -39,5 +40,5 @@ def _dot4_u8s8(x: Context, e: ir.Call) -> Value:
 
 
 BY_NAME: dict[str, Callable[[Context, ir.Call], Value]] = {
-    **gemm.BY_NAME, **channel_dots.BY_NAME, **held_tiles.BY_NAME, **transposes.BY_NAME, "dot4_u8s8": _dot4_u8s8,
+    **gemm.BY_NAME, **channel_dots.BY_NAME, **bit_dots.BY_NAME, **held_tiles.BY_NAME, **transposes.BY_NAME, "dot4_u8s8": _dot4_u8s8,
 }

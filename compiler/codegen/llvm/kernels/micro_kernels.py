@@ -141,10 +141,10 @@ def dot4_u8s8(target: Target | None = None, *, lanes: int | None = None) -> Tens
 
     def code(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
         def add(before: Expr) -> Stmt:
-            products = [Load(source, (_run(4 * n),)) for source in ins]
-            return Store(outs[0], (_run(n),), Call(before.dtype, "dot4_u8s8", (before, *products)))
-        zero = _spread(const(0, INT32), n)
-        return add(zero), Store(outs[0], (_run(n),), zero), add(Load(outs[0], (_run(n),)))
+            products = [Load(source, (run_of(4 * n),)) for source in ins]
+            return Store(outs[0], (run_of(n),), Call(before.dtype, "dot4_u8s8", (before, *products)))
+        zero = spread(const(0, INT32), n)
+        return add(zero), Store(outs[0], (run_of(n),), zero), add(Load(outs[0], (run_of(n),)))
     return decl_tensor_intrin(c.op, code, f"dot4_u8s8_{n}")
 
 
@@ -159,7 +159,7 @@ def _gemm(call: str, c: Tensor, strides: Mapping[Tensor, list[Any]], sizes: tupl
     def code(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
         def zero() -> Stmt:
             row = Var("row", INT32)
-            return For(row, wrap(m), Store(outs[0], (row, _run(n)), _spread(const(0, outs[0].dtype), n)))
+            return For(row, wrap(m), Store(outs[0], (row, run_of(n)), spread(const(0, outs[0].dtype), n)))
         pointers = *(source.access_ptr("r") for source in ins), outs[0].access_ptr("rw")
         whole, add = (Evaluate(hardware_intrin(call, *pointers, *sizes, *between, *fresh)) for fresh in ((1,), ()))
         return whole, zero(), add
@@ -183,12 +183,13 @@ def _wide(e: Expr) -> Expr:
     return e.astype("int32")
 
 
-def _run(lanes: int) -> Expr:
+def run_of(lanes: int) -> Expr:
     """The first indices of a dimension, as a vector."""
     return Ramp(wrap(0), wrap(1), lanes) if lanes > 1 else wrap(0)
 
 
-def _spread(value: Expr, lanes: int) -> Expr:
+def spread(value: Expr, lanes: int) -> Expr:
+    """The scalar in each lane of a vector."""
     return Broadcast(value, lanes) if lanes > 1 else value
 
 
