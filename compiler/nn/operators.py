@@ -11,9 +11,9 @@ from vtakit.compiler.nn.reduction import loss, normalize, pool, reduction, runni
 from vtakit.compiler.nn.registry import OPERATORS, Kind, Operator, OperatorError
 
 FAMILIES = (
-    bit_serial, blocked, blocked_transposed, broadcasting, conv, einsum, elementwise, half, indexing, integer, loss, matmul, normalize,
-    packed, packed_bytes, panels, pool, quantize, recurrent, recurrent_panels, reduction, resize, running, sampling, shape,
-    signal, transposed, winograd,
+    bit_serial, blocked, blocked_transposed, broadcasting, conv, einsum, elementwise, half, indexing, integer, loss, matmul,
+    normalize, packed, packed_bytes, panels, pool, quantize, recurrent, recurrent_panels, reduction, resize, running, sampling,
+    shape, signal, transposed, winograd,
 )
 
 __all__ = ["FAMILIES", "OPERATORS", "Kind", "Operator", "OperatorError", "find"]

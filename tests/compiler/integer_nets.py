@@ -9,10 +9,18 @@ from vtakit.compiler.graph.ir import Array, Graph, Value
 
 
 class Integers:
-    """A network being made: float in, quantized, layers in integers, float out."""
+    """A network being made: float in, quantized, layers in integers, float out.
 
-    def __init__(self, name: str = "net", seed: int = 0) -> None:
+    values : of which weights are drawn; any int8 by default
+    bounds : of all activations of layers, at most
+    """
+
+    def __init__(
+        self, name: str = "net", seed: int = 0, *, values: Sequence[int] = range(-128, 128),
+        bounds: tuple[int, int] = (-128, 127),
+    ) -> None:
         self.builder, self.rng = Builder(name), np.random.default_rng(seed)
+        self.values, self.bounds = values, bounds
         self._count = 0
 
     def input(self, *shape: int, name: str = "x") -> Value:
@@ -128,11 +136,15 @@ class Integers:
         bias, multiplier = self.rng.integers(-500, 500, channels), self.rng.integers(1 << 14, 1 << 16, channels)
         shift = np.full(channels, 15 + int(np.ceil(np.log2(max(spread, 1)))))
         numbers = [self._of(each.astype(np.int32)) for each in (bias, multiplier, shift)]
-        attrs = {"low": low, "high": 127} | ({"zero_point": int(self.rng.integers(-128, 60))} if self.rng.integers(2) else {})
+        least, most = self.bounds
+        zero = {"zero_point": int(self.rng.integers(-128, 60))} if self.rng.integers(2) else {}
+        attrs = {"low": max(low, least), "high": most, **zero}
         return self.builder.one("requantize", sums, *numbers, attrs=attrs, name=name)
 
     def _weights(self, *shape: int) -> Value:
-        return self._of(self.rng.integers(-128, 128, shape, np.int8))
+        if len(self.values) == 256:
+            return self._of(self.rng.integers(-128, 128, shape, np.int8))
+        return self._of(self.rng.choice(self.values, shape).astype(np.int8))
 
     def _of(self, array: Array | np.generic) -> Value:
         return self.builder.constant(array)

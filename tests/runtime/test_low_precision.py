@@ -16,10 +16,10 @@ from support import module
 import vtakit
 from vtakit.base.errors import VtakitError
 from vtakit.compiler.frontend.onnx.importer import import_model
+from vtakit.compiler.graph.bounds import bounds_of
 from vtakit.compiler.graph.builder import Builder
 from vtakit.compiler.graph.passes.quantized.form import integer_form
 from vtakit.compiler.graph.reference import reference
-from vtakit.compiler.graph.vta.bounds import bounds_of
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.quantize.errors import QuantizeError
 from vtakit.compiler.quantize.weights import integers, least_scale, most_of, quantized_weights

@@ -50,6 +50,14 @@ class Machine:
         "share of a reduction's estimated cycles in which multiply-adds run, where it is compared with transforms and with "
         "memory")
     bf16_speedup: float = _fact(2.0, "times", 0.25, 16, "products of bfloat16 pairs in the time of one product of float32")
+    byte_step_cycles: float = _fact(
+        0.5, "cycles", 0.001, 64,
+        "cycles in which each lane of a vector adds products of four bytes; from the target's features")
+    count_cycles: float = _fact(
+        1.5, "cycles", 0.01, 64,
+        "cycles to match, count and add the bits of a vector of words, for bit-serial products; from the target's features")
+    pack_cycles: float = _fact(
+        1.3, "cycles", 0, 64, "cycles to make a word of bits of 32 bytes, and to put pads around it (Zen 5)")
     loads_per_cycle: float = _fact(
         1.8, "vectors a cycle", 0.5, 8,
         "loads from L1: two may begin in a cycle, but some wait for a line or a bank that another load takes")

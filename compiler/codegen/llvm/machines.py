@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from vtakit.compiler.codegen.llvm.kernels import amx
+from vtakit.compiler.codegen.llvm.kernels.bit_dots import counts_words
+from vtakit.compiler.codegen.llvm.kernels.channel_dots import has_dots
 from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.codegen.llvm.target import Target
 
@@ -30,12 +33,16 @@ BY_PROCESSOR: Mapping[str, Mapping[str, float]] = {
     "arrowlake": _caches(48, 3072),
     **dict.fromkeys(("znver1", "znver2", "znver3"), _caches(32, 512)),
     "znver4": _caches(32, 1024) | {"l3_bytes_per_cycle": 20},  # measured, 2026-11-23
-    "znver5": _caches(48, 1024),
+    "znver5": _caches(48, 1024) | {"count_cycles": 0.8},  # measured, 2026-11-26
     **dict.fromkeys(("neoverse-n1", "neoverse-n2", "neoverse-v1", "neoverse-v2", "grace"), _caches(64, 1024)),
 }
 # Processors on which one multiply-add of 512 bits begins in a cycle, and two of narrower vectors. Zen 4: measured, 2026-11-23;
 # Intel's clients: the company's optimization reference manual (248966).
 _HALF = frozenset(("znver4", "icelake-client", "tigerlake", "rocketlake"))
+# Cycles of a vector, measured on a Zen 5, 2026-11-26: without an instruction that counts the bits of words (2.1 to 2.7, of 16, 32 and
+# 64 bytes), and without one that multiplies bytes (1.2 to 1.6).
+_BYTES_COUNTED, _BYTES_IN_HALVES = 2.4, 1.4
+_TILE_STEPS = 256  # of a vector of 16 sums, in one product of tile registers
 
 
 def machine_of(target: Target | None) -> Machine:
@@ -47,9 +54,15 @@ def machine_of(target: Target | None) -> Machine:
 @cache
 def _by_processor(target: Target) -> Machine:
     found = Machine(vector_bytes=target.vector_bytes, vector_registers=target.vector_registers)
+    if not counts_words(target, target.vector_bytes // 4):
+        found = found.changed({"count_cycles": _BYTES_COUNTED})
     found = found.changed(BY_PROCESSOR.get(target.cpu, {}))
     if target.cpu in _HALF and target.vector_bytes == _FULL_BYTES:
         found = found.changed({"fmas_per_cycle": 1})
+    if amx.has(target, "gemm_u8s8s32"):
+        found = found.changed({"byte_step_cycles": found.tile_product_cycles / _TILE_STEPS})
+    else:
+        found = found.changed({"byte_step_cycles": 1 / found.fmas_per_cycle if has_dots(target, "uint8") else _BYTES_IN_HALVES})
     host = Target.host()
     if (target.triple, target.cpu, target.features) == (host.triple, host.cpu, host.features):
         found = found.changed(_caches_of_system(_SYSTEM))

@@ -12,11 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.compiler.codegen.llvm.machine import Machine
+from vtakit.compiler.graph.bounds import ANY, bounds_of
 from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph, Node, Value
+from vtakit.compiler.graph.passes.bit_serial import bit_form, bits_pay
 from vtakit.compiler.graph.passes.layout import with_blocks
 from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import dtype
+from vtakit.compiler.nn.conv.bit_weights import packed_bits
 from vtakit.compiler.nn.conv.blocked import blocked_vectors
 from vtakit.compiler.nn.conv.packed_weights import FEW, ZERO, block_of, packed_vector, packed_weight, packed_words
 
@@ -41,10 +45,13 @@ class _Packed:
     most: Longs | None = None
 
 
-def pack_bytes(graph: Graph, decisions: ModelDecisions | None = None) -> Graph:
+def pack_bytes(graph: Graph, decisions: ModelDecisions | None = None, machine: Machine | None = None) -> Graph:
     """With int8 convolutions, and what lies between them, on uint8 in blocks.
 
-    Decisions: layout, of each convolution and product.
+    machine : the processor, whose rates decide where bit-serial products are faster
+
+    Decisions: layout, of each convolution and product; arithmetic, of those whose data and weights have few bits: "bytes", or
+    "bits" for `conv_bits`, which reads planes of bits.
 
     ::
 
@@ -62,19 +69,21 @@ def pack_bytes(graph: Graph, decisions: ModelDecisions | None = None) -> Graph:
     """
     if not any(node.op == "conv_integer" for node in graph.nodes):
         return graph
-    return _Rewriter(graph, ModelDecisions() if decisions is None else decisions).run()
+    return _Rewriter(graph, ModelDecisions() if decisions is None else decisions, machine or Machine()).run()
 
 
 class _Rewriter(Replacing):
     """The graph being made.
 
     packed : what stands for a value of the old graph in blocks
+    planes : bits of uint8 data, by the data and the attributes of `pack_bits`
     """
 
-    def __init__(self, graph: Graph, decisions: ModelDecisions) -> None:
+    def __init__(self, graph: Graph, decisions: ModelDecisions, machine: Machine) -> None:
         super().__init__(graph)
-        self.decisions = decisions
+        self.decisions, self.machine, self.bounds = decisions, machine, bounds_of(graph)
         self.packed: dict[Value, _Packed] = {}
+        self.planes: dict[tuple[Any, ...], Value] = {}
 
     def replaces(self, node: Node) -> bool:
         way = _WAYS.get(node.op)
@@ -137,10 +146,35 @@ class _Rewriter(Replacing):
             own = {"block": block, "strides": attrs.get("strides", (1, 1))}
             made = self.made("conv_words", words, packed, attrs=own, like=out, name=node.name)
         else:
-            data = self._bytes(x)
-            packed = self.constant(packed_weight(weight, data.type.shape[-1], block, 4), name=node.reads[1].name)
-            made = self.made("conv_packed", data, packed, attrs={**attrs, "block": block, "fill": fill}, like=out, name=node.name)
+            return self._dots(node, weight, attrs, node.attrs.get("fill", 0), sums)
         return _Packed(made, *sums)
+
+    def _dots(
+        self, node: Node, weight: npt.NDArray[np.int8], attrs: dict[str, Any], fill: int, sums: tuple[Longs, Longs],
+    ) -> _Packed:
+        """Return the sums of an image [N, C, H, W], padded by `fill`, and weights [K, C, R, S], by one of the forms."""
+        x, out, form = node.reads[0], node.outputs[0], bit_form(weight, self.bounds.get(node.reads[0], ANY), fill)
+        data, block = self._bytes(x), block_of(len(weight))
+        u, name = data.type.shape[-1], node.reads[1].name
+        usual = "bits" if form is not None and bits_pay(node, form, self.machine) else "bytes"
+        if form is None or self.decisions.choose(node, "arithmetic", ["bytes", "bits"], usual, pack_bytes) == "bytes":
+            packed = self.constant(packed_weight(weight, u, block, 4), name=name)
+            own = {**attrs, "block": block, "fill": ZERO + fill}
+            return _Packed(self.made("conv_packed", data, packed, attrs=own, like=out, name=node.name), *sums)
+        pads = {"pads": attrs["pads"], "fill": ZERO + fill} if any(attrs.get("pads", ())) else {}
+        planes = self._planes(x, data, {"planes": form.planes, "channels": x.type.shape[1], "zero": ZERO + form.low, **pads})
+        packed = self.constant(packed_bits(weight, form.encoding, u, block), name=name)
+        own = {word: attrs[word] for word in ("strides", "dilations") if word in attrs}
+        own |= {"block": block, "encoding": form.encoding.name}
+        made = self.made("conv_bits", planes, packed, attrs=own, like=out, name=node.name)
+        return _Packed(made, form.excess(weight), form.most(weight))
+
+    def _planes(self, x: Value, data: Value, attrs: dict[str, Any]) -> Value:
+        """Return bits of data, which convolutions share that take the same."""
+        key = (data, *attrs.items())
+        if key not in self.planes:
+            self.planes[key] = self.made("pack_bits", data, attrs=attrs, like=x)
+        return self.planes[key]
 
     def product(self, node: Node) -> _Packed | None:
         """`matmul_integer` of what an image of one pixel became, by constant weights [C, M]."""
@@ -151,10 +185,7 @@ class _Rewriter(Replacing):
         sums = _sums(weight)
         if sums is None or self._is_plain(node):
             return None
-        data, block = self._bytes(x), block_of(len(weight))
-        packed = self.constant(packed_weight(weight[:, :, None, None], data.type.shape[-1], block, 4), name=node.reads[1].name)
-        made = self.made("conv_packed", data, packed, attrs={"block": block, "fill": ZERO}, like=node.outputs[0], name=node.name)
-        return _Packed(made, *sums)
+        return self._dots(node, weight[:, :, None, None], {}, 0, sums)
 
     def scaled_add(self, node: Node) -> _Packed | None:
         """A residual added to sums that are here."""

@@ -44,7 +44,7 @@ def passes_for_cpu(
         GraphPass("fold_input_scales", fold_input_scales),
         GraphPass("fold_constants", partial(fold_constants, evaluate=evaluate)),
         GraphPass("merge_common", merge_common),
-        *([GraphPass("pack_bytes", partial(pack_bytes, decisions=all_))] if machine and integer else []),
+        *([GraphPass("pack_bytes", partial(pack_bytes, decisions=all_, machine=machine))] if machine and integer else []),
         *([GraphPass("half_precision", partial(
             half_precision, pays=narrowed, decisions=all_, saved_per_moved=saved))] if narrowed else []),
         *for_machine,

@@ -8,10 +8,10 @@ import numpy as np
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
+from vtakit.compiler.graph.bounds import ANY, bounds_of
 from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Array, Graph, Node, TensorType, Value
 from vtakit.compiler.graph.vta import moves, products
-from vtakit.compiler.graph.vta.bounds import ANY, bounds_of
 from vtakit.compiler.graph.vta.made import Made, Maker, Numbers, Skip, four_pads, identifier, packed_shape, pairs, spatial_of
 from vtakit.compiler.graph.vta.unit import Build, Unit
 from vtakit.compiler.ir.dtypes import dtype

@@ -41,15 +41,15 @@ def pack_bits(
         raise OperatorError(f"pack_bits takes uint8 data of five dimensions, not {x.dtype}{dims(x)}")
     images, blocks, height, width, u = dims(x)
     if u > WORD_BITS and u % WORD_BITS:
-        raise OperatorError(f"pack_bits of data {dims(x)}: a block of {u} channels; give at most {WORD_BITS}, or a multiple of it")
+        raise OperatorError(f"pack_bits of data {dims(x)}: blocks of {u} channels; give at most {WORD_BITS}, or a multiple of it")
     if not 1 <= planes <= MOST_BITS or not 0 <= zero <= _MOST_BYTE:
-        raise OperatorError(f"pack_bits: {planes} planes of data less {zero}: give 1 to {MOST_BITS} planes, and 0 to {_MOST_BYTE}")
+        raise OperatorError(f"pack_bits: {planes} planes of data less {zero}: give 1 to {MOST_BITS} planes, less 0 to {_MOST_BYTE}")
     count = blocks * u if channels is None else channels
     if not (blocks - 1) * u < count <= blocks * u:
         raise OperatorError(f"pack_bits: data {dims(x)} does not hold {count} channels in blocks of {u}")
     code = (zero if fill is None else fill) - zero
     if not 0 <= code < 1 << planes:
-        raise OperatorError(f"pack_bits: pads of {fill} less {zero} do not fit {planes} planes, which hold 0 to {(1 << planes) - 1}")
+        raise OperatorError(f"pack_bits: pads of {fill} less {zero} do not fit {planes} planes: these hold 0 to {(1 << planes) - 1}")
     top, left, bottom, right = spatial(pads, 0, 4, "pack_bits: pads", least=0)
     each = min(u, WORD_BITS)
     parts = u // each
@@ -99,8 +99,8 @@ def conv_bits(
     if encoding not in WORDS:
         raise OperatorError(f"conv_bits of {encoding!r} weights: the encodings are {', '.join(WORDS)}")
     if (x.dtype, weight.dtype, x.ndim, weight.ndim) != (UINT32, UINT32, 5, 7):
-        raise OperatorError(f"conv_bits of {x.dtype}{dims(x)} by {weight.dtype}{dims(weight)}: give uint32 data of five dimensions "
-                            "and uint32 weights of seven")
+        raise OperatorError(f"conv_bits of {x.dtype}{dims(x)} by {weight.dtype}{dims(weight)}: give uint32 data of five "
+                            "dimensions and uint32 weights of seven")
     images, height, width, chunks, planes = dims(x)
     count, *kernel, depth, digits, words, n = dims(weight)
     if (depth, words) != (chunks, WORDS[encoding]) or block % n or count * n % block:

@@ -40,8 +40,10 @@ def words_of(weight: npt.NDArray[Any], encoding: Encoding) -> npt.NDArray[np.boo
     """Return the bits [digits, words, …] of weights. Raises OperatorError for one that the encoding does not hold."""
     name, digits = encoding
     if name not in WORDS or not 1 <= digits <= MOST_BITS:
-        raise OperatorError(f"weights as {digits!r} digits of {name!r}: the encodings are {', '.join(WORDS)}, of 1 to {MOST_BITS} digits")
+        raise OperatorError(f"weights as {digits!r} digits of {name!r}: the encodings are {', '.join(WORDS)}, of 1 to {MOST_BITS} "
+                            "digits")
     long, places = weight.astype(np.int64), 1 << np.arange(digits).reshape(-1, *[1] * weight.ndim)
+    found: npt.NDArray[np.bool_]
     if name == "bipolar":
         found = ((long + (1 << digits) - 1 >> 1) & places == 0)[:, None]
         held = ((1 - 2 * found[:, 0].astype(np.int64)) * places).sum(0)
@@ -77,8 +79,6 @@ def packed_bits(weight: npt.NDArray[Any], encoding: Encoding, u: int, v: int) ->
     filters, depth, *kernel = weight.shape
     n, each = min(v, COLUMNS), min(u, WORD_BITS)
     bits = words_of(weight, encoding)
-    if encoding.name == "bipolar":
-        bits = bits.copy()
     full = np.zeros((*bits.shape[:2], -(-filters // v) * v, -(-depth // u) * u, *kernel), np.uint32)
     full[:, :, :filters, :depth] = bits
     parts = full.reshape(*bits.shape[:2], -1, n, full.shape[3] // each, each, *kernel)

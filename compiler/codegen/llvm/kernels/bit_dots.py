@@ -3,11 +3,12 @@
     dot_bits(encoding, a, b…, c, n, steps, planes, digits, step, digit)    c[j] += products of words of a and b, as `bit_dot` says
     pack_bits(x, w, channels, planes, zero)                                w[i] = bit i of each x[t] - zero, as `bit_pack` says
 
-a, b for each word of a digit, c, x and w are addresses (`Buffer.access_ptr`), `step` and `digit` the elements of b from one step or
-digit to the next, the others constants. A vector holds a word of each of as many filters as it has lanes; a word of data goes to all lanes.
+a, b for each word of a digit, c, x and w are addresses (`Buffer.access_ptr`), `step` and `digit` the elements of b from one step
+or digit to the next, the others constants. A vector holds a word of each of as many filters as it has lanes; a word of data goes to
+all lanes.
 
-With AVX512-VPOPCNTDQ an instruction counts the bits of each word. Elsewhere those of each byte are counted, by a table of 16 entries
-in a register (PSHUFB) or by CNT; the counts of up to 31 words are added as bytes before they are widened to int32.
+With AVX512-VPOPCNTDQ an instruction counts the bits of each word. Elsewhere those of each byte are counted, by a table of 16
+entries in a register (PSHUFB) or by CNT; the counts of up to 31 words are added as bytes before they are widened to int32.
 """
 
 from collections import Counter
@@ -27,7 +28,7 @@ from vtakit.compiler.ir import expr as ir
 _MOST_COUNTS = 31  # words whose counts of 8 bits a byte holds together
 _MOST_FACTOR = 64  # of counts that are widened: two of the greatest then fit an int16
 _MOST_BYTE = 255
-_PAIRS_OF_BYTES = {  # x86's instruction that adds products of two neighbouring bytes in int16, and its feature, by sums of 32 bits
+_PAIRS_OF_BYTES = {  # by sums of 32 bits: x86's instruction that adds products of two neighbouring bytes in int16; its feature
     4: ("ssse3.pmadd.ub.sw.128", "sse4.1"), 8: ("avx2.pmadd.ub.sw", "avx2"), 16: ("avx512.pmaddubs.w.512", "avx512bw"),
 }
 
@@ -42,21 +43,22 @@ def _dot_bits(x: Context, e: ir.Call) -> Value:
     per_digit = WORDS.get(encoding, 0)
     counts = [arg.value if isinstance(arg, ir.IntImm) else 0 for arg in e.args[3 + per_digit:7 + per_digit]]
     if not per_digit or len(e.args) != 9 + per_digit or min(counts) < 1 or max(counts[2:]) > MOST_BITS:
-        raise CodegenError(f"{e}: dot_bits takes encoding, a, b for each word of a digit, c, n, steps, planes, digits, step, digit; the "
-                           f"encodings are {', '.join(WORDS)}, and n to digits constants of at least 1, at most {MOST_BITS} planes "
-                           "and digits")
+        raise CodegenError(f"{e}: dot_bits takes encoding, a, b for each word of a digit, c, n, steps, planes, digits, step, digit; "
+                           f"the encodings are {', '.join(WORDS)}, and n to digits constants of at least 1, at most {MOST_BITS} "
+                           "planes and digits")
     (n, steps, planes, digits), b = counts, x.b
     data, *weights, c = (x.value(arg) for arg in e.args[1:3 + per_digit])
-    strides = [b.op("mul", x.index(arg), int_constant("i64", 4), "nsw") for arg in e.args[-2:]]
+    far = [b.op("mul", x.index(arg), int_constant("i64", 4), "nsw") for arg in e.args[-2:]]  # from one step and digit to the next
     lanes, widths = vectors_of(x, n)
     for at, width in enumerate(widths):
         kind, first = ty.vector("i32", width), int_constant("i64", 4 * lanes * at)
         place = b.address(c, "i8", first)
         sums = (_WordSums if counts_words(x.target, width) else _ByteSums)(x, b.load(kind, place, 4))
         for step, digit in product(range(steps), range(digits)):
-            far = b.op("add", *(b.op("mul", stride, int_constant("i64", count), "nsw")
-                                for stride, count in zip(strides, (step, digit), strict=True)), "nsw")
-            words = [b.load(kind, b.address(b.address(start, "i8", far), "i8", first), 4) for start in weights]
+            down, across = (b.op("mul", size, int_constant("i64", count), "nsw")
+                            for size, count in zip(far, (step, digit), strict=True))
+            index = b.op("add", b.op("add", down, across, "nsw"), first, "nsw")
+            words = [b.load(kind, b.address(start, "i8", index), 4) for start in weights]
             for plane in range(planes):
                 spot = b.address(data, "i8", int_constant("i64", 4 * (step * planes + plane)))
                 word = b.splat(b.load("i32", spot, 4), width)
@@ -75,7 +77,7 @@ def _matched(x: Context, encoding: str, data: Value, words: list[Value]) -> Valu
 
 
 class _WordSums:
-    """Sums of counts of words, which have weights of powers of two, maybe negative; equal ones are added before they are shifted."""
+    """Sums of counts of words, with weights of powers of two or minus that; those of equal weight are shifted together."""
 
     def __init__(self, x: Context, start: Value) -> None:
         self.x, self.sum = x, start

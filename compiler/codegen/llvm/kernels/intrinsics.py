@@ -40,5 +40,6 @@ def _dot4_u8s8(x: Context, e: ir.Call) -> Value:
 
 
 BY_NAME: dict[str, Callable[[Context, ir.Call], Value]] = {
-    **gemm.BY_NAME, **channel_dots.BY_NAME, **bit_dots.BY_NAME, **held_tiles.BY_NAME, **transposes.BY_NAME, "dot4_u8s8": _dot4_u8s8,
+    **gemm.BY_NAME, **channel_dots.BY_NAME, **bit_dots.BY_NAME, **held_tiles.BY_NAME, **transposes.BY_NAME,
+    "dot4_u8s8": _dot4_u8s8,
 }

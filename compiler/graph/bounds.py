@@ -1,4 +1,4 @@
-"""Value ranges of a graph's int8 tensors, for accelerators whose activations have fewer bits."""
+"""Value ranges of a graph's int8 tensors: for accelerators whose activations have fewer bits, and for bit-serial products."""
 
 from collections.abc import Mapping
 
