@@ -181,11 +181,13 @@ def read_by(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[int, .
 
 
 def macs_of(outputs: Sequence[Tensor]) -> int:
-    """Return the number of multiply-adds that compute the tensors."""
+    """Return the number of multiply-adds that compute the tensors; bit-serial products state theirs as the attribute `macs`."""
     total = 0
     for stage in producers_first([tensor.op for tensor in outputs], lambda op: [tensor.op for tensor in op.input_tensors]):
         body = stage.body[0] if isinstance(stage, ComputeOp) else None
-        if isinstance(stage, ComputeOp) and isinstance(body, Reduce) and _is_product(body.source[0]):
+        if isinstance(stage, ComputeOp) and "macs" in stage.attrs:
+            total += stage.attrs["macs"]
+        elif isinstance(stage, ComputeOp) and isinstance(body, Reduce) and _is_product(body.source[0]):
             extents = [int_value(axis.dom.extent) for axis in stage.root_iter_vars if axis.dom is not None]
             total += prod([extent or 0 for extent in extents])
     return total

@@ -39,8 +39,8 @@ BY_PROCESSOR: Mapping[str, Mapping[str, float]] = {
 # Processors on which one multiply-add of 512 bits begins in a cycle, and two of narrower vectors. Zen 4: measured, 2026-11-23;
 # Intel's clients: the company's optimization reference manual (248966).
 _HALF = frozenset(("znver4", "icelake-client", "tigerlake", "rocketlake"))
-# Cycles of a vector, measured on a Zen 5, 2026-11-26: without an instruction that counts the bits of words (2.1 to 2.7, of 16, 32 and
-# 64 bytes), and without one that multiplies bytes (1.2 to 1.6).
+# Cycles of a vector without an instruction that counts the bits of words (2.1 to 2.7 for 16, 32 and 64 bytes), and without one
+# that multiplies bytes (1.2 to 1.6): measured on a Zen 5, 2026-11-26.
 _BYTES_COUNTED, _BYTES_IN_HALVES = 2.4, 1.4
 _TILE_STEPS = 256  # of a vector of 16 sums, in one product of tile registers
 

@@ -173,7 +173,7 @@ class _Rewriter(Replacing):
         """Return bits of data, which convolutions share that take the same."""
         key = (data, *attrs.items())
         if key not in self.planes:
-            self.planes[key] = self.made("pack_bits", data, attrs=attrs, like=x)
+            self.planes[key] = self.made("pack_bits", data, attrs=attrs, like=x, name=f"{x.name}.planes")
         return self.planes[key]
 
     def product(self, node: Node) -> _Packed | None:

@@ -6,6 +6,7 @@ convolution of the integers, whatever the encoding; `excess` of a filter is to b
 """
 
 from collections.abc import Sequence
+from math import prod
 
 from vtakit.compiler.codegen.llvm.kernels.bit_encodings import MOST_BITS, WORD_BITS, WORDS
 from vtakit.compiler.codegen.llvm.kernels.bit_kernels import bit_of, product
@@ -43,13 +44,13 @@ def pack_bits(
     if u > WORD_BITS and u % WORD_BITS:
         raise OperatorError(f"pack_bits of data {dims(x)}: blocks of {u} channels; give at most {WORD_BITS}, or a multiple of it")
     if not 1 <= planes <= MOST_BITS or not 0 <= zero <= _MOST_BYTE:
-        raise OperatorError(f"pack_bits: {planes} planes of data less {zero}: give 1 to {MOST_BITS} planes, less 0 to {_MOST_BYTE}")
+        raise OperatorError(f"pack_bits: {planes} planes of data less {zero}: give 1 to {MOST_BITS} planes, 0 to {_MOST_BYTE}")
     count = blocks * u if channels is None else channels
     if not (blocks - 1) * u < count <= blocks * u:
         raise OperatorError(f"pack_bits: data {dims(x)} does not hold {count} channels in blocks of {u}")
     code = (zero if fill is None else fill) - zero
     if not 0 <= code < 1 << planes:
-        raise OperatorError(f"pack_bits: pads of {fill} less {zero} do not fit {planes} planes: these hold 0 to {(1 << planes) - 1}")
+        raise OperatorError(f"pack_bits: pads of {fill} less {zero}: {planes} planes hold 0 to {(1 << planes) - 1}")
     top, left, bottom, right = spatial(pads, 0, 4, "pack_bits: pads", least=0)
     each = min(u, WORD_BITS)
     parts = u // each
@@ -111,7 +112,7 @@ def conv_bits(
     out = window_sizes("conv_bits", (height, width), tuple(kernel), steps, (0,) * 4, spread)
     i, j, c, p, d = (reduce_axis((0, extent), name)
                      for extent, name in zip((*kernel, chunks, planes, digits), "ijcpd", strict=True))
-    wide = block // n
+    wide, macs = block // n, images * prod(out) * count * n * prod(kernel) * chunks * WORD_BITS
 
     def term(b: Expr, m: Expr, y: Expr, z: Expr, k: Expr) -> Expr:
         read = x(b, y * steps[0] + i * spread[0], z * steps[1] + j * spread[1], c, p)
@@ -120,4 +121,5 @@ def conv_bits(
         ), axis=[i, j, c, p, d])
         return total
     return made((images, count // wide, *out, block), term, "sums", tag="conv_bits", attrs={
-        "strides": steps, "dilations": spread, "filters": n, "encoding": encoding, "digits": digits, "planes": planes})
+        "strides": steps, "dilations": spread, "filters": n, "encoding": encoding, "digits": digits, "planes": planes,
+        "macs": macs})

@@ -40,7 +40,7 @@ def words_of(weight: npt.NDArray[Any], encoding: Encoding) -> npt.NDArray[np.boo
     """Return the bits [digits, words, …] of weights. Raises OperatorError for one that the encoding does not hold."""
     name, digits = encoding
     if name not in WORDS or not 1 <= digits <= MOST_BITS:
-        raise OperatorError(f"weights as {digits!r} digits of {name!r}: the encodings are {', '.join(WORDS)}, of 1 to {MOST_BITS} "
+        raise OperatorError(f"weights as {digits!r} {name!r} digits: the encodings are {', '.join(WORDS)}; give 1 to {MOST_BITS} "
                             "digits")
     long, places = weight.astype(np.int64), 1 << np.arange(digits).reshape(-1, *[1] * weight.ndim)
     found: npt.NDArray[np.bool_]

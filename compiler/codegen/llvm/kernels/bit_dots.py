@@ -4,8 +4,8 @@
     pack_bits(x, w, channels, planes, zero)                                w[i] = bit i of each x[t] - zero, as `bit_pack` says
 
 a, b for each word of a digit, c, x and w are addresses (`Buffer.access_ptr`), `step` and `digit` the elements of b from one step
-or digit to the next, the others constants. A vector holds a word of each of as many filters as it has lanes; a word of data goes to
-all lanes.
+or digit to the next, the others constants. A vector holds a word of each of as many filters as it has lanes. A word of data goes
+to all lanes.
 
 With AVX512-VPOPCNTDQ an instruction counts the bits of each word. Elsewhere those of each byte are counted, by a table of 16
 entries in a register (PSHUFB) or by CNT; the counts of up to 31 words are added as bytes before they are widened to int32.
@@ -43,9 +43,9 @@ def _dot_bits(x: Context, e: ir.Call) -> Value:
     per_digit = WORDS.get(encoding, 0)
     counts = [arg.value if isinstance(arg, ir.IntImm) else 0 for arg in e.args[3 + per_digit:7 + per_digit]]
     if not per_digit or len(e.args) != 9 + per_digit or min(counts) < 1 or max(counts[2:]) > MOST_BITS:
-        raise CodegenError(f"{e}: dot_bits takes encoding, a, b for each word of a digit, c, n, steps, planes, digits, step, digit; "
-                           f"the encodings are {', '.join(WORDS)}, and n to digits constants of at least 1, at most {MOST_BITS} "
-                           "planes and digits")
+        raise CodegenError(f"{e}: dot_bits takes encoding, a, b for each word of a digit, c, n, steps, planes, digits, step, "
+                           f"digit; the encodings are {', '.join(WORDS)}; n to digits are constants of at least 1, planes and "
+                           f"digits at most {MOST_BITS}")
     (n, steps, planes, digits), b = counts, x.b
     data, *weights, c = (x.value(arg) for arg in e.args[1:3 + per_digit])
     far = [b.op("mul", x.index(arg), int_constant("i64", 4), "nsw") for arg in e.args[-2:]]  # from one step and digit to the next

@@ -11,8 +11,8 @@ encodings:
 
 For a bit x and a digit s of 1 or -1 whose v is 0 or 1, ``x ^ v`` is ``x * s + v``. So bipolar and ternary sums are too large by
 the number of a filter's digits that are -1, in every plane: the `excess` of a filter, which does not depend on the data. AND and
-popcount of unipolar numbers are those of Chen et al., "TVM" (OSDI'18, section 6.2) and Cowan et al., "Automating Generation of Low
-Precision Deep Learning Operators" (2018), who spend two popcounts on a bipolar digit.
+popcount of unipolar numbers are those of Chen et al., "TVM" (OSDI'18, section 6.2) and Cowan et al., "Automating Generation of
+Low Precision Deep Learning Operators" (2018), who spend two popcounts on a bipolar digit.
 """
 
 WORDS = {"unipolar": 1, "bipolar": 1, "ternary": 2, "signed": 1}  # of a digit, by encoding

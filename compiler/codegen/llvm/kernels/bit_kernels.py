@@ -1,7 +1,7 @@
 """Bit-serial dot products and the packing of bit planes as tensor intrinsics, for `Stage.tensorize`.
 
-`bit_encodings` says what words, planes, digits and encodings are. A record holds for every target: `bit_dots` makes instructions of
-its call. `MEANING` gives the interpreter what the calls do.
+`bit_encodings` says what words, planes, digits and encodings are. A record holds for every target: `bit_dots` makes instructions
+of its call. `MEANING` gives the interpreter what the calls do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -88,8 +88,8 @@ def bit_pack(channels: int, planes: int, zero: int) -> TensorIntrin:
     Raises CodegenError for less than one channel or plane, more than 32 channels or 8 planes, and a `zero` beyond a byte.
     """
     if not (1 <= channels <= WORD_BITS and 1 <= planes <= MOST_BITS and 0 <= zero <= 255):
-        raise CodegenError(f"bit_pack of {channels!r} channels in {planes!r} planes, less {zero!r}: give 1 to {WORD_BITS} channels "
-                           f"in 1 to {MOST_BITS} planes, less 0 to 255")
+        raise CodegenError(f"bit_pack of {channels!r} channels in {planes!r} planes, less {zero!r}: give 1 to {WORD_BITS} "
+                           f"channels in 1 to {MOST_BITS} planes, less 0 to 255")
     x, t = placeholder((channels,), "uint8", name="x"), reduce_axis((0, channels), "t")
     w = compute((planes,), lambda i: sum_of(bit_of(x[t], i, t, zero), axis=t), name="w")
     binds = {tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[1], data_alignment=0) for tensor in (x, w)}
