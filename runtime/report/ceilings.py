@@ -44,11 +44,11 @@ class Ceilings:
     def raised(self, layers: Iterable[Timed]) -> "Ceilings":
         """Return ceilings that no layer exceeds: a layer that is faster than what was measured is a better measurement.
 
-        Winograd convolutions do not count: they multiply less than their MACs say.
+        Layers that do not multiply what their MACs say do not count; see `other_way`.
         """
         found = self
         for timed in layers:
-            if timed.layer.macs and timed.seconds and not is_winograd(timed.layer):
+            if timed.layer.macs and timed.seconds and not other_way(timed.layer):
                 rate = timed.layer.macs / timed.seconds
                 name = "int8_macs" if is_int8(timed.layer) else "macs"
                 found = replace(found, **{name: max(getattr(found, name), rate)})
@@ -60,9 +60,9 @@ def is_int8(layer: Layer) -> bool:
     return any(op.startswith(("requantize", "scaled_")) or op.endswith("_integer") for op in layer.ops)
 
 
-def is_winograd(layer: Layer) -> bool:
-    """Return whether a layer is a convolution by Winograd's method."""
-    return "conv_winograd" in layer.ops
+def other_way(layer: Layer) -> str:
+    """Return the operator by which a layer computes products in another way than by multiply-adds; "" if it has none."""
+    return next((op for op in layer.ops if op in ("conv_winograd", "conv_bits")), "")
 
 
 def measure(target: Target, layers: Iterable[Timed] = ()) -> Ceilings:

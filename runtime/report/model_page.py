@@ -2,7 +2,7 @@
 
 from vtakit.runtime.grid import Grid, share
 from vtakit.runtime.profile import Profile
-from vtakit.runtime.report.ceilings import Ceilings, is_winograd
+from vtakit.runtime.report.ceilings import Ceilings, other_way
 from vtakit.runtime.report.charts import Roofline, inline, paint_roofline, paint_sequence
 from vtakit.runtime.report.page import Page, Section, facts
 from vtakit.runtime.target import Image
@@ -10,8 +10,12 @@ from vtakit.runtime.timed import Timed
 
 _WIDE = 11.0  # inches
 _GIGA = 1e9
-_WINOGRAD = ("Layers with conv_winograd multiply 2.25 or 4 times less than their MACs, which count plain sums of products: they "
-             "can be above 100% of the roof.")
+_NOTES = {  # on operators that do not multiply what MACs count
+    "conv_winograd": "Layers with conv_winograd multiply 2.25 or 4 times less than their MACs, which count plain sums of "
+                     "products: they can be above 100% of the roof.",
+    "conv_bits": "Layers with conv_bits count the bits of 32 channels at a time, while their MACs count plain sums of products: "
+                 "they can be above 100% of the roof.",
+}
 
 
 def model_page(title: str, image: Image, profile: Profile, ceilings: Ceilings) -> Page:
@@ -65,8 +69,8 @@ def layers_grid(profile: Profile, ceilings: Ceilings) -> Grid:
             continue
         rate, peak, slope = layer.macs / timed.seconds, ceilings.of(layer), layer.macs / layer.bytes * ceilings.bytes
         side, roof = ("compute", peak) if slope >= peak else ("cache", peak) if rate > slope else ("memory", slope)
-        if is_winograd(layer):
-            notes = [_WINOGRAD]
+        if (way := other_way(layer)) and _NOTES[way] not in notes:
+            notes.append(_NOTES[way])
         rows.append((str(at), *row, side, share(rate / roof)))
     return Grid(grid.title, ("", *grid.columns, "side", "of roof"), tuple(rows), grid.labels + 1, tuple(notes))
 

@@ -167,15 +167,20 @@ def resnet18(size: int = 224, width: int = 64, classes: int = 1000) -> Graph:
     return net.finish(net.dense(net.reshape(net.mean(x), 1, 8 * width), classes))
 
 
-def random_network(seed: int, layers: int = 6) -> Graph:
-    """A chain of random layers with shortcuts, concatenations and now and then something that only the CPU does."""
-    net = Integers(f"random{seed}", seed)
+def random_network(
+    seed: int, layers: int = 6, *, values: Sequence[int] = range(-128, 128), bounds: tuple[int, int] = (-128, 127),
+) -> Graph:
+    """A chain of random layers with shortcuts, concatenations and now and then something that only the CPU does.
+
+    values, bounds : as for `Integers`
+    """
+    net = Integers(f"random{seed}", seed, values=values, bounds=bounds)
     rng = net.rng
     x = net.input(int(rng.integers(1, 3)), int(rng.integers(1, 20)), *(int(n) for n in rng.integers(5, 12, 2)))
     for _ in range(layers):
         images, channels, rows, columns = x.type.shape
         small = min(rows, columns)
-        fill = int(rng.integers(-128, 128)) if rng.integers(2) else 0
+        fill = int(rng.integers(bounds[0], bounds[1] + 1)) if rng.integers(2) else 0
         match rng.integers(0, 14):
             case 0 | 1:
                 kernel = int(rng.integers(1, min(small, 5) + 1))

@@ -55,9 +55,10 @@ class Machine:
         "cycles in which each lane of a vector adds products of four bytes; from the target's features")
     count_cycles: float = _fact(
         1.5, "cycles", 0.01, 64,
-        "cycles to match, count and add the bits of a vector of words, for bit-serial products; from the target's features")
+        "cycles in which each lane of a vector matches a word of 32 bits with one of the weights, counts the bits and adds the "
+        "count: three instructions on two ports; from the target's features")
     pack_cycles: float = _fact(
-        1.3, "cycles", 0, 64, "cycles to make a word of bits of 32 bytes, and to put pads around it (Zen 5)")
+        2.0, "cycles", 0, 64, "cycles to make one word of a plane of bits of 32 bytes: 1.3 without pads, 2.3 with (Zen 5)")
     loads_per_cycle: float = _fact(
         1.8, "vectors a cycle", 0.5, 8,
         "loads from L1: two may begin in a cycle, but some wait for a line or a bank that another load takes")

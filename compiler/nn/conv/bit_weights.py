@@ -23,17 +23,14 @@ class Encoding(NamedTuple):
 
 
 def encoding_of(weight: npt.NDArray[Any]) -> Encoding:
-    """Return the encoding with the fewest products that holds all of the weights."""
+    """Return the encoding that holds all of the weights with the fewest digits; of equal ones that with the fewest words."""
     low, high = int(weight.min(initial=0)), int(weight.max(initial=0))
     if low >= 0:
         return Encoding("unipolar", max(1, high.bit_length()))
-    if not (weight % 2 == 0).any() and max(-low, high) == 1:
-        return Encoding("bipolar", 1)
-    if max(-low, high) == 1:
-        return Encoding("ternary", 1)
-    digits = 1 + max((-low - 1).bit_length(), high.bit_length())
-    odd = max(-low, high).bit_length()  # digits of 1 and -1 make the odd numbers up to 2**digits - 1
-    return Encoding("bipolar", odd) if odd < digits and (weight % 2 != 0).all() else Encoding("signed", digits)
+    digits, bits = max(-low, high).bit_length(), 1 + max((-low - 1).bit_length(), high.bit_length())
+    if (weight % 2 != 0).all():
+        return Encoding("bipolar", digits)
+    return Encoding("signed", bits) if bits <= digits else Encoding("ternary", digits)
 
 
 def words_of(weight: npt.NDArray[Any], encoding: Encoding) -> npt.NDArray[np.bool_]:

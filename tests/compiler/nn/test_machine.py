@@ -46,6 +46,7 @@ CONSTANTS = {
     "half": {"_MOST_BLOCK": FORMAT, "_TOGETHER": FORMAT, "FEWEST_CHANNELS": FORM, "FEWEST_ROWS": FORM},
     "panels": {"PEEPHOLES": FORMAT, "MOST_ROWS": FORM, "WASTE": FORM},
     "packed_bytes": {"_MOST_BYTE": FORMAT, "_SHORT_SHIFT": FORMAT},
+    "bit_serial": {"MOST_FEW": FORM, "_TOGETHER": FORMAT},
     "cse": {"_HASHED_BYTES": BOUNDS},
     "fold": {"MOST_GROWTH_BYTES": BOUNDS},
 }

@@ -23,6 +23,7 @@ CASES = {  # a layer, and the roof that bounds it with its share
     "cache": (timed(("conv",), 50_000_000, 50_000_000, 1e-3), ("cache", "50.0%")),
     "int8": (timed(("conv_packed", "requantize_bytes"), 300_000_000, 1000, 1e-3), ("compute", "75.0%")),
     "winograd": (timed(("conv_winograd",), 200_000_000, 1000, 1e-3), ("compute", "200.0%")),
+    "bits": (timed(("conv_bits", "requantize_bytes"), 800_000_000, 1000, 1e-3), ("compute", "200.0%")),
     "nothing to multiply": (timed(("relu",), 0, 1000, 1e-3), ("", "")),
 }
 
@@ -32,11 +33,11 @@ def test_each_layer_has_the_roof_that_bounds_it(case):
     layer, found = CASES[case]
     grid = layers_grid(Profile("net", (layer,)), PEAK)
     assert grid.rows[0][-2:] == found
-    assert bool(grid.notes) == (case == "winograd")
+    assert bool(grid.notes) == (case in ("winograd", "bits"))
 
 
 def test_a_layer_faster_than_the_measurement_raises_the_roof():
-    layers = [CASES[case][0] for case in ("compute", "int8", "winograd")]
+    layers = [CASES[case][0] for case in ("compute", "int8", "winograd", "bits")]
     fast = [timed(("conv",), 200_000_000, 10, 1e-3), timed(("matmul_integer",), 900_000_000, 10, 1e-3)]
     assert PEAK.raised(layers) == PEAK
     assert PEAK.raised(fast) == Ceilings(200e9, 10e9, 900e9)

@@ -120,14 +120,14 @@ class _ByteSums:
             self._widen(weight, self.parts.pop(weight))
 
     def _widen(self, weight: int, counts: Value) -> None:
-        b, size = self.x.b, min(abs(weight), _MOST_FACTOR)
+        b, factor = self.x.b, min(abs(weight), _MOST_FACTOR)
         self.taken[weight] = 0
-        factor, more = (size if weight > 0 else -size), abs(weight) // size
-        before = self.sum if more == 1 else int_constant(self.sum.type, 0)
-        found = _widened(self.x, before, counts, int_constant(self.kind, factor))
-        if more > 1:
-            found = b.op("add", self.sum, b.op("shl", found, int_constant(found.type, more.bit_length() - 1)))
-        self.sum = found
+        if weight == factor:
+            self.sum = _widened(self.x, self.sum, counts, factor)
+            return
+        found = _widened(self.x, int_constant(self.sum.type, 0), counts, factor)
+        scaled = b.op("shl", found, int_constant(found.type, (abs(weight) // factor).bit_length() - 1))
+        self.sum = b.op("add" if weight > 0 else "sub", self.sum, scaled)
 
     def total(self) -> Value:
         """Return all sums."""
@@ -136,14 +136,21 @@ class _ByteSums:
         return self.sum
 
 
-def _widened(x: Context, before: Value, counts: Value, factor: Value) -> Value:
-    """Return `before` plus the sum of each four counts, times a factor of int8; two counts make at most 2 * 248 * 64."""
-    lanes = ty.split(before.type)[1]
+def _widened(x: Context, before: Value, counts: Value, factor: int) -> Value:
+    """Return `before` plus the sum of each four counts, which are at most 248, times a factor of at most 64."""
+    b, kind, lanes = x.b, before.type, ty.split(before.type)[1]
+    factors = int_constant(counts.type, factor)
+    for signs in ((False, True), (False, False)):
+        if dots.instruction(x.target, lanes, signs) is not None:
+            return dots.dot4(x, before, counts, factors, signed=signs)
     name, feature = _PAIRS_OF_BYTES.get(lanes, ("", ""))
-    if dots.instruction(x.target, lanes, (False, True)) is not None or not (feature and x.target.has(feature)):
-        return dots.dot4(x, before, counts, factor)
-    halves = x.b.intrinsic(f"x86.{name}", ty.vector("i16", 2 * lanes), counts, factor)
-    return dots.add_pairs(x, before, halves, int_constant(halves.type, 1))
+    if x.target.arch == "x86_64" and feature and x.target.has(feature):
+        halves = b.intrinsic(f"x86.{name}", ty.vector("i16", 2 * lanes), counts, factors)
+        return dots.add_pairs(x, before, halves, int_constant(halves.type, 1))
+    words, odd = b.bitcast(counts, kind), int_constant(kind, 0x00FF00FF)
+    pairs = b.op("add", b.op("and", words, odd), b.op("and", b.op("lshr", words, int_constant(kind, 8)), odd))
+    total = b.op("and", b.op("add", pairs, b.op("lshr", pairs, int_constant(kind, 16))), int_constant(kind, 0xFFFF))
+    return b.op("add", before, b.op("shl", total, int_constant(kind, factor.bit_length() - 1)))
 
 
 def _pack_bits(x: Context, e: ir.Call) -> Value:
