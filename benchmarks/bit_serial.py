@@ -2,9 +2,10 @@
 
     python benchmarks/bit_serial.py [--repeat N] [--only TEXT ...] [--cpu NAME ...] [--write]
 
-The layers are C2 to C12 of Chen et al., "TVM" (OSDI 2018), table 2, each as a network runs it: bytes in blocks of channels come
-in, are packed as planes of bits for the bit-serial forms, and sums are requantized to bytes. All forms of a layer compute the same
-numbers, which are compared. The network has random weights, and is quantized by `vtakit.quantize`; its outputs are compared too.
+The layers are C2 to C12 of Chen et al., "TVM" (OSDI 2018), table 2, as a network runs them: bytes in blocks of channels come in,
+are packed as planes of bits for the bit-serial forms, and sums are requantized to bytes. All forms of a layer compute the same
+numbers, which are compared. The network has random weights, and is quantized by `vtakit.quantize`; its outputs are compared
+too. Titles have the bits of activations before those of weights.
 
 Forms take turns in one process. Figures are medians of processor time, and ratios medians of a turn's own. Operands are bound
 once, and a turn begins with a run that is not counted.
@@ -57,7 +58,7 @@ FORMS = (
     Form("2 by 2, ternary", 2, Encoding("ternary", 1), (-1, 0, 1)),
     Form("2 by 2, unipolar", 2, Encoding("unipolar", 2), range(4)),
 )
-NETWORKS = (1, 2), (2, 2), (2, 4)  # bits of weights and of activations
+NETWORKS = (2, 1), (2, 2), (4, 2)  # bits of activations and of weights
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
@@ -167,10 +168,10 @@ def of_layers(target: Target, layers: Sequence[Layer], repeat: int) -> str:
 
 def of_networks(target: Target, repeat: int) -> str:
     """Measure ResNet-18 of few bits, its layers in int8, all bit-serial, and as the default is; return a table in Markdown."""
-    head = ("ResNet-18, weights by activations", "int8, ms", "bit-serial, ms", "default, ms", "layers bit-serial by default")
+    head = ("ResNet-18", "int8, ms", "bit-serial, ms", "default, ms", "layers bit-serial by default")
     lines = [f"| {' | '.join(head)} |", f"|---{'|---:' * (len(head) - 1)}|"]
     given = models.inputs("resnet18", 1)
-    for weights, activations in NETWORKS:
+    for activations, weights in NETWORKS:
         samples = models.inputs("resnet18", 4)
         made = vtakit.quantize(models.build("resnet18"), samples, weights=weights, activations=activations).model
         usual = {layer: one.chosen for layer, one in vtakit.decisions(made, target, batch=1) if one.name == "arithmetic"}
@@ -182,7 +183,7 @@ def of_networks(target: Target, repeat: int) -> str:
         turns = in_turns({name: partial(module.run, given) for name, module in modules.items()}, repeat)
         cells = [f"{1e3 * statistics.median(turn[name] for turn in turns):.2f}" for name in modules]
         count = f"{[*usual.values()].count('bits')} of {len(usual)}"
-        lines.append(f"| {weights} by {activations} | {' | '.join(cells)} | {count} |")
+        lines.append(f"| {activations} by {weights} | {' | '.join(cells)} | {count} |")
     return "\n".join(lines) + "\n"
 
 

@@ -12,6 +12,7 @@ from vtakit.compiler.graph.bounds import Bounds
 from vtakit.compiler.graph.ir import Node
 from vtakit.compiler.ir.dtypes import INT32
 from vtakit.compiler.nn.conv.bit_weights import Encoding, encoding_of, excess
+from vtakit.compiler.nn.conv.packed_weights import block_of
 
 MOST_FEW = 4  # planes of data and digits of weights of a layer that may be bit-serial
 _TOGETHER = 4  # bytes that a lane multiplies in a step
@@ -50,8 +51,8 @@ def bits_pay(node: Node, form: BitForm, machine: Machine) -> bool:
     """
     x, result = node.reads[0].type.shape, node.outputs[0].type.shape
     macs = prod(result) * prod(node.reads[1].type.shape) // result[1]
-    lanes = machine.lanes(INT32)
-    words = prod((x[0], *x[2:])) * -(-x[1] // WORD_BITS) * form.planes
-    counts = macs / (WORD_BITS * lanes) * form.planes * form.encoding.digits
+    lanes, each = machine.lanes(INT32), min(block_of(x[1]), WORD_BITS)
+    words = prod((x[0], *x[2:])) * -(-x[1] // each) * form.planes
+    counts = macs / (each * lanes) * form.planes * form.encoding.digits
     steps = macs / (_TOGETHER * lanes)
     return counts * machine.count_cycles + words * machine.pack_cycles < steps * machine.byte_step_cycles

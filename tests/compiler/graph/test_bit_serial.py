@@ -158,10 +158,11 @@ def test_the_default_follows_the_processor(cpu, most):
 
 
 def test_packing_counts_where_there_are_few_products():
-    """A plane of 256 channels is packed for 16 filters of single pixels, and for 256 of 3 x 3."""
+    """Planes are packed for 16 filters of single pixels, or for 256 of 3 x 3; words of 16 channels are half full."""
     machine, form = machine_of(Target(X86, "icelake-server")), BitForm(2, 0, Encoding("bipolar", 1))
     assert bits_pay(layer(14, 256, 256), form, machine)
     assert not bits_pay(layer(14, 256, 16, 1), form, machine)
+    assert not bits_pay(layer(14, 16, 256), form, machine)
 
 
 @pytest.fixture(scope="module")
