@@ -71,8 +71,11 @@ def packed_bits(weight: npt.NDArray[Any], encoding: Encoding, u: int, v: int) ->
 
     u, v : channels of a block of the data, and of the result's; n is at most 32 of v
 
-    Raises OperatorError for a weight that the encoding does not hold.
+    Raises OperatorError for a weight that the encoding does not hold, and for other blocks than of up to 32, or multiples of it.
     """
+    for what, block, most in (("channels", u, WORD_BITS), ("filters", v, COLUMNS)):
+        if block < 1 or (block > most and block % most):
+            raise OperatorError(f"packed_bits: blocks of {block} {what}; give 1 to {most}, or a multiple of it")
     filters, depth, *kernel = weight.shape
     n, each = min(v, COLUMNS), min(u, WORD_BITS)
     bits = words_of(weight, encoding)

@@ -142,10 +142,15 @@ class _Product:
         """Return the register tile by default, of so many pixels by vectors of filters."""
         return pixel_tile(machine, pixels, vectors, *self.scratch)
 
-    def of_calls(self) -> tuple[int, int]:
-        """Return the default number of steps in a call, and the most that follow each other without a jump."""
-        steps = divisor(self.steps, SHARING_STEPS if has_shared_sums(self.target, self.kind) else 1)
-        return steps, min(REPEATED * steps, MOST_REPEATED) if has_dots(self.target, self.kind) else steps
+    @property
+    def usual_steps(self) -> int:
+        """Return the steps of one call by default."""
+        return divisor(self.steps, SHARING_STEPS if has_shared_sums(self.target, self.kind) else 1)
+
+    @property
+    def repeats(self) -> bool:
+        """Return whether calls follow each other without a jump by default."""
+        return has_dots(self.target, self.kind)
 
     def intrinsic(self, filters: int, steps: int) -> TensorIntrin:
         """Return what makes the sums of some filters for one pixel."""
@@ -193,10 +198,15 @@ class _BitProduct(_Product):
         """
         return pixel_tile(machine, pixels, 1, self.scratch[0], 1 + 3 * machine.vector_registers // 8)
 
-    def of_calls(self) -> tuple[int, int]:
-        """Return the steps in a call by default, and that calls are not repeated."""
-        steps = divisor(self.steps, MOST_REPEATED)
-        return steps, steps
+    @property
+    def usual_steps(self) -> int:
+        """Return as many steps of one call as code may repeat: counts of equal weight are shifted once a call."""
+        return divisor(self.steps, MOST_REPEATED)
+
+    @property
+    def repeats(self) -> bool:
+        """Return that calls are not repeated."""
+        return False
 
     def groups(self) -> list[Group]:
         """Return no groups: tile registers do not count bits."""
@@ -250,11 +260,10 @@ def _by_vectors(copy: Stage, sums: Stage, p: _Product, machine: Machine, choose:
     first, second, y, x, k = op.axis
     at = len(op.reduce_axis) - 1 - p.within
     *window, channel = op.reduce_axis[:at + 1]
-    usual, most = p.of_calls()
-    steps = choose("steps", [count for count in divisors(p.steps) if count <= MOST_REPEATED], usual)
+    steps = choose("steps", [count for count in divisors(p.steps) if count <= MOST_REPEATED], p.usual_steps)
     calls = p.steps // steps
     repeated = choose("repeat", [count for count in divisors(calls) if count * steps <= MOST_REPEATED],
-                      divisor(calls, max(1, most // steps)))
+                      divisor(calls, min(REPEATED, MOST_REPEATED // steps)) if p.repeats else 1)
     step, channel = sums.split(channel, steps * p.together)
     step, repeat = sums.split(step, repeated)
     vector, k = sums.split(k, lanes)

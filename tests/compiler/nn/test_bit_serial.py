@@ -281,6 +281,13 @@ def test_records_of_sizes_that_do_not_fit(make, says):
         make()
 
 
+@pytest.mark.parametrize(("u", "v", "says"), [(48, 64, "blocks of 48 channels; give 1 to 32, or a multiple"),
+                                             (64, 40, "blocks of 40 filters; give 1 to 32, or a multiple")])
+def test_blocks_that_words_do_not_fill(u, v, says):
+    with pytest.raises(OperatorError, match=says):
+        packed_bits(np.ones((64, 64, 1, 1), np.int8), Encoding("unipolar", 1), u, v)
+
+
 def test_an_encoding_of_too_many_digits():
     for encoding in (Encoding("ternary", 9), Encoding("binary", 1)):
         with raises(OperatorError, "weights as … digits: the encodings are unipolar, bipolar, ternary, signed; give 1 to 8 …"):
