@@ -112,6 +112,7 @@ def test_counts_that_a_byte_does_not_hold_are_widened(level):
     assert (sums == 15 * 8 * 64 * 2).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(data=some.data())
 def test_random_shapes_and_options(data):
@@ -129,6 +130,7 @@ def test_random_shapes_and_options(data):
           strides=(pick(1, 2), pick(1, 3)), pads=pads, dilations=dilations)
 
 
+@pytest.mark.slow
 def test_random_decisions():
     rng = np.random.default_rng(5)
     tried = set()
