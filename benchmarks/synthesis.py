@@ -30,6 +30,7 @@ RUNS = (  # configuration with its core, device and, where there are several, sp
     "compact@210:xc7", "compact:xcup",
     "default:ecp5-85k:6", "default:xc7", "default:xcup",
 )
+LIMIT_SECONDS = 4 * 3600  # of each tool
 Results = dict[str, dict[str, Any]]
 
 
@@ -66,7 +67,7 @@ def measure(run: str) -> dict[str, Any]:
     commit = hardware()  # now: there may be another at the end
     report = synthesise(
         CoreParams(cfg=load_config(config), **core),
-        find_device(device), speed=speed or None,
+        find_device(device), speed=speed or None, limit_seconds=LIMIT_SECONDS,
         say=lambda step: print(f"{run}: {step}", file=sys.stderr, flush=True),
     )
     date = datetime.datetime.now(datetime.UTC).date().isoformat()

@@ -228,7 +228,8 @@ class VTAConfig:
             if not _is_integer(value):
                 raise ConfigError(f"configuration key {key!r} must be an integer (a log2), got {value!r}")
             if given.setdefault(name, value) != value:
-                raise ConfigError(f"configuration gives {name.upper()} twice, as {given[name]} and as {value}")
+                square = ": blocks are square, and a core has fewer products by gemm_passes" if name == "log_block" else ""
+                raise ConfigError(f"configuration gives {name.upper()} twice, as {given[name]} and as {value}{square}")
         return cls(**given)
 
     @classmethod

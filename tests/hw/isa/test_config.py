@@ -235,7 +235,7 @@ def test_the_originals_older_keys_are_read():
 
 
 def test_older_keys_that_disagree_are_refused():
-    with raises(ConfigError, "configuration gives LOG_BLOCK twice, as 4 and as 5"):
+    with raises(ConfigError, "configuration gives LOG_BLOCK twice, as 4 and as 5: blocks are square … gemm_passes"):
         VTAConfig.from_dict({"LOG_BLOCK_IN": 4, "LOG_BLOCK_OUT": 5})
     with raises(ConfigError, "configuration gives LOG_INP_WIDTH twice, as 3 and as 4"):
         VTAConfig.from_dict({"LOG_INP_WIDTH": 3, "LOG_OUT_WIDTH": 4})
