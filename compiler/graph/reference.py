@@ -242,7 +242,8 @@ MEANING: Mapping[str, Meaning] = {
     "concat": lambda *parts, axis: np.concatenate(parts, axis), "pad": _pad, "resize": _resize, "slice": _slice,
     "reshape": lambda x, shape: x.reshape(shape), "transpose": lambda x, perm=None: np.transpose(x, perm),
     "quantize_linear": _quantize, "dequantize_linear": _dequantize, "mul_integer": _mul_integer,
-    "add": lambda a, b: a + b, "mul": lambda a, b: a * b, "clip": lambda x, low, high: np.clip(x, low, high),
+    "add": lambda a, b: a + b, "mul": lambda a, b: a * b, "clip": lambda x, low=None, high=None: np.clip(x, low, high),
+    "cast": lambda x, to: x.astype(np.dtype(str(to))), "expand": lambda x, shape: np.broadcast_to(x, shape),
     "lookup": lambda x, table: table[x.astype(np.int32) + 128], "to_int8": lambda x: (x.astype(np.int32) - 128).astype(np.int8),
     "to_uint8": lambda x: (x.astype(np.int32) + 128).astype(np.uint8),
 }

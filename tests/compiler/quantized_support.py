@@ -139,6 +139,27 @@ def random_network(seed: int, layers: int = 8, *, norms: bool = False) -> Layers
     return net
 
 
+def qdq(nodes: Sequence[onnx.NodeProto], constants: dict[str, Any] | None = None, scale: float = 0.05) -> onnx.ModelProto:
+    """A model of float nodes from `a` to `b` with int8 of two scales around them; x is the input, y the output."""
+    around = {"sa": np.float32(0.03), "sb": np.float32(scale), "z": np.int8(0)}
+    node = helper.make_node
+    before = [node("QuantizeLinear", ["x", "sa", "z"], ["xq"]), node("DequantizeLinear", ["xq", "sa", "z"], ["a"])]
+    after = [node("QuantizeLinear", ["b", "sb", "z"], ["bq"]), node("DequantizeLinear", ["bq", "sb", "z"], ["y"])]
+    sizes = ["n", "c", "h", "w"]
+    return model([*before, *nodes, *after], [("x", "f4", (1, 4, 6, 6))], [("y", "f4", sizes)], around | (constants or {}))
+
+
+def weights(*shape: int, seed: int = 0, axis: int | None = 0) -> dict[str, Any]:
+    """int8 weights, and scales along an axis."""
+    rng = np.random.default_rng(seed)
+    scale = rng.uniform(0.002, 0.02, shape[axis] if axis is not None else ()).astype(np.float32)
+    return {"wq": rng.integers(-127, 128, shape, np.int8), "ws": scale, "wz": np.zeros(scale.shape, np.int8)}
+
+
+def dequantized(axis: int = 0) -> onnx.NodeProto:
+    return helper.make_node("DequantizeLinear", ["wq", "ws", "wz"], ["w"], axis=axis)
+
+
 class _Reader(CalibrationDataReader):
     def __init__(self, feeds: Sequence[Arrays]) -> None:
         self.feeds: Iterator[Arrays] = iter(feeds)

@@ -89,10 +89,11 @@ CONVERTERS: dict[str, Converter] = {}
 
 
 def converts(*ops: str) -> Callable[[Converter], Converter]:
-    """Register the converter of one or several operators, which are named without "aten."."""
+    """Register the converter of one or several operators; "aten." is the namespace of a name without one."""
     def register(converter: Converter) -> Converter:
         for op in ops:
-            assert f"aten.{op}" not in CONVERTERS, f"two converters for {op}"
-            CONVERTERS[f"aten.{op}"] = converter
+            name = op if op.count(".") > 1 else f"aten.{op}"
+            assert name not in CONVERTERS, f"two converters for {name}"
+            CONVERTERS[name] = converter
         return converter
     return register

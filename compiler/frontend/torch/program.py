@@ -10,6 +10,7 @@ import json
 import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from vtakit.base.limits import MAX_BLOCK_NESTING, MAX_NODES, check_limit, check_name, check_shape
@@ -19,7 +20,7 @@ from vtakit.compiler.frontend.torch.archive import fixed_size
 JSON = Any
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _PARAMETER = re.compile(r"[\w.\-]+")
-_OPERATOR = re.compile(r"torch\.ops\.(aten|prims)\.(\w+)\.(\w+)", re.ASCII)
+_OPERATOR = re.compile(r"torch\.ops\.(aten|prims|quantized_decomposed)\.(\w+)\.(\w+)", re.ASCII)
 _BLOCKS = ("torch.ops.higher_order.wrap_with_set_grad_enabled", "torch.ops.higher_order.wrap_with_autocast")
 # Operators without a tensor among their operands that only make one; others, such as aten::from_file, reach outside.
 _MAKERS = frozenset({
@@ -131,6 +132,8 @@ def _check_operator(target: JSON) -> None:
         raise ModelError(f"it calls {target!r:.80}, which is no operator of PyTorch's own (torch.ops.aten): code of others is "
                          "not run")
     namespace, name, overload = found.groups()
+    if namespace == "quantized_decomposed":
+        import_module("torch.ao.quantization.fx._decomposed")  # which registers it
     packet = getattr(getattr(torch.ops, namespace), name, None)
     op = getattr(packet, overload, None)
     if not isinstance(op, torch._ops.OpOverload):

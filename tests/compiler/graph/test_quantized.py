@@ -1,12 +1,11 @@
 """Quantized models as networks in integers: what they become, and that they compute what onnxruntime does, and the reference."""
 
-from typing import Any
 
 import numpy as np
 import pytest
 from model_support import model, module_of
 from onnx import ModelProto, helper
-from quantized_support import Layers, onnxruntime_of, quantized, quantum_of, random_network
+from quantized_support import Layers, dequantized, onnxruntime_of, qdq, quantized, quantum_of, random_network, weights
 
 from vtakit.compiler.frontend.onnx.importer import import_model
 from vtakit.compiler.graph.builder import Builder
@@ -132,26 +131,6 @@ def test_each_layer_of_random_networks_is_within_a_quantum_of_onnxruntime(seed):
     assert len(off) > 8
     assert every.max() <= 1
     assert every.mean() <= 0.01
-
-
-def qdq(nodes: list[Any], constants: dict[str, Any] | None = None, scale: float = 0.05) -> ModelProto:
-    """A model of float nodes from `a` to `b` with int8 of two scales around them; x is the input, y the output."""
-    around = {"sa": np.float32(0.03), "sb": np.float32(scale), "z": np.int8(0)}
-    before = [N("QuantizeLinear", ["x", "sa", "z"], ["xq"]), N("DequantizeLinear", ["xq", "sa", "z"], ["a"])]
-    after = [N("QuantizeLinear", ["b", "sb", "z"], ["bq"]), N("DequantizeLinear", ["bq", "sb", "z"], ["y"])]
-    sizes = ["n", "c", "h", "w"]
-    return model([*before, *nodes, *after], [("x", "f4", (1, 4, 6, 6))], [("y", "f4", sizes)], around | (constants or {}))
-
-
-def weights(*shape: int, seed: int = 0, axis: int | None = 0) -> dict[str, Any]:
-    """int8 weights, and scales along an axis."""
-    rng = np.random.default_rng(seed)
-    scale = rng.uniform(0.002, 0.02, shape[axis] if axis is not None else ()).astype(np.float32)
-    return {"wq": rng.integers(-127, 128, shape, np.int8), "ws": scale, "wz": np.zeros(scale.shape, np.int8)}
-
-
-def dequantized(axis: int = 0) -> Any:
-    return N("DequantizeLinear", ["wq", "ws", "wz"], ["w"], axis=axis)
 
 
 CONV = [dequantized(), N("Conv", ["a", "w"], ["c"], pads=[1, 1, 1, 1])]
@@ -297,9 +276,6 @@ LEFT = {
     "scales along the inputs": qdq([dequantized(1), N("Conv", ["a", "w"], ["b"])], weights(4, 4, 3, 3, axis=1)),
     "float weights": qdq([N("Conv", ["a", "w"], ["b"])], {"w": np.ones((2, 4, 1, 1), np.float32)}),
     "mean of what is inside": qdq([N("AveragePool", ["a"], ["b"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])]),
-    "sigmoid": qdq([*CONV, N("Sigmoid", ["c"], ["b"])], WEIGHTS),
-    "a function of two values": qdq([*CONV, N("Max", ["c", "a"], ["b"])], WEIGHTS),
-    "a residual finer than the sums": qdq([*CONV, N("Add", ["c", "a"], ["b"])], WEIGHTS | {"ws": np.full(4, 3, np.float32)}),
 }
 
 
@@ -309,10 +285,46 @@ def test_what_stays_in_floating_point(name):
     assert set(ops(integer_form(before))) == set(ops(before))
 
 
-def test_a_value_that_is_given_too_stays_and_is_not_computed_from_integers():
+# Sums that are not quantized are integers too; what follows them is not.
+HALF = {
+    "sigmoid": qdq([*CONV, N("Sigmoid", ["c"], ["b"])], WEIGHTS | {"z": np.uint8(100)}),
+    "a function of two values": qdq([*CONV, N("Max", ["c", "a"], ["b"])], WEIGHTS),
+    "a residual finer than the sums": qdq([*CONV, N("Add", ["c", "a"], ["b"])], WEIGHTS | {"ws": np.full(4, 3, np.float32)}),
+    "groups": qdq([dequantized(), N("Conv", ["a", "w"], ["c"], group=2), N("Tanh", ["c"], ["b"])],
+                  weights(6, 2, 3, 3) | {"z": np.int8(-7)}),
+    "transposed": qdq([dequantized(1), N("ConvTranspose", ["a", "w"], ["c"], strides=[2, 2]), N("Tanh", ["c"], ["b"])],
+                      weights(4, 3, 2, 2, axis=1) | {"z": np.int8(-7)}),
+    "rows": qdq([dequantized(1), N("MatMul", ["a", "w"], ["c"]), N("Tanh", ["c"], ["b"])],
+                weights(6, 5, axis=1) | {"z": np.uint8(99)}),
+    "bias of a product": qdq([N("Flatten", ["a"], ["f"]), dequantized(), N("Gemm", ["f", "w", "i"], ["g"], transB=1, alpha=0.5),
+                              N("Tanh", ["g"], ["t"]), N("Reshape", ["t", "s"], ["b"])],
+                             weights(7, 144) | {"s": np.array([1, 7, 1, 1]), "i": np.arange(-3, 4, dtype=np.float32) / 5}),
+}
+
+
+@pytest.mark.parametrize("name", HALF)
+def test_sums_that_are_not_quantized_are_integers(name):
+    proto = HALF[name]
+    graph, before = graph_of(proto), import_model(proto)
+    (sums,) = {"conv_integer", "conv_transpose_integer", "matmul_integer"} & set(ops(graph))
+    assert not {"conv", "conv_transpose", "matmul", "gemm"} & set(ops(graph))
+    after = ops(graph)[ops(graph).index(sums):]
+    assert after[1] == "dequantize_linear"
+    known = {node.op for node in before.nodes}
+    assert set(after[2:]) <= known | {"reshape", "add"}
+    module = module_of(graph)
+    for seed in range(3):
+        x = np.random.default_rng(seed).normal(0, 1.5, (1, 4, 6, 6)).astype(np.float32)
+        got, (want,) = module.run({"x": x})["y"], onnxruntime_of(proto, optimised=False).run(None, {"x": x})
+        assert np.rint(np.abs(got - want) / quantum_of(proto)).max() <= 1
+        assert np.mean(np.abs(got - want) > 0.5 * quantum_of(proto)) < 0.01
+
+
+def test_a_value_that_is_given_too_stays_and_is_what_the_rest_is_made_of():
     proto = qdq([*CONV, N("Relu", ["c"], ["b"])], WEIGHTS)
     proto.graph.output.append(helper.make_tensor_value_info("c", 1, [1, 4, 6, 6]))
-    assert "conv" in ops(graph_of(proto))
+    assert ops(graph_of(proto)) == [
+        "quantize_linear", "conv_integer", "dequantize_linear", "relu", "quantize_linear", "dequantize_linear"]
 
 
 def test_models_in_quantized_operators():
@@ -356,7 +368,7 @@ def test_factors_out_of_reach():
 
 
 def test_the_reference_names_an_operator_that_it_lacks():
-    graph = graph_of(LEFT["sigmoid"])
+    graph = graph_of(LEFT["float weights"])
     with pytest.raises(GraphError, match=r"^conv 'b?c?' -> .*: the reference has the operators of networks in integers: "):
         reference(graph, np.zeros((1, 4, 6, 6), np.float32))
 

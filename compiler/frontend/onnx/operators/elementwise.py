@@ -61,7 +61,7 @@ def is_inf(n: OnnxNode) -> Value:
 
 @converts("Cast")
 def cast(n: OnnxNode) -> Value:
-    return n.apply("cast", n[0], to=str(n.kind("to")))
+    return n[0] if n.kind("to") == n.dtype(0) else n.apply("cast", n[0], to=str(n.kind("to")))
 
 
 @converts("CastLike")

@@ -1,6 +1,6 @@
 """Sums of products of quantized numbers: which node makes them, what a unit of them means, and the same in integers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -14,6 +14,8 @@ from vtakit.compiler.graph.passes.quantized.known import Constants, QParams, Qua
 
 Floats = npt.NDArray[np.float64]
 _INT8 = np.iinfo(np.int8)
+AFFINE = ("add", "sub", "mul", "div", "batch_norm")
+_FILTERS = {"conv_integer": 0, "matmul_integer": 1}  # the axis of a weight along which its filters lie
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -49,6 +51,23 @@ class Sums:
     def offset(self) -> npt.NDArray[np.int64]:
         """Return what is added to the sums of each channel so that they are of data less its zero point."""
         return -self.zero * self.taps
+
+    def times(self, factor: Floats, term: Floats) -> "Sums | None":
+        """Return the sums times a factor of each channel, and a term added; None of pools by a factor of 0 or below.
+
+        A unit is positive: weights of channels with a factor below 0 change their signs, those with a factor of 0 are 0.
+        """
+        if not (np.isfinite(factor).all() and np.isfinite(term).all()):
+            return None
+        unit = self.unit * np.where(factor == 0, 1, np.abs(factor))
+        scaled = replace(self, unit=unit, bias=self.bias * factor + term)
+        if (factor > 0).all():
+            return scaled
+        if self.weight is None or self.op not in _FILTERS:
+            return None
+        sign = np.sign(factor).astype(np.int16)
+        along = [-1 if axis == _FILTERS[self.op] else 1 for axis in range(self.weight.ndim)]
+        return replace(scaled, weight=self.weight * sign.reshape(along), taps=self.taps * sign)
 
     def emit(self, build: Builder, data: Value) -> Value:
         """The sums, of int8 data, its zero point not taken off but by a transposed convolution, whose holes have none."""
@@ -111,8 +130,8 @@ class Anchors:
 
     def sums(self, node: Node) -> Sums | None:
         """The sums that a node makes of data in `integers`, a bias added; else None."""
-        if node.op == "add":
-            return self._with_bias(node)
+        if node.op in AFFINE:
+            return self._affine(node)
         there = self.integers.get(node.reads[0]) if node.reads else None
         if there is None:
             return None
@@ -138,20 +157,47 @@ class Anchors:
         known = self.constants.of(bias)
         return None if known is None else replace(sums, bias=known * sums.unit)
 
-    def _with_bias(self, node: Node) -> Sums | None:
-        for data, term in (node.reads, node.reads[::-1]):
-            known, maker = self.constants.of(term), self.producers.get(data)
-            if known is None or maker is None or maker.op == "add" or self.readers.get(data, 0) > 1:
+    def _affine(self, node: Node) -> Sums | None:
+        """Sums by which constants of each channel are multiplied, or to which they are added."""
+        for data, factor, term in self._constants(node):
+            maker = self.producers.get(data)
+            if maker is None or self.readers.get(data, 0) > 1 or data.type != node.outputs[0].type:
                 continue
             sums = self.sums(maker)
-            if sums is None or data.type != node.outputs[0].type or known.ndim > len(sums.shape):
-                continue
-            axis = 1 if sums.rows is None else len(sums.shape) - 1
-            shape = (1,) * (len(sums.shape) - known.ndim) + known.shape
-            if prod(shape) == shape[axis] and shape[axis] in (1, sums.shape[axis]):
-                added = np.broadcast_to(known.astype(np.float64).reshape(-1), sums.unit.shape)
-                return replace(sums, bias=sums.bias + added)
+            by, more = (None if sums is None else _by_channel(sums, known) for known in (factor, term))
+            if sums is not None and by is not None and more is not None:
+                return sums.times(by, more)
         return None
+
+    def _constants(self, node: Node) -> Iterator[tuple[Value, Floats, Floats]]:
+        """The ways to see a node as ``data * factor + term`` with constants that broadcast to its result."""
+        one, none = np.ones(()), np.zeros(())
+        if node.op == "batch_norm":
+            vectors = [self.of(value) for value in node.reads[1:]]
+            known = [each.reshape(-1, *[1] * (len(node.reads[0].type.shape) - 2)) for each in vectors if each is not None]
+            if len(known) == len(vectors):
+                scale, bias, mean, var = known
+                factor = scale / np.sqrt(var + node.attrs["epsilon"])
+                yield node.reads[0], factor, bias - mean * factor
+            return
+        a, b = node.reads
+        for data, other, first in ((a, b, True), (b, a, False)):
+            found = self.of(other)
+            if found is None:
+                continue
+            if node.op == "add":
+                yield data, one, found
+            elif node.op == "sub":
+                yield (data, one, -found) if first else (data, -one, found)
+            elif node.op == "mul":
+                yield data, found, none
+            elif first and found.all():
+                yield data, 1 / found, none
+
+    def of(self, value: Value) -> Floats | None:
+        """A constant in float64."""
+        known = self.constants.of(value)
+        return None if known is None else known.astype(np.float64)
 
     def _conv(self, node: Node, weight: Weight | None, params: QParams) -> Sums | None:
         transposed = node.op == "conv_transpose"
@@ -189,6 +235,15 @@ class Anchors:
             data=node.reads[0], op="matmul_integer", name=node.name, unit=alpha * params.scale * steps,
             shape=node.outputs[0].type.shape, zero=params.zero, taps=numbers.sum(0, dtype=np.int64), weight=numbers, bias=bias,
             rows=(lead, len(numbers)))
+
+
+def _by_channel(sums: Sums, known: Floats) -> Floats | None:
+    """Constants that broadcast to the result of sums as one number for each channel; None if they differ within one."""
+    axis = 1 if sums.rows is None else len(sums.shape) - 1
+    shape = (1,) * (len(sums.shape) - known.ndim) + known.shape
+    if len(shape) > len(sums.shape) or prod(shape) != shape[axis] or shape[axis] not in (1, sums.shape[axis]):
+        return None
+    return np.broadcast_to(known.reshape(-1), sums.unit.shape)
 
 
 def _pool(node: Node, params: QParams) -> Sums | None:

@@ -20,6 +20,8 @@ from vtakit.compiler.graph.passes.cse import merge_common
 from vtakit.compiler.graph.passes.dead import remove_dead
 from vtakit.compiler.graph.passes.quantized.anchors import Anchors, Sums
 from vtakit.compiler.graph.passes.quantized.known import INT8, UINT8, UNSIGNED_ZERO, Constants, QParams, Quantized
+from vtakit.compiler.graph.passes.quantized.narrow import clip_before_quantizing
+from vtakit.compiler.graph.passes.quantized.real import dequantized_sums
 from vtakit.compiler.graph.passes.quantized.scales import Fixed, skip_factors, sum_factors
 from vtakit.compiler.graph.passes.quantized.tables import function_of, origin
 from vtakit.compiler.graph.reference import COORDINATES
@@ -46,7 +48,7 @@ def integer_form(graph: Graph) -> Graph:
     """The graph with integers where its quantized values allow it; itself where it has none."""
     if not any(node.op in ("quantize_linear", "qlinear_conv", "qlinear_matmul") for node in graph.nodes):
         return graph
-    return _Form(merge_common(graph)).graph()
+    return dequantized_sums(_Form(clip_before_quantizing(merge_common(graph))).graph())
 
 
 class _Form:
