@@ -31,7 +31,10 @@ needs_torchao = pytest.mark.skipif(find_spec("torchao") is None, reason="torchao
 
 
 class Weight(nn.Module):
-    """A weight of int8 with a scale for each channel, dequantized; kept in float and quantized when the program runs, if `late`."""
+    """A weight of int8 with a scale for each channel, dequantized.
+
+    late : kept in floating point, and quantized when the program runs
+    """
 
     def __init__(self, *shape: int, late: bool = False) -> None:
         super().__init__()
