@@ -134,12 +134,10 @@ def _check_operator(target: JSON) -> None:
     namespace, name, overload = found.groups()
     if namespace == "quantized_decomposed":
         import_module("torch.ao.quantization.fx._decomposed")  # which registers it
-    packet = getattr(getattr(torch.ops, namespace), name, None)
-    op = getattr(packet, overload, None)
+    op = getattr(getattr(getattr(torch.ops, namespace), name, None), overload, None)
     if not isinstance(op, torch._ops.OpOverload):
         raise ModelError(f"it calls {target!r:.80}, which PyTorch {torch.__version__} does not have")
-    takes_tensor = any("Tensor" in str(argument.type) for argument in op._schema.arguments)
-    if not takes_tensor and name not in _MAKERS:
+    if name not in _MAKERS and not any("Tensor" in str(argument.type) for argument in op._schema.arguments):
         raise ModelError(f"it calls {target!r:.80}, which works on no tensor: operators that reach outside the program are "
                          "refused")
 
