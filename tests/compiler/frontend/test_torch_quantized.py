@@ -103,7 +103,7 @@ def layer_by_layer(program: torch.export.ExportedProgram, x: torch.Tensor) -> np
         if want is not None and want.shape == got.shape and got.dtype == np.int8:
             off.append(np.abs(got.astype(int) - want).reshape(-1))
             known[node.outputs[0]] = want
-    assert len(off) >= len({name for name in theirs if "relu6" not in name}) - 1
+    assert len(off) > 0.6 * len(theirs)  # others are one with the value before them, which has the same scale
     return np.concatenate(off)
 
 
