@@ -5,13 +5,13 @@ These tests need torch 2.13, an extra; tests/conftest.py leaves them out where i
 """
 
 from collections.abc import Callable
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from pt2e_support import X86, XNNPACK, Q, by_pt2e, layer_by_layer
 from support import raises
 from torch import nn
 
@@ -20,10 +20,7 @@ from vtakit.compiler.frontend.errors import UnsupportedError
 from vtakit.compiler.frontend.torch.importer import import_program
 from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.quantized.form import integer_form
-from vtakit.compiler.graph.reference import MEANING, evaluated
 
-import_module("torch.ao.quantization.fx._decomposed")  # registers the operators
-Q = torch.ops.quantized_decomposed
 BYTE, CHAR = (0, 255, torch.uint8), (-128, 127, torch.int8)
 RNG = torch.Generator().manual_seed(0)
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
@@ -79,32 +76,6 @@ class Net(nn.Module):
         x = self.q(torch.relu(y + x), 0, 0.0391)
         x = self.q(torch.flatten(f.adaptive_avg_pool2d(x, 1), 1), 0, 0.0187)
         return f.linear(x, self.w4())
-
-
-def layer_by_layer(program: torch.export.ExportedProgram, x: torch.Tensor) -> np.ndarray:
-    """How many quanta each value of a program's network in integers differs from PyTorch's, of PyTorch's own operands."""
-    theirs: dict[str, np.ndarray] = {}
-
-    class Kept(torch.fx.Interpreter):
-        def run_node(self, n: torch.fx.Node) -> Any:
-            made = super().run_node(n)
-            if n.target is Q.quantize_per_tensor.default:
-                whole = made.numpy()
-                theirs[n.name] = (whole.astype(int) - 128).astype(np.int8) if whole.dtype == np.uint8 else whole
-            return made
-    with torch.no_grad():
-        Kept(program.module()).run(x)
-    graph = integer_form(import_program(program))
-    known, off = {**graph.constants, graph.inputs[0]: x.numpy()}, []
-    for node in graph.nodes:
-        assert node.op in MEANING, node
-        known[node.outputs[0]] = got = evaluated(node, [known[value] for value in node.reads])
-        want = theirs.get(node.outputs[0].name)
-        if want is not None and want.shape == got.shape and got.dtype == np.int8:
-            off.append(np.abs(got.astype(int) - want).reshape(-1))
-            known[node.outputs[0]] = want
-    assert len(off) > 0.6 * len(theirs)  # others are one with the value before them, which has the same scale
-    return np.concatenate(off)
 
 
 def both(program: Any, x: torch.Tensor, **target: Any) -> tuple[np.ndarray, Any]:
@@ -212,30 +183,16 @@ class Real(nn.Module):
         return self.last(torch.flatten(nn.functional.adaptive_avg_pool2d(x, 1), 1))
 
 
-def _x86() -> Any:
-    found = import_module("torchao.quantization.pt2e.quantizer.x86_inductor_quantizer")
-    return found.X86InductorQuantizer().set_global(found.get_default_x86_inductor_quantization_config())
-
-
-def _xnnpack() -> Any:
-    found = import_module("torchao.testing.pt2e._xnnpack_quantizer")
-    return found.XNNPACKQuantizer().set_global(found.get_symmetric_quantization_config(is_per_channel=True))
-
-
 @needs_torchao
-@pytest.mark.parametrize("quantizer", [_x86, _xnnpack])
-def test_what_torchao_makes_of_a_module(quantizer):
-    pt2e = import_module("torchao.quantization.pt2e.quantize_pt2e")
+@pytest.mark.parametrize("rules", [X86, XNNPACK])
+def test_what_torchao_makes_of_a_module(rules):
     torch.manual_seed(0)
     samples = torch.randn(4, 3, 16, 16)
-    prepared = pt2e.prepare_pt2e(torch.export.export(Real().eval(), (samples[:1],)).module(), quantizer())
-    with torch.no_grad():
-        for x in samples:
-            prepared(x[None])
-        converted = pt2e.convert_pt2e(prepared)
-        want = converted(samples[:1]).numpy()
-    program = torch.export.export(converted, (samples[:1],))
+    program = by_pt2e(Real().eval(), samples, rules)
     got, placement = both(program, samples[:1], config="tiny")
+    with torch.no_grad():
+        want = program.module()(samples[:1]).numpy()
     assert placement.launches == 1
-    assert placement.share_of_macs == 1 or quantizer is _x86  # which leaves what a mean reads in floating point
+    assert placement.share_of_macs == 1 or rules == X86  # which leaves what a mean reads in floating point
+    assert layer_by_layer(program, samples[:1]).max() <= 1
     assert np.abs(got - want).max() <= 2 * np.abs(want).max() / 127
