@@ -1,12 +1,16 @@
 """The CPU back end beside onnxruntime and OpenVINO: networks, their layers, memory and compile time, on this machine.
 
     python benchmarks/cpu_suite.py [--install] [--only TEXT] [--repeat N] [--threads N …] [--json FILE] [--write]
+    python benchmarks/cpu_suite.py --models MODEL.onnx … [--threads N …]
 
 Models are made by script (`vtakit.models`), the layers are C1 to C12 and D1 to D9 of `cpu_convolutions.py`. Ours, the peers and a
 loop that measures the core's peak take turns in one process, so that a change of the machine's speed meets all alike; figures are
 medians over turns, ratios medians of the ratios of a turn. On one thread the clock is the process's processor time, which other
 programs on the machine do not count in; on several it is the clock on the wall. Results are compared with onnxruntime's. Memory
 and compile time are those of fresh processes.
+
+--models measures ONNX models of one's own, float or quantized, instead; random float32 is what they read. Networks with
+random weights that another quantizer made differ between runtimes by more than an error would, so their difference is only shown.
 
 --install fetches the peers that are missing from PyPI. --write keeps the figures in benchmarks/cpu_results, in the place of
 former ones of the same processor, and puts them into docs/cpu.md and its picture docs/cpu.svg.
@@ -82,14 +86,17 @@ def figures(turns: Sequence[Mapping[str, float]], flops: float, operations: floa
     return found
 
 
-def compared(runs: Mapping[str, Run], kind: str, what: str) -> float:
-    """The greatest difference of ours from onnxruntime's result, or the first peer's, by the largest value; 0 without peers."""
+def compared(runs: Mapping[str, Run], most: float, what: str) -> float:
+    """The greatest difference of ours from onnxruntime's result, or the first peer's, by the largest value; 0 without peers.
+
+    Exits for one of more than `most`.
+    """
     peers = [run for name, run in runs.items() if name not in (OURS, "peak")]
     if not peers:
         return 0.0
     wanted, got = peers[0](), [*runs[OURS]().values()]
     worst = max(float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30)) for a, b in zip(got, wanted, strict=True))
-    if not worst <= DIFFERENCE[kind]:
+    if not worst <= most:
         sys.exit(f"{what}: the result differs by {worst:.1e} of the largest value from that of another runtime")
     return worst
 
@@ -101,16 +108,19 @@ def clock_of(threads: int) -> Callable[[], float]:
 
 def measure_model(
     model: onnx.ModelProto, given: cpu_peers.Given, kind: str, peers: Sequence[cpu_peers.Peer], threads: Sequence[int],
-    repeat: int,
+    repeat: int, most: float,
 ) -> dict[str, Any]:
-    """Figures of a model by number of threads, and what ours is made of."""
+    """Figures of a model by number of threads, and what ours is made of.
+
+    most : difference from another runtime's result, by the largest value, that is no error
+    """
     module = vtakit.compile(model, cache=False, name="network", precision="bfloat16" if kind == "bfloat16" else "float32")
     macs = macs_of_model(model)
     row: dict[str, Any] = {"macs": macs, "memory": _own_memory(module), "threads": {}}
     for count in threads:
         runs: dict[str, Run] = {OURS: partial(Module(module.image, threads=count).run, given)}
         runs |= {peer.name: peer.prepare(model, given, count, kind) for peer in peers if kind in peer.kinds}
-        row["difference"] = compared(runs, kind, model.graph.name)
+        row["difference"] = compared(runs, most, model.graph.name)
         operations = 0
         if count == 1 and kind == "float32":
             runs["peak"], operations = cpu_convolutions.peak_run(Target.host())
@@ -181,15 +191,20 @@ def machine() -> dict[str, Any]:
     }
 
 
+def nothing(peers: Sequence[cpu_peers.Peer], repeat: int) -> dict[str, Any]:
+    """Results without a figure yet."""
+    return {
+        "machine": machine(), "peers": {peer.name: peer.version for peer in peers}, "repeat": repeat, "networks": {},
+        "layers": {},
+    }
+
+
 def measure(only: str, peers: Sequence[cpu_peers.Peer], threads: Sequence[int], repeat: int) -> dict[str, Any]:
     """All figures of the networks and layers whose names contain `only`."""
     named = [(name, "float32") for name in models.NETWORKS] + [(name, kind) for kind, names in OTHERS.items() for name in names]
     networks = [each for each in named if only in " ".join(each)]
     layers, target = [layer for layer in cpu_convolutions.LAYERS if only in layer.name], Target.host()
-    found: dict[str, Any] = {
-        "machine": machine(), "peers": {peer.name: peer.version for peer in peers}, "repeat": repeat, "networks": {},
-        "layers": {},
-    }
+    found = nothing(peers, repeat)
     columns = SpinnerColumn(), TextColumn("{task.description:24}"), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns) as bar:
         task = bar.add_task("", total=len(networks) + len(layers))
@@ -200,7 +215,7 @@ def measure(only: str, peers: Sequence[cpu_peers.Peer], threads: Sequence[int], 
                 model = vtakit.quantize(model, models.inputs(name, 4)).model
             model = cpu_peers.of_batch(model, 1)
             row: dict[str, Any] = {"title": models.find(name).title, "parameters": models.parameter_count(model)}
-            row |= measure_model(model, given, kind, peers, threads, repeat)
+            row |= measure_model(model, given, kind, peers, threads, repeat, DIFFERENCE[kind])
             found["networks"][f"{name} {kind}"] = row | {"processes": measure_processes(model, given, kind, peers)}
             bar.advance(task)
         for layer in layers:
@@ -211,23 +226,41 @@ def measure(only: str, peers: Sequence[cpu_peers.Peer], threads: Sequence[int], 
     return found
 
 
+def measure_files(paths: Sequence[Path], peers: Sequence[cpu_peers.Peer], threads: Sequence[int], repeat: int) -> dict[str, Any]:
+    """The figures of models in files, on random inputs, as those of `measure`."""
+    found = nothing(peers, repeat)
+    for path in paths:
+        model = cpu_peers.of_batch(onnx.load(path), 1)
+        ops = " ".join(node.op_type for node in model.graph.node)
+        kind = "int8" if "QuantizeLinear" in ops or "QLinear" in ops else "float32"
+        known = {tensor.name for tensor in model.graph.initializer}
+        given = {port.name: np.random.default_rng(0).standard_normal(
+            [dim.dim_value for dim in port.type.tensor_type.shape.dim], np.float32)
+            for port in model.graph.input if port.name not in known}
+        row = {"title": path.stem, **measure_model(model, given, kind, peers, threads, repeat, np.inf)}
+        found["networks"][f"{path.stem} {kind}"] = row | {"processes": measure_processes(model, given, kind, peers)}
+    return found
+
+
 def main() -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--install", action="store_true", help="install peers that are missing with pip")
     parser.add_argument("--only", default="", metavar="TEXT",
                         help="networks ('resnet18 float32') and layers with this in the name")
+    parser.add_argument("--models", type=Path, nargs="+", default=[], metavar="FILE", help="ONNX models to measure instead")
     parser.add_argument("--repeat", type=int, default=15, metavar="N", help="turns (default 15)")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], metavar="N", help="of networks (default 1 2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the figures")
     parser.add_argument("--write", action="store_true", help="write them into the documents too; needs all of them")
     given = parser.parse_args()
-    if given.write and given.only:
-        parser.error("--write needs every network and layer: leave out --only")
+    if given.write and (given.only or given.models):
+        parser.error("--write needs every network and layer: leave out --only and --models")
     peers = cpu_peers.found(install=given.install)
     if given.write and len(peers) < len(cpu_peers.PEERS):
         parser.error("--write needs both peers: --install fetches them")
-    results = measure(given.only, peers, given.threads, given.repeat)
+    results = measure_files(given.models, peers, given.threads, given.repeat) if given.models else measure(
+        given.only, peers, given.threads, given.repeat)
     print(cpu_page.text(results))
     if given.json:
         given.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -7,7 +7,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import onnx
 import pytest
+from quantized_support import quantized, small_classifier
 
 ROOT = Path(__file__).parents[1]
 COMMAND = "python benchmarks/cpu_suite.py --write"
@@ -161,10 +163,10 @@ def test_contenders_take_turns(suite):
 
 def test_a_wrong_result_ends_the_measurement(suite):
     runs = {"vtakit": lambda: {"y": suite.np.array([1.0, 2.1])}, "other": lambda: [suite.np.array([1.0, 2.0])]}
-    assert suite.compared(runs, "int8", "net") == pytest.approx(0.05)
+    assert suite.compared(runs, 0.1, "net") == pytest.approx(0.05)
     says = r"^net: the result differs by 5.0e-02 of the largest value from that of another runtime$"
     with pytest.raises(SystemExit, match=says):
-        suite.compared(runs, "float32", "net")
+        suite.compared(runs, 1e-3, "net")
 
 
 @pytest.mark.parametrize("name", ["onnxruntime"])
@@ -200,3 +202,17 @@ def test_the_readme_says_how_fast_as_the_tables_do():
     best = [row["best"] for row in rows if "best" in row]
     said = f"{min(best):.2f} to {max(best):.2f} times as fast as the better of onnxruntime and OpenVINO"
     assert said in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_models_in_files_are_measured_on_random_inputs(suite, tmp_path):
+    """A quantized one is called int8; the first dimension, if it is open, is 1."""
+    paths, net = [], small_classifier()
+    for name, proto in (("plain", net.model("N")), ("whole", quantized(net.model(), net.inputs(2)))):
+        paths.append(tmp_path / f"{name}.onnx")
+        onnx.save(proto, paths[-1])
+    found = suite.measure_files(paths, [], [1], 1)
+    assert list(found["networks"]) == ["plain float32", "whole int8"]
+    for row in found["networks"].values():
+        assert row["macs"] == 6 * 3 * 9 * 36 + 6 * 4
+        assert row["threads"]["1"]["ms"]["vtakit"] > 0
+    assert [line[0] for line in rows_of(PAGE.text(found), "whole, int8")] == ["whole, int8"] * 2
