@@ -160,11 +160,13 @@ def test_numbers_are_those_of_pytorch(ends, kind):
     np.testing.assert_array_equal(got["output1"], real.numpy())
 
 
-def test_other_types_are_told():
+@pytest.mark.parametrize(("params", "says"), [
+    ((0, -100000, 100000, torch.int32), "to int32"), ((300, 0, 255, torch.uint8), "with a zero point of uint8 from 300 to 300")])
+def test_what_cannot_be_is_told(params, says):
     class Other(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return Q.quantize_per_tensor(x, 0.1, 0, -100000, 100000, torch.int32)
-    with raises(UnsupportedError, "… quantized_decomposed.quantize_per_tensor.default to int32 …"):
+            return Q.quantize_per_tensor(x, 0.1, *params)
+    with raises(UnsupportedError, f"… quantized_decomposed.quantize_per_tensor.default {says} …"):
         vtakit.compile(torch.export.export(Other(), (torch.randn(4),)))
 
 

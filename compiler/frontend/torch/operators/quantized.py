@@ -3,7 +3,6 @@
 PyTorch multiplies by the reciprocal of a scale where ONNX divides by it; results in the middle between two integers may differ.
 """
 
-
 import numpy as np
 
 from vtakit.compiler.frontend.torch.nodes import AtenNode, converts
@@ -23,6 +22,8 @@ def _parameter(n: AtenNode, name: str, kind: DType) -> Value | None:
     known = n.build.constants.get(given) if isinstance(given, Value) else np.asarray(given)
     if known is None:
         return n.cast(given, kind)
+    if kind.is_int and known.size and not kind.min <= known.min() <= known.max() <= kind.max:
+        n.unsupported(f"with a zero point of {kind} from {known.min()} to {known.max()}")
     return n.build.constant(known.astype(numpy_dtype(kind)), name=f"{n.name}.{name}")
 
 
