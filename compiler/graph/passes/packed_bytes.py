@@ -22,7 +22,16 @@ from vtakit.compiler.graph.passes.replacing import Replacing
 from vtakit.compiler.ir.dtypes import dtype
 from vtakit.compiler.nn.conv.bit_weights import packed_bits
 from vtakit.compiler.nn.conv.blocked import blocked_vectors
-from vtakit.compiler.nn.conv.packed_weights import FEW, ZERO, block_of, packed_vector, packed_weight, packed_words
+from vtakit.compiler.nn.conv.packed_weights import (
+    FEW,
+    ZERO,
+    block_of,
+    packed_groups,
+    packed_vector,
+    packed_weight,
+    packed_words,
+    reach_of,
+)
 
 INT8 = dtype("int8")
 Longs = npt.NDArray[np.int64]
@@ -134,17 +143,23 @@ class _Rewriter(Replacing):
         groups = node.attrs.get("groups", 1)
         out, (filters, depth) = node.outputs[0], weight.shape[:2]
         sums = _sums(weight.reshape(filters, -1))
-        if sums is None or (groups > 1 and (depth != 1 or groups != filters)) or self._is_plain(node):
+        by_itself = groups == filters > 1 and depth == 1
+        reach = reach_of(filters, groups) if groups > 1 and depth > 1 and filters == groups * depth else 0
+        if sums is None or (groups > 1 and not (by_itself or reach)) or self._is_plain(node):
             return None
         block = block_of(filters)
-        if groups > 1:
+        if by_itself:
             packed = self.constant(blocked_vectors(weight[:, 0], block, 0), name=node.reads[1].name)
             made = self.made("depthwise_packed", self._bytes(x), packed, attrs={**attrs, "fill": fill}, like=out, name=node.name)
-        elif depth <= FEW and x not in self.packed and max(attrs.get("dilations", (1,))) == 1:
+        elif not reach and depth <= FEW and x not in self.packed and max(attrs.get("dilations", (1,))) == 1:
             words = self.made("pixel_words", x, attrs={"pads": attrs.get("pads", (0,) * 4), "fill": fill}, like=x)
             packed = self.constant(packed_words(weight, block), name=node.reads[1].name)
             own = {"block": block, "strides": attrs.get("strides", (1, 1))}
             made = self.made("conv_words", words, packed, attrs=own, like=out, name=node.name)
+        elif reach:
+            packed = self.constant(packed_groups(weight, groups, block, reach, 4), name=node.reads[1].name)
+            own = {**attrs, "block": block, "fill": fill, "reach": reach}
+            made = self.made("conv_packed", self._bytes(x), packed, attrs=own, like=out, name=node.name)
         else:
             return self._dots(node, weight, attrs, node.attrs.get("fill", 0), sums)
         return _Packed(made, *sums)

@@ -91,7 +91,7 @@ def _raised(e: Expr) -> Expr:
 @operator("conv_packed", kind=Kind.ANCHOR)
 def conv_packed(
     x: Tensor, weight: Tensor, *, block: int, strides: Numbers = None, pads: Numbers = None, dilations: Numbers = None,
-    fill: int = 0,
+    fill: int = 0, reach: int = 0,
 ) -> Tensor:
     """Convolution of images whose channels are in blocks: the sums.
 
@@ -99,25 +99,34 @@ def conv_packed(
     weight  int8 or bfloat16   [K / n, C / u, R, S, u / g, n, g]     made by `packed_weights.packed_weight`
     result  int32 or float32   [N, K / block, OH, OW, block]
 
-    fill : what pads are. Raises OperatorError for shapes, types or attributes that do not fit together.
+    fill  : what pads are
+    reach : channels that n filters read, where they do not read all: those of the same numbers as the filters, from a multiple of
+            `reach` on. Weights are [K / n, reach / r, R, S, r / g, n, g] then, with r the lesser of `reach` and u, one of which
+            divides the other (`packed_weights.packed_groups`).
+
+    Raises OperatorError for shapes, types or attributes that do not fit together.
     """
     kind, together = _types("conv_packed", x, weight)
     if x.ndim != 5 or weight.ndim != 7:
         raise OperatorError(f"conv_packed: data {dims(x)} and weights {dims(weight)}: data has five dimensions, weights seven")
     images, outer, *sizes, u = dims(x)
     parts, chunks, *kernel, groups, n, each = dims(weight)
-    if (chunks, groups * each, each) != (outer, u, together) or block % n or parts * n % block:
+    row, rows = (min(reach, u), -(-reach // u)) if reach else (u, outer)
+    aligned = not reach or (max(reach, u) % row == reach % n == 0 and parts * n == outer * u)
+    if (chunks, groups * each, each) != (rows, row, together) or block % n or parts * n % block or not aligned:
         raise OperatorError(f"conv_packed: data {dims(x)} and weights {dims(weight)} do not fit blocks of {block}")
     steps, spread = spatial(strides, 1, 2, "conv_packed: strides"), spatial(dilations, 1, 2, "conv_packed: dilations")
     pad = spatial(pads, 0, 4, "conv_packed: pads", least=0)
     out = window_sizes("conv_packed", tuple(sizes), tuple(kernel), steps, pad, spread)
     source = padded(x, (*pad[:2], 0, *pad[2:], 0), fill)
-    c, i, j, r = (reduce_axis((0, extent), name) for extent, name in zip((chunks, *kernel, u), ("c", "i", "j", "r"), strict=True))
+    c, i, j, r = (reduce_axis((0, extent), name) for extent, name in zip((chunks, *kernel, row), "cijr", strict=True))
     wide = block // n
 
     def term(b: Expr, m: Expr, y: Expr, z: Expr, k: Expr) -> Expr:
-        read = source(b, c, y * steps[0] + i * spread[0], z * steps[1] + j * spread[1], r)
-        by = weight(m * wide + k // n, c, i, j, r // together, k % n, r % together)
+        part = m * wide + k // n
+        first: Expr | int = part * n // reach * reach if reach else 0  # channel
+        read = source(b, c + first // u, y * steps[0] + i * spread[0], z * steps[1] + j * spread[1], r + first % u)
+        by = weight(part, c, i, j, r // together, k % n, r % together)
         total: Expr = sum_of(read.astype(kind) * by.astype(kind), axis=[c, i, j, r])
         return total
     return made((images, parts // wide, *out, block), term, "sums", tag="conv_packed", attrs={

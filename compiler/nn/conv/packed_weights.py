@@ -26,6 +26,29 @@ def packed_weight(weight: np.ndarray, u: int, v: int, together: int) -> np.ndarr
     return np.ascontiguousarray(parts.transpose(0, 2, 5, 6, 3, 1, 4))
 
 
+def reach_of(channels: int, groups: int) -> int:
+    """Return the channels that the filters whose weights lie together read, in a convolution of as many filters as channels.
+
+    A whole number of groups, or a group that is a whole number of such filters; 0 where neither is, or blocks do not fit.
+    """
+    width, block = channels // groups, block_of(channels)
+    least = min(block, COLUMNS)
+    reach = max(width, least)
+    return reach if not (reach % width or reach % least or max(reach, block) % min(reach, block)) else 0
+
+
+def packed_groups(weight: np.ndarray, groups: int, u: int, reach: int, together: int) -> np.ndarray:
+    """Weights [C, C / groups, R, S] as `conv_packed` takes them with `reach`: what filters of other groups read is times 0."""
+    filters, width, *kernel = weight.shape
+    n, row = min(u, COLUMNS), min(reach, u)
+    full = np.zeros((-(-filters // u) * u, reach, *kernel), weight.dtype)
+    for at in range(filters):
+        first = at // width * width % reach  # of its group, among the channels that are read
+        full[at, first:first + width] = weight[at]
+    parts = full.reshape(-1, n, reach // row, row // together, together, *kernel)
+    return np.ascontiguousarray(parts.transpose(0, 2, 5, 6, 3, 1, 4))
+
+
 def packed_words(weight: np.ndarray, v: int) -> np.ndarray:
     """Weights [K, C, R, S] of at most four channels as `conv_words` takes them: [K' / n, R, S, n, 4]."""
     filters, depth, height, width = weight.shape

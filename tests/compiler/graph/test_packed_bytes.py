@@ -65,9 +65,20 @@ def test_depthwise_and_wide_convolutions():
     assert "matmul_integer" not in ops(packed)
 
 
-def test_groups_stay_as_they_are():
+@pytest.mark.parametrize(("channels", "groups", "stride"), [
+    (48, 6, 1), (64, 8, 2), (32, 2, 1), (128, 2, 1), (256, 2, 1), (104, 13, 1)])
+def test_groups_are_convolutions_of_few_channels(channels, groups, stride):
+    """Some groups, one, or a part of one for each row of weights; the last blocks are not full."""
     net = Integers(seed=4)
-    assert "conv_integer" in ops(assert_same_bytes(net.finish(net.conv(net.input(1, 32, 6, 6), 32, 3, groups=2))))
+    x = net.conv(net.conv(net.input(1, 5, 6, 6), channels, 1), channels, 3, stride, groups=groups)
+    assert "conv_integer" not in ops(assert_same_bytes(net.finish(net.conv(x, 24, 1))))
+
+
+@pytest.mark.parametrize(("channels", "groups"), [(48, 2), (72, 3)])
+def test_groups_that_fit_no_blocks_stay_as_they_are(channels, groups):
+    net = Integers(seed=4)
+    x = net.conv(net.input(1, channels, 6, 6), channels, 3, groups=groups)
+    assert "conv_integer" in ops(assert_same_bytes(net.finish(x)))
 
 
 def test_sums_that_int32_does_not_hold_are_left():

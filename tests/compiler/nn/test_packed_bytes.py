@@ -20,7 +20,7 @@ from vtakit.compiler.codegen.llvm.target import Target
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.interpreter import interpret
 from vtakit.compiler.nn.conv.packed_bytes_cpu import pixels_of
-from vtakit.compiler.nn.conv.packed_weights import ZERO, block_of, packed_weight, packed_words
+from vtakit.compiler.nn.conv.packed_weights import ZERO, block_of, packed_groups, packed_weight, packed_words, reach_of
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.nn.operators import OperatorError, find
 from vtakit.compiler.passes import lower_late
@@ -222,6 +222,57 @@ define internal <4 x i32> @model_KIND(<4 x i32> %c, <16 x i8> %a, <16 x i8> %b) 
   ret <4 x i32> %s3
 }
 """
+
+
+def grouped(channels, groups, stride=1, size=7):
+    """(arrays, attributes, wanted sums) of a convolution of groups, of uint8."""
+    rng = np.random.default_rng(channels + groups)
+    x = rng.integers(0, 256, (2, channels, size, size)).astype(np.uint8)
+    w = rng.integers(-128, 128, (channels, channels // groups, 3, 3)).astype(np.int8)
+    block, reach, around = block_of(channels), reach_of(channels, groups), ((stride, stride), (1, 1, 1, 1), (1, 1), ZERO)
+    words = dict(zip(("strides", "pads", "dilations", "fill"), around, strict=True)) | {"block": block, "reach": reach}
+    parts = zip(np.split(x, groups, 1), np.split(w, groups), strict=True)
+    wanted = np.concatenate([convolution(data, kernels, *around) for data, kernels in parts], 1)
+    return [blocks(x, block), packed_groups(w, groups, block, reach, 4)], words, wanted
+
+
+GROUPED = [(64, 8), (48, 3, 2), (64, 2), (128, 2), (256, 2), (208, 26)]  # channels, groups, stride
+
+
+@pytest.mark.parametrize("level", HERE)
+@pytest.mark.parametrize("shape", GROUPED)
+def test_groups(shape, level):
+    arrays, words, wanted = grouped(*shape)
+    tensors, s, got = made_of("conv_packed", arrays, words, LEVELS[level])
+    vtakit.build(s, tensors, LEVELS[level])(*arrays, got)
+    assert_sums(channels(got, wanted.shape[1]), wanted)
+
+
+@pytest.mark.parametrize("level", ["avx512-vnni", "amx"])
+@pytest.mark.parametrize("shape", [(32, 4, 1, 3), (64, 2, 1, 3)])
+def test_the_meaning_of_groups(shape, level):
+    arrays, words, wanted = grouped(*shape)
+    tensors, s, got = made_of("conv_packed", arrays, words, LEVELS[level], BY_TILES if level == "amx" else {})
+    interpret(lower(s, tensors), [*arrays, got], packed=MEANING)
+    assert_sums(channels(got, wanted.shape[1]), wanted)
+
+
+@pytest.mark.parametrize("answer", [PERMITTED, REFUSED])
+@pytest.mark.parametrize("shape", GROUPED[::2])
+def test_groups_by_tile_registers(shape, answer):
+    arrays, words, wanted = grouped(*shape)
+    tensors, s, got = made_of("conv_packed", arrays, words, LEVELS["amx"], BY_TILES)
+    registers = TileRegisters(answer)
+    registers.function(vtakit.build(s, tensors, LEVELS["amx"]).compiled)(*arrays, got)
+    assert not registers.errors
+    assert_sums(channels(got, wanted.shape[1]), wanted)
+
+
+def test_channels_that_filters_of_groups_read():
+    """A multiple of a group, and of the filters whose weights lie together."""
+    assert [reach_of(*each) for each in ((48, 6), (64, 8), (32, 2), (64, 2), (128, 2), (256, 2), (256, 1), (16, 4))] == [
+        16, 32, 32, 32, 64, 128, 256, 16]
+    assert [reach_of(*each) for each in ((48, 2), (72, 3), (96, 4))] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(("features", "kind", "extend"), [
