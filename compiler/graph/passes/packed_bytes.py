@@ -151,15 +151,15 @@ class _Rewriter(Replacing):
         if by_itself:
             packed = self.constant(blocked_vectors(weight[:, 0], block, 0), name=node.reads[1].name)
             made = self.made("depthwise_packed", self._bytes(x), packed, attrs={**attrs, "fill": fill}, like=out, name=node.name)
-        elif not reach and depth <= FEW and x not in self.packed and max(attrs.get("dilations", (1,))) == 1:
-            words = self.made("pixel_words", x, attrs={"pads": attrs.get("pads", (0,) * 4), "fill": fill}, like=x)
-            packed = self.constant(packed_words(weight, block), name=node.reads[1].name)
-            own = {"block": block, "strides": attrs.get("strides", (1, 1))}
-            made = self.made("conv_words", words, packed, attrs=own, like=out, name=node.name)
         elif reach:
             packed = self.constant(packed_groups(weight, groups, block, reach, 4), name=node.reads[1].name)
             own = {**attrs, "block": block, "fill": fill, "reach": reach}
             made = self.made("conv_packed", self._bytes(x), packed, attrs=own, like=out, name=node.name)
+        elif depth <= FEW and x not in self.packed and max(attrs.get("dilations", (1,))) == 1:
+            words = self.made("pixel_words", x, attrs={"pads": attrs.get("pads", (0,) * 4), "fill": fill}, like=x)
+            packed = self.constant(packed_words(weight, block), name=node.reads[1].name)
+            own = {"block": block, "strides": attrs.get("strides", (1, 1))}
+            made = self.made("conv_words", words, packed, attrs=own, like=out, name=node.name)
         else:
             return self._dots(node, weight, attrs, node.attrs.get("fill", 0), sums)
         return _Packed(made, *sums)
