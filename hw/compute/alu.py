@@ -36,6 +36,11 @@ def is_from(chosen: Value, result: Result) -> Value:
     return reduce(or_, [chosen[op] for op in AluOp if RESULTS[op] is result])
 
 
+def is_product(alu_opcode: Value) -> Value:
+    """Return 1 if an operation takes its result from the multipliers."""
+    return reduce(or_, [alu_opcode == op for op in AluOp if RESULTS[op] is Result.PRODUCT])
+
+
 def operand_bits(cfg: VTAConfig) -> int:
     """Bits of a second operand: an accumulator value or an immediate, which may be wider."""
     return max(cfg.acc_bits, IMM_BITS)

@@ -20,39 +20,22 @@ an operation on two elements of one bank reads src in one pass and dst in the ne
 """
 
 from collections.abc import Sequence
-from functools import reduce
 from itertools import pairwise
-from operator import or_
-from typing import NamedTuple
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from vtakit.hw.compute.acc_memory import bank_of
-from vtakit.hw.compute.alu import IMM_BITS, RESULTS, Alu, Result
+from vtakit.hw.compute.alu import IMM_BITS, Alu, is_product
 from vtakit.hw.compute.mac_array import MacArray, mac_latency
+from vtakit.hw.compute.passes import next_pass
 from vtakit.hw.compute.steps import guard, step
 from vtakit.hw.compute.window import Window
 from vtakit.hw.interfaces import INDEX_BITS, sram_read, sram_write
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import ALU, AluOp
+from vtakit.hw.isa.insns import ALU
 
 ALU_STAGES = 2  # stages that an ALU step takes beyond a GEMM step
-
-
-def is_product(alu_opcode: Value) -> Value:
-    """Return 1 if an operation takes its result from the multipliers."""
-    return reduce(or_, [alu_opcode == op for op in AluOp if RESULTS[op] is Result.PRODUCT])
-
-
-class Passes(NamedTuple):
-    """The next pass of the step at hand."""
-
-    part: Value  # of the lanes, that it multiplies
-    last: Value  # it writes the result
-    reads_dst: Value
-    reads_src: Value
 
 
 class Arithmetic(wiring.Component):
@@ -114,7 +97,10 @@ class Arithmetic(wiring.Component):
         if self._mul_passes > 1 or self._one_copy:
             reads_dst, reads_src = ([Signal(name=f"alu_{name}{n}") for n in range(last + 2)] for name in ("dst", "src"))
         accepts = Signal()
-        passes = self._passes(m, accepts)
+        passes = next_pass(
+            m, self.steps.payload, takes=self.steps.ready, accepts=accepts, windows=self._windows, one_copy=self._one_copy,
+            gemm_passes=self._gemm_passes, mul_passes=self._mul_passes,
+        )
         now, has, unwritten, delay = self._check(m, at[1], alus[1], accepts, passes.last)
         m.d.comb += [
             self.works.eq(has & ~unwritten), accepts.eq(self.works & (delay == 0) & ~self.hold),
@@ -233,36 +219,6 @@ class Arithmetic(wiring.Component):
                     m.d.sync += [register.eq(each) for register, each in zip(kept, sums[row], strict=True)]
                 found[row] += kept
         return [each for row in range(rows) for each in found[row] + sums[row]]
-
-    def _passes(self, m: Module, accepts: Signal) -> "Passes":
-        """Return what the pass that comes next does for the step at hand, which has as many as it needs.
-
-        What decides their number is found as the step comes.
-        """
-        new, takes = self.steps.payload, self.steps.ready
-        some = new.is_alu & ~new.fault
-        more, last, half = (Signal(name=name) for name in ("more_parts", "last_pass", "half"))
-        most = max(self._gemm_passes, self._mul_passes)
-        part, doubles = Signal(range(most)), Signal()
-        if self._one_copy:
-            with m.If(takes):
-                m.d.sync += [doubles.eq(some & ~new.use_imm & (bank_of(new.dst) == bank_of(new.src))), half.eq(0)]
-            with m.Elif(accepts):
-                m.d.sync += half.eq(doubles & ~half)
-        whole = ~doubles | half
-        if most > 1:
-            sums = ~new.fault & ~new.is_alu & ~new.reset & (new.emits if self._windows else 1)
-            end = Signal.like(part)  # the step's last part
-            with m.If(takes):
-                m.d.sync += [
-                    part.eq(0),
-                    end.eq(Mux(some & is_product(new.alu_opcode), self._mul_passes - 1, Mux(sums, self._gemm_passes - 1, 0))),
-                ]
-            with m.Elif(accepts & whole):
-                m.d.sync += part.eq(part + 1)
-            m.d.comb += more.eq(part != end)
-        m.d.comb += last.eq(whole & ~more)
-        return Passes(part=part, last=last, reads_dst=whole, reads_src=~half)
 
     def _check(
         self, m: Module, before: data.View, before_is_alu: Signal, accepts: Signal, last_pass: Value,
