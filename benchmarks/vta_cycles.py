@@ -184,8 +184,10 @@ def size_bytes(program: Program) -> int:
     return len(program.insns) * INSN_BYTES + len(program.uops) * UOP_BYTES
 
 
-def measure(case: Case, systems: dict[str, tuple[dict[str, Any], dict[str, Any]]] = SYSTEMS) -> dict[str, int]:
-    """Cycles by system, and the bytes of the program; each run leaves what the functional simulator leaves."""
+def measure(
+    case: Case, systems: dict[str, tuple[dict[str, Any], dict[str, Any]]] = SYSTEMS, device: str = "rtl",
+) -> dict[str, int]:
+    """Cycles of a device by system, and the bytes of the program; each run leaves what the functional simulator leaves."""
     found = {}
     tried = [(name, case.program(vta(**device)), options, not device) for name, (device, options) in systems.items()]
     if case.count and "one copy" in systems:
@@ -193,8 +195,8 @@ def measure(case: Case, systems: dict[str, tuple[dict[str, Any], dict[str, Any]]
     for name, program, options, plain in tried:
         rng = np.random.default_rng(0)
         given = {b.name: rng.bytes(b.size_bytes) for b in program.buffers if b.kind is BufferKind.INPUT}
-        want, got = run(program, given), run(program, given, device="rtl", **options)
-        assert want.buffers == got.buffers, f"{case.name}: the hardware leaves other bytes than the functional simulator"
+        want, got = run(program, given), run(program, given, device=device, **options)
+        assert want.buffers == got.buffers, f"{case.name}: {device} leaves other bytes than the functional simulator"
         found[name] = got.counters["cycles"]
         if plain:
             found["program bytes"] = size_bytes(program)

@@ -65,6 +65,10 @@ def measure(name: str) -> tuple[dict[str, int], dict[str, float]]:
         found = hardware.run(given)
         seconds["rtl"] = time.process_time() - begin
         cycles = sum(counters["cycles"] for counters in hardware.counters)
+    with Module(image, "cycle", data=False) as quick:
+        quick.run(given)
+        told = sum(counters["cycles"] for counters in quick.counters)
+    assert told == cycles, f"{name}: the cycle model has {told} cycles, and the hardware {cycles}"
     for output, array in SUPPORT.module_of(graph).run(given).items():
         assert np.array_equal(made[output], array), f"{name}: the functional simulator's {output} is not the CPU's"
         assert np.array_equal(found[output], array), f"{name}: the hardware's {output} is not the CPU's"

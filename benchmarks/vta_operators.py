@@ -124,8 +124,8 @@ def cases() -> Iterator[Case]:
         target=t, data=data(128, 28, 28), weights=weights(), pad=(1, 1, 1, 1), value=-3))
 
 
-def measure(case: Case) -> dict[str, int]:
-    """Cycles, products of elements, and the bytes of inputs and outputs; the RTL leaves what the functional simulator leaves."""
+def measure(case: Case, device: str = "rtl") -> dict[str, int]:
+    """Cycles, products of elements, and the bytes of inputs and outputs; it leaves what fsim leaves."""
     target = vta()
     layer = case.layer(target)
     schedule = te.create_schedule(layer.result.op)
@@ -133,8 +133,8 @@ def measure(case: Case) -> dict[str, int]:
     program = compile_for(lower(schedule, [*layer.inputs, layer.result]), target)
     rng = np.random.default_rng(0)
     given = {b.name: rng.bytes(b.size_bytes) for b in program.buffers if b.kind is BufferKind.INPUT}
-    want, got = run(program, given), run(program, given, device="rtl")
-    assert want.buffers == got.buffers, f"{case.name}: the hardware leaves other bytes than the functional simulator"
+    want, got = run(program, given), run(program, given, device=device)
+    assert want.buffers == got.buffers, f"{case.name}: {device} leaves other bytes than the functional simulator"
     return {
         "cycles": got.counters["cycles"], "products": want.counters["gemm_counter"] + want.counters["dwconv_counter"],
         "read": sum(b.size_bytes for b in program.buffers if b.kind is BufferKind.INPUT),

@@ -29,5 +29,5 @@ scratchpads; `control`, the host's registers and counters. `core` joins them, `t
 
 To read it: `isa` for what instructions mean; `interfaces` and `pipeline` for the words of this hardware; `load.stage` with what
 it instantiates; `compute.stage`, `compute.steps`, `compute.arithmetic`; `store.stage`; `core`, `top`. `params` has all that can
-be chosen.
+be chosen, `timing` the depths and latencies that decide cycles.
 """

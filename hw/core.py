@@ -14,11 +14,12 @@ from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import FLAG_QUEUES, MEMORIES, TOKEN_QUEUE_DEPTH, Feature, MemType, Queue, Stage
 from vtakit.hw.issue.stage import activity
 from vtakit.hw.issue.token_queue import TokenQueue
-from vtakit.hw.load.stage import LoadStage, storage
+from vtakit.hw.load.stage import LoadStage
 from vtakit.hw.memory.read_master import ReadMaster
 from vtakit.hw.memory.scratchpad import Scratchpad
 from vtakit.hw.params import CoreParams
 from vtakit.hw.store.stage import StoreStage
+from vtakit.hw.timing import storage
 
 QUIET_CYCLES = 8  # after this many in which nothing can move, a program that has not finished never will
 
@@ -90,7 +91,7 @@ class Core(wiring.Component):
             connect(m, getattr(load, name), memory.write)
             connect(m, getattr(compute, name), memory.read0)
         connect(m, store.acc, compute.store)
-        m.d.comb += store.acc_ready.eq(compute.store_ready)
+        m.d.comb += [store.acc_ready.eq(compute.store_ready), compute.store_asks.eq(store.acc_asks)]
 
         queues = {}
         for queue in Queue:

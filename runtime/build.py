@@ -66,7 +66,7 @@ def build(
 
     Options of "vta", and those of its device, as `latency=100` (see `vtakit.runtime.vta.connect`):
 
-    device    : "fsim", or "rtl", the hardware in Verilator; or a `vtakit.runtime.vta.Driver`
+    device    : "fsim", "rtl", the hardware in Verilator, or "cycle", with the cycles of "rtl"; or a `vtakit.runtime.vta.Driver`
     timeout_s : seconds that a run may take
     check     : whether the static checker proves the program; None for one of at most 1000 instructions
     progress  : is called with how much of a program is made, and of how much: a large one takes seconds

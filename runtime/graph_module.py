@@ -73,7 +73,8 @@ def create(
 
     graph  : the graph, or its text, as `Module.image` has it; it must be the one that the code was made of
     lib    : the code: a compiled module, its image, or the path of a module file
-    device : "cpu"; or for a model that was compiled for the accelerator "fsim", "rtl" or a driver
+    device : "cpu"; or for a model that was compiled for the accelerator "fsim", "cycle", "rtl" or a
+             driver
 
     Raises InputError if the code is another graph's or for another device, and what `vtakit.load` raises.
     """

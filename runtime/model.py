@@ -66,9 +66,9 @@ def compile(
     progress : is called with how much is done, and of how much: kernels, or for the accelerator nodes
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.kept_models`); not if `after` is given
     config, system, host : options of target "vta". `config`: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON
-               file, "default" if None. `system`: the memory for which tiles are chosen, and which device "rtl" then has: a
-               `vtakit.hw.system.System`, "reference" (if None), "ideal", a mapping of fields, or the path of a JSON file. `host`:
-               the processor beside the accelerator, as a target; this machine if None
+               file, "default" if None. `system`: the memory for which tiles are chosen, and which devices "cycle" and "rtl" then
+               have: a `vtakit.hw.system.System`, "reference" (if None), "ideal", a mapping of fields, or the path of a JSON file.
+               `host`: the processor beside the accelerator, as a target; this machine if None
     threads  : of this processor that a run uses; as OpenMP has it if None: see `Module`
     device, timeout_s, options : what the accelerator's parts run on: see `Module`
 

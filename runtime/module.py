@@ -62,8 +62,8 @@ class Module:
     Parts for an accelerator run on a device that the first run opens, and that stays open, the weights in its memory, until
     `close`, the end of a `with` block, or nothing refers to the module.
 
-    device    : one of the target's (`vtakit.targets()`), the first if None: "cpu"; of the accelerator "fsim", or "rtl", the
-                hardware in Verilator, or a `vtakit.runtime.vta.Driver`
+    device    : one of the target's (`vtakit.targets()`), the first if None: "cpu"; of the accelerator "fsim", "rtl", the
+                hardware in Verilator, or "cycle", with the cycles of "rtl"; or a `vtakit.runtime.vta.Driver`
     timeout_s : seconds that a run of a part on the device may take
     threads   : of this processor that one run uses; if None as many as OpenMP has been told, by OMP_NUM_THREADS or
                 `vtakit.runtime.cpu.openmp.set_threads`, or else those that this process may use

@@ -50,7 +50,7 @@ class Profile:
             return f"{name}: {here}"
         runs, device = counted(len(self.launches), "launch", "launches"), self.launches[0].device
         if self.cycles is None:
-            return f"{name}: {runs} on the accelerator (device {device} counts no cycles; rtl does); {here} on the CPU"
+            return f"{name}: {runs} on the accelerator (device {device} counts no cycles; cycle does); {here} on the CPU"
         return f"{name}: {self.cycles:,} cycles in {runs} on the accelerator (device {device}); {here} on the CPU"
 
     def to_dict(self) -> dict[str, Any]:

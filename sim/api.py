@@ -27,10 +27,10 @@ ConfigLike = VTAConfig | str | Path | Mapping[str, object]
 class Result:
     """Result of a run.
 
-    dram      all of DRAM afterwards
+    dram      all of DRAM afterwards; empty where a device was asked for cycles alone, and so is `acc`
     acc       int32 [acc_depth, batch, block]: the whole accumulator
     counters  bytes by memory, micro-op steps by GEMM and ALU, instructions; cycles where the device has them
-    buffers   contents of the program's buffers by name; empty after `run_image`
+    buffers   contents of the program's buffers by name; empty after `run_image`, and where a device was asked for cycles alone
     trace     what each stage did in every cycle, if the device was asked for it
     """
 
@@ -56,7 +56,7 @@ class Device(Protocol):
         """Run the instructions at a byte address; `dram` is the simulator's to change."""
 
 
-DEVICES = {"fsim": "vtakit.sim.fsim", "rtl": "vtakit.sim.rtl"}
+DEVICES = {"fsim": "vtakit.sim.fsim", "cycle": "vtakit.sim.cycle", "rtl": "vtakit.sim.rtl"}
 
 
 def run_image(
@@ -70,8 +70,8 @@ def run_image(
     """Run the `insn_count` instructions at byte `insn_addr` of a DRAM image; the image given is not changed.
 
     config   a VTAConfig, a name, a mapping of LOG_… keys or the path of a JSON file of them
-    device   "fsim", or "rtl", the hardware in Verilator
-    options  of the device: see `vtakit.sim.fsim.simulate` and `vtakit.sim.rtl.surroundings`
+    device   "fsim"; "rtl", the hardware in Verilator; or "cycle", which has the hardware's cycles and fsim's results
+    options  of the device: see `vtakit.sim.fsim.simulate`, `vtakit.sim.cycle.simulate` and `vtakit.sim.rtl.surroundings`
 
     Raises `ProgramFault` for whatever the instruction set forbids, `VtakitError` for a wrong argument.
     """
@@ -125,8 +125,6 @@ def named(what: str, buffers: object) -> dict[str, Any]:
 
 def unknown_device(name: object, known: Iterable[str]) -> str:
     """Return the sentence for a device that does not exist."""
-    if name == "cycle":
-        return "unknown device 'cycle': 'rtl' counts cycles, and exactly; 'fsim' is quick, without cycles"
     return f"unknown device {name!r:.80}; {one_of(known, str(name))}"
 
 
@@ -176,6 +174,6 @@ def run(
     result = module.simulate(program.config, image.dram, image.insn_addr, image.insn_count, **options)
     found = {
         buffer.name: result.dram[image.addresses[buffer.name] : image.addresses[buffer.name] + buffer.size_bytes]
-        for buffer in program.buffers
+        for buffer in program.buffers if result.dram
     }
     return replace(result, buffers=found)

@@ -24,15 +24,16 @@ from vtakit.cache.entry import read
 from vtakit.cache.place import cache_folder, trouble, warn
 
 _FILE = "code.zip"
+_SIMULATORS = {"fsim": "functional simulator", "cycle": "cycle model"}  # by kind of entry
 _LOCK = threading.Lock()  # for numba's setting of its folder, which all threads share
 
 
 class MachineCode:
     """A function as machine code, compiled or found when it is first called with arguments of a kind."""
 
-    def __init__(self, function: Callable[..., Any], fingerprint: int) -> None:
-        """`fingerprint` stands for every source that the code is made of."""
-        self._function, self._fingerprint = function, fingerprint
+    def __init__(self, function: Callable[..., Any], fingerprint: int, kind: str = "fsim", **options: Any) -> None:
+        """`fingerprint` stands for every source that the code is made of; `kind` of entry in the cache; `options` are numba's."""
+        self._function, self._fingerprint, self._kind, self._options = function, fingerprint, kind, options
         self._made: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def __call__(self, *args: Any) -> Any:
@@ -44,15 +45,15 @@ class MachineCode:
         return self._made[kinds](*args)
 
     def _found_or_made(self, kinds: tuple[Any, ...]) -> Callable[..., Any]:
-        folder = cache_folder("fsim") / self._key(kinds)
+        folder = cache_folder(self._kind) / self._key(kinds)
         try:
             why = trouble(folder.parent)
             if not why:
                 return self._kept(kinds, folder)
-            warn(f"the functional simulator's machine code is not kept: {why}")
+            warn(f"the {_SIMULATORS[self._kind]}'s machine code is not kept: {why}")
         except OSError:  # no folder can be written
             pass
-        made: Callable[..., Any] = njit(error_model="numpy")(self._function)
+        made: Callable[..., Any] = njit(error_model="numpy", **self._options)(self._function)
         return made
 
     def _kept(self, kinds: tuple[Any, ...], folder: Path) -> Callable[..., Any]:
@@ -63,7 +64,7 @@ class MachineCode:
                 zipfile.ZipFile(io.BytesIO(data)).extractall(private)
             settings["CACHE_DIR"] = name
             try:
-                made = njit(cache=True, error_model="numpy")(self._function)  # takes note of the folder
+                made = njit(cache=True, error_model="numpy", **self._options)(self._function)  # takes note of the folder
             finally:
                 settings["CACHE_DIR"] = before
             made.compile(kinds)
@@ -77,7 +78,7 @@ class MachineCode:
         """Hash of all that decides the code, and of where the source is, which numba wants to find again."""
         source = self._function.__code__.co_filename
         machine = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
-        parts = (self._fingerprint, kinds, source, *machine, sys.version, numba.__version__, version("llvmlite"))
+        parts = (self._fingerprint, kinds, self._options, source, *machine, sys.version, numba.__version__, version("llvmlite"))
         return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
 
 

@@ -1,7 +1,8 @@
-"""Long runs of random programs: a device against the plain definition, and what to do with a difference.
+"""Long runs of random programs: a device against its definition, and what to do with a difference.
 
-A difference is reported as the first element that differs, the first instruction after which it does, a program shrunk by
-turning instructions into ones that only carry tokens, and the command that repeats it.
+The definition is `sim.plain` for results; for the cycles of device "cycle" it is the RTL. A difference is reported as the first
+element or cycle that differs, the first instruction after which it does, a program shrunk by turning instructions into ones that
+only carry tokens, and the command that repeats it.
 """
 
 import random
@@ -10,10 +11,9 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from multiprocessing import get_context, resource_tracker
 from typing import Any
-
-import numpy as np
 
 from vtakit.base.process import endings_noted
 from vtakit.hw.isa.asm import disasm
@@ -24,6 +24,7 @@ from vtakit.hw.isa.insns import FORMATS, TRANSFERS, Opcode
 from vtakit.hw.system import BUS_BITS
 from vtakit.sim.api import Result, find_device, run_image
 from vtakit.sim.checker import check_image
+from vtakit.sim.differences import first_cycle, first_difference
 from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.order import POLICIES
 from vtakit.sim.program import decoded_program
@@ -34,6 +35,8 @@ _PROGRAMS_A_MODEL = 250
 _MOST_MACS = 512  # of a random RTL model: larger ones take minutes
 _CHUNK = 25  # programs a worker runs before it reports
 _ORDERS = (*POLICIES, None)  # None: the program's seed
+_REGISTERS = 3  # that a report names
+_ON_RTL = ("rtl", "cycle")  # devices that are compared on models of the RTL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,7 @@ class Case:
         """The configuration meant."""
         if self.config != ANY:
             return load_config(self.config)
-        if self.device == "rtl":
+        if self.device in _ON_RTL:
             return random_config(self.model[1], _MOST_MACS)
         return random_config(self.seed)
 
@@ -78,9 +81,11 @@ class Failure:
     difference: str
     instruction: str  # the first after which the two differ; empty if that is not known
     shrunk: tuple[str, ...]  # disassembly of what is left of the program
+    block: str = ""  # of the hardware, whose registers differ first from those of the cycle model; empty of other devices
 
     def __str__(self) -> str:
-        lines = [self.difference, *([f"first differs after {self.instruction}"] if self.instruction else [])]
+        lines = [self.difference, *([f"first differs after {self.instruction}"] if self.instruction else []),
+                 *([f"first registers: {self.block}"] if self.block else [])]
         return "\n".join([*lines, f"replay: {self.case.command}", "shrunk program:", *(f"  {line}" for line in self.shrunk)])
 
 
@@ -126,6 +131,7 @@ def run_case(case: Case) -> Failure | None:
     return Failure(
         case=case, difference=difference, instruction=f"instruction {lines[first - 1]}" if first else "",
         shrunk=tuple(line for line, keep in zip(lines, kept, strict=True) if keep),
+        block=_first_block(program, case) if case.device == "cycle" else "",
     )
 
 
@@ -142,11 +148,16 @@ def shrink(kept: list[bool], still_fails: Callable[[list[bool]], bool]) -> list[
 
 
 def _difference(program: RandomProgram, case: Case) -> str | None:
-    want = _run(program, "fsim", path="plain")
-    got = _run(program, case.device, **options(case), **_bound(program, case))
+    if case.device == "cycle":
+        bound = _bound(program, case)
+        want = _run(program, "rtl", trace=True, **options(case), **bound)
+        got = _run(program, "cycle", trace=True, data=False, **options(case), **bound)
+    else:
+        want = _run(program, "fsim", path="plain")
+        got = _run(program, case.device, **options(case), **_bound(program, case))
     if isinstance(want, str) or isinstance(got, str):
         return None if want == got else f"{case.device} says {got!r:.200}, the definition says {want!r:.200}"
-    return first_difference(got, want)
+    return first_cycle(got, want) if case.device == "cycle" else first_difference(got, want)
 
 
 def options(case: Case) -> dict[str, Any]:
@@ -157,7 +168,7 @@ def options(case: Case) -> dict[str, Any]:
     if case.device == "fsim":
         order = _ORDERS[case.seed % len(_ORDERS)]
         return {"order": case.seed if order is None else order, "path": "compiled"}
-    if case.device == "rtl":
+    if case.device in _ON_RTL:
         numbers = random.Random(case.seed)
         built = _built(case.load(), case.model[1]) if case.config == ANY else {}
         return {
@@ -165,6 +176,9 @@ def options(case: Case) -> dict[str, Any]:
             "outstanding": numbers.choice((1, 2, 4, 16)), "bandwidth": numbers.choice((100, 100, 30)), **built,
         }
     return {}
+
+
+
 
 
 def _built(cfg: VTAConfig, seed: int) -> dict[str, Any]:
@@ -175,9 +189,19 @@ def _built(cfg: VTAConfig, seed: int) -> dict[str, Any]:
     return {"bus_bits": bus_bits, "core": core | {"acc_copies": numbers.choice((1, 2))}}
 
 
+def _first_block(program: RandomProgram, case: Case) -> str:
+    """Return registers of the hardware that differ from the cycle model's, in the first cycle in which any does."""
+    lockstep = import_module("vtakit.sim.cycle.lockstep")  # needs Amaranth, which who fuzzes fsim may lack
+    found = lockstep.first_partings(
+        program.config, program.dram, program.insn_addr, program.insn_count, program.memories, **options(case))
+    if not found:
+        return "none; what is counted differs, or blocks are left out that do not wait"
+    return "; ".join(map(str, found[:_REGISTERS]))
+
+
 def _bound(program: RandomProgram, case: Case) -> dict[str, int]:
     """Return the cycles after which the hardware counts as hanging: many times those of the slowest memory of `options`."""
-    if case.device != "rtl":
+    if case.device not in _ON_RTL:
         return {}
     decoded = decoded_program(program.config, _code(program))
     rows, loops = int(decoded["y_size"].sum()), decoded.transfer_counters()
@@ -193,25 +217,6 @@ def _run(program: RandomProgram, device: str, **options: Any) -> Result | str:
         )
     except (ProgramFault, DeviceError) as found:  # any other error is neither the program's nor the device's: it ends the run
         return str(found)
-
-
-def first_difference(got: Result, want: Result) -> str | None:
-    """The first element in which two results differ, accumulator first; None if they are equal."""
-    if not np.array_equal(got.acc, want.acc):
-        where = np.argwhere(got.acc != want.acc)
-        at = tuple(int(i) for i in where[0])
-        return (
-            f"acc[{at[0]}] row {at[1]} lane {at[2]}: got {got.acc[at]}, want {want.acc[at]}; "
-            f"{len(where)} of {want.acc.size} values differ"
-        )
-    if got.dram != want.dram:
-        a, b = np.frombuffer(got.dram, np.uint8), np.frombuffer(want.dram, np.uint8)
-        byte = np.flatnonzero(a != b)
-        return f"DRAM byte 0x{byte[0]:x}: got {a[byte[0]]}, want {b[byte[0]]}; {len(byte)} bytes differ"
-    for name, value in want.counters.items():
-        if got.counters.get(name) != value:
-            return f"counter {name}: got {got.counters.get(name)}, want {value}"
-    return None
 
 
 def _code(program: RandomProgram) -> bytes:
@@ -265,7 +270,7 @@ def _chunks(work: list[Case]) -> Iterator[list[Case]]:
     """The cases in pieces; those of an RTL model follow each other, so that each is built when the ones before it have run."""
     groups: dict[tuple[str, int] | None, list[Case]] = {}
     for case in work:
-        groups.setdefault(case.model if case.device == "rtl" else None, []).append(case)
+        groups.setdefault(case.model if case.device in _ON_RTL else None, []).append(case)
     for group in groups.values():
         for at in range(0, len(group), _CHUNK):
             yield group[at : at + _CHUNK]

@@ -11,6 +11,7 @@ from vtakit.sim import Result, run_image
 from vtakit.sim.faults import ProgramFault
 
 TINY = NAMED["tiny"]  # 32 micro-ops, 32 inputs, 16 weights, 32 accumulators; elements of 4, 4, 16 and 16 bytes
+SMALL_CORE = {"gemm_passes": 2, "mul_passes": 4, "acc_copies": 1, "windows": False}
 CODE_AT = 1024
 UOP, WGT, INP, ACC, OUT, ACC_8BIT = MemType
 

@@ -11,8 +11,7 @@ from amaranth.lib.wiring import In, Out
 from vtakit.hw.interfaces import sram_read, sram_write
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.memory.scratchpad import Scratchpad
-
-BANK_STRIDE = 3  # from one bit of an index that chooses a bank to the next
+from vtakit.hw.timing import BANK_STRIDE
 
 
 def acc_banks(cfg: VTAConfig) -> int:

@@ -27,15 +27,14 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.compute.alu import IMM_BITS, Alu, is_product
-from vtakit.hw.compute.mac_array import MacArray, mac_latency
+from vtakit.hw.compute.mac_array import MacArray
 from vtakit.hw.compute.passes import next_pass
 from vtakit.hw.compute.steps import guard, step
 from vtakit.hw.compute.window import Window
 from vtakit.hw.interfaces import INDEX_BITS, sram_read, sram_write
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import ALU
-
-ALU_STAGES = 2  # stages that an ALU step takes beyond a GEMM step
+from vtakit.hw.timing import ALU_STAGES, factors_at, mac_latency
 
 
 class Arithmetic(wiring.Component):
@@ -61,7 +60,7 @@ class Arithmetic(wiring.Component):
     ) -> None:
         self._cfg, self._windows, self._dsp_products, acc = cfg, windows, dsp_products, 8 * cfg.acc_bytes
         self._gemm_passes, self._mul_passes, self._one_copy = gemm_passes, mul_passes, acc_copies == 1
-        self._factors_at = 3 if windows and gemm_passes > 1 else 2  # stage in which the multipliers have their operands
+        self._factors_at = factors_at(windows=windows, gemm_passes=gemm_passes)
         self._step = step(cfg, windows=windows)
         # Cycles after which a step has been written, whatever it is.
         self.latency = self._factors_at + mac_latency(cfg) + 2 + ALU_STAGES

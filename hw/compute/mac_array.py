@@ -6,13 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.compute.booth import booth
 from vtakit.hw.isa.config import VTAConfig
-
-LEVELS_A_STAGE = 2  # adder levels between two registers
-
-
-def mac_latency(cfg: VTAConfig) -> int:
-    """Cycles from tiles to sums: products, then the tree."""
-    return 1 + -(-cfg.log_block // LEVELS_A_STAGE)
+from vtakit.hw.timing import LEVELS_A_STAGE
 
 
 def sum_bits(cfg: VTAConfig) -> int:

@@ -20,23 +20,29 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from vtakit.hw.compute.acc_memory import AccMemory
 from vtakit.hw.compute.acc_writer import AccWriter
 from vtakit.hw.compute.arithmetic import Arithmetic
-from vtakit.hw.compute.steps import LOAD_COUNT_BITS, StepGenerator, ordered_command
+from vtakit.hw.compute.steps import StepGenerator, ordered_command
 from vtakit.hw.interfaces import COMMAND, burst, layout, read_beat, sram_read
 from vtakit.hw.isa.config import UOP_BITS
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.isa.insns import LOAD, MEMORIES, Feature, MemType, Opcode, Stage
+from vtakit.hw.isa.insns import LOAD, Feature, MemType, Opcode, Stage
 from vtakit.hw.issue.issue import Issue
 from vtakit.hw.issue.stage import Cause, attribute, status, token_members
-from vtakit.hw.load.planner import Target
-from vtakit.hw.load.port import AHEAD, LoadPort
-from vtakit.hw.load.stage import connect_write, storage, target
+from vtakit.hw.load.port import LoadPort
+from vtakit.hw.load.stage import connect_write
 from vtakit.hw.memory.scratchpad import Scratchpad
 from vtakit.hw.params import CoreParams
 from vtakit.hw.pipeline import Slice
+from vtakit.hw.timing import (
+    ARITHMETIC_AHEAD,
+    LOAD_COUNT_BITS,
+    LOADS_AHEAD,
+    PATIENCE,
+    STORE_PATIENCE,
+    compute_targets,
+    storage,
+)
 
-ARITHMETIC_AHEAD = 8  # GEMM and ALU instructions that wait behind the one that runs
 LOADS, ARITHMETIC = 1, 2  # units
-PATIENCE = 7  # cycles that a LOAD waits for a write port of ACC before a step is left out for it
 
 
 class ComputeStage(wiring.Component):
@@ -47,7 +53,8 @@ class ComputeStage(wiring.Component):
     window_low, window_high : ``In``         bytes of DRAM that may be read
     requests, returned : ``stream``          read bursts and their beats
     inp, wgt : ``Out(sram_read)``            tiles, two cycles after the index; inp one cycle, with DWCONV
-    store : ``In(sram_read)``                the store stage's reads of ACC, one cycle; store_ready: taken in this cycle
+    store : ``In(sram_read)``                the store stage's reads of ACC, one cycle
+    store_asks, store_ready                  a read waits for nothing but the port; it is taken in this cycle
     pop_prev, pop_next, push_prev, push_next tokens from and to load (prev) and store (next)
     finished : ``Out(1)``                    FINISH retires
     stop : ``In(1)``                         start nothing
@@ -56,7 +63,7 @@ class ComputeStage(wiring.Component):
 
     def __init__(self, params: CoreParams) -> None:
         self._params, cfg = params, params.cfg
-        self._kinds = [MemType.UOP, MemType.ACC, *([MemType.ACC_8BIT] if cfg.has_acc8 else [])]
+        self._kinds = [to.kind for to in compute_targets(params)]
         super().__init__({
             "commands": In(stream.Signature(COMMAND)),
             **{f"base_{kind.name.lower()}": In(params.address_bits) for kind in self._kinds},
@@ -65,17 +72,13 @@ class ComputeStage(wiring.Component):
             "returned": In(stream.Signature(read_beat(params), always_ready=True)),
             "inp": Out(sram_read(8 * cfg.inp_bytes, cfg.inp_depth_log2)),
             "wgt": Out(sram_read(storage(params, MemType.WGT).word_bits, storage(params, MemType.WGT).depth_log2)),
-            "store": In(sram_read(8 * cfg.acc_bytes, cfg.acc_depth_log2)), "store_ready": Out(1),
+            "store": In(sram_read(8 * cfg.acc_bytes, cfg.acc_depth_log2)), "store_asks": In(1), "store_ready": Out(1),
             **token_members(Stage.COMPUTE), "finished": Out(1), "stop": In(1), "status": Out(status()),
         })
 
     def elaborate(self, platform: object) -> Module:
         m, params, cfg = Module(), self._params, self._params.cfg
-        to_uop = target(params, MemType.UOP)
-        targets = [to_uop] + [
-            Target(kind=kind, element_bytes=MEMORIES[kind].bytes_in(cfg), lanes=1, depth=cfg.acc_depth)
-            for kind in self._kinds[1:]
-        ]
+        to_uop, *_ = targets = compute_targets(params)
         m.submodules.port = port = LoadPort(params, targets)
         m.submodules.acc_writer = acc_writer = AccWriter(params)
         windows = Feature.DWCONV in params.features
@@ -108,30 +111,33 @@ class ComputeStage(wiring.Component):
         # so has a STORE with one copy; steps that take the banks in turn, or stay on one element, do not let a LOAD wait so long.
         bubbles = Signal(arithmetic.latency)  # steps left out that are under way
         asks = Signal()  # for one more
-        blocked = [acc_writer.blocked, *([self.store.enable & ~self.store_ready] if params.acc_copies == 1 else [])]
-        waits = [Signal(range(PATIENCE + 1), name=f"waits{n}") for n in range(len(blocked))]  # cycles that each has waited
+        blocked = {"waits": (acc_writer.blocked, PATIENCE)}
+        if params.acc_copies == 1:
+            blocked["store_waits"] = self.store_asks & ~self.store_ready, STORE_PATIENCE
+        waits = [Signal(range(most + 1), name=name) for name, (_, most) in blocked.items()]  # cycles that each has waited
         connect(m, arithmetic.result, acc.result)
         connect(m, acc_writer.write, acc.load)
         m.d.comb += [
             acc.replaced.eq(arithmetic.replaced), acc_writer.busy.eq(acc.load_busy),
-            asks.eq(reduce(or_, [one & (count == PATIENCE) for one, count in zip(blocked, waits, strict=True)]) & (bubbles == 0)),
+            asks.eq((bubbles == 0) & reduce(or_, [
+                one & (count == most) for (one, most), count in zip(blocked.values(), waits, strict=True)])),
             self.store_ready.eq(~arithmetic.src.enable & ~acc.read1_busy),
             acc.read1.enable.eq(arithmetic.src.enable | self.store.enable),
             acc.read1.index.eq(Mux(arithmetic.src.enable, arithmetic.src.index, self.store.index)),
             arithmetic.src.data.eq(acc.read1.data), self.store.data.eq(acc.read1.data),
         ]
         m.d.sync += [arithmetic.hold.eq(self.stop | asks), bubbles.eq(Cat(asks, bubbles))]
-        for one, count in zip(blocked, waits, strict=True):
+        for (one, most), count in zip(blocked.values(), waits, strict=True):
             with m.If(~one):
                 m.d.sync += count.eq(0)
-            with m.Elif(count != PATIENCE):
+            with m.Elif(count != most):
                 m.d.sync += count.eq(count + 1)
 
         # Order between loads and arithmetic, by counting both.
         loads, begun, written = (Signal(LOAD_COUNT_BITS, name=f"loads_{name}") for name in ("started", "begun", "written"))
         maths, issued, retired = (Signal(LOAD_COUNT_BITS, name=f"maths_{name}") for name in ("started", "issued", "retired"))
         waiting = data.StructLayout({"maths_before": LOAD_COUNT_BITS, "is_uop": 1})
-        m.submodules.loads = load_queue = fifo.SyncFIFO(width=waiting.size, depth=2 * AHEAD)
+        m.submodules.loads = load_queue = fifo.SyncFIFO(width=waiting.size, depth=2 * LOADS_AHEAD)
         m.submodules.begin = begin = Slice(ordered_command())
         connect(m, begin.o, steps.commands)
         m.submodules.maths = math_queue = fifo.SyncFIFO(width=ordered_command().size, depth=ARITHMETIC_AHEAD)

@@ -8,9 +8,7 @@ from vtakit.hw.compute.window import COLUMN_BITS
 from vtakit.hw.interfaces import COMMAND, layout, sram_read
 from vtakit.hw.isa.config import UOP_BITS, VTAConfig
 from vtakit.hw.isa.insns import ALU, DWCONV, GEMM, UOP, Opcode
-
-STEPS_AHEAD = 8  # steps between the loops and the arithmetic; at least as many as their way takes cycles
-LOAD_COUNT_BITS = 5  # loads of the compute stage are numbered modulo this; fewer are ever in flight
+from vtakit.hw.timing import LOAD_COUNT_BITS, STEPS_AHEAD
 
 
 def guard(index_bits: int) -> wiring.Signature:

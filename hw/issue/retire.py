@@ -5,8 +5,7 @@ from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.interfaces import INDEX_BITS
-
-ENTRIES = 15  # instructions of a stage under way; counters modulo 32 tell any two of them apart
+from vtakit.hw.timing import INSNS_STARTED
 
 
 def entry(units: int) -> data.StructLayout:
@@ -34,9 +33,9 @@ class Retire(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.queue = queue = fifo.SyncFIFO(width=entry(self._units).size, depth=ENTRIES)
+        m.submodules.queue = queue = fifo.SyncFIFO(width=entry(self._units).size, depth=INSNS_STARTED)
         oldest = data.View(entry(self._units), queue.r_data)
-        finished = [Signal(range(ENTRIES + 1), name=f"finished{n}") for n in range(self._units)]
+        finished = [Signal(range(INSNS_STARTED + 1), name=f"finished{n}") for n in range(self._units)]
         ready = Array([Signal(init=1, name="nothing"), *(count != 0 for count in finished)])[oldest.unit]
         m.d.comb += [
             queue.w_en.eq(self.started.valid), queue.w_data.eq(self.started.payload), self.started.ready.eq(queue.w_rdy),

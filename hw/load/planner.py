@@ -1,41 +1,18 @@
 """From LOAD instructions to pieces: what one cycle writes to a scratchpad, pads or data, in the order of the elements."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.interfaces import COMMAND, INDEX_BITS, layout
-from vtakit.hw.isa.insns import LOAD, PAD_LOAD, Feature, MemType, Opcode
+from vtakit.hw.isa.insns import LOAD, PAD_LOAD, Feature, Opcode
 from vtakit.hw.params import CoreParams
+from vtakit.hw.timing import Target
 
 COUNT_BITS = 18  # elements of a LOAD that fits a scratchpad, and more
 SIDE_BITS = 17  # rows and columns, pads included
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Destination of loads: one memory type at the width of the bus.
-
-    element_bytes   in DRAM
-    lanes           elements written at once at most; more than 1 only if several share a beat
-    depth           elements of its scratchpad
-    """
-
-    kind: MemType
-    element_bytes: int
-    lanes: int
-    depth: int
-
-    def beats(self, params: CoreParams) -> int:
-        """Beats that one element takes, at least 1."""
-        return max(1, self.element_bytes // params.bus_bytes)
-
-    def a_beat(self, params: CoreParams) -> int:
-        """Elements that one beat holds, at least 1."""
-        return max(1, params.bus_bytes // self.element_bytes)
 
 
 def load_piece(targets: Sequence[Target]) -> data.StructLayout:

@@ -9,13 +9,12 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from vtakit.hw.interfaces import COMMAND, FAULT_BITS, INDEX_BITS, burst, layout, read_beat
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import LOAD, PAD_LOAD, Feature, Opcode
-from vtakit.hw.load.planner import COUNT_BITS, Target
+from vtakit.hw.load.planner import COUNT_BITS
 from vtakit.hw.load.writer import LoadWriter, load_write
 from vtakit.hw.memory.bursts import BurstGenerator
 from vtakit.hw.memory.read_buffer import ReadBuffer
 from vtakit.hw.params import CoreParams
-
-AHEAD = 4  # LOADs whose addresses may be under way before their data are written
+from vtakit.hw.timing import LOADS_AHEAD, Target
 
 
 class LoadPort(wiring.Component):
@@ -50,7 +49,7 @@ class LoadPort(wiring.Component):
         m.submodules.bursts = bursts = BurstGenerator(params)
         m.submodules.buffer = buffer = ReadBuffer(params)
         m.submodules.writer = writer = LoadWriter(params, targets)
-        m.submodules.queue = queue = fifo.SyncFIFO(width=COMMAND.size, depth=AHEAD)
+        m.submodules.queue = queue = fifo.SyncFIFO(width=COMMAND.size, depth=LOADS_AHEAD)
         connect(m, bursts.bursts, buffer.bursts)
         connect(m, buffer.requests, flipped(self.requests))
         connect(m, flipped(self.returned), buffer.returned)

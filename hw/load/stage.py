@@ -1,51 +1,21 @@
 """The load stage: LOADs of INP and WGT."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.interfaces import COMMAND, burst, layout, read_beat, sram_write
-from vtakit.hw.isa.insns import LOAD, MEMORIES, Feature, MemType, Stage
+from vtakit.hw.isa.insns import LOAD, Feature, MemType, Stage
 from vtakit.hw.issue.issue import Issue
 from vtakit.hw.issue.stage import Cause, attribute, status, token_members
-from vtakit.hw.load.planner import Target
 from vtakit.hw.load.port import LoadPort
 from vtakit.hw.params import CoreParams
-
-KINDS = (MemType.INP, MemType.WGT)
-
-
-def target(params: CoreParams, kind: MemType) -> Target:
-    """Return the destination for a memory type that fills a scratchpad straight from the bus."""
-    memory = MEMORIES[kind]
-    size, depth = memory.bytes_in(params.cfg), memory.depth_in(params.cfg)
-    return Target(kind=kind, element_bytes=size, lanes=params.lanes(size, depth), depth=depth)
+from vtakit.hw.timing import Storage, Target, load_targets, storage
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """Shape of a scratchpad behind a `Target`. Each element is stored as `parts` words, one for each pass of the matrix core."""
-
-    word_bits: int
-    depth_log2: int  # of words
-    parts: int
-    lanes: int  # words that a beat writes
-    slices: int  # beats that a word takes
-
-    @property
-    def write_port(self) -> wiring.Signature:
-        """Its write port."""
-        return sram_write(self.word_bits, self.depth_log2, lanes=self.lanes, slices=self.slices)
-
-
-def storage(params: CoreParams, kind: MemType) -> Storage:
-    """Return the shape of the scratchpad of a memory type."""
-    to, parts = target(params, kind), params.gemm_passes if kind is MemType.WGT else 1
-    word_bits, beats = 8 * to.element_bytes // parts, to.beats(params)
-    lanes = to.lanes * parts if beats == 1 else max(1, params.bus_bits // word_bits)
-    return Storage(word_bits, (to.depth * parts).bit_length() - 1, parts, lanes, max(1, word_bits // params.bus_bits))
+def write_port(into: Storage) -> wiring.Signature:
+    """Return the signature of a scratchpad's write port."""
+    return sram_write(into.word_bits, into.depth_log2, lanes=into.lanes, slices=into.slices)
 
 
 def connect_write(m: Module, params: CoreParams, to: Target, writes: stream.Interface, port: wiring.PureInterface) -> None:
@@ -63,7 +33,7 @@ def connect_write(m: Module, params: CoreParams, to: Target, writes: stream.Inte
         ]
     else:
         # A beat is a slice of one word, or some words; a pad writes all slices of a word, or as many words, in a cycle.
-        turns = into.parts // into.lanes
+        turns = into.turns
         turn, beat = Signal(range(turns), name=f"{to.kind.name.lower()}_turn"), write.beat[: beats.bit_length() - 1]
         slice_bits = into.slices.bit_length() - 1
         place = Cat(Const(0, into.lanes.bit_length() - 1), Mux(write.pad, turn, beat[slice_bits:])[: turns.bit_length() - 1])
@@ -93,26 +63,26 @@ class LoadStage(wiring.Component):
     """
 
     def __init__(self, params: CoreParams) -> None:
-        self._params = params
+        self._params, targets = params, load_targets(params)
         super().__init__({
             "commands": In(stream.Signature(COMMAND)),
-            **{f"base_{kind.name.lower()}": In(params.address_bits) for kind in KINDS},
+            **{f"base_{to.kind.name.lower()}": In(params.address_bits) for to in targets},
             "window_low": In(params.address_bits), "window_high": In(params.address_bits + 1),
             "requests": Out(stream.Signature(burst(params))),
             "returned": In(stream.Signature(read_beat(params), always_ready=True)),
-            **{kind.name.lower(): Out(storage(params, kind).write_port) for kind in KINDS},
+            **{to.kind.name.lower(): Out(write_port(storage(params, to.kind))) for to in targets},
             **token_members(Stage.LOAD), "stop": In(1), "status": Out(status()),
         })
 
     def elaborate(self, platform: object) -> Module:
         m, params = Module(), self._params
-        targets = [target(params, kind) for kind in KINDS]
+        targets = load_targets(params)
         m.submodules.port = port = LoadPort(params, targets)
         m.submodules.issue = issue = Issue(params.cfg, Stage.LOAD, 1)
         connect(m, port.requests, flipped(self.requests))
         connect(m, flipped(self.returned), port.returned)
-        for n, (kind, to) in enumerate(zip(KINDS, targets, strict=True)):
-            connect_write(m, params, to, getattr(port, f"write{n}"), getattr(self, kind.name.lower()))
+        for n, to in enumerate(targets):
+            connect_write(m, params, to, getattr(port, f"write{n}"), getattr(self, to.kind.name.lower()))
         connect(m, flipped(self.commands), issue.commands)
         connect(m, flipped(self.pop_next), issue.pop_next)
         issue.tell(m, self.status)

@@ -8,9 +8,10 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vtakit.hw.interfaces import COMMAND, FAULT_BITS, INDEX_BITS, read_beat
 from vtakit.hw.isa.faults import Fault
-from vtakit.hw.load.planner import COUNT_BITS, LoadPlanner, Target, load_piece, of_target
+from vtakit.hw.load.planner import COUNT_BITS, LoadPlanner, load_piece, of_target
 from vtakit.hw.params import CoreParams
 from vtakit.hw.pipeline import Slice
+from vtakit.hw.timing import Target
 
 
 def load_write(params: CoreParams) -> data.StructLayout:

@@ -6,16 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.isa.insns import REQUANT_WORDS, Feature
 from vtakit.hw.params import CoreParams
-from vtakit.hw.store.requantizer import LATENCY, Requantizer, table_rows
-
-# Parts of elements that may be under way: at least as many as their way takes cycles.
-PLAIN_AHEAD = 4
-SCALED_AHEAD = PLAIN_AHEAD + LATENCY + 2
-
-
-def element_parts(params: CoreParams) -> int:
-    """Parts of an element, each with the lanes that a beat takes."""
-    return max(1, params.cfg.out_bytes // params.bus_bytes)
+from vtakit.hw.store.requantizer import Requantizer
+from vtakit.hw.timing import PLAIN_AHEAD, SCALED_AHEAD, element_parts, part_lanes, table_rows
 
 
 def narrowed(params: CoreParams) -> data.StructLayout:
@@ -39,11 +31,6 @@ def asked(params: CoreParams) -> data.StructLayout:
         "place": narrowed(params)["place"].shape,
         "is_word": 1, "word": range(REQUANT_WORDS), "is_row": 1, "row": range(table_rows(part_lanes(params))),
     })
-
-
-def part_lanes(params: CoreParams) -> int:
-    """Lanes of a part."""
-    return params.cfg.batch * params.cfg.block // element_parts(params)
 
 
 class Narrower(wiring.Component):

@@ -9,9 +9,9 @@ from vtakit.hw.isa.insns import REQUANT, REQUANT_WORDS, STORE, Feature, Opcode
 from vtakit.hw.memory.bursts import BurstGenerator, burst_of_rows
 from vtakit.hw.memory.write_master import write_beat
 from vtakit.hw.params import CoreParams
-from vtakit.hw.store.narrower import Narrower, element_parts, part_lanes
-from vtakit.hw.store.requantizer import table_rows
+from vtakit.hw.store.narrower import Narrower
 from vtakit.hw.store.walk import Walk
+from vtakit.hw.timing import element_parts, part_lanes, table_rows
 
 
 class StorePort(wiring.Component):

@@ -8,8 +8,8 @@ from amaranth.lib.wiring import In, Out
 
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORD_BITS, REQUANT_WORDS, TABLE_BYTES
+from vtakit.hw.timing import REQUANT_LATENCY, table_rows
 
-LATENCY = 7  # cycles from values to results, without a table
 WORD_BITS = REQUANT_WORD_BITS  # of a value too
 MULTIPLIER_BITS, SHIFT_BITS = REQUANT_PARAMS.width("multiplier"), REQUANT_PARAMS.width("shift")
 LOW_BITS = 17  # of a sum of 33 bits: the rest has 16 and a sign's place, so that each half is one DSP block's operand
@@ -37,7 +37,7 @@ class Requantizer(wiring.Component):
     valid : ``In(1)``
     values : ``In``           a part of an element, `part` says which
     tag : ``In``              comes out beside the result
-    results, result_tag, result_valid : ``Out``    `LATENCY` cycles later, or one more if they are looked up
+    results, result_tag, result_valid : ``Out``    `REQUANT_LATENCY` cycles later, or one more if they are looked up
     busy : ``Out(1)``         values are under way
     fills, row : ``In``       where there is a table: take `values` as that row of it; never while `busy`
     looks_up : ``In(1)``      likewise: results are entries of the table; the same while `busy`
@@ -61,13 +61,13 @@ class Requantizer(wiring.Component):
 
         # Which part is at each stage: its lanes' parameters meet it there.
         valid, parts, tags = [self.valid], [Value.cast(self.part)], [Value.cast(self.tag)]
-        for n in range(LATENCY + self._table):
+        for n in range(REQUANT_LATENCY + self._table):
             flag, part = Signal(name=f"valid{n}"), Signal.like(self.part, name=f"part{n}", reset_less=True)
             tag = Signal.like(self.tag, name=f"tag{n}", reset_less=True)
             m.d.sync += [flag.eq(valid[-1]), part.eq(parts[-1]), tag.eq(tags[-1])]
             valid, parts, tags = [*valid, flag], [*parts, part], [*tags, tag]
         late = self.looks_up if self._table else Const(0, 1)  # the results are those of the last stage, not of the one before
-        flags, tags = valid[: LATENCY + 1], [*tags[LATENCY:], tags[-1]]
+        flags, tags = valid[: REQUANT_LATENCY + 1], [*tags[REQUANT_LATENCY:], tags[-1]]
         m.d.comb += [
             self.result_valid.eq(Mux(late, valid[-1], flags[-1])), self.result_tag.eq(Mux(late, tags[1], tags[0])),
             self.busy.eq(Cat(flags).any() | (late & valid[-1])),
@@ -148,8 +148,3 @@ class Requantizer(wiring.Component):
         m.d.comb += read.addr.eq(entry6[ENTRY_BITS - row_bits :])
         m.d.sync += result8.eq(found7)
         return Mux(self.looks_up, result8, result7)
-
-
-def table_rows(lanes: int) -> int:
-    """Return the rows of a table, each as wide as the values of so many lanes."""
-    return max(1, TABLE_BYTES * 8 // (lanes * WORD_BITS))

@@ -8,11 +8,11 @@ from vtakit.hw.interfaces import COMMAND, INDEX_BITS, axi_write, sram_read
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import Stage
 from vtakit.hw.issue.issue import Issue
-from vtakit.hw.issue.retire import ENTRIES
 from vtakit.hw.issue.stage import Cause, attribute, status, token_members
 from vtakit.hw.memory.write_master import WriteMaster
 from vtakit.hw.params import CoreParams
 from vtakit.hw.store.port import StorePort
+from vtakit.hw.timing import INSNS_STARTED
 
 
 class StoreStage(wiring.Component):
@@ -21,7 +21,8 @@ class StoreStage(wiring.Component):
     commands : ``In(stream)``            instructions, in order
     base_out : ``In``                    base register
     window_low, window_high : ``In``     bytes of DRAM that may be written
-    acc : ``Out(sram_read)``             the ACC scratchpad, data one cycle after the index; acc_ready: the port is ours
+    acc : ``Out(sram_read)``             the ACC scratchpad, data one cycle after the index
+    acc_asks, acc_ready                  a read waits for nothing but the port; the port is ours in this cycle
     axi : ``Out(axi_write)``
     pop_prev, push_prev                  tokens from and to compute
     stop : ``In(1)``                     start no instruction and no burst
@@ -34,7 +35,8 @@ class StoreStage(wiring.Component):
         super().__init__({
             "commands": In(stream.Signature(COMMAND)), "base_out": In(params.address_bits),
             "window_low": In(params.address_bits), "window_high": In(params.address_bits + 1),
-            "acc": Out(sram_read(8 * cfg.acc_bytes, cfg.acc_depth_log2)), "acc_ready": In(1), "axi": Out(axi_write(params)),
+            "acc": Out(sram_read(8 * cfg.acc_bytes, cfg.acc_depth_log2)), "acc_asks": Out(1), "acc_ready": In(1),
+            "axi": Out(axi_write(params)),
             **token_members(Stage.STORE), "stop": In(1), "status": Out(status()), "idle": Out(1),
         })
 
@@ -45,7 +47,7 @@ class StoreStage(wiring.Component):
         m.submodules.issue = issue = Issue(params.cfg, Stage.STORE, 1)
         # STOREs that write and are not yet done: answers come in their order, so one that is an error is the oldest's. The oldest
         # under way in `issue` may be another: it retires after its last answer, and some STOREs write nothing.
-        m.submodules.writers = writers = fifo.SyncFIFO(width=INDEX_BITS, depth=ENTRIES)
+        m.submodules.writers = writers = fifo.SyncFIFO(width=INDEX_BITS, depth=INSNS_STARTED)
         connect(m, port.bursts, master.bursts)
         connect(m, port.beats, master.beats)
         connect(m, port.read, flipped(self.acc))
@@ -61,6 +63,7 @@ class StoreStage(wiring.Component):
             port.commands.valid.eq(issue.offers), port.commands.payload.command.eq(command),
             port.commands.payload.base.eq(self.base_out),
             port.window_low.eq(self.window_low), port.window_high.eq(self.window_high), port.read_ready.eq(self.acc_ready),
+            self.acc_asks.eq(port.active & ~port.stalled),
             master.stop.eq(self.stop), self.idle.eq(master.idle),
             writers.w_en.eq(port.commands.valid & port.commands.ready), writers.w_data.eq(command.index),
             writers.r_en.eq(master.done),

@@ -69,7 +69,8 @@ def add_program(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
 
 
-# Options of device rtl that describe its memory system, by their names in `vtakit.sim.rtl.surroundings` and `open_device`.
+SIMULATED_MEMORY = ("cycle", "rtl")  # devices that have a memory system
+# Their options that describe it, by their names in `vtakit.sim.rtl.surroundings` and `open_device`.
 _MEMORY_SYSTEM = {
     "latency": ("CYCLES", "cycles from a read's address to its first data, and from a write's last data to its answer (40)"),
     "bandwidth": ("PERCENT", "share of the cycles in which the bus moves a beat, in each direction (100)"),
@@ -85,8 +86,8 @@ def add_system(parser: argparse.ArgumentParser) -> None:
 
 
 def add_memory_system(parser: argparse.ArgumentParser) -> None:
-    """Declare the memory system of device rtl in detail, on top of --system."""
-    group = parser.add_argument_group("memory system of device rtl; the defaults are those of --system")
+    """Declare the memory system of devices cycle and rtl in detail, on top of --system."""
+    group = parser.add_argument_group("memory system of devices cycle and rtl; the defaults are those of --system")
     for name, (metavar, what) in _MEMORY_SYSTEM.items():
         group.add_argument(_option(name), type=number, metavar=metavar, help=what)
 
@@ -107,8 +108,10 @@ def simulated_system(args: argparse.Namespace, device: str | None) -> dict[str, 
 
 
 def _check_simulated(given: Sequence[str], device: str | None) -> None:
-    if given and device != "rtl":
-        raise VtakitError(f"{given[0]} describes the accelerator's memory, which device rtl alone simulates: add --device rtl")
+    if given and device not in SIMULATED_MEMORY:
+        having = " and ".join(SIMULATED_MEMORY)
+        raise VtakitError(f"{given[0]} describes the accelerator's memory, which devices {having} simulate: "
+                          f"add --device {SIMULATED_MEMORY[0]}")
 
 
 def bus_bytes_of(options: Mapping[str, Any]) -> float:

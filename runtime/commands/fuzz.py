@@ -1,8 +1,9 @@
-"""Compare a device with the definition of the instruction set on random programs.
+"""Compare a device with its definition on random programs: of the instruction set, or for cycles the hardware in Verilator.
 
   vtakit fuzz --programs 100000 --seed 1                        each named configuration in turn, and random ones
   vtakit fuzz --config default --config any --programs 1000     these only; `any` is a random configuration for each program
   vtakit fuzz --device rtl --config tiny --programs 20000       the hardware in Verilator; the seed sets latency and stalls too
+  vtakit fuzz --device cycle --config tiny --programs 20000     the cycle model against that hardware: each start, end and cause
 
 Random programs are free of races by construction, so the static checker must find nothing in them either. A difference is
 printed with its first element, its first instruction, a shrunk program and the command that repeats it.
@@ -28,7 +29,7 @@ _MOST_SEED = 2**62  # of the first; the simulated memory takes up to 2**63
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("--device", default="fsim", help="device to test: fsim, its compiled path (default), or rtl")
+    parser.add_argument("--device", default="fsim", help="device to test: fsim, its compiled path (default), cycle, or rtl")
     parser.add_argument("--config", action="append", metavar="CFG",
                         help="configuration: a name, a JSON file, or any; may be repeated")
     parser.add_argument("--programs", type=number, default=1000, metavar="N", help="number of programs (1000)")

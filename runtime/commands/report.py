@@ -2,12 +2,12 @@
 
   vtakit report MODEL.onnx -o PAGE.html
   vtakit report MODEL.vtak -o PAGE.html --input IN.npz
-  vtakit report INT8.onnx --target vta --device rtl -o PAGE.html
-  vtakit report PROGRAM.vta -o PAGE.html --device rtl --input NAME=FILE
+  vtakit report INT8.onnx --target vta --device cycle -o PAGE.html
+  vtakit report PROGRAM.vta -o PAGE.html --input NAME=FILE
 
 A model runs on this processor: layers, roofline, time by operator, timeline. With --target vta the page begins with the
-launches on the accelerator. A program runs on a simulated accelerator: layers, roofline, stalls, timeline, traffic. Device rtl
-counts cycles; fsim is fast and counts none.
+launches on the accelerator. A program runs on a simulated accelerator: layers, roofline, stalls, timeline, traffic. Devices
+cycle and rtl count cycles; fsim counts none.
 
 Inputs of a model that --input does not name are random numbers from 0 to 1, or zeros if they are integers; buffers of a program
 are zeros. The page is one file and needs no network. It needs: pip install 'vtakit[plot]'
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_module(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE.html", help="page to write")
     parser.add_argument("--device", metavar="DEVICE",
-                        help="of a program: rtl (default) or fsim; of a model: cpu, or with --target vta "
-                        "fsim (default) or rtl")
+                        help="of a program: cycle (default), rtl or fsim; of a model: cpu, or with --target vta "
+                        "fsim (default), cycle or rtl")
     parser.add_argument("--input", action="append", default=[], metavar="INPUT",
                         help="of a model: IN.npz; of a program: NAME=FILE, which may be repeated")
     add_memory_system(parser)
@@ -104,7 +104,7 @@ def _program_page(args: argparse.Namespace) -> "Page":
 
     if args.shape or args.batch != 1:
         raise VtakitError(f"{str(args.model)!r} is a program: --shape and --batch go with a model")
-    device = args.device or "rtl"
+    device = args.device or "cycle"
     traced = "trace" in find_device(device).OPTIONS
     data = read_bytes(args.model, "program file")
     if not data.startswith(MAGIC[:4]):

@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, "module (.vtak)")
     add_module(parser)
     parser.add_argument("--device", metavar="DEVICE",
-                        help="cpu; with --target vta fsim, the functional simulator (default), or rtl, "
-                        "the hardware in Verilator, which counts cycles")
+                        help="cpu; with --target vta fsim, the functional simulator (default), rtl, the hardware in "
+                        "Verilator, or cycle, which counts the cycles of rtl")
     parser.add_argument("--input", type=Path, metavar="IN.npz", help="arrays, by the names of the inputs")
     parser.add_argument("--output", type=Path, metavar="OUT.npz", help="file for the results")
     parser.add_argument("--json", type=Path, metavar="REPORT.json", help="file for the cost of each layer")

@@ -5,7 +5,7 @@
   vtakit sim --config CFG --image DRAM.bin --insn-addr ADDRESS --insn-count N --out OUT.bin --json STATS.json
 
 The program is a file with named buffers, or a raw DRAM image. The command prints the device's counters; --json writes them with
-the CRC-32 of DRAM and of the accumulator (little-endian int32). Device rtl counts cycles; fsim is fast and counts none. A
+the CRC-32 of DRAM and of the accumulator (little-endian int32). Devices cycle and rtl count cycles; fsim counts none. A
 program that breaks a rule of the instruction set ends with the instruction at fault and exit status 2.
 
 --report gives cycles, multiply-accumulates and bytes, with a row for each layer of a compiled program: `table` prints it, and
@@ -44,14 +44,15 @@ if TYPE_CHECKING:
     from vtakit.sim.api import Result
     from vtakit.sim.trace import Trace
 
-_NUMBERS = {  # options of device rtl beside its memory system
-    "stall": ("PERCENT", "share of the cycles in which each channel stalls, at random (0)"),
-    "seed": ("N", "seed of the stalls (0)"),
-    "read_error": ("ADDRESS", "byte of DRAM whose reads fail (none)"),
-    "write_error": ("ADDRESS", "byte of DRAM whose writes fail (none)"),
-    "max_cycles": ("CYCLES", "a longer run is an error (1,000,000,000)"),
+_NUMBERS = {  # options of devices cycle and rtl beside their memory system
+    "stall": ("PERCENT", "cycle, rtl: share of the cycles in which each channel stalls, at random (0)"),
+    "seed": ("N", "cycle, rtl: seed of the stalls (0)"),
+    "read_error": ("ADDRESS", "rtl: byte of DRAM whose reads fail (none)"),
+    "write_error": ("ADDRESS", "rtl: byte of DRAM whose writes fail (none)"),
+    "max_cycles": ("CYCLES", "cycle, rtl: a longer run is an error (1,000,000,000)"),
 }
 _OPTIONS = ("order", "path", "wave", *_NUMBERS)  # of the devices
+_DEVICES_OF = {"order": "fsim", "path": "fsim and cycle", "wave": "rtl", "read_error": "rtl", "write_error": "rtl"}
 _TABLE = "table"  # a report on the terminal, in place of a file
 
 
@@ -59,17 +60,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_program(parser)
     parser.add_argument("--device", default="fsim",
-                        help="fsim, the functional simulator (default), or rtl, the hardware in Verilator")
+                        help="fsim, the functional simulator (default); rtl, the hardware in Verilator; or cycle, which has the "
+                        "cycles of rtl and the results of fsim")
     parser.add_argument("--order", type=_order, metavar="ORDER",
                         help="fsim: interleaving of the stages: program (default), eager, lazy, or the seed of a random one")
-    parser.add_argument("--path", help="fsim: auto (default), compiled, or plain, which is the definition and slow")
+    parser.add_argument("--path", help="fsim and cycle: auto (default), compiled, or plain, which is the definition and slow")
     add_system(parser)
     add_memory_system(parser)
     for name, (metavar, what) in _NUMBERS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=number, metavar=metavar, help=f"rtl: {what}")
+        parser.add_argument(f"--{name.replace('_', '-')}", type=number, metavar=metavar, help=what)
     parser.add_argument("--wave", type=Path, metavar="FILE", help="rtl: .vcd or .fst file for a waveform of all signals")
     parser.add_argument("--trace", type=Path, metavar="TRACE.json",
-                        help="rtl: file for a timeline of the stages, for ui.perfetto.dev or chrome://tracing")
+                        help="cycle, rtl: file for a timeline of the stages, for ui.perfetto.dev or chrome://tracing")
     parser.add_argument("--input", action="append", default=[], metavar="NAME=FILE",
                         help="contents of one of the program's buffers")
     parser.add_argument("--output", action="append", default=[], metavar="NAME=FILE",
@@ -91,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
     known = find_device(args.device).OPTIONS
     options = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None} | {"device": args.device}
     for name in options.keys() - {"device", *known}:
-        device = "fsim" if args.device == "rtl" else "rtl"
-        raise VtakitError(f"--{name.replace('_', '-')} is an option of device {device}, and the device is {args.device}")
+        of = _DEVICES_OF.get(name, "cycle and rtl")
+        raise VtakitError(f"--{name.replace('_', '-')} is an option of device {of}, and the device is {args.device}")
     system = simulated_system(args, args.device)
     options |= system
     several = isinstance(program, Program) and len(program.parts) > 1 and "trace" in known

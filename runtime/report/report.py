@@ -123,7 +123,7 @@ def check_savable(path: str | Path, device: str, *, cycles: bool) -> str:
     if suffix not in SUFFIXES:
         raise VtakitError(f"a report is a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file, not {str(path)!r}")
     if suffix in PLOTS and not cycles:
-        raise VtakitError(f"a plot needs cycles, which device {device!r} does not have: use device 'rtl'")
+        raise VtakitError(f"a plot needs cycles, which device {device!r} does not have: use device 'cycle'")
     if suffix in (*PLOTS, PAGE):
         with needs("a page" if suffix == PAGE else "a plot", "plot"):
             import_module("matplotlib")

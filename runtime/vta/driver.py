@@ -117,9 +117,9 @@ class Driver:
 def connect(device: str = "fsim", config: ConfigLike = "default", **options: Any) -> Driver:
     """Open a device.
 
-    device    "fsim", or "rtl", the hardware in Verilator
+    device    "fsim"; "rtl", the hardware in Verilator; or "cycle", which has the cycles of "rtl" and the results of "fsim"
     config    a VTAConfig, a name, a mapping of LOG_… keys or the path of a JSON file of them
-    options   of the device: see `open_device` of `vtakit.runtime.vta.fsim` and `vtakit.runtime.vta.rtl`, and
+    options   of the device: see `open_device` of `vtakit.runtime.vta.fsim`, `….cycle` and `….rtl`, and
               `vtakit.sim.rtl.surroundings`
 
     Raises `VtakitError` for an unknown device, configuration or option, and what keeps the device from being opened.

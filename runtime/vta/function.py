@@ -110,8 +110,8 @@ class Accelerated:
 
         macs : multiplications that a layer is for, by its name; without, all that its steps do, those with padding too
 
-        Device "rtl" is opened anew, with a trace, so that each layer has its own cycles. A driver that was given is used as it
-        is: without a trace the whole program is one layer. "fsim" has no cycles.
+        Devices "cycle" and "rtl" are opened anew, with a trace, so that each layer has its own cycles. A driver that was given is
+        used as it is: without a trace the whole program is one layer. "fsim" has no cycles.
 
         Raises what a call raises, and VtakitError if `macs` names no layer.
         """

@@ -10,7 +10,7 @@ from vtakit.runtime.vta.device import Device
 from vtakit.sim.api import ConfigLike, check_options, unknown_device
 
 # Modules with a function `open_device(config, **options) -> Device`, and the names of those as `OPTIONS`.
-DEVICES = {"fsim": "vtakit.runtime.vta.fsim", "rtl": "vtakit.runtime.vta.rtl"}
+DEVICES = {"fsim": "vtakit.runtime.vta.fsim", "cycle": "vtakit.runtime.vta.cycle", "rtl": "vtakit.runtime.vta.rtl"}
 
 
 def options_of(name: str) -> tuple[str, ...]:

@@ -14,9 +14,10 @@ from vtakit.base.process import ToolError, run_tool, run_tools
 from vtakit.cache.bounds import lately_used
 from vtakit.cache.building import built_once, telling
 from vtakit.cache.place import LOG, OFF, cache_folder
-from vtakit.hw.compute.acc_memory import BANK_STRIDE, acc_banks
+from vtakit.hw.compute.acc_memory import acc_banks
 from vtakit.hw.interfaces import INDEX_BITS
 from vtakit.hw.params import CoreParams
+from vtakit.hw.timing import BANK_STRIDE
 from vtakit.hw.top import TOP_NAME
 from vtakit.hw.verilog import source_hash, to_verilog
 from vtakit.sim.rtl.library import Library, opened

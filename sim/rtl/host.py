@@ -3,17 +3,18 @@
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from vtakit.base.errors import needs
 from vtakit.base.writing import written_whole
 from vtakit.hw.isa.insns import MEMORIES
 from vtakit.hw.isa.regs import REGISTER_BYTES, REGISTERS, mask_of, offset_of
 from vtakit.hw.params import CoreParams
 from vtakit.sim.faults import DeviceError
-from vtakit.sim.rtl.build import library
 from vtakit.sim.rtl.library import Library
 from vtakit.sim.rtl.model import Kind, Model, Op
 from vtakit.sim.rtl.surroundings import Surroundings
@@ -40,6 +41,14 @@ class Session:
             if at in words:
                 found[register.name] = sum(words[at + REGISTER_BYTES * n] << 32 * n for n in range(register.words))
         return found
+
+
+def library(params: CoreParams, wave: str = "") -> Library:
+    """Return the library of `vtakit.sim.rtl.build.library`."""
+    with needs("device 'rtl'", "sim"):
+        build = import_module("vtakit.sim.rtl.build")  # here, since Amaranth takes a quarter of a second to import
+    found: Library = build.library(params, wave)
+    return found
 
 
 def write_register(name: str, value: int) -> Iterator[Op]:

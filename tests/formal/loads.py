@@ -6,9 +6,9 @@ from formal.checker import Checker, held
 from vtakit.hw.interfaces import layout
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import LOAD, PAD_LOAD, Feature, Opcode
-from vtakit.hw.load.planner import Target
 from vtakit.hw.load.writer import LoadWriter
 from vtakit.hw.params import CoreParams
+from vtakit.hw.timing import Target
 
 FIELDS = ("sram_base", "x_size", "y_size", "x_stride", "y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
 

@@ -13,7 +13,7 @@ from vtakit.hw.interfaces import layout
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import REQUANT, REQUANT_WORDS, Feature, Opcode
 from vtakit.hw.store.port import StorePort
-from vtakit.hw.store.requantizer import LATENCY
+from vtakit.hw.timing import REQUANT_LATENCY
 
 IN_FLIGHT = 4  # instructions taken whose beats have not all left
 
@@ -57,7 +57,7 @@ class Mixer(wiring.Component):
                 m.d.sync += word.eq(self.element)
         spoilt, chosen = Signal(), [word.word_select(self.part, self._bits) for word in words]
         stage = data.StructLayout({"valid": 1, "tag": len(self.tag), "values": self._bits})
-        stages = [Signal(stage, name=f"stage{n}") for n in range(LATENCY + 1)]
+        stages = [Signal(stage, name=f"stage{n}") for n in range(REQUANT_LATENCY + 1)]
         m.d.comb += [
             stages[0].valid.eq(self.valid), stages[0].tag.eq(self.tag), stages[0].values.eq(mixed(self.values, chosen)),
             self.busy.eq(Cat(each.valid for each in stages).any()), self.result_valid.eq(stages[-1].valid),

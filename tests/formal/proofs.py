@@ -11,7 +11,7 @@ from formal.loads import LoadsFollowTheDefinition
 from formal.narrowing import BeatsHoldTheRows, requantizing
 from formal.products import RowsMakeTheProduct
 from formal.reads import ReadsComeBackInOrder
-from formal.requantizing import LATENCY, PRODUCT_AT, ResultsAreLookedUp, ValuesAreRequantized
+from formal.requantizing import PRODUCT_AT, ResultsAreLookedUp, ValuesAreRequantized
 from formal.retirement import InstructionsRetireInOrder
 from formal.stores import StoresRetireWhenWritten
 from formal.tokens import TokensAreKept
@@ -21,8 +21,8 @@ from formal.writes import WritesAreWhole
 
 from vtakit.hw.isa.config import NAMED, VTAConfig
 from vtakit.hw.isa.insns import TOKEN_QUEUE_DEPTH, MemType
-from vtakit.hw.load.planner import Target
 from vtakit.hw.params import CoreParams
+from vtakit.hw.timing import REQUANT_LATENCY, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def bursts(*, count_bits: int, bytes_bits: int, address_bits: int, kinds: int) -
 def requantized(cfg: VTAConfig, *, deep: bool = False, **more: int) -> Proof:
     """Elements of parts of one lane. The window begins with the two halves of a product, whatever these are."""
     return Proof(name=f"requantizer, lanes: {cfg.block}", checker=lambda: ValuesAreRequantized(cfg, 1),
-                 window=LATENCY - PRODUCT_AT + 2, seconds=60, deep=deep, **more)
+                 window=REQUANT_LATENCY - PRODUCT_AT + 2, seconds=60, deep=deep, **more)
 
 
 def loads(target: Target, bits: dict[str, int], *, stalls: bool) -> Callable[[], Checker]:
@@ -136,8 +136,8 @@ PROOFS = (
           cycles=16, seconds=600, deep=True),
     requantized(LANE, cover_cycles=13),
     requantized(replace(LANE, log_block=1), deep=True),
-    Proof(name="looked up, lanes: 2", checker=lambda: ResultsAreLookedUp(replace(LANE, log_block=1), 2), cycles=LATENCY + 6,
-          cover_cycles=LATENCY + 6),
+    Proof(name="looked up, lanes: 2", checker=lambda: ResultsAreLookedUp(replace(LANE, log_block=1), 2),
+          cycles=REQUANT_LATENCY + 6, cover_cycles=REQUANT_LATENCY + 6),
     *(Proof(name=f"walk, {name}", cycles=cycles, cover_cycles=cover_cycles, seconds=seconds, deep=deep,
             checker=lambda bits=bits, parts=parts: WindowsAreReadOnceForEachPart(CoreParams(cfg=LANE), WALK | bits, parts))
       for name, bits, parts, cycles, cover_cycles, seconds, deep in (

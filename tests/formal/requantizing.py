@@ -12,14 +12,13 @@ from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import REQUANT_PARAMS, REQUANT_WORDS, TABLE_BYTES
 from vtakit.hw.store.requantizer import (
     FINE_BITS,
-    LATENCY,
     LOW_BITS,
     NEAR_BITS,
     PRODUCT_BITS,
     WORD_BITS,
     Requantizer,
-    table_rows,
 )
+from vtakit.hw.timing import REQUANT_LATENCY, table_rows
 
 PRODUCT_AT = 3  # the stage that has the product
 
@@ -28,9 +27,9 @@ class ValuesAreRequantized(Checker):
     """Requantizer against the formula, in exact integers: values, parts, tags and parameters are free in every cycle.
 
     No solver finds out in time that a product of 33 by 16 bits is the sum of two smaller ones. That is algebra: the checker forms
-    it by the distributive law too, with the block's cut, one step a cycle. All that follows is done in one step, `LATENCY` cycles
-    after the value. Parameters may be loaded in any cycle in which none is under way, so those held at the end are those held
-    when the value came.
+    it by the distributive law too, with the block's cut, one step a cycle. All that follows is done in one step,
+    `REQUANT_LATENCY` cycles after the value. Parameters may be loaded in any cycle in which none is under way, so those held at
+    the end are those held when the value came.
     """
 
     def __init__(self, cfg: VTAConfig, lanes: int) -> None:
@@ -43,7 +42,7 @@ class ValuesAreRequantized(Checker):
         loads, word = self.free("loads") & ~dut.busy, self.free("word", range(REQUANT_WORDS))
         element, values = self.free("element", 8 * cfg.acc_bytes), self.free("values", lanes * WORD_BITS)
         given = data.StructLayout({"valid": 1, "tag": 1, "part": dut.part.shape()})
-        stages = [Signal(given, name=f"given{n}") for n in range(LATENCY + 1)]
+        stages = [Signal(given, name=f"given{n}") for n in range(REQUANT_LATENCY + 1)]
         m.d.comb += [
             dut.loads.eq(loads), dut.word.eq(word), dut.element.eq(element), dut.values.eq(values), dut.valid.eq(stages[0].valid),
             dut.part.eq(stages[0].part), dut.tag.eq(stages[0].tag), stages[0].eq(self.free("given", given)),
@@ -59,7 +58,7 @@ class ValuesAreRequantized(Checker):
             chosen = (register.word_select(stages[stage].part, lanes * WORD_BITS) for register in held)
             return data.View(layout(REQUANT_PARAMS, cfg), Cat(each.word_select(lane, WORD_BITS) for each in chosen))
 
-        came = stages[LATENCY]
+        came = stages[REQUANT_LATENCY]
         self.watch(busy=dut.busy, result_valid=dut.result_valid, results=dut.results)
         self.prove(m, "a result comes exactly so many cycles behind its value", dut.result_valid == came.valid)
         self.prove(m, "busy: a value is under way", dut.busy == Cat(stage.valid for stage in stages).any())
@@ -68,11 +67,11 @@ class ValuesAreRequantized(Checker):
         for lane in range(lanes):
             product = self._product(m, lane, values.word_select(lane, WORD_BITS).as_signed(), parameters(0, lane))
             wanted, result = Signal(cfg.out_bits, name=f"wanted{lane}"), dut.results.word_select(lane, cfg.out_bits)
-            m.d.comb += wanted.eq(_formula(product, parameters(LATENCY, lane)))
+            m.d.comb += wanted.eq(_formula(product, parameters(REQUANT_LATENCY, lane)))
             self.watch(**{f"product{lane}": product, f"wanted{lane}": wanted})
             with m.If(came.valid):
                 self.prove(m, f"lane {lane} is the formula's", result == wanted)
-            f, inside = parameters(LATENCY, lane), Signal(name=f"inside{lane}")
+            f, inside = parameters(REQUANT_LATENCY, lane), Signal(name=f"inside{lane}")
             m.d.comb += inside.eq(came.valid & (wanted.as_signed() > f.low) & (wanted.as_signed() < f.high))
             rounds_up = (f.shift > 1 << FINE_BITS) & ((product << 1) >> f.shift)[0]
             self.reach(m, f"lane {lane}: rounded up, not clipped", inside & rounds_up & product[-1])
@@ -87,7 +86,7 @@ class ValuesAreRequantized(Checker):
             total.eq(value + f.bias), multiplier.eq(f.multiplier),
             low.eq(total[:LOW_BITS] * multiplier), high.eq(total[LOW_BITS:].as_signed() * multiplier),
         ]
-        products = [Signal(signed(PRODUCT_BITS), name=f"product{lane}_{n}") for n in range(PRODUCT_AT, LATENCY + 1)]
+        products = [Signal(signed(PRODUCT_BITS), name=f"product{lane}_{n}") for n in range(PRODUCT_AT, REQUANT_LATENCY + 1)]
         m.d.sync += [products[0].eq((high << LOW_BITS) + low)]
         m.d.sync += [later.eq(now) for now, later in itertools.pairwise(products)]
         return products[-1]
@@ -106,7 +105,7 @@ class _Delayed(Requantizer):
 
     def _lane(self, m: Module, lane: int, x: Value, parameter: Callable[[str, int, int], Value]) -> Value:
         found: Value = x[: self._cfg.out_bits]
-        for n in range(1, LATENCY):
+        for n in range(1, REQUANT_LATENCY):
             held = Signal(self._cfg.out_bits, name=f"delayed{n}_{lane}")
             m.d.sync += held.eq(found)
             found = held
@@ -126,7 +125,7 @@ class ResultsAreLookedUp(Checker):
     def properties(self, m: Module) -> None:
         lanes, rows = self._lanes, table_rows(self._lanes)
         m.submodules.requantizer = dut = _Delayed(self._cfg, lanes, 1, table=True)
-        under_way, quiet = Signal(LATENCY + 1), Signal()
+        under_way, quiet = Signal(REQUANT_LATENCY + 1), Signal()
         fills, row = self.free("fills") & quiet, self.free("row", range(rows))
         valid, values = self.free("valid") & ~fills, self.free("values", lanes * WORD_BITS)
         looks_up = Signal()
@@ -142,11 +141,11 @@ class ResultsAreLookedUp(Checker):
         with m.If(fills & (row == followed // row_bytes)):
             m.d.sync += [known.eq(1), byte.eq(values.word_select(followed % row_bytes, 8))]
         came = [values]
-        for n in range(LATENCY + 1):
+        for n in range(REQUANT_LATENCY + 1):
             came.append(Signal.like(values, name=f"came{n}"))
             m.d.sync += came[-1].eq(came[-2])
         self.prove(m, "a result comes exactly so many cycles behind its value, one more if it is looked up",
-                   dut.result_valid == Mux(looks_up, under_way[LATENCY], under_way[LATENCY - 1]))
+                   dut.result_valid == Mux(looks_up, under_way[REQUANT_LATENCY], under_way[REQUANT_LATENCY - 1]))
         self.watch(results=dut.results, result_valid=dut.result_valid, looks_up=looks_up, byte=byte)
         for lane in range(lanes):
             value = Mux(looks_up, came[-1], came[-2])

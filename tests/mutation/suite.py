@@ -15,6 +15,7 @@ import test_rtl_faults
 import test_rtl_host
 
 from vtakit.sim import Result, fuzz, run_image
+from vtakit.sim.differences import first_difference
 from vtakit.sim.random_programs import RandomProgram
 
 MODULES = (test_rtl, test_rtl_faults, test_rtl_host, test_random_cycles)
@@ -99,5 +100,5 @@ def _programs(first: int) -> None:
     for seed in range(first, first + CHUNK):
         case, p, want = _wanted(seed)
         got = run_image(p.dram, p.insn_addr, p.insn_count, p.config, "rtl", bases=p.bases, **fuzz.options(case))
-        difference = fuzz.first_difference(got, want)
+        difference = first_difference(got, want)
         assert difference is None, difference

@@ -197,7 +197,7 @@ WRONG = {
     ("sim", "add.vta", "--input", "z=x.bin"): "vtakit sim: the program has no buffer 'z'; known: x, y",
     ("sim", "add.vta", "--input", "x=add.vtas"): "vtakit sim: buffer 'x' holds 64 bytes, got 314",
     ("sim", "add.vta", "--output", "q=q.bin"): "vtakit sim: the program has no buffer 'q'; known: x, y",
-    ("sim", "add.vta", "--input", "x=x.bin", "--device", "fpga"): "vtakit sim: unknown device 'fpga'; known: fsim, rtl",
+    ("sim", "add.vta", "--input", "x=x.bin", "--device", "fpga"): "vtakit sim: unknown device 'fpga'; known: cycle, fsim, rtl",
     ("sim", "add.vta", "--input", "x=x.bin", "--order", "fast"): (
         "vtakit sim: unknown order 'fast'; known: eager, lazy, program, or an integer seed"
     ),
@@ -260,7 +260,7 @@ WRONG = {
         "vtakit sim: --order is an option of device fsim, and the device is rtl"
     ),
     ("sim", "add.vta", "--input", "x=x.bin", "--latency", "9"): (
-        "vtakit sim: --latency describes the accelerator's memory, which device rtl alone simulates: add --device rtl"
+        "vtakit sim: --latency describes the accelerator's memory, which devices cycle and rtl simulate: add --device cycle"
     ),
     ("run", "add.vta"): "vtakit run: 'add.vta' is a program of the accelerator; `vtakit sim` runs it",
     ("compile", "add.vtas", "-o", "a.vtak"): (
@@ -284,7 +284,7 @@ WRONG = {
     ("fuzz", "--jobs", "100000"): f"vtakit fuzz: --jobs is 100000 and must be from 1 to {4 * (os.cpu_count() or 1)}",
     ("fuzz", "--length", "100001"): "vtakit fuzz: --length is 100001 and must be from 0 to 100000",
     ("fuzz", "--seed", str(2**62 + 1)): f"vtakit fuzz: --seed is {2**62 + 1} and must be from 0 to {2**62}",
-    ("fuzz", "--device", "rlt"): "vtakit fuzz: unknown device 'rlt'; did you mean 'rtl'? Known: fsim, rtl",
+    ("fuzz", "--device", "rlt"): "vtakit fuzz: unknown device 'rlt'; did you mean 'rtl'? Known: cycle, fsim, rtl",
     ("fuzz", "--config", "nope.json"): (
         "vtakit fuzz: cannot read configuration file 'nope.json': No such file or directory"
     ),

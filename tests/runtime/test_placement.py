@@ -131,7 +131,7 @@ def test_a_device_without_cycles_says_so(files):
     with np.load("in.npz") as inputs:
         profile = module.profile(dict(inputs))
     assert profile.cycles is None
-    assert str(profile).startswith("q: 1 launch on the accelerator (device fsim counts no cycles; rtl does); ")
+    assert str(profile).startswith("q: 1 launch on the accelerator (device fsim counts no cycles; cycle does); ")
 
 
 def test_the_memory_system_is_an_option_of_every_command_that_runs(files, capsys):
@@ -154,7 +154,8 @@ def test_the_memory_system_is_an_option_of_every_command_that_runs(files, capsys
 ])
 def test_a_memory_system_without_the_rtl_is_refused(files, capsys, words):
     assert cli.main(words) == 2
-    assert "describes the accelerator's memory, which device rtl alone simulates: add --device rtl\n" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "describes the accelerator's memory, which devices cycle and rtl simulate: add --device cycle\n" in told
 
 
 @pytest.mark.parametrize("command", ["run", "report", "sim"])

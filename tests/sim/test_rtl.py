@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sim_support import CODE_AT, FINISH, TINY
+from sim_support import CODE_AT, FINISH, SMALL_CORE, TINY
 from support import raises
 from test_faults import STATIC
 
@@ -42,9 +42,6 @@ def test_a_wide_bus_and_narrow_elements_give_the_same_results():
         got = run_image(p.dram, p.insn_addr, p.insn_count, config, "rtl", bases=p.bases, bus_bits=512, **memory)
         assert got.dram == want.dram, seed
         assert np.array_equal(got.acc, want.acc), seed
-
-
-SMALL_CORE = {"gemm_passes": 2, "mul_passes": 4, "acc_copies": 1, "windows": False}
 
 
 def test_a_small_core_gives_the_same_results():

@@ -12,8 +12,8 @@ from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, MEMORIES, MemType, Stage
 from vtakit.hw.isa.regs import mask_of
 from vtakit.hw.params import CoreParams
 from vtakit.sim import run_image
+from vtakit.sim.differences import first_difference
 from vtakit.sim.faults import ProgramFault
-from vtakit.sim.fuzz import first_difference
 from vtakit.sim.rtl.host import (
     Kind,
     Op,

@@ -16,8 +16,8 @@ from vtakit.hw.params import CoreParams
 from vtakit.sim import run_image
 from vtakit.sim.conv2d_data import pack_conv2d_inputs
 from vtakit.sim.decode import Memories
+from vtakit.sim.differences import first_difference
 from vtakit.sim.faults import ProgramFault
-from vtakit.sim.fuzz import first_difference
 from vtakit.sim.random_programs import random_program
 from vtakit.sim.rtl.host import (
     Kind,

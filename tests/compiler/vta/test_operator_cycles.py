@@ -39,6 +39,11 @@ def test_measures_are_those_kept(name):
     assert BENCHMARK.measure(CASES[name]) == KEPT[name], f"if that is meant: {COMMAND}"
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_the_cycle_model_has_the_cycles_kept(name):
+    assert BENCHMARK.measure(CASES[name], "cycle") == KEPT[name]
+
+
 def test_the_page_has_the_measures_kept():
     page = (ROOT / "docs" / "vta.md").read_text(encoding="utf-8")
     assert BENCHMARK.table(list(KEPT.items())) in page, f"docs/vta.md has others: {COMMAND}"

@@ -6,7 +6,7 @@ import cocotb
 from board import ISSUES, blocks, params
 
 from vtakit.hw.isa.insns import FLAG_QUEUES, LOAD, Opcode
-from vtakit.hw.issue.retire import ENTRIES
+from vtakit.hw.timing import INSNS_STARTED
 from vtakit.sim.bench.agents import STALLS, Bench
 
 COUNT = 150
@@ -66,7 +66,7 @@ async def starts_and_retires_in_order(dut, name, withheld, tokens, takes, done):
         await bench.step()
         offered, unit = seen.now["commands__valid"], wanted["unit"]
         lacks = {queue.flag: int(offered and wanted[queue.flag] and queue.count == 0) for queue in pops}
-        may = offered and not any(lacks.values()) and len(under_way) < ENTRIES and not stops.now
+        may = offered and not any(lacks.values()) and len(under_way) < INSNS_STARTED and not stops.now
         starts = int(may and (unit == 0 or taking >> unit - 1 & 1))
         oldest = commands[under_way[0]][1] if under_way else None
         retires = int(oldest is not None and (oldest["unit"] == 0 or finished[oldest["unit"]] > 0))
@@ -92,4 +92,4 @@ async def starts_and_retires_in_order(dut, name, withheld, tokens, takes, done):
         most = max(most, len(under_way))
         assert bench.cycle < 200 * COUNT, f"{retired} of {COUNT} have retired"
     assert source.taken == COUNT
-    assert most == ENTRIES or withheld or (tokens, takes, done) != (100, 100, 10), "the stage was never full"
+    assert most == INSNS_STARTED or withheld or (tokens, takes, done) != (100, 100, 10), "the stage was never full"

@@ -4,7 +4,8 @@ import cocotb
 import numpy as np
 from board import blocks, params
 
-from vtakit.hw.compute.mac_array import mac_latency, sum_bits
+from vtakit.hw.compute.mac_array import sum_bits
+from vtakit.hw.timing import mac_latency
 from vtakit.hw.values import pack, wrap
 from vtakit.sim.bench.agents import Bench
 

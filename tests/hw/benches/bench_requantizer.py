@@ -5,7 +5,7 @@ import numpy as np
 from board import PARTS, PARTS_LANES, blocks
 
 from vtakit.hw.isa.codec import encode_requant
-from vtakit.hw.store.requantizer import LATENCY
+from vtakit.hw.timing import REQUANT_LATENCY
 from vtakit.hw.values import pack, unpack
 from vtakit.sim.bench.agents import STALLS, Bench
 from vtakit.sim.plain import requantized
@@ -52,12 +52,12 @@ class State:
         results = requantized(PARTS, element.reshape(1, PARTS.batch, PARTS.block), self.words).reshape(-1)[mine]
         for name, value in {"valid": 1, "values": number(values, 32), "part": part, "tag": tag}.items():
             self.pins.set(name, value)
-        self.wanted.append((self.bench.cycle + LATENCY, tag, number(results, PARTS.out_bits)))
+        self.wanted.append((self.bench.cycle + REQUANT_LATENCY, tag, number(results, PARTS.out_bits)))
         await self.bench.step()
         self.pins.set("valid", 0)
 
     async def check(self):
-        await self.bench.rest(LATENCY + 2)
+        await self.bench.rest(REQUANT_LATENCY + 2)
         assert not self.pins.get("busy")
         late = self.found[0][0] - self.wanted[0][0]  # how the bench counts cycles; the same for all
         assert late in (-1, 0, 1)

@@ -22,9 +22,7 @@ from vtakit.hw.isa.insns import MEMORIES, MemType, Stage
 from vtakit.hw.issue.issue import Issue
 from vtakit.hw.issue.retire import Retire
 from vtakit.hw.issue.token_queue import TokenQueue
-from vtakit.hw.load.planner import Target
 from vtakit.hw.load.port import LoadPort
-from vtakit.hw.load.stage import target
 from vtakit.hw.load.writer import LoadWriter
 from vtakit.hw.memory.bursts import BurstGenerator
 from vtakit.hw.memory.read_buffer import ReadBuffer
@@ -35,6 +33,7 @@ from vtakit.hw.params import CoreParams
 from vtakit.hw.pipeline import Queue, Slice
 from vtakit.hw.store.port import StorePort
 from vtakit.hw.store.requantizer import Requantizer
+from vtakit.hw.timing import Target, target
 
 SCRATCHPADS = {
     "scratchpad": {"element_bits": 24, "depth_log2": 4, "readers": 2, "registered": False},

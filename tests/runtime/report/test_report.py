@@ -123,7 +123,7 @@ def test_what_cannot_be_saved(report, tmp_path, monkeypatch):
     with raises(VtakitError, "a report is a .html, .json, .png, .svg or .txt file, not 'r.pdf'"):
         report.save("r.pdf")
     bare = Report("fsim", (Layer.of("product", TINY, PRODUCT.insns, {}),))
-    with raises(VtakitError, "a plot needs cycles, which device 'fsim' does not have: use device 'rtl'"):
+    with raises(VtakitError, "a plot needs cycles, which device 'fsim' does not have: use device 'cycle'"):
         bare.save(tmp_path / "r.svg")
     with raises(FileError, "cannot write the report '/nowhere/r.json': No such file or directory"):
         report.save("/nowhere/r.json")
@@ -176,7 +176,7 @@ def test_the_command_on_the_hardware(files):
 
 @pytest.mark.parametrize(("path", "message"), [
     ("r.pdf", "a report is a .html, .json, .png, .svg or .txt file, not 'r.pdf'"),
-    ("r.svg", "a plot needs cycles, which device 'fsim' does not have: use device 'rtl'"),
+    ("r.svg", "a plot needs cycles, which device 'fsim' does not have: use device 'cycle'"),
     ("no/r.json", "cannot write the report 'no/r.json': No such file or directory"),
 ])
 def test_a_report_that_cannot_be_written_is_told_before_the_run(files, capsys, path, message):

@@ -20,7 +20,7 @@ from vtakit.sim.faults import DeviceError
 pytestmark = pytest.mark.xdist_group("rtl")  # one process builds each model
 
 
-@pytest.fixture(params=["fsim", "rtl"])
+@pytest.fixture(params=["fsim", "cycle", "rtl"])
 def driver(request):
     with tiny(request.param) as opened:
         yield opened
@@ -98,7 +98,7 @@ def test_one_device_runs_many_programs_on_a_bad_memory(options):
 
 def test_counters_are_those_of_the_simulators():
     work = convolution(3)
-    want = {name: sim.run(work.program, work.inputs, device=name).counters for name in ("fsim", "rtl")}
+    want = {name: sim.run(work.program, work.inputs, device=name).counters for name in ("fsim", "cycle", "rtl")}
     for name, counters in want.items():
         with tiny(name) as driver:
             for _ in range(2):  # they begin anew with each launch
@@ -258,8 +258,8 @@ def test_a_freed_program_is_not_launched():
 
 
 @pytest.mark.parametrize(("device", "config", "options", "message"), [
-    ("fpga", "tiny", {}, "unknown device 'fpga'; known: fsim, rtl"),
-    (3, "tiny", {}, "unknown device 3; known: fsim, rtl"),
+    ("fpga", "tiny", {}, "unknown device 'fpga'; known: cycle, fsim, rtl"),
+    (3, "tiny", {}, "unknown device 3; known: cycle, fsim, rtl"),
     ("fsim", "tiny", {"latency": 3}, "device 'fsim' has no option 'latency'; known: max_steps, memory_bytes, order, path"),
     ("rtl", "tiny", {"bandwidth": 0}, "bandwidth is 0 and must be from 1 to 100"),
 ])

@@ -1,0 +1,1 @@
+"""The blocks of `hw.compute`, cycle by cycle."""

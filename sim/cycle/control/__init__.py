@@ -1,0 +1,1 @@
+"""The blocks of `hw.control` that take time, cycle by cycle."""

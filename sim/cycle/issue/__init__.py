@@ -1,0 +1,1 @@
+"""The blocks of `hw.issue`, cycle by cycle."""

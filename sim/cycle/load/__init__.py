@@ -1,0 +1,1 @@
+"""The blocks of `hw.load`, cycle by cycle."""

@@ -1,0 +1,1 @@
+"""The blocks of `hw.memory`, cycle by cycle."""

@@ -1,0 +1,1 @@
+"""The blocks of `hw.store`, cycle by cycle."""

@@ -1,0 +1,57 @@
+"""Registers of the cycle model beside those of the RTL, cycle by cycle: a change of hw/ that moves a cycle fails for its block.
+
+Where several differ, only the blocks of the first cycle fail. docs/cycle_model.md says how to bring the two in step again.
+"""
+
+from functools import cache
+from importlib import import_module
+
+import pytest
+from sim_support import TINY
+
+from vtakit.sim.cycle.lockstep import BLOCKS, Parting, first_partings
+from vtakit.sim.fuzz import Case, options, run_case
+from vtakit.sim.random_programs import random_program
+
+pytestmark = pytest.mark.xdist_group("rtl-wave")  # one process builds the model with a waveform, and runs it once
+PROGRAMS = 16
+
+
+@cache
+def partings() -> list[Parting]:
+    """Return what differs first in each of some random programs, with stalls and without."""
+    found = []
+    for seed in range(PROGRAMS):
+        p = random_program(TINY, seed)
+        around = options(Case(config="tiny", seed=seed, length=40, device="cycle"))
+        found += first_partings(TINY, p.dram, p.insn_addr, p.insn_count, p.memories, **around)
+    return found
+
+
+@pytest.mark.parametrize("block", sorted({block.name for block in BLOCKS}))
+def test_registers_are_those_of_the_hardware(block):
+    mine = [str(parting) for parting in partings() if parting.block == block]
+    assert not mine, f"{len(mine)} of {PROGRAMS} programs differ first here: {mine[0]}"
+
+
+PLANTS = [  # module of the model, a number in it, another number, and the block whose registers then differ first
+    ("issue.stage", "INSNS_STARTED", 14, "compute.issue.retire.queue"),
+    ("compute.steps", "STEPS_AHEAD", 7, "compute.steps"),
+    ("compute.acc_memory", "BANK_STRIDE", 2, "compute.port"),
+    ("store.narrower", "REQUANT_LATENCY", 8, "store.port.narrower"),
+    ("compute.stage", "PATIENCE", 6, "compute"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("module", "name", "number", "block"), PLANTS)
+def test_a_planted_cycle_is_found_and_told_with_its_block(monkeypatch, module, name, number, block):
+    """In the model in the place of hw/, whose every change would be a build."""
+    monkeypatch.setattr("vtakit.sim.cycle.has_machine_code", lambda *, required: False)
+    monkeypatch.setattr(import_module(f"vtakit.sim.cycle.{module}"), name, number)
+    cases = (Case(config="tiny", seed=seed, length=40, device="cycle") for seed in range(200))
+    failure = next(filter(None, map(run_case, cases)))
+    assert failure.difference.startswith("cycle ")
+    assert f"core.{block}" in failure.block
+    assert failure.shrunk
+    assert f"replay: {failure.case.command}" in str(failure)
