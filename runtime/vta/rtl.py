@@ -9,8 +9,8 @@ from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.params import CoreParams
 from vtakit.hw.system import REFERENCE, SystemLike
 from vtakit.runtime.vta.device import Device, Ending
-from vtakit.runtime.vta.fsim import simulated_memory
 from vtakit.runtime.vta.registers import RegisterDevice
+from vtakit.runtime.vta.simulated import simulated_memory
 from vtakit.sim.api import keywords
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl import surroundings

@@ -1,0 +1,76 @@
+"""What devices have in common that run a program in this process."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from vtakit.base.errors import VtakitError
+from vtakit.base.reading import check_memory
+from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
+from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES, Feature
+from vtakit.runtime.vta.device import Ending
+from vtakit.sim.decode import Decoded, Memories
+from vtakit.sim.faults import ProgramFault
+from vtakit.sim.program import decoded_program
+
+
+class Simulated(ABC):
+    """A `Device` that runs a program when it is waited for. Scratchpads are zero when a program starts."""
+
+    name: str
+    version = ISA_VERSION
+    bus_bytes: float | None = None
+
+    def __init__(self, config: VTAConfig, features: Feature, dram: bytearray) -> None:
+        self.config, self.features = config, features
+        self.memory = range(len(dram))
+        self._dram = dram
+        self._program = 0, 0
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of memory."""
+        return bytes(memoryview(self._dram)[address : address + size])
+
+    def write(self, address: int, data: bytes) -> None:
+        """Write memory."""
+        self._dram[address : address + len(data)] = data
+
+    def start(self, insn_addr: int, insn_count: int) -> None:
+        """Note the program."""
+        self._program = insn_addr, insn_count
+
+    def wait(self, timeout_s: float) -> Ending:
+        """Run the program; its steps or cycles bound the time, not `timeout_s`."""
+        insn_addr, insn_count = self._program
+        decoded = decoded_program(self.config, self.read(insn_addr, insn_count * INSN_BYTES))
+        memories = Memories(bases=dict.fromkeys(MEMORIES, 0), window=(self.memory.start, self.memory.stop))
+        try:
+            return self._run(decoded, insn_addr, memories)
+        except ProgramFault as fault:
+            return Ending(fault=fault.fault, index=fault.index, detail=fault.detail)
+
+    @abstractmethod
+    def _run(self, decoded: Decoded, insn_addr: int, memories: Memories) -> Ending:
+        """Run a program that lies in memory."""
+
+    def reset(self) -> None:
+        """Forget the program; nothing runs between two calls."""
+        self._program = 0, 0
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._dram = bytearray()
+
+
+def simulated_memory(memory_bytes: int) -> bytearray:
+    """The memory of a simulated device, all zero.
+
+    Raises `VtakitError` if the size is no number from 4096 up, or more than this machine has.
+    """
+    if not isinstance(memory_bytes, int | np.integer) or isinstance(memory_bytes, bool) or not 4096 <= memory_bytes <= 1 << 40:
+        raise VtakitError(f"memory_bytes must be an integer from 4096 to {1 << 40}, not {memory_bytes!r:.40}")
+    try:
+        check_memory(int(memory_bytes))
+        return bytearray(int(memory_bytes))
+    except MemoryError:
+        raise VtakitError(f"a device's memory of {memory_bytes} bytes is more than this machine has") from None
