@@ -24,7 +24,7 @@ class InstructionsRetireInOrder(Checker):
 
         class FewerEntries(Retire):
             def elaborate(self, platform: object) -> Module:
-                with patch("vtakit.hw.issue.retire.ENTRIES", entries):
+                with patch("vtakit.hw.issue.retire.INSNS_STARTED", entries):
                     return super().elaborate(platform)
 
         m.submodules.retire = dut = FewerEntries(2)
