@@ -33,9 +33,7 @@ def _jit() -> Any:
     own = llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.cpu, features=",".join(host.features), opt=2, reloc="pic", codemodel="default", jit=True
     )
-    # JITLink maps an object in one piece. RuntimeDyld maps each section by itself, and aborts the process where, among
-    # gigabytes of other mappings, two of them lie further apart than 32 bits address.
-    return llvm.create_lljit_compiler(own, use_jit_link=True, suppress_errors=True)
+    return llvm.create_lljit_compiler(own, use_jit_link=False, suppress_errors=True)
 
 
 class Code(Protocol):

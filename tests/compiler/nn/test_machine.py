@@ -40,7 +40,7 @@ CONSTANTS = {
     "flow": {"LARGEST": BOUNDS},
     "simple": {"WIDEST": BOUNDS, "FEW": FORM},
     "fusion": {"_MOST_COST": BOUNDS, "_CHEAP": FORM, "_FEW": FORM},
-    "lower": {"_NAME_LENGTH": BOUNDS},
+    "lower": {"_NAME_LENGTH": BOUNDS, "_MOST_LATELY": BOUNDS},
     "layout": {"BY_ELEMENT": FORM},
     "savings": {"PIXELS": FORM, "SHORT": FORM, "CELL": FORM},
     "half": {"_MOST_BLOCK": FORMAT, "_TOGETHER": FORMAT, "FEWEST_CHANNELS": FORM, "FEWEST_ROWS": FORM},
