@@ -138,14 +138,19 @@ class CoreParams:
 
     @classmethod
     def of(cls, cfg: VTAConfig, bus_bits: int, core: Mapping[str, Any] | None = None) -> Self:
-        """Return the parameters of a simulated core; `core` has fields by their names, those that are not of the memory's side.
+        """Return the parameters of a simulated core. `core` maps names of fields other than `cfg` and `bus_bits` to their values.
 
         Raises `ConfigError` for a name that is no such field, or a value that it cannot have.
         """
-        known = [field.name for field in fields(cls) if field.name not in ("cfg", "bus_bits")]
-        for name in core or {}:
+        if not isinstance(core, Mapping | None):
+            raise ConfigError(f"core must be a mapping of fields, such as {{'mul_passes': 4}}, got {core!r:.40}")
+        known = {field.name: field.default for field in fields(cls) if field.name not in ("cfg", "bus_bits")}
+        for name, value in (core or {}).items():
             if name not in known:
                 raise ConfigError(f"core has no field {name!r:.40}; {one_of(known, str(name))}")
+            switch = isinstance(known[name], bool)
+            if isinstance(value, bool) != switch or (not isinstance(value, int) and value is not known[name]):
+                raise ConfigError(f"{name} must be {'True or False' if switch else 'an integer'}, got {value!r:.40}")
         return cls(cfg=cfg, bus_bits=bus_bits, **core or {})
 
     def lanes(self, element_bytes: int, depth: int) -> int:

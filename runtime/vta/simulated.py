@@ -1,4 +1,4 @@
-"""What devices have in common that run a program in this process."""
+"""Devices that are simulated in this process: memory, loading and running of a program."""
 
 from abc import ABC, abstractmethod
 

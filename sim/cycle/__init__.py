@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from vtakit.base.errors import VtakitError, one_of
 from vtakit.hw.isa.config import VTAConfig
-from vtakit.hw.isa.insns import Feature
 from vtakit.hw.params import CoreParams
 from vtakit.hw.system import REFERENCE, SystemLike
 from vtakit.sim.api import Result, keywords
@@ -22,15 +21,13 @@ from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.fsim import PATHS, bases_of, execute, window_of
 from vtakit.sim.order import execution_order
 from vtakit.sim.program import decoded_program, program_bytes
+from vtakit.sim.rtl import features
 from vtakit.sim.rtl.surroundings import OPTIONS as RTL_AROUND
 from vtakit.sim.rtl.surroundings import Surroundings, surrounded
 
+__all__ = ["AROUND", "OPTIONS", "check_options", "features", "run_timed", "simulate"]
+
 AROUND = tuple(name for name in RTL_AROUND if name not in ("read_error", "write_error", "wave"))
-
-
-def features(cfg: VTAConfig) -> Feature:
-    """The abilities beyond the smallest device that the hardware has."""
-    return CoreParams(cfg=cfg).features
 
 
 def simulate(

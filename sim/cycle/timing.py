@@ -113,7 +113,7 @@ class Steps:
 
     @property
     def busy(self) -> bool:
-        """Whether the program runs in this cycle."""
+        """Return True in the cycles in which the program runs."""
         return bool(self.state.supervisor.state != IDLE)
 
     def step(self) -> bool:

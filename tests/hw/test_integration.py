@@ -79,8 +79,11 @@ def test_the_command_writes_a_folder_and_replaces_it(tmp_path, capsys):
     assert {path.name for path in folder.iterdir()} == {*NAMES, "vtakit.json"}
     assert "7 files" in capsys.readouterr().out
     first = (folder / "vta.v").read_text()
-    assert cli.main(["verilog", "tiny", "-o", str(folder), "--bus-bits", "128", "--without", "windows"]) == 0
+    small = ["--gemm-passes", "2", "--mul-passes", "4", "--acc-copies", "1", "--without", "windows"]
+    assert cli.main(["verilog", "tiny", "-o", str(folder), *small]) == 0
     assert (folder / "vta.v").read_text() != first
+    core = json.loads((folder / "vta.json").read_text())["core"]
+    assert [core[name] for name in ("gemm_passes", "mul_passes", "acc_copies", "windows")] == [2, 4, 1, False]
     (folder / "vta.v").write_text("mine")
     capsys.readouterr()
     assert cli.main(["verilog", "tiny", "-o", str(folder)]) == 2
@@ -94,6 +97,9 @@ def test_the_command_writes_a_folder_and_replaces_it(tmp_path, capsys):
      "--without: 'window' is no part that can be left out; did you mean 'windows'? Known: counters, lookups"),
     (["tiny", "--bus-bits", "96"], "bus_bits must be one of (64, 128, 256, 512), got 96"),
     (["tiny", "--axi-cache", "16"], "axi_cache must be from 0 to 15, got 16"),
+    (["tiny", "--gemm-passes", "8"], "gemm_passes must be a power of two up to the block of 4, got 8"),
+    (["tiny", "--mul-passes", "3"], "mul_passes must be a power of two up to the 4 lanes of the ALU, got 3"),
+    (["tiny", "--acc-copies", "0"], "acc_copies must be 1 or 2, got 0"),
     (["tiny", "--address-bits", "20"], "address_bits must be from 32 to 64, got 20"),
 ])
 def test_what_is_wrong_is_one_sentence_and_leaves_no_folder(words, message, tmp_path, capsys):

@@ -7,16 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sim_support import FINISH, INP, SMALL_CORE, TINY, UOP, load, steps
+from sim_support import FINISH, INP, SMALL_CORE, TINY, UOP, insn, load, steps, store
 from support import raises
 from test_faults import INDEX, INDEX_UOPS, LOAD_UOPS, STATIC
 
 from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.codec import to_bytes
 from vtakit.hw.isa.config import NAMED
+from vtakit.hw.isa.insns import AluOp
 from vtakit.hw.isa.regs import COUNTERS
 from vtakit.hw.params import CoreParams
 from vtakit.hw.system import SYSTEMS
+from vtakit.hw.timing import STORE_PATIENCE
 from vtakit.runtime.vta import connect
 from vtakit.sim import run, run_image
 from vtakit.sim.cycle.timing import run_cycles
@@ -49,6 +51,26 @@ def test_a_small_core_takes_the_cycles_of_the_hardware():
         want, got = (run_image(p.dram, p.insn_addr, p.insn_count, TINY, device, bases=p.bases, **around)
                      for device in ("rtl", "cycle"))
         assert first_cycle(got, want) is None, seed
+
+
+@RTL
+def test_one_copy_of_acc_keeps_no_store_waiting_for_a_long_instruction():
+    """Sums on four elements of bank 0, a read of it in every cycle, beside a STORE of elements of both banks."""
+    words = (
+        load(UOP), steps(reset=1, iter_out=16, dst_out=1, push_next=1),
+        steps("alu", alu_opcode=AluOp.ADD, use_imm=1, imm=1, iter_out=1_300, iter_in=4, dst_in=2),
+        store(x_size=12, sram_base=1, pop_prev=1, push_prev=1),
+        insn("load", memory_type=UOP, pop_next=1), FINISH,
+    )
+    image = bytes(1024) + to_bytes(list(words))
+    ends = []
+    for device in ("rtl", "cycle"):
+        result = run_image(image, 1024, len(words), TINY, device, core=SMALL_CORE, trace=True)
+        spans = {span.index: span for span in result.trace.instructions}
+        assert spans[2].end - spans[2].start > 5_000
+        assert spans[3].end - spans[3].start < 12 * 2 * (STORE_PATIENCE + 8)
+        ends.append(spans)
+    assert ends[0] == ends[1]
 
 
 @RTL
@@ -94,7 +116,7 @@ def test_machine_code_is_the_plain_definition_of_any_configuration_and_core(seed
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_hand_made_programs_take_the_cycles_that_the_rtl_took(system):
-    """Those of tests/data/cycles.json, which test_cycles compares with the RTL."""
+    """Cycles of hand-made programs, as in tests/data/cycles.json, which test_cycles compares with the RTL."""
     for case in cases():
         inputs = {b.name: bytes(b.size_bytes) for b in case.program.buffers if b.kind == "input"}
         result = run(case.program, inputs, device="cycle", data=False, system=system)

@@ -64,6 +64,10 @@ def test_a_small_core_gives_the_same_results():
     ({"bus_bits": 64}, "core has no field 'bus_bits'; … mul_passes …"),
     ({"mul_passes": 8}, "mul_passes must be a power of two up to the 4 lanes of the ALU, got 8"),
     ({"gemm_passes": 3}, "gemm_passes must be a power of two up to the block of 4, got 3"),
+    ({"mul_passes": "4"}, "mul_passes must be an integer, got '4'"),
+    ({"mul_passes": True}, "mul_passes must be an integer, got True"),
+    ({"windows": 0}, "windows must be True or False, got 0"),
+    ("mul_passes", "core must be a mapping of fields, such as {'mul_passes': 4}, got 'mul_passes'"),
     ({"acc_copies": 3}, "acc_copies must be 1 or 2, got 3"),
 ])
 def test_a_core_that_cannot_be_is_refused(core, message):

@@ -58,7 +58,7 @@ def blocks(x, u):
 
 
 def compute(op, arrays, attrs, target, decisions=None, *, by_interpreter=False):
-    """What an operator makes of arrays, by its default schedule but for decisions."""
+    """Return the results of an operator on arrays, with the default schedule but for `decisions`."""
     tensors = [te.placeholder(a.shape, str(a.dtype), name=f"in{at}") for at, a in enumerate(arrays)]
     out = find(op).define(*tensors, **attrs)
     result = np.full([extent.value for extent in out.shape], 99, np.dtype(str(out.dtype)))

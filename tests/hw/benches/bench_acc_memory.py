@@ -11,7 +11,7 @@ READERS = ("read0", "read1")
 
 
 def meet(cfg, one, other):
-    """Whether two elements lie in one bank: that of the parity of every third bit of an index."""
+    """Return True for two elements of one bank, by the parity of every third bit of their indices."""
     return acc_banks(cfg) == 1 or ((one ^ other) & 0o1111111).bit_count() % 2 == 0
 
 
