@@ -9,7 +9,7 @@ from support import raises
 from vtakit.base.errors import VtakitError
 from vtakit.hw.isa.regs import IDENTITY, mask_of, offset_of
 from vtakit.hw.params import CoreParams
-from vtakit.runtime.vta import connect, fsim, rtl
+from vtakit.runtime.vta import connect, rtl, simulated
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl.build import library
 from vtakit.sim.rtl.host import command, read_register, until_idle
@@ -73,6 +73,6 @@ def test_a_memory_larger_than_this_machines(monkeypatch):
     def none_left(size: int) -> bytearray:
         raise MemoryError
 
-    monkeypatch.setattr(fsim, "bytearray", none_left, raising=False)
+    monkeypatch.setattr(simulated, "bytearray", none_left, raising=False)
     with raises(VtakitError, "a device's memory of 4096 bytes is more than this machine has"):
         connect("fsim", TINY, memory_bytes=4096)
