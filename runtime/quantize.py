@@ -21,7 +21,7 @@ from vtakit.compiler.quantize.ranges import BITS as ACTIVATION_BITS
 from vtakit.compiler.quantize.ranges import DEFAULT_METHOD, METHODS, Histogram, Method
 from vtakit.compiler.quantize.samples import Port, Samples, samples_of
 from vtakit.compiler.quantize.scales import lifted, scales_of
-from vtakit.compiler.quantize.weights import BITS, Weights, most_of, quantized_weights
+from vtakit.compiler.quantize.weights import BITS, Weights, most_of, power_of_two_weights, quantized_weights
 from vtakit.compiler.quantize.write import Writer
 from vtakit.runtime.accuracy import Accuracy, Compared
 from vtakit.runtime.bits import Keep, choose_bits
@@ -63,7 +63,8 @@ class Quantized:
 def quantize(
     model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
     calibration: "Mapping[str, Any] | npt.ArrayLike | str | Path", *,
-    weights: int = 8, activations: int = 8, keep: Keep = 0, method: Method = DEFAULT_METHOD, bias_correction: bool = True,
+    weights: int = 8, activations: int = 8, keep: Keep = 0, power_of_two: bool = False,
+    method: Method = DEFAULT_METHOD, bias_correction: bool = True,
     evaluation: "Mapping[str, Any] | npt.ArrayLike | str | Path | None" = None, progress: Progress | None = None,
 ) -> Quantized:
     """Quantize a float model: weights to int8 or fewer bits for each channel, activations to int8, all symmetric.
@@ -75,6 +76,8 @@ def quantize(
     activations     : bits of an activation: 8, 4 or 2. Of fewer than 8 a Clip before each QuantizeLinear keeps its numbers -7 to
                       7, or -1 to 1; accelerators with such activations run it: `i4w4`
     keep            : layers whose weights stay at 8 bits: their names, or how many of the most sensitive (`vtakit.runtime.bits`)
+    power_of_two    : all scales are powers of two, and a layer's weights have one: a requantization is then a shift, which
+                      devices of the published instruction set have (docs/original.md); less exact than a scale for each channel
     method          : how a range is chosen from the samples' values (see `vtakit.compiler.quantize.ranges`)
     bias_correction : add to biases the mean shift of the sums that rounding the weights causes. Source: Nagel et al.,
                       "Data-free quantization through weight equalization and bias correction" (ICCV 2019), section 4.2
@@ -89,6 +92,8 @@ def quantize(
     if type(activations) is not int or activations not in ACTIVATION_BITS:
         raise QuantizeError(f"activations={activations!r:.40} is no number of bits that activations can have: "
                             f"{', '.join(map(str, ACTIVATION_BITS))}")
+    if not isinstance(power_of_two, bool):
+        raise QuantizeError(f"power_of_two={power_of_two!r:.40} must be True or False")
     if method not in METHODS:
         raise QuantizeError(f"method={method!r} is no way to choose a range: {one_of(tuple(METHODS), method)}")
     exported = named_program(model)
@@ -103,7 +108,7 @@ def quantize(
     real = fixed(network.finished(), samples)
     shapes = shapes_of(real)
     plan = plan_of(network, shapes)
-    plan.activations = activations
+    plan.activations, plan.powers = activations, power_of_two
     if not plan.anchors:
         raise QuantizeError(f"the model {name!r} has nothing to quantize: no Conv, ConvTranspose, Gemm or MatMul with constant "
                             "weights on float32 data")
@@ -188,6 +193,10 @@ def _weights(network: Network, plan: Plan, scales: Mapping[str, float]) -> dict[
     for at in plan.anchors:
         node = nodes[at]
         bias = network.constants[node.input[2]] if len(node.input) > 2 and node.input[2] else None
+        if plan.powers:
+            found[at] = power_of_two_weights(
+                network.constants[node.input[1]], scales[plan.root(node.input[0])], bias, skips.get(at), plan.bits[at])
+            continue
         found[at] = quantized_weights(
             network.constants[node.input[1]], channel_axis(node), scales[plan.root(node.input[0])], bias, skips.get(at),
             scales[plan.root(plan.ends[at])], lifted=lifted(network, plan, at), bits=plan.bits[at])

@@ -21,6 +21,7 @@ from vtakit.hw.isa.errors import ProgramError
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, MEMORIES, TOKEN_QUEUE_DEPTH, MemType, Opcode, Queue, Stage
 from vtakit.hw.isa.program import UOPS, BufferKind, Program
+from vtakit.hw.isa.published import VTAKIT, Isa
 from vtakit.hw.values import Ints
 from vtakit.sim.access import (
     DRAM,
@@ -39,9 +40,11 @@ from vtakit.sim.faults import ProgramFault
 from vtakit.sim.order import execution_order, queue_name, token_queues
 from vtakit.sim.plain import index_fault
 from vtakit.sim.program import decoded_program, program_bytes
+from vtakit.sim.published import PublishedRules
 from vtakit.sim.value_flow import lost_values
 
 _NOTED_BYTES = 16  # of each granule of DRAM: who last wrote and read it, and which value it holds
+LOOPS = (Opcode.GEMM, Opcode.ALU)  # what runs micro-ops
 REMEMBERED = 1024  # GEMM and ALU instructions whose accesses are kept for those that are equal
 
 
@@ -64,6 +67,7 @@ def check_image(
     *,
     memories: Memories | None = None,
     known: Known | None = None,
+    isa: Isa = VTAKIT,
 ) -> list[ProgramFault]:
     """Return the faults of the program in a DRAM image, in program order; empty if it is right.
 
@@ -71,33 +75,41 @@ def check_image(
 
     memories  base registers and DRAM window; bases 0 and the whole image if absent
     known     ranges that micro-ops may come from; the whole image if absent
+    isa       instructions that it may use: of the published set, its rules are checked too
+
+    Raises ConfigError for a configuration that the published instruction set does not place in words.
     """
     cfg = load_config(config)
     memories = memories or Memories(bases=dict.fromkeys(MEMORIES, 0), window=(0, len(dram)))
-    return _check(dram, insn_addr, insn_count, cfg, memories, known or Known(((0, len(dram)),)))[0]
+    return _check(dram, insn_addr, insn_count, cfg, memories, known or Known(((0, len(dram)),)), isa)[0]
 
 
 def _check(
     dram: bytes | bytearray | memoryview, insn_addr: int, insn_count: int, cfg: VTAConfig, memories: Memories, known: Known,
+    isa: Isa,
 ) -> tuple[list[ProgramFault], Ints | None]:
     """Return the faults, and an order that tokens allow; None for a program that does not decode, end or come by its tokens."""
+    isa.check_config(cfg)
     try:
         code = program_bytes(dram, insn_addr, insn_count)
-        decoded = decoded_program(cfg, bytes(code))
+        decoded = decoded_program(cfg, bytes(code), isa.published)
         decoded.check(memories)
         order = execution_order(decoded)
     except ProgramFault as fault:
         return [fault], None  # what follows would build on a program that does not decode or end
-    walk = _Walk(cfg, decoded, dram, memories, known, (insn_addr, insn_addr + insn_count * INSN_BYTES))
+    walk = _Walk(cfg, decoded, dram, memories, known, (insn_addr, insn_addr + insn_count * INSN_BYTES), isa)
     for index in order:
         walk.step(int(index))
     return sorted([*walk.found, *_overflows(decoded, walk.clocks)], key=lambda fault: fault.index), order
 
 
-def check_program(program: Program) -> list[ProgramFault]:
+def check_program(program: Program, isa: Isa = VTAKIT) -> list[ProgramFault]:
     """Return the faults of a program, whatever its inputs, in program order; empty if it is right.
 
-    Raises ProgramError if its DRAM, or what is noted of it, does not fit this machine's memory.
+    isa : instructions that it may use: of the published set, its rules are checked too
+
+    Raises ConfigError for a configuration that the published instruction set does not place in words, ProgramError if the
+    program's DRAM, or what is noted of it, does not fit this machine's memory.
     """
     image = program.link()
     needed = len(image.dram) // granule_bytes(program.config) * _NOTED_BYTES
@@ -110,7 +122,7 @@ def check_program(program: Program) -> list[ProgramFault]:
     given = [UOPS, *(buffer.name for buffer in program.buffers if buffer.data is not None)]
     known = Known(tuple((image.addresses[name], image.addresses[name] + sizes[name]) for name in given))
     memories = Memories(bases=dict.fromkeys(MEMORIES, 0), window=(0, len(image.dram)))
-    faults, order = _check(image.dram, image.insn_addr, image.insn_count, program.config, memories, known)
+    faults, order = _check(image.dram, image.insn_addr, image.insn_count, program.config, memories, known, isa)
     faults = [*faults, *_leave_buffer(program, decoded, sizes), *_reach_scratch(program, decoded, image.addresses)]
     if order is not None:
         faults += lost_values(program, decoded, order)
@@ -156,10 +168,11 @@ class _Walk:
 
     def __init__(
         self, cfg: VTAConfig, decoded: Decoded, dram: bytes | bytearray | memoryview, memories: Memories, known: Known,
-        code: tuple[int, int],
+        code: tuple[int, int], isa: Isa,
     ) -> None:
         self.cfg, self.decoded, self.memories, self.known, self.code = cfg, decoded, memories, known, code
         self.found: list[ProgramFault] = []
+        self._published = PublishedRules(cfg, isa, bytes(dram[slice(*code)])) if isa.published else None
         self.clocks: list[Clock] = [[] for _ in range(decoded.count)]  # last retired of each stage, as each starts
         self._dram = np.frombuffer(dram, np.uint8)
         self._uop: Ints = np.zeros(cfg.uop_depth, np.int64)
@@ -184,6 +197,10 @@ class _Walk:
         for conflict in self._shadow.conflicts(stage, accesses, clock):
             self._report(Fault.RACE, index, self._race(conflict, accesses))
         self._shadow.record(index, stage, accesses)
+        if self._published is not None:
+            uops = self._uop[insn["uop_bgn"] : insn["uop_end"]] if insn.op in LOOPS else self._uop[:0]
+            for detail in self._published.step(index, insn, accesses, uops, clock):
+                self._report(Fault.UNPUBLISHED, index, detail)
         clock[stage] = index
         for queue in self._pushes[index]:
             self._tokens[queue].append(index)
@@ -192,7 +209,7 @@ class _Walk:
         self.found.append(self.decoded.fault(fault, index, detail))
 
     def _accesses(self, index: int, insn: Insn) -> list[Access]:
-        if insn.op in (Opcode.GEMM, Opcode.ALU):
+        if insn.op in LOOPS:
             words = self._uop[insn["uop_bgn"] : insn["uop_end"]]
             known = self.decoded.word(index), words.tobytes()
             if known not in self._loops:

@@ -28,6 +28,7 @@ from vtakit.hw.isa.insns import (
     Stage,
 )
 from vtakit.hw.isa.pools import pooled_extents
+from vtakit.hw.isa.published import EXTENSIONS, FINISH_FLAG, overwrite_bit
 from vtakit.sim.faults import ProgramFault
 
 Ints = npt.NDArray[np.int64]
@@ -50,12 +51,16 @@ class Memories:
 class Decoded:
     """Instructions as columns of int64: `decoded["x_size"]` has one value an instruction, 0 where a format lacks it.
 
+    published : as a device of the published instruction set alone reads them, `CoreParams.published`
+
     Read-only, so that everyone who asks `decoded_program` for the same program shares one.
     """
 
-    def __init__(self, cfg: VTAConfig, code: bytes | bytearray | memoryview) -> None:
+    def __init__(self, cfg: VTAConfig, code: bytes | bytearray | memoryview, *, published: bool = False) -> None:
         words: npt.NDArray[np.uint64] = np.frombuffer(code, dtype="<u8").reshape(-1, 2)
-        self.cfg = cfg
+        if published:
+            words = _understood(cfg, words)
+        self.cfg, self.published = cfg, published
         self.count = len(words)
         self._words = words
         self.table: Ints = np.zeros((self.count, len(COLUMNS)), np.int64)
@@ -182,6 +187,27 @@ class Decoded:
         }
 
 
+def _understood(cfg: VTAConfig, words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The words without what a device of the published instruction set ignores: bits of no field, and the memory type of a STORE
+    that moves nothing.
+    """
+    known = words.copy()
+    opcode_bits = np.uint64((1 << FORMATS[Opcode.LOAD].place(cfg)[0].width) - 1)
+    for opcode, fmt in FORMATS.items():
+        if not EXTENSIONS[opcode]:
+            rows = np.flatnonzero(words[:, 0] & opcode_bits == np.uint64(opcode))
+            ignored = fmt.reserved_bits(cfg) | (overwrite_bit(cfg) if opcode is Opcode.GEMM else 0)
+            known[rows, 0] &= np.uint64(~ignored & (2**64 - 1))
+            known[rows, 1] &= np.uint64(~(ignored >> 64) & (2**64 - 1))
+    places = {place.field.name: place for place in FORMATS[Opcode.STORE].place(cfg)}
+    kind, size = places["memory_type"], places["x_size"]
+    nothing = (words[:, 0] & opcode_bits == np.uint64(Opcode.STORE)) & (
+        words[:, 1] >> np.uint64(size.offset - 64) & np.uint64((1 << size.width) - 1) == 0)
+    known[nothing, 0] &= np.uint64(~((1 << kind.width) - 1 << kind.offset) & (2**64 - 1))
+    known[nothing, 0] |= np.uint64(MemType.OUT << kind.offset)
+    return known
+
+
 Rule = tuple[Fault, Mask, Callable[[int], str]]
 
 
@@ -195,6 +221,8 @@ def _rules(d: Decoded, memories: Memories) -> list[Rule]:
     rules: list[Rule] = [
         (Fault.UNKNOWN_OPCODE, ~d.is_op(*Opcode),
          lambda i: f"opcode {d['opcode'][i]} is unknown; known: {listing(Opcode)}"),
+        (Fault.UNKNOWN_OPCODE, d.is_op(*[op for op, extension in EXTENSIONS.items() if extension]) & d.published,
+         lambda i: f"opcode {d['opcode'][i]} is unknown; known: {listing(op for op in Opcode if not EXTENSIONS[op])}"),
         (Fault.UNKNOWN_OPCODE, requant & (not d.cfg.has_requant),
          lambda i: "REQUANT exists only for 32-bit accumulators, at least 4 elements of them, and outputs of at most 8 bits"),
         (Fault.UNKNOWN_OPCODE, d.is_op(Opcode.PAD_LOAD) & (not d.cfg.has_pad_value),
@@ -217,7 +245,8 @@ def _rules(d: Decoded, memories: Memories) -> list[Rule]:
         for stage in Stage:
             if (stage, flag) not in FLAG_QUEUES:
                 illegal |= d.stage == stage
-        illegal = (illegal | d.is_op(Opcode.FINISH)) & (d[flag] == 1)
+        on_finish = d.is_op(Opcode.FINISH) & (not (d.published and flag == FINISH_FLAG))
+        illegal = (illegal | on_finish) & (d[flag] == 1)
         rules.append((Fault.ILLEGAL_FLAG, illegal, partial(_illegal_flag, d, flag)))
     pads = d["y_pad_0"] | d["y_pad_1"] | d["x_pad_0"] | d["x_pad_1"]
     rules.append((Fault.STORE_PAD, d.is_op(Opcode.STORE) & (pads != 0), lambda i: "the pads of a STORE must be 0"))

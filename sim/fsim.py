@@ -38,6 +38,7 @@ def simulate(
     path: str = "auto",
     bases: Mapping[str, int] | None = None,
     window: tuple[int, int] | None = None,
+    published: bool = False,
 ) -> Result:
     """Run the instructions at `insn_addr`.
 
@@ -46,9 +47,12 @@ def simulate(
     path    "auto" (compiled where numba is installed), "plain" or "compiled"
     bases   base registers in bytes by memory type ("inp", "acc_8bit", …), multiples of 64, added to every address; 0 if absent
     window  the DRAM bytes (first, after the last) that instructions may touch; all of the image if absent
+    published   the device has the published instruction set alone, as `core={"published": True}` of device "rtl"
     """
     memories = Memories(bases=bases_of(bases or {}), window=window_of(window, len(dram)))
-    decoded = decoded_program(cfg, bytes(program_bytes(dram, insn_addr, insn_count)))
+    if not isinstance(published, bool):
+        raise VtakitError(f"published must be True or False, not {published!r:.40}")
+    decoded = decoded_program(cfg, bytes(program_bytes(dram, insn_addr, insn_count)), published)
     acc = execute(decoded, dram, memories, order=order, path=path)
     return Result(dram=bytes(dram), acc=acc, counters=decoded.transfer_counters())
 

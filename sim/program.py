@@ -24,6 +24,9 @@ def program_bytes(dram: bytes | bytearray | memoryview, insn_addr: int, insn_cou
 
 
 @lru_cache(maxsize=4)  # a driver runs one program many times; a fuzzer checks it, and runs it on two devices
-def decoded_program(cfg: VTAConfig, code: bytes) -> Decoded:
-    """Decode a program, or return what it was decoded to a short time ago."""
-    return Decoded(cfg, code)
+def decoded_program(cfg: VTAConfig, code: bytes, published: bool = False) -> Decoded:
+    """Decode a program, or return what it was decoded to a short time ago.
+
+    published   as a device of the published instruction set alone does it
+    """
+    return Decoded(cfg, code, published=published)

@@ -58,6 +58,7 @@ class Plan:
     made      : which values are made of int8, so that all that read them read the quantized form
     bits      : of a weight, by the number of its anchor
     activations : their bits
+    powers    : all scales are powers of two, and a layer's weights have one, so that a requantization is one shift
     """
 
     values: dict[str, None] = field(default_factory=dict)
@@ -69,6 +70,7 @@ class Plan:
     made: set[str] = field(default_factory=set)
     bits: dict[int, int] = field(default_factory=dict)
     activations: int = 8
+    powers: bool = False
 
     @property
     def observed(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from vtakit.compiler.quantize.factors import held, proportion, quotient
 from vtakit.compiler.quantize.network import Network, attributes, channel_axis
 from vtakit.compiler.quantize.plan import Plan, Shapes
-from vtakit.compiler.quantize.weights import NOTHING, fits_residual, least_scale, most_of
+from vtakit.compiler.quantize.weights import NOTHING, fits_residual, least_scale, most_of, power_above
 
 if TYPE_CHECKING:
     import onnx
@@ -26,17 +26,20 @@ def scales_of(network: Network, plan: Plan, limits: Mapping[str, float], shapes:
     """
     def first(name: str) -> float:
         most = max(limits[each] for each in limits if plan.root(each) == plan.root(name))
-        return _single(most / most_of(plan.activations) if most > NOTHING else OF_ZEROS)
+        scale = most / most_of(plan.activations) if most > NOTHING else OF_ZEROS
+        return power_above(scale) if plan.powers else _single(scale)
     nodes = list(network.nodes)
     for number, residual in list(plan.residuals.items()):
         node = nodes[residual.anchor]
         weight = network.constants[node.input[1]]
-        if not fits_residual(weight, channel_axis(node), first(node.input[0]), first(residual.skip), plan.bits[residual.anchor]):
+        axis = None if plan.powers else channel_axis(node)
+        if not fits_residual(weight, axis, first(node.input[0]), first(residual.skip), plan.bits[residual.anchor]):
             del plan.residuals[number]
             plan.values[residual.acc] = None
             plan.made.add(residual.acc)
             plan.ends[residual.anchor] = residual.acc
-    return _Quotients(network, plan, {plan.root(name): first(name) for name in plan.values}, shapes).settled()
+    scales = {plan.root(name): first(name) for name in plan.values}
+    return scales if plan.powers else _Quotients(network, plan, scales, shapes).settled()
 
 
 def lifted(network: Network, plan: Plan, at: int) -> bool:

@@ -84,6 +84,29 @@ def _of_least_error(
     return np.asarray(scale * CLIPPED[np.argmin([error(scale * share) for share in CLIPPED], 0)])
 
 
+def power_above(scale: float) -> float:
+    """Return the least power of two that is not below a scale."""
+    return float(2.0 ** np.ceil(np.log2(scale)))
+
+
+def power_of_two_weights(
+    weight: npt.NDArray[Any], data_scale: float, bias: npt.NDArray[Any] | None, skip_scale: float | None, bits: int = 8
+) -> Weights:
+    """The weights of an anchor with one scale for all, a power of two.
+
+    It is the one with the least square error, of those that hold the bias, and of which a residual's quantum is a whole number.
+
+    Arguments as of `quantized_weights`.
+    """
+    above = power_above(float(least_scale(weight, None, data_scale, bias, bits=bits)[0]))
+    least = 0.0 if bias is None else float(np.abs(bias).max(initial=0)) / (data_scale * MOST_BIAS)
+    most = np.inf if skip_scale is None else skip_scale / data_scale
+    tried = [min(each, most) for each in (above / 2, above, above * 2) if each >= least]
+    made = [_rounded(weight, None, np.array([each]), bits) for each in tried]
+    errors = [float(((weight.astype(np.float64) - each.real) ** 2).sum()) for each in made]
+    return made[int(np.argmin(errors))]
+
+
 def most_of(bits: int) -> int:
     """Return the maximum of a symmetric integer type of `bits` bits; 1 for one bit, whose values are 1 and -1."""
     return max(1, (1 << bits - 1) - 1)

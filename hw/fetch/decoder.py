@@ -11,6 +11,7 @@ from vtakit.hw.isa.config import INSN_BITS
 from vtakit.hw.isa.exhaustive import covers
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import FLAG_QUEUES, FLAGS, FORMATS, LOAD, LOADS, MEMORIES, STAGES, AluOp, Feature, MemType, Opcode, Stage
+from vtakit.hw.isa.published import FINISH_FLAG
 from vtakit.hw.params import CoreParams
 
 # What the rules below, and the stages behind them, know.
@@ -24,6 +25,8 @@ OF_FEATURES = {Opcode.REQUANT: Feature.REQUANT, Opcode.PAD_LOAD: Feature.PAD_VAL
 
 class Decoder(wiring.Component):
     """The rules that need nothing but the word and its place in the program; without a register.
+
+    Of a core for published programs it lets pass what those may have: see `CoreParams.published`.
 
     Members
     -------
@@ -42,6 +45,7 @@ class Decoder(wiring.Component):
         m, cfg = Module(), self._params.cfg
         f = data.View(layout(LOAD, cfg), self.word)
         a = data.View(layout(FORMATS[Opcode.ALU], cfg), self.word)
+        published = self._params.published
         absent = {op for op, feature in OF_FEATURES.items() if feature not in self._params.features}
         formats = {op: fmt for op, fmt in FORMATS.items() if op not in absent}
         is_op = {op: f.opcode == op for op in formats}
@@ -66,10 +70,12 @@ class Decoder(wiring.Component):
             if Feature.LOOKUP not in self._params.features:
                 illegal = illegal | r.lookup
             reserved |= is_op[Opcode.REQUANT] & illegal
+        reserved = Const(0, 1) if published else reserved
+        moves = (f.x_size != 0) | ~stores | ~Const(published, 1)
         missing = _any(
             (self.stage == stage) & f[flag] for stage in Stage for flag in FLAGS if (stage, flag) not in FLAG_QUEUES
         )
-        on_finish = is_op[Opcode.FINISH] & _any(f[flag] for flag in FLAGS)
+        on_finish = is_op[Opcode.FINISH] & _any(f[flag] for flag in FLAGS if not (published and flag == FINISH_FLAG))
         pads = (f.y_pad_0 | f.y_pad_1 | f.x_pad_0 | f.x_pad_1).any()
         steps = (a.iter_out != 0) & (a.iter_in != 0) & (a.uop_bgn < a.uop_end)
         loops = Signal()
@@ -87,7 +93,7 @@ class Decoder(wiring.Component):
         broken = {  # the most basic first
             Fault.UNKNOWN_OPCODE: ~_any(is_op.values()),
             Fault.RESERVED_BITS: reserved,
-            Fault.UNKNOWN_MEMORY_TYPE: transfer & ~_any(of_kind.values()),
+            Fault.UNKNOWN_MEMORY_TYPE: transfer & moves & ~_any(of_kind.values()),
             Fault.UNKNOWN_ALU_OPCODE: is_op[Opcode.ALU] & (a.alu_opcode > max(AluOp)),
             Fault.FINISH_NOT_LAST: is_op[Opcode.FINISH] & ~self.is_last,
             Fault.ILLEGAL_FLAG: missing | on_finish,

@@ -1,6 +1,6 @@
 """Instruction fetch: streams the program from DRAM ahead of the stages and sorts it into their queues."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -9,6 +9,7 @@ from vtakit.hw.interfaces import COMMAND, FAULT_BITS, INDEX_BITS, burst, read_be
 from vtakit.hw.isa.config import INSN_BITS, INSN_BYTES
 from vtakit.hw.isa.faults import Fault
 from vtakit.hw.isa.insns import COMMAND_QUEUE_DEPTH, Stage
+from vtakit.hw.isa.published import overwrite_bit
 from vtakit.hw.memory.bursts import BurstGenerator
 from vtakit.hw.memory.read_buffer import ReadBuffer
 from vtakit.hw.params import CoreParams
@@ -64,6 +65,7 @@ class Fetch(wiring.Component):
         decoded = Signal(data.StructLayout({"command": COMMAND, "stage": 2, "fault": FAULT_BITS, "legal": 1}), reset_less=True)
         has_decoded = Signal()
         sent = Signal()
+        known = Const(~overwrite_bit(params.cfg), INSN_BITS)  # in the published instruction set; stages look at no other free bit
         m.d.comb += [
             between.i.valid.eq(valid & any_left), taken.eq(between.i.valid & between.i.ready), coming.word.eq(word),
             coming.index.eq(index), coming.error.eq(error), coming.is_last.eq(left == 1),
@@ -72,8 +74,8 @@ class Fetch(wiring.Component):
         ]
         with m.If(between.o.ready):
             m.d.sync += [
-                has_decoded.eq(between.o.valid), decoded.command.word.eq(now.word), decoded.command.index.eq(now.index),
-                decoded.command.works.eq(decoder.works), decoded.stage.eq(decoder.stage),
+                has_decoded.eq(between.o.valid), decoded.command.word.eq(now.word & known if params.published else now.word),
+                decoded.command.index.eq(now.index), decoded.command.works.eq(decoder.works), decoded.stage.eq(decoder.stage),
                 decoded.fault.eq(Mux(now.error, Fault.BUS_FETCH, decoder.fault)),
                 decoded.legal.eq(~now.error & (decoder.fault == 0)),
             ]

@@ -37,3 +37,4 @@ class Fault(IntEnum):
     RACE = 32, "two stages touch one element, at least one writes, and no token orders them"
     CODE_WRITTEN = 33, "the program writes its own instructions, or loads micro-ops that are not given with it"
     VALUE_LOST = 34, "a value in scratch memory was overwritten, or never stored, before it is read"
+    UNPUBLISHED = 35, "a program in the published instruction set uses what not every implementation of it has"

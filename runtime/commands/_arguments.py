@@ -15,6 +15,7 @@ from vtakit.hw.isa.codec import from_bytes
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig, load_config
 from vtakit.hw.isa.file import MAGIC, parse
 from vtakit.hw.isa.program import Program
+from vtakit.hw.isa.published import Ability
 from vtakit.hw.system import REFERENCE, load_system
 
 
@@ -39,7 +40,7 @@ PARTS = ("requantizes", "pad_values", "lookups", "windows", "pools", "counters")
 
 
 def add_core(parser: argparse.ArgumentParser) -> None:
-    """Declare what makes a core smaller: --dsp-budget, --gemm-passes, --mul-passes, --acc-copies and --without."""
+    """Declare what makes a core smaller: --dsp-budget, --gemm-passes, --mul-passes, --acc-copies, --without and --published."""
     parser.add_argument("--dsp-budget", type=number, metavar="N",
                         help="DSP blocks to take at most: the matrix core's other products are logic (default: none are)")
     parser.add_argument("--gemm-passes", type=number, default=1, metavar="N",
@@ -49,6 +50,8 @@ def add_core(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--acc-copies", type=number, default=2, metavar="N",
                         help="1: half of the memory for ACC, and arithmetic and STOREs wait where they read one bank (2)")
     parser.add_argument("--without", nargs="+", default=[], metavar="PART", help=f"leave out: {', '.join(PARTS)}")
+    parser.add_argument("--published", action="store_true",
+                        help="the published instruction set alone: no extension is built, and bits of no field are ignored")
 
 
 def core_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -57,7 +60,7 @@ def core_of(args: argparse.Namespace) -> dict[str, Any]:
         if part not in PARTS:
             raise VtakitError(f"--without: {part[:40]!r} is no part that can be left out; {one_of(PARTS, part)}")
     sizes = ("dsp_budget", "gemm_passes", "mul_passes", "acc_copies")
-    return {name: getattr(args, name) for name in sizes} | dict.fromkeys(args.without, False)
+    return {name: getattr(args, name) for name in (*sizes, "published")} | dict.fromkeys(args.without, False)
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +72,8 @@ def add_program(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
 
 
+ISA_HELP = ("vtakit (default), or original, the published one, with abilities that the device is known to have, as in "
+            f"original+mul: {', '.join(str(ability.name).lower() for ability in Ability)}")
 SIMULATED_MEMORY = ("cycle", "rtl")  # devices that have a memory system
 # Their options that describe it, by their names in `vtakit.sim.rtl.surroundings` and `open_device`.
 _MEMORY_SYSTEM = {

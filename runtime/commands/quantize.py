@@ -39,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="bits of an activation: 8 (default), 4 or 2, for accelerators such as i4w4")
     parser.add_argument("--keep", default="0", metavar="COUNT|LAYER,…",
                         help="layers whose weights keep 8 bits: how many, of those that lose most, or names (default: 0)")
+    parser.add_argument("--power-of-two", action="store_true",
+                        help="scales are powers of two, one for each layer's weights: for devices that requantize by shifts")
     parser.add_argument("--method", default=_METHODS[0], help=f"how a range is chosen: {', '.join(_METHODS)} (default: mse)")
     parser.add_argument("--no-bias-correction", action="store_true", help="do not correct biases for the rounding of the weights")
     parser.add_argument("--json", type=Path, metavar="REPORT.json", help="file for the accuracy of every value")
@@ -58,8 +60,9 @@ def run(args: argparse.Namespace) -> int:
     with progress() as bar:
         task = bar.add_task(f"compiling {one_line(args.model.name)}", total=None)
         found = quantize(
-            args.model, args.calibration, weights=args.weights, activations=args.activations, keep=keep, method=args.method,
-            bias_correction=not args.no_bias_correction, evaluation=args.evaluation,
+            args.model, args.calibration, weights=args.weights, activations=args.activations, keep=keep,
+            power_of_two=args.power_of_two, method=args.method, bias_correction=not args.no_bias_correction,
+            evaluation=args.evaluation,
             progress=lambda what, done, count: bar.update(task, description=what, completed=done, total=count),
         )
     found.save(args.output)

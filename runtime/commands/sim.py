@@ -26,6 +26,7 @@ from vtakit.base.writing import write_bytes
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.program import Program
+from vtakit.hw.isa.published import VTAKIT, Isa
 from vtakit.runtime.commands._arguments import (
     RawImage,
     add_memory_system,
@@ -59,6 +60,9 @@ _TABLE = "table"  # a report on the terminal, in place of a file
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_program(parser)
+    parser.add_argument("--isa", default=str(VTAKIT), metavar="ISA",
+                        help="vtakit (default), or original: the device has the published instruction set alone, ignores bits of "
+                        "no field, and takes what the original's runtime emits")
     parser.add_argument("--device", default="fsim",
                         help="fsim, the functional simulator (default); rtl, the hardware in Verilator; or cycle, which has the "
                         "cycles of rtl and the results of fsim")
@@ -97,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
         raise VtakitError(f"--{name.replace('_', '-')} is an option of device {of}, and the device is {args.device}")
     system = simulated_system(args, args.device)
     options |= system
+    if Isa.parse(args.isa).published:
+        options |= {"published": True} if "published" in known else {"core": {"published": True}}
     several = isinstance(program, Program) and len(program.parts) > 1 and "trace" in known
     if args.trace or (args.report and several):
         options["trace"] = True

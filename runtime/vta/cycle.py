@@ -21,6 +21,7 @@ class Cycle(Simulated):
 
     def __init__(self, core: CoreParams, dram: bytearray, around: Surroundings, data: bool, path: str) -> None:
         super().__init__(core.cfg, core.features, dram)
+        self.published = core.published
         self.bus_bytes = core.bus_bytes * around.bandwidth / 100
         self._core, self._around, self._data, self._path = core, around, data, path
 

@@ -82,7 +82,7 @@ class Accelerated:
     @property
     def _buffers(self) -> list[ProgramBuffer]:
         """The program's buffer of each parameter."""
-        return [buffer for buffer in self.program.buffers if buffer.kind is not BufferKind.SCRATCH]
+        return [buffer for buffer in self.program.buffers if buffer.kind in (BufferKind.INPUT, BufferKind.OUTPUT)]
 
     @property
     def counters(self) -> dict[str, int]:

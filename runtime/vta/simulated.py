@@ -20,6 +20,7 @@ class Simulated(ABC):
     name: str
     version = ISA_VERSION
     bus_bytes: float | None = None
+    published = False  # whether it has the published instruction set alone, `CoreParams.published`
 
     def __init__(self, config: VTAConfig, features: Feature, dram: bytearray) -> None:
         self.config, self.features = config, features
@@ -42,7 +43,7 @@ class Simulated(ABC):
     def wait(self, timeout_s: float) -> Ending:
         """Run the program; its steps or cycles bound the time, not `timeout_s`."""
         insn_addr, insn_count = self._program
-        decoded = decoded_program(self.config, self.read(insn_addr, insn_count * INSN_BYTES))
+        decoded = decoded_program(self.config, self.read(insn_addr, insn_count * INSN_BYTES), self.published)
         memories = Memories(bases=dict.fromkeys(MEMORIES, 0), window=(self.memory.start, self.memory.stop))
         try:
             return self._run(decoded, insn_addr, memories)

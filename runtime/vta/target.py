@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -21,6 +22,7 @@ from vtakit.compiler.graph.vta.region import Launch
 from vtakit.compiler.ir.stmt import Function
 from vtakit.hw.isa.config import VTAConfig, load_config
 from vtakit.hw.isa.insns import Feature
+from vtakit.hw.isa.published import Isa
 from vtakit.hw.system import REFERENCE, System, load_system
 from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.cpu.target import Cpu, image_of
@@ -52,7 +54,7 @@ class Vta(codegen.Target, Target):
     name: ClassVar[str] = "vta"
     summary: ClassVar[str] = "the accelerator, with a processor for what it leaves: int8 networks"
     devices: ClassVar[tuple[str, ...]] = tuple(DEVICES)
-    options: ClassVar[tuple[str, ...]] = ("config", "copies", "without", "system", "host")
+    options: ClassVar[tuple[str, ...]] = ("config", "copies", "without", "system", "isa", "host")
     kinds: ClassVar[tuple[type[Part], ...]] = (VtaPart,)
 
     @classmethod
@@ -64,7 +66,7 @@ class Vta(codegen.Target, Target):
         host   : the processor, as `vtakit.compile` takes a target
         """
         made = codegen.vta(load_config(config), system=load_system(system), **options)
-        return cls(made.config, made.copies, made.without, made.system, _host(host))
+        return cls(made.config, made.copies, made.without, made.system, made.isa, _host(host))
 
     @classmethod
     def adopt(cls, given: object, *, host: Any = None, **options: Any) -> Self | None:
@@ -73,18 +75,18 @@ class Vta(codegen.Target, Target):
             return None
         if options:
             raise VtaError(f"{min(options)} goes with the name of a target, and a Target was given")
-        return cls(given.config, given.copies, given.without, given.system, _host(host))
+        return cls(given.config, given.copies, given.without, given.system, given.isa, _host(host))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields."""
         return {"config": self.config.to_dict(), "copies": self.copies, "without": int(self.without),
-                "system": self.system.to_dict(), "host": self.processor.to_dict()}
+                "system": self.system.to_dict(), "isa": str(self.isa), "host": self.processor.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the accelerator of these fields."""
         return cls(VTAConfig.from_dict(data["config"]), number(data["copies"]), Feature(number(data["without"])),
-                   System.from_dict(data["system"]), Cpu.from_dict(data["host"]))
+                   System.from_dict(data["system"]), Isa.parse(data["isa"]), Cpu.from_dict(data["host"]))
 
     @property
     def key(self) -> str:
@@ -126,8 +128,9 @@ class Vta(codegen.Target, Target):
         graph = run_passes(graph, passes_for_cpu(evaluate, integer=options.integer), after)
         host = CpuKernels(self.processor)
         decisions = ModelDecisions(options.decisions)
+        check = partial(_checked, isa=self.isa)
         compiled = compile_parts(
-            graph, host, self, decisions=decisions, check=_checked, progress=progress, most_bytes=most_bytes)
+            graph, host, self, decisions=decisions, check=check, progress=progress, most_bytes=most_bytes)
         decisions.check()
         return image_of_parts(compiled, self)
 
@@ -230,7 +233,7 @@ def _host(given: Any) -> Cpu | None:
     return found
 
 
-def _checked(launch: Launch) -> None:
-    """Raise VtaError for a program that is not proven free of races and deadlock."""
-    if faults := check_program(launch.program):
+def _checked(launch: Launch, isa: Isa) -> None:
+    """Raise VtaError for a program that is not proven free of races and deadlock, or uses what its instruction set lacks."""
+    if faults := check_program(launch.program, isa):
         raise VtaError(f"the static checker finds a fault in its program: {faults[0]}")

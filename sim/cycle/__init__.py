@@ -57,9 +57,9 @@ def simulate(
     """
     check_options(data, path)
     memories = Memories(bases=bases_of(bases or {}), window=window_of(window, len(dram)))
-    decoded = decoded_program(cfg, bytes(program_bytes(dram, insn_addr, insn_count)))
     surroundings, bits = surrounded(system, bus_bits, around)
     params = CoreParams.of(cfg, bits, core)
+    decoded = decoded_program(cfg, bytes(program_bytes(dram, insn_addr, insn_count)), params.published)
     found, acc = run_timed(decoded, dram, insn_addr, memories, params, surroundings, data=data, path=path)
     counters = decoded.transfer_counters() | found.counters
     trace = found.trace(decoded.stage) if surroundings.trace else None

@@ -161,8 +161,8 @@ def first_partings(
         bases = {kind.name.lower(): base for kind, base in memories.bases.items()}
         simulate(cfg, bytearray(dram), insn_addr, insn_count, bus_bits=bus_bits, core=core, bases=bases, wave=wave, **around)
         hardware = _busy_cycles(wave, {f"{_TOP}.core.{block.name}.{signal}" for block in BLOCKS for signal in block.registers})
-        decoded = Decoded(cfg, dram[insn_addr : insn_addr + insn_count * INSN_BYTES])
         params = CoreParams.of(cfg, bus_bits, core)
+        decoded = Decoded(cfg, dram[insn_addr : insn_addr + insn_count * INSN_BYTES], published=params.published)
         steps = Steps(decoded, bytearray(dram), insn_addr, memories, params, Surroundings(**around))
         while not steps.busy:
             steps.step()

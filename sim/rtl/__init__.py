@@ -74,7 +74,7 @@ def simulate(
         raise error
     if not registers["status"] & mask_of("status", "done"):
         raise DeviceError(f"the hardware neither finished nor found a fault: status is {registers['status']}")
-    counters = decoded_program(cfg, code).transfer_counters() | {name: registers[name] for name in COUNTERS}
+    counters = decoded_program(cfg, code, params.published).transfer_counters() | {name: registers[name] for name in COUNTERS}
     counters |= {"read_beats": done.read_beats, "write_beats": done.write_beats}
     values = done.acc.view(f"<i{cfg.acc_bits // 8}").astype(np.int32).reshape(-1, cfg.batch, cfg.block)
     return Result(dram=bytes(dram), acc=values, counters=counters, trace=done.trace)

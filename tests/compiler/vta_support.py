@@ -21,7 +21,7 @@ BITS = {"int1": 1, "int2": 2, "int4": 4, "int8": 8, "int16": 16, "int32": 32}
 def build(schedule: Any, args: list[Tensor], target: Target) -> Program:
     """The program of a schedule; the static checker has nothing against it."""
     program = compile_for(lower(schedule, args), target)
-    faults = check_program(program)
+    faults = check_program(program, target.isa)
     assert not faults, faults[0]
     return program
 

@@ -1,12 +1,18 @@
 """Random accelerators for networks in integers: named configurations, and others with scratchpads of a few elements."""
 
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+
 import numpy as np
 
 from vtakit.compiler.codegen.vta.target import NOTHING, Target
 from vtakit.hw.isa.config import NAMED, VTAConfig
 from vtakit.hw.isa.insns import Feature
+from vtakit.hw.isa.published import VTAKIT, Ability, Isa, misplaced
 from vtakit.hw.system import REFERENCE, System
 
+PUBLISHED = "published"  # in the place of a configuration's name: any, with the published instruction set alone
 FOR_RTL = ("tiny", "tiny_b2")  # whose models in Verilator are built in seconds
 _NAMES = ("tiny", "tiny", "tiny_b2", "default", "blk8", "b2x16")
 _LACKS = (NOTHING, NOTHING, NOTHING, Feature.OVERWRITE, Feature.REQUANT)
@@ -15,11 +21,13 @@ _LACKS = (NOTHING, NOTHING, NOTHING, Feature.OVERWRITE, Feature.REQUANT)
 def accelerator(seed: int, config: str | None = None, device: str = "fsim") -> Target:
     """Choose an accelerator by a seed: of a configuration, of one that is cheap on a device, or half of the time of any.
 
+    config : a name, or `PUBLISHED`
+
     Its memory is the reference system, or half of the time a slower one, with the same bus.
     """
     rng = np.random.default_rng([seed, 1 << 21])
     copies, lacks = int(rng.choice([1, 2, 2, 3])), _LACKS[rng.integers(len(_LACKS))]
-    if config is not None:
+    if config is not None and config != PUBLISHED:
         chosen = NAMED[config]
     else:
         names = FOR_RTL if device == "rtl" else _NAMES
@@ -28,7 +36,18 @@ def accelerator(seed: int, config: str | None = None, device: str = "fsim") -> T
     share, latency, outstanding = rng.choice([0.1, 0.25, 0.5]), rng.choice([0, 20, 60, 200]), rng.choice([1, 4, 16])
     slow = System(bandwidth=float(share), latency=int(latency), outstanding=int(outstanding))
     system = slow if rng.integers(2) else REFERENCE
-    return Target(chosen, copies=copies, without=lacks, system=system)
+    more = np.random.default_rng([seed, 1 << 22])  # of its own, so that seeds mean what they did
+    if config != PUBLISHED and (device == "rtl" or config is not None or more.integers(6)):
+        return Target(chosen, copies=copies, without=lacks, system=system)
+    if misplaced(chosen):
+        chosen = replace(chosen, log_uop_buff_size=15)
+    return Target(chosen, copies=copies, system=system, isa=published(more))
+
+
+def published(rng: np.random.Generator) -> Isa:
+    """Choose a device of the published instruction set: with all optional parts, none, or any."""
+    kind, some = rng.integers(3), reduce(or_, [ability for ability in Ability if rng.integers(2)], Ability(0))
+    return Isa(published=True, abilities=(VTAKIT.abilities, Ability(0), some)[kind])
 
 
 def random_config(rng: np.random.Generator) -> VTAConfig:

@@ -28,7 +28,7 @@ import onnx
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from networks.accelerators import accelerator
+from networks.accelerators import PUBLISHED, accelerator
 from networks.checks import Check, CheckFloats, Difference, Tally, describe
 from networks.draw import draw
 from networks.emit import model_of
@@ -63,7 +63,8 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="network_fuzz.py", description=__doc__, formatter_class=style)
     made.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the first network; each next has one more")
     made.add_argument("--count", type=int, default=100, metavar="N", help="networks (100)")
-    made.add_argument("--config", metavar="CFG", help="the accelerator's configuration; by default one that the seed chooses")
+    made.add_argument("--config", metavar="CFG", help="the accelerator's configuration; by default one that the seed chooses; "
+                      f"or {PUBLISHED}: any, with the published instruction set")
     made.add_argument("--device", choices=("fsim", "rtl"), default="fsim", help="run launches on the RTL too")
     made.add_argument("--float", action="store_true", help="the networks without quantizations, on this processor alone")
     made.add_argument("--orders", type=int, default=1, metavar="N", help="random interleavings on fsim, beside three fixed (1)")
@@ -80,8 +81,8 @@ def check_arguments(args: argparse.Namespace) -> None:
     for name, least, most in (("seed", 0, 2**40), ("count", 1, 10**7), ("orders", 0, 1000), ("jobs", 1, 4 * cores)):
         if not least <= getattr(args, name) <= most:
             parser().error(f"--{name} is {getattr(args, name)} and must be from {least} to {most}")
-    if args.config is not None and args.config not in NAMED:
-        parser().error(f"--config {args.config}: known configurations are {', '.join(NAMED)}")
+    if args.config is not None and args.config not in (*NAMED, PUBLISHED):
+        parser().error(f"--config {args.config}: known configurations are {', '.join(NAMED)}, and {PUBLISHED}")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,10 +12,12 @@ from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Env, Form, Guard, evaluate
 from vtakit.compiler.codegen.vta.kernels import Kernel, Loop, Place, kernels, most_uops, places
 from vtakit.compiler.codegen.vta.places import Site
+from vtakit.compiler.codegen.vta.published import ZEROS, with_row
 from vtakit.compiler.codegen.vta.stream import Access, Elements, Step
 from vtakit.compiler.codegen.vta.tree import Nest
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.insns import MEMORIES, REQUANT_WORDS, MemType, Opcode, Stage
+from vtakit.hw.isa.published import Isa
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,12 @@ class Output:
     """Emitter of instructions, with the configuration and the tracked buffers in DRAM.
 
     tracked : buffers in DRAM whose accesses are to be ordered, with the bytes of the unit in which they are counted
+    isa     : what instructions may be
     part    : number of the part of the program (`parts`) that is being emitted
     """
 
-    def __init__(self, cfg: VTAConfig, tracked: Mapping[str, int]) -> None:
-        self.cfg, self.tracked = cfg, tracked
+    def __init__(self, cfg: VTAConfig, tracked: Mapping[str, int], isa: Isa) -> None:
+        self.cfg, self.tracked, self.isa = cfg, tracked, isa
         self.steps: list[Step] = []
         self.part = 0
         self._nest: Nest | None = None  # of which the last product is a piece
@@ -54,13 +57,15 @@ class Output:
         self, kind: MemType, symbol: str, move: Move, params: int | None = None, pad: int = 0, lookup: bool = False
     ) -> None:
         """Append a LOAD or STORE, with the element of its parameters a REQUANT, with pads of another value than 0 a PAD_LOAD."""
-        memory = MEMORIES[kind]
+        memory, zeros = MEMORIES[kind], False
+        if self.isa.published:
+            move, zeros = with_row(kind, move)
         opcode = memory.opcodes[0] if params is None else Opcode.REQUANT
         if pad and move.padded:
             opcode = Opcode.PAD_LOAD
         store = memory.stage is Stage.STORE
         accesses = [Access(memory.scratchpad, slice(move.sram_base, move.sram_base + move.elements), not store)]
-        if symbol in self.tracked and move.y_size:
+        if symbol in self.tracked and move.y_size and not zeros:
             units = memory.bytes_in(self.cfg) // self.tracked[symbol]
             last = move.dram_base + (move.y_size - 1) * move.x_stride + move.x_size
             accesses.append(Access(symbol, slice(move.dram_base * units, last * units), store))
@@ -73,7 +78,7 @@ class Output:
             value = getattr(move, name)
             if value:
                 fields[name] = value
-        name = symbol if move.y_size else ""
+        name = ZEROS if zeros else symbol if move.y_size else ""
         self.steps.append(Step(opcode, fields, memory.stage, tuple(accesses), name, part=self.part))
 
     def run(
@@ -249,9 +254,10 @@ class Passes:
             raise UnfitError("it adds to one accumulator again and again what takes several ALU passes: "
                              "compute what is added in a stage before")
         for one, load in zip(self.row, self.loads, strict=True):
-            found = alone if load is None else in_elements(extents, (self.dst.form.steps, load.form.steps), self.lanes)
+            second = self.dst if load is None and out.isa.published else load  # the original reads src beside an immediate too
+            found = alone if second is None else in_elements(extents, (self.dst.form.steps, second.form.steps), self.lanes)
             loops = tuple(Loop(extent, _three([*steps, *[0] * (3 - len(steps))])) for _, extent, steps in found)
-            base = dst, 0 if load is None else load.at(env, ranges, self.lanes), 0
+            base = dst, 0 if second is None else second.at(env, ranges, self.lanes), 0
             accesses = [
                 Access("acc", reach(base[at], tuple((loop.extent, loop.steps[at]) for loop in loops)), write=not at)
                 for at in range(1 if load is None else 2)

@@ -14,6 +14,7 @@ from vtakit.compiler.codegen.vta.overwrite import overwrite
 from vtakit.compiler.codegen.vta.parts import Parts
 from vtakit.compiler.codegen.vta.places import Site
 from vtakit.compiler.codegen.vta.pools import stored_maxima
+from vtakit.compiler.codegen.vta.published import ZEROS, refreshed, zeros_bytes
 from vtakit.compiler.codegen.vta.residency import load_kernels
 from vtakit.compiler.codegen.vta.scratch import share_scratch
 from vtakit.compiler.codegen.vta.select import Selector
@@ -35,8 +36,8 @@ from vtakit.compiler.passes.virtual_threads import virtual_threads
 from vtakit.hw.isa.codec import encode
 from vtakit.hw.isa.errors import EncodingError
 from vtakit.hw.isa.insns import FORMATS, MEMORIES, Feature, Opcode, Stage
+from vtakit.hw.isa.program import UOPS, BufferKind, Program, Relocation
 from vtakit.hw.isa.program import Buffer as ProgramBuffer
-from vtakit.hw.isa.program import BufferKind, Program, Relocation
 
 # Lower the block form to statements on flat buffers; each virtual thread gets its own copy of its memory, as a dimension.
 PASSES = (
@@ -106,15 +107,18 @@ class _Maker:
         """Emit the instructions, place scratch memory, tokens and micro-ops, and encode."""
         sizes = {scope: self.target.depth(scope) for scope in self.target.scopes}
         tracked, units = self._tracked()
-        out = Output(self.cfg, tracked)
+        published = self.target.isa.published
+        out = Output(self.cfg, tracked, self.target.isa)
         self._run(self.root, out)
         made = stored_maxima(out.steps, self.cfg) if self.target.has(Feature.POOL) else out.steps
         made = overwrite(made, self.cfg) if self.target.has(Feature.OVERWRITE) else made
-        made = weights_ahead(load_early(clear_early(made)), self.target)
+        made = made if published else clear_early(made)
+        made = weights_ahead(load_early(made), self.target)
+        made = refreshed(made, self.cfg) if published else made
         shared = share_scratch(made, self._scratch_bytes(), self.symbols.values(), self.cfg, self.unit_bytes)
         self._tell_after(1)
         units[shared.name] = shared.size_bytes // self.unit_bytes
-        ordered = with_tokens(shared.steps, sizes | units)
+        ordered = with_tokens(shared.steps, sizes | units, to_the_end=published)
         self._tell_after(2)
         steps, uops = load_kernels(ordered, self.cfg.uop_depth)
         steps.append(Step(Opcode.FINISH, {}, Stage.COMPUTE))
@@ -124,6 +128,8 @@ class _Maker:
         buffers = [buffer for buffer in self._buffers() if buffer.kind is not BufferKind.SCRATCH]
         if shared.name:
             buffers.append(ProgramBuffer(name=shared.name, size_bytes=shared.size_bytes, kind=BufferKind.SCRATCH))
+        if zeros := zeros_bytes(steps, {kind: memory.bytes_in(self.cfg) for kind, memory in MEMORIES.items()}):
+            buffers.append(ProgramBuffer(name=ZEROS, size_bytes=zeros, kind=BufferKind.CONST, data=bytes(zeros)))
         return Program(
             config=self.cfg, insns=words, uops=uops, buffers=tuple(buffers), parts=self.parts.ends(steps),
             relocations=tuple([Relocation(at, step.symbol, step.value) for at, step in enumerate(steps) if step.symbol]),
@@ -244,7 +250,7 @@ def _names(buffers: Mapping[Var, Buffer]) -> dict[Var, str]:
     found: dict[Var, str] = {}
     for data, buffer in buffers.items():
         name = "".join(c if c.isidentifier() or c.isdigit() else "_" for c in buffer.name)
-        if not name.isidentifier() or name == "uops":
+        if not name.isidentifier() or name in (UOPS, ZEROS):
             name = f"_{name}"
         count = sum(other == name or other.startswith(f"{name}_") for other in found.values())
         found[data] = name if name not in found.values() else f"{name}_{count}"

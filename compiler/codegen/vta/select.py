@@ -8,6 +8,7 @@ from vtakit.compiler.codegen.vta.alu import passes
 from vtakit.compiler.codegen.vta.errors import UnfitError
 from vtakit.compiler.codegen.vta.forms import Guard, form, guards
 from vtakit.compiler.codegen.vta.places import Site
+from vtakit.compiler.codegen.vta.published import published_row
 from vtakit.compiler.codegen.vta.target import DWCONV, GEMM, REQUANT, REQUANT_LOOKUP, RESET, Target
 from vtakit.compiler.codegen.vta.tree import Nest
 from vtakit.compiler.codegen.vta.windows import AnyAction, Windows
@@ -125,7 +126,7 @@ class Selector:
 
         def is_own(load: Load) -> bool:
             return self.sites.get(load.buffer.data) is site and linear(load.indices[0]) == own
-        row = tuple(passes(value, is_own))
+        row = tuple(published_row(passes(value, is_own), self.target.isa))
         loads: list[Operand | None] = []
         for one in row:
             if one.op is not None and not self.target.has(ALU_FEATURES[one.op]):

@@ -25,6 +25,7 @@ from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.config import DEFAULT, VTAConfig, load_config
 from vtakit.hw.isa.exhaustive import for_each
 from vtakit.hw.isa.insns import REQUANT_WORDS, AluOp, Feature, usable
+from vtakit.hw.isa.published import VTAKIT, Isa
 from vtakit.hw.isa.regs import device_features
 from vtakit.hw.system import REFERENCE, System, load_system
 
@@ -48,12 +49,16 @@ class Target:
     copies : how many copies of a buffer in a scratchpad there are at most, so that one is filled while others are used
     without : what the device lacks of the abilities that its configuration can have
     system : its memory, for which tiles are chosen; programs run with any other
+    isa : the instructions that programs may use: ours, or those of the published instruction set
+
+    Raises VtaError for a field, ConfigError for a configuration that the published instruction set does not place in words.
     """
 
     config: VTAConfig = DEFAULT
     copies: int = 2
     without: Feature = NOTHING
     system: System = REFERENCE
+    isa: Isa = VTAKIT
 
     def __post_init__(self) -> None:
         if not isinstance(self.copies, Integral) or isinstance(self.copies, bool) or not 1 <= self.copies <= MOST_COPIES:
@@ -63,10 +68,13 @@ class Target:
             raise VtaError(f"system is {self.system!r:.40} and must be a System: `vta` takes names")
         if not isinstance(self.without, Feature):
             raise VtaError(f"without is {self.without!r:.40} and must be a Feature of vtakit.hw.isa.insns, or more joined by |")
+        if not isinstance(self.isa, Isa):
+            raise VtaError(f"isa is {self.isa!r:.40} and must be an Isa: `vta` takes names")
+        self.isa.check_config(self.config)
 
     def has(self, feature: Feature) -> bool:
         """Return whether programs may use an ability beyond the smallest device."""
-        return feature in usable(device_features(self.config) & ~self.without)
+        return feature in usable(self.isa.features(device_features(self.config)) & ~self.without)
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -205,9 +213,10 @@ class Target:
 def vta(config: VTAConfig | str | Path | dict[str, object] = "default", **options: Any) -> Target:
     """The target for a configuration: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file of them.
 
-    options : the other fields of `Target`; system may also be a name, a mapping of fields, or the path of a JSON file
+    options : the other fields of `Target`; system may also be a name, a mapping of fields, or the path of a JSON file, and isa a
+              text such as "original" (`vtakit.hw.isa.published`)
 
-    Raises ConfigError for a configuration, VtaError for an option.
+    Raises ConfigError for a configuration, EncodingError for an unknown instruction set, VtaError for an option.
     """
     known = [field.name for field in fields(Target) if field.name != "config"]
     for name in options:
@@ -215,4 +224,6 @@ def vta(config: VTAConfig | str | Path | dict[str, object] = "default", **option
             raise VtaError(f"{name!r} is no option of a target for the accelerator; {one_of(known, name)}")
     if "system" in options:
         options["system"] = load_system(options["system"])
+    if "isa" in options:
+        options["isa"] = Isa.parse(options["isa"])
     return Target(load_config(config), **options)

@@ -32,16 +32,19 @@ _DRAM_READERS = (Stage.LOAD, Stage.COMPUTE)
 CROWDED = TOKEN_QUEUE_DEPTH // 2  # tokens that may wait in a queue when an instruction is added that may give another
 
 
-def with_tokens(steps: Sequence[Step], sizes: Mapping[str, int]) -> list[Step]:
+def with_tokens(steps: Sequence[Step], sizes: Mapping[str, int], *, to_the_end: bool = False) -> list[Step]:
     """The program with dependence flags set, so that no two stages race, and with instructions that only pass tokens on.
 
-    sizes : elements of each memory that accesses are given of
+    sizes      : elements of each memory that accesses are given of
+    to_the_end : the compute stage ends only when all STOREs have
     """
     order, passed = _Order(sizes), _passed_early(steps, sizes)
     for at, step in enumerate(steps):
         for load in passed.get(at, ()):
             order.pass_on(load)
         order.append(step)
+    if to_the_end:
+        order.wait_for_stores()
     return order.steps
 
 
@@ -109,6 +112,12 @@ class _Order:
         index = max(int(self._written[access.memory][access.elements].max()) for access in read)
         if self._now[Stage.COMPUTE][Stage.STORE] < index and self._now[Stage.LOAD][Stage.STORE] < index:
             self._wait_in_compute(Stage.STORE, index)
+
+    def wait_for_stores(self) -> None:
+        """Let the compute stage wait for the last STORE, unless it knows of that already."""
+        last = self._newest[Stage.STORE]
+        if self._now[Stage.COMPUTE][Stage.STORE] < last:
+            self._wait_in_compute(Stage.STORE, last)
 
     def _wait_in_compute(self, other: Stage, index: int) -> None:
         """Add an instruction of the compute stage that only waits for instruction `index` of another."""

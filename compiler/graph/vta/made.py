@@ -83,6 +83,12 @@ class Maker:
         """A number for each channel."""
         return self.constant(pack_vector(self.target, numbers), "acc", what)
 
+    def scale(self, numbers: Array, what: str) -> Tensor | int:
+        """What channels are multiplied by: where the ALU has no MUL, one number if it is the same for all."""
+        if self.target.has(Feature.ALU_MUL) or not (numbers == numbers[0]).all():
+            return self.vector(numbers, what)
+        return int(numbers[0])
+
     def requantize(self, numbers: Numbers, largest: int) -> Requantize:
         """A requantization of sums of at most `largest`, either way. Raises VtaError where the device is not exact with it."""
         name = f"{self.name}__requant"
@@ -104,7 +110,7 @@ class Maker:
             return Epilogue(requantize=self.requantize(numbers, largest))
         most = largest + 128 * int(np.abs(skip.scale).max(initial=0))
         return Epilogue(
-            add=skip.tensor, add_scale=self.vector(skip.scale, "skip_scale"), requantize=self.requantize(numbers, most),
+            add=skip.tensor, add_scale=self.scale(skip.scale, "skip_scale"), requantize=self.requantize(numbers, most),
             identity=None if self.target.has(Feature.ACC_8BIT) else self.identity(1, "skip_identity"),
         )
 

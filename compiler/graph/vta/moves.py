@@ -51,7 +51,7 @@ def scaled_sum(m: Maker, a: Tensor, b: Tensor, a_scale: Array, b_scale: Array, n
     if len(small) == 2:
         weights = m.identity(small[0], "a_weights"), m.identity(small[1], "b_weights")
         return _plain(m, Binary2d(target=m.target, name=m.name, a=a, b=b, weights=weights, epilogue=m.epilogue(numbers, largest)))
-    epilogue = Epilogue(scale=m.vector(a_scale, "a_scale"), add=b, add_scale=m.vector(b_scale, "b_scale"),
+    epilogue = Epilogue(scale=m.scale(a_scale, "a_scale"), add=b, add_scale=m.scale(b_scale, "b_scale"),
                         requantize=m.requantize(numbers, largest),
                         identity=None if m.target.has(Feature.ACC_8BIT) else m.identity(1, "b_identity"))
     return _plain(m, SumPool2d(target=m.target, name=m.name, data=a, weights=m.identity(), epilogue=epilogue))

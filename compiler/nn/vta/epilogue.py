@@ -119,7 +119,7 @@ class Epilogue:
         if self.requantize is not None:
             split, channels = x.transpose(0, 1, 5, 2, 3, 4), self.requantize.channels
             flat = split.reshape(len(x), -1, *x.shape[2:5])
-            done = np.full_like(flat, self.requantize.filler)
+            done = self.requantize.filled(flat)
             done[:, :channels] = self.requantize.reference(flat[:, :channels])
             x = done.reshape(split.shape).transpose(0, 1, 3, 4, 5, 2)
         return _wrapped(x, out)
@@ -135,6 +135,14 @@ def widened(target: Target, tensor: Tensor, name: str) -> Tensor:
                        "inputs and 32-bit accumulators")
     acc = target.dtype("acc")
     return made(tensor.shape, lambda *at: tensor(*at).astype(acc), f"{name}_acc")
+
+
+def times(target: Target, value: Expr, by: Any) -> Expr:
+    """Return a value times a number; where the ALU has no MUL and the number is a power of two, it is shifted."""
+    if isinstance(by, int) and by > 0 and by & (by - 1) == 0 and not target.has(Feature.ALU_MUL):
+        return value << (by.bit_length() - 1) if by > 1 else value
+    made: Expr = value * by
+    return made
 
 
 def made(shape: Sequence[Any], value: Callable[..., Expr], name: str) -> Tensor:

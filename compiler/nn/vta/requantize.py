@@ -17,6 +17,7 @@ from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.codec import encode_requant
 from vtakit.hw.isa.errors import EncodingError
 from vtakit.hw.isa.insns import REQUANT_WORDS, TABLE_BYTES, Feature
+from vtakit.hw.isa.published import Ability
 
 Numbers = int | npt.ArrayLike
 CHANNEL = ("bias", "multiplier", "shift", "zero_point")  # numbers that each channel has of its own
@@ -34,7 +35,9 @@ class Requantize:
     table     : what results become, for each from the least to the greatest; only where the device has LOOKUP
 
     On a device with REQUANT it costs no cycles, and any numbers will do that its fields hold. Elsewhere it is five ALU passes,
-    which are exact as long as ``(largest + |bias|) * multiplier + half + |zero_point| * 2**shift`` fits an accumulator.
+    four where all multipliers are 1. They are exact as long as ``(largest + |bias|) * multiplier + half + |zero_point| *
+    2**shift`` fits an accumulator. Where the ALU has one shift for all lanes, all channels have the largest, and multipliers that
+    are greater by as much.
 
     Raises VtaError for numbers that the device cannot hold or that could overflow.
     """
@@ -101,7 +104,28 @@ class Requantize:
     @property
     def passes(self) -> int:
         """ALU passes over a tile."""
-        return 0 if self.on_store else 5
+        return 0 if self.on_store else 4 + self.multiplies
+
+    @cached_property
+    def multiplies(self) -> bool:
+        """Return whether the ALU multiplies."""
+        return bool((self._alu[0] != 1).any())
+
+    @cached_property
+    def one_shift(self) -> int | None:
+        """The shift of all channels; None if each has its own."""
+        shift = self._alu[2]
+        return int(shift[0]) if (shift == shift[0]).all() else None
+
+    @cached_property
+    def _alu(self) -> tuple[Ints, Ints, Ints]:
+        """Multiplier, what is added to the product, and shift of each channel, for the ALU."""
+        bias, multiplier, shift, zero_point = map(self._numbers, CHANNEL)
+        plus = bias * multiplier + half(shift) + (zero_point << shift)
+        if self.target.isa.has(Ability.VECTOR_SHIFT):
+            return multiplier, plus, shift
+        more = shift.max(initial=0) - shift
+        return multiplier << more, plus << more, shift + more
 
     @property
     def elements(self) -> int:
@@ -118,15 +142,14 @@ class Requantize:
     def words(self) -> Ints:
         """The values of `parameters`: with REQUANT those of the ISA, else multiplier, what is added to the product, and shift."""
         fill = (0, -self.channels % self.target.config.block)
-        numbers = [np.pad(self._numbers(name), fill) for name in CHANNEL]
         if self.on_store:
+            numbers = [np.pad(self._numbers(name), fill) for name in CHANNEL]
             clip = dict(zip(("low", "high"), self.clip, strict=True))
             found = np.array([
                 encode_requant(self.target.config, **dict(zip(CHANNEL, map(int, each), strict=True)), **clip)
                 for each in zip(*numbers, strict=True)], np.int64).T
         else:
-            bias, multiplier, shift, zero_point = numbers
-            found = np.stack([multiplier, bias * multiplier + half(shift) + (zero_point << shift), shift])
+            found = np.stack([np.pad(numbers, fill) for numbers in self._alu])
         bits = self.target.config.acc_bits
         signed = (found + (1 << bits - 1) & (1 << bits) - 1) - (1 << bits - 1)
         packed = np.stack([pack_vector(self.target, word) for word in signed], axis=1)
@@ -137,12 +160,14 @@ class Requantize:
         held.reshape(-1).view(np.int8)[:TABLE_BYTES] = self.table
         return np.concatenate([packed, np.broadcast_to(held, (len(packed), *held.shape))], axis=1)
 
-    @property
-    def filler(self) -> int:
-        """The value of channels that only fill the last block."""
+    def filled(self, x: Ints) -> Ints:
+        """Return what channels of accumulators become that only fill the last block."""
         low, high = self.clip
-        found = min(max(0, low), high)
-        return found if self.table is None else self.table[found + TABLE_BYTES // 2]
+        if self.on_store or self.multiplies:  # by 0
+            found = min(max(0, low), high)
+            return np.full_like(x, found if self.table is None else self.table[found + TABLE_BYTES // 2])
+        found: Ints = np.clip(x >> (self.one_shift or 0), low, high)
+        return found
 
     def reference(self, x: Ints) -> Ints:
         """Return the requantized accumulators [images, channels, …]: the definition."""
@@ -178,12 +203,14 @@ class Requantize:
     def _needed(self) -> int:
         """The largest accumulator that the ALU passes may meet; Python's integers, which do not overflow."""
         largest = self._most if self.largest is None else self.largest
-        most = 0
+        most, longest = 0, int(self._numbers("shift").max(initial=0))
+        vectors = self.target.isa.has(Ability.VECTOR_SHIFT)
         for bias, multiplier, shift, zero_point in zip(*(self._numbers(name).tolist() for name in CHANNEL), strict=True):
             if not 0 <= shift < self.target.config.acc_bits or multiplier < 0:
                 raise VtaError(f"{self.name}: a multiplier of {multiplier} and a shift of {shift}: give at least 0, and shifts "
                                f"below {self.target.config.acc_bits}")
-            most = max(most, (largest + abs(bias)) * multiplier + (1 << shift >> 1) + (abs(zero_point) << shift))
+            needed = (largest + abs(bias)) * multiplier + (1 << shift >> 1) + (abs(zero_point) << shift)
+            most = max(most, needed << (0 if vectors else longest - shift))
         return most
 
     def _check_table(self, table: tuple[int, ...]) -> None:

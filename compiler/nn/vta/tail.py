@@ -14,7 +14,7 @@ from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.ir.ops import maximum, minimum
 from vtakit.compiler.ir.values import int_value, wrap
 from vtakit.compiler.nn.vta.arguments import check_schedule
-from vtakit.compiler.nn.vta.epilogue import Epilogue, axes, made, shape_of, widened
+from vtakit.compiler.nn.vta.epilogue import Epilogue, axes, made, shape_of, times, widened
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
@@ -49,7 +49,8 @@ class Residual(NamedTuple):
         if by is None:
             return cls(loaded, loaded, lifted)
         return cls(loaded, made(
-            loaded.shape, lambda n, o, *at: loaded(n, o, *at) * (by[o, at[-2], at[-1]] if isinstance(by, Tensor) else by),
+            loaded.shape,
+            lambda n, o, *at: times(target, loaded(n, o, *at), by[o, at[-2], at[-1]] if isinstance(by, Tensor) else by),
             f"{called}_scaled"), lifted)
 
 
@@ -135,7 +136,7 @@ class Tail:
         if e.bias is not None:
             value = value + read(e.bias)
         if e.scale is not None:
-            value = value * read(e.scale)
+            value = times(self.target, value, read(e.scale))
         if e.shift is not None:
             value = value >> read(e.shift)
         if self.residual is not None and not self.begun:
@@ -147,8 +148,11 @@ class Tail:
         if e.requantize is None or e.requantize.on_store:
             return value
         by, plus, shift = (e.requantize.parameters[block, word, b, k] for word in range(REQUANT_WORDS))
+        if e.requantize.multiplies:
+            value = value * by
         low, high = e.requantize.clip
-        return minimum(maximum(value * by + plus >> shift, low), high)
+        one = e.requantize.one_shift
+        return minimum(maximum(value + plus >> (shift if one is None else one), low), high)
 
     def _stored(self, *at: Expr) -> Expr:
         """Return the element that is stored for an accumulator."""
