@@ -28,7 +28,7 @@ from vtakit.hw.isa.insns import (
     Stage,
 )
 from vtakit.hw.isa.pools import pooled_extents
-from vtakit.hw.isa.published import EXTENSIONS, FINISH_FLAG, overwrite_bit
+from vtakit.hw.isa.published import EXTENSIONS, FINISH_FLAG
 from vtakit.sim.faults import ProgramFault
 
 Ints = npt.NDArray[np.int64]
@@ -51,15 +51,13 @@ class Memories:
 class Decoded:
     """Instructions as columns of int64: `decoded["x_size"]` has one value an instruction, 0 where a format lacks it.
 
-    published : as a device of the published instruction set alone reads them, `CoreParams.published`
+    published : a device of the published instruction set alone is to run them, `CoreParams.published`
 
     Read-only, so that everyone who asks `decoded_program` for the same program shares one.
     """
 
     def __init__(self, cfg: VTAConfig, code: bytes | bytearray | memoryview, *, published: bool = False) -> None:
         words: npt.NDArray[np.uint64] = np.frombuffer(code, dtype="<u8").reshape(-1, 2)
-        if published:
-            words = _understood(cfg, words)
         self.cfg, self.published = cfg, published
         self.count = len(words)
         self._words = words
@@ -185,27 +183,6 @@ class Decoded:
             "dwconv_counter": int((self["rows"] * (self["columns"] + 1))[self.is_op(Opcode.DWCONV)].sum()),
             "insn_counter": self.count,
         }
-
-
-def _understood(cfg: VTAConfig, words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The words without what a device of the published instruction set ignores: bits of no field, and the memory type of a STORE
-    that moves nothing.
-    """
-    known = words.copy()
-    opcode_bits = np.uint64((1 << FORMATS[Opcode.LOAD].place(cfg)[0].width) - 1)
-    for opcode, fmt in FORMATS.items():
-        if not EXTENSIONS[opcode]:
-            rows = np.flatnonzero(words[:, 0] & opcode_bits == np.uint64(opcode))
-            ignored = fmt.reserved_bits(cfg) | (overwrite_bit(cfg) if opcode is Opcode.GEMM else 0)
-            known[rows, 0] &= np.uint64(~ignored & (2**64 - 1))
-            known[rows, 1] &= np.uint64(~(ignored >> 64) & (2**64 - 1))
-    places = {place.field.name: place for place in FORMATS[Opcode.STORE].place(cfg)}
-    kind, size = places["memory_type"], places["x_size"]
-    nothing = (words[:, 0] & opcode_bits == np.uint64(Opcode.STORE)) & (
-        words[:, 1] >> np.uint64(size.offset - 64) & np.uint64((1 << size.width) - 1) == 0)
-    known[nothing, 0] &= np.uint64(~((1 << kind.width) - 1 << kind.offset) & (2**64 - 1))
-    known[nothing, 0] |= np.uint64(MemType.OUT << kind.offset)
-    return known
 
 
 Rule = tuple[Fault, Mask, Callable[[int], str]]

@@ -17,7 +17,8 @@ from vtakit.hw.system import REFERENCE
 from vtakit.hw.timing import LOAD_COUNT_BITS
 from vtakit.sim.cycle.control.supervisor import BEGIN
 from vtakit.sim.cycle.timing import Steps
-from vtakit.sim.decode import Decoded, Memories
+from vtakit.sim.decode import Memories
+from vtakit.sim.program import decoded_program
 from vtakit.sim.rtl import simulate
 from vtakit.sim.rtl.surroundings import Surroundings
 
@@ -162,7 +163,7 @@ def first_partings(
         simulate(cfg, bytearray(dram), insn_addr, insn_count, bus_bits=bus_bits, core=core, bases=bases, wave=wave, **around)
         hardware = _busy_cycles(wave, {f"{_TOP}.core.{block.name}.{signal}" for block in BLOCKS for signal in block.registers})
         params = CoreParams.of(cfg, bus_bits, core)
-        decoded = Decoded(cfg, dram[insn_addr : insn_addr + insn_count * INSN_BYTES], published=params.published)
+        decoded = decoded_program(cfg, bytes(dram[insn_addr : insn_addr + insn_count * INSN_BYTES]), params.published)
         steps = Steps(decoded, bytearray(dram), insn_addr, memories, params, Surroundings(**around))
         while not steps.busy:
             steps.step()

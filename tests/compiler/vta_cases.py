@@ -110,13 +110,16 @@ def finish(epilogue: Epilogue, x: np.ndarray, given: dict[Any, np.ndarray], cfg:
 
 
 def requantized(by: Requantize, x: np.ndarray) -> np.ndarray:
-    """What a requantization makes of accumulators; channels that only fill the last block are 0, clipped."""
+    """What a requantization makes of accumulators; channels that only fill the last block are 0, clipped, if it multiplies."""
     def lanes(numbers: Any) -> np.ndarray:
         found = np.zeros(x.shape[1] * x.shape[-1], np.int64)
         found[:by.channels] = numbers
         return found.reshape(x.shape[1], 1, 1, 1, x.shape[-1])
     shift = lanes(by.shift)
     scaled = (x + lanes(by.bias)) * lanes(by.multiplier) + ((1 << shift) >> 1) >> shift
+    if not (by.on_store or by.multiplies):
+        fills = np.arange(x.shape[1] * x.shape[-1]).reshape(shift.shape) >= by.channels
+        scaled = np.where(fills, x >> (by.one_shift or 0), scaled)
     return np.clip(scaled + lanes(by.zero_point), by.low, by.high)
 
 

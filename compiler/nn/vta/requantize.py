@@ -108,8 +108,9 @@ class Requantize:
 
     @cached_property
     def multiplies(self) -> bool:
-        """Return whether the ALU multiplies."""
-        return bool((self._alu[0] != 1).any())
+        """Return whether the ALU multiplies: also by 1, if there are channels that only fill a block, and it can make them 0."""
+        fills = self.channels % self.target.config.block != 0 and self.target.has(Feature.ALU_MUL)
+        return fills or bool((self._alu[0] != 1).any())
 
     @cached_property
     def one_shift(self) -> int | None:
@@ -164,8 +165,8 @@ class Requantize:
         """Return what channels of accumulators become that only fill the last block."""
         low, high = self.clip
         if self.on_store or self.multiplies:  # by 0
-            found = min(max(0, low), high)
-            return np.full_like(x, found if self.table is None else self.table[found + TABLE_BYTES // 2])
+            zero = min(max(0, low), high)
+            return np.full_like(x, zero if self.table is None else self.table[zero + TABLE_BYTES // 2])
         found: Ints = np.clip(x >> (self.one_shift or 0), low, high)
         return found
 
