@@ -67,7 +67,7 @@ def compile(
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.kept_models`); not if `after` is given
     config, system, isa, host : options of target "vta". `config`: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a
                JSON file, "default" if None. `system`: the memory for which tiles are chosen, and which devices "cycle" and "rtl"
-               then have: a `vtakit.hw.system.System`, "reference" (if None), "ideal", a mapping of fields, or the path of a JSON
+               then have: a `vtakit.hw.system.System`, a name ("reference" if None), a mapping of fields, or the path of a JSON
                file.
                `isa`: "original" for programs in the published instruction set, with the abilities that its device is known to
                have, as in "original+mul" (docs/original.md). `host`: the processor beside the accelerator, as a target; this

@@ -29,6 +29,7 @@ from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.order import POLICIES
 from vtakit.sim.program import decoded_program
 from vtakit.sim.random_programs import RandomProgram, random_program
+from vtakit.sim.random_systems import random_dram
 
 ANY = "any"  # a configuration of its own for each program; for the RTL, whose models take a minute to build, for some in a row
 _PROGRAMS_A_MODEL = 250
@@ -161,7 +162,7 @@ def _difference(program: RandomProgram, case: Case) -> str | None:
 
 
 def options(case: Case) -> dict[str, Any]:
-    """Return the options that the seed varies: the order of stages in fsim; in hardware, the memory's latency and stalls.
+    """Return the options that the seed varies: the order of stages in fsim; in hardware, the memory's latency, stalls and DRAM.
 
     Of random configurations also what a model is built for: the width of the bus, and the core.
     """
@@ -171,14 +172,13 @@ def options(case: Case) -> dict[str, Any]:
     if case.device in _ON_RTL:
         numbers = random.Random(case.seed)
         built = _built(case.load(), case.model[1]) if case.config == ANY else {}
+        chip = random_dram(case.seed) if case.seed % 3 else None
         return {
             "latency": numbers.choice((0, 1, 7, 40, 200)), "stall": numbers.choice((0, 10, 50, 80)), "seed": case.seed,
-            "outstanding": numbers.choice((1, 2, 4, 16)), "bandwidth": numbers.choice((100, 100, 30)), **built,
+            "outstanding": numbers.choice((1, 2, 4, 16)), "bandwidth": numbers.choice((100, 100, 30)), "chip": chip,
+            **built,
         }
     return {}
-
-
-
 
 
 def _built(cfg: VTAConfig, seed: int) -> dict[str, Any]:

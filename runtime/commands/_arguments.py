@@ -16,7 +16,7 @@ from vtakit.hw.isa.config import INSN_BYTES, VTAConfig, load_config
 from vtakit.hw.isa.file import MAGIC, parse
 from vtakit.hw.isa.program import Program
 from vtakit.hw.isa.published import Ability
-from vtakit.hw.system import REFERENCE, load_system
+from vtakit.hw.system import REFERENCE, SYSTEMS, load_system, peak_bytes_a_cycle
 
 
 def number(text: str) -> int:
@@ -87,7 +87,8 @@ _MEMORY_SYSTEM = {
 def add_system(parser: argparse.ArgumentParser) -> None:
     """Declare --system."""
     parser.add_argument("--system", metavar="SYSTEM",
-                        help="memory of the accelerator: reference (default), ideal, or a JSON file")
+                        help=f"memory of the accelerator: {', '.join(SYSTEMS)} ({next(iter(SYSTEMS))} is the default), or a JSON "
+                        "file of fields, of which \"kind\" is flat, sdram or ddr")
 
 
 def add_memory_system(parser: argparse.ArgumentParser) -> None:
@@ -120,8 +121,9 @@ def _check_simulated(given: Sequence[str], device: str | None) -> None:
 
 
 def bus_bytes_of(options: Mapping[str, Any]) -> float:
-    """Return the bytes that the bus of a simulated memory system moves a cycle at most, in each direction."""
-    return float(options.get("bus_bits", REFERENCE.bus_bits) / 8 * options.get("bandwidth", 100) / 100)
+    """Return the bytes that a simulated memory system moves a cycle at most, in each direction."""
+    bus = options.get("bus_bits", REFERENCE.bus_bits) / 8
+    return peak_bytes_a_cycle(bus, options.get("bandwidth", 100) / 100, options.get("chip"))
 
 
 def _option(name: str) -> str:

@@ -2,7 +2,7 @@
 
   vtakit fuzz --programs 100000 --seed 1                        each named configuration in turn, and random ones
   vtakit fuzz --config default --config any --programs 1000     these only; `any` is a random configuration for each program
-  vtakit fuzz --device rtl --config tiny --programs 20000       the hardware in Verilator; the seed sets latency and stalls too
+  vtakit fuzz --device rtl --config tiny --programs 20000       the hardware in Verilator; the seed sets its memory and stalls too
   vtakit fuzz --device cycle --config tiny --programs 20000     the cycle model against that hardware: each start, end and cause
 
 Random programs are free of races by construction, so the static checker must find nothing in them either. A difference is

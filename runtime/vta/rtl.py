@@ -10,13 +10,13 @@ from vtakit.hw.params import CoreParams
 from vtakit.hw.system import REFERENCE, SystemLike
 from vtakit.runtime.vta.device import Device, Ending
 from vtakit.runtime.vta.registers import RegisterDevice
-from vtakit.runtime.vta.simulated import simulated_memory
+from vtakit.runtime.vta.simulated import memory_of, simulated_memory
 from vtakit.sim.api import keywords
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl import surroundings
 from vtakit.sim.rtl.build import library
 from vtakit.sim.rtl.model import SLICE_CYCLES, Kind, Model, Op
-from vtakit.sim.rtl.surroundings import surrounded
+from vtakit.sim.rtl.surroundings import Surroundings, surrounded
 from vtakit.sim.trace import Trace
 
 _FOR_EVER = 2**62  # cycles: waits have bounds of their own
@@ -97,11 +97,11 @@ class Rtl(RegisterDevice):
 
     port: RtlPort
 
-    def __init__(self, port: RtlPort, config: VTAConfig, bandwidth: int, trace: bool) -> None:
+    def __init__(self, port: RtlPort, config: VTAConfig, around: Surroundings) -> None:
         super().__init__("rtl", port, config)
         assert self.bus_bytes is not None
-        self.bus_bytes *= bandwidth / 100
-        self._trace = trace
+        self.bus_bytes = around.peak_bytes(int(self.bus_bytes))
+        self._trace = around.trace
         self._before = port.model.counts()
 
     def start(self, insn_addr: int, insn_count: int) -> None:
@@ -126,12 +126,12 @@ class Rtl(RegisterDevice):
 
 
 def open_device(
-    config: VTAConfig, *, memory_bytes: int = 1 << 26, system: SystemLike = REFERENCE, bus_bits: int | None = None,
+    config: VTAConfig, *, memory_bytes: int | None = None, system: SystemLike = REFERENCE, bus_bits: int | None = None,
     core: Mapping[str, Any] | None = None, **around: Any,
 ) -> Device:
     """The RTL of a configuration; its options are those after `config`.
 
-    memory_bytes   of its DRAM
+    memory_bytes   of its DRAM; 64 MiB if None, or what the chip of the memory system has, if that is less
     system         its memory: a `vtakit.hw.system.System`, a name, a mapping of fields, or the path of a JSON file
     bus_bits       width of the AXI4 bus: 64, 128, 256 or 512; that of the system if None
     core           fields of `vtakit.hw.params.CoreParams`: {"mul_passes": 4, "windows": False}; the defaults if absent
@@ -139,9 +139,9 @@ def open_device(
                    a trace is that of the last program
     """
     found, bits = surrounded(system, bus_bits, around)
-    dram = simulated_memory(memory_bytes)
+    dram = simulated_memory(memory_of(found.chip, memory_bytes))
     model = Model(library(CoreParams.of(config, bits, core)), dram, replace(found, max_cycles=_FOR_EVER))
-    return Rtl(RtlPort(model, dram, found.max_cycles), config, found.bandwidth, found.trace)
+    return Rtl(RtlPort(model, dram, found.max_cycles), config, found)
 
 
 OPTIONS = (*keywords(open_device), *(name for name in surroundings.OPTIONS if name != "wave"))

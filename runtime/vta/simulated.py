@@ -6,12 +6,15 @@ import numpy as np
 
 from vtakit.base.errors import VtakitError
 from vtakit.base.reading import check_memory
+from vtakit.hw.dram import Dram
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.insns import ISA_VERSION, MEMORIES, Feature
 from vtakit.runtime.vta.device import Ending
 from vtakit.sim.decode import Decoded, Memories
 from vtakit.sim.faults import ProgramFault
 from vtakit.sim.program import decoded_program
+
+_USUAL_BYTES = 1 << 26
 
 
 class Simulated(ABC):
@@ -61,6 +64,19 @@ class Simulated(ABC):
     def close(self) -> None:
         """Give the memory back."""
         self._dram = bytearray()
+
+
+def memory_of(chip: Dram | None, memory_bytes: int | None) -> int:
+    """Return the size of a simulated device's memory: what was asked for, or 64 MiB, or a smaller chip's.
+
+    Raises `VtakitError` if the chip has less than was asked for.
+    """
+    if memory_bytes is None:
+        return _USUAL_BYTES if chip is None else min(_USUAL_BYTES, chip.capacity_bytes)
+    if chip is not None and isinstance(memory_bytes, int | np.integer) and memory_bytes > chip.capacity_bytes:
+        raise VtakitError(f"memory_bytes is {memory_bytes} and the memory system's chip has {chip.capacity_bytes}, which are "
+                          "rows x banks x columns x width / 8: more rows hold more")
+    return memory_bytes
 
 
 def simulated_memory(memory_bytes: int) -> bytearray:

@@ -58,6 +58,7 @@ def simulate(
     check_options(data, path)
     memories = Memories(bases=bases_of(bases or {}), window=window_of(window, len(dram)))
     surroundings, bits = surrounded(system, bus_bits, around)
+    surroundings.check_capacity(len(dram))
     params = CoreParams.of(cfg, bits, core)
     decoded = decoded_program(cfg, bytes(program_bytes(dram, insn_addr, insn_count)), params.published)
     found, acc = run_timed(decoded, dram, insn_addr, memories, params, surroundings, data=data, path=path)

@@ -60,6 +60,8 @@ def _set(p: Any, core: CoreParams, around: Surroundings, memories: Memories, ins
     }
     for name, value in values.items():
         setattr(p, name, int(value))
+    for name, value in (around.chip.controller if around.chip else {}).items():
+        setattr(p.dram, name, value)
     for kind, base in memories.bases.items():
         p.bases[kind] = base
     _set_targets(p.load, core, load_targets(core))

@@ -7,6 +7,7 @@ import numpy as np
 from vtakit.hw.isa.config import UOP_BYTES
 from vtakit.sim.cycle.control.supervisor import BEGIN, IDLE, REGISTERS, SUPERVISOR, registers, supervisor
 from vtakit.sim.cycle.core import CORE, core, reset_core
+from vtakit.sim.cycle.dram import CHIP
 from vtakit.sim.cycle.load.targets import TARGETS
 from vtakit.sim.cycle.program import keep
 from vtakit.sim.cycle.state import record
@@ -30,7 +31,7 @@ PARAMETERS = record(
     "inp_depth", "wgt_depth", "acc_depth", "dst_at", "dst_mask", "src_at", "src_mask", "wgt_at", "wgt_mask",
     "out_bytes", "out_bytes_log2", "out_parts", "out_lanes", "table_rows", "insn_addr", "insn_count",
     "latency", "memory_outstanding", "bandwidth", "stall", "patience", "seed_high", "seed_low", "max_cycles", "trace", "skips",
-    "rested", bases=6, load=TARGETS, compute=TARGETS,
+    "rested", dram=CHIP, bases=6, load=TARGETS, compute=TARGETS,
 )
 SIMULATION = record("begun", "busy_cycles", "changes", "delivered", delivered_to=3, last_causes=3, counters=3 * CAUSES,
                     random=RANDOM, memory=MEMORY, host=HOST, registers=REGISTERS, supervisor=SUPERVISOR, core=CORE)
@@ -57,7 +58,7 @@ def advance(
         reset_core(s.core, p)
         memory.cycle = -1
         memory.read_credit = memory.write_credit = MOST_CREDIT if p.rested else 0
-        drive_memory(memory, p, s.random)
+        drive_memory(memory, p, s.random, False)
         drive_host(host, p, s.random, kinds)
     for _ in range(cycles):
         if memory.cycle >= p.max_cycles:
@@ -84,7 +85,7 @@ def advance(
         supervisor(s.supervisor, starts, ended)
         if busy and s.supervisor.state == IDLE:
             return ENDED
-        drive_memory(memory, p, s.random)
+        drive_memory(memory, p, s.random, busy)
         if not busy or p.stall:
             drive_host(host, p, s.random, kinds)
         if p.trace and (s.changes + 3) * 3 > len(changes):

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from vtakit.sim.cycle.dram import BURSTS, DRAM, dram
 from vtakit.sim.cycle.state import record
 
 ANY, DATA_FIRST, BOTH = 0, 1, 2  # what the memory waits for before it takes a write's address or data
 EARLY_BEATS = 256  # write data that it takes before their address
-_BURSTS = 256  # that it accepts at most
 _BEATS = 512  # more than early beats
 _M32 = (1 << 32) - 1
 WRITE, POLL = 0, 2  # kinds of the host's accesses; a poll is repeated while the program runs
@@ -20,7 +20,8 @@ MEMORY = record(
     "read_credit", "write_credit", "stands",
     "reads", "read_first", "read_beat", "cycle",
     "writes", "write_first", "write_beat", "data", "data_first", "early_bursts", "answers", "answer_first",
-    read_beats_of=_BURSTS, read_ready=_BURSTS, read_at=_BURSTS, write_beats_of=_BURSTS, data_last=_BEATS, answer_ready=_BURSTS,
+    dram=DRAM, read_beats_of=BURSTS, read_ready=BURSTS, read_at=BURSTS, write_beats_of=BURSTS, write_at=BURSTS, data_last=_BEATS,
+    answer_ready=BURSTS, answer_at=BURSTS, answer_beats=BURSTS,
 )
 HOST = record("op", "pause", "begun", "wants_aw", "wants_w", "wants_ar", "aw_valid", "w_valid", "ar_valid", "b_ready", "r_ready")
 
@@ -47,9 +48,10 @@ def percent(s: Any, chance: Any) -> Any:
 
 def take_read(s: Any, p: Any, at: Any, beats: Any) -> None:
     """Take the address of a read burst, in beats."""
-    place = (s.read_first + s.reads) % _BURSTS
+    place = (s.read_first + s.reads) % BURSTS
     s.read_at[place], s.read_beats_of[place], s.read_ready[place] = at, beats, s.cycle + p.latency
     s.reads += 1
+    s.dram.reads_coming += 1
 
 
 def read_taken(s: Any) -> Any:
@@ -60,14 +62,15 @@ def read_taken(s: Any) -> Any:
     s.read_beat += 1
     if s.read_beat == s.read_beats_of[s.read_first]:
         s.read_beat = 0
-        s.read_first = (s.read_first + 1) % _BURSTS
+        s.read_first = (s.read_first + 1) % BURSTS
         s.reads -= 1
     return s.r_last
 
 
-def take_write(s: Any, beats: Any) -> None:
-    """Take the address of a write burst."""
-    s.write_beats_of[(s.write_first + s.writes) % _BURSTS] = beats
+def take_write(s: Any, at: Any, beats: Any) -> None:
+    """Take the address of a write burst, in beats."""
+    place = (s.write_first + s.writes) % BURSTS
+    s.write_at[place], s.write_beats_of[place] = at, beats
     s.writes += 1
 
 
@@ -88,25 +91,34 @@ def write_data(s: Any, p: Any) -> None:
         s.data -= 1
         s.write_beat += 1
         if s.write_beat == s.write_beats_of[s.write_first]:
-            s.write_beat = 0
-            s.write_first = (s.write_first + 1) % _BURSTS
-            s.writes -= 1
-            s.answer_ready[(s.answer_first + s.answers) % _BURSTS] = s.cycle + p.latency
+            place = (s.answer_first + s.answers) % BURSTS
+            s.answer_ready[place] = s.cycle + p.latency
+            s.answer_at[place], s.answer_beats[place] = s.write_at[s.write_first], s.write_beats_of[s.write_first]
             s.answers += 1
+            s.dram.writes_coming += 1
+            s.write_beat = 0
+            s.write_first = (s.write_first + 1) % BURSTS
+            s.writes -= 1
 
 
 def answer_taken(s: Any) -> None:
     """The core has taken the answer that is offered."""
     s.b_valid = 0
-    s.answer_first = (s.answer_first + 1) % _BURSTS
+    s.answer_first = (s.answer_first + 1) % BURSTS
     s.answers -= 1
 
 
-def drive_memory(s: Any, p: Any, random: Any) -> None:
-    """Set what the memory's channels say from the next cycle on, whose number `cycle` then is."""
+def drive_memory(s: Any, p: Any, random: Any, busy: Any) -> None:
+    """Set what the memory's channels say from the next cycle on, whose number `cycle` then is; `busy`: a program runs."""
     s.cycle += 1
     s.read_credit = min(s.read_credit, MOST_CREDIT) + p.bandwidth
     s.write_credit = min(s.write_credit, MOST_CREDIT) + p.bandwidth
+    if p.dram.kind:
+        dram(s.dram, p.dram, s, p.bus_bytes_log2, busy)
+        read_ready, answer_ready = s.dram.beats > 0, s.dram.answers > 0
+    else:
+        read_ready = s.reads != 0 and s.read_ready[s.read_first] <= s.cycle
+        answer_ready = s.answers != 0 and s.answer_ready[s.answer_first] <= s.cycle
     s.ar_ready = s.reads < p.memory_outstanding and not percent(random, p.stall)
     may_aw = s.writes + s.answers < p.memory_outstanding and not percent(random, p.stall)
     may_w = s.data < EARLY_BEATS and s.write_credit >= _CREDIT and not percent(random, p.stall)
@@ -117,11 +129,12 @@ def drive_memory(s: Any, p: Any, random: Any) -> None:
     else:
         s.aw_ready = may_aw and (p.patience == ANY or s.early_bursts != 0)
         s.w_ready = may_w
-    if (s.r_valid == 0 and s.reads != 0 and s.read_ready[s.read_first] <= s.cycle and s.read_credit >= _CREDIT
-            and not percent(random, p.stall)):
+    if s.r_valid == 0 and read_ready and s.read_credit >= _CREDIT and not percent(random, p.stall):
         s.r_valid, s.r_last = 1, s.read_beat + 1 == s.read_beats_of[s.read_first]
-    if s.b_valid == 0 and s.answers != 0 and s.answer_ready[s.answer_first] <= s.cycle and not percent(random, p.stall):
+        s.dram.beats -= 1
+    if s.b_valid == 0 and answer_ready and not percent(random, p.stall):
         s.b_valid = 1
+        s.dram.answers -= 1
 
 
 def drive_host(s: Any, p: Any, random: Any, kinds: Any) -> None:

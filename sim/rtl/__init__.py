@@ -52,6 +52,7 @@ def simulate(
     memories = Memories(bases=bases_of(bases or {}), window=window_of(window, len(dram)))
     code = bytes(program_bytes(dram, insn_addr, insn_count))
     surroundings, bits = surrounded(system, bus_bits, around)
+    surroundings.check_capacity(len(dram))
     params = CoreParams.of(cfg, bits, core)
     if not insn_count:
         raise ProgramFault(Fault.NO_FINISH, -1, "", "the program has no instructions; it must end with FINISH")

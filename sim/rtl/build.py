@@ -34,6 +34,7 @@ from vtakit.sim.verilator import (
 )
 
 HARNESS = Path(__file__).with_name("harness.cpp")
+DRAM = Path(__file__).with_name("dram.h")
 INTERFACE = Path(__file__).with_name("harness.h")
 FAST = Path(__file__).with_name("verilated_fast.h")
 TRAINING = Path(__file__).with_name("training.py")
@@ -93,7 +94,7 @@ def library(params: CoreParams, wave: str = "", threads: int = 1) -> Library:
 
 def model_hash(params: CoreParams, wave: str, threads: int) -> str:
     """Hash of the RTL's source, the harness, the flags and the tools' versions."""
-    files = (HARNESS, INTERFACE, FAST, TRAINING, WRAPPER)
+    files = (HARNESS, DRAM, INTERFACE, FAST, TRAINING, WRAPPER)
     sources = (source_hash(params), wave, str(threads), *(path.read_text() for path in files))
     tools = (verilator_version(), compiler_identity(compiler()))
     parts = (*sources, _CONFIG, *_VERILATE, *_COMPILE, _QUICKLY, _COUNT, *_COUNTED, *tools)

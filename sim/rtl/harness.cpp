@@ -7,7 +7,8 @@
 // The memory answers reads in order, `latency` cycles after their address at the earliest, moves at most `bandwidth` percent of a
 // beat a cycle in each direction, and accepts at most `outstanding` bursts of each. With `stall` percent every channel, the
 // registers' included, refuses or withholds a transfer in a cycle; some seeds then want all data of a burst before its address, or
-// both offered before they take either. It answers SLVERR to the beat or burst that holds byte `read_error` or `write_error`, and
+// both offered before they take either. With a DRAM behind the port (dram.h), beats and answers come when that has moved their data,
+// and `latency` is the time to its queue. It answers SLVERR to the beat or burst that holds byte `read_error` or `write_error`, and
 // DECERR beyond its end. It also checks the protocol.
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 
 #include "Vvta.h"
 #include "Vvta___024root.h"
+#include "dram.h"
 #include "harness.h"
 #include "verilated.h"
 void Vvta___024root___eval_nba(Vvta___024root* root);  // Verilator's: what happens at the edges that are marked as met
@@ -109,11 +111,12 @@ class Memory {
   public:
     Memory(const Settings& s, Random& random)
         : s_{s}, random_{random}, patience_{s.stall ? Patience(s.seed % 3) : kAny}, read_rate_{s.bandwidth},
-          write_rate_{s.bandwidth} {}
+          write_rate_{s.bandwidth}, dram_{s.dram_chip} {}
 
     // What was offered and not taken stays, as AXI demands.
     void drive(Pins& pins, uint64_t cycle) {
         read_rate_.tick(), write_rate_.tick();
+        dram_.drive(cycle, pins.BUSY);
         pins.IN(m_axi_arready) = reads_.size() < s_.outstanding && !random_.percent(s_.stall);
         const bool may_aw = writes_.size() + answers_.size() < s_.outstanding && !random_.percent(s_.stall);
         const bool may_w = data_.size() < kMostEarlyBeats && write_rate_.allows() && !random_.percent(s_.stall);
@@ -124,19 +127,22 @@ class Memory {
         } else {
             pins.IN(m_axi_awready) = may_aw && (patience_ == kAny || early_bursts_), pins.IN(m_axi_wready) = may_w;
         }
-        if (!pins.IN(m_axi_rvalid) && !reads_.empty() && reads_.front().ready_cycle <= cycle && read_rate_.allows() &&
-            !random_.percent(s_.stall)) {
-            offer_read(pins);
-        }
-        if (!pins.IN(m_axi_bvalid) && !answers_.empty() && answers_.front().first <= cycle && !random_.percent(s_.stall))
-            pins.IN(m_axi_bvalid) = 1, pins.IN(m_axi_bresp) = answers_.front().second;
+        const bool read_ready = dram_.exists() ? dram_.beats : !reads_.empty() && reads_.front().ready_cycle <= cycle;
+        const bool answer_ready = dram_.exists() ? dram_.answers : !answers_.empty() && answers_.front().first <= cycle;
+        if (!pins.IN(m_axi_rvalid) && read_ready && read_rate_.allows() && !random_.percent(s_.stall))
+            offer_read(pins), dram_.beats--;
+        if (!pins.IN(m_axi_bvalid) && answer_ready && !random_.percent(s_.stall))
+            pins.IN(m_axi_bvalid) = 1, pins.IN(m_axi_bresp) = answers_.front().second, dram_.answers--;
     }
 
     // What is transferred at the end of a cycle; to be called before that edge, and before the next cycle's `drive`.
     Ending sample(Pins& pins, uint64_t cycle) {
         const bool aw = pins.m_axi_awvalid && pins.IN(m_axi_awready), ar = pins.m_axi_arvalid && pins.IN(m_axi_arready);
         Ending ending = held(pins);
-        if (ar) reads_.push_back({pins.m_axi_araddr, pins.m_axi_arlen + 1, cycle + s_.latency}), check(reads_.back(), ending);
+        if (ar) {
+            reads_.push_back({pins.m_axi_araddr, pins.m_axi_arlen + 1, cycle + s_.latency}), check(reads_.back(), ending);
+            dram_.read(to_dram(reads_.back(), cycle));
+        }
         if (aw) writes_.push_back({pins.m_axi_awaddr, pins.m_axi_awlen + 1, 0}), check(writes_.back(), ending);
         if (pins.m_axi_arvalid && (pins.m_axi_arburst != 1 || 1 << pins.m_axi_arsize != BUS_BYTES)) ending = VTA_WRONG_BURST;
         if (pins.m_axi_awvalid && (pins.m_axi_awburst != 1 || 1 << pins.m_axi_awsize != BUS_BYTES)) ending = VTA_WRONG_BURST;
@@ -184,8 +190,15 @@ class Memory {
         }
         early_bursts_ -= beat.last;
         const bool last = ++write_beat_ == writes_.front().beats;
-        if (last) write_beat_ = 0, writes_.pop_front(), answers_.push_back({cycle + s_.latency, answer_}), answer_ = 0;
+        if (last) {
+            dram_.write(to_dram(writes_.front(), cycle));
+            write_beat_ = 0, writes_.pop_front(), answers_.push_back({cycle + s_.latency, answer_}), answer_ = 0;
+        }
         return beat.last == last;
+    }
+
+    DramBurst to_dram(const Burst& burst, uint64_t cycle) const {
+        return {int64_t(burst.address), int64_t(burst.beats) * BUS_BYTES, cycle + s_.latency};
     }
 
     static void check(const Burst& burst, Ending& ending) {
@@ -218,6 +231,7 @@ class Memory {
     Random& random_;
     const Patience patience_;
     Rate read_rate_, write_rate_;
+    Dram dram_;
     std::deque<Burst> reads_, writes_;
     std::deque<Beat> data_;      // those whose address has not been taken
     uint64_t early_bursts_ = 0;  // last beats among them

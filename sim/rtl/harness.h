@@ -26,12 +26,22 @@ struct vta_event {
     uint16_t stage, kind;
 };
 
+/* A DRAM and its controller, in clocks of the memory: `controller` of vtakit.hw.dram.Dram. */
+struct vta_dram {
+    int64_t kind, clock;                      /* kind: 0 where there is none; clock: hundredths of a clock in a cycle of the core */
+    int64_t burst_log2, row_log2, banks_log2; /* bytes of a column command and of a row; banks */
+    int64_t rows, trcd, trp, tras, trc, trrd, tfaw, trfc, trefi, tcmd;
+    int64_t column, read_write, write_read, read_precharge, write_precharge, read_data, write_data;
+    int64_t closes, ahead, batch; /* closes: a row closes behind each burst */
+};
+
 struct vta_settings {
     uint8_t *dram;
     uint64_t dram_size;
     struct vta_op *ops; /* the first list */
     uint64_t op_count;
     uint64_t latency, outstanding, bandwidth, stall, seed, read_error, write_error, max_cycles, trace;
+    struct vta_dram dram_chip;
     const char *wave; /* path of the waveform file, or null */
 };
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vtakit.base.errors import VtakitError
+from vtakit.hw.dram import CONTROLLER
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.sim.faults import DeviceError
 from vtakit.sim.rtl.library import Library
@@ -58,12 +59,16 @@ class _COp(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint32) for name in ("kind", "address", "value", "response", "limit")]
 
 
+class _CDram(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in CONTROLLER]
+
+
 class _CSettings(ctypes.Structure):
     _fields_ = [
         ("dram", ctypes.c_void_p), ("dram_size", ctypes.c_uint64), ("ops", ctypes.POINTER(_COp)), ("op_count", ctypes.c_uint64),
         *((name, ctypes.c_uint64) for name in (
             "latency", "outstanding", "bandwidth", "stall", "seed", "read_error", "write_error", "max_cycles", "trace")),
-        ("wave", ctypes.c_char_p),
+        ("dram_chip", _CDram), ("wave", ctypes.c_char_p),
     ]
 
 
@@ -93,7 +98,7 @@ class Model:
         settings = _CSettings(
             ctypes.cast(self._memory, ctypes.c_void_p), len(dram), self._ops, len(self._ops), around.latency, around.outstanding,
             around.bandwidth, around.stall, around.seed, around.read_error, around.write_error, around.max_cycles, around.trace,
-            None if wave is None else bytes(wave),
+            _CDram(**around.chip.controller) if around.chip else _CDram(), None if wave is None else bytes(wave),
         )
         self._max_cycles = around.max_cycles
         self._model: int = self._functions.vta_open(ctypes.byref(settings))

@@ -12,6 +12,7 @@ from vtakit.compiler.graph.cpu import CpuKernels
 from vtakit.compiler.graph.ir import Array, Graph
 from vtakit.compiler.graph.vta.compile import compile_parts
 from vtakit.compiler.graph.vta.region import Launch
+from vtakit.hw.system import REFERENCE, SystemLike
 from vtakit.runtime.cpu.target import Cpu, image_of
 from vtakit.runtime.module import Module
 from vtakit.runtime.target import Image
@@ -74,9 +75,9 @@ def module_of(graph: Graph) -> Module:
     return Module(image_of(compile_graph(graph, CpuKernels(target)), target, str(graph)))
 
 
-def vta_image(graph: Graph, config: str = "default") -> Image:
+def vta_image(graph: Graph, config: str = "default", system: SystemLike = REFERENCE) -> Image:
     """A graph compiled for the accelerator and this machine; every program is proven by the static checker."""
-    target = Vta.make(config=config).ready(graph.name)
+    target = Vta.make(config=config, system=system).ready(graph.name)
 
     def check(launch: Launch) -> None:
         assert check_program(launch.program) == []

@@ -262,6 +262,10 @@ WRONG = {
     ("sim", "add.vta", "--input", "x=x.bin", "--latency", "9"): (
         "vtakit sim: --latency describes the accelerator's memory, which devices cycle and rtl simulate: add --device cycle"
     ),
+    ("sim", "add.vta", "--input", "x=x.bin", "--device", "cycle", "--system", "ulx3"): (
+        "vtakit sim: unknown memory system 'ulx3'; did you mean 'ulx3s'? Known: ideal, pynq, reference, ultra96, ulx3s, or the "
+        "path of a .json file"
+    ),
     ("run", "add.vta"): "vtakit run: 'add.vta' is a program of the accelerator; `vtakit sim` runs it",
     ("compile", "add.vtas", "-o", "a.vtak"): (
         "vtakit compile: 'add.vtas' is a program's text; `vtakit asm` assembles it, and `vtakit sim` runs the result"

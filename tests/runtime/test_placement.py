@@ -139,7 +139,7 @@ def test_the_memory_system_is_an_option_of_every_command_that_runs(files, capsys
     words = ["run", "q.onnx", "--target", "vta", "--config", "tiny", "--device", "rtl", "--input", "in.npz"]
     cycles = []
     for more in ([], ["--latency", "40", "--bandwidth", "100", "--bus-bits", "64", "--outstanding", "16"], ["--latency", "400"],
-                 ["--bandwidth", "20"], ["--outstanding", "1"]):
+                 ["--bandwidth", "20"], ["--outstanding", "1"], ["--system", "ulx3s"]):
         assert cli.main([*words, *more]) == 0
         cycles.append(int(re.search(r"([\d,]+) cycles", capsys.readouterr().out)[1].replace(",", "")))
     assert cycles[0] == cycles[1] < min(cycles[2:])

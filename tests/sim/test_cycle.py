@@ -17,12 +17,11 @@ from vtakit.hw.isa.config import NAMED
 from vtakit.hw.isa.insns import AluOp
 from vtakit.hw.isa.regs import COUNTERS
 from vtakit.hw.params import CoreParams
-from vtakit.hw.system import SYSTEMS
 from vtakit.hw.timing import STORE_PATIENCE
 from vtakit.runtime.vta import connect
 from vtakit.sim import run, run_image
 from vtakit.sim.cycle.timing import run_cycles
-from vtakit.sim.cycle_cases import cases
+from vtakit.sim.cycle_cases import SYSTEMS, cases
 from vtakit.sim.decode import Decoded
 from vtakit.sim.differences import first_cycle
 from vtakit.sim.faults import DeviceError, ProgramFault
@@ -153,7 +152,10 @@ def test_an_index_beyond_a_scratchpad_is_told_as_fsim_tells_it(case, data):
     ({"wave": "run.vcd"}, "device 'cycle' has no option 'wave'"),
     ({"latency": -1}, "latency is -1 and must be from 0 to 100000"),
     ({"bus_bits": 100}, "bus_bits must be one of (64, 128, 256, 512), got 100"),
-    ({"system": "fast"}, "unknown memory system 'fast'; known: ideal, reference, or the path of a .json file"),
+    ({"system": "fast"}, "unknown memory system 'fast'; known: ideal, pynq, reference, ultra96, ulx3s, or the path of a .json"),
+    ({"chip": "ddr"}, "chip must be a vtakit.hw.dram.Dram or None, not 'ddr'; system= takes names and files"),
+    ({"system": {"kind": "sdram", "rows": 1, "banks": 1, "columns": 1, "width": 8, "burst": 1}},
+     "the program and its data take 16 bytes of memory, and this memory system has 1: rows x banks x columns x width / 8"),
 ])
 def test_wrong_options_are_refused_in_a_sentence(given, message):
     with pytest.raises(VtakitError) as error:

@@ -9,7 +9,7 @@ import pytest
 from vtakit.sim.rtl import model
 
 HEADER = Path(model.__file__).with_name("harness.h")
-STRUCTURES = {"vta_op": model._COp, "vta_settings": model._CSettings}
+STRUCTURES = {"vta_op": model._COp, "vta_dram": model._CDram, "vta_settings": model._CSettings}
 
 
 def printed(folder: Path, expressions: list[str]) -> list[int]:

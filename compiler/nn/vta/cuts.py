@@ -235,7 +235,7 @@ def fits(target: Target, work: Work, cuts: Cuts, threads: int = 1) -> npt.NDArra
 
 def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]:
     """The estimate: of a chunk the longer of steps and loads, of a tile its passes or its stores, and what nothing hides."""
-    cfg, rate, start = target.config, target.system.bytes_a_cycle, STAGE_CYCLES + target.system.latency
+    cfg, rate, start = target.config, target.system.bytes_a_cycle, STAGE_CYCLES + target.system.read_latency
     tiles, chunks = cuts.parts(work, *TILE), cuts.parts(work, *CHUNK)
     outputs = prod(getattr(work, name) for name in TILE) / tiles  # of a tile; the last of a loop may be smaller
     pixels = outputs if work.pooling is None else outputs * prod(cuts.computed(work)) / (cuts.rows * cuts.columns)
@@ -248,7 +248,7 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     weights = cuts.out_blocks * cuts.run * cfg.wgt_bytes // rate
     insns = (boxes + OTHER_INSNS) * (INSN_BYTES / rate)
     rows, columns = cuts.pixels(work)
-    short = np.where(columns < work.in_columns, (target.system.latency + BURST_CYCLES) / target.system.outstanding, 0)
+    short = np.where(columns < work.in_columns, (target.system.read_latency + BURST_CYCLES) / target.system.outstanding, 0)
     row = np.maximum(columns * cfg.inp_bytes / rate, short)  # a burst for each row, where rows do not follow each other in DRAM
     data = boxes * rows * row // 1 + boxes * GAP_CYCLES + insns
     loads = data + np.where(cuts.keep, 0, weights)
@@ -272,10 +272,10 @@ def cycles_of(target: Target, work: Work, cuts: Cuts) -> npt.NDArray[np.float64]
     late = np.maximum(0, whole - (target.copies * chunk if target.copies > 1 else 0))
     kept = np.maximum(total + groups * late, groups * whole + tiles * chunks * loads)
 
-    # All reads share the bus: inputs without pads, weights, instructions, residuals, parameters.
+    # All reads share the bus: inputs without pads, weights, instructions, residuals, parameters. With a DRAM writes take it too.
     read = cuts.read_pixels(work) * boxes * cfg.inp_bytes / rate + insns
     beside = (work.tensors * outputs * cfg.inp_bytes + work.vectors * cuts.out_blocks * cfg.acc_bytes) / rate
-    bus = tiles * (chunks * read + beside) + np.where(cuts.keep, groups, tiles) * whole
+    bus = tiles * (chunks * read + beside + target.system.write_share * stored) + np.where(cuts.keep, groups, tiles) * whole
 
     # What nothing hides: the first loads, the last store, micro-ops, and a residual's first tile, which its passes wait for.
     kernels = np.minimum(cuts.out_blocks * cuts.run, steps) * target.copies**2 * cfg.uop_bytes // rate

@@ -8,7 +8,7 @@ from vtakit.sim.cycle.surroundings import answer_taken, take_data, take_write
 
 _BURSTS = 256  # more than can be outstanding
 
-WRITE_MASTER = record("here", "in_flight", "aw_valid", "aw_beats", "sent", "lengths", "length_first", "final_first",
+WRITE_MASTER = record("here", "in_flight", "aw_valid", "aw_at", "aw_beats", "sent", "lengths", "length_first", "final_first",
                       "newest", "burst_taken", "done", length=_BURSTS, final=_BURSTS, data=QUEUE)
 
 
@@ -37,7 +37,7 @@ def write_master(s: Any, p: Any, memory: Any, bursts: Any, arrives: Any) -> None
     ends = moves & (s.sent == s.length[s.length_first])
     finished = memory.b_valid
     if s.aw_valid and memory.aw_ready:
-        take_write(memory, s.aw_beats)
+        take_write(memory, s.aw_at, s.aw_beats)
         s.aw_valid = 0
     if moves:
         take_data(memory, ends)
@@ -51,7 +51,8 @@ def write_master(s: Any, p: Any, memory: Any, bursts: Any, arrives: Any) -> None
         s.final_first = (s.final_first + 1) % _BURSTS
     s.here += arrives
     if start:
-        s.burst_taken, s.aw_valid, s.aw_beats = 1, 1, bursts.out_last[bursts.first] + 1
+        s.burst_taken, s.aw_valid = 1, 1
+        s.aw_at, s.aw_beats = bursts.out_beat[bursts.first], bursts.out_last[bursts.first] + 1
         s.length[s.newest], s.final[s.newest] = s.aw_beats - 1, bursts.out_final[bursts.first]
         s.newest = (s.newest + 1) % _BURSTS
         s.here -= s.aw_beats

@@ -21,7 +21,7 @@ from vtakit.compiler.nn.vta.conv2d import Conv2d
 from vtakit.compiler.nn.vta.cuts import Cut
 from vtakit.compiler.nn.vta.epilogue import Epilogue
 from vtakit.hw.isa.insns import MemType, Opcode, Stage
-from vtakit.hw.system import System
+from vtakit.hw.system import SYSTEMS, System
 
 SLOW = System(bandwidth=0.25, latency=60)
 TARGET = vta(system=SLOW)
@@ -180,7 +180,8 @@ def test_device_rtl_has_the_memory_of_the_target():
     cycles, slow_target = [], vta("tiny", system=SLOW)
     cut = Cut(images=1, out_blocks=1, rows=2, columns=2, in_blocks=1, kernel_rows=1, kernel_columns=3, keep=False)
     for target, options in ((vta("tiny"), {}), (slow_target, {}), (slow_target, {"system": "reference"}),
-                            (vta("tiny"), {"bandwidth": 25, "latency": 60})):
+                            (vta("tiny"), {"bandwidth": 25, "latency": 60}), (vta("tiny", system=SYSTEMS["ulx3s"]), {}),
+                            (vta("tiny"), {"system": "ulx3s"})):
         layer = Conv2d(target=target, data=of_data(target, (1, 1, 4, 4)), weights=of_weights(target, (2, 1, 3, 3)),
                        epilogue=Epilogue(shift=6))
         s = te.create_schedule(layer.result.op)
@@ -188,6 +189,22 @@ def test_device_rtl_has_the_memory_of_the_target():
         function = vtakit.build(s, [*layer.inputs, layer.result], target, device="rtl", **options)
         function(*[np.ones([extent.value for extent in each.shape], np.int8) for each in (*layer.inputs, layer.result)])
         cycles.append(function.counters["cycles"])
-    fast, slow, fast_again, slow_again = cycles
+    fast, slow, fast_again, slow_again, sdram, sdram_again = cycles
     assert fast == fast_again
+    assert sdram == sdram_again > fast
     assert slow == slow_again > 1.5 * fast
+
+
+def test_tiles_for_a_dram_take_fewer_cycles_than_those_for_the_reference_system():
+    """A layer of few products a byte, by the cycle model: writes share the bus, which has a quarter of the bandwidth."""
+    cycles = []
+    for target in (vta(), vta(system="ulx3s")):
+        layer = Conv2d(target=target, data=of_data(target, (1, 16, 28, 28)), weights=of_weights(target, (16, 16, 1, 1)),
+                       epilogue=Epilogue(shift=6))
+        s = te.create_schedule(layer.result.op)
+        layer.schedule(s)
+        function = vtakit.build(s, [*layer.inputs, layer.result], target, device="cycle", data=False, system="ulx3s")
+        function(*[np.ones([extent.value for extent in each.shape], np.int8) for each in (*layer.inputs, layer.result)])
+        cycles.append(function.counters["cycles"])
+    usual, chosen = cycles
+    assert chosen <= usual
