@@ -40,8 +40,9 @@ def compile(
     name: str | None = None, integer: bool = True, winograd: bool = True, precision: str = "float32",
     decisions: Given | None = None, after: Seen | None = None, progress: Callable[[int, int], None] | None = None,
     cache: bool = True,
-    config: ConfigLike | None = None, system: Any = None, isa: Any = None, host: Any = None, device: Any = None,
-    timeout_s: float = TIMEOUT_S, threads: int | None = None, **options: Any,
+    config: ConfigLike | None = None, system: Any = None, isa: Any = None,
+    core: Mapping[str, Any] | None = None, host: Any = None,
+    device: Any = None, timeout_s: float = TIMEOUT_S, threads: int | None = None, **options: Any,
 ) -> Module:
     """Compile a model, or find what an earlier call has made of the same.
 
@@ -65,13 +66,13 @@ def compile(
     after    : sees each pass over the graph with the graph before and after it
     progress : is called with how much is done, and of how much: kernels, or for the accelerator nodes
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.kept_models`); not if `after` is given
-    config, system, isa, host : options of target "vta". `config`: a VTAConfig, a name, a mapping of LOG_… keys, or the path of a
-               JSON file, "default" if None. `system`: the memory for which tiles are chosen, and which devices "cycle" and "rtl"
-               then have: a `vtakit.hw.system.System`, a name ("reference" if None), a mapping of fields, or the path of a JSON
-               file.
-               `isa`: "original" for programs in the published instruction set, with the abilities that its device is known to
-               have, as in "original+mul" (docs/original.md). `host`: the processor beside the accelerator, as a target; this
-               machine if None
+    config, system, isa, core, host : options of target "vta". `config`: a VTAConfig, a name, a mapping of LOG_… keys, or the path
+               of a JSON file, "default" if None. `system`: the memory for which tiles are chosen, and which devices "cycle" and
+               "rtl" then have: a `vtakit.hw.system.System`, a name ("reference" if None), a mapping of fields, or the path of a
+               JSON file. `isa`: "original" for programs in the published instruction set, with the abilities that its device is
+               known to have, as in "original+mul" (docs/original.md). `core`: what makes the core smaller, for which tiles are
+               chosen, and which these devices then have: fields of `vtakit.hw.params.CoreParams`, such as {"gemm_passes": 2}.
+               `host`: the processor beside the accelerator, as a target; this machine if None
     threads  : of this processor that a run uses; as OpenMP has it if None: see `Module`
     device, timeout_s, options : what the accelerator's parts run on: see `Module`
 
@@ -86,7 +87,7 @@ def compile(
     """
     check_threads(threads)
     _check_words(name, integer=integer, winograd=winograd, cache=cache)
-    chosen = find_target(target, config=config, system=system, isa=isa, host=host)
+    chosen = find_target(target, config=config, system=system, isa=isa, core=core, host=host)
     opening = Opening(device=device, timeout_s=timeout_s, threads=threads, options=options)
     check_opening(chosen, opening)
     asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions))
@@ -119,7 +120,8 @@ def decisions(
     target: Any = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
     integer: bool = True, winograd: bool = True, precision: str = "float32", decisions: Given | None = None,
-    config: ConfigLike | None = None, system: Any = None, isa: Any = None, host: Any = None,
+    config: ConfigLike | None = None, system: Any = None, isa: Any = None,
+    core: Mapping[str, Any] | None = None, host: Any = None,
 ) -> ModelDecisions:
     """Return the decisions with which `compile` would compile a model: candidates, default, choice, and the rule that asks.
 
@@ -133,7 +135,7 @@ def decisions(
     Raises what `compile` raises for the model, the target and the decisions.
     """
     _check_words(None, integer=integer, winograd=winograd)
-    chosen = find_target(target, config=config, system=system, isa=isa, host=host)
+    chosen = find_target(target, config=config, system=system, isa=isa, core=core, host=host)
     asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions))
     chosen.check_options(asked)
     chosen = chosen.ready("compile")

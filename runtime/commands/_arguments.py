@@ -41,26 +41,40 @@ PARTS = ("requantizes", "pad_values", "lookups", "windows", "pools", "counters")
 
 def add_core(parser: argparse.ArgumentParser) -> None:
     """Declare what makes a core smaller: --dsp-budget, --gemm-passes, --mul-passes, --acc-copies, --without and --published."""
-    parser.add_argument("--dsp-budget", type=number, metavar="N",
-                        help="DSP blocks to take at most: the matrix core's other products are logic (default: none are)")
-    parser.add_argument("--gemm-passes", type=number, default=1, metavar="N",
-                        help="cycles of a GEMM step: so many parts of a tile's outputs share the matrix core (1)")
-    parser.add_argument("--mul-passes", type=number, default=1, metavar="N",
-                        help="cycles of a MUL step: so many parts of the ALU's lanes share multipliers (1)")
-    parser.add_argument("--acc-copies", type=number, default=2, metavar="N",
-                        help="1: half of the memory for ACC, and arithmetic and STOREs wait where they read one bank (2)")
-    parser.add_argument("--without", nargs="+", default=[], metavar="PART", help=f"leave out: {', '.join(PARTS)}")
-    parser.add_argument("--published", action="store_true",
-                        help="the published instruction set alone: no extension is built, and bits of no field are ignored")
+    group = parser.add_argument_group("a smaller core")
+    group.add_argument("--dsp-budget", type=number, metavar="N",
+                       help="DSP blocks to take at most: the matrix core's other products are logic (default: none are)")
+    group.add_argument("--gemm-passes", type=number, metavar="N",
+                       help="cycles of a GEMM step: so many parts of a tile's outputs share the matrix core (1)")
+    group.add_argument("--mul-passes", type=number, metavar="N",
+                       help="cycles of a MUL step: so many parts of the ALU's lanes share multipliers (1)")
+    group.add_argument("--acc-copies", type=number, metavar="N",
+                       help="1: half of the memory for ACC, and arithmetic and STOREs wait where they read one bank (2)")
+    group.add_argument("--without", nargs="+", default=[], metavar="PART", help=f"leave out: {', '.join(PARTS)}")
+    group.add_argument("--published", action="store_true",
+                       help="the published instruction set alone: no extension is built, and bits of no field are ignored")
 
 
 def core_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of CoreParams that `add_core` declares. Raises VtakitError for what cannot be left out."""
+    """Return the fields of CoreParams that options of `add_core` give. Raises VtakitError for what cannot be left out."""
     for part in args.without:
         if part not in PARTS:
             raise VtakitError(f"--without: {part[:40]!r} is no part that can be left out; {one_of(PARTS, part)}")
-    sizes = ("dsp_budget", "gemm_passes", "mul_passes", "acc_copies")
-    return {name: getattr(args, name) for name in (*sizes, "published")} | dict.fromkeys(args.without, False)
+    sizes = {name: getattr(args, name) for name in ("dsp_budget", "gemm_passes", "mul_passes", "acc_copies")}
+    given = {name: value for name, value in sizes.items() if value is not None} | dict.fromkeys(args.without, False)
+    return given | ({"published": True} if args.published else {})
+
+
+def simulated_core(args: argparse.Namespace, device: str | None) -> dict[str, Any]:
+    """Return the option `core` that `add_core` says, if any. Raises VtakitError if the device simulates no core."""
+    core = core_of(args)
+    if device == "fsim" and core == {"published": True}:
+        return core
+    if core and device not in SIMULATED_MEMORY:
+        option = "--without" if args.without else _option(next(iter(core)))
+        raise VtakitError(f"{option} describes the accelerator's core, which devices {' and '.join(SIMULATED_MEMORY)} simulate: "
+                          f"add --device {SIMULATED_MEMORY[0]}")
+    return {"core": core} if core else {}
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vtakit.base.errors import VtakitError, one_of
 from vtakit.base.text import one_line
-from vtakit.runtime.commands._arguments import ISA_HELP, add_config, add_system, memory_system, number
+from vtakit.runtime.commands._arguments import ISA_HELP, add_config, add_core, add_system, core_of, memory_system, number
 from vtakit.runtime.terminal import progress, say
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def add_model(parser: argparse.ArgumentParser, *others: str, makes_code: bool = 
     add_config(parser)
     add_system(parser)
     parser.add_argument("--isa", metavar="ISA", help=f"instructions that programs for the accelerator may use: {ISA_HELP}")
+    add_core(parser)
     parser.add_argument("--precision", default="float32",
                         help="of a CPU: float32 (default), or float16 or bfloat16, which are faster and less exact")
     parser.add_argument("--decisions", type=Path, metavar="FILE.json",
@@ -181,6 +182,10 @@ def target_of(args: argparse.Namespace, host: str | None) -> "Target":
     if name != word:
         options["triple"] = word
     options |= {name: getattr(args, name) for name in ("config", "system", "isa", "machine") if getattr(args, name) is not None}
+    if core := core_of(args):
+        if "core" not in find_class(name).options:
+            raise VtakitError(f"options of a smaller core go with --target vta; this is --target {word}")
+        options["core"] = core
     if host is not None:
         if "-" not in host:
             raise VtakitError(f"--host {host!r} is no machine: give LLVM's name of one, such as aarch64-linux-gnu")
@@ -207,9 +212,10 @@ def module_of(args: argparse.Namespace) -> "Module":
     from vtakit.runtime.model import load
 
     given = any(getattr(args, name) is not None for name in ("config", "system", "isa", "machine", "decisions"))
+    given = given or bool(core_of(args))
     if args.shape or args.batch != 1 or args.precision != "float32" or given:
         raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config, --system, --isa, "
-                          "--machine, --precision and --decisions go with a model that is not")
+                          "--machine, --precision, --decisions and options of a smaller core go with a model that is not")
     return load(args.model, device, trusted=args.trusted or None, recompile=args.recompile, **options)
 
 

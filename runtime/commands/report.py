@@ -22,7 +22,14 @@ from vtakit.base.errors import VtakitError, needs
 from vtakit.base.reading import read_bytes
 from vtakit.hw.isa.file import MAGIC, parse
 from vtakit.hw.isa.program import BufferKind
-from vtakit.runtime.commands._arguments import add_memory_system, bus_bytes_of, check_outputs, pairs, simulated_system
+from vtakit.runtime.commands._arguments import (
+    add_memory_system,
+    bus_bytes_of,
+    check_outputs,
+    pairs,
+    simulated_core,
+    simulated_system,
+)
 from vtakit.runtime.commands._models import add_model, add_module, arrays, model_files, module_of, say_placement
 from vtakit.runtime.terminal import say
 
@@ -114,7 +121,8 @@ def _program_page(args: argparse.Namespace) -> "Page":
     for buffer in program.buffers:
         if buffer.kind is BufferKind.INPUT and buffer.data is None:
             inputs.setdefault(buffer.name, bytes(buffer.size_bytes))
-    options: dict[str, Any] = ({"trace": True} if traced else {}) | simulated_system(args, device)
+    options: dict[str, Any] = ({"trace": True} if traced else {})
+    options |= simulated_system(args, device) | simulated_core(args, device)
     result = sim.run(program, inputs, device=device, **options)
     bus_bytes = bus_bytes_of(options) if "cycles" in result.counters else None
     layers = layers_of(args.model.name, program, result.counters, result.trace, bus_bytes=bus_bytes)

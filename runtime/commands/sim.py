@@ -26,9 +26,9 @@ from vtakit.base.writing import write_bytes
 from vtakit.hw.isa.asm import disasm
 from vtakit.hw.isa.config import VTAConfig
 from vtakit.hw.isa.program import Program
-from vtakit.hw.isa.published import VTAKIT, Isa
 from vtakit.runtime.commands._arguments import (
     RawImage,
+    add_core,
     add_memory_system,
     add_program,
     add_system,
@@ -37,6 +37,7 @@ from vtakit.runtime.commands._arguments import (
     number,
     pairs,
     read_program,
+    simulated_core,
     simulated_system,
 )
 from vtakit.runtime.terminal import console, say
@@ -60,9 +61,6 @@ _TABLE = "table"  # a report on the terminal, in place of a file
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_program(parser)
-    parser.add_argument("--isa", default=str(VTAKIT), metavar="ISA",
-                        help="vtakit (default), or original: the device has the published instruction set alone, ignores bits of "
-                        "no field, and takes what the original's runtime emits")
     parser.add_argument("--device", default="fsim",
                         help="fsim, the functional simulator (default); rtl, the hardware in Verilator; or cycle, which has the "
                         "cycles of rtl and the results of fsim")
@@ -71,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--path", help="fsim and cycle: auto (default), compiled, or plain, which is the definition and slow")
     add_system(parser)
     add_memory_system(parser)
+    add_core(parser)
     for name, (metavar, what) in _NUMBERS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=number, metavar=metavar, help=what)
     parser.add_argument("--wave", type=Path, metavar="FILE", help="rtl: .vcd or .fst file for a waveform of all signals")
@@ -100,9 +99,7 @@ def run(args: argparse.Namespace) -> int:
         of = _DEVICES_OF.get(name, "cycle and rtl")
         raise VtakitError(f"--{name.replace('_', '-')} is an option of device {of}, and the device is {args.device}")
     system = simulated_system(args, args.device)
-    options |= system
-    if Isa.parse(args.isa).published:
-        options |= {"published": True} if "published" in known else {"core": {"published": True}}
+    options |= system | simulated_core(args, args.device)
     several = isinstance(program, Program) and len(program.parts) > 1 and "trace" in known
     if args.trace or (args.report and several):
         options["trace"] = True

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vtakit.hw.system import System
+from vtakit.compiler.codegen.vta.target import Target
 from vtakit.hw.values import pack, unpack
 from vtakit.runtime.report.report import Report
 from vtakit.runtime.report.sections import layers_of
@@ -25,12 +25,12 @@ class VtaEngine(Engine):
 
     The device is opened by the first run and kept until `close`, or until something goes wrong: the next run then opens it anew.
 
-    device : its name; one that simulates a memory has the target's, but for the options that are given
+    device : its name; one that simulates memory and core has the target's, but for the options that are given
     """
 
     exclusive: ClassVar[bool] = True
 
-    def __init__(self, image: Image, opening: Opening, system: System) -> None:
+    def __init__(self, image: Image, opening: Opening, target: Target) -> None:
         given = opening.device or DEFAULT_DEVICE
         self._given = given if isinstance(given, Driver) else None
         self._parts = image.parts_of(VtaPart)
@@ -40,7 +40,7 @@ class VtaEngine(Engine):
                 part.program.require(given.config, version=given.device.version, features=given.device.features)
         else:
             self.device = given
-        self._system = system
+        self._simulated = target.simulated
         self._name, self._timeout_s, self._options = image.name, opening.timeout_s, dict(opening.options)
         self._driver: Driver | None = None
         self._sessions: dict[VtaPart, Session] = {}
@@ -107,7 +107,7 @@ class VtaEngine(Engine):
         if self._given is not None:
             return self._given
         known, programs = options_of(self.device), [part.program for part in self._parts]
-        more |= {"system": self._system}
+        more |= self._simulated
         options = {name: value for name, value in more.items() if name in known} | self._options
         if "memory_bytes" in known:
             options = {"memory_bytes": needed_bytes(programs)} | options

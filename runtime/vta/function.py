@@ -64,8 +64,9 @@ class Accelerated:
         self.result: LaunchResult | None = None
         self._given = device if isinstance(device, Driver) else None
         self._options = options
-        if self._given is None and "system" in options_of(self.device):
-            self._options = {"system": target.system} | options
+        if self._given is None:
+            known = options_of(self.device)
+            self._options = {name: value for name, value in target.simulated.items() if name in known} | options
         self._params: Sequence[Buffer] = [param for param in function.params if isinstance(param, Buffer)]
         self._session: Session | None = None
 

@@ -54,7 +54,7 @@ class Vta(codegen.Target, Target):
     name: ClassVar[str] = "vta"
     summary: ClassVar[str] = "the accelerator, with a processor for what it leaves: int8 networks"
     devices: ClassVar[tuple[str, ...]] = tuple(DEVICES)
-    options: ClassVar[tuple[str, ...]] = ("config", "copies", "without", "system", "isa", "host")
+    options: ClassVar[tuple[str, ...]] = ("config", "copies", "without", "system", "isa", "core", "host")
     kinds: ClassVar[tuple[type[Part], ...]] = (VtaPart,)
 
     @classmethod
@@ -63,10 +63,11 @@ class Vta(codegen.Target, Target):
 
         config : a VTAConfig, a name, a mapping of LOG_… keys, or the path of a JSON file
         system : its memory: a System, a name, a mapping of fields, or the path of a JSON file
+        options : of `vtakit.compiler.codegen.vta.target.Target`: copies, without, core
         host   : the processor, as `vtakit.compile` takes a target
         """
         made = codegen.vta(load_config(config), system=load_system(system), **options)
-        return cls(made.config, made.copies, made.without, made.system, made.isa, _host(host))
+        return cls(made.config, made.copies, made.without, made.system, made.isa, made.core, _host(host))
 
     @classmethod
     def adopt(cls, given: object, *, host: Any = None, **options: Any) -> Self | None:
@@ -75,18 +76,19 @@ class Vta(codegen.Target, Target):
             return None
         if options:
             raise VtaError(f"{min(options)} goes with the name of a target, and a Target was given")
-        return cls(given.config, given.copies, given.without, given.system, given.isa, _host(host))
+        return cls(given.config, given.copies, given.without, given.system, given.isa, given.core, _host(host))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields."""
         return {"config": self.config.to_dict(), "copies": self.copies, "without": int(self.without),
-                "system": self.system.to_dict(), "isa": str(self.isa), "host": self.processor.to_dict()}
+                "system": self.system.to_dict(), "isa": str(self.isa), "core": dict(self.core), "host": self.processor.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the accelerator of these fields."""
         return cls(VTAConfig.from_dict(data["config"]), number(data["copies"]), Feature(number(data["without"])),
-                   System.from_dict(data["system"]), Isa.parse(data["isa"]), Cpu.from_dict(data["host"]))
+                   System.from_dict(data["system"]), Isa.parse(data.get("isa", "vtakit")), _core(data.get("core", {})),
+                   Cpu.from_dict(data["host"]))
 
     @property
     def key(self) -> str:
@@ -164,7 +166,7 @@ class Vta(codegen.Target, Target):
     def engines(self, image: Image, opening: Opening) -> dict[str, Engine]:
         """Return those of the processor, and one on the device if there are programs."""
         found = self.processor.engines(image, Opening(threads=opening.threads))
-        return found | ({VtaPart.kind: VtaEngine(image, opening, self.system)} if image.parts_of(VtaPart) else {})
+        return found | ({VtaPart.kind: VtaEngine(image, opening, self)} if image.parts_of(VtaPart) else {})
 
     def check_image(self, image: Image) -> None:
         """Raise VtaError for a program of another configuration."""
@@ -221,6 +223,13 @@ def image_of_parts(compiled: Compiled, target: Vta) -> Image:
         else:
             parts.append(CpuPart.of(each.network, reads, writes))
     return Image(graph.name, target, inputs, outputs, tuple(between), tuple(parts), str(placement), placement.left)
+
+
+def _core(data: Any) -> tuple[tuple[str, Any], ...]:
+    """Return the fields of a core from a module's header. Raises ValueError for what is no mapping."""
+    if not isinstance(data, dict):
+        raise ValueError(f"the core is {data!r:.40}, and no mapping")
+    return tuple(data.items())
 
 
 def _host(given: Any) -> Cpu | None:

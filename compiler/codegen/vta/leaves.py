@@ -38,8 +38,15 @@ def leaves(leaf: Stmt, loops: Loops) -> list[tuple[list[Expr], Leaf]]:
 
 def _choices(value: Expr) -> Iterator[tuple[list[Expr], Expr]]:
     """The values that a value is one of, with conditions of which one holds; a number in the place of data is a pad."""
-    if not isinstance(value, ir.Select | ir.IfThenElse) or _is_pad(value.false):
+    if isinstance(value, ir.Cast):
+        for tests, found in _choices(value.value):
+            yield tests, _cast(value, found)
+        return
+    if not isinstance(value, ir.Select | ir.IfThenElse):
         yield [], value
+        return
+    if _is_pad(value.false):
+        yield from ((tests, type(value)(value.condition, found, value.false)) for tests, found in _choices(value.true))
         return
     parts = list(_conjunction(value.condition))
     negated = [_negation(part) for part in parts]
@@ -50,6 +57,10 @@ def _choices(value: Expr) -> Iterator[tuple[list[Expr], Expr]]:
     for at, part in enumerate(negated):
         assert part is not None
         yield from (([*parts[:at], part, *more], found) for more, found in _choices(value.false))
+
+
+def _cast(like: ir.Cast, value: Expr) -> Expr:
+    return like.rebuild(lambda part: value)
 
 
 def _is_pad(other: Expr) -> bool:

@@ -26,7 +26,7 @@ from vtakit.hw.isa.config import DEFAULT, VTAConfig, load_config
 from vtakit.hw.isa.exhaustive import for_each
 from vtakit.hw.isa.insns import REQUANT_WORDS, AluOp, Feature, usable
 from vtakit.hw.isa.published import VTAKIT, Isa
-from vtakit.hw.isa.regs import device_features
+from vtakit.hw.params import CoreParams
 from vtakit.hw.system import REFERENCE, System, load_system
 
 # The expression that an ALU operation leaves in the accumulator `a`; `b` is the other operand.
@@ -50,8 +50,11 @@ class Target:
     without : what the device lacks of the abilities that its configuration can have
     system : its memory, for which tiles are chosen; programs run with any other
     isa : the instructions that programs may use: ours, or those of the published instruction set
+    core : what makes it smaller, fields of `vtakit.hw.params.CoreParams` that are not the default: a mapping, or pairs. Tiles are
+           chosen for it; what it does not have is not used
 
-    Raises VtaError for a field, ConfigError for a configuration that the published instruction set does not place in words.
+    Raises VtaError for a field, ConfigError for a core that cannot be, and for a configuration that the published instruction set
+    does not place in words.
     """
 
     config: VTAConfig = DEFAULT
@@ -59,6 +62,7 @@ class Target:
     without: Feature = NOTHING
     system: System = REFERENCE
     isa: Isa = VTAKIT
+    core: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.copies, Integral) or isinstance(self.copies, bool) or not 1 <= self.copies <= MOST_COPIES:
@@ -71,10 +75,25 @@ class Target:
         if not isinstance(self.isa, Isa):
             raise VtaError(f"isa is {self.isa!r:.40} and must be an Isa: `vta` takes names")
         self.isa.check_config(self.config)
+        given: Any = dict(self.core) if isinstance(self.core, tuple) else self.core
+        known = CoreParams.of(self.config, self.system.bus_bits, given)
+        plain = CoreParams(cfg=self.config, bus_bits=self.system.bus_bits)
+        pairs = [(name, getattr(known, name)) for name in sorted(given or {}) if getattr(known, name) != getattr(plain, name)]
+        object.__setattr__(self, "core", tuple(pairs))
 
     def has(self, feature: Feature) -> bool:
         """Return whether programs may use an ability beyond the smallest device."""
-        return feature in usable(self.isa.features(device_features(self.config)) & ~self.without)
+        return feature in usable(self.isa.features(self.params.features) & ~self.without)
+
+    @cached_property
+    def params(self) -> CoreParams:
+        """The parameters of its core."""
+        return CoreParams.of(self.config, self.system.bus_bits, dict(self.core))
+
+    @property
+    def simulated(self) -> dict[str, Any]:
+        """Options of devices that simulate its memory and its core."""
+        return {"system": self.system, "core": dict(self.core)}
 
     @property
     def scopes(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.program import UOPS
 
+RESULT = "result"  # of an operator: the stage that has its decisions
 MOST_SUM = (1 << 31) - 1
 
 
@@ -122,23 +123,36 @@ class Made:
     value     : its result as [images, blocks, rows, columns, batch, block]
     constants : the values of its parameters
     operands  : stages that only give what it reads another shape, to be computed where that is read
+    parts     : operators that make what it reads, or other blocks of the value, by name
     """
 
     layer: Layer
     value: Tensor
     constants: Mapping[Tensor, Array]
     operands: tuple[Tensor, ...] = ()
+    parts: Mapping[str, Layer] = field(default_factory=dict)
+
+    @property
+    def layers(self) -> dict[str, Layer]:
+        """Return all its operators by name; the one of the result is "result"."""
+        return {RESULT: self.layer, **self.parts}
 
     def schedule(self, s: Schedule) -> None:
         """Schedule its stages in a schedule that has them. Raises VtaError if no part of it fits."""
-        self.layer.schedule(s)
+        for layer in self.layers.values():
+            layer.schedule(s)
         for tensor in self.operands:
             s[tensor].compute_inline()
 
     @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Return the tensors that its operators read, once each."""
+        return tuple(dict.fromkeys(tensor for layer in self.layers.values() for tensor in layer.inputs))
+
+    @property
     def reads(self) -> tuple[Tensor, ...]:
         """Return the tensors that its stages read."""
-        return (*self.layer.inputs, *[tensor for operand in self.operands for tensor in operand.op.input_tensors])
+        return (*self.inputs, *[tensor for operand in self.operands for tensor in operand.op.input_tensors])
 
     @property
     def view(self) -> Tensor | None:

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vtakit.compiler.codegen.vta.target import Target
-from vtakit.compiler.graph.apply import result_types
 from vtakit.compiler.graph.compile import Left
 from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph, Node, Value, graph_text
 from vtakit.compiler.graph.passes.dead import remove_dead
+from vtakit.compiler.graph.vta.filled import filled
+from vtakit.compiler.graph.vta.layouts import conversion, of_stored
 from vtakit.compiler.graph.vta.made import check_words
 from vtakit.compiler.graph.vta.pads import with_own_pads
 from vtakit.compiler.graph.vta.unit import Unit
@@ -53,10 +54,11 @@ class Region:
 
     def of(self, unit: Unit) -> "Region":
         """Return a launch of one of the units alone."""
+        unit = unit.alone or unit
         known = {(value, fold): packed for value, fold, packed in self.inputs}
         fold = unit.fold if (unit.data[0], unit.fold) in known else None
         keys = dict.fromkeys([(value, None if at else fold) for at, value in enumerate(unit.data)])
-        made = {other.output: other.packed for other in self.units}
+        made = {other.output: (other.alone or other).packed for other in self.units}
         inputs = [(*key, known[key] if key in known else made[key[0]]) for key in keys]
         return Region((unit,), tuple(inputs), ((unit.output, unit.packed),))
 
@@ -120,8 +122,11 @@ def place(
         else:
             refused[unit.nodes[-1]] = IDLE if default == "cpu" else "a decision places it there"
     chosen = placed
-    parts = _Cutter(graph, target, chosen, _Stages(graph, chosen)).parts() if chosen else (graph,)
-    return Placement(graph, parts, refused)
+    if not chosen:
+        return Placement(graph, (graph,), refused)
+    cutter = _Cutter(graph, target, chosen, _Stages(graph, chosen))
+    dense = [filled(unit, target, decisions, **cutter.readers(unit)) for unit in chosen]
+    return Placement(graph, _Cutter(graph, target, dense, _Stages(graph, dense)).parts(), refused)
 
 
 def _beside_sums(graph: Graph, units: list[Unit]) -> list[Unit]:
@@ -171,6 +176,14 @@ class _Cutter:
             for at, value in enumerate(unit.data):
                 self._note(value, self._fold(unit, at))
 
+    def readers(self, unit: Unit) -> dict[str, bool]:
+        """Return whether units of its launch, units of later ones, and the CPU read the result of a unit."""
+        stages = {self.stages.of[other] for other in self.units if unit.output in other.data}
+        own = self.stages.of[unit]
+        by_cpu = any(unit.output in node.reads for node in self.nodes) or any(
+            value is unit.output for _, value in self.graph.outputs)
+        return {"here": own in stages, "later": bool(stages - {own}), "cpu": by_cpu}
+
     def _needed(self) -> list[Node]:
         """Return the CPU's nodes whose results are read; a node that only reshapes a value for a unit is not needed."""
         wanted = {value for _, value in self.graph.outputs} | {value for unit in self.units for value in unit.data}
@@ -194,7 +207,7 @@ class _Cutter:
         attrs: dict[str, object] = {"batch": batch, "block": block}
         if fold is not None:
             attrs |= {"kernel": fold.kernel, "taps": fold.taps, "strides": fold.strides, "pad": fold.pad, "fill": fold.fill}
-        node = _node("vta_pack" if fold is None else "vta_fold", value, attrs)
+        node = conversion("vta_pack" if fold is None else "vta_fold", value, attrs)
         self.packed[value, fold] = node.outputs[0]
         self.packs.setdefault(stage, []).append(node)
 
@@ -226,7 +239,7 @@ class _Cutter:
                     inputs[key] = self.made_there[value].packed if value in self.made_there else self.packed[key]
         later = {value for unit in self.units if self.stages.of[unit] > stage for value in unit.data}
         later |= {value for node in self.nodes for value in node.reads} | {value for _, value in self.graph.outputs}
-        outputs = [(unit.output, unit.packed) for unit in units if unit.output in later]
+        outputs = [(unit.output, packed) for unit in units if unit.output in later for packed in unit.stored]
         return Region(tuple(units), tuple([(*key, packed) for key, packed in inputs.items()]), tuple(outputs))
 
     def _cpu(self, stage: int, nodes: list[Node], final: bool) -> list[Graph]:
@@ -245,9 +258,8 @@ class _Cutter:
         unpacked: dict[Value, Value] = {}
         for value in dict.fromkeys([*[v for node in nodes for v in node.reads], *[v for _, v in wanted]]):
             if value in self.made_there:
-                node = _node("vta_unpack", self.made_there[value].packed, {"shape": value.type.shape}, value.name)
-                unpacks.append(node)
-                unpacked[value] = node.outputs[0]
+                unpacks += of_stored(self.made_there[value])
+                unpacked[value] = unpacks[-1].outputs[0]
         nodes = [replace(node, inputs=tuple([None if v is None else unpacked.get(v, v) for v in node.inputs])) for node in whole]
         outputs = tuple([(name, unpacked.get(value, value)) for name, value in wanted])
         nodes = [*unpacks, *nodes]
@@ -268,9 +280,3 @@ def _reason(node: Node, made: Mapping[Value, Node]) -> str:
         return _FLOAT
     quantized = any(value in made and made[value].op == "dequantize_linear" for value in node.reads)
     return OTHERWISE if quantized else UNQUANTIZED
-
-
-def _node(op: str, value: Value, attrs: Mapping[str, object], name: str = "") -> Node:
-    (kind,) = result_types(op, [value.type], attrs)
-    return Node(op, (value,), (Value(name or f"{value.name}_packed", kind),), attrs)
-

@@ -8,6 +8,7 @@ from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.compile import Layer
 from vtakit.compiler.graph.decisions import ModelDecisions, of_layer
 from vtakit.compiler.graph.ir import Array, Value
+from vtakit.compiler.graph.vta.filling import PART
 from vtakit.compiler.graph.vta.made import Made, Maker, identifier
 from vtakit.compiler.graph.vta.place import Region
 from vtakit.compiler.graph.vta.unit import Unit
@@ -18,8 +19,6 @@ from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.program import Buffer, BufferKind, Program
 from vtakit.hw.values import pack
-
-RESULT = "result"  # of a layer: the stage that has its decisions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,23 +96,28 @@ class _Region:
             ]
             self.made[unit] = unit.build(Maker(self.target, self.names[unit]), tensors, fold)
             values[unit.output] = self.made[unit].value
-        results = {unit.output: made.layer.result for unit, made in self.made.items()}
-        outputs = [results[value] for value, _ in self.region.outputs]
+        results = {unit.packed: made.layer.result for unit, made in self.made.items()}
+        results |= {unit.rest: made.parts[PART].result for unit, made in self.made.items() if unit.rest is not None}
+        outputs = [results[packed] for _, packed in self.region.outputs]
         constants: dict[Tensor, Array] = {}
         for made in self.made.values():
-            constants |= {tensor: made.constants[tensor] for tensor in made.layer.inputs if tensor in made.constants}
+            constants |= {tensor: made.constants[tensor] for tensor in made.inputs if tensor in made.constants}
         s = create_schedule([tensor.op for tensor in outputs])
         read = {tensor for made in self.made.values() for tensor in made.reads}
         for unit, made in self.made.items():
-            layer, label = decisions.kernel(unit.nodes), s[made.layer.result].label
-            for name, value in decisions.given(layer).items():
-                if name.startswith(f"{RESULT}."):
-                    s.decisions.given[f"{label}{name.removeprefix(RESULT)}"] = value
-            with of_layer(layer, label, RESULT):
-                made.schedule(s)
-            found = [each for each in s.decisions if each.name.startswith(f"{label}.")]
-            own = [each._replace(name=f"{RESULT}{each.name.removeprefix(label)}") for each in found]
-            decisions.add(layer, {each.name: each for each in own})
+            layer = decisions.kernel(unit.nodes)
+            for stage, one in made.layers.items():
+                label = s[one.result].label
+                for name, value in decisions.given(layer).items():
+                    if name.startswith(f"{stage}."):
+                        s.decisions.given[f"{label}{name.removeprefix(stage)}"] = value
+                with of_layer(layer, label, stage):
+                    one.schedule(s)
+                found = [each for each in s.decisions if each.name.startswith(f"{label}.")]
+                own = [each._replace(name=f"{stage}{each.name.removeprefix(label)}") for each in found]
+                decisions.add(layer, {each.name: each for each in own})
+            for tensor in made.operands:
+                s[tensor].compute_inline()
             if made.view is not None and made.view in read:
                 s[made.view].compute_inline()
         return _Scheduled(s, tuple(given.values()), constants, tuple(outputs))
@@ -121,10 +125,10 @@ class _Region:
     def _layers(self, program: Program) -> tuple[Layer, ...]:
         """Describe each part of the program; a part has the names of the values that it stores."""
         units = {name: unit for unit, name in self.names.items()}
-        found = []
+        found, seen = [], set[Unit]()
         for number, part in enumerate(program.parts):
-            word, _, again = part.name.partition("#")
-            done = [units[name] for name in word.split("+")]
+            done = [units[name.partition("__")[0]] for name in part.name.partition("#")[0].split("+")]
+            again, seen = seen.issuperset(done), seen.union(done)
             ops = tuple([op for unit in done for op in unit.ops])
             names = tuple([name for unit in done for name in unit.names])
             sizes = (0, 0) if again else (sum(unit.bytes for unit in done), sum(unit.macs for unit in done))

@@ -12,6 +12,7 @@ from vtakit.compiler.graph.bounds import ANY, bounds_of
 from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Array, Graph, Node, TensorType, Value
 from vtakit.compiler.graph.vta import moves, products
+from vtakit.compiler.graph.vta.filling import Filling
 from vtakit.compiler.graph.vta.made import Made, Maker, Numbers, Skip, four_pads, identifier, packed_shape, pairs, spatial_of
 from vtakit.compiler.graph.vta.unit import Build, Unit
 from vtakit.compiler.ir.dtypes import dtype
@@ -184,11 +185,18 @@ class Units:
             return None
         inside.insert(0, sums)
         data, build, macs, fold = self._sums(sums, numbers, skip_scale, reshaped, pooling)
+        filling = None if skip is not None or pooling is not None else self._filling(sums, numbers)
         reads = (*data, *([skip] if skip is not None else []))
         output = end.outputs[0]
         weights = sum(value.type.bytes for value in sums.reads if value in self.graph.constants)
         size = sum(value.type.bytes for value in (*reads, output)) + weights
-        return self._fitting(Unit(tuple(inside), reads, output, self._packed(output), build, macs, size, fold))
+        return self._fitting(Unit(tuple(inside), reads, output, self._packed(output), build, macs, size, fold, filling))
+
+    def _filling(self, node: Node, numbers: Numbers) -> Filling | None:
+        if node.op != "conv_integer":
+            return None
+        shape = products.Shape.of(node.attrs, spatial_of(node.outputs[0].type))
+        return Filling.of(self.target, self._constant(node.inputs[1]), shape, numbers, as_image(node.reads[0].type.shape))
 
     def _sums(
         self, node: Node, numbers: Numbers, skip_scale: Array | None, reshaped: TensorType | None, pooling: Pooling | None,

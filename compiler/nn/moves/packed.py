@@ -45,17 +45,26 @@ def vta_pack(x: Tensor, *, batch: int, block: int) -> Tensor:
 
 
 @operator("vta_unpack", kind=Kind.INJECTIVE)
-def vta_unpack(x: Tensor, *, shape: tuple[int, ...]) -> Tensor:
-    """The inverse of `vta_pack` for a result of a shape. Raises OperatorError for data that does not hold it."""
+def vta_unpack(x: Tensor, *, shape: tuple[int, ...], count: tuple[int, int] = (1, 1)) -> Tensor:
+    """The inverse of `vta_pack` for a result of a shape.
+
+    count : pixels (down, across) that one block has, as `vtakit.compiler.nn.vta.pixels.Pixels` packs them
+
+    Raises OperatorError for data that does not hold it.
+    """
     images, channels, rows, columns = as_image(shape)
     *outer, batch, block = dims(x)
-    if tuple(outer) != (-(-images // batch), -(-channels // block), rows, columns):
+    down, across = count
+    lanes = channels * down * across
+    if tuple(outer) != (-(-images // batch), -(-lanes // block), -(-rows // down), -(-columns // across)) or (
+            down * across > 1 and lanes > block):
         raise OperatorError(f"vta_unpack: data {dims(x)} does not hold {shape}")
     spatial = len(shape) - 2
 
     def value(n: Expr, c: Expr, *rest: Expr) -> Expr:
         y, z = (*[const(0, "int32")] * (2 - spatial), *rest)
-        found: Expr = x(n // batch, c // block, y, z, n % batch, c % block)
+        lane = c if down * across == 1 else (y % down * across + z % across) * channels + c
+        found: Expr = x(n // batch, lane // block, y // down, z // across, n % batch, lane % block)
         return found
     return made(shape, value, "vta_unpack")
 

@@ -156,7 +156,7 @@ class Depthwise2d(Layer):
         count = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=True))
         loaded = count * self._loaded((1, 1), sizes)
         bus = int(loaded * self.target.config.inp_bytes / self.target.system.bytes_a_cycle)
-        return max(bus, prod(self.parts.count) * loaded)
+        return max(bus, prod(self.parts.count) * loaded * self.target.params.gemm_passes)
 
     def schedule(self, s: Schedule) -> None:
         """Schedule its stages in a schedule that has them, with the largest tiles that fit. Raises VtaError if none fits.

@@ -92,6 +92,12 @@ class Epilogue:
         own = self.bias, self.scale, self.shift, self.add, self.add_scale, self.low, self.high
         return sum(part is not None for part in own) + (self.requantize.passes if self.requantize is not None else 0)
 
+    @property
+    def multiplications(self) -> int:
+        """ALU passes that multiply."""
+        own = self.scale is not None, self.add_scale is not None, self.requantize is not None and not self.requantize.on_store
+        return sum(own)
+
     def reference(self, target: Target, x: Ints, given: Mapping[Tensor, Ints]) -> Ints:
         """Return the result for accumulators [images, out blocks, rows, columns, batch, block]: the definition, in NumPy.
 

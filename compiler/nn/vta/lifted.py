@@ -26,7 +26,8 @@ class Lifted:
 
     shape   : of the accumulators, [..., rows, columns, batch, block]
     window  : inp type, loaded for each tile
-    weights : wgt type [block, block], applied to every element: `packing.identity` keeps values as they are
+    weights : wgt type [block, block], applied to every element: `packing.identity` keeps values as they are; or several of them
+    element : from an index of the accumulators to that of their element of weights, where there are several
     read    : from an index of the accumulators without the last, a tap, and a lane, to a value of the window
     taps    : (down, across) over which values are added up
     negative : whether the values' negatives are wanted
@@ -42,6 +43,7 @@ class Lifted:
     taps: tuple[int, int] = WHOLE
     negative: bool = False
     together: tuple[int, int] = WHOLE
+    element: Callable[..., tuple[Expr, ...]] | None = None
 
     @cached_property
     def products(self) -> Tensor:
@@ -51,8 +53,8 @@ class Lifted:
         dy, dx = (reduce_axis((0, size), name) for size, name in zip(self.taps, ("dy", "dx"), strict=True))
 
         def value(*at: Expr) -> Expr:
-            read = self.read(*at[:-1], dy, dx, k)
-            found: Expr = reduce.sum(read.astype(acc) * self.weights[at[-1], k].astype(acc), axis=[dy, dx, k])
+            read, first = self.read(*at[:-1], dy, dx, k), () if self.element is None else self.element(*at)
+            found: Expr = reduce.sum(read.astype(acc) * self.weights[*first, at[-1], k].astype(acc), axis=[dy, dx, k])
             return found
         return made(self.shape, value, f"{self.name}_products")
 

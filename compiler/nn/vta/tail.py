@@ -98,10 +98,11 @@ class Tail:
 
     @property
     def passes(self) -> int:
-        """Steps for each accumulator beside the products: the ALU's, and a reset where products cannot overwrite."""
+        """Cycles for each accumulator beside the products: of the ALU's steps, and of a reset where products cannot overwrite."""
+        cycles = self.epilogue.passes + self.epilogue.multiplications * (self.target.params.mul_passes - 1)
         if self.begun:  # neither an addition nor a reset
-            return self.epilogue.passes - 1
-        return self.epilogue.passes + (not self.target.has(Feature.OVERWRITE))
+            return cycles - 1
+        return cycles + (not self.target.has(Feature.OVERWRITE))
 
     @cached_property
     def finished(self) -> Tensor:
