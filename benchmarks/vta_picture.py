@@ -1,10 +1,11 @@
 """Draw where the cycles of ResNet-18 go on the accelerator: the picture of README.md, docs/resnet18.svg.
 
-    python benchmarks/vta_picture.py            print the total
-    python benchmarks/vta_picture.py --write    draw the picture
+    python benchmarks/vta_picture.py                 print the total
+    python benchmarks/vta_picture.py --write         draw the picture
+    python benchmarks/vta_picture.py --device rtl    either of them with the RTL's run, not the cycle model's
 
-The RTL runs the network of benchmarks/vta_networks.py on the reference system: the default configuration, one 64-bit AXI4 port,
-40 cycles of read latency. Every cycle of the compute stage is counted for one layer and one cause.
+The network of benchmarks/vta_networks.py on the reference system: the default configuration, one 64-bit AXI4 port, 40 cycles of
+read latency. Every cycle of the compute stage is counted for one layer and one cause.
 """
 
 import argparse
@@ -18,16 +19,17 @@ from vtakit.hw.isa.regs import CYCLE_CAUSES
 from vtakit.runtime.module import Module
 from vtakit.runtime.report import Report
 from vtakit.runtime.report.charts import COLOURS, LABELS, STAGE, draw
+from vtakit.sim.confirmed import DEVICES
 
 NETWORKS = import_module("vta_networks")
 NAME = "ResNet-18, 224x224"
 PICTURE = Path(__file__).parents[1] / "docs" / "resnet18.svg"
 
 
-def measured() -> Report:
-    """Run the network on the RTL, with a trace, and return its one launch."""
+def measured(device: str) -> Report:
+    """Run the network on a device, with a trace, and return its one launch."""
     graph = NETWORKS.NETWORKS[NAME]()
-    with Module(NETWORKS.SUPPORT.vta_image(graph), "rtl") as module:
+    with Module(NETWORKS.SUPPORT.vta_image(graph), device) as module:
         (launch,) = module.profile(NETWORKS.NETS.inputs_of(graph), repeat=1).launches
     return launch
 
@@ -61,9 +63,10 @@ def picture(report: Report) -> bytes:
 def main() -> None:
     """Parse the arguments, measure, print or draw."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--device", choices=DEVICES, default="cycle", help="which device counts the cycles (cycle)")
     parser.add_argument("--write", action="store_true", help="draw the picture")
     args = parser.parse_args()
-    report = measured()
+    report = measured(args.device)
     print(title(report))
     if args.write:
         PICTURE.write_bytes(picture(report))

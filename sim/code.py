@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import binding
 from numba import njit, typeof
 
@@ -38,11 +39,11 @@ class MachineCode:
 
     def __call__(self, *args: Any) -> Any:
         """Call the function."""
-        kinds = tuple(map(typeof, args))
-        if kinds not in self._made:
+        key = tuple(map(_kind, args))
+        if key not in self._made:
             with _LOCK:
-                self._made[kinds] = self._found_or_made(kinds)
-        return self._made[kinds](*args)
+                self._made[key] = self._found_or_made(tuple(map(typeof, args)))
+        return self._made[key](*args)
 
     def _found_or_made(self, kinds: tuple[Any, ...]) -> Callable[..., Any]:
         folder = cache_folder(self._kind) / self._key(kinds)
@@ -80,6 +81,14 @@ class MachineCode:
         machine = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
         parts = (self._fingerprint, kinds, self._options, source, *machine, sys.version, numba.__version__, version("llvmlite"))
         return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
+
+
+def _kind(value: Any) -> Any:
+    """Return what decides numba's type of an argument, without the milliseconds that `typeof` takes for a record's."""
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        return value.dtype, value.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable, flags.aligned
+    return type(value)
 
 
 def _packed(folder: Path) -> bytes:

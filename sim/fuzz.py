@@ -8,20 +8,21 @@ only carry tokens, and the command that repeats it.
 import random
 import shlex
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from multiprocessing import get_context, resource_tracker
 from typing import Any
 
 from vtakit.base.process import endings_noted
 from vtakit.hw.isa.asm import disasm
-from vtakit.hw.isa.codec import decode, encode, from_bytes, to_bytes
-from vtakit.hw.isa.config import INSN_BYTES, NAMED, VTAConfig, load_config
+from vtakit.hw.isa.codec import from_bytes
+from vtakit.hw.isa.config import NAMED, VTAConfig, load_config
 from vtakit.hw.isa.errors import ConfigError
-from vtakit.hw.isa.insns import FORMATS, TRANSFERS, Opcode
-from vtakit.hw.system import BUS_BITS
+from vtakit.hw.isa.insns import Feature
+from vtakit.hw.system import BUS_BITS, load_system
 from vtakit.sim.api import Result, find_device, run_image
 from vtakit.sim.checker import check_image
 from vtakit.sim.differences import first_cycle, first_difference
@@ -30,6 +31,7 @@ from vtakit.sim.order import POLICIES
 from vtakit.sim.program import decoded_program
 from vtakit.sim.random_programs import RandomProgram, random_program
 from vtakit.sim.random_systems import random_dram
+from vtakit.sim.shrinking import narrowed
 
 ANY = "any"  # a configuration of its own for each program; for the RTL, whose models take a minute to build, for some in a row
 _PROGRAMS_A_MODEL = 250
@@ -37,6 +39,9 @@ _MOST_MACS = 512  # of a random RTL model: larger ones take minutes
 _CHUNK = 25  # programs a worker runs before it reports
 _ORDERS = (*POLICIES, None)  # None: the program's seed
 _REGISTERS = 3  # that a report names
+_LONG_EVERY, _LONG = 97, 40  # no divisor in common with a number of configurations; times as long
+_FAR_EVERY = 20  # one memory in so many lets the core have all the bursts in flight that it can
+_USUAL_LATENCY = 200  # cycles, at most, of the memories that seeds choose
 _ON_RTL = ("rtl", "cycle")  # devices that are compared on models of the RTL
 
 
@@ -48,6 +53,7 @@ class Case:
     seed: int
     length: int
     device: str
+    system: str = ANY  # memory system of hardware: a name, the path of a JSON file, or "any": one of the seed, with stalls
 
     def load(self) -> VTAConfig:
         """The configuration meant."""
@@ -59,8 +65,15 @@ class Case:
 
     def program(self) -> RandomProgram:
         """The program meant; it may use all that the device has."""
+        return self._checked()[0]
+
+    def finding(self) -> str:
+        """Return what the static checker finds in the program; empty if it is legal."""
+        return self._checked()[1]
+
+    def _checked(self) -> tuple[RandomProgram, str]:
         cfg = self.load()
-        return random_program(cfg, self.seed, self.length, find_device(self.device).features(cfg))
+        return _checked(cfg, self.seed, self.length, find_device(self.device).features(cfg), crowds=self.device == "cycle")
 
     @property
     def model(self) -> tuple[str, int]:
@@ -71,7 +84,9 @@ class Case:
     def command(self) -> str:
         """The command that repeats it."""
         config = shlex.quote(self.config)
-        return f"vtakit fuzz --device {self.device} --config {config} --seed {self.seed} --length {self.length} --programs 1"
+        system = f" --system {shlex.quote(self.system)}" if self.system != ANY else ""
+        return (f"vtakit fuzz --device {self.device} --config {config}{system} --seed {self.seed} --length {self.length} "
+                "--programs 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,45 +125,33 @@ def random_config(seed: int, most_macs: int | None = None) -> VTAConfig:
             continue
 
 
+@lru_cache(maxsize=1)  # memory systems of one program follow each other
+def _checked(cfg: VTAConfig, seed: int, length: int, features: Feature, *, crowds: bool) -> tuple[RandomProgram, str]:
+    p = random_program(cfg, seed, length, features, crowds=crowds)
+    found = check_image(p.dram, p.insn_addr, p.insn_count, cfg, memories=p.memories)
+    return p, str(found[0]) if found else ""
+
+
 def run_case(case: Case) -> Failure | None:
     """Run one random program on the definition and on a device, and check it statically."""
     program = case.program()
-    found = check_image(program.dram, program.insn_addr, program.insn_count, program.config, memories=program.memories)
-    if found:
-        return Failure(case=case, difference=f"the static checker rejects a legal program: {found[0]}", instruction="", shrunk=())
-    difference = _difference(program, case)
-    if difference is None:
+    if wrong := case.finding():
+        return Failure(case=case, difference=f"the static checker rejects a legal program: {wrong}", instruction="", shrunk=())
+    found = difference(program, case)
+    if found is None:
         return None
 
-    def differs(kept: list[bool]) -> bool:
-        return _difference(_emptied(program, kept), case) is not None
-
-    def prefix(length: int) -> list[bool]:
-        return [i < length for i in range(program.insn_count)]
-
-    first = next(n for n in range(program.insn_count + 1) if n == program.insn_count or differs(prefix(n)))
-    lines = [f"{i} ({disasm(word, program.config)})" for i, word in enumerate(from_bytes(_code(program)))]
-    kept = shrink(prefix(first), differs)
+    lines = [f"{i} ({disasm(word, program.config)})" for i, word in enumerate(from_bytes(program.code))]
+    first, kept = narrowed(program, lambda less: difference(less, case) is not None)
     return Failure(
-        case=case, difference=difference, instruction=f"instruction {lines[first - 1]}" if first else "",
+        case=case, difference=found, instruction=f"instruction {lines[first - 1]}" if first else "",
         shrunk=tuple(line for line, keep in zip(lines, kept, strict=True) if keep),
-        block=_first_block(program, case) if case.device == "cycle" else "",
+        block=first_block(program, case) if case.device == "cycle" else "",
     )
 
 
-def shrink(kept: list[bool], still_fails: Callable[[list[bool]], bool]) -> list[bool]:
-    """Drop instructions, in halves and then one by one, while the failure stays."""
-    step = max(1, len(kept) // 2)
-    while step:
-        for start in range(0, len(kept), step):
-            trial = [keep and not start <= i < start + step for i, keep in enumerate(kept)]
-            if trial != kept and still_fails(trial):
-                kept = trial
-        step //= 2
-    return kept
-
-
-def _difference(program: RandomProgram, case: Case) -> str | None:
+def difference(program: RandomProgram, case: Case) -> str | None:
+    """Return the first difference between a device and its definition; None if there is none."""
     if case.device == "cycle":
         bound = _bound(program, case)
         want = _run(program, "rtl", trace=True, **options(case), **bound)
@@ -164,7 +167,8 @@ def _difference(program: RandomProgram, case: Case) -> str | None:
 def options(case: Case) -> dict[str, Any]:
     """Return the options that the seed varies: the order of stages in fsim; in hardware, the memory's latency, stalls and DRAM.
 
-    Of random configurations also what a model is built for: the width of the bus, and the core.
+    Of random configurations also what a model is built for: the width of the bus, and the core. A memory system that the case
+    names decides all but the core.
     """
     if case.device == "fsim":
         order = _ORDERS[case.seed % len(_ORDERS)]
@@ -172,12 +176,15 @@ def options(case: Case) -> dict[str, Any]:
     if case.device in _ON_RTL:
         numbers = random.Random(case.seed)
         built = _built(case.load(), case.model[1]) if case.config == ANY else {}
-        chip = random_dram(case.seed) if case.seed % 3 else None
-        return {
+        if case.system != ANY:
+            return built | load_system(case.system).options
+        memory = {
             "latency": numbers.choice((0, 1, 7, 40, 200)), "stall": numbers.choice((0, 10, 50, 80)), "seed": case.seed,
-            "outstanding": numbers.choice((1, 2, 4, 16)), "bandwidth": numbers.choice((100, 100, 30)), "chip": chip,
-            **built,
+            "outstanding": numbers.choice((1, 2, 4, 16)), "bandwidth": numbers.choice((100, 100, 30)),
+            "chip": random_dram(case.seed) if case.seed % 3 else None,
         }
+        far = {"latency": 1000, "stall": 0, "outstanding": 64} if numbers.randrange(_FAR_EVERY) == 0 else {}
+        return memory | far | built
     return {}
 
 
@@ -189,7 +196,7 @@ def _built(cfg: VTAConfig, seed: int) -> dict[str, Any]:
     return {"bus_bits": bus_bits, "core": core | {"acc_copies": numbers.choice((1, 2))}}
 
 
-def _first_block(program: RandomProgram, case: Case) -> str:
+def first_block(program: RandomProgram, case: Case) -> str:
     """Return registers of the hardware that differ from the cycle model's, in the first cycle in which any does."""
     lockstep = import_module("vtakit.sim.cycle.lockstep")  # needs Amaranth, which who fuzzes fsim may lack
     found = lockstep.first_partings(
@@ -203,11 +210,12 @@ def _bound(program: RandomProgram, case: Case) -> dict[str, int]:
     """Return the cycles after which the hardware counts as hanging: many times those of the slowest memory of `options`."""
     if case.device not in _ON_RTL:
         return {}
-    decoded = decoded_program(program.config, _code(program))
+    decoded = decoded_program(program.config, program.code)
     rows, loops = int(decoded["y_size"].sum()), decoded.transfer_counters()
     moved = sum(value for name, value in loops.items() if name.endswith("nbytes"))
     steps = sum(loops[name] for name in ("gemm_counter", "gemm_reset_counter", "alu_counter"))
-    return {"max_cycles": 20_000 + 5_000 * rows + 50 * moved + 100 * steps}
+    slow = max(1, load_system(case.system).latency // _USUAL_LATENCY) if case.system != ANY else 1
+    return {"max_cycles": slow * (20_000 + 5_000 * rows + 50 * moved + 100 * steps)}
 
 
 def _run(program: RandomProgram, device: str, **options: Any) -> Result | str:
@@ -219,27 +227,18 @@ def _run(program: RandomProgram, device: str, **options: Any) -> Result | str:
         return str(found)
 
 
-def _code(program: RandomProgram) -> bytes:
-    return program.dram[program.insn_addr : program.insn_addr + program.insn_count * INSN_BYTES]
+def cases(
+    device: str, configs: list[str], seed: int, programs: int, length: int, systems: Sequence[str] = (ANY,),
+) -> Iterator[Case]:
+    """Yield the cases of `programs` programs from `seed` on, the configurations in turn, each on every memory system.
 
-
-def _emptied(program: RandomProgram, kept: list[bool]) -> RandomProgram:
-    """The program with all but the kept instructions turned into ones that only carry their tokens."""
-    words = []
-    for word, keep in zip(from_bytes(_code(program)), kept, strict=True):
-        insn = decode(program.config, word)
-        if not keep and insn.op is not Opcode.FINISH:
-            empty = {"x_size": 0} if insn.op in TRANSFERS else {"rows": 0} if insn.op is Opcode.DWCONV else {"iter_out": 0}
-            word = encode(program.config, FORMATS[insn.op].name, **{**insn.fields, **empty})
-        words.append(word)
-    code = to_bytes(words)
-    return replace(program, dram=program.dram[: program.insn_addr] + code + program.dram[program.insn_addr + len(code) :])
-
-
-def cases(device: str, configs: list[str], seed: int, programs: int, length: int) -> Iterator[Case]:
-    """`programs` cases from `seed` on, the configurations in turn."""
+    For the cycle model one in `_LONG_EVERY` is longer, so that the queues of instructions fill.
+    """
     for number in range(programs):
-        yield Case(config=configs[number % len(configs)], seed=seed + number, length=length, device=device)
+        longer = _LONG if device == "cycle" and number % _LONG_EVERY == _LONG_EVERY - 1 else 1
+        for system in systems:
+            yield Case(config=configs[number % len(configs)], seed=seed + number, length=longer * length, device=device,
+                       system=system)
 
 
 def fuzz(work: list[Case], jobs: int, done: Callable[[int], None]) -> list[Failure]:

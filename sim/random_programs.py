@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from vtakit.hw.isa.codec import encode_uop, to_bytes
-from vtakit.hw.isa.config import UOP_BYTES, VTAConfig
+from vtakit.hw.isa.config import INSN_BYTES, UOP_BYTES, VTAConfig
 from vtakit.hw.isa.insns import DWCONV, FORMATS, MEMORIES, PAD_LOAD, REQUANT_WORDS, UOP, AluOp, Feature, MemType, Opcode, Stage
 from vtakit.hw.isa.pools import pooled_extents
 from vtakit.hw.isa.regs import BASE_ALIGN_BYTES, device_features
@@ -30,6 +30,7 @@ Pick = Callable[[int, int], int]  # an integer from low to high, both included
 T = TypeVar("T")
 
 DATA_BYTES = 1 << 15  # the part of DRAM that programs read and write
+_CROWD = 64  # elements of a STORE in a crowd
 UOP_WORDS = 48  # different micro-ops of a program
 UOP_TABLE = 7 * UOP_WORDS  # micro-ops in DRAM, behind the data: long rows of them reach every length of burst
 PUBLISHED = Feature(0)  # nothing beyond the published instruction set, MUL and ACC_8BIT included
@@ -48,6 +49,11 @@ class RandomProgram:
     bases: dict[str, int]
 
     @property
+    def code(self) -> bytes:
+        """The instructions."""
+        return self.dram[self.insn_addr : self.insn_addr + self.insn_count * INSN_BYTES]
+
+    @property
     def memories(self) -> Memories:
         """Base registers and window as the static checker takes them."""
         return Memories(bases={kind: self.bases[kind.name.lower()] for kind in MEMORIES}, window=(0, len(self.dram)))
@@ -57,17 +63,22 @@ _FIRST = AluOp.ADD, AluOp.SHR, AluOp.MIN, AluOp.MAX, AluOp.MUL  # in this order 
 _ALU_OPS = (*_FIRST, *[op for op in AluOp if op not in _FIRST])
 
 
-def random_program(cfg: VTAConfig, seed: int, length: int = 40, features: Feature = PUBLISHED) -> RandomProgram:
+def random_program(
+    cfg: VTAConfig, seed: int, length: int = 40, features: Feature = PUBLISHED, *, crowds: bool = False,
+) -> RandomProgram:
     """The program of a seed: about `length` instructions and the tokens between them.
 
     features   REQUANT and OVERWRITE are used if they are among these; without them a seed means what it did before they were
+    crowds     some STOREs come in crowds that fill the way to memory
     """
-    return generate(cfg, random.Random(seed).randint, length, features)
+    return generate(cfg, random.Random(seed).randint, length, features, crowds=crowds)
 
 
-def generate(cfg: VTAConfig, pick: Pick, length: int = 40, features: Feature = PUBLISHED) -> RandomProgram:
+def generate(
+    cfg: VTAConfig, pick: Pick, length: int = 40, features: Feature = PUBLISHED, *, crowds: bool = False,
+) -> RandomProgram:
     """A program whose every choice is made by `pick`."""
-    return _Generator(cfg, pick, features).program(length)
+    return _Generator(cfg, pick, features).program(length, crowds=crowds)
 
 
 class _Generator:
@@ -89,7 +100,7 @@ class _Generator:
         give = self.choose((6, 6, 6, 2))  # one in so many pushes that nothing requires
         self.emitter = Emitter(cfg, self.data_end, spare_give=lambda: self.maybe(give), spare_take=lambda: self.maybe(3))
 
-    def program(self, length: int) -> RandomProgram:
+    def program(self, length: int, *, crowds: bool) -> RandomProgram:
         makers: list[Callable[[], None]] = [
             self._gemm, self._load_tile, self._store, self._alu, self._load_uops, self._load_acc, self._token_only,
         ]
@@ -100,6 +111,9 @@ class _Generator:
         if Feature.DWCONV in self.features:
             makers.append(self._dwconv)
             odds.append(3)
+        if crowds:
+            makers.append(self._crowd)
+            odds.append(1)
         wheel = [maker for maker, weight in zip(makers, odds, strict=True) for _ in range(weight)]
         self._load_uops()
         for context in range(self.contexts):
@@ -252,6 +266,19 @@ class _Generator:
             else:
                 fields["params"] = self.small(self.cfg.acc_depth - words)
         self.emitter.emit(op, fields, transfer_accesses(self.cfg, complete(op, fields), self.bases[kind]))
+
+    def _crowd(self) -> None:
+        """STOREs one after another, of many elements each: of one row, or one a row."""
+        available, wide = (DATA_BYTES - self.bases[MemType.OUT]) // self.cfg.out_bytes, self.maybe(2)
+        least = _CROWD if self.maybe(2) else 1
+        for _ in range(self.pick(2, 12)):
+            stride = self.pick(1, 4)
+            most = min(self.cfg.acc_depth, _CROWD, available // stride)
+            count = self.pick(min(least, most), most)
+            rows, columns = (1, count) if wide else (count, 1)
+            f = {"memory_type": int(MemType.OUT), "sram_base": self.pick(0, self.cfg.acc_depth - count), "y_size": rows,
+                 "x_size": columns, "x_stride": stride, "dram_base": self.pick(0, available - stride * count)}
+            self.emitter.emit(Opcode.STORE, f, transfer_accesses(self.cfg, complete(Opcode.STORE, f), self.bases[MemType.OUT]))
 
     def _pool(self, fields: dict[str, int]) -> None:
         """Windows for a REQUANT, if what they read fits ACC."""

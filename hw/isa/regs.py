@@ -9,6 +9,7 @@ address beyond `bus.address_bits`) are answered with SLVERR and change nothing.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.isa.faults import Fault
@@ -144,6 +145,7 @@ def offsets() -> Iterator[tuple[int, Register]]:
         at += register.words * REGISTER_BYTES
 
 
+@cache
 def offset_of(name: str) -> int:
     """Byte address of the register `name`."""
     return next(at for at, register in offsets() if register.name == name)

@@ -4,8 +4,10 @@ The RTL's registers are read from a waveform, so a configuration takes a build o
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,15 +17,17 @@ from vtakit.hw.isa.config import INSN_BYTES, VTAConfig
 from vtakit.hw.params import CoreParams
 from vtakit.hw.system import REFERENCE
 from vtakit.hw.timing import LOAD_COUNT_BITS
-from vtakit.sim.cycle.control.supervisor import BEGIN
+from vtakit.sim.cycle.control.supervisor import BEGIN, IDLE
 from vtakit.sim.cycle.timing import Steps
 from vtakit.sim.decode import Memories
+from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.program import decoded_program
 from vtakit.sim.rtl import simulate
 from vtakit.sim.rtl.surroundings import Surroundings
 
 _TOP = "TOP.outside.vta"
-_BUSY = f"{_TOP}.supervisor.busy"
+_CONTROL = ("registers", "supervisor")  # blocks beside the core
+_RESET_CYCLES = 4  # of `sim/rtl/harness.cpp`, before the model's first
 _COUNT = 1 << LOAD_COUNT_BITS
 
 
@@ -31,8 +35,8 @@ _COUNT = 1 << LOAD_COUNT_BITS
 class Block:
     """Registers of a block that both have.
 
-    name        path in the RTL's hierarchy, from the core on
-    state       path in the model's state, from the core on
+    name        path in the RTL's hierarchy, from the core on, or a block beside the core
+    state       path in the model's state, likewise
     registers   the model's register for each signal, or the signal's value from the state
     holds       whether the registers mean anything in a state: behind a reset, or between two uses, they may hold what they like
     """
@@ -102,6 +106,8 @@ def _tokens(number: int, name: str) -> Block:
 
 
 BLOCKS = (
+    Block(name="registers", state="registers", registers=_same("has_address", "has_data") | {"axil__b__valid": "b_valid"}),
+    Block(name="supervisor", state="supervisor", registers={"fsm_state": "state"}),
     *_bursts("fetch"), *_buffer("fetch"),
     Block(name="fetch", state="fetch", registers=_same("left", "has_decoded")),
     *(_tokens(n, name) for n, name in enumerate(("load_to_compute", "compute_to_load", "compute_to_store", "store_to_compute"))),
@@ -143,7 +149,7 @@ class Parting:
     want: int
 
     def __str__(self) -> str:
-        return f"cycle {self.cycle}: core.{self.block}.{self.register} is {self.got}, want {self.want}"
+        return f"cycle {self.cycle}: {_path(self.block)}.{self.register} is {self.got}, want {self.want}"
 
 
 def first_partings(
@@ -160,45 +166,55 @@ def first_partings(
     with TemporaryDirectory(prefix="vtakit.") as folder:
         wave = Path(folder) / "run.vcd"
         bases = {kind.name.lower(): base for kind, base in memories.bases.items()}
-        simulate(cfg, bytearray(dram), insn_addr, insn_count, bus_bits=bus_bits, core=core, bases=bases, wave=wave, **around)
-        hardware = _busy_cycles(wave, {f"{_TOP}.core.{block.name}.{signal}" for block in BLOCKS for signal in block.registers})
+        with suppress(DeviceError, ProgramFault):  # hardware that has changed may fail, and leaves a waveform up to there
+            simulate(cfg, bytearray(dram), insn_addr, insn_count, bus_bits=bus_bits, core=core, bases=bases, wave=wave, **around)
+        hardware = _cycles(wave, {f"{_TOP}.{_path(block.name)}.{signal}" for block in BLOCKS for signal in block.registers})
         params = CoreParams.of(cfg, bus_bits, core)
         decoded = decoded_program(cfg, bytes(dram[insn_addr : insn_addr + insn_count * INSN_BYTES]), params.published)
         steps = Steps(decoded, bytearray(dram), insn_addr, memories, params, Surroundings(**around))
-        while not steps.busy:
-            steps.step()
-        for cycle, signals in enumerate(hardware):
-            found = _differences(cycle, signals, steps.state) if steps.state.supervisor.state >= BEGIN else []
-            if found or steps.step():
+        busy, ended = 0, False
+        for signals in islice(hardware, _RESET_CYCLES, None):
+            found = _differences(busy, signals, steps.state)
+            if found or ended:
                 return found
+            busy += steps.busy
+            ended = steps.step()
     return []
 
 
 def _differences(cycle: int, signals: dict[str, int], state: Any) -> list[Parting]:
+    """Return the registers that differ: the host's until it has started the program, the core's from its first cycle on."""
     found = []
+    running = state.supervisor.state
     for block in BLOCKS:
-        mine = reduce(getattr, block.state.split("."), state.core)
-        if not block.holds(mine):
+        beside = block.name in _CONTROL
+        mine = reduce(getattr, block.state.split("."), state if beside else state.core)
+        compared = running >= BEGIN if not beside else block.name != "registers" or (running == IDLE and not cycle)
+        if not compared or not block.holds(mine):
             continue
         for signal, register in block.registers.items():
             got = int(getattr(mine, register) if isinstance(register, str) else register(mine))
-            want = signals[f"{_TOP}.core.{block.name}.{signal}"]
+            want = signals[f"{_TOP}.{_path(block.name)}.{signal}"]
             if got != want:
                 found.append(Parting(cycle=cycle, block=block.name, register=signal, got=got, want=want))
     return found
 
 
-def _busy_cycles(wave: Path, wanted: set[str]) -> Iterator[dict[str, int]]:
-    """Yield the signals in each cycle of the program, from a waveform that has them after each rising edge."""
+def _path(block: str) -> str:
+    return block if block in _CONTROL else f"core.{block}"
+
+
+def _cycles(wave: Path, wanted: set[str]) -> Iterator[dict[str, int]]:
+    """Yield the signals in each cycle, from a waveform that has them after each rising edge."""
     with wave.open(encoding="ascii") as file:
-        names = _declared(file, wanted | {_BUSY})
-        if missing := (wanted | {_BUSY}) - {name for of_code in names.values() for name in of_code}:
+        names = _declared(file, wanted)
+        if missing := wanted - {name for of_code in names.values() for name in of_code}:
             raise VtakitError(f"the RTL has no register {min(missing)}: bring sim/cycle/lockstep.py in step with hw/")
-        values = dict.fromkeys(wanted | {_BUSY}, 0)
+        values = dict.fromkeys(wanted, 0)
         rising = False
         for line in file:
             if line[0] == "#":
-                if rising and values[_BUSY]:
+                if rising:
                     yield dict(values)
                 rising = int(line[1:]) % 2 == 1
                 continue

@@ -34,34 +34,35 @@ def elaborate() -> None:
     Fragment.get(Top(PARAMS), None)
 
 
-def library(rewritten: str) -> Library:
-    """The shared library, built now or before; `rewritten` is all source that is not the files'."""
+def library(rewritten: str, wave: str = "") -> Library:
+    """The shared library, built now or before; `rewritten` is all source that is not the files', `wave` "" or "vcd"."""
     def hashed(params: CoreParams) -> str:
         parts = (source_hash(params), _PRODUCT_HARNESS.read_text(), rewritten, Path(schemata.__file__).read_text())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     with patch.multiple(build, to_verilog=_to_verilog, source_hash=hashed, HARNESS=HARNESS, _COMPILE=_OPTIONS):
-        return build.library(PARAMS)
+        return build.library(PARAMS, wave)
 
 
 @contextmanager
-def in_place(chosen: Library) -> Iterator[None]:
-    """Inside, the simulator runs this library for `PARAMS` and refuses others."""
+def in_place(chosen: Library, waves: Library | None = None) -> Iterator[None]:
+    """Inside, the simulator runs these libraries for `PARAMS`, the second for waveforms, and refuses others."""
     def only(params: CoreParams, wave: str) -> Library:
-        if params != PARAMS or wave:
+        found = waves if wave else chosen
+        if params != PARAMS or found is None:
             raise OtherModelError(f"{params} {wave}")
-        return chosen
+        return found
 
     with patch.object(host, "library", only):
         yield
 
 
-def select(chosen: Library, mutant: int) -> None:
-    """Runs from now on are of this mutant; 0 is the original."""
+def select(chosen: Library, mutant: int, max_cycles: int = MAX_CYCLES) -> None:
+    """Runs from now on are of this mutant and end after so many cycles; 0 is the original."""
     mutate = chosen.functions.vta_mutate
     mutate.argtypes = [ctypes.c_uint16, ctypes.c_uint64]
     mutate.restype = None
-    mutate(mutant, MAX_CYCLES)
+    mutate(mutant, max_cycles)
 
 
 def _to_verilog(params: CoreParams) -> str:

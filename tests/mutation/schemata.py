@@ -10,17 +10,18 @@ import importlib.util
 import operator
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from amaranth.hdl import Const, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from mutation import sites
 
 PIN = "mutant"
 PIN_BITS = 16
 MUTANT = Signal(PIN_BITS, name=PIN)
 APPLIED: set[int] = set()
+Rewrite = Callable[[str, str, int], tuple[ast.Module, list[sites.Site]]]  # of a source, its file and the first site's number
 
 _MEANINGS = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "|": operator.or_, "^": operator.xor,
@@ -76,6 +77,26 @@ def constant(value: int, number: int) -> Value:
     return choose(Value.cast(value), {number: Value.cast(sites.other_number(value))})
 
 
+def either(number: int, original: Any, mutant: Any) -> Value:
+    """The original, or the mutant whose number this is."""
+    return choose(Value.cast(original), {number: Value.cast(mutant)})
+
+
+def planted(number: int) -> Value:
+    """Whether the mutant of this number is chosen."""
+    APPLIED.add(number)
+    return number == MUTANT
+
+
+def later(m: Module, value: Any) -> Value:
+    """The value of the cycle before, 0 at first; wherever `m` is being written, the register is under no condition."""
+    held = Signal(Value.cast(value).shape(), name="later")
+    part = Module()
+    part.d.sync += held.eq(value)
+    m.submodules += part
+    return held
+
+
 class _Loader(importlib.machinery.SourceFileLoader):
     """Loads one rewritten module."""
 
@@ -94,13 +115,13 @@ class _Loader(importlib.machinery.SourceFileLoader):
 class Finder(importlib.abc.MetaPathFinder):
     """Rewrites modules as this process imports them; the files stay as they are."""
 
-    def __init__(self, modules: Mapping[str, Path]) -> None:
+    def __init__(self, modules: Mapping[str, Path], rewrite: Rewrite = sites.rewrite) -> None:
         self.sites: list[sites.Site] = []
         self.text = ""  # of all modules as they are rewritten
         self._loaders: dict[str, _Loader] = {}
         for name, path in sorted(modules.items()):
             file = f"{name.removeprefix('vtakit.hw.').replace('.', '/')}.py"
-            tree, found = sites.rewrite(path.read_text(), file, len(self.sites) + 1)
+            tree, found = rewrite(path.read_text(), file, len(self.sites) + 1)
             self.sites += found
             self.text += ast.unparse(tree)
             self._loaders[name] = _Loader(name, str(path), compile(tree, str(path), "exec"))

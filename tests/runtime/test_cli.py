@@ -289,6 +289,12 @@ WRONG = {
     ("fuzz", "--length", "100001"): "vtakit fuzz: --length is 100001 and must be from 0 to 100000",
     ("fuzz", "--seed", str(2**62 + 1)): f"vtakit fuzz: --seed is {2**62 + 1} and must be from 0 to {2**62}",
     ("fuzz", "--device", "rlt"): "vtakit fuzz: unknown device 'rlt'; did you mean 'rtl'? Known: cycle, fsim, rtl",
+    ("fuzz", "--system", "ideal"): (
+        "vtakit fuzz: --system is of hardware and its cycle model: --device rtl or cycle; fsim has no cycles"
+    ),
+    ("fuzz", "--device", "cycle", "--system", "fast"): (
+        "vtakit fuzz: unknown memory system 'fast'; known: ideal, reference, or the path of a .json file"
+    ),
     ("fuzz", "--config", "nope.json"): (
         "vtakit fuzz: cannot read configuration file 'nope.json': No such file or directory"
     ),

@@ -1,9 +1,7 @@
 """Device "cycle" against the RTL, its compiled form against the plain one, and what it refuses."""
 
-import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,9 +17,8 @@ from vtakit.hw.isa.regs import COUNTERS
 from vtakit.hw.params import CoreParams
 from vtakit.hw.timing import STORE_PATIENCE
 from vtakit.runtime.vta import connect
-from vtakit.sim import run, run_image
+from vtakit.sim import run_image
 from vtakit.sim.cycle.timing import run_cycles
-from vtakit.sim.cycle_cases import SYSTEMS, cases
 from vtakit.sim.decode import Decoded
 from vtakit.sim.differences import first_cycle
 from vtakit.sim.faults import DeviceError, ProgramFault
@@ -30,7 +27,6 @@ from vtakit.sim.random_programs import random_program
 from vtakit.sim.rtl.surroundings import Surroundings
 
 RTL = pytest.mark.xdist_group("rtl")  # one process builds each model
-KEPT = json.loads((Path(__file__).parents[1] / "data" / "cycles.json").read_text())
 
 
 @RTL
@@ -110,16 +106,6 @@ def test_machine_code_is_the_plain_definition_of_any_configuration_and_core(seed
         assert got.counters == want.counters
         for name in ("started", "retired", "changes"):
             assert np.array_equal(getattr(got, name), getattr(want, name)), name
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_hand_made_programs_take_the_cycles_that_the_rtl_took(system):
-    """Cycles of hand-made programs, as in tests/data/cycles.json, which test_cycles compares with the RTL."""
-    for case in cases():
-        inputs = {b.name: bytes(b.size_bytes) for b in case.program.buffers if b.kind == "input"}
-        result = run(case.program, inputs, device="cycle", data=False, system=system)
-        assert result.counters["cycles"] == KEPT[case.name][system], case.name
 
 
 @pytest.mark.parametrize("path", ["compiled", "plain"])

@@ -11,27 +11,27 @@ from sim_support import TINY
 
 from vtakit.sim.cycle.lockstep import BLOCKS, Parting, first_partings
 from vtakit.sim.fuzz import Case, options, run_case
-from vtakit.sim.random_programs import random_program
 
 pytestmark = pytest.mark.xdist_group("rtl-wave")  # one process builds the model with a waveform, and runs it once
-PROGRAMS = 16
+# The first ones, and those that first notice a planted change that these do not (tests/mutation/run.py timing).
+SEEDS = (*range(16), 27, 31, 32, 51, 75, 87, 88, 105, 108, 112)
 
 
 @cache
 def partings() -> list[Parting]:
     """Return what differs first in each of some random programs, with stalls and without."""
     found = []
-    for seed in range(PROGRAMS):
-        p = random_program(TINY, seed)
-        around = options(Case(config="tiny", seed=seed, length=40, device="cycle"))
-        found += first_partings(TINY, p.dram, p.insn_addr, p.insn_count, p.memories, **around)
+    for seed in SEEDS:
+        case = Case(config="tiny", seed=seed, length=40, device="cycle")
+        p = case.program()
+        found += first_partings(TINY, p.dram, p.insn_addr, p.insn_count, p.memories, **options(case))
     return found
 
 
 @pytest.mark.parametrize("block", sorted({block.name for block in BLOCKS}))
 def test_registers_are_those_of_the_hardware(block):
     mine = [str(parting) for parting in partings() if parting.block == block]
-    assert not mine, f"{len(mine)} of {PROGRAMS} programs differ first here: {mine[0]}"
+    assert not mine, f"{len(mine)} of {len(SEEDS)} programs differ first here: {mine[0]}"
 
 
 PLANTS = [  # module of the model, a number in it, another number, and the block whose registers then differ first

@@ -15,7 +15,8 @@ from vtakit.hw.isa.insns import AluOp, Feature, Opcode
 from vtakit.sim import api, fsim, plain
 from vtakit.sim import fuzz as fuzz_module
 from vtakit.sim.faults import DeviceError, ProgramFault
-from vtakit.sim.fuzz import Case, cases, fuzz, run_case, shrink
+from vtakit.sim.fuzz import Case, cases, fuzz, options, run_case
+from vtakit.sim.shrinking import shrink
 
 BROKEN = "vtakit_test_broken_device"
 
@@ -64,6 +65,21 @@ def test_a_planted_bug_is_found_and_pinned_to_its_instruction(broken_device):
 def test_the_replay_command_is_one_that_a_shell_takes():
     command = Case(config="my shapes/8 & 16.json", seed=3, length=10, device="rtl").command
     assert command == "vtakit fuzz --device rtl --config 'my shapes/8 & 16.json' --seed 3 --length 10 --programs 1"
+
+
+def test_a_named_memory_system_takes_the_place_of_the_seeds(tmp_path):
+    """Each program runs on every system, whose options are all that hardware gets; the replay names the one that failed."""
+    slow = tmp_path / "slow.json"
+    slow.write_text('{"latency": 100, "bandwidth": 0.25}')
+    made = list(cases("cycle", ["tiny", "blk8"], 7, 2, 40, ["ideal", str(slow)]))
+    assert [(case.config, case.seed, case.system) for case in made] == [
+        ("tiny", 7, "ideal"), ("tiny", 7, str(slow)), ("blk8", 8, "ideal"), ("blk8", 8, str(slow))]
+    assert [options(case) for case in made[:2]] == [
+        {"bus_bits": 64, "latency": 0, "outstanding": 16, "bandwidth": 100},
+        {"bus_bits": 64, "latency": 100, "outstanding": 16, "bandwidth": 25}]
+    assert made[0].command == "vtakit fuzz --device cycle --config tiny --system ideal --seed 7 --length 40 --programs 1"
+    assert options(Case(config="any", seed=7, length=40, device="cycle", system="ideal")).keys() == {
+        "bus_bits", "latency", "outstanding", "bandwidth", "core"}
 
 
 def test_a_device_that_refuses_a_legal_program_is_a_failure(monkeypatch):
@@ -133,6 +149,28 @@ def test_shrink_keeps_only_what_the_failure_needs():
 
     assert [i for i, keep in enumerate(shrink([True] * 16, still_fails)) if keep] == [3, 11]
     assert len(tried) < 40
+
+
+def test_a_long_program_shrinks_by_pieces():
+    """Each trial is a run of what is left of it."""
+    tried = []
+
+    def still_fails(kept):
+        tried.append(kept)
+        return kept[30] and kept[1110]
+
+    kept = shrink([True] * 1600, still_fails, 16)
+    assert kept[30]
+    assert kept[1110]
+    assert sum(kept) <= 64
+    assert len(tried) < 250
+
+
+def test_one_program_of_the_cycle_model_in_many_is_long():
+    lengths = [case.length for case in cases("cycle", ["tiny", "blk8"], 5, 400, 40)]
+    assert lengths.count(40 * 40) == 4
+    assert set(lengths) == {40, 40 * 40}
+    assert {case.length for case in cases("rtl", ["tiny"], 5, 400, 40)} == {40}
 
 
 def test_no_more_processes_are_started_than_there_is_work_for(monkeypatch):

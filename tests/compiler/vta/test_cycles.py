@@ -1,4 +1,4 @@
-"""Compiled operators on the RTL: the functional simulator's bytes, and the cycles kept in tests/data/vta_cycles.json."""
+"""Compiled operators: the cycles kept in tests/data/vta_cycles.json, the smaller ones on the RTL, with fsim's bytes."""
 
 import importlib.util
 import json
