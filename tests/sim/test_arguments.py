@@ -60,7 +60,7 @@ KNOWN_MEMORIES = "acc, acc_8bit, inp, out, uop, wgt"
     ({"insn_count": 1.0}, VtakitError, "insn_count must be an integer, not 1.0"),
     ({"device": []}, VtakitError, f"unknown device []; known: {', '.join(sorted(DEVICES))}"),
     ({"ordre": "lazy"}, VtakitError,
-     "device 'fsim' … no option 'ordre' … did you mean 'order'? Known: bases, order, path, window"),
+     "device 'fsim' … no option 'ordre' … did you mean 'order'? Known: bases, order, path, published, window"),
     ({"bases": 3}, VtakitError, "bases must map memory types to byte addresses, not 3"),
     ({"bases": {"inp": None}}, VtakitError, "base register 'inp' must be an integer, not None"),
     ({"window": 3}, VtakitError, "window must be (first byte, byte after the last), not 3"),
