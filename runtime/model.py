@@ -15,7 +15,9 @@ from vtakit.compiler.frontend.errors import ModelError
 from vtakit.compiler.frontend.onnx.importer import import_model, word
 from vtakit.compiler.frontend.torch.importer import import_program
 from vtakit.compiler.graph.decisions import Given, ModelDecisions, read_decisions
+from vtakit.compiler.graph.ir import Graph
 from vtakit.compiler.graph.passes.base import Seen
+from vtakit.compiler.graph.passes.fold import Evaluate
 from vtakit.runtime import kept_models
 from vtakit.runtime.cpu.evaluate import evaluator
 from vtakit.runtime.module import InputError, Module, check_threads
@@ -26,11 +28,14 @@ from vtakit.runtime.source import Options, Source, source_of
 from vtakit.runtime.target import Image, Opening, Target
 from vtakit.runtime.targets import check_opening, find_target
 from vtakit.runtime.torch_program import named_program
+from vtakit.runtime.tune.network import Network, covered, read_tuned
 from vtakit.sim.api import ConfigLike
 
 if TYPE_CHECKING:
     import onnx
     import torch
+
+    from vtakit.runtime.tune.records import Records
 
 
 def compile(
@@ -38,10 +43,9 @@ def compile(
     target: Any = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
     name: str | None = None, integer: bool = True, winograd: bool = True, precision: str = "float32",
-    decisions: Given | None = None, after: Seen | None = None, progress: Callable[[int, int], None] | None = None,
-    cache: bool = True,
-    config: ConfigLike | None = None, system: Any = None, isa: Any = None,
-    core: Mapping[str, Any] | None = None, host: Any = None,
+    decisions: Given | None = None, tuned: "str | Path | Records | None" = None, after: Seen | None = None,
+    progress: Callable[[int, int], None] | None = None, cache: bool = True,
+    config: ConfigLike | None = None, system: Any = None, isa: Any = None, core: Mapping[str, Any] | None = None, host: Any = None,
     device: Any = None, timeout_s: float = TIMEOUT_S, threads: int | None = None, **options: Any,
 ) -> Module:
     """Compile a model, or find what an earlier call has made of the same.
@@ -63,6 +67,8 @@ def compile(
     precision : "float32"; or, on a CPU, "float16" or "bfloat16" for constant matrices, which are kept in 16 bits, and in bfloat16
                for convolutions that are faster so; sums are in float32 (docs/half_precision.md says how far results are off)
     decisions : values that are not the target's own choice: layer -> decision -> candidate (`vtakit.decisions` lists all)
+    tuned    : file of records that `vtakit tune` wrote: the decisions of the best candidates; `decisions` of a layer come before
+               them. `Module.image.said` says which layers have records (docs/tuning.md)
     after    : sees each pass over the graph with the graph before and after it
     progress : is called with how much is done, and of how much: kernels, or for the accelerator nodes
     cache    : whether the module may be one that was kept, and is kept (`vtakit.runtime.kept_models`); not if `after` is given
@@ -81,7 +87,8 @@ def compile(
 
     Raises UnsupportedError with all that is unsupported in the model, ModelError for a model that cannot be read or breaks a
     rule, GraphError for one whose run takes more memory than the machine has, TargetError for a target, a device or an option,
-    DecisionError for a decision that does not exist or a value that is no candidate, CodegenError for what has no code, VtaError
+    DecisionError for a decision that does not exist or a value that is no candidate, TuneError for a file that holds no records,
+    CodegenError for what has no code, VtaError
     for a configuration of other numbers than networks in integers have, InputError for a number of threads, a name or a flag that
     is none.
     """
@@ -94,23 +101,26 @@ def compile(
     chosen.check_options(asked)
     chosen = chosen.ready("compile")
     exported = _program(model, shapes, batch, fixed)
+    graph_of, said = partial(_graph, model, shapes, batch, fixed, name, evaluator(chosen), exported), ""
+    if tuned is not None:
+        records, file = read_tuned(tuned)
+        found = covered(Network.of(graph_of(), chosen, asked, evaluator(chosen)), records, file)
+        asked, said = replace(asked, decisions={**found.decisions, **asked.decisions}), found.said
     kept = cache and after is None and exported is None
     place_of = partial(kept_models.place_of, model, chosen.key, shapes, batch, fixed, name, asked)
     place = place_of() if kept else None
     image = None if place is None else kept_models.found(place)
     if image is None:
         begin = time.perf_counter()
-        evaluate = evaluator(chosen)
-        if exported is None:
-            graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
-        else:
-            graph = import_program(exported[0], name=exported[1] if name is None else name)
+        graph = graph_of()
         source = source_of(graph, asked)
         limit = None if chosen.misfit else memory_bytes()
-        image = chosen.compile(graph, asked, evaluate, after=after, progress=progress, most_bytes=limit)
+        image = chosen.compile(graph, asked, evaluator(chosen), after=after, progress=progress, most_bytes=limit)
         image = replace(image, source=source)
         if place is not None:
             kept_models.keep(place, image, time.perf_counter() - begin, place_of)
+    if said:
+        image = replace(image, said=f"{image.said}; {said}" if image.said else said)
     check_placed(image, device)
     return Module(image, device, timeout_s, threads=threads, **options)
 
@@ -120,8 +130,7 @@ def decisions(
     target: Any = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
     integer: bool = True, winograd: bool = True, precision: str = "float32", decisions: Given | None = None,
-    config: ConfigLike | None = None, system: Any = None, isa: Any = None,
-    core: Mapping[str, Any] | None = None, host: Any = None,
+    config: ConfigLike | None = None, system: Any = None, isa: Any = None, core: Mapping[str, Any] | None = None, host: Any = None,
 ) -> ModelDecisions:
     """Return the decisions with which `compile` would compile a model: candidates, default, choice, and the rule that asks.
 
@@ -140,11 +149,37 @@ def decisions(
     chosen.check_options(asked)
     chosen = chosen.ready("compile")
     evaluate, exported = evaluator(chosen), _program(model, shapes, batch, fixed)
+    return chosen.decisions(_graph(model, shapes, batch, fixed, None, evaluate, exported), asked, evaluate)
+
+
+def network(
+    model: "str | Path | onnx.ModelProto | torch.export.ExportedProgram",
+    target: Any = "vta", *,
+    shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
+    integer: bool = True, winograd: bool = True, precision: str = "float32", decisions: Given | None = None,
+    config: ConfigLike | None = None, system: Any = None, isa: Any = None, core: Mapping[str, Any] | None = None, host: Any = None,
+) -> Network:
+    """Return a model with its tasks, for the tuner; arguments as of `compile`.
+
+    Raises what `compile` raises for the model, the target and the decisions, and TargetError for a target without a tuner.
+    """
+    _check_words(None, integer=integer, winograd=winograd)
+    chosen = find_target(target, config=config, system=system, isa=isa, core=core, host=host)
+    asked = Options(integer=integer, winograd=winograd, precision=precision, decisions=read_decisions(decisions))
+    chosen.check_options(asked)
+    chosen = chosen.ready("tune")
+    evaluate, exported = evaluator(chosen), _program(model, shapes, batch, fixed)
+    return Network.of(_graph(model, shapes, batch, fixed, None, evaluate, exported), chosen, asked, evaluate)
+
+
+def _graph(
+    model: Any, shapes: Mapping[str, Sequence[int]] | None, batch: int, fixed: Mapping[str, Any] | None, name: str | None,
+    evaluate: Evaluate, exported: "tuple[torch.export.ExportedProgram, str] | None",
+) -> Graph:
+    """Return a model as it is imported; `exported` as `_program` returns it."""
     if exported is None:
-        graph = import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate)
-    else:
-        graph = import_program(exported[0], name=exported[1])
-    return chosen.decisions(graph, asked, evaluate)
+        return import_model(model, shapes=shapes, batch=batch, fixed=fixed, evaluate=evaluate, name=name)
+    return import_program(exported[0], name=exported[1] if name is None else name)
 
 
 def _program(

@@ -23,9 +23,11 @@ from vtakit.compiler.graph.passes.base import Seen
 from vtakit.compiler.graph.passes.fold import Evaluate
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower import Limits
+from vtakit.compiler.tune.task import Tuned
 from vtakit.runtime.report.report import Report
 from vtakit.runtime.source import Options, Source
 from vtakit.runtime.timed import Timed
+from vtakit.runtime.tune.outcome import Cost, Measurer
 
 Array = npt.NDArray[Any]
 Values = Sequence[tuple[Array, int]]  # arrays of a model's values, each with the address of its first element
@@ -144,6 +146,7 @@ class Target(ABC):
     devices  : names of what its code runs on, the default first
     options  : of `make`: arguments of `vtakit.compile`, such as config
     kinds    : parts that it makes itself; those of its host come on top
+    unit     : of the costs that the tuner measures: s, or cycles
     """
 
     name: ClassVar[str]
@@ -151,6 +154,7 @@ class Target(ABC):
     devices: ClassVar[tuple[str, ...]]
     options: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[tuple[type[Part], ...]]
+    unit: ClassVar[str] = "s"
 
     @classmethod
     @abstractmethod
@@ -239,6 +243,20 @@ class Target(ABC):
         Raises DecisionError for a given one that does not exist or is no candidate.
         """
         raise TargetError(f"target {self.name!r} has no decisions")
+
+    # Tuning
+
+    def tasks(self, graph: Graph, options: Options, evaluate: Evaluate) -> Sequence[Tuned]:
+        """Return the tasks of a graph, equal ones together, for the tuner; `decisions` of a layer are those of its task."""
+        raise TargetError(f"target {self.name!r} has no tuner for models")
+
+    def measurer(self) -> Measurer:
+        """Return what measures candidates of `tasks`."""
+        raise TargetError(f"target {self.name!r} has no tuner for models")
+
+    def cost(self, image: "Image") -> Cost:
+        """Return what a whole model takes, in the unit of `measurer`."""
+        raise TargetError(f"target {self.name!r} has no tuner for models")
 
     def warning(self, image: "Image") -> str:
         """Return a sentence if nothing of a model runs where it was meant to; "" otherwise."""

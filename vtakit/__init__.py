@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vtakit import boards, compiler, hw, models, runtime, sim, te
+    from vtakit import boards, compiler, hw, models, runtime, sim, te, tune
     from vtakit.compiler.lower import lower
     from vtakit.runtime.build import build
     from vtakit.runtime.model import compile, decisions, load
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_PARTS = ("boards", "compiler", "hw", "models", "runtime", "sim", "te")
+_PARTS = ("boards", "compiler", "hw", "models", "runtime", "sim", "te", "tune")
 _NAMES = {  # a function or class, and the module that has it
     "build": "vtakit.runtime.build", "compile": "vtakit.runtime.model", "decisions": "vtakit.runtime.model",
     "load": "vtakit.runtime.model",
@@ -26,7 +26,7 @@ _NAMES = {  # a function or class, and the module that has it
 
 __all__ = [
     "__version__", "boards", "build", "compile", "compiler", "decisions", "hw", "load", "lower", "models", "quantize", "runtime",
-    "sim", "target", "targets", "te",
+    "sim", "target", "targets", "te", "tune",
 ]
 
 

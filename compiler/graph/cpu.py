@@ -14,6 +14,7 @@ from vtakit.compiler.lower import Limits
 from vtakit.compiler.lower.verify.limits import NO_LIMITS
 from vtakit.compiler.nn.cpu.schedule import schedule
 from vtakit.compiler.passes import lower_late
+from vtakit.compiler.schedule.decisions import Decisions
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -34,7 +35,7 @@ class CpuKernels:
         """No limits: LLVM splits vectors of any length, and memory is the system's."""
         return NO_LIMITS
 
-    def schedule(self, outputs: Sequence[Tensor], decisions: Mapping[str, Any] | None = None) -> Schedule:
+    def schedule(self, outputs: Sequence[Tensor], decisions: Mapping[str, Any] | Decisions | None = None) -> Schedule:
         """Return the default schedule, but for the decisions that are given."""
         return schedule(outputs, self.target, decisions)
 

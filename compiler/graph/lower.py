@@ -96,10 +96,10 @@ class Scheduled:
     threads: bool
 
 
-def scheduled(group: Group, target: KernelTarget, given: Mapping[str, Any] | None = None) -> Scheduled:
+def scheduled(group: Group, target: KernelTarget, given: Mapping[str, Any] | Decisions | None = None) -> Scheduled:
     """Schedule a group.
 
-    given : values of decisions that are not the default: name -> candidate
+    given : values of decisions that are not the default: name -> candidate; or the `Decisions` that keep what rules ask for
 
     Raises DecisionError for a decision that does not exist, or a value that is no candidate of it.
     """
@@ -108,10 +108,8 @@ def scheduled(group: Group, target: KernelTarget, given: Mapping[str, Any] | Non
     size = sum(value.type.bytes for value in (*[group.inputs[at] for at in reads], *group.outputs))
     machine = target.machine
     few = macs < machine.parallel_macs and size < (machine.parallel_bytes if macs else machine.parallel_moved_bytes)
-    found = target.schedule(outputs, {name: value for name, value in (given or {}).items() if name != THREADS})
-    decisions = found.decisions.copy()
-    if given and THREADS in given:
-        decisions.given[THREADS] = given[THREADS]
+    decisions = given if isinstance(given, Decisions) else Decisions(given)
+    found = target.schedule(outputs, decisions)
     threads = not few
     if any(step.do == "parallel" for step in found.steps):
         threads = bool(decisions.choose(THREADS, [False, True], threads, scheduled.__name__))
@@ -143,7 +141,7 @@ def _lowered(group: Group, name: str, target: KernelTarget, given: Mapping[str, 
         found = scheduled(group, target, given)
         low = target.late(lower(found.schedule, found.args, name, limits=target.limits))
         if not found.threads:
-            low = low._replace(body=map_stmt(low.body, _serial))
+            low = low._replace(body=serial(low.body))
         lent: list[Buffer] = []
         body = _borrowing(low.body, lent)
         pieces = tuple([_bytes(buffer) for buffer in lent])
@@ -169,8 +167,9 @@ def _bytes(buffer: Buffer) -> int:
     return prod([int_value(extent) or 0 for extent in buffer.shape]) * buffer.dtype.bytes
 
 
-def _serial(s: Stmt) -> Stmt:
-    return s.replace(kind=LoopKind.SERIAL) if isinstance(s, For) and s.kind is LoopKind.PARALLEL else s
+def serial(body: Stmt) -> Stmt:
+    """Return statements with serial loops in the place of parallel ones."""
+    return map_stmt(body, lambda s: s.replace(kind=LoopKind.SERIAL) if isinstance(s, For) and s.kind is LoopKind.PARALLEL else s)
 
 
 def read_by(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from vtakit.compiler.codegen.llvm.machine import Machine
 from vtakit.compiler.codegen.places import Port, Step
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower import Limits
+from vtakit.compiler.schedule.decisions import Decisions
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -25,7 +26,7 @@ class KernelTarget(Protocol):
     def limits(self) -> Limits:
         """Limits that the verifier checks."""
 
-    def schedule(self, outputs: Sequence[Tensor], decisions: Mapping[str, Any] | None = None) -> Schedule:
+    def schedule(self, outputs: Sequence[Tensor], decisions: Mapping[str, Any] | Decisions | None = None) -> Schedule:
         """Return a schedule of all that the outputs of a group need.
 
         decisions : values of its rules' decisions that are not the default: name -> candidate

@@ -184,8 +184,8 @@ class StageTable(ABC, Generic[StageT]):
 
     __slots__ = ("_labels", "_of_op", "_threads", "decisions", "intrinsics", "outputs", "stages", "steps")
 
-    def __init__(self, outputs: tuple[Operation, ...], decisions: Mapping[str, Any] | None = None) -> None:
-        self.decisions = Decisions(decisions)
+    def __init__(self, outputs: tuple[Operation, ...], decisions: Mapping[str, Any] | Decisions | None = None) -> None:
+        self.decisions = decisions if isinstance(decisions, Decisions) else Decisions(decisions)
         self.outputs = outputs
         self.stages: list[StageT] = []
         self.steps: list[Step] = []

@@ -7,6 +7,7 @@ from vtakit.compiler.ir.depth import deep
 from vtakit.compiler.ir.iters import IterVar
 from vtakit.compiler.schedule import cache, factor, group
 from vtakit.compiler.schedule.data import StageTable
+from vtakit.compiler.schedule.decisions import Decisions
 from vtakit.compiler.schedule.errors import ScheduleError
 from vtakit.compiler.schedule.replay import Replay
 from vtakit.compiler.schedule.stage import Stage
@@ -20,7 +21,7 @@ class Schedule(StageTable[Stage]):
 
     __slots__ = ()
 
-    def __init__(self, outputs: tuple[Operation, ...], decisions: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, outputs: tuple[Operation, ...], decisions: Mapping[str, Any] | Decisions | None = None) -> None:
         super().__init__(outputs, decisions)
         for op in producers_first(outputs, lambda op: [tensor.op for tensor in op.input_tensors]):
             self.add_stage(op, len(self.stages), is_output=op in outputs)
@@ -118,10 +119,11 @@ class Schedule(StageTable[Stage]):
                 stage.restore(kept)
             raise
 
-def create_schedule(ops: Any, decisions: Mapping[str, Any] | None = None) -> Schedule:
+def create_schedule(ops: Any, decisions: Mapping[str, Any] | Decisions | None = None) -> Schedule:
     """Return a schedule of the operations or tensors given, and of all that they need, each computed in loops of its own.
 
-    decisions : values that rules take in place of their defaults: name -> candidate (`Stage.choose`)
+    decisions : values that rules take in place of their defaults: name -> candidate (`Stage.choose`); or the `Decisions` that
+                keep what rules ask for
 
     Raises ScheduleError for anything else, or none.
     """

@@ -13,6 +13,8 @@ ABOUT = {
     "compile": f"{_MODEL} The module that is written holds machine code: who loads it trusts you or your signature (see sign).",
     "decisions": _MODEL,
     "quantize": _MODEL,
+    "tune": f"{_MODEL} Records and cost models are JSON: data too.",
+    "records": "Records are JSON: no code in them is run.",
     "sim": _PROGRAM,
     "check": _PROGRAM,
     "disasm": _PROGRAM,

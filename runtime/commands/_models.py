@@ -54,6 +54,9 @@ def add_model(parser: argparse.ArgumentParser, *others: str, makes_code: bool = 
     parser.add_argument("--decisions", type=Path, metavar="FILE.json",
                         help="values of decisions that are not the default, as `vtakit decisions -o` writes them")
     if makes_code:
+        parser.add_argument("--tuned", type=Path, metavar="RECORDS.jsonl",
+                            help="records of `vtakit tune`: the decisions of the best candidates")
+    if makes_code:
         parser.add_argument("--dump-images", type=Path, metavar="DIR",
                             help="with --target vta: folder for the DRAM before each launch, as files for `vtakit sim --image`")
         parser.add_argument("--no-cache", action="store_true",
@@ -117,7 +120,7 @@ def compiled(
         task = bar.add_task(f"compiling {one_line(args.model.name)}", total=None)
         return compile(
             args.model, target, shapes=shapes, batch=args.batch, precision=args.precision, decisions=decisions,
-            after=after, cache=not args.no_cache, device=device, **options,
+            tuned=args.tuned, after=after, cache=not args.no_cache, device=device, **options,
             progress=lambda done, count: bar.update(task, completed=done, total=count),
         )
 

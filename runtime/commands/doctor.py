@@ -27,6 +27,7 @@ _JOBS = {
     "sim": "RTL simulation, and machine code for the functional simulator",
     "fpga": "synthesis, place and route: resources and clock frequency on FPGAs; no bitstreams yet",
     "plot": "pictures and HTML pages of reports",
+    "tune": "tuning of models, templates and expressions, here and on workers",
     "sign": "signing module files, and loading only signed ones",
     "demo": "the job of `make demo`",
     "torch": "importing PyTorch models",

@@ -19,15 +19,20 @@ from vtakit.compiler.graph.passes.fold import Evaluate
 from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.passes import lower_late
+from vtakit.compiler.tune.kernel import kernel_tasks
+from vtakit.compiler.tune.task import Tuned
 from vtakit.runtime.cpu import function as functions
 from vtakit.runtime.cpu.engine import CpuEngine, check_parts
 from vtakit.runtime.cpu.library import export
 from vtakit.runtime.cpu.part import CpuPart
 from vtakit.runtime.cpu.precision import narrowed, said_of
+from vtakit.runtime.cpu.tuning import cost_of
 from vtakit.runtime.crt.export import export_c
 from vtakit.runtime.fields import text, texts
 from vtakit.runtime.source import Options
 from vtakit.runtime.target import PRECISIONS, Engine, Image, Opening, Part, Progress, Target, TargetError
+from vtakit.runtime.tune.bench import CpuMeasurer
+from vtakit.runtime.tune.outcome import Cost
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,19 @@ class Cpu(llvm.Target, Target):
         decide(self.prepared(graph, options, evaluate, decisions=found), CpuKernels(self), found)
         found.check()
         return found
+
+    def tasks(self, graph: Graph, options: Options, evaluate: Evaluate) -> list[Tuned]:
+        """Return the tasks of a graph's kernels, with the forms and layouts that passes choose by default."""
+        decisions = ModelDecisions(options.decisions)
+        return kernel_tasks(self.prepared(graph, options, evaluate, decisions=decisions), CpuKernels(self), decisions)
+
+    def measurer(self) -> CpuMeasurer:
+        """Return what measures candidates on this machine, with one thread."""
+        return CpuMeasurer()
+
+    def cost(self, image: Image) -> Cost:
+        """Return the seconds that a model takes on this machine, with one thread."""
+        return cost_of(image, 1)
 
     def engines(self, image: Image, opening: Opening) -> dict[str, Engine]:
         """Load the machine code of an image."""

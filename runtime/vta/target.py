@@ -20,6 +20,8 @@ from vtakit.compiler.graph.passes.pipeline import passes_for_cpu
 from vtakit.compiler.graph.vta.compile import Compiled, compile_parts, decide_parts
 from vtakit.compiler.graph.vta.region import Launch
 from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.tune.task import Tuned
+from vtakit.compiler.tune.vta import tasks_of
 from vtakit.hw.isa.config import VTAConfig, load_config
 from vtakit.hw.isa.insns import Feature
 from vtakit.hw.isa.published import Isa
@@ -30,6 +32,8 @@ from vtakit.runtime.crt.export import export_c
 from vtakit.runtime.fields import number
 from vtakit.runtime.source import Options
 from vtakit.runtime.target import Array, Engine, Image, Opening, Part, Progress, Target
+from vtakit.runtime.tune.cycles import Cycles, image_cycles
+from vtakit.runtime.tune.outcome import Cost
 from vtakit.runtime.vta.connection import check_timeout
 from vtakit.runtime.vta.dram_images import write_images
 from vtakit.runtime.vta.driver import Driver
@@ -56,6 +60,7 @@ class Vta(codegen.Target, Target):
     devices: ClassVar[tuple[str, ...]] = tuple(DEVICES)
     options: ClassVar[tuple[str, ...]] = ("config", "copies", "without", "system", "isa", "core", "host")
     kinds: ClassVar[tuple[type[Part], ...]] = (VtaPart,)
+    unit: ClassVar[str] = "cycles"
 
     @classmethod
     def make(cls, *, config: Any = "default", system: Any = REFERENCE, host: Any = None, **options: Any) -> Self:
@@ -143,6 +148,19 @@ class Vta(codegen.Target, Target):
         decide_parts(graph, CpuKernels(self.processor), self, found)
         found.check()
         return found
+
+    def tasks(self, graph: Graph, options: Options, evaluate: Evaluate) -> list[Tuned]:
+        """Return the operators that the accelerator runs."""
+        decisions = ModelDecisions(options.decisions)
+        return tasks_of(run_passes(graph, passes_for_cpu(evaluate, integer=options.integer)), self, decisions)
+
+    def measurer(self) -> Cycles:
+        """Return the cycle model."""
+        return Cycles()
+
+    def cost(self, image: Image) -> Cost:
+        """Return the cycles of all launches, by the cycle model."""
+        return image_cycles(image.parts_of(VtaPart), self.system)
 
     def warning(self, image: Image) -> str:
         """Return a sentence if nothing of a model runs on the accelerator."""

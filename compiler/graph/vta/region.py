@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from vtakit.compiler.codegen.vta.compile import Progress, compile_for
 from vtakit.compiler.codegen.vta.target import Target
@@ -9,9 +10,10 @@ from vtakit.compiler.graph.compile import Layer
 from vtakit.compiler.graph.decisions import ModelDecisions, of_layer
 from vtakit.compiler.graph.ir import Array, Value
 from vtakit.compiler.graph.vta.filling import PART
-from vtakit.compiler.graph.vta.made import Made, Maker, identifier
+from vtakit.compiler.graph.vta.made import RESULT, Made, Maker, identifier
 from vtakit.compiler.graph.vta.place import Region
 from vtakit.compiler.graph.vta.unit import Unit
+from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.lower import lower
 from vtakit.compiler.lower.function import shallow
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
@@ -19,6 +21,8 @@ from vtakit.compiler.te.language import placeholder
 from vtakit.compiler.te.tensor import Tensor
 from vtakit.hw.isa.program import Buffer, BufferKind, Program
 from vtakit.hw.values import pack
+
+LAYER = "layer"  # the name of an operator by itself
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +59,43 @@ def compile_region(
 def decide_region(region: Region, target: Target, name: str, decisions: ModelDecisions) -> None:
     """Add the decisions of a region's schedules; no program is made."""
     _Region(region, target, name).schedule(decisions)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operator:
+    """An operator of a region by itself.
+
+    made  : with stages whose names do not depend on the layer's
+    given : the activations that it reads
+    """
+
+    made: Made
+    given: tuple[Tensor, ...]
+
+    def function(self, target: Target, decisions: Mapping[str, Any]) -> Function:
+        """Return its program in loop IR.
+
+        decisions : of its schedule, such as "result.tile"
+
+        Raises DecisionError for a value that is no candidate, and VtaError, LowerError or VerifyError where the accelerator
+        cannot run it.
+        """
+        s = create_schedule(self.made.layer.result.op)
+        label = s[self.made.layer.result].label
+        s.decisions.given |= {f"{label}{name.removeprefix(RESULT)}": value for name, value in decisions.items()}
+        self.made.schedule(s)
+        args = [*self.given, *[each for each in self.made.inputs if each in self.made.constants], self.made.layer.result]
+        with shallow(LAYER):
+            return lower(s, args, LAYER, limits=target.limits)
+
+
+def operator_of(region: Region, unit: Unit, target: Target) -> Operator:
+    """Return the operator of a unit of a region, as the region's program has it."""
+    alone = region.of(unit)
+    given = {key[:2]: placeholder(key[2].type.shape, target.dtype("inp"), name=f"in{i}__") for i, key in enumerate(alone.inputs)}
+    fold = unit.fold if (unit.data[0], unit.fold) in given else None
+    tensors = [given[value, None if at else fold] for at, value in enumerate(unit.data)]
+    return Operator(unit.build(Maker(target, LAYER), tensors, fold), tuple(given.values()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

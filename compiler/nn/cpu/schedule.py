@@ -20,6 +20,7 @@ from vtakit.compiler.nn.cpu.simple import reduce_along, run_along, run_within
 from vtakit.compiler.nn.product.panels_cpu import run_panels_within, schedule_panels
 from vtakit.compiler.nn.product.products_cpu import is_product_of_rows, schedule_product
 from vtakit.compiler.nn.reduction.rows_cpu import schedule_rows
+from vtakit.compiler.schedule.decisions import Decisions
 from vtakit.compiler.schedule.schedule import Schedule, create_schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -35,7 +36,7 @@ PACKED = "conv_packed", "conv_words", "conv_bits"
 
 
 def schedule(
-    outputs: Sequence[Tensor], target: Target | None = None, decisions: Mapping[str, Any] | None = None,
+    outputs: Sequence[Tensor], target: Target | None = None, decisions: Mapping[str, Any] | Decisions | None = None,
 ) -> Schedule:
     """Return a schedule of all that outputs need, whatever operators they are made of, for a CPU (this machine's by default).
 

@@ -12,7 +12,8 @@ from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
-from vtakit.compiler.nn.vta.tiles import Pair, Sizes, tile_elements, tiles
+from vtakit.compiler.nn.vta.tiles import Pair, Sizes, Tilings, tile_elements, tiles
+from vtakit.compiler.schedule.decisions import Chooser
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -101,13 +102,23 @@ class Binary2d(Layer):
         """Return the operands besides those of the epilogue."""
         return self.a, self.b, *self.weights
 
+    @cached_property
+    def tilings(self) -> Tilings:
+        """Return its tiles."""
+        shape = self._shape[:4]
+        return Tilings(target=self.target, name=self.tail.name, shape=shape, groups=[list(tiles(shape))], needs=self._needs,
+                       loaded=self._loaded)
+
+    def decide(self, stage: Chooser) -> tuple[Sizes, Pair]:
+        """Return the tile, and the one tap."""
+        return tile_elements(stage, self.tilings)
+
     def schedule(self, s: Schedule) -> None:
         """Schedule its stages in a schedule that has them, with the largest tiles that fit. Raises VtaError if none fits.
 
         Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`.
         """
-        shape = self._shape[:4]
-        sizes, _ = tile_elements(self.stage(s), self.target, shape, [list(tiles(shape))], self._needs, self._loaded)
+        sizes, _ = self.decide(self.stage(s))
         out, _, inner = self.tail.tile(s, sizes)
         for operand in self.lifted:
             operand.schedule(s, out, inner)

@@ -1,6 +1,5 @@
 """Tiling of convolutions: the tiling of the least estimated time, or the one that decisions state."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 
@@ -9,7 +8,7 @@ import numpy as np
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.cuts import CHUNK, TILE, Cut, Cuts, Work, cycles_of, fits, insns_of
-from vtakit.compiler.schedule.stage import Stage
+from vtakit.compiler.schedule.decisions import Chooser, Plain
 
 _REMEMBERED = 256  # cuts of layers; networks have many alike
 # A program of more instructions takes the slowest of the cuts of SLACK with fewest: it would take long to make, and much memory.
@@ -23,7 +22,7 @@ def even_sizes(whole: int) -> list[int]:
     """The sizes of the largest of one, two, three … nearly equal parts of a loop, ascending."""
     return sorted({-(-whole // parts) for parts in range(1, whole + 1)})
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
     """The cuts of an operator that fit, with as many tiles along one loop as there are virtual threads."""
 
@@ -31,22 +30,27 @@ class Candidates:
     work: Work
     cuts: Cuts
 
-    def sizes(self, names: Sequence[str]) -> list[list[int]]:
-        """Return the different values of some fields of a cut, ascending."""
-        columns = np.stack([getattr(self.cuts, name) for name in names], 1)
-        found: list[list[int]] = np.unique(columns, axis=0).tolist()
-        return found
 
-    def of(self, names: Sequence[str], values: Sequence[int]) -> "Candidates":
-        """Return those whose fields have these values."""
-        where = np.logical_and.reduce([getattr(self.cuts, name) == value for name, value in zip(names, values, strict=True)])
-        return replace(self, cuts=self.cuts.take(where))
+@lru_cache(maxsize=_REMEMBERED)
+def _sizes(found: Candidates, names: tuple[str, ...]) -> Plain:
+    """Return the different values of some fields of cuts, ascending."""
+    columns = np.stack([getattr(found.cuts, name) for name in names], 1)
+    return Plain(np.unique(columns, axis=0).tolist())
 
-    def best(self) -> Cut:
-        """Return the cut that should take least time."""
-        cycles = cycles_of(self.target, self.work, self.cuts)
-        at = int(cycles.argmin())
-        return self.cuts.cut(at, cycles[at])
+
+@lru_cache(maxsize=_REMEMBERED)
+def _having(found: Candidates, names: tuple[str, ...], values: tuple[int, ...]) -> Candidates:
+    """Return the cuts whose fields have these values."""
+    where = np.logical_and.reduce([getattr(found.cuts, name) == value for name, value in zip(names, values, strict=True)])
+    return replace(found, cuts=found.cuts.take(where))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _fastest(found: Candidates) -> Cut:
+    """Return the cut that should take least time."""
+    cycles = cycles_of(found.target, found.work, found.cuts)
+    at = int(cycles.argmin())
+    return found.cuts.cut(at, cycles[at])
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -59,7 +63,7 @@ def candidates(target: Target, work: Work, threads: int = 1) -> Candidates | Non
     return Candidates(target, work, fitting) if len(fitting.rows) else None
 
 
-def tile_products(stage: Stage, target: Target, work: Work) -> tuple[Cut, int]:
+def tile_products(stage: Chooser, target: Target, work: Work) -> tuple[Cut, int]:
     """Return the cut of an operator, and its virtual threads.
 
     stage : of the result, which has the decisions: threads; copies, for how many of the inputs and weights of a chunk there is
@@ -77,14 +81,14 @@ def tile_products(stage: Stage, target: Target, work: Work) -> tuple[Cut, int]:
         found := candidates(replace(target, copies=count), work, threads)) is not None}
     copies = ask("copies", [*fitting], max(fitting))
     found = fitting[copies]
-    best = choose(replace(target, copies=copies), work) if threads == 1 else found.best()
+    best = choose(replace(target, copies=copies), work) if threads == 1 else _fastest(found)
     for name, fields_ in (("tile", TILE), ("chunk", CHUNK)):
         own = [int(getattr(best, each)) for each in fields_]
-        chosen = ask(name, found.sizes(fields_), own)
-        found = found.of(fields_, chosen)
-        best = best if chosen == own else found.best()
-    keep = ask("keep", [bool(one) for one, in found.sizes(["keep"])], best.keep)
-    return found.of(["keep"], [keep]).best(), threads
+        chosen = ask(name, _sizes(found, fields_), own)
+        found = _having(found, fields_, tuple(chosen))
+        best = best if chosen == own else _fastest(found)
+    keep = ask("keep", [bool(one) for one, in _sizes(found, ("keep",))], best.keep)
+    return _fastest(_having(found, ("keep",), (keep,))), threads
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.ir.expr import Expr
@@ -12,6 +13,7 @@ from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element
 from vtakit.compiler.nn.vta.sum_pool import SumPool2d
 from vtakit.compiler.nn.vta.tail import Tail
+from vtakit.compiler.schedule.decisions import Chooser
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -73,6 +75,10 @@ class Concat2d(Layer):
     def tail(self) -> Tail:
         """The stages after the sums, which are the layer's."""
         return self.layer.tail
+
+    def decide(self, stage: Chooser) -> Any:
+        """Return what the layer of the joined blocks decides."""
+        return self.layer.decide(stage)
 
     def schedule(self, s: Schedule) -> None:
         """Schedule its stages in a schedule that has them. Raises VtaError if not even the smallest tile fits."""

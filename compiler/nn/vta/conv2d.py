@@ -16,6 +16,7 @@ from vtakit.compiler.nn.vta.blocking import choose, tile_products
 from vtakit.compiler.nn.vta.cuts import Cut, Pooling, Work
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
+from vtakit.compiler.schedule.decisions import Chooser
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.language import reduce_axis
@@ -219,6 +220,10 @@ class Conv2d(Layer):
         by_block = self.epilogue.requantize is not None and self.epilogue.requantize.on_store
         return ("images", "out_blocks") if by_block or self.out_height * self.out_width > 1 else ()
 
+    def decide(self, stage: Chooser) -> tuple[Cut, int]:
+        """Return the cut, and the virtual threads."""
+        return tile_products(stage, self.target, self.work)
+
     def schedule(self, s: Schedule, cut: Cut | None = None, threads: int | None = None) -> None:
         """Schedule its stages in a schedule that has them.
 
@@ -253,7 +258,7 @@ def schedule_products(
     """
     tail = layer.tail
     if cut is None and threads is None:
-        cut, threads = tile_products(layer.stage(s), layer.target, work)
+        cut, threads = layer.decide(layer.stage(s))
     elif cut is None:
         cut = chosen(layer.target, work, 1 if threads is None else threads)
     if not isinstance(cut, Cut):

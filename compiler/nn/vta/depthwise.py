@@ -16,8 +16,9 @@ from vtakit.compiler.nn.vta.epilogue import axes, made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
 from vtakit.compiler.nn.vta.moved import padded_window
 from vtakit.compiler.nn.vta.packing import Ints, blocks
-from vtakit.compiler.nn.vta.tiles import Sizes, tile_elements, tiles
-from vtakit.compiler.schedule.schedule import Schedule, create_schedule
+from vtakit.compiler.nn.vta.tiles import Sizes, Tilings, tile_elements, tiles
+from vtakit.compiler.schedule.decisions import DEFAULTS, Chooser
+from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.operation import ComputeOp
@@ -146,13 +147,21 @@ class Depthwise2d(Layer):
         """Return the operands besides those of the epilogue."""
         return self.data, self.weights
 
+    @cached_property
+    def tilings(self) -> Tilings:
+        """Return its tiles."""
+        shape = shape_of(self.result)[:4]
+        return Tilings(target=self.target, name=self.tail.name, shape=shape, groups=[list(tiles(shape, cut_both=True))],
+                       needs=self._needs, loaded=self._loaded)
+
+    def decide(self, stage: Chooser) -> tuple[Sizes, Pair]:
+        """Return the tile, and all taps."""
+        return tile_elements(stage, self.tilings)
+
     @property
     def cycles(self) -> int:
         """The estimate: of loads on the bus, or of steps. Raises VtaError if no part of it fits."""
-        shape = shape_of(self.result)[:4]
-        s = create_schedule(self.result.op)
-        shapes = [list(tiles(shape, cut_both=True))]
-        sizes, _ = tile_elements(self.stage(s), self.target, shape, shapes, self._needs, self._loaded)
+        shape, (sizes, _) = shape_of(self.result)[:4], self.decide(DEFAULTS)
         count = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=True))
         loaded = count * self._loaded((1, 1), sizes)
         bus = int(loaded * self.target.config.inp_bytes / self.target.system.bytes_a_cycle)
@@ -163,9 +172,7 @@ class Depthwise2d(Layer):
 
         Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`.
         """
-        shape = shape_of(self.result)[:4]
-        shapes = [list(tiles(shape, cut_both=True))]
-        sizes, _ = tile_elements(self.stage(s), self.target, shape, shapes, self._needs, self._loaded)
+        sizes, _ = self.decide(self.stage(s))
         out, around, inner = self.tail.tile(s, sizes)
         sums = s[self.sums]
         assert isinstance(sums.op, ComputeOp)

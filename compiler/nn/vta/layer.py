@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from functools import cached_property
 from numbers import Integral
+from typing import Any
 
 from vtakit.compiler.codegen.vta.alu import HIGHEST, LOWEST
 from vtakit.compiler.codegen.vta.errors import VtaError
@@ -11,6 +12,7 @@ from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.arguments import check_schedule, check_target
 from vtakit.compiler.nn.vta.epilogue import PLAIN, Epilogue, shape_of
 from vtakit.compiler.nn.vta.tail import Residual, Tail
+from vtakit.compiler.schedule.decisions import Chooser
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.schedule.stage import Stage
 from vtakit.compiler.te.tensor import Tensor
@@ -134,6 +136,13 @@ class Layer(ABC):
         """Return the stage of the result, which has the decisions. Raises VtaError for what is no schedule."""
         check_schedule(self.name, s)
         return s[self.result]
+
+    @abstractmethod
+    def decide(self, stage: Chooser) -> Any:
+        """Make the decisions of `schedule`, and return what it follows. Raises VtaError if no part of the operator fits.
+
+        stage : of the result, or whoever else chooses
+        """
 
     @abstractmethod
     def schedule(self, s: Schedule) -> None:

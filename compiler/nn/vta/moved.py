@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from vtakit.compiler.ir.expr import Expr
@@ -10,7 +11,8 @@ from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer
 from vtakit.compiler.nn.vta.lifted import WHOLE, Lifted
-from vtakit.compiler.nn.vta.tiles import Pair, Sizes, tile_elements, tiles
+from vtakit.compiler.nn.vta.tiles import Pair, Sizes, Tilings, tile_elements, tiles
+from vtakit.compiler.schedule.decisions import Chooser
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.tensor import Tensor
 
@@ -57,15 +59,20 @@ class Moved2d(Layer):
         Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`. Raises VtaError if not even one value, with one tap at a time,
         fits.
         """
-        sizes, chunk = self._sizes(s)
+        sizes, chunk = self.decide(self.stage(s))
         out, _, inner = self.tail.tile(s, sizes)
         self.lifted.schedule(s, out, inner, chunk)
 
-    def _sizes(self, s: Schedule) -> tuple[Sizes, Pair]:
-        """The tile and the taps at once; where no whole period of what is read alike fits, a part of one does."""
+    @cached_property
+    def tilings(self) -> Tilings:
+        """Return its tiles; where no whole period of what is read alike fits, a part of one does."""
         shape, whole = shape_of(self.result)[:4], dict.fromkeys((self.lifted.together, WHOLE))
-        groups = [list(tiles(shape, part)) for part in whole]
-        return tile_elements(self.stage(s), self.target, shape, groups, self._needs, self._loaded, self.lifted.taps)
+        return Tilings(target=self.target, name=self.tail.name, shape=shape, groups=[list(tiles(shape, part)) for part in whole],
+                       needs=self._needs, loaded=self._loaded, taps=self.lifted.taps)
+
+    def decide(self, stage: Chooser) -> tuple[Sizes, Pair]:
+        """Return the tile, and how many taps are in the accumulator at once."""
+        return tile_elements(stage, self.tilings)
 
     def _loaded(self, chunk: tuple[int, int], sizes: Sizes) -> int:
         return sizes[0] * sizes[1] * self.window_pixels(*sizes[2:], chunk)

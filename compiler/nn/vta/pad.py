@@ -86,7 +86,7 @@ class Pad2d(Moved2d):
 
         Decisions: those of `vtakit.compiler.nn.vta.tiles.decided`.
         """
-        sizes, chunk = self._sizes(s)
+        sizes, chunk = self.decide(self.stage(s))
         out, _, inner = self.tail.tile(s, sizes)
         self.lifted.schedule(s, out, inner, chunk)
         if self.value:

@@ -13,8 +13,9 @@ from vtakit.compiler.nn.vta.epilogue import made, shape_of, widened
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_element
 from vtakit.compiler.nn.vta.lifted import Lifted
 from vtakit.compiler.nn.vta.moved import padded_window
-from vtakit.compiler.nn.vta.tiles import Sizes, tile_elements, tiles
-from vtakit.compiler.schedule.schedule import Schedule, create_schedule
+from vtakit.compiler.nn.vta.tiles import Pair, Sizes, Tilings, tile_elements, tiles
+from vtakit.compiler.schedule.decisions import DEFAULTS, Chooser
+from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te.language import reduce_axis
 from vtakit.compiler.te.operation import ComputeOp
 from vtakit.compiler.te.reduce import Reducer, comm_reducer
@@ -119,6 +120,17 @@ class Pool2d(Layer):
         """Return the operands besides those of the epilogue."""
         return self.data, *([] if self.lifted is None else [self.lifted.weights])
 
+    @cached_property
+    def tilings(self) -> Tilings:
+        """Return its tiles."""
+        shape = shape_of(self.result)[:4]
+        return Tilings(target=self.target, name=self.tail.name, shape=shape, groups=[list(tiles(shape))], needs=self._needs,
+                       loaded=self._window_size, taps=self.kernel)
+
+    def decide(self, stage: Chooser) -> tuple[Sizes, Pair]:
+        """Return the tile, and how many taps are in the accumulator at once."""
+        return tile_elements(stage, self.tilings)
+
     def schedule(self, s: Schedule, sizes: Sizes | None = None, chunk: tuple[int, int] | None = None) -> None:
         """Schedule its stages in a schedule that has them, with the largest tiles that fit if no sizes are given.
 
@@ -128,14 +140,13 @@ class Pool2d(Layer):
 
         Raises VtaError if not even one value, with one tap at a time, fits, and for sizes and chunks that make no sense.
         """
-        shape, what = shape_of(self.result)[:4], f"pooling {self.name!r}"
+        what = f"pooling {self.name!r}"
         if sizes is not None:
             check_sizes(what, sizes)
         if chunk is not None:
             check_pairs(what, chunk=chunk)
         if sizes is None:
-            sizes, chunk = tile_elements(
-                self.stage(s), self.target, shape, [list(tiles(shape))], self._needs, self._window_size, self.kernel)
+            sizes, chunk = self.decide(self.stage(s))
         out, _, inner = self.tail.tile(s, sizes)
         sums, at = s[self.sums], inner
         assert isinstance(sums.op, ComputeOp)
@@ -154,10 +165,7 @@ class Pool2d(Layer):
     @property
     def cycles(self) -> int:
         """The estimate: of loads on the bus, or of steps and of a half for each element that is loaded beside them."""
-        shape = shape_of(self.result)[:4]
-        s = create_schedule(self.result.op)
-        sizes, chunk = tile_elements(
-            self.stage(s), self.target, shape, [list(tiles(shape))], self._needs, self._window_size, self.kernel)
+        shape, (sizes, chunk) = shape_of(self.result)[:4], self.decide(DEFAULTS)
         count = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=True))
         parts = prod(-(-whole // part) for whole, part in zip(self.kernel, chunk, strict=True))
         loaded, steps = count * parts * self._window_size(chunk, sizes), prod(shape) * (prod(self.kernel) + 2)

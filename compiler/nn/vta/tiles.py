@@ -1,14 +1,15 @@
 """Tiling of operators without a reduction to split: the largest tiles that fit."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import product
 from math import prod
 
 from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta.blocking import even_sizes
-from vtakit.compiler.schedule.stage import Stage
+from vtakit.compiler.schedule.decisions import Chooser, Plain
 
 Sizes = tuple[int, int, int, int]  # images, blocks, rows, columns of a tile
 PER_TILE = 16  # elements that could be loaded in the time that a tile takes beside its elements, measured
@@ -35,46 +36,88 @@ Needs = Callable[[Pair, Sizes], Mapping[str, int]]  # elements of each scratchpa
 Loaded = Callable[[Pair, Sizes], int]  # elements that are loaded for a tile
 
 
-def tile_elements(
-    stage: Stage, target: Target, shape: Sequence[int], groups: Sequence[Sequence[Sizes]], needs: Needs, loaded: Loaded,
-    taps: Pair = (1, 1),
-) -> tuple[Sizes, Pair]:
-    """Return the tile of an operator, and how many taps (down, across) of its window are in the accumulator at once.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tilings:
+    """The tiles of an operator, and how many taps of its window are in the accumulator at once.
 
-    stage  : of the result, which has the decisions: chunk, the taps at once: by default all of them, else some of the rows, else
-             some of a row; copies, for how many of a tile there is room; tile, its images, blocks, rows and columns: by default
-             the one whose loads, and the load and store of one tile, which nothing hides, should take least time
+    name   : of the operator, for errors
     shape  : of the result
     groups : tiles to choose from, and others for where none of those fits
+    needs, loaded : of a tile with so many taps at once
     taps   : of the window
+    """
+
+    target: Target
+    name: str
+    shape: Sequence[int]
+    groups: Sequence[Sequence[Sizes]]
+    needs: Needs
+    loaded: Loaded
+    taps: Pair = (1, 1)
+    _known: dict[tuple[Pair, int], list[list[Sizes]]] = field(default_factory=dict)
+    _needed: dict[tuple[Pair, Sizes], Mapping[str, int]] = field(default_factory=dict)
+    _best: dict[tuple[Pair, int], Sizes] = field(default_factory=dict)
+
+    @cached_property
+    def chunks(self) -> list[Pair]:
+        """Taps (down, across) at once, from all of them to a single one."""
+        down, across = self.taps
+        every = [(n, across) for n in reversed(even_sizes(down))] + [(1, n) for n in reversed(even_sizes(across))]
+        return [*dict.fromkeys(every)]
+
+    @cached_property
+    def able(self) -> list[Pair]:
+        """The chunks with which a tile fits. Raises VtaError if not even the smallest tile fits, with one tap at a time."""
+        found = [chunk for chunk in self.chunks if self.fitting(chunk, 1)]
+        if not found:
+            needs = self.needs(self.chunks[-1], self.groups[-1][0])
+            scope, need = next((scope, n) for scope, n in needs.items() if n > self.target.depth(scope))
+            raise VtaError(f"{self.name}: the {need} elements of its smallest tile do not fit the {self.target.depth(scope)} of "
+                           f"the {scope} scratchpad; enlarge it")
+        return found
+
+    def fitting(self, chunk: Pair, copies: int) -> list[list[Sizes]]:
+        """Return the groups with the tiles that fit, without empty groups."""
+        if (chunk, copies) not in self._known:
+            found = [[tile for tile in group if self._fits(chunk, tile, copies)] for group in self.groups]
+            self._known[chunk, copies] = [group for group in found if group]
+        return self._known[chunk, copies]
+
+    def copies(self, chunk: Pair) -> tuple[list[int], int]:
+        """Return the numbers of copies for which a tile fits, and the largest with a tile of the group of a single copy."""
+        counts = [count for count in range(1, self.target.copies + 1) if self.fitting(chunk, count)]
+        first = self.fitting(chunk, 1)[0]
+        return counts, max(count for count in counts if any(self._fits(chunk, tile, count) for tile in first))
+
+    def best(self, chunk: Pair, copies: int) -> Sizes:
+        """Return the tile whose loads, and the load and store of one tile, which nothing hides, should take least time."""
+        if (chunk, copies) not in self._best:
+            self._best[chunk, copies] = min(self.fitting(chunk, copies)[0], key=partial(self._cost, chunk))
+        return self._best[chunk, copies]
+
+    def _cost(self, chunk: Pair, sizes: Sizes) -> int:
+        count, loaded = prod(-(-whole // size) for whole, size in zip(self.shape, sizes, strict=False)), self.loaded(chunk, sizes)
+        return count * (loaded + PER_TILE) + loaded + prod(sizes)
+
+    def _fits(self, chunk: Pair, tile: Sizes, copies: int) -> bool:
+        if (chunk, tile) not in self._needed:
+            self._needed[chunk, tile] = self.needs(chunk, tile)
+        return all(count * copies <= self.target.depth(scope) for scope, count in self._needed[chunk, tile].items())
+
+
+def tile_elements(stage: Chooser, tilings: Tilings) -> tuple[Sizes, Pair]:
+    """Return the tile of an operator, and how many taps (down, across) of its window are in the accumulator at once.
+
+    stage : of the result, which has the decisions: chunk, the taps at once: by default all of them, else some of the rows, else
+            some of a row; copies, for how many of a tile there is room; tile, its images, blocks, rows and columns
 
     Raises VtaError if not even the smallest tile fits, with one tap at a time.
     """
-    def cost(chunk: Pair, sizes: Sizes) -> int:
-        count = prod(-(-whole // size) for whole, size in zip(shape, sizes, strict=False))
-        return count * (loaded(chunk, sizes) + PER_TILE) + loaded(chunk, sizes) + prod(sizes)
-
-    def fitting(chunk: Pair, copies: int) -> list[list[Sizes]]:
-        """Return the groups with the tiles that fit, without empty groups."""
-        found = [[tile for tile in group if _fits(target, needs(chunk, tile), copies)] for group in groups]
-        return [group for group in found if group]
     ask = partial(stage.choose, rule="tile_elements")
-    every = [(n, taps[1]) for n in reversed(even_sizes(taps[0]))] + [(1, n) for n in reversed(even_sizes(taps[1]))]
-    chunks = [chunk for chunk in dict.fromkeys(every) if fitting(chunk, 1)]
-    if not chunks:
-        scope, need = next((scope, n) for scope, n in needs(every[-1], groups[-1][0]).items() if n > target.depth(scope))
-        raise VtaError(f"{stage.op.name}: the {need} elements of its smallest tile do not fit the {target.depth(scope)} of the "
-                       f"{scope} scratchpad; enlarge it")
-    down, across = ask("chunk", chunks, chunks[0]) if len(every) > 1 else chunks[0]
+    able = tilings.able
+    down, across = ask("chunk", able, able[0])
     chunk = down, across
-    first = fitting(chunk, 1)[0]
-    counts = [count for count in range(1, target.copies + 1) if fitting(chunk, count)]
-    default = max(count for count in counts if any(_fits(target, needs(chunk, tile), count) for tile in first))
-    found = fitting(chunk, ask("copies", counts, default))
-    images, blocks, rows, columns = ask(
-        "tile", [*dict.fromkeys(tile for group in found for tile in group)], min(found[0], key=partial(cost, chunk)))
+    copies = ask("copies", *tilings.copies(chunk))
+    every = dict.fromkeys(tile for group in tilings.fitting(chunk, copies) for tile in group)
+    images, blocks, rows, columns = ask("tile", Plain(map(list, every)), tilings.best(chunk, copies))
     return (images, blocks, rows, columns), chunk
-
-
-def _fits(target: Target, needs: Mapping[str, int], copies: int) -> bool:
-    return all(count * copies <= target.depth(scope) for scope, count in needs.items())

@@ -8,10 +8,12 @@ from vtakit.compiler.ir.expr import Expr
 from vtakit.compiler.ir.ops import all_of, if_then_else
 from vtakit.compiler.ir.values import const
 from vtakit.compiler.nn.vta.arguments import whole
+from vtakit.compiler.nn.vta.blocking import tile_products
 from vtakit.compiler.nn.vta.conv2d import schedule_products
 from vtakit.compiler.nn.vta.cuts import Cut, Work
 from vtakit.compiler.nn.vta.epilogue import made, shape_of
 from vtakit.compiler.nn.vta.layer import Layer, check_activations, check_weights
+from vtakit.compiler.schedule.decisions import Chooser
 from vtakit.compiler.schedule.schedule import Schedule
 from vtakit.compiler.te import reduce
 from vtakit.compiler.te.language import reduce_axis
@@ -125,6 +127,10 @@ class TransposedConv2d(Layer):
             tensors=len(self.epilogue.elements), lifted=self.lifted_residuals, vectors=self.epilogue.channel_elements,
             repeats=phases, store_loops=("images", "out_blocks", "rows"),
         )
+
+    def decide(self, stage: Chooser) -> tuple[Cut, int]:
+        """Return the cut of a phase, and the virtual threads."""
+        return tile_products(stage, self.target, self.work)
 
     def schedule(self, s: Schedule, cut: Cut | None = None, threads: int | None = None) -> None:
         """Schedule its stages in a schedule that has them.

@@ -88,8 +88,9 @@ with step("what an extra would bring is refused with its name"):
     refused("fpga", "vtakit", "synth", "--config", "tiny")
     refused("torch", "vtakit", "compile", "m.pt2", "-o", "o.vtak")
     refused("sign", "vtakit", "sign", "--new-key", "me")
+    refused("tune", "vtakit", "tune", "int8.onnx", "--records", "r.jsonl")
     left = {path.name for path in Path().iterdir()}
-    assert not left & {"page.html", "o.npz", "o.vtak"}, left
+    assert not left & {"page.html", "o.npz", "o.vtak", "r.jsonl"}, left
 
 with step("without a cache"):
     os.environ["VTAKIT_CACHE"] = "off"

@@ -1,0 +1,151 @@
+"""Tasks whose candidates are schedules of tensor expressions for a processor."""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.compiler.codegen.llvm.machine import Machine
+from vtakit.compiler.codegen.llvm.machines import machine_of
+from vtakit.compiler.codegen.llvm.target import Target
+from vtakit.compiler.ir.stmt import Function
+from vtakit.compiler.ir.values import int_value
+from vtakit.compiler.lower import lower
+from vtakit.compiler.lower.function import shallow
+from vtakit.compiler.schedule.decisions import Decisions
+from vtakit.compiler.schedule.schedule import Schedule, create_schedule
+from vtakit.compiler.te.save import save_json
+from vtakit.compiler.te.tensor import Tensor
+from vtakit.compiler.tune.features import features_of
+from vtakit.compiler.tune.task import Candidate, TuneError, identity
+
+KEPT = 512  # lowered candidates
+DIGITS = 16  # of a digest, in hexadecimal
+
+
+class Program(NamedTuple):
+    """A schedule, and the tensors that its function takes, in order."""
+
+    schedule: Schedule
+    args: tuple[Tensor, ...]
+
+
+class LoopTask(ABC):
+    """A task of one function for a processor, measured against plain loops of the same expression.
+
+    name    : for people
+    target  : processor
+    threads : of the function's parallel loops
+    """
+
+    def __init__(self, name: str, target: Target | None = None, threads: int = 1) -> None:
+        if threads < 1:
+            raise TuneError(f"task {name!r:.80} is to run on {threads} threads: give at least 1")
+        self.name, self.target, self.threads = name, target or Target.host(), threads
+        self._lowered: dict[str, Function] = {}
+
+    @property
+    def machine(self) -> Machine:
+        """The record that estimates read."""
+        return machine_of(self.target)
+
+    @abstractmethod
+    def program(self, decisions: Decisions) -> Program:
+        """Return the schedule that decisions lead to. Raises DecisionError for a combination that is not legal."""
+
+    def decide(self, decisions: Decisions) -> None:
+        """Make all decisions, without lowering. Raises DecisionError for a combination that is not legal."""
+        self.program(decisions)
+
+    def lower(self, given: Candidate) -> Function:
+        """Return the loop IR of a candidate. Raises VtakitError for one that is not legal, or that the verifier refuses.
+
+        Those of the last candidates are kept: what is ranked by its features is measured soon.
+        """
+        key = identity(given)
+        found = self._lowered.pop(key, None)
+        self._lowered[key] = function = self._lower(given) if found is None else found  # behind all others
+        while len(self._lowered) > KEPT:
+            del self._lowered[next(iter(self._lowered))]
+        return function
+
+    def _lower(self, given: Candidate) -> Function:
+        decisions = Decisions(given)
+        with shallow(self.name):
+            made = self.program(decisions)
+            decisions.check()
+            return lower(made.schedule, made.args, self.symbol)
+
+    def estimate(self, given: Candidate) -> float | None:
+        """Return None: loops have no estimate."""
+        return None
+
+    def features(self, given: Candidate) -> npt.NDArray[np.float32]:
+        """Return the features of a candidate's loops (`features_of`)."""
+        return features_of(self.lower(given), self.machine)
+
+    @cached_property
+    def definition(self) -> Program:
+        """The expression with plain loops: the meaning of every candidate."""
+        default = self.program(Decisions())
+        with shallow(self.name):
+            return Program(create_schedule([*default.schedule.outputs]), default.args)
+
+    @cached_property
+    def reference(self) -> Function:
+        """The loop IR of the definition."""
+        with shallow(self.name):
+            return lower(self.definition.schedule, self.definition.args, self.symbol)
+
+    @property
+    def symbol(self) -> str:
+        """Name of the function."""
+        return "candidate"
+
+    @cached_property
+    def key(self) -> Mapping[str, Any]:
+        """Everything that decides the cost of a candidate, as JSON has it."""
+        return {"rule": self.rule, "expression": self._digest, "arguments": [_typed(arg) for arg in self.definition.args],
+                "target": _described(self.target), "threads": self.threads}
+
+    @property
+    @abstractmethod
+    def rule(self) -> str:
+        """The rule that makes decisions, and its version: candidates of another one mean something else."""
+
+    @cached_property
+    def digest(self) -> str:
+        """Text that is equal for tasks of equal keys."""
+        return digest_of(json.dumps(self.key, sort_keys=True))
+
+    @cached_property
+    def _digest(self) -> str:
+        schedule, args = self.definition
+        return digest_of(save_json({"outputs": schedule.outputs, "args": [*args]}))
+
+
+def digest_of(text: str) -> str:
+    """Return a digest of text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def check_shapes(name: str, args: Sequence[Tensor]) -> None:
+    """Raise TuneError for a tensor whose shape is no list of numbers: a measurement needs arrays."""
+    for arg in args:
+        if any(int_value(extent) is None for extent in arg.shape):
+            raise TuneError(f"task {name!r:.80}: {arg!r} has a size that is known when the program runs: give a number for each")
+
+
+def _typed(arg: Tensor) -> str:
+    return f"{arg.dtype}[{', '.join(map(str, arg.shape))}]"
+
+
+def _described(target: Target) -> dict[str, Any]:
+    found = {each.name: getattr(target, each.name) for each in fields(target)}
+    return found | {"features": [*target.features], "machine": machine_of(target).to_dict()}

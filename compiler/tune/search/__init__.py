@@ -1,0 +1,1 @@
+"""Searches: the ways through a task's space, behind one interface."""

@@ -1,0 +1,205 @@
+"""Searches that rank candidates by the cost model and measure the best."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vtakit.compiler.tune.model import Features
+from vtakit.compiler.tune.search.base import Search
+from vtakit.compiler.tune.space import crossed, mutated
+from vtakit.compiler.tune.task import Candidate, alike, identity
+
+DRAFTS = 64  # candidates that are drawn for a first ranking, by the target's estimate
+RANDOM_SHARE = 0.1  # of a batch, against a model that is sure of the wrong thing
+FIRST_RANDOM_SHARE = 0.25  # before there is a model
+NEAR = 1  # decisions by which two candidates of a batch must differ at least, more than this
+
+
+class _Learned(Search):
+    """What searches with a model have in common: they teach it, and pick from ranked candidates with diversity."""
+
+    learns = True
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.group = identity(self.task.key)
+
+    def tell(self, candidates: Sequence[Candidate], costs: Sequence[float | None]) -> None:
+        """Take note of costs, and teach the model."""
+        super().tell(candidates, costs)
+        assert self.model is not None
+        if candidates:
+            self.model.add(self.group, self.features(candidates), costs)
+
+    def _pick(self, ranked: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+        """Return the first candidates that differ from each other in more than one decision; then those that were left."""
+        found: list[dict[str, Any]] = []
+        left: list[dict[str, Any]] = []
+        for each in ranked:
+            if len(found) == count:
+                return found
+            near = any(_distance(each, other) <= NEAR for other in found)
+            (left if near else found).append(each)
+        return found + left[:count - len(found)]
+
+    def _randoms(self, count: int) -> int:
+        """Return how many of a batch are random: at least one now and then."""
+        assert self.model is not None
+        share = RANDOM_SHARE if self.model.ready else FIRST_RANDOM_SHARE
+        return min(count, int(share * count + self.rng.random()))
+
+
+def _distance(a: Candidate, b: Candidate) -> int:
+    return sum(a.get(name) != b.get(name) for name in {*a, *b})
+
+
+class Ranking(_Learned):
+    """The whole space is ranked: by the target's estimate first, then by the model. It needs a table."""
+
+    name = "ranking"
+    summary = "the whole space ranked by the cost model; for spaces that are tables"
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        assert self.table is not None
+        self._left = np.ones(len(self.table), bool)
+        self._rows: dict[str, int] = {}  # of candidates that were made, by `alike`
+
+    def _next(self, count: int) -> list[dict[str, Any]]:
+        assert self.table is not None
+        assert self.model is not None
+        left = np.flatnonzero(self._left)
+        randoms = self._randoms(count)
+        self.model.fit()
+        order = left[self.table.estimates[left].argsort(kind="stable")]
+        if self.model.ready:
+            scores = self.model.scores(self.table.features[left])
+            ranked = left[np.lexsort((self.table.estimates[left], -scores))]
+            # Of a task without measurements the model knows what others have taught it: the estimate has its say too.
+            order = ranked if self.costs else np.stack([order, ranked], 1).ravel()
+        found = self._pick(self._candidates(order, 8 * count), count - randoms)
+        taken = {alike(self.task, each) for each in found}
+        found += [each for each in self._candidates(self.rng.permutation(left), randoms + count) if
+                  alike(self.task, each) not in taken][:randoms]
+        return found
+
+    def _candidates(self, order: npt.NDArray[np.int64], most: int) -> list[dict[str, Any]]:
+        """Return candidates of rows that were not proposed; rows that were are left out from now on."""
+        assert self.table is not None
+        found: list[dict[str, Any]] = []
+        for row in dict.fromkeys(order.tolist()):
+            if len(found) == most:
+                break
+            each = self.table.candidate(row)
+            text = alike(self.task, each)
+            self._rows[text] = row
+            if text not in self._proposed:
+                found.append(each)
+            else:
+                self._left[row] = False
+        return found
+
+    def features(self, candidates: Sequence[Candidate]) -> Features:
+        """Return the features of candidates, from the table where they came from there."""
+        assert self.table is not None
+        rows = [self._rows.get(alike(self.task, each)) for each in candidates]
+        if any(row is None for row in rows):
+            return super().features(candidates)
+        found: Features = self.table.features[[row for row in rows if row is not None]]
+        return found
+
+
+class Evolution(_Learned):
+    """Generations of candidates that the model ranks; the best of the last one are measured. For spaces without end."""
+
+    name = "evolution"
+    summary = "generations of candidates that the cost model ranks"
+    POPULATION, GENERATIONS, RATE = 64, 2, 0.2  # features of a task on a CPU take a lowering each, 10 ms or more
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._known: list[tuple[float, dict[str, Any]]] = []
+
+    def tell(self, candidates: Sequence[Candidate], costs: Sequence[float | None]) -> None:
+        """Take note of costs, teach the model, and keep the cheapest candidates as parents."""
+        super().tell(candidates, costs)
+        self._known += [(cost, dict(each)) for each, cost in zip(candidates, costs, strict=True) if cost is not None]
+        self._known.sort(key=lambda entry: entry[0])
+        del self._known[self.POPULATION:]
+
+    def _next(self, count: int) -> list[dict[str, Any]]:
+        assert self.model is not None
+        randoms = self._randoms(count)
+        self.model.fit()
+        ranked = self._evolved(8 * count) if self.model.ready else self._drafted(8 * count)
+        found = self._pick(ranked, count - randoms)
+        return found + self._draw(count - len(found))
+
+    def _drafted(self, most: int) -> list[dict[str, Any]]:
+        """Return drawn candidates, those of the least estimates first."""
+        drafts = self._draw(DRAFTS)
+        costs = self.estimates(drafts) if drafts else None
+        if costs is None:
+            return drafts[:most]
+        return [drafts[at] for at in np.argsort(costs, kind="stable")[:most]]
+
+    def _evolved(self, most: int) -> list[dict[str, Any]]:
+        parents = [each for _, each in self._known[:self.POPULATION // 4]]
+        pool = {alike(self.task, each): each for each in (*parents, *self._draw(self.POPULATION - len(parents)))}
+        best: dict[str, tuple[float, dict[str, Any]]] = {}
+        for generation in range(self.GENERATIONS + 1):
+            texts, members = [*pool], [*pool.values()]
+            if not members:
+                break
+            scores = self._scores(members)
+            best |= {text: (float(score), each) for text, score, each in zip(texts, scores, members, strict=True)
+                     if text not in self._proposed}
+            if generation == self.GENERATIONS:
+                break
+            order = np.argsort(-scores, kind="stable")[:self.POPULATION // 4]
+            chances = np.linspace(1, 0.2, len(order))
+            chances /= chances.sum()
+            pool = {texts[at]: members[at] for at in order[:4]}
+            for _ in range(4 * self.POPULATION):
+                first, second = (members[order[int(at)]] for at in self.rng.choice(len(order), 2, p=chances))
+                child = self._child(first, second)
+                pool.setdefault(alike(self.task, child), child)
+                if len(pool) >= self.POPULATION:
+                    break
+        ranked = sorted(best.values(), key=lambda entry: -entry[0])
+        return [each for _, each in ranked[:most]]
+
+    def _child(self, first: Candidate, second: Candidate) -> dict[str, Any]:
+        if self.rng.random() < 0.5:
+            return mutated(self.task, first, self.rng)
+        return mutated(self.task, crossed(self.task, first, second, self.rng), self.rng, self.RATE)
+
+    def _scores(self, members: Sequence[Candidate]) -> npt.NDArray[np.float32]:
+        assert self.model is not None
+        return self.model.scores(self.features(members))
+
+
+class Annealing(Evolution):
+    """Chains of candidates that change one decision at a time, and keep a change that the model scores lower ever more rarely."""
+
+    name = "annealing"
+    summary = "chains of changed candidates, by the cost model and a falling temperature"
+    CHAINS, STEPS = 16, 8
+
+    def _evolved(self, most: int) -> list[dict[str, Any]]:
+        chains = [each for _, each in self._known[:self.CHAINS // 2]]
+        chains += self._draw(self.CHAINS - len(chains))
+        scores = self._scores(chains)
+        best = {alike(self.task, each): (float(score), each) for each, score in zip(chains, scores, strict=True)}
+        for step in range(self.STEPS):
+            temperature = 1 - step / self.STEPS
+            changed = [mutated(self.task, each, self.rng) for each in chains]
+            new = self._scores(changed)
+            best |= {alike(self.task, each): (float(score), each) for each, score in zip(changed, new, strict=True)}
+            keep = (new >= scores) | (self.rng.random(len(chains)) < np.exp(np.minimum(0, new - scores) / max(temperature, 0.02)))
+            chains = [b if kept else a for a, b, kept in zip(chains, changed, keep.tolist(), strict=True)]
+            scores = np.where(keep, new, scores)
+        ranked = sorted([entry for text, entry in best.items() if text not in self._proposed], key=lambda entry: -entry[0])
+        return [each for _, each in ranked[:most]]

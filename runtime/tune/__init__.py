@@ -1,0 +1,1 @@
+"""Tuning: measurement of candidates, records and the command."""

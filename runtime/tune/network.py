@@ -1,0 +1,192 @@
+"""Networks that are tuned: their tasks, what the whole takes with the decisions found, and the decisions that records have."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vtakit.base.errors import VtakitError
+from vtakit.base.text import counted
+from vtakit.compiler.graph.ir import Graph
+from vtakit.compiler.graph.passes.fold import Evaluate
+from vtakit.compiler.schedule.decisions import DecisionError
+from vtakit.compiler.tune.space import defaults
+from vtakit.compiler.tune.task import Candidate, Tuned, TuneError, alike, decided
+from vtakit.runtime.source import Options
+from vtakit.runtime.target import Target
+from vtakit.runtime.tune.outcome import Cost
+from vtakit.runtime.tune.records import Record, Records, digest_of, versions
+
+ByLayer = Mapping[str, Mapping[str, Any]]
+ROUNDS = 3  # compilations with layers put back to their defaults
+_HARDWARE = ("config", "copies", "without", "system")  # of a key: the machine, beside what it computes
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A model as the tuner sees it; the graph is as imported."""
+
+    graph: Graph
+    target: Target
+    options: Options
+    evaluate: Evaluate
+    tuned: Sequence[Tuned]
+
+    @classmethod
+    def of(cls, graph: Graph, target: Target, options: Options, evaluate: Evaluate) -> "Network":
+        """Return a network with its tasks."""
+        return cls(graph, target, options, evaluate, target.tasks(graph, options, evaluate))
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """Return what decides the cost of the whole: its tasks, by layer."""
+        return {"network": [[digest_of(each.task.key), [*each.layers]] for each in self.tuned]}
+
+    def cost(self, decisions: ByLayer) -> Cost:
+        """Return what the whole takes with decisions for its layers. Raises VtakitError where they cannot be compiled."""
+        options = replace(self.options, decisions={**decisions, **self.options.decisions})
+        return self.target.cost(self.target.compile(self.graph, options, self.evaluate))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """The decisions for a whole network, and what it takes with them.
+
+    kept : layers that keep their defaults although their tasks have a cheaper candidate
+    """
+
+    decisions: ByLayer
+    cost: float
+    default: float
+    kept: tuple[str, ...] = ()
+
+    @property
+    def gain(self) -> float:
+        """Share of the default's cost that is saved."""
+        return 1 - self.cost / self.default
+
+
+def settle(network: Network, found: Mapping[int, Candidate], tell: Callable[[str], None] = lambda text: None) -> Settled:
+    """Measure the whole network with the best candidates of its tasks; a layer keeps its default where that is better there.
+
+    found : the best candidate by the number of the task; tasks whose default is best are left out
+    """
+    tell("the whole network, by default")
+    base = network.cost({})
+    chosen = {layer: dict(found[at]) for at, each in enumerate(network.tuned) if at in found for layer in each.layers}
+    best, kept = Settled(decisions={}, cost=base.total, default=base.total), list[str]()
+    for _ in range(ROUNDS):
+        if not chosen:
+            break
+        tell("the whole network, tuned")
+        try:
+            cost = network.cost(chosen)
+        except VtakitError as error:  # together they do not fit, or the accelerator refuses one of them there
+            lost = [layer for layer in chosen if repr(layer) in str(error)] or [*chosen][:1]
+            kept += lost
+            chosen = {layer: values for layer, values in chosen.items() if layer not in lost}
+            continue
+        if cost.total < best.cost:
+            best = Settled(decisions=dict(chosen), cost=cost.total, default=base.total, kept=tuple(kept))
+        worse = _worse(base, cost, chosen)
+        if not worse:
+            break
+        kept += worse
+        chosen = {layer: values for layer, values in chosen.items() if layer not in worse}
+    return best
+
+
+def _worse(base: Cost, cost: Cost, layers: Iterable[str]) -> list[str]:
+    """Return the layers that take more than before."""
+    before, after = ({name: own for names, own in each.layers.items() for name in names} for each in (base, cost))
+    return [layer for layer in layers if after.get(layer, 0) > before.get(layer, 0)]
+
+
+def network_record(network: Network, settled: Settled, seed: int) -> Record:
+    """Return the record of a whole network."""
+    return Record(kind="network", task=network.graph.name, key=network.key, decisions=settled.decisions, cost=settled.cost,
+                  default=settled.default, seed=seed, unit=network.target.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The decisions that records have for a network.
+
+    said : what was covered and what was not, in one line
+    """
+
+    decisions: ByLayer
+    said: str
+
+
+def covered(network: Network, records: Records, name: str) -> Covered:
+    """Return the decisions for the layers of a network, and a line that says what has none, and what is of another version.
+
+    The record of the whole network comes first; without one, each task has the cheapest of its trials.
+
+    name : of the file, for the line
+    """
+    whole = [each for each in records.of(network.key, "network") if each.cost is not None]
+    whole = [each for each in whole if each.versions == versions()] or whole
+    old, illegal, missing, elsewhere = 0, list[str](), list[str](), 0
+    found: dict[str, dict[str, Any]] = {}
+    other = _other_hardware(records)
+    verdict = whole[-1] if whole else None
+    for each in network.tuned:
+        best = records.best(each.task.key)
+        if best is None:
+            missing += each.layers
+            elsewhere += len(each.layers) if _computed(each.task.key) in other else 0
+            continue
+        old += len(each.layers) if best.versions != versions() else 0
+        try:
+            usual = defaults(each.task)
+            for layer in each.layers:
+                values = best.decisions if verdict is None else verdict.decisions.get(layer, usual)
+                decided(each.task, values)
+                if alike(each.task, values) != alike(each.task, usual):
+                    found[layer] = dict(values)
+        except (DecisionError, TypeError, AttributeError, ValueError):
+            for layer in each.layers:
+                found.pop(layer, None)
+            illegal += each.layers
+    count = sum(len(each.layers) for each in network.tuned)
+    has = "has" if len(found) == 1 else "have"
+    parts = [(f"tuned: {name} has records of {count - len(missing)} of {counted(count, 'layer')}, and {len(found)} {has} "
+              "decisions other than the default")]
+    if verdict is None and found:
+        parts.append("the whole network was not measured with them")
+    if old:
+        parts.append(f"those of {counted(old, 'layer')} were measured with another version of vtakit: tune again to be sure")
+    if illegal:
+        parts.append(f"those of {_names(illegal)} are not legal in this version and were left out")
+    if elsewhere:
+        parts.append(f"records for another configuration or memory, as {counted(elsewhere, 'layer')} would have, were not used")
+    if missing:
+        parts.append(f"without records: {_names(missing)}")
+    return Covered(found, "; ".join(parts))
+
+
+def _names(layers: Sequence[str], most: int = 4) -> str:
+    shown = ", ".join(map(repr, layers[:most]))
+    return shown if len(layers) <= most else f"{shown} and {len(layers) - most} more"
+
+
+def _computed(key: Mapping[str, Any]) -> str:
+    """Return what a task computes, whatever the hardware."""
+    return repr([(name, key[name]) for name in sorted(key) if name not in (*_HARDWARE, "expression")])
+
+
+def _other_hardware(records: Records) -> set[str]:
+    return {_computed(each.key) for each in records if each.kind == "trial"}
+
+
+def read_tuned(tuned: object) -> tuple[Records, str]:
+    """Return the records that a caller gives as a path or as records, and a name for messages.
+
+    Raises TuneError for anything else, and what `Records.read` raises.
+    """
+    if isinstance(tuned, Records):
+        return tuned, "the records"
+    if not isinstance(tuned, str) and not hasattr(tuned, "__fspath__"):
+        raise TuneError(f"tuned is {tuned!r:.40}: give the path of a file that `vtakit tune --records` wrote")
+    return Records.read(str(tuned)), str(tuned)

@@ -1,0 +1,121 @@
+"""Measurement on workers of dask.distributed: outcomes, workers that die, schedulers that go away, and nobody who works."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+from support import raises, runs, wait_for
+from tune_support import QUICK, faulty
+
+from vtakit.compiler.tune.task import TuneError
+from vtakit.runtime.cli import main
+from vtakit.runtime.tune.workers import WorkersMeasurer
+
+pytest.importorskip("distributed", reason="pip install 'vtakit[tune]'")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # dask's own warnings are no matter of ours
+
+
+def all_of(measurer, kinds):
+    candidates = [{"kind": kind, "number": at} for at, kind in enumerate(kinds)]
+    found = dict(measurer.measure(faulty.task(), candidates))
+    assert sorted(found) == [*range(len(kinds))]
+    return [found[at] for at in range(len(kinds))]
+
+
+def worker_pids(measurer):
+    return [*measurer._client.run(os.getpid).values()]
+
+
+def test_trials_of_a_local_cluster():
+    with WorkersMeasurer(limits=QUICK) as measurer:
+        assert measurer.workers == 1
+        outcomes = all_of(measurer, ["right", "wrong", "crash", "illegal", "hang", "right"])
+        assert [outcome.kind for outcome in outcomes] == ["", "wrong", "crash", "refused", "timeout", ""]
+        assert 0 < outcomes[0].cost < 1e-3
+        pids = worker_pids(measurer)
+    wait_for(lambda: not any(map(runs, pids)), 30)
+    measurer.close()
+
+
+def test_a_worker_that_dies_costs_its_trial():
+    with WorkersMeasurer(limits=QUICK._replace(run_s=60)) as measurer:
+        assert all_of(measurer, ["right"])[0].error == ""
+        (pid,) = worker_pids(measurer)
+        killer = threading.Timer(2, os.kill, (pid, signal.SIGKILL))
+        killer.start()
+        outcomes = all_of(measurer, ["hang", "right", "right"])
+        killer.join()
+        kinds = [outcome.kind for outcome in outcomes]
+        assert kinds.count("crash") == 1, outcomes
+        assert kinds[0] == "crash"
+        assert outcomes[0].error == "crash: the worker of the trial died or vanished"
+
+
+@contextmanager
+def scheduler():
+    """A scheduler of its own process; yields that and its address."""
+    code = ("import asyncio, distributed\n"
+            "async def main():\n"
+            "    s = await distributed.Scheduler(port=0, host='127.0.0.1', dashboard=False)\n"
+            "    print(s.address, flush=True)\n"
+            "    await s.finished()\n"
+            "asyncio.run(main())\n")
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        yield process, process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.wait(10)
+        process.stdout.close()
+
+
+@contextmanager
+def worker(address, *words):
+    process = subprocess.Popen([sys.executable, "-m", "vtakit.runtime", "worker", "--scheduler", address, *words],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+def test_a_session_ends_in_a_sentence_when_its_scheduler_goes_away():
+    with scheduler() as (process, address), worker(address, "--resource", "cpu=1") as other:
+        with WorkersMeasurer(address, limits=QUICK._replace(run_s=60)) as measurer:
+            wait_for(lambda: measurer.workers == 1, 60)
+            assert all_of(measurer, ["right"])[0].error == ""
+            threading.Timer(2, process.kill).start()
+            begun = time.monotonic()
+            with raises(TuneError, f"the scheduler {address} went away: trials … are kept; start it again and go on"):
+                all_of(measurer, ["hang", "right"])
+            assert time.monotonic() - begun < 60
+        assert other.wait(60) == 0  # the worker ends too
+
+
+def test_nobody_works():
+    with (scheduler() as (_, address), worker(address, "--resource", "gpu=1"),
+          WorkersMeasurer(address, limits=QUICK, idle_s=3) as measurer):
+        begun = time.monotonic()
+        with raises(TuneError, f"the scheduler {address} has no worker with the resource 'cpu' for … start one with …"):
+            all_of(measurer, ["right"])
+        assert time.monotonic() - begun < 60
+
+
+def test_a_scheduler_that_is_not_there(monkeypatch, capsys):
+    monkeypatch.setattr("vtakit.runtime.tune.workers.CONNECT_S", 2.0)
+    with raises(TuneError, "the scheduler tcp://127.0.0.1:9 cannot be reached: … start one with `dask scheduler`, …"):
+        WorkersMeasurer("tcp://127.0.0.1:9")
+    assert main(["worker", "--scheduler", "tcp://127.0.0.1:9", "--wait", "2"]) == 2
+    assert "vtakit worker: the scheduler tcp://127.0.0.1:9 cannot be reached: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--resource", "cpu"], ["--resource", "=1"], ["--resource", "cpu=none"], ["--wait", "0"]])
+def test_arguments_of_a_worker(words, capsys):
+    assert main(["worker", "--scheduler", "tcp://127.0.0.1:9", *words]) == 2
+    assert f"vtakit worker: {words[0]} " in capsys.readouterr().err
