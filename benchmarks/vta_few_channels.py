@@ -43,7 +43,8 @@ def network(case: Case, *, within: bool) -> Graph:
     size, ins, outs, kernel, stride = case
     net = NETS.Integers("few")
     x = net.conv(net.input(1, ins, size, size), outs, kernel, stride, name="conv")
-    return net.finish(net.conv(x, outs, kernel, name="next") if within else x)
+    made: Graph = net.finish(net.conv(x, outs, kernel, name="next") if within else x)
+    return made
 
 
 def compiled(graph: Graph, given: dict[str, dict[str, list[int]]] | None = None) -> tuple[Image, dict[str, list[int]]]:

@@ -45,8 +45,8 @@ def compile(
     name: str | None = None, integer: bool = True, winograd: bool = True, precision: str = "float32",
     decisions: Given | None = None, tuned: "str | Path | Records | None" = None, after: Seen | None = None,
     progress: Callable[[int, int], None] | None = None, cache: bool = True,
-    config: ConfigLike | None = None, system: Any = None, isa: Any = None, core: Mapping[str, Any] | None = None, host: Any = None,
-    device: Any = None, timeout_s: float = TIMEOUT_S, threads: int | None = None, **options: Any,
+    config: ConfigLike | None = None, system: Any = None, isa: Any = None, core: Mapping[str, Any] | None = None,
+    host: Any = None, device: Any = None, timeout_s: float = TIMEOUT_S, threads: int | None = None, **options: Any,
 ) -> Module:
     """Compile a model, or find what an earlier call has made of the same.
 
@@ -130,7 +130,8 @@ def decisions(
     target: Any = "llvm", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
     integer: bool = True, winograd: bool = True, precision: str = "float32", decisions: Given | None = None,
-    config: ConfigLike | None = None, system: Any = None, isa: Any = None, core: Mapping[str, Any] | None = None, host: Any = None,
+    config: ConfigLike | None = None, system: Any = None, isa: Any = None, core: Mapping[str, Any] | None = None,
+    host: Any = None,
 ) -> ModelDecisions:
     """Return the decisions with which `compile` would compile a model: candidates, default, choice, and the rule that asks.
 
@@ -157,7 +158,8 @@ def network(
     target: Any = "vta", *,
     shapes: Mapping[str, Sequence[int]] | None = None, batch: int = 1, fixed: Mapping[str, Any] | None = None,
     integer: bool = True, winograd: bool = True, precision: str = "float32", decisions: Given | None = None,
-    config: ConfigLike | None = None, system: Any = None, isa: Any = None, core: Mapping[str, Any] | None = None, host: Any = None,
+    config: ConfigLike | None = None, system: Any = None, isa: Any = None, core: Mapping[str, Any] | None = None,
+    host: Any = None,
 ) -> Network:
     """Return a model with its tasks, for the tuner; arguments as of `compile`.
 

@@ -1,4 +1,4 @@
-"""What is left of a random program that fails: its shortest beginning, without instructions that the failure does not need."""
+"""Shrinking of a random program that fails: its shortest beginning, without instructions that the failure does not need."""
 
 from bisect import bisect_left
 from collections.abc import Callable

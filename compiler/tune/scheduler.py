@@ -46,7 +46,7 @@ class Progress:
 
     @property
     def promise(self) -> float:
-        """What a trial is expected to gain for the whole: the recent gain a trial, and hope that falls with the trials made."""
+        """Return the expected gain of a trial for the whole: the recent gain, and hope that falls with the trials made."""
         if self.best is None:
             return float("inf")
         before = next((cost for cost in self.costs[-MEMORY - 1:] if cost is not None), self.best)

@@ -18,7 +18,7 @@ UNEVEN = (2, 4, 6, 8)  # sizes that may leave a rest, for an extent with few div
 
 
 class Shape(NamedTuple):
-    """What the estimate of a tile knows of a stage: extents, the axis of vectors, lanes, and how each read moves.
+    """Facts of a stage for the estimate of a tile: extents, the axis of vectors, lanes, and how each read moves.
 
     reads : of each read, how it moves along the vectors (`sketch_reads.moves`), and the numbers of the other axes it moves with
     """

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.graph.decisions import ModelDecisions
 from vtakit.compiler.graph.ir import Graph
-from vtakit.compiler.graph.vta.place import Region, place
 from vtakit.compiler.graph.vta.made import RESULT
+from vtakit.compiler.graph.vta.place import Region, place
 from vtakit.compiler.graph.vta.region import Operator, operator_of
 from vtakit.compiler.ir.stmt import Function
 from vtakit.compiler.nn.vta.blocking import THREADS, candidates

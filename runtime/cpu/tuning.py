@@ -1,4 +1,4 @@
-"""What a model takes on a processor, for the tuner: the whole, and each layer."""
+"""Time of a model on a processor, for the tuner: the whole, and each layer."""
 
 import statistics
 import time

@@ -84,7 +84,7 @@ class Child:
 
     @property
     def tags(self) -> list[Any]:
-        """What the requests without a reply are for, the oldest first."""
+        """Return the purposes of the requests without a reply, the oldest first."""
         return [tag for tag, _ in self._asked]
 
     def ask(self, tag: Any, limit_s: float, name: str, *args: Any) -> None:

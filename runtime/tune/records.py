@@ -109,7 +109,7 @@ class Record:
 
 
 class Records:
-    """What a file of records holds, in its order.
+    """Contents of a file of records, in its order.
 
     torn : whether the last line was cut off, and left out
     """

@@ -36,7 +36,7 @@ class Rules:
 
 @dataclass(slots=True)
 class State:
-    """What a session has found so far.
+    """Results of a session so far.
 
     tasks    : by number
     bests    : the cheapest candidate of each task, and its cost
@@ -144,7 +144,7 @@ class Session:
 
     @property
     def samples(self) -> Samples:
-        """What the model has learned from; of a session without one, nothing."""
+        """Return the examples that the model has learned from; none in a session without one."""
         return Samples() if self.model is None else self.model.samples
 
 

@@ -90,7 +90,7 @@ class Selector:
         )
 
     def _pad(self, scope: str, value: Expr) -> int:
-        """What a LOAD fills up with. Raises UnfitError for what it cannot."""
+        """Return the number that a LOAD fills up with. Raises UnfitError for one that it cannot."""
         number = value_of(value)
         if number != 0 and (number is None or scope != "inp" or not self.target.has(Feature.PAD_VALUE)):
             raise UnfitError(f"a LOAD to {scope} of this device fills up with zeros, not with {value}")

@@ -85,7 +85,7 @@ class Maker:
         return self.constant(pack_vector(self.target, numbers), "acc", what)
 
     def scale(self, numbers: Array, what: str) -> Tensor | int:
-        """What channels are multiplied by: where the ALU has no MUL, one number if it is the same for all."""
+        """Return the factors of channels: where the ALU has no MUL, one number if it is the same for all."""
         if self.target.has(Feature.ALU_MUL) or not (numbers == numbers[0]).all():
             return self.vector(numbers, what)
         return int(numbers[0])

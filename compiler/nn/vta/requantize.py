@@ -114,9 +114,8 @@ class Requantize:
 
     @cached_property
     def one_shift(self) -> int | None:
-        """The shift of all channels; None if each has its own."""
-        shift = self._alu[2]
-        return int(shift[0]) if (shift == shift[0]).all() else None
+        """The shift of all channels, for an ALU that takes it from the instruction; None for one that has each lane's own."""
+        return None if self.target.isa.has(Ability.VECTOR_SHIFT) else int(self._alu[2].max(initial=0))
 
     @cached_property
     def _alu(self) -> tuple[Ints, Ints, Ints]:

@@ -24,11 +24,13 @@ class Search(ABC):
     table : the whole space, if the task has it as a table
     costs : by `alike`, of what was measured; None for a failure
     best  : the cheapest candidate so far and its cost
+    parents : the cheapest ones so far, at most `PARENTS`, with their costs, the cheapest first; for searches that breed
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     learns: ClassVar[bool] = False
+    PARENTS: ClassVar[int] = 0
 
     def __init__(self, task: Task, seed: int = 0, model: CostModel | None = None) -> None:
         self.task, self.model = task, model if self.learns else None
@@ -38,6 +40,7 @@ class Search(ABC):
         self.table: Table | None = getattr(task, "table", None)
         self.costs: dict[str, float | None] = {}
         self.best: tuple[dict[str, Any], float] | None = None
+        self.parents: list[tuple[float, dict[str, Any]]] = []
         self.done = False
         self._proposed: set[str] = set()
         self._features: dict[str, Features] = {}
@@ -70,6 +73,9 @@ class Search(ABC):
             self.costs[alike(self.task, candidate)] = cost
             if cost is not None and (self.best is None or cost < self.best[1]):
                 self.best = dict(candidate), cost
+        if self.PARENTS:
+            self.parents += [(cost, dict(each)) for each, cost in zip(candidates, costs, strict=True) if cost is not None]
+            self.parents = sorted(self.parents, key=lambda entry: entry[0])[:self.PARENTS]
 
     @abstractmethod
     def _next(self, count: int) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ NEAR = 1  # decisions by which two candidates of a batch must differ at least, m
 
 
 class _Learned(Search):
-    """What searches with a model have in common: they teach it, and pick from ranked candidates with diversity."""
+    """Common part of searches with a model: they teach it, and pick from ranked candidates with diversity."""
 
     learns = True
 
@@ -117,17 +117,7 @@ class Evolution(_Learned):
     name = "evolution"
     summary = "generations of candidates that the cost model ranks"
     POPULATION, GENERATIONS, RATE = 64, 2, 0.2  # features of a task on a CPU take a lowering each, 10 ms or more
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._known: list[tuple[float, dict[str, Any]]] = []
-
-    def tell(self, candidates: Sequence[Candidate], costs: Sequence[float | None]) -> None:
-        """Take note of costs, teach the model, and keep the cheapest candidates as parents."""
-        super().tell(candidates, costs)
-        self._known += [(cost, dict(each)) for each, cost in zip(candidates, costs, strict=True) if cost is not None]
-        self._known.sort(key=lambda entry: entry[0])
-        del self._known[self.POPULATION:]
+    PARENTS = POPULATION
 
     def _next(self, count: int) -> list[dict[str, Any]]:
         assert self.model is not None
@@ -146,7 +136,7 @@ class Evolution(_Learned):
         return [drafts[at] for at in np.argsort(costs, kind="stable")[:most]]
 
     def _evolved(self, most: int) -> list[dict[str, Any]]:
-        parents = [each for _, each in self._known[:self.POPULATION // 4]]
+        parents = [each for _, each in self.parents[:self.POPULATION // 4]]
         pool = {alike(self.task, each): each for each in (*parents, *self._draw(self.POPULATION - len(parents)))}
         best: dict[str, tuple[float, dict[str, Any]]] = {}
         for generation in range(self.GENERATIONS + 1):
@@ -189,7 +179,7 @@ class Annealing(Evolution):
     CHAINS, STEPS = 16, 8
 
     def _evolved(self, most: int) -> list[dict[str, Any]]:
-        chains = [each for _, each in self._known[:self.CHAINS // 2]]
+        chains = [each for _, each in self.parents[:self.CHAINS // 2]]
         chains += self._draw(self.CHAINS - len(chains))
         scores = self._scores(chains)
         best = {alike(self.task, each): (float(score), each) for each, score in zip(chains, scores, strict=True)}

@@ -1,12 +1,12 @@
 """Searches without a model: baselines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 from vtakit.compiler.tune.search.base import Search
 from vtakit.compiler.tune.space import crossed, listed, mutated
-from vtakit.compiler.tune.task import Candidate, alike
+from vtakit.compiler.tune.task import alike
 
 
 class Random(Search):
@@ -63,23 +63,13 @@ class Genetic(Search):
     name = "genetic"
     summary = "children of the cheapest candidates"
     POPULATION, ELITES, RATE = 16, 6, 0.15
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._known: list[tuple[float, dict[str, Any]]] = []
-
-    def tell(self, candidates: Sequence[Candidate], costs: Sequence[float | None]) -> None:
-        """Take note of costs; the cheapest candidates become parents."""
-        super().tell(candidates, costs)
-        self._known += [(cost, dict(each)) for each, cost in zip(candidates, costs, strict=True) if cost is not None]
-        self._known.sort(key=lambda entry: entry[0])
-        del self._known[4 * self.POPULATION:]
+    PARENTS = ELITES
 
     def _next(self, count: int) -> list[dict[str, Any]]:
-        if len(self._proposed) < self.POPULATION or len(self._known) < 2:
+        if len(self._proposed) < self.POPULATION or len(self.parents) < 2:
             return self._draw(count)
         found: dict[str, dict[str, Any]] = {}
-        parents = [each for _, each in self._known[:self.ELITES]]
+        parents = [each for _, each in self.parents]
         for _ in range(50 * count):
             first, second = (parents[int(at)] for at in self.rng.choice(len(parents), 2, replace=len(parents) < 2))
             child = mutated(self.task, crossed(self.task, first, second, self.rng), self.rng, self.RATE)

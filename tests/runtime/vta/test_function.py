@@ -62,7 +62,7 @@ def test_arrays_in_place():
 
 def test_an_illegal_program_of_the_compiler_is_not_run(monkeypatch):
     """Without tokens its stages race; a long program is looked at on request only."""
-    monkeypatch.setattr("vtakit.compiler.codegen.vta.compile.with_tokens", lambda steps, sizes: list(steps))
+    monkeypatch.setattr("vtakit.compiler.codegen.vta.compile.with_tokens", lambda steps, sizes, **_: list(steps))
     illegal = built("tiny", check=False)[0].program
     message = ("the program made for 'matmul' is illegal, a defect of the code generator, not of what it was made from: "
                f"{check_program(illegal)[0]}")
