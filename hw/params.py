@@ -8,7 +8,7 @@ from vtakit.base.errors import one_of
 from vtakit.hw.isa.config import DEFAULT, VTAConfig
 from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.insns import Feature, usable
-from vtakit.hw.isa.published import PUBLISHED
+from vtakit.hw.isa.published import PUBLISHED_FEATURES
 from vtakit.hw.isa.regs import DRAM_ADDRESS_BITS, NORMAL_MEMORY, device_features
 from vtakit.hw.system import BUS_BITS, REFERENCE
 
@@ -36,7 +36,7 @@ class CoreParams:
     mul_passes      parts of the ALU's lanes that have its multipliers in turn: cycles that a step of MUL takes
     acc_copies      2: ACC serves arithmetic and STOREs in every cycle; 1: half of its memory, and both wait where they meet
     published       the published instruction set alone (`vtakit.hw.isa.published`): no extension is built, bits of no field are
-                    ignored, a STORE that moves nothing may have any memory type, and FINISH may take a STORE's token
+                    ignored, a STORE of no elements may have any memory type, and FINISH may take a STORE's token
     axi_cache, axi_prot, axi_qos    AxCACHE, AxPROT and AxQOS of every burst, until the host sets others
 
     Raises `ConfigError` naming the field.
@@ -138,7 +138,7 @@ class CoreParams:
         for feature, there in built.items():
             if not there:
                 features &= ~feature
-        return usable(features & PUBLISHED if self.published else features)
+        return usable(features & PUBLISHED_FEATURES if self.published else features)
 
     @classmethod
     def of(cls, cfg: VTAConfig, bus_bits: int, core: Mapping[str, Any] | None = None) -> Self:

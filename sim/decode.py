@@ -292,6 +292,6 @@ def _memory_type(d: Decoded, index: int) -> str:
 
 def _illegal_flag(d: Decoded, flag: str, index: int) -> str:
     if d["opcode"][index] == Opcode.FINISH:
-        return f"{flag} is set, but the dependence flags of FINISH must be 0"
+        return f"{flag} is set, but the dependence flags of FINISH must be 0{f' except {FINISH_FLAG}' if d.published else ''}"
     stage = Stage(int(d.stage[index])).name.lower()
     return f"{flag} points to a neighbour that the {stage} stage does not have"

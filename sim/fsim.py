@@ -50,14 +50,19 @@ def simulate(
     published   the device has the published instruction set alone, as `core={"published": True}` of device "rtl"
     """
     memories = Memories(bases=bases_of(bases or {}), window=window_of(window, len(dram)))
-    if not isinstance(published, bool):
-        raise VtakitError(f"published must be True or False, not {published!r:.40}")
+    check_published(published)
     decoded = decoded_program(cfg, bytes(program_bytes(dram, insn_addr, insn_count)), published)
     acc = execute(decoded, dram, memories, order=order, path=path)
     return Result(dram=bytes(dram), acc=acc, counters=decoded.transfer_counters())
 
 
 OPTIONS = keywords(simulate)
+
+
+def check_published(published: object) -> None:
+    """Refuse an option `published` that is no truth value."""
+    if not isinstance(published, bool):
+        raise VtakitError(f"published must be True or False, not {published!r:.40}")
 
 
 def execute(

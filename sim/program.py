@@ -38,8 +38,8 @@ def decoded_program(cfg: VTAConfig, code: bytes, published: bool = False) -> Dec
 
 
 def _understood(cfg: VTAConfig, code: bytes) -> bytes:
-    """The instructions without what a device of the published set ignores: bits of no field, and the memory type of a STORE that
-    moves nothing.
+    """The instructions without what a device of the published set ignores: bits of no field, and the memory type of a STORE of no
+    elements.
     """
     words: npt.NDArray[np.uint64] = np.frombuffer(code, "<u8").reshape(-1, 2)
     known = words.copy()

@@ -84,7 +84,7 @@ class PublishedRules:
             yield (f"it shifts by {abs(insn['imm'])} bits, and not every implementation shifts by more than {MOST_SHIFT}: shift "
                    "twice, or check with +wide_shift for a device that does")
         if insn["use_imm"] and insn["iter_out"] * insn["iter_in"]:
-            alike = all(insn[f"dst_{loop}"] == insn[f"src_{loop}"] for loop in ("out", "in"))
+            alike = all(insn[f"dst_{loop}"] == insn[f"src_{loop}"] for loop in ("out", "in") if insn[f"iter_{loop}"] > 1)
             words = (decode_uop(self.cfg, int(word)) for word in np.unique(uops))
             if not alike or any(word["src"] != word["dst"] for word in words):
                 yield "it has an immediate, and the original reads src all the same: make src the same as dst"

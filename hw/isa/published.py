@@ -4,7 +4,8 @@ Programs that keep to it run on the original's deployed bitstreams. Its simulato
 both ways; where they disagree, a program may rely on an ability only if its device is known to have it.
 """
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from enum import IntFlag
 from functools import reduce
 from operator import or_
@@ -41,7 +42,7 @@ MEANINGS = {
 }
 _FEATURES = {Ability.MUL: Feature.ALU_MUL, Ability.ACC_8BIT: Feature.ACC_8BIT}
 _ALL = reduce(or_, Ability)
-PUBLISHED = reduce(or_, _FEATURES.values())  # features that the published instruction set has
+PUBLISHED_FEATURES = reduce(or_, _FEATURES.values())  # features that the published instruction set has
 EXTENSIONS = for_each(Opcode, {  # whether an opcode is one that it lacks
     Opcode.LOAD: False, Opcode.STORE: False, Opcode.GEMM: False, Opcode.FINISH: False, Opcode.ALU: False,
     Opcode.REQUANT: True, Opcode.PAD_LOAD: True, Opcode.DWCONV: True,
@@ -115,7 +116,12 @@ def misplaced(cfg: VTAConfig) -> str:
     used = _BESIDE_INDICES + 2 * cfg.uop_depth_log2
     if used + cfg.acc_depth_log2 > _WORD_BITS:
         return ""
-    short = _WORD_BITS - used - cfg.acc_depth_log2
-    return (f"the published C bit-fields put dst_out into the first word of a GEMM, where {_WORD_BITS - used} bits are left for "
-            f"its {cfg.acc_depth_log2}; the specification has it in the second word: raise LOG_UOP_BUFF_SIZE "
-            f"{cfg.log_uop_buff_size} by {short // 2 + 1}, or LOG_ACC_BUFF_SIZE {cfg.log_acc_buff_size} by {short + 1}")
+    short, wrong = _WORD_BITS - used - cfg.acc_depth_log2, (
+        f"the published C bit-fields put dst_out into the first word of a GEMM, where {_WORD_BITS - used} bits are left for its "
+        f"{cfg.acc_depth_log2}; the specification has it in the second word")
+    cures = []
+    for name, more in (("log_uop_buff_size", short // 2 + 1), ("log_acc_buff_size", short + 1)):
+        with suppress(ConfigError):
+            replace(cfg, **{name: getattr(cfg, name) + more})
+            cures.append(f"raise {name.upper()} {getattr(cfg, name)} by {more}")
+    return f"{wrong}: {' or '.join(cures) or 'use another configuration, such as default'}"

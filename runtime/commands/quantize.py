@@ -73,7 +73,8 @@ def run(args: argparse.Namespace) -> int:
     say(f"{counted(len(found.scales), 'value is', 'values are')} int8" + (f"; in floating point stay {left}" if left else ""))
     if args.weights < 8:
         say(_bits(found.accuracy, args.weights))
-    say(f"next: vtakit compile {args.output} --target vta -o {args.output.with_suffix('.vtak')}")
+    isa = " --isa original" if args.power_of_two else ""
+    say(f"next: vtakit compile {args.output} --target vta{isa} -o {args.output.with_suffix('.vtak')}")
     return 0
 
 

@@ -109,8 +109,11 @@ def _program_page(args: argparse.Namespace) -> "Page":
     from vtakit.runtime.report.sections import layers_of
     from vtakit.sim.api import find_device
 
-    if args.shape or args.batch != 1:
-        raise VtakitError(f"{str(args.model)!r} is a program: --shape and --batch go with a model")
+    for name in ("shape", "config", "isa", "decisions", "machine"):
+        if getattr(args, name):
+            raise VtakitError(f"{str(args.model)!r} is a program: --{name} goes with a model")
+    if args.batch != 1:
+        raise VtakitError(f"{str(args.model)!r} is a program: --batch goes with a model")
     device = args.device or "cycle"
     traced = "trace" in find_device(device).OPTIONS
     data = read_bytes(args.model, "program file")

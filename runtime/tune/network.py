@@ -18,7 +18,7 @@ from vtakit.runtime.tune.records import Record, Records, digest_of, versions
 
 ByLayer = Mapping[str, Mapping[str, Any]]
 ROUNDS = 3  # compilations with layers put back to their defaults
-_HARDWARE = ("config", "copies", "without", "system")  # of a key: the machine, beside what it computes
+_HARDWARE = ("config", "copies", "without", "system", "isa", "core")  # of a key: the machine, beside what it computes
 
 
 @dataclass(frozen=True, eq=False)

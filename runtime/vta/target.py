@@ -164,7 +164,7 @@ class Vta(codegen.Target, Target):
 
     def warning(self, image: Image) -> str:
         """Return a sentence if nothing of a model runs on the accelerator."""
-        return warning(image)
+        return warning(image, self.isa)
 
     def is_device(self, given: object) -> bool:
         """Return whether `given` is a driver."""

@@ -66,7 +66,6 @@ class Surroundings:
             if self.wave.suffix not in (".vcd", ".fst"):
                 raise VtakitError(f"wave must be the name of a .vcd or .fst file, got {str(self.wave)!r}")
 
-
     def peak_bytes(self, bus_bytes: int) -> float:
         """Return the bytes that a cycle moves at most, in each direction, over a bus of so many bytes."""
         return peak_bytes_a_cycle(bus_bytes, self.bandwidth / 100, self.chip)

@@ -20,6 +20,7 @@ from vtakit.compiler.codegen.vta.errors import VtaError
 from vtakit.compiler.codegen.vta.target import Target
 from vtakit.compiler.nn.vta import conv2d
 from vtakit.hw.isa.config import INSN_BITS, NAMED, UOP_BITS, VTAConfig
+from vtakit.hw.isa.errors import EncodingError
 from vtakit.hw.isa.published import VTAKIT, Isa, misplaced
 from vtakit.hw.system import System
 
@@ -80,7 +81,8 @@ def check(operator: str, seed: int, *, orders: int = 1, device: str = "fsim", is
     config = CONFIGS[seed % len(CONFIGS)] if seed < NAMED_SEEDS else made(rng)
     system = SYSTEMS[rng.integers(len(SYSTEMS))]
     if isa.published and misplaced(config):
-        config = replace(config, log_uop_buff_size=15)
+        short = max(0, 2 - config.acc_depth_log2)  # with 8,192 micro-ops, an index of two bits
+        config = replace(config, log_uop_buff_size=15, log_acc_buff_size=config.log_acc_buff_size + short)
     target = Target(config, copies=int(rng.choice([1, 2, 2, 3])), system=system, isa=isa)
     with patch.object(conv2d, "STEPS_BESIDE", int(rng.choice([1, conv2d.STEPS_BESIDE]))):  # sums begin with all residuals
         case = OPERATORS[operator](rng, target)
@@ -118,15 +120,19 @@ def main() -> None:
     parser.add_argument("--seeds", nargs=2, type=int, default=(0, 100), metavar=("FIRST", "COUNT"), help="seeds of each operator")
     parser.add_argument("--orders", type=int, default=20, metavar="COUNT", help="random interleavings of each program")
     parser.add_argument("--device", default="fsim", choices=("fsim", "rtl"), help="what runs the programs")
-    parser.add_argument("--isa", type=Isa.parse, default=VTAKIT, help="instructions that the programs may use")
+    parser.add_argument("--isa", default=str(VTAKIT), help="instructions that the programs may use")
     args = parser.parse_args()
+    try:
+        isa = Isa.parse(args.isa)
+    except EncodingError as error:
+        parser.error(f"--isa: {error}")
     first, count = args.seeds
     failed = []
     for operator in [args.operator] if args.operator else OPERATORS:
         counts: Counter[str] = Counter()
         for seed in range(first, first + count):
             try:
-                text = check(operator, seed, orders=args.orders, device=args.device, isa=args.isa)
+                text = check(operator, seed, orders=args.orders, device=args.device, isa=isa)
                 counts["too large" if "does not fit" in text else "equal"] += 1
             except Exception as error:
                 failed.append(f"{operator} {seed}")

@@ -183,5 +183,5 @@ def test_a_configuration_whose_bit_fields_lie_elsewhere():
     small = replace(DEFAULT, log_uop_buff_size=10, log_acc_buff_size=17)  # 2 * 8 + 11 = 27
     assert misplaced(small)
     assert misplaced(replace(small, log_uop_buff_size=11)) == ""
-    with pytest.raises(ConfigError, match="raise LOG_UOP_BUFF_SIZE 10 by 1, or LOG_ACC_BUFF_SIZE 17 by 1"):
+    with pytest.raises(ConfigError, match=r"raise LOG_UOP_BUFF_SIZE 10 by 1$"):
         check_image(bytes(CODE_AT), 0, 1, small, isa=STRICT)

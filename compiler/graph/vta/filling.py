@@ -22,7 +22,7 @@ PACKED, REST = "__packed", "__rest"  # what the names of operators end with that
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Filling:
-    """How the last block of a convolution can be filled.
+    """Ways to fill the last block of a convolution.
 
     weights, shape, numbers : of the convolution and its requantization
     image   : of its data

@@ -186,4 +186,4 @@ class Spread2d(Moved2d):
         """The estimate: of a step or a store for each pixel, and of what begins and ends it."""
         images, _, rows, columns, *_ = shape_of(self.result)
         a_pixel = max(self.target.params.gemm_passes, self.target.config.out_bytes / self.target.system.bytes_a_cycle)
-        return int(images * rows * columns * a_pixel) + 2 * (STAGE_CYCLES + self.target.system.latency)
+        return int(images * rows * columns * a_pixel) + 2 * (STAGE_CYCLES + self.target.system.read_latency)

@@ -170,7 +170,7 @@ def test_targets():
 
 
 def test_options_of_targets():
-    with raises(VtaError, "'foo' … no option … known: copies, isa, system, without"):
+    with raises(VtaError, "'foo' … no option … known: copies, core, isa, system, without"):
         vta("default", foo=1)
     with raises(VtaError, "without … 3 … Feature … vtakit.hw.isa.insns …"):
         vta("default", without=3)

@@ -16,7 +16,7 @@ from vtakit.compiler.nn.vta.sum_pool import SumPool2d
 from vtakit.hw.isa.codec import decode
 from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.insns import AluOp, Feature, MemType, Opcode
-from vtakit.hw.isa.published import PUBLISHED, VTAKIT, Isa
+from vtakit.hw.isa.published import PUBLISHED_FEATURES, VTAKIT, Isa
 from vtakit.runtime.vta.part import VtaPart
 from vtakit.sim.checker import check_program
 
@@ -108,7 +108,7 @@ def test_each_instruction_is_one_of_the_published_set():
 
 def test_what_a_target_may_use():
     assert not any(vta(isa="original").has(feature) for feature in Feature)
-    assert [feature for feature in Feature if vta(isa="original+mul+acc_8bit").has(feature)] == [*PUBLISHED]
+    assert [feature for feature in Feature if vta(isa="original+mul+acc_8bit").has(feature)] == [*PUBLISHED_FEATURES]
     with raises(VtaError, "isa … 'original' … Isa … `vta` takes names"):
         Target(isa="original")
     with raises(ConfigError, "the published C bit-fields put dst_out into the first word …"):
