@@ -108,7 +108,9 @@ def kept(find: Callable[..., Found]) -> Callable[..., Found]:
         if not trouble(place.parent) and place.exists():
             return read(json.loads(place.read_text()))
         answer = find(checker, **question)
-        if not (isinstance(answer, Outcome) and answer.verdict is Verdict.UNKNOWN):
+        short = isinstance(answer, Outcome) and (
+            answer.verdict is Verdict.UNKNOWN or (answer.verdict is Verdict.BOUNDED and answer.depth < question.get("cycles", 0)))
+        if not short:  # of time: another run may get further
             data = asdict(answer) if isinstance(answer, Outcome) else answer
             write_bytes(place, json.dumps(data, default=str).encode(), "proof")
         return answer
