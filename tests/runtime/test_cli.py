@@ -293,7 +293,7 @@ WRONG = {
         "vtakit fuzz: --system is of hardware and its cycle model: --device rtl or cycle; fsim has no cycles"
     ),
     ("fuzz", "--device", "cycle", "--system", "fast"): (
-        "vtakit fuzz: unknown memory system 'fast'; known: ideal, reference, or the path of a .json file"
+        "vtakit fuzz: unknown memory system 'fast'; known: ideal, pynq, reference, ultra96, ulx3s, or the path of a .json file"
     ),
     ("fuzz", "--config", "nope.json"): (
         "vtakit fuzz: cannot read configuration file 'nope.json': No such file or directory"
