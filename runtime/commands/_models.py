@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from vtakit.base.errors import VtakitError, one_of
 from vtakit.base.text import one_line
-from vtakit.runtime.commands._arguments import ISA_HELP, add_config, add_core, add_system, core_of, memory_system, number
+from vtakit.runtime.commands._arguments import (
+    ISA_HELP,
+    add_config,
+    add_core,
+    add_system,
+    core_of,
+    memory_system,
+    number,
+    simulated_system,
+)
 from vtakit.runtime.terminal import progress, say
 
 if TYPE_CHECKING:
@@ -214,11 +223,12 @@ def module_of(args: argparse.Namespace) -> "Module":
         return compiled(args, device=device, **options)
     from vtakit.runtime.model import load
 
-    given = any(getattr(args, name) is not None for name in ("config", "system", "isa", "machine", "decisions"))
+    given = any(getattr(args, name, None) is not None for name in ("config", "isa", "machine", "decisions", "tuned"))
     given = given or bool(core_of(args))
     if args.shape or args.batch != 1 or args.precision != "float32" or given:
-        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config, --system, --isa, "
-                          "--machine, --precision, --decisions and options of a smaller core go with a model that is not")
+        raise VtakitError(f"{str(args.model)!r} is compiled already: --shape, --batch, --config, --isa, --machine, --precision, "
+                          "--decisions, --tuned and options of a smaller core go with a model that is not")
+    options = simulated_system(args, device)
     return load(args.model, device, trusted=args.trusted or None, recompile=args.recompile, **options)
 
 

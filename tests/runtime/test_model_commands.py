@@ -93,8 +93,8 @@ def test_open_sizes_are_options(files, capsys):
     (["run", "net.onnx", "--input", "none.npz"], "vtakit run: cannot read --input 'none.npz': No such file or directory"),
     (["run", "none.vtak", "--input", "in.npz"], "vtakit run: cannot read module file 'none.vtak': No such file or directory"),
     (["run", "none.vtak", "--batch", "2"],
-     ("vtakit run: 'none.vtak' is compiled already: --shape, --batch, --config, --system, --isa, --machine, --precision, "
-      "--decisions and options of a smaller core go with a model that is not")),
+     ("vtakit run: 'none.vtak' is compiled already: --shape, --batch, --config, --isa, --machine, --precision, "
+      "--decisions, --tuned and options of a smaller core go with a model that is not")),
     (["run", "net.onnx", "--input", "in.npz", "--output", "o", "--json", "o"],
      "vtakit run: --output and --json both name the file 'o'; each needs one of its own"),
 ])

@@ -116,9 +116,12 @@ def test_commands_take_a_core(files, capsys):
     assert vtakit.load("q.vtak").image.target.core == (("acc_copies", 1), ("gemm_passes", 4))
     there = cycles_of(capsys, "q.onnx", *made, "--device", "cycle")
     assert cycles_of(capsys, "q.vtak", "--device", "cycle") == there
+    assert cycles_of(capsys, "q.vtak", "--device", "cycle", "--system", "ulx3s") > there
     assert cycles_of(capsys, "q.onnx", "--target", "vta", "--device", "cycle") < there
     for words, message in (
         (["run", "q.vtak", "--input", "in.npz", *small], "… 'q.vtak' is compiled already: … options of a smaller core go with …"),
+        (["run", "q.vtak", "--input", "in.npz", "--device", "fsim", "--system", "ulx3s"],
+         "… --system describes the accelerator's memory, which devices cycle and rtl simulate: add --device cycle"),
         (["run", "q.onnx", "--input", "in.npz", *small], "… options of a smaller core go with --target vta; …"),
         (["compile", "q.onnx", "-o", "n.vtak", "--target", "vta", "--gemm-passes", "3"],
          "… gemm_passes must be a power of two up to the block of 16, got 3"),
