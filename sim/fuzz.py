@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from math import ceil
 from multiprocessing import get_context, resource_tracker
 from typing import Any
 
@@ -23,7 +22,7 @@ from vtakit.hw.isa.codec import from_bytes
 from vtakit.hw.isa.config import NAMED, VTAConfig, load_config
 from vtakit.hw.isa.errors import ConfigError
 from vtakit.hw.isa.insns import Feature
-from vtakit.hw.system import BUS_BITS, System, load_system
+from vtakit.hw.system import BUS_BITS, load_system
 from vtakit.sim.api import Result, find_device, run_image
 from vtakit.sim.checker import check_image
 from vtakit.sim.differences import first_cycle, first_difference
@@ -31,7 +30,7 @@ from vtakit.sim.faults import DeviceError, ProgramFault
 from vtakit.sim.order import POLICIES
 from vtakit.sim.program import decoded_program
 from vtakit.sim.random_programs import RandomProgram, random_program
-from vtakit.sim.random_systems import random_dram
+from vtakit.sim.random_systems import CYCLES_A_BYTE, random_dram, slowness
 from vtakit.sim.shrinking import narrowed
 
 ANY = "any"  # a configuration of its own for each program; for the RTL, whose models take a minute to build, for some in a row
@@ -42,8 +41,6 @@ _ORDERS = (*POLICIES, None)  # None: the program's seed
 _REGISTERS = 3  # that a report names
 _LONG_EVERY, _LONG = 97, 40  # no divisor in common with a number of configurations; times as long
 _FAR_EVERY = 20  # one memory in so many lets the core have all the bursts in flight that it can
-_USUAL_LATENCY = 200  # cycles, at most, of the memories that seeds choose
-_CYCLES_A_BYTE = 50  # more than a byte takes that these memories move
 _ON_RTL = ("rtl", "cycle")  # devices that are compared on models of the RTL
 
 
@@ -216,18 +213,8 @@ def _bound(program: RandomProgram, case: Case) -> dict[str, int]:
     rows, loops = int(decoded["y_size"].sum()), decoded.transfer_counters()
     moved = sum(value for name, value in loops.items() if name.endswith("nbytes"))
     steps = sum(loops[name] for name in ("gemm_counter", "gemm_reset_counter", "alu_counter"))
-    slow = _slowness(load_system(case.system)) if case.system != ANY else 1
-    return {"max_cycles": slow * (20_000 + 5_000 * rows + _CYCLES_A_BYTE * moved + 100 * steps)}
-
-
-def _slowness(system: System) -> int:
-    """Return how many times as long as a memory of `options` one may take: at worst a row of its chip for each of its bursts."""
-    longest = max(1, system.latency // _USUAL_LATENCY)
-    if system.dram is None:
-        return longest
-    chip = system.dram
-    cycles = (chip.trc + chip.tcas + chip.burst) / chip.clock
-    return longest + ceil(cycles / (_CYCLES_A_BYTE * max(1, chip.burst * chip.width // 8)))
+    slow = slowness(load_system(case.system)) if case.system != ANY else 1
+    return {"max_cycles": slow * (20_000 + 5_000 * rows + CYCLES_A_BYTE * moved + 100 * steps)}
 
 
 def _run(program: RandomProgram, device: str, **options: Any) -> Result | str:

@@ -1,9 +1,14 @@
-"""Random memory systems of every kind."""
+"""Random memory systems of every kind, and how slow a memory system is beside them."""
 
 import random
+from math import ceil
 from typing import Any
 
 from vtakit.hw.dram import MOST_AHEAD, POLICIES, Dram, MemorySystemError
+from vtakit.hw.system import System
+
+USUAL_LATENCY = 200  # cycles, at most, of the memories that the fuzzer's seeds choose
+CYCLES_A_BYTE = 50  # more than a byte takes that these memories move
 
 _CLOCKS = (0.37, 0.5, 1.0, 1.0, 1.33, 2.67, 5.25, 7.0)  # of the memory, in a cycle of the core
 
@@ -28,3 +33,13 @@ def random_dram(seed: int) -> Dram:
             return Dram(**values)
         except MemorySystemError:
             continue
+
+
+def slowness(system: System) -> int:
+    """Return how many times as long as the fuzzer's own memories one may take: at worst a row of its chip for each burst."""
+    longest = max(1, system.latency // USUAL_LATENCY)
+    if system.dram is None:
+        return longest
+    chip = system.dram
+    cycles = (chip.trc + chip.tcas + chip.burst) / chip.clock
+    return longest + ceil(cycles / (CYCLES_A_BYTE * max(1, chip.burst * chip.width // 8)))

@@ -201,7 +201,7 @@ def test_what_is_wrong_is_told_in_a_sentence(tiny, tmp_path):
     assert not list(tmp_path.iterdir())
     with raises(TargetError, "unknown device 'rlt'; did you mean 'rtl'? Known: cpu, cycle, fsim, rtl"):
         Module(tiny.image, "rlt")
-    with raises(VtakitError, "device 'fsim' has no option 'latency'; known: max_steps, memory_bytes, order, path"):
+    with raises(VtakitError, "device 'fsim' has no option 'latency'; known: max_steps, memory_bytes, order, path, published"):
         Module(tiny.image, "fsim", latency=3)
     with (
         connect("fsim", "tiny_b2") as driver,

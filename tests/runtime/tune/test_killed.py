@@ -17,7 +17,8 @@ from vtakit.runtime.tune.session import Rules, Session
 TESTS = Path(__file__).parents[2]
 TRIALS = 60
 CODE = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell would ignore it
 sys.path.insert(0, sys.argv[2])
 from test_killed import Writer, session
 from tune_toys import Measured

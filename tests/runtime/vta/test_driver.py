@@ -260,7 +260,8 @@ def test_a_freed_program_is_not_launched():
 @pytest.mark.parametrize(("device", "config", "options", "message"), [
     ("fpga", "tiny", {}, "unknown device 'fpga'; known: cycle, fsim, rtl"),
     (3, "tiny", {}, "unknown device 3; known: cycle, fsim, rtl"),
-    ("fsim", "tiny", {"latency": 3}, "device 'fsim' has no option 'latency'; known: max_steps, memory_bytes, order, path"),
+    ("fsim", "tiny", {"latency": 3},
+     "device 'fsim' has no option 'latency'; known: max_steps, memory_bytes, order, path, published"),
     ("rtl", "tiny", {"bandwidth": 0}, "bandwidth is 0 and must be from 1 to 100"),
 ])
 def test_a_device_that_cannot_be_opened(device, config, options, message):

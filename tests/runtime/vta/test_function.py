@@ -246,7 +246,7 @@ def test_progress_is_told_to_the_end():
 def test_devices_and_options_that_there_are_not():
     with raises(VtakitError, "unknown device 'fsin'; did you mean 'fsim'? Known: cycle, fsim, rtl"):
         built("tiny", device="fsin")
-    with raises(VtakitError, "device 'fsim' has no option 'latency'; known: max_steps, memory_bytes, order, path"):
+    with raises(VtakitError, "device 'fsim' has no option 'latency'; known: max_steps, memory_bytes, order, path, published"):
         built("tiny", latency=3)
     with raises(VtakitError, "timeout_s must be a number of seconds above 0, not 0"):
         built("tiny", timeout_s=0)
